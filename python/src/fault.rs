@@ -21,8 +21,6 @@ pub(crate) enum Field {
     Text(String),
     /// Bytes.
     Bytes(Vec<u8>),
-    /// Nothing.
-    None,
 }
 
 /// An exception to be: the class in `exonet.errors`, its text, and its attributes.
@@ -82,7 +80,6 @@ impl Fault {
                 Field::Int(number) => fields.set_item(name, number)?,
                 Field::Text(text) => fields.set_item(name, text)?,
                 Field::Bytes(bytes) => fields.set_item(name, PyBytes::new(py, &bytes))?,
-                Field::None => fields.set_item(name, py.None())?,
             }
         }
         let class = errors.bind(py).getattr(self.class)?;
@@ -177,30 +174,36 @@ impl From<ServeError> for Fault {
     }
 }
 
-impl From<CallError> for Fault {
-    fn from(error: CallError) -> Self {
-        let has_not_run = error.has_not_run();
-        let text = error.to_string();
-        let (class, id) = match &error {
-            CallError::Failed { id, .. } => ("CallFailed", Some(id.to_string())),
-            CallError::Unknown { id, .. } => ("CallUnknown", id.as_ref().map(ToString::to_string)),
-            CallError::Expired => ("CallExpired", None),
-            CallError::Cancelled => ("CallCancelled", None),
-            _ => ("CallRefused", None),
+impl Fault {
+    /// How a call has ended, and what more was said.
+    pub(crate) fn of_call(error: &CallError, said: &[u8]) -> Self {
+        if matches!(error, CallError::Refused(SendError::Closed)) {
+            return Self::closed();
+        }
+        let class = match error {
+            CallError::Failed { .. } => "CallFailed",
+            CallError::Unknown { .. } => "CallUnknown",
+            CallError::Expired => "CallExpired",
+            CallError::Cancelled => "CallCancelled",
+            _ => "CallRefused",
         };
-        let fault = Self::new(class, text)
-            .with("has_not_run", Field::Bool(has_not_run))
-            .with("id", id.map_or(Field::None, Field::Text));
+        let fault = Self::new(class, error.to_string()).with("has_not_run", Field::Bool(error.has_not_run()));
         match error {
-            CallError::Failed { status, body, .. } => {
-                let body = body.as_whole().map(|body| body.to_vec()).unwrap_or_default();
-                let said = String::from_utf8_lossy(body.get(..body.len().min(200)).unwrap_or_default()).into_owned();
-                let text = if said.is_empty() { fault.text } else { format!("{}: {said}", fault.text) };
-                Self { text, ..fault }
+            CallError::Failed { id, status, .. } => {
+                let most = said.get(..said.len().min(200)).unwrap_or_default();
+                let more = if said.is_empty() { String::new() } else { format!(": {}", String::from_utf8_lossy(most)) };
+                Self { text: fault.text + &more, ..fault }
+                    .with("id", Field::Text(id.to_string()))
                     .with("status", Field::Int(u64::from(status.0)))
-                    .with("body", Field::Bytes(body))
+                    .with("body", Field::Bytes(said.to_vec()))
             }
-            CallError::Unknown { why, .. } => fault.with("why", Field::Text(why.to_string())),
+            CallError::Unknown { id, why, .. } => {
+                let fault = fault.with("why", Field::Text(why.to_string()));
+                match id {
+                    Some(id) => fault.with("id", Field::Text(id.to_string())),
+                    None => fault,
+                }
+            }
             _ => fault,
         }
     }

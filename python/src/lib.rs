@@ -3,14 +3,18 @@
 //! Thin: what Python calls is the library's own, under the same names. [`op`] makes its futures awaitable, [`wake`] wakes event loops.
 
 mod args;
+mod call;
 mod delivery;
 mod fault;
+mod group;
 mod node;
 mod op;
 mod peer;
 mod receipt;
 mod receive;
 mod runtime;
+mod session;
+mod stream;
 mod wake;
 
 use pyo3::prelude::*;
@@ -19,7 +23,11 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
+    use crate::call::{Calls, Reply, Request};
+    #[pymodule_export]
     use crate::delivery::{Delivery, Received};
+    #[pymodule_export]
+    use crate::group::{Group, GroupReceipt, Member, Verdict};
     #[pymodule_export]
     use crate::node::{Node, Open};
     #[pymodule_export]
@@ -32,4 +40,8 @@ mod _native {
     use crate::receive::AtMostOnce;
     #[pymodule_export]
     use crate::runtime::_after_fork;
+    #[pymodule_export]
+    use crate::session::{Session, SessionListener};
+    #[pymodule_export]
+    use crate::stream::{Stream, StreamListener};
 }

@@ -6,18 +6,23 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use exonet::send::{OpenMessage, Status};
+use exonet::session::SessionId;
 use exonet::{Allow, Builder, Carrier, Durability, Node as CoreNode, NodeId, Peer as CorePeer, PeerAddr};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 use tokio::runtime::Handle;
 
-use crate::args::{Treatment, duration};
+use crate::args::{self, Treatment, duration};
+use crate::call;
 use crate::delivery::{Assembly, Begun, Taken};
 use crate::fault::Fault;
+use crate::group::{self, Group};
 use crate::op::{Operation, Work, work};
 use crate::peer::{self, Peer};
 use crate::receive::AtMostOnce;
 use crate::runtime::{self, Held};
+use crate::session::{Limits, Session, SessionListener};
+use crate::stream::{Stream, StreamListener};
 
 /// Peers that are remembered by the text that names them.
 const KNOWN: usize = 4_096;
@@ -405,6 +410,124 @@ impl Node {
     /// receive, for messages that may be lost when the process dies in the midst of their handling.
     fn at_most_once(&self) -> PyResult<AtMostOnce> {
         Ok(AtMostOnce::new(self.inner()?))
+    }
+
+    /// Calls a method of a peer, and waits for its `Reply`: a message that is answered, and that runs at most once.
+    ///
+    /// `timeout` is how many seconds the reply is waited for. Without, it is waited for until the truth is known. Cancelled, the call
+    /// is given up: withdrawn if it has not left, else it may run.
+    ///
+    /// Raises a `CallError`, whose `has_not_run` says whether the call may safely be made again.
+    #[pyo3(signature = (to, method, body=None, *, timeout=None, priority=None, early=None))]
+    #[allow(clippy::too_many_arguments, reason = "keywords of Python")]
+    fn call(
+        &self,
+        to: &Bound<'_, PyAny>,
+        method: &Bound<'_, PyAny>,
+        body: Option<&Bound<'_, PyAny>>,
+        timeout: Option<f64>,
+        priority: Option<&str>,
+        early: Option<bool>,
+    ) -> PyResult<Operation> {
+        let inner = self.inner()?;
+        call::call(&inner.runtime, &inner.peer(to)?, method, body, &call::Options { timeout, priority, early })
+    }
+
+    /// Serves a method, natively: see `method`.
+    #[pyo3(signature = (method, concurrency, timeout))]
+    fn _serve(&self, method: &Bound<'_, PyAny>, concurrency: usize, timeout: Option<f64>) -> PyResult<call::Calls> {
+        call::serve(self.inner()?, args::name("method", method)?, concurrency, timeout)
+    }
+
+    /// A handle on the stream of this name with a peer, of 1 to 255 bytes. Nothing is sent before there is something to say.
+    fn stream(&self, py: Python<'_>, to: &Bound<'_, PyAny>, name: &Bound<'_, PyAny>) -> PyResult<Py<Stream>> {
+        let inner = self.inner()?;
+        let stream = inner.peer(to)?.stream(args::name("name", name)?).map_err(Fault::from)?;
+        Stream::give(py, inner, stream)
+    }
+
+    /// Waits for the next stream that a peer has begun, or goes on with: a `Stream`.
+    fn accept_stream(&self) -> PyResult<Operation> {
+        let inner = Arc::clone(self.inner()?);
+        let node = inner.node.clone();
+        let accept = async move { Ok(node.accept_stream().await?) };
+        self.operation("Node.accept_stream()", work(accept, move |py, stream| Stream::give(py, &inner, stream)))
+    }
+
+    /// Accepts the streams of one name: from now on `accept_stream` does not give them.
+    fn stream_listener(&self, name: &Bound<'_, PyAny>) -> PyResult<StreamListener> {
+        let inner = self.inner()?;
+        let listener = inner.node.stream_listener(args::name("name", name)?).map_err(Fault::from)?;
+        Ok(StreamListener::new(inner, listener))
+    }
+
+    /// Opens a session of this name, of 1 to 200 bytes, with a peer: a `Session`. It does not wait for the server.
+    ///
+    /// It ends after `idle` seconds of silence (24 h by default; 0: never), and after `life` seconds in all (never by default).
+    /// `longest` is the longest message that this end receives, in bytes (16 MiB by default).
+    #[pyo3(signature = (to, name, *, idle=None, life=None, longest=None))]
+    fn session(
+        &self,
+        to: &Bound<'_, PyAny>,
+        name: &Bound<'_, PyAny>,
+        idle: Option<f64>,
+        life: Option<f64>,
+        longest: Option<usize>,
+    ) -> PyResult<Operation> {
+        let inner = Arc::clone(self.inner()?);
+        let builder = inner.peer(to)?.session(args::name("name", name)?).map_err(Fault::from)?;
+        let builder = Limits { idle, life, longest }.of(builder)?;
+        let open = async move { Ok(builder.open().await?) };
+        self.operation("Node.session()", work(open, move |py, session| Session::give(py, &inner, session)))
+    }
+
+    /// Takes a handle on a session that this node, in this process or in a former one of its identity, takes part in already.
+    fn attach_session(
+        &self,
+        py: Python<'_>,
+        to: &Bound<'_, PyAny>,
+        name: &Bound<'_, PyAny>,
+        id: &str,
+    ) -> PyResult<Py<Session>> {
+        let inner = self.inner()?;
+        let id: SessionId = id.parse().map_err(|error| Fault::usage(format!("{error}")))?;
+        let builder = inner.peer(to)?.session(args::name("name", name)?).map_err(Fault::from)?;
+        let _context = inner.runtime.enter();
+        Session::give(py, inner, builder.attach(id).map_err(Fault::from)?)
+    }
+
+    /// The sessions that this node takes part in, those of former processes of this identity included: the peer's id, the
+    /// session's id, and its name.
+    fn sessions(&self, py: Python<'_>) -> PyResult<Vec<(String, String, String)>> {
+        let inner = self.inner()?;
+        let all = py.detach(|| inner.node.sessions());
+        let line = |(peer, id, name): (NodeId, SessionId, bytes::Bytes)| {
+            (peer.to_string(), id.to_string(), String::from_utf8_lossy(&name).into_owned())
+        };
+        Ok(all.into_iter().map(line).collect())
+    }
+
+    /// Waits for the next session that a peer opens, or that this identity had accepted in a former process: a `Session`.
+    fn accept_session(&self) -> PyResult<Operation> {
+        let inner = Arc::clone(self.inner()?);
+        let node = inner.node.clone();
+        let accept = async move { Ok(node.accept_session().await?) };
+        self.operation("Node.accept_session()", work(accept, move |py, session| Session::give(py, &inner, session)))
+    }
+
+    /// Accepts the sessions of one name: from now on `accept_session` does not give them.
+    fn session_listener(&self, name: &Bound<'_, PyAny>) -> PyResult<SessionListener> {
+        let inner = self.inner()?;
+        let listener = inner.node.session_listener(args::name("name", name)?).map_err(Fault::from)?;
+        Ok(SessionListener::new(inner, listener))
+    }
+
+    /// A group of peers, to which messages are sent together. `patience` is how many seconds a balanced message waits at a member
+    /// at least, before another is tried.
+    #[pyo3(signature = (members, *, patience=None))]
+    fn group(&self, members: &Bound<'_, PyAny>, patience: Option<f64>) -> PyResult<Group> {
+        let inner = self.inner()?;
+        group::group(inner, members, patience)
     }
 
     /// Waits until all that was sent so far is settled, for `timeout` seconds at most. Gives a list of what is still open.

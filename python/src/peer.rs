@@ -8,6 +8,7 @@ use pyo3::pybacked::PyBackedBytes;
 use tokio::runtime::Handle;
 
 use crate::args::{Treatment, backed, duration};
+use crate::call;
 use crate::node::{Inner, open_messages};
 use crate::op::{Operation, work};
 use crate::receipt::{BatchReceipt, Receipt};
@@ -102,6 +103,19 @@ impl Peer {
     /// As `Node.send_many` to this peer.
     fn send_many(&self, bodies: &Bound<'_, PyAny>) -> PyResult<Operation> {
         send_many(self.runtime()?, self.core()?.clone(), bodies)
+    }
+
+    /// As `Node.call` to this peer.
+    #[pyo3(signature = (method, body=None, *, timeout=None, priority=None, early=None))]
+    fn call(
+        &self,
+        method: &Bound<'_, PyAny>,
+        body: Option<&Bound<'_, PyAny>>,
+        timeout: Option<f64>,
+        priority: Option<&str>,
+        early: Option<bool>,
+    ) -> PyResult<Operation> {
+        call::call(self.runtime()?, self.core()?, method, body, &call::Options { timeout, priority, early })
     }
 
     /// A round trip to the peer and back, in seconds; None: no answer came within `timeout` seconds.
