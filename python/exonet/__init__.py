@@ -7,7 +7,7 @@
 ``docs/python.md`` is the tutorial. ``exonet.blocking`` has the same without ``asyncio``.
 """
 
-from . import errors
+from . import errors, types
 from ._native import (
     AtMostOnce,
     BatchReceipt,
@@ -60,6 +60,8 @@ __all__ = [
     "Tally",
     "Verdict",
     "balanced",
+    "errors",
     "quorum",
+    "types",
     *errors.__all__,
 ]

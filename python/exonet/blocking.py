@@ -14,14 +14,13 @@ import threading
 from typing import Any, Callable, Iterable, Iterator, List, Optional, Tuple, TypeVar, Union
 
 from . import _native
-from .errors import Closed
+from .errors import CallError, Closed
 from .node import _fail
+from .types import Allow, Buffer, Confirm, Mode, PriorityName, Text
 
 __all__ = ["AtMostOnce", "Group", "Node", "Serving", "Session", "Stream"]
 
 Self = TypeVar("Self", bound="Node")
-Buffer = Union[bytes, bytearray, memoryview, Any]
-Text = Union[str, bytes]
 PeerLike = Union[str, _native.Peer]
 Handler = Callable[[_native.Request], Union[Buffer, str, None]]
 AnyHandler = TypeVar("AnyHandler", bound=Handler)
@@ -99,7 +98,7 @@ class Stream:
         body: Buffer,
         *,
         deadline: Optional[float] = None,
-        confirm: Optional[str] = None,
+        confirm: Optional[Confirm] = None,
         timeout: Optional[float] = None,
     ) -> _native.Receipt:
         """Sends a message behind all that were sent before it in this stream. Gives its ``Receipt``."""
@@ -155,7 +154,7 @@ class Session:
         body: Buffer,
         *,
         deadline: Optional[float] = None,
-        confirm: Optional[str] = None,
+        confirm: Optional[Confirm] = None,
         timeout: Optional[float] = None,
     ) -> _native.Receipt:
         """Sends a message of any size behind all that were sent before it in this session. Gives its ``Receipt``."""
@@ -215,11 +214,11 @@ class Group:
         self,
         body: Buffer,
         *,
-        mode: Any,
+        mode: Mode,
         tag: Optional[Text] = None,
-        priority: Optional[str] = None,
+        priority: Optional[PriorityName] = None,
         deadline: Optional[float] = None,
-        confirm: Optional[str] = None,
+        confirm: Optional[Confirm] = None,
     ) -> _native.GroupReceipt:
         """Sends a message to members of the group, as ``mode`` says. The ``wait()`` of what it gives gives the verdict."""
         sent = self._group.send(body, mode=mode, tag=tag, priority=priority, deadline=deadline, confirm=confirm)
@@ -227,7 +226,7 @@ class Group:
 
     def call(
         self, method: Text, body: Buffer = b"", *, timeout: Optional[float] = None
-    ) -> List[Tuple[str, Union[_native.Reply, Exception]]]:
+    ) -> List[Tuple[str, Union[_native.Reply, CallError]]]:
         """Calls a method of all members: pairs of an id and a ``Reply``, or the ``CallError`` in its place."""
         return self._group.call(method, body, timeout=timeout).wait()
 
@@ -276,7 +275,7 @@ class Node:
         """The ids of the peers that are known now."""
         return self._node.peers()
 
-    def set_allow(self, allow: Any) -> None:
+    def set_allow(self, allow: Allow) -> None:
         """Changes which peers may talk to this node."""
         self._node.set_allow(allow)
 
@@ -286,9 +285,9 @@ class Node:
         body: Buffer,
         *,
         tag: Optional[Text] = None,
-        priority: Optional[str] = None,
+        priority: Optional[PriorityName] = None,
         deadline: Optional[float] = None,
-        confirm: Optional[str] = None,
+        confirm: Optional[Confirm] = None,
         early: Optional[bool] = None,
         timeout: Optional[float] = None,
     ) -> _native.Receipt:
@@ -342,7 +341,7 @@ class Node:
         body: Buffer = b"",
         *,
         timeout: Optional[float] = None,
-        priority: Optional[str] = None,
+        priority: Optional[PriorityName] = None,
         early: Optional[bool] = None,
     ) -> _native.Reply:
         """Calls a method of a peer, and waits for its ``Reply``. See ``exonet.Node.call``."""

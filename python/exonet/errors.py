@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from typing import Optional
+from typing import Any, Dict, Optional, Tuple, Type
 
 __all__ = [
     "AddressError",
@@ -45,12 +45,14 @@ class Error(Exception):
         super().__init__(message)
         self.__dict__.update(attributes)
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> Tuple[Any, ...]:
         return (_make, (type(self), str(self), dict(self.__dict__)))
 
 
-def _make(kind: type, message: str, attributes: dict) -> Error:
-    error: Error = kind(message, **attributes)
+def _make(kind: Type[Error], message: str, attributes: Dict[str, object]) -> Error:
+    error = kind.__new__(kind, message)
+    Exception.__init__(error, message)
+    error.__dict__.update(attributes)
     return error
 
 

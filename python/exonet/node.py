@@ -169,7 +169,7 @@ class Node(_native.NodeBase):
         """
 
         def serve(handler: AnyHandler) -> AnyHandler:
-            method = getattr(handler, "__name__", None) if name is None else name
+            method: Union[str, bytes] = getattr(handler, "__name__", "") if name is None else name
             if self.is_started:
                 self.serve(method, handler, concurrency=concurrency, timeout=timeout)
             else:

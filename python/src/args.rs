@@ -50,8 +50,9 @@ pub(crate) fn name(what: &str, value: &Bound<'_, PyAny>) -> PyResult<Bytes> {
 
 /// Seconds.
 pub(crate) fn duration(name: &str, seconds: f64) -> Result<Duration, Fault> {
-    Duration::try_from_secs_f64(seconds)
-        .map_err(|_| Fault::usage(format!("{name} must be a number of seconds that is not negative, not {seconds}")))
+    Duration::try_from_secs_f64(seconds).map_err(|_| {
+        Fault::usage(format!("{name} must be a number of seconds that is not negative, not {seconds}"))
+    })
 }
 
 /// A priority by its name.
@@ -61,7 +62,9 @@ pub(crate) fn priority(text: &str) -> Result<Priority, Fault> {
         "normal" => Ok(Priority::Normal),
         "low" => Ok(Priority::Low),
         "bulk" => Ok(Priority::Bulk),
-        _ => Err(Fault::usage(format!("priority must be \"urgent\", \"normal\", \"low\" or \"bulk\", not {text:?}"))),
+        _ => Err(Fault::usage(format!(
+            "priority must be \"urgent\", \"normal\", \"low\" or \"bulk\", not {text:?}"
+        ))),
     }
 }
 

@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use exonet::call::{CallId, Failure, Reply as CoreReply, ReplyStatus, Request as CoreRequest, Serving as CoreServing};
+use exonet::call::{
+    CallId, Failure, Reply as CoreReply, ReplyStatus, Request as CoreRequest, Serving as CoreServing,
+};
 use exonet::error::CallError;
 use exonet::{NodeId, Peer as CorePeer};
 use pyo3::prelude::*;
@@ -178,7 +180,12 @@ impl Request {
     }
 
     fn __repr__(&self, py: Python<'_>) -> String {
-        format!("<Request {:?} from {}: {} bytes>", self.method(), self.caller.short(), self.body.as_bytes(py).len())
+        format!(
+            "<Request {:?} from {}: {} bytes>",
+            self.method(),
+            self.caller.short(),
+            self.body.as_bytes(py).len()
+        )
     }
 }
 

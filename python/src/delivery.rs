@@ -132,7 +132,9 @@ impl Delivery {
 
     fn open(&self) -> Result<Guard, Fault> {
         self.guard()?.ok_or_else(|| {
-            Fault::usage("this delivery has been dealt with already: it is acknowledged, rejected or put off once")
+            Fault::usage(
+                "this delivery has been dealt with already: it is acknowledged, rejected or put off once",
+            )
         })
     }
 
@@ -265,7 +267,12 @@ impl Delivery {
     }
 
     fn __repr__(&self) -> String {
-        format!("<Delivery from {}: {} bytes, tag {:?}>", self.head.sender().short(), self.body.len(), self.tag())
+        format!(
+            "<Delivery from {}: {} bytes, tag {:?}>",
+            self.head.sender().short(),
+            self.body.len(),
+            self.tag()
+        )
     }
 }
 
@@ -327,4 +334,3 @@ impl Received {
         format!("<Received from {}: {len} bytes, tag {:?}>", self.head.sender().short(), self.tag())
     }
 }
-

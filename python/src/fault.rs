@@ -1,8 +1,8 @@
 //! Errors: made without the interpreter, and raised as the exceptions of `exonet`.
 
 use exonet::error::{
-    BatchError, BodyError, BuildError, CallError, Closed, GroupError, NotDelivered, PeerAddrError, PingError, SendError,
-    ServeError,
+    BatchError, BodyError, BuildError, CallError, Closed, GroupError, NotDelivered, PeerAddrError, PingError,
+    SendError, ServeError,
 };
 use exonet::send::CancelError;
 use exonet::session::{SessionError, SessionOpenError, SessionSendError};
@@ -107,7 +107,10 @@ impl From<NotDelivered> for Fault {
 
 impl From<PeerAddrError> for Fault {
     fn from(error: PeerAddrError) -> Self {
-        Self::new("AddressError", format!("{error}; a peer is written as ID@HOST:PORT, which `node.address` gives"))
+        Self::new(
+            "AddressError",
+            format!("{error}; a peer is written as ID@HOST:PORT, which `node.address` gives"),
+        )
     }
 }
 
@@ -121,9 +124,10 @@ impl From<SendError> for Fault {
     fn from(error: SendError) -> Self {
         match &error {
             SendError::Closed => Self::closed(),
-            SendError::TooLarge { .. } => {
-                Self::new("SendError", format!("{error}: raise `max_message` at both ends, or send it in parts"))
-            }
+            SendError::TooLarge { .. } => Self::new(
+                "SendError",
+                format!("{error}: raise `max_message` at both ends, or send it in parts"),
+            ),
             _ => Self::new("SendError", error.to_string()),
         }
     }
@@ -191,7 +195,11 @@ impl Fault {
         match error {
             CallError::Failed { id, status, .. } => {
                 let most = said.get(..said.len().min(200)).unwrap_or_default();
-                let more = if said.is_empty() { String::new() } else { format!(": {}", String::from_utf8_lossy(most)) };
+                let more = if said.is_empty() {
+                    String::new()
+                } else {
+                    format!(": {}", String::from_utf8_lossy(most))
+                };
                 Self { text: fault.text + &more, ..fault }
                     .with("id", Field::Text(id.to_string()))
                     .with("status", Field::Int(u64::from(status.0)))
@@ -238,7 +246,9 @@ impl From<StreamError> for Fault {
         let text = error.to_string();
         match error {
             StreamError::Missing(count) => Self::new("StreamMissing", text).with("count", Field::Int(count)),
-            StreamError::Continues(count) => Self::new("StreamContinues", text).with("count", Field::Int(count)),
+            StreamError::Continues(count) => {
+                Self::new("StreamContinues", text).with("count", Field::Int(count))
+            }
             StreamError::Reset => Self::new("StreamReset", text),
             StreamError::Broken => Self::new("StreamBroken", text),
             StreamError::Closed => Self::closed(),
@@ -269,8 +279,12 @@ impl From<SessionError> for Fault {
     fn from(error: SessionError) -> Self {
         let text = error.to_string();
         match error {
-            SessionError::Missing(count) => Self::new("SessionMissing", text).with("count", Field::Int(count)),
-            SessionError::Ended(end) => Self::new("SessionEnded", text).with("end", Field::Text(end_name(&end).to_owned())),
+            SessionError::Missing(count) => {
+                Self::new("SessionMissing", text).with("count", Field::Int(count))
+            }
+            SessionError::Ended(end) => {
+                Self::new("SessionEnded", text).with("end", Field::Text(end_name(&end).to_owned()))
+            }
             SessionError::Away => Self::new("SessionAway", format!("{text}; the node goes on with it")),
             SessionError::Closed => Self::closed(),
             SessionError::Send(error) => Self::from(error),

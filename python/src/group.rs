@@ -4,7 +4,10 @@ use std::future::ready;
 use std::pin::pin;
 use std::sync::Arc;
 
-use exonet::group::{Group as CoreGroup, GroupReceipt as CoreReceipt, MemberLine, MemberState, Mode, Remove, Verdict as CoreVerdict, Why};
+use exonet::group::{
+    Group as CoreGroup, GroupReceipt as CoreReceipt, MemberLine, MemberState, Mode, Remove,
+    Verdict as CoreVerdict, Why,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use tokio::sync::{Mutex, Notify};
@@ -50,7 +53,11 @@ fn mode(value: &Bound<'_, PyAny>) -> PyResult<Mode> {
     }
 }
 
-pub(crate) fn group(inner: &Arc<Inner>, members: &Bound<'_, PyAny>, patience: Option<f64>) -> PyResult<Group> {
+pub(crate) fn group(
+    inner: &Arc<Inner>,
+    members: &Bound<'_, PyAny>,
+    patience: Option<f64>,
+) -> PyResult<Group> {
     let mut addresses = Vec::new();
     for member in members.try_iter()? {
         addresses.push(inner.peer(&member?)?.addr().clone());
@@ -101,14 +108,27 @@ impl Group {
         let (inner, group, runtime) = (Arc::clone(inner), group.clone(), inner.runtime.clone());
         let send = async move { Ok(group.send(mode, message).await?) };
         let give = move |py: Python<'_>, receipt| {
-            Py::new(py, GroupReceipt { held: Held::new((inner, Arc::new(Watched { receipt: Mutex::new(receipt), wanted: Notify::new() }))) })
+            Py::new(
+                py,
+                GroupReceipt {
+                    held: Held::new((
+                        inner,
+                        Arc::new(Watched { receipt: Mutex::new(receipt), wanted: Notify::new() }),
+                    )),
+                },
+            )
         };
         Ok(Operation::new(&runtime, "Group.send()", work(send, give)))
     }
 
     /// Calls a method of all members: a list of pairs of an id and a `Reply`, or the `CallError` in its place.
     #[pyo3(signature = (method, body=None, *, timeout=None))]
-    fn call(&self, method: &Bound<'_, PyAny>, body: Option<&Bound<'_, PyAny>>, timeout: Option<f64>) -> PyResult<Operation> {
+    fn call(
+        &self,
+        method: &Bound<'_, PyAny>,
+        body: Option<&Bound<'_, PyAny>>,
+        timeout: Option<f64>,
+    ) -> PyResult<Operation> {
         let (inner, group) = self.held.get()?;
         let body = body.map(|body| bytes("body", body)).transpose()?.unwrap_or_default();
         let mut call = group.call(name("method", method)?, body);
@@ -230,7 +250,10 @@ impl GroupReceipt {
     fn cancel(&self) -> PyResult<Operation> {
         let (inner, receipt) = self.held.get()?;
         let receipt = Arc::clone(receipt);
-        let cancel = async move { Ok(receipt.look(CoreReceipt::cancel).await) };
+        let cancel = async move {
+            receipt.look(CoreReceipt::cancel).await;
+            Ok(())
+        };
         Ok(Operation::new(&inner.runtime, "GroupReceipt.cancel()", work(cancel, |py, ()| Ok(py.None()))))
     }
 

@@ -181,7 +181,9 @@ fn allow(value: Option<&Bound<'_, PyAny>>) -> PyResult<Allow> {
     let mut ids = Vec::new();
     for id in value.try_iter()? {
         let id = id?;
-        let text = id.cast::<PyString>().map_err(|_| Fault::usage("allow must be \"anyone\", a list of node ids, or a function"))?;
+        let text = id
+            .cast::<PyString>()
+            .map_err(|_| Fault::usage("allow must be \"anyone\", a list of node ids, or a function"))?;
         ids.push(node_id(&text.to_cow()?)?);
     }
     Ok(Allow::only(ids))
@@ -194,7 +196,8 @@ pub(crate) fn node_id(text: &str) -> Result<NodeId, Fault> {
 
 fn durability(text: &str) -> Result<Durability, Fault> {
     let wrong = || {
-        let text = format!("durability must be \"memory\", \"process\", \"batched=MS\" or \"sync\", not {text:?}");
+        let text =
+            format!("durability must be \"memory\", \"process\", \"batched=MS\" or \"sync\", not {text:?}");
         Fault::usage(text)
     };
     match text {
@@ -257,7 +260,8 @@ impl Node {
             builder = builder.carrier(self::carrier(text)?);
         }
         if let Some(most) = attempts {
-            let most = NonZeroU32::new(most).ok_or_else(|| Fault::usage("attempts must be 1 at least, not 0"))?;
+            let most =
+                NonZeroU32::new(most).ok_or_else(|| Fault::usage("attempts must be 1 at least, not 0"))?;
             builder = builder.attempts(most);
         }
         if let Some(seconds) = doubt_timeout {
@@ -282,11 +286,13 @@ impl Node {
     fn start(slf: &Bound<'_, Self>) -> PyResult<Operation> {
         let runtime = runtime::handle()?;
         let builder = locked(&slf.get().builder).take();
-        let builder = builder.ok_or_else(|| Fault::usage("the node has been started already: make another Node"))?;
+        let builder =
+            builder.ok_or_else(|| Fault::usage("the node has been started already: make another Node"))?;
         let (node, handle) = (slf.clone().unbind(), runtime.clone());
         let build = async move { Ok(builder.build().await?) };
         let give = move |py: Python<'_>, core: CoreNode| {
-            let inner = Inner { node: core, runtime: handle, peers: Mutex::default(), begun: Mutex::default() };
+            let inner =
+                Inner { node: core, runtime: handle, peers: Mutex::default(), begun: Mutex::default() };
             let _ = node.get().inner.set(Held::new(Arc::new(inner)));
             Ok(node.clone_ref(py))
         };
@@ -430,12 +436,23 @@ impl Node {
         early: Option<bool>,
     ) -> PyResult<Operation> {
         let inner = self.inner()?;
-        call::call(&inner.runtime, &inner.peer(to)?, method, body, &call::Options { timeout, priority, early })
+        call::call(
+            &inner.runtime,
+            &inner.peer(to)?,
+            method,
+            body,
+            &call::Options { timeout, priority, early },
+        )
     }
 
     /// Serves a method, natively: see `method`.
     #[pyo3(signature = (method, concurrency, timeout))]
-    fn _serve(&self, method: &Bound<'_, PyAny>, concurrency: usize, timeout: Option<f64>) -> PyResult<call::Calls> {
+    fn _serve(
+        &self,
+        method: &Bound<'_, PyAny>,
+        concurrency: usize,
+        timeout: Option<f64>,
+    ) -> PyResult<call::Calls> {
         call::serve(self.inner()?, args::name("method", method)?, concurrency, timeout)
     }
 
@@ -451,7 +468,10 @@ impl Node {
         let inner = Arc::clone(self.inner()?);
         let node = inner.node.clone();
         let accept = async move { Ok(node.accept_stream().await?) };
-        self.operation("Node.accept_stream()", work(accept, move |py, stream| Stream::give(py, &inner, stream)))
+        self.operation(
+            "Node.accept_stream()",
+            work(accept, move |py, stream| Stream::give(py, &inner, stream)),
+        )
     }
 
     /// Accepts the streams of one name: from now on `accept_stream` does not give them.
@@ -512,7 +532,10 @@ impl Node {
         let inner = Arc::clone(self.inner()?);
         let node = inner.node.clone();
         let accept = async move { Ok(node.accept_session().await?) };
-        self.operation("Node.accept_session()", work(accept, move |py, session| Session::give(py, &inner, session)))
+        self.operation(
+            "Node.accept_session()",
+            work(accept, move |py, session| Session::give(py, &inner, session)),
+        )
     }
 
     /// Accepts the sessions of one name: from now on `accept_session` does not give them.

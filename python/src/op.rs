@@ -125,7 +125,10 @@ impl Operation {
         let is_first = !state.is_begun;
         state.is_begun = true;
         let Some(held) = &mut state.work else {
-            return Err(PyRuntimeError::new_err(format!("{} has been awaited already: call it again", self.name)));
+            return Err(PyRuntimeError::new_err(format!(
+                "{} has been awaited already: call it again",
+                self.name
+            )));
         };
         let work = held.get_mut().map_err(|fault| fault.raise(py))?;
         let event_loop = running_loop(py)?;
@@ -205,28 +208,37 @@ impl Operation {
     #[pyo3(signature = (timeout=None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
         if !in_loop(py)?.is_none(py) {
-            let text = format!("{}: waiting here would stop the event loop of this thread; use `await`", self.name);
+            self.give_up(py)?;
+            let text =
+                format!("{}: waiting here would stop the event loop of this thread; use `await`", self.name);
             return Err(Fault::usage(text).raise(py));
         }
-        let until = timeout.map(|seconds| Ok::<_, Fault>(Instant::now() + crate::args::duration("timeout", seconds)?));
+        let until = timeout
+            .map(|seconds| Ok::<_, Fault>(Instant::now() + crate::args::duration("timeout", seconds)?));
         let until = until.transpose().map_err(|fault| fault.raise(py))?;
         let mut state = self.lock()?;
         state.is_begun = true;
         let work = state.work.take();
         drop(state);
         let Some(work) = work else {
-            return Err(PyRuntimeError::new_err(format!("{} has been waited for already: call it again", self.name)));
+            return Err(PyRuntimeError::new_err(format!(
+                "{} has been waited for already: call it again",
+                self.name
+            )));
         };
         let mut work = pin!(work.take().map_err(|fault| fault.raise(py))?);
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         loop {
             if let Poll::Ready(done) = self.poll(py, &mut work, &waker) {
                 return match self.end(py, done) {
-                    Err(error) if error.is_instance_of::<PyStopAsyncIteration>(py) => Err(PyStopIteration::new_err(())),
+                    Err(error) if error.is_instance_of::<PyStopAsyncIteration>(py) => {
+                        Err(PyStopIteration::new_err(()))
+                    }
                     ended => ended,
                 };
             }
-            let left = until.map_or(GLANCE, |until| until.saturating_duration_since(Instant::now()).min(GLANCE));
+            let left =
+                until.map_or(GLANCE, |until| until.saturating_duration_since(Instant::now()).min(GLANCE));
             if left.is_zero() {
                 let text = format!("{} did not end within {} s", self.name, timeout.unwrap_or_default());
                 return Err(Fault::new("Timeout", text).raise(py));
@@ -251,11 +263,17 @@ impl Drop for Operation {
             let name = self.name;
             // The interpreter may be ending: then there is nothing to be said.
             let _ = Python::try_attach(|py| {
-                let text = format!("{name} was never awaited, and has done nothing: write `await` in front of it");
+                // It may be dropped because of an exception that is on its way.
+                let raised = PyErr::take(py);
+                let text =
+                    format!("{name} was never awaited, and has done nothing: write `await` in front of it");
                 let text = std::ffi::CString::new(text).unwrap_or_default();
                 let warning = py.get_type::<PyRuntimeWarning>();
                 if let Err(error) = PyErr::warn(py, &warning, &text, 1) {
                     error.write_unraisable(py, None);
+                }
+                if let Some(raised) = raised {
+                    raised.restore(py);
                 }
             });
         }

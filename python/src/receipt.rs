@@ -376,7 +376,8 @@ impl Tally {
     }
 
     fn __repr__(&self) -> String {
-        let CoreTally { delivered, processed, rejected, expired, cancelled, refused, unknown, kept, .. } = self.0;
+        let CoreTally { delivered, processed, rejected, expired, cancelled, refused, unknown, kept, .. } =
+            self.0;
         let counts = [
             (delivered, "delivered"),
             (processed, "processed"),
@@ -387,7 +388,8 @@ impl Tally {
             (unknown, "unknown"),
             (kept, "kept"),
         ];
-        let said: Vec<_> = counts.iter().filter(|(n, _)| *n > 0).map(|(n, name)| format!("{n} {name}")).collect();
+        let said: Vec<_> =
+            counts.iter().filter(|(n, _)| *n > 0).map(|(n, name)| format!("{n} {name}")).collect();
         format!("<Tally: {}>", if said.is_empty() { "nothing settled".to_owned() } else { said.join(", ") })
     }
 }

@@ -28,8 +28,10 @@ pub(crate) fn handle() -> Result<Handle, Fault> {
         return Ok(running.handle().clone());
     }
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
-    let built = Builder::new_multi_thread().worker_threads(threads).thread_name("exonet").enable_all().build();
-    let built = built.map_err(|error| Fault::new("BuildError", format!("cannot start the threads of nodes: {error}")))?;
+    let built =
+        Builder::new_multi_thread().worker_threads(threads).thread_name("exonet").enable_all().build();
+    let built = built
+        .map_err(|error| Fault::new("BuildError", format!("cannot start the threads of nodes: {error}")))?;
     let handle = built.handle().clone();
     *runtime = Some(Held::new(built));
     Ok(handle)

@@ -72,7 +72,8 @@ pub(crate) struct Session {
 
 impl Session {
     pub(crate) fn give(py: Python<'_>, inner: &Arc<Inner>, session: CoreSession) -> PyResult<Py<Self>> {
-        let (id, peer, is_client) = (session.id().to_string(), session.peer().id().to_string(), session.is_client());
+        let (id, peer, is_client) =
+            (session.id().to_string(), session.peer().id().to_string(), session.is_client());
         let name = String::from_utf8_lossy(session.name()).into_owned();
         let (sender, receiver) = session.split();
         let halves = Halves {
@@ -90,7 +91,11 @@ impl Session {
     }
 
     /// Something that is done with both directions, and ends the handle.
-    fn last<F>(&self, name: &'static str, act: impl FnOnce(CoreSession) -> F + Send + 'static) -> PyResult<Operation>
+    fn last<F>(
+        &self,
+        name: &'static str,
+        act: impl FnOnce(CoreSession) -> F + Send + 'static,
+    ) -> PyResult<Operation>
     where
         F: Future<Output = Result<(), Fault>> + Send + 'static,
     {
@@ -128,8 +133,14 @@ impl Session {
 
     /// Sends a message of any size behind all that were sent before it in this session. Gives its `Receipt`.
     #[pyo3(signature = (body, *, deadline=None, confirm=None))]
-    fn send(&self, body: &Bound<'_, PyAny>, deadline: Option<f64>, confirm: Option<&str>) -> PyResult<Operation> {
-        let message = Treatment { tag: None, priority: None, deadline, confirm, early: None }.message(body)?;
+    fn send(
+        &self,
+        body: &Bound<'_, PyAny>,
+        deadline: Option<f64>,
+        confirm: Option<&str>,
+    ) -> PyResult<Operation> {
+        let message =
+            Treatment { tag: None, priority: None, deadline, confirm, early: None }.message(body)?;
         let halves = Arc::clone(self.halves.get()?);
         let send = async move {
             let mut sender = halves.sender.lock().await;
@@ -166,7 +177,10 @@ impl Session {
             Ok(sender.as_mut().ok_or_else(over)?.close().await?)
         };
         let runtime = self.inner.get()?.runtime.clone();
-        self.operation("Session.finish()", work(finish, move |py, receipt| Receipt::give(py, runtime, receipt)))
+        self.operation(
+            "Session.finish()",
+            work(finish, move |py, receipt| Receipt::give(py, runtime, receipt)),
+        )
     }
 
     /// Ends the session: nothing more is sent, and what was sent is waited for, for `timeout` seconds at most. What the peer sends

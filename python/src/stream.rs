@@ -50,14 +50,19 @@ pub(crate) fn give_taken(py: Python<'_>, taken: Option<Taken>) -> PyResult<Py<Py
 
 impl Stream {
     pub(crate) fn give(py: Python<'_>, inner: &Arc<Inner>, stream: CoreStream) -> PyResult<Py<Self>> {
-        let (peer, name) = (stream.peer().id().to_string(), String::from_utf8_lossy(stream.name()).into_owned());
+        let (peer, name) =
+            (stream.peer().id().to_string(), String::from_utf8_lossy(stream.name()).into_owned());
         let (sender, receiver) = stream.split();
         let (sender, receiver) = (Arc::new(Mutex::new(sender)), Arc::new(Mutex::new(Some(receiver))));
         let inner = Held::new(Arc::clone(inner));
         Py::new(py, Self { inner, sender: Held::new(sender), receiver: Held::new(receiver), peer, name })
     }
 
-    fn receipt(&self, name: &'static str, queue: impl Future<Output = Result<CoreReceipt, Fault>> + Send + 'static) -> PyResult<Operation> {
+    fn receipt(
+        &self,
+        name: &'static str,
+        queue: impl Future<Output = Result<CoreReceipt, Fault>> + Send + 'static,
+    ) -> PyResult<Operation> {
         let runtime = self.inner.get()?.runtime.clone();
         let handle = runtime.clone();
         let give = move |py: Python<'_>, receipt| Receipt::give(py, handle, receipt);
@@ -81,8 +86,14 @@ impl Stream {
 
     /// Sends a message behind all that were sent before it in this stream. Gives its `Receipt`. Two tasks that send take turns.
     #[pyo3(signature = (body, *, deadline=None, confirm=None))]
-    fn send(&self, body: &Bound<'_, PyAny>, deadline: Option<f64>, confirm: Option<&str>) -> PyResult<Operation> {
-        let message = Treatment { tag: None, priority: None, deadline, confirm, early: None }.message(body)?;
+    fn send(
+        &self,
+        body: &Bound<'_, PyAny>,
+        deadline: Option<f64>,
+        confirm: Option<&str>,
+    ) -> PyResult<Operation> {
+        let message =
+            Treatment { tag: None, priority: None, deadline, confirm, early: None }.message(body)?;
         let sender = Arc::clone(self.sender.get()?);
         self.receipt("Stream.send()", async move { Ok(sender.lock().await.send(message).await?) })
     }

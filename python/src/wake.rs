@@ -98,7 +98,11 @@ pub(crate) struct Alarm {
 
 impl Alarm {
     pub(crate) fn new(bridge: &Arc<Bridge>) -> Arc<Self> {
-        Arc::new(Self { bridge: Arc::clone(bridge), is_queued: AtomicBool::new(false), future: Mutex::new(None) })
+        Arc::new(Self {
+            bridge: Arc::clone(bridge),
+            is_queued: AtomicBool::new(false),
+            future: Mutex::new(None),
+        })
     }
 
     pub(crate) fn bridge(&self) -> &Arc<Bridge> {
@@ -122,7 +126,7 @@ impl Wake for Alarm {
 }
 
 /// What an event loop calls when the bell has rung.
-#[pyclass(frozen, module = "exonet._native")]
+#[pyclass(frozen, weakref, module = "exonet._native")]
 struct Ringer {
     bridge: Arc<Bridge>,
     #[cfg(unix)]
@@ -143,11 +147,14 @@ impl Ringer {
 
 /// A bridge, as the table of loops keeps it.
 #[pyclass(frozen, module = "exonet._native")]
-struct Kept(Arc<Held<Arc<Bridge>>>);
+struct Kept(Shared);
+
+/// A bridge, in the process that made it.
+type Shared = Arc<Held<Arc<Bridge>>>;
 
 thread_local! {
     /// The loop that was asked for last on this thread.
-    static LAST: RefCell<Option<(Py<PyWeakrefReference>, Arc<Held<Arc<Bridge>>>)>> = const { RefCell::new(None) };
+    static LAST: RefCell<Option<(Py<PyWeakrefReference>, Shared)>> = const { RefCell::new(None) };
 }
 
 /// The bridge of a loop, made on first use.
@@ -167,7 +174,8 @@ pub(crate) fn bridge(event_loop: &Bound<'_, PyAny>) -> PyResult<Arc<Bridge>> {
     })?;
     let loops = loops.bind(py);
     let known = loops.call_method1("get", (event_loop,))?;
-    let known = known.cast::<Kept>().ok().map(|kept| Arc::clone(&kept.get().0)).filter(|held| held.get().is_ok());
+    let known =
+        known.cast::<Kept>().ok().map(|kept| Arc::clone(&kept.get().0)).filter(|held| held.get().is_ok());
     let held = match known {
         Some(held) => held,
         None => {
@@ -201,7 +209,9 @@ fn make(event_loop: &Bound<'_, PyAny>) -> PyResult<Arc<Bridge>> {
     let ringer = Ringer { bridge: Arc::clone(&bridge), socket: Some(theirs) };
     match event_loop.call_method1("add_reader", (fd, Bound::new(event_loop.py(), ringer)?)) {
         Ok(_) => Ok(bridge),
-        Err(error) if error.is_instance_of::<PyNotImplementedError>(event_loop.py()) => with_thread(event_loop),
+        Err(error) if error.is_instance_of::<PyNotImplementedError>(event_loop.py()) => {
+            with_thread(event_loop)
+        }
         Err(error) => Err(error),
     }
 }
@@ -221,10 +231,9 @@ fn with_thread(event_loop: &Bound<'_, PyAny>) -> PyResult<Arc<Bridge>> {
         socket: None,
     };
     // The thread keeps neither the loop nor the bridge: it ends with them.
-    let (weak, ringer) =
-        (PyWeakrefReference::new(event_loop)?.unbind(), Py::new(event_loop.py(), ringer)?);
-    let ringer = PyWeakrefReference::new(ringer.bind(event_loop.py())).map(Bound::unbind).map(|weak| (weak, ringer));
-    let (weak_ringer, ringer) = ringer?;
+    let ringer = Bound::new(event_loop.py(), ringer)?;
+    let (weak, weak_ringer) =
+        (PyWeakrefReference::new(event_loop)?.unbind(), PyWeakrefReference::new(&ringer)?.unbind());
     event_loop.setattr("_exonet_ringer", ringer)?;
     let tell = move || {
         while rung.recv().is_ok() {
