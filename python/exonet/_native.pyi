@@ -24,7 +24,31 @@ from .errors import CallError
 from .outcome import Outcome
 from .types import Allow, Buffer, Carrier, Confirm, Mode, PriorityName, StatusName, Text
 
-__all__: List[str]
+__all__ = [
+    "AtMostOnce",
+    "BatchReceipt",
+    "Calls",
+    "Delivery",
+    "Group",
+    "GroupReceipt",
+    "Member",
+    "NodeBase",
+    "Open",
+    "Operation",
+    "Peer",
+    "Receipt",
+    "Received",
+    "Reply",
+    "Request",
+    "Session",
+    "SessionListener",
+    "Settled",
+    "Stream",
+    "StreamListener",
+    "Tally",
+    "Verdict",
+    "_after_fork",
+]
 
 _T_co = TypeVar("_T_co", covariant=True)
 _PeerLike = Union[str, "Peer"]

@@ -27,7 +27,10 @@ pub(crate) fn handle() -> Result<Handle, Fault> {
     if let Some(running) = runtime.as_ref().and_then(|held| held.get().ok()) {
         return Ok(running.handle().clone());
     }
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+    let wanted =
+        std::env::var("EXONET_THREADS").ok().and_then(|text| text.parse().ok()).filter(|wanted| *wanted > 0);
+    let threads = wanted
+        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS));
     let built =
         Builder::new_multi_thread().worker_threads(threads).thread_name("exonet").enable_all().build();
     let built = built

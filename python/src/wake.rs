@@ -72,11 +72,12 @@ impl Bridge {
     /// Wakes the tasks whose alarms have rung. On the thread of the loop.
     fn wake(&self, py: Python<'_>) -> PyResult<()> {
         self.in_turn.store(0, Ordering::Relaxed);
-        // First this: what is put into the queue from here on is told again.
-        self.told.store(false, Ordering::Release);
+        // First this: what is put into the queue from here on is told again. Swapped and not stored, so that it is seen before the
+        // queue is looked at, and so that what a thread did that found it set is seen here.
+        self.told.swap(false, Ordering::AcqRel);
         let rung = mem::take(&mut *self.queue());
         for alarm in rung {
-            alarm.is_queued.store(false, Ordering::Release);
+            alarm.is_queued.swap(false, Ordering::AcqRel);
             if let Some(future) = alarm.future(None) {
                 let future = future.bind(py);
                 if !future.call_method0(intern!(py, "done"))?.is_truthy()? {
