@@ -403,7 +403,11 @@ impl Session {
         sender: SessionSender,
         receiver: SessionReceiver,
     ) -> Result<Self, (SessionSender, SessionReceiver)> {
-        if sender.state().is_same(receiver.state()) { Ok(Self { sender, receiver }) } else { Err((sender, receiver)) }
+        if sender.state().is_same(receiver.state()) {
+            Ok(Self { sender, receiver })
+        } else {
+            Err((sender, receiver))
+        }
     }
 
     /// Ends the session: nothing more is sent, and what was sent is waited for, for `timeout` at most. What the peer sends from
