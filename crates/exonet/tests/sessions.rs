@@ -80,6 +80,25 @@ async fn both_ends_talk_in_order_and_close() {
 }
 
 #[tokio::test]
+async fn halves_are_put_together_again_and_only_those_of_one_session() {
+    within(async {
+        let (alice, bob) = (node().await, node().await);
+        let (here, there) = session(&alice, &bob).await;
+        let (sender, receiver) = here.split();
+        let (other_sender, other_receiver) = there.split();
+        let (sender, other_receiver) = Session::unsplit(sender, other_receiver).unwrap_err();
+        let mut here = Session::unsplit(sender, receiver).unwrap();
+        let mut there = Session::unsplit(other_sender, other_receiver).unwrap();
+        here.send("hello").await.unwrap();
+        assert_eq!(next(&mut there).await.unwrap(), "hello");
+        let (closed, left) = tokio::join!(here.close(LATE), next(&mut there));
+        closed.unwrap();
+        assert!(left.is_none());
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_message_of_any_size_keeps_its_boundaries() {
     within(async {
         let (alice, bob) = (node().await, node().await);

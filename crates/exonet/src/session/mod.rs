@@ -395,6 +395,21 @@ impl Session {
         (self.sender, self.receiver)
     }
 
+    /// The two directions together again: the inverse of [`Self::split`].
+    ///
+    /// # Errors
+    /// Both, as they are, if they are not of one split.
+    pub fn unsplit(
+        sender: SessionSender,
+        receiver: SessionReceiver,
+    ) -> Result<Self, (SessionSender, SessionReceiver)> {
+        if sender.state().is_same(receiver.state()) {
+            Ok(Self { sender, receiver })
+        } else {
+            Err((sender, receiver))
+        }
+    }
+
     /// Ends the session: nothing more is sent, and what was sent is waited for, for `timeout` at most. What the peer sends from
     /// now on is rejected. To go on receiving until the peer closes too, use [`SessionSender::close`].
     ///

@@ -93,6 +93,10 @@ impl SessionReceiver {
         Self { stream: Some(stream), state, longest: LONGEST, parts: Parts::default(), next: None }
     }
 
+    pub(super) const fn state(&self) -> &State {
+        &self.state
+    }
+
     /// The first message that there is of the stream, as it is, and whether it opens the stream.
     pub(super) async fn first(&mut self) -> Result<Option<(Delivery, bool)>, StreamError> {
         let Some(stream) = self.stream.as_mut() else { return Ok(None) };

@@ -95,6 +95,11 @@ impl State {
         self.0.life.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether the two are of one handle.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     pub(super) fn peer(&self) -> &Peer {
         &self.0.peer
     }

@@ -1,0 +1,95 @@
+"""Messages between machines that arrive exactly once: encrypted, over UDP, with no broker in between.
+
+    async with exonet.Node() as node:
+        receipt = await node.send("ID@HOST:PORT", b"hello")
+        print((await receipt).outcome)
+
+``docs/python.md`` is the tutorial. ``exonet.blocking`` has the same without ``asyncio``.
+"""
+
+from . import errors, types
+from ._native import (
+    AtMostOnce,
+    BatchReceipt,
+    Delivery,
+    Group,
+    GroupReceipt,
+    Member,
+    Open,
+    Operation,
+    Peer,
+    Receipt,
+    Received,
+    Reply,
+    Request,
+    Session,
+    SessionListener,
+    Settled,
+    Stream,
+    StreamListener,
+    Tally,
+    Verdict,
+)
+from .errors import *  # noqa: F403
+from .node import Failure, Node, Serving, balanced, quorum
+from .outcome import Outcome
+
+__all__ = [
+    "AddressError",
+    "ArgumentTypeError",
+    "AtMostOnce",
+    "BatchReceipt",
+    "BodyError",
+    "BuildError",
+    "CallCancelled",
+    "CallError",
+    "CallExpired",
+    "CallFailed",
+    "CallRefused",
+    "CallUnknown",
+    "CancelError",
+    "Closed",
+    "Delivery",
+    "Error",
+    "Failure",
+    "ForkedError",
+    "Group",
+    "GroupError",
+    "GroupReceipt",
+    "Member",
+    "Node",
+    "NotDelivered",
+    "Open",
+    "Operation",
+    "Outcome",
+    "Peer",
+    "Receipt",
+    "Received",
+    "Reply",
+    "Request",
+    "SendError",
+    "ServeError",
+    "Serving",
+    "Session",
+    "SessionAway",
+    "SessionEnded",
+    "SessionError",
+    "SessionListener",
+    "SessionMissing",
+    "Settled",
+    "Stream",
+    "StreamBroken",
+    "StreamContinues",
+    "StreamError",
+    "StreamListener",
+    "StreamMissing",
+    "StreamReset",
+    "Tally",
+    "Timeout",
+    "UsageError",
+    "Verdict",
+    "balanced",
+    "errors",
+    "quorum",
+    "types",
+]

@@ -1,0 +1,404 @@
+"""The same without ``asyncio``: calls that block the thread that makes them. Other threads of Python run meanwhile.
+
+    with exonet.blocking.Node() as node:
+        receipt = node.send("ID@HOST:PORT", b"hello")
+        print(receipt.wait().outcome)
+
+What waits takes a ``timeout`` in seconds, and raises ``exonet.Timeout`` when it has passed; None, the default, waits for ever. Ctrl-C
+ends any wait. A node may be shared by threads.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Callable, Iterable, Iterator, List, Optional, Tuple, TypeVar, Union
+
+from . import _native
+from .errors import CallError, Closed
+from .node import _fail
+from .types import Allow, Buffer, Confirm, Mode, PriorityName, Text
+
+__all__ = ["AtMostOnce", "Group", "Node", "Serving", "Session", "Stream"]
+
+Self = TypeVar("Self", bound="Node")
+PeerLike = Union[str, _native.Peer]
+Handler = Callable[[_native.Request], Union[Buffer, str, None]]
+AnyHandler = TypeVar("AnyHandler", bound=Handler)
+
+
+class Serving:
+    """A method that is served by threads, until this is stopped or the node is closed."""
+
+    def __init__(self, calls: _native.Calls, handler: Handler, threads: int) -> None:
+        self._calls = calls
+        self._handler = handler
+        for at in range(threads):
+            threading.Thread(target=self._serve, name=f"exonet-serve-{at}", daemon=True).start()
+
+    def stop(self, timeout: float = 5.0) -> int:
+        """Takes no new call, and waits until those that run have been answered, for ``timeout`` seconds at most.
+
+        Gives how many still run.
+        """
+        left: int = self._calls.stop(timeout).wait()
+        return left
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                (request,) = self._calls.next_many(1).wait()
+            except Closed:
+                return
+            try:
+                request._reply(self._handler(request))
+            except Exception as error:
+                _fail(request, error)
+
+
+class AtMostOnce:
+    """Receives messages without a guard: each is delivered as it is returned. Made by ``Node.at_most_once()``."""
+
+    def __init__(self, receiver: _native.AtMostOnce) -> None:
+        self._receiver = receiver
+
+    def recv(self, timeout: Optional[float] = None) -> _native.Received:
+        """The next message."""
+        return self._receiver.recv().wait(timeout)
+
+    def recv_many(self, max: int = 256, timeout: Optional[float] = None) -> List[_native.Received]:
+        """At least one message, and ``max`` at most."""
+        return self._receiver.recv_many(max).wait(timeout)
+
+    def __iter__(self) -> Iterator[_native.Received]:
+        while True:
+            try:
+                yield self.recv()
+            except Closed:
+                return
+
+
+class Stream:
+    """A stream with a peer: messages in order, both ways. See ``exonet.Stream``."""
+
+    def __init__(self, stream: _native.Stream) -> None:
+        self._stream = stream
+
+    @property
+    def peer(self) -> str:
+        """The id of the peer at the other end."""
+        return self._stream.peer
+
+    @property
+    def name(self) -> str:
+        """The name of the stream."""
+        return self._stream.name
+
+    def send(
+        self,
+        body: Buffer,
+        *,
+        deadline: Optional[float] = None,
+        confirm: Optional[Confirm] = None,
+        timeout: Optional[float] = None,
+    ) -> _native.Receipt:
+        """Sends a message behind all that were sent before it in this stream. Gives its ``Receipt``."""
+        return self._stream.send(body, deadline=deadline, confirm=confirm).wait(timeout)
+
+    def recv(self, timeout: Optional[float] = None) -> Optional[_native.Delivery]:
+        """The next message, or None at the end of the stream."""
+        return self._stream.recv().wait(timeout)
+
+    def close(self, timeout: Optional[float] = None) -> _native.Receipt:
+        """Ends this direction behind all that was sent in it."""
+        return self._stream.close().wait(timeout)
+
+    def reset(self, timeout: Optional[float] = None) -> _native.Receipt:
+        """Gives up what has not left of this direction, and ends it."""
+        return self._stream.reset().wait(timeout)
+
+    def stop(self, reason: str = "") -> None:
+        """Wants nothing more: what comes until the stream ends is rejected, with this reason."""
+        self._stream.stop(reason).wait()
+
+    def __iter__(self) -> Iterator[_native.Delivery]:
+        while True:
+            delivery = self.recv()
+            if delivery is None:
+                return
+            yield delivery
+
+
+class Session:
+    """One end of a session. See ``exonet.Session``."""
+
+    def __init__(self, session: _native.Session) -> None:
+        self._session = session
+
+    @property
+    def id(self) -> str:
+        """Which session it is."""
+        return self._session.id
+
+    @property
+    def peer(self) -> str:
+        """The id of the peer at the other end."""
+        return self._session.peer
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self._session.name
+
+    def send(
+        self,
+        body: Buffer,
+        *,
+        deadline: Optional[float] = None,
+        confirm: Optional[Confirm] = None,
+        timeout: Optional[float] = None,
+    ) -> _native.Receipt:
+        """Sends a message of any size behind all that were sent before it in this session. Gives its ``Receipt``."""
+        return self._session.send(body, deadline=deadline, confirm=confirm).wait(timeout)
+
+    def recv(self, timeout: Optional[float] = None) -> Optional[_native.Delivery]:
+        """The next message, or None when the peer has closed the session."""
+        return self._session.recv().wait(timeout)
+
+    def finish(self, timeout: Optional[float] = None) -> _native.Receipt:
+        """Sends nothing more."""
+        return self._session.finish().wait(timeout)
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Ends the session, and waits until what was sent is settled."""
+        self._session.close(timeout).wait()
+
+    def abort(self) -> None:
+        """Ends the session now."""
+        self._session.abort().wait()
+
+    def refuse(self, reason: str = "") -> None:
+        """Refuses a session that a peer has opened, and tells it why."""
+        self._session.refuse(reason).wait()
+
+    def detach(self) -> None:
+        """Gives the handle up, and leaves the session as it is."""
+        self._session.detach().wait()
+
+    def __iter__(self) -> Iterator[_native.Delivery]:
+        while True:
+            delivery = self.recv()
+            if delivery is None:
+                return
+            yield delivery
+
+
+class Group:
+    """Peers to which messages are sent together. See ``exonet.Group``."""
+
+    def __init__(self, group: _native.Group) -> None:
+        self._group = group
+
+    def members(self) -> List[str]:
+        """Who is a member now: their ids."""
+        return self._group.members()
+
+    def add(self, member: PeerLike) -> None:
+        """Adds a member: it gets later messages."""
+        self._group.add(member)
+
+    def remove(self, member: str, *, now: bool = False) -> None:
+        """Removes a member: it gets no later message."""
+        self._group.remove(member, now=now)
+
+    def send(
+        self,
+        body: Buffer,
+        *,
+        mode: Mode,
+        tag: Optional[Text] = None,
+        priority: Optional[PriorityName] = None,
+        deadline: Optional[float] = None,
+        confirm: Optional[Confirm] = None,
+    ) -> _native.GroupReceipt:
+        """Sends a message to members of the group, as ``mode`` says. The ``wait()`` of what it gives gives the verdict."""
+        sent = self._group.send(body, mode=mode, tag=tag, priority=priority, deadline=deadline, confirm=confirm)
+        return sent.wait()
+
+    def call(
+        self, method: Text, body: Buffer = b"", *, timeout: Optional[float] = None
+    ) -> List[Tuple[str, Union[_native.Reply, CallError]]]:
+        """Calls a method of all members: pairs of an id and a ``Reply``, or the ``CallError`` in its place."""
+        return self._group.call(method, body, timeout=timeout).wait()
+
+
+class Node:
+    """A node whose calls block. Its options are those of ``exonet.Node``. Use it in a ``with`` block, or ``start()`` and ``close()`` it."""
+
+    def __init__(self, **options: Any) -> None:
+        self._node = _native.NodeBase(**options)
+        self._methods: List[Tuple[Any, Handler, int, Optional[float]]] = []
+
+    def start(self: Self) -> Self:
+        """Starts the node, and gives it."""
+        self._node.start().wait()
+        methods, self._methods = self._methods, []
+        for method, handler, threads, timeout in methods:
+            self.serve(method, handler, threads=threads, timeout=timeout)
+        return self
+
+    def close(self, timeout: float = 5.0) -> List[_native.Open]:
+        """Ends the node: waits until all is settled, for ``timeout`` seconds at most. Gives what is still open."""
+        return self._node.close(timeout).wait()
+
+    def __enter__(self: Self) -> Self:
+        return self if self._node.is_started else self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def id(self) -> str:
+        """The id of this node: its public key."""
+        return self._node.id
+
+    @property
+    def address(self) -> str:
+        """How this node is reached from the same machine: ID@HOST:PORT."""
+        return self._node.address
+
+    @property
+    def local_address(self) -> Tuple[str, int]:
+        """The local address of the socket: host and port."""
+        return self._node.local_address
+
+    def peers(self) -> List[str]:
+        """The ids of the peers that are known now."""
+        return self._node.peers()
+
+    def set_allow(self, allow: Allow) -> None:
+        """Changes which peers may talk to this node."""
+        self._node.set_allow(allow)
+
+    def send(
+        self,
+        to: PeerLike,
+        body: Buffer,
+        *,
+        tag: Optional[Text] = None,
+        priority: Optional[PriorityName] = None,
+        deadline: Optional[float] = None,
+        confirm: Optional[Confirm] = None,
+        early: Optional[bool] = None,
+        timeout: Optional[float] = None,
+    ) -> _native.Receipt:
+        """Sends a message: waits for room in the peer's queue, then queues it. See ``exonet.Node.send``."""
+        sent = self._node.send(
+            to, body, tag=tag, priority=priority, deadline=deadline, confirm=confirm, early=early
+        )
+        return sent.wait(timeout)
+
+    def send_many(
+        self, to: PeerLike, bodies: Iterable[Buffer], timeout: Optional[float] = None
+    ) -> _native.BatchReceipt:
+        """Sends several bodies at once, with one receipt."""
+        return self._node.send_many(to, bodies).wait(timeout)
+
+    def recv(self, timeout: Optional[float] = None) -> _native.Delivery:
+        """The next message."""
+        return self._node.recv().wait(timeout)
+
+    def recv_many(self, max: int = 256, timeout: Optional[float] = None) -> List[_native.Delivery]:
+        """At least one message, and ``max`` at most."""
+        return self._node.recv_many(max).wait(timeout)
+
+    def __iter__(self) -> Iterator[_native.Delivery]:
+        while True:
+            try:
+                yield self.recv()
+            except Closed:
+                return
+
+    def at_most_once(self) -> AtMostOnce:
+        """Receives messages without a guard: each is delivered as it is returned."""
+        return AtMostOnce(self._node.at_most_once())
+
+    def recovered(self) -> List[Tuple[_native.Open, _native.Receipt]]:
+        """What a former life of this identity had sent and not settled."""
+        return self._node.recovered()
+
+    def flush(self, timeout: Optional[float] = None) -> List[_native.Open]:
+        """Waits until all that was sent so far is settled, for ``timeout`` seconds at most. Gives what is still open."""
+        return self._node.flush(timeout).wait()
+
+    def ping(self, to: PeerLike, timeout: float = 5.0) -> Optional[float]:
+        """A round trip to a peer and back, in seconds; None: no answer came in time."""
+        return self._node.peer(to).ping(timeout).wait()
+
+    def call(
+        self,
+        to: PeerLike,
+        method: Text,
+        body: Buffer = b"",
+        *,
+        timeout: Optional[float] = None,
+        priority: Optional[PriorityName] = None,
+        early: Optional[bool] = None,
+    ) -> _native.Reply:
+        """Calls a method of a peer, and waits for its ``Reply``. See ``exonet.Node.call``."""
+        return self._node.call(to, method, body, timeout=timeout, priority=priority, early=early).wait()
+
+    def serve(
+        self, method: Text, handler: Handler, *, threads: int = 4, timeout: Optional[float] = None
+    ) -> Serving:
+        """Serves a method by ``handler``, on as many threads. Gives what stops that."""
+        return Serving(self._node._serve(method, threads, timeout), handler, threads)
+
+    def method(
+        self, name: Optional[Text] = None, *, threads: int = 4, timeout: Optional[float] = None
+    ) -> Callable[[AnyHandler], AnyHandler]:
+        """Serves a method by the function that is decorated. See ``exonet.Node.method``."""
+
+        def serve(handler: AnyHandler) -> AnyHandler:
+            method = getattr(handler, "__name__", "") if name is None else name
+            if self._node.is_started:
+                self.serve(method, handler, threads=threads, timeout=timeout)
+            else:
+                self._methods.append((method, handler, threads, timeout))
+            return handler
+
+        return serve
+
+    def stream(self, to: PeerLike, name: Text) -> Stream:
+        """A handle on the stream of this name with a peer."""
+        return Stream(self._node.stream(to, name))
+
+    def accept_stream(self, timeout: Optional[float] = None) -> Stream:
+        """The next stream that a peer has begun, or goes on with."""
+        return Stream(self._node.accept_stream().wait(timeout))
+
+    def session(
+        self,
+        to: PeerLike,
+        name: Text,
+        *,
+        idle: Optional[float] = None,
+        life: Optional[float] = None,
+        longest: Optional[int] = None,
+    ) -> Session:
+        """Opens a session of this name with a peer."""
+        return Session(self._node.session(to, name, idle=idle, life=life, longest=longest).wait())
+
+    def attach_session(self, to: PeerLike, name: Text, id: str) -> Session:
+        """Takes a handle on a session that this node takes part in already."""
+        return Session(self._node.attach_session(to, name, id))
+
+    def accept_session(self, timeout: Optional[float] = None) -> Session:
+        """The next session that a peer opens."""
+        return Session(self._node.accept_session().wait(timeout))
+
+    def group(self, members: Iterable[PeerLike], *, patience: Optional[float] = None) -> Group:
+        """A group of peers, to which messages are sent together."""
+        return Group(self._node.group(members, patience=patience))
+
+    def __repr__(self) -> str:
+        return repr(self._node)

@@ -1,0 +1,336 @@
+//! Received messages.
+
+use std::sync::{Mutex, PoisonError};
+
+use bytes::{Bytes, BytesMut};
+use exonet::receive::Received as CoreReceived;
+use exonet::session::SessionMessage;
+use exonet::{Delivery as CoreDelivery, MessageId, NodeId, Priority};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyMemoryView};
+
+use crate::args::{duration, priority_name};
+use crate::fault::Fault;
+use crate::node::Inner;
+use crate::runtime::Held;
+
+/// A delivery whose body is being put together. If the task that waits for it is cancelled, the next goes on with it.
+pub(crate) struct Assembly<'a> {
+    inner: &'a Inner,
+    begun: Option<Begun>,
+}
+
+/// What there is of a body.
+pub(crate) struct Begun {
+    delivery: CoreDelivery,
+    body: BytesMut,
+}
+
+impl<'a> Assembly<'a> {
+    pub(crate) fn new(inner: &'a Inner, delivery: CoreDelivery) -> Self {
+        Self { inner, begun: Some(Begun { delivery, body: BytesMut::new() }) }
+    }
+
+    pub(crate) const fn resume(inner: &'a Inner, begun: Begun) -> Self {
+        Self { inner, begun: Some(begun) }
+    }
+
+    /// The whole message.
+    pub(crate) async fn whole(mut self) -> Result<Taken, Fault> {
+        let Some(begun) = &mut self.begun else { return Err(Fault::closed()) };
+        if let Some(body) = begun.delivery.body().as_whole().cloned() {
+            let delivery = self.begun.take().map(|begun| begun.delivery);
+            return delivery.map(|delivery| Taken::of_delivery(delivery, body)).ok_or_else(Fault::closed);
+        }
+        loop {
+            match begun.delivery.body_mut().chunk().await {
+                Ok(Some(chunk)) => begun.body.extend_from_slice(&chunk),
+                Ok(None) => break,
+                Err(error) => {
+                    self.begun = None;
+                    return Err(error.into());
+                }
+            }
+        }
+        let begun = self.begun.take();
+        begun.map(|begun| Taken::of_delivery(begun.delivery, begun.body.freeze())).ok_or_else(Fault::closed)
+    }
+}
+
+impl Drop for Assembly<'_> {
+    fn drop(&mut self) {
+        if let Some(begun) = self.begun.take() {
+            self.inner.put_back(begun);
+        }
+    }
+}
+
+/// The guard of a message.
+enum Guard {
+    Message(Box<CoreDelivery>),
+    Session(Box<SessionMessage>),
+}
+
+/// A message that is handed out, and not yet an object of Python.
+pub(crate) struct Taken {
+    guard: Guard,
+    head: Head,
+    attempt: u32,
+    body: Bytes,
+}
+
+/// What is known of a message besides its body.
+struct Head {
+    id: MessageId,
+    tag: Bytes,
+    priority: Priority,
+}
+
+impl Head {
+    fn sender(&self) -> NodeId {
+        self.id.sender
+    }
+}
+
+impl Taken {
+    pub(crate) fn of_delivery(delivery: CoreDelivery, body: Bytes) -> Self {
+        let head = Head { id: delivery.id(), tag: delivery.tag().clone(), priority: delivery.priority() };
+        Self { head, attempt: delivery.attempt(), body, guard: Guard::Message(Box::new(delivery)) }
+    }
+
+    pub(crate) fn of_session(message: SessionMessage) -> Self {
+        let head = Head { id: message.id(), tag: Bytes::new(), priority: Priority::Normal };
+        let (attempt, body) = (message.attempt(), message.body().clone());
+        Self { head, attempt, body, guard: Guard::Session(Box::new(message)) }
+    }
+
+    pub(crate) fn give(self, py: Python<'_>) -> PyResult<Py<Delivery>> {
+        let Self { guard, head, attempt, body } = self;
+        let guard = Mutex::new(Some(Held::new(guard)));
+        Py::new(py, Delivery { guard, head, attempt, body, made: PyOnceLock::new() })
+    }
+}
+
+/// A received message, delivered only when `ack()` says so. Dropped before, it is handed out again.
+///
+/// As a context manager it is acknowledged at the end of the block, and handed out again if the block raises.
+#[pyclass(frozen, module = "exonet", weakref)]
+pub(crate) struct Delivery {
+    guard: Mutex<Option<Held<Guard>>>,
+    head: Head,
+    attempt: u32,
+    body: Bytes,
+    made: PyOnceLock<Py<PyBytes>>,
+}
+
+impl Delivery {
+    fn guard(&self) -> Result<Option<Guard>, Fault> {
+        let guard = self.guard.lock().unwrap_or_else(PoisonError::into_inner).take();
+        guard.map(Held::take).transpose()
+    }
+
+    fn open(&self) -> Result<Guard, Fault> {
+        self.guard()?.ok_or_else(|| {
+            Fault::usage(
+                "this delivery has been dealt with already: it is acknowledged, rejected or put off once",
+            )
+        })
+    }
+
+    fn is_open(&self) -> bool {
+        self.guard.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+}
+
+#[pymethods]
+impl Delivery {
+    /// The content.
+    #[getter]
+    fn body(&self, py: Python<'_>) -> Py<PyBytes> {
+        self.made.get_or_init(py, || PyBytes::new(py, &self.body).unbind()).clone_ref(py)
+    }
+
+    /// The content, by the buffer protocol.
+    #[getter]
+    fn view(&self, py: Python<'_>) -> PyResult<Py<PyMemoryView>> {
+        Ok(PyMemoryView::from(self.body(py).bind(py))?.unbind())
+    }
+
+    /// Who sent it: a proven id, to be given to `node.send` for an answer.
+    #[getter]
+    fn sender(&self) -> String {
+        self.head.sender().to_string()
+    }
+
+    /// Its name at both ends, for ever: the key under which an effect outside is made only once.
+    #[getter]
+    fn id(&self) -> String {
+        self.head.id.to_string()
+    }
+
+    /// For dispatch. A text, in which bytes that are none are replaced: see `tag_bytes`.
+    #[getter]
+    fn tag(&self) -> String {
+        String::from_utf8_lossy(&self.head.tag).into_owned()
+    }
+
+    /// The tag as it was sent.
+    #[getter]
+    fn tag_bytes(&self, py: Python<'_>) -> Py<PyBytes> {
+        PyBytes::new(py, &self.head.tag).unbind()
+    }
+
+    /// As the sender set it: "urgent", "normal", "low" or "bulk".
+    #[getter]
+    const fn priority(&self) -> &'static str {
+        priority_name(self.head.priority)
+    }
+
+    /// Which time it is that the message is handed out: the first is 1.
+    #[getter]
+    const fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// Whether it may have been handed out before: what was done with it then may have to be found out, by its `id`.
+    #[getter]
+    const fn redelivered(&self) -> bool {
+        self.attempt > 1
+    }
+
+    /// Acknowledges the message: from here on it is delivered. A sender that asked for `confirm="processed"` is told the status.
+    ///
+    /// Raises `NotDelivered` if the record of the message died meanwhile: it must not be acted on.
+    #[pyo3(signature = (status=0))]
+    fn ack(&self, py: Python<'_>, status: u32) -> PyResult<()> {
+        let guard = self.open()?;
+        let acked = py.detach(|| match guard {
+            Guard::Message(delivery) => delivery.ack_with(status),
+            Guard::Session(message) => message.ack_with(status),
+        });
+        Ok(acked.map_err(Fault::from)?)
+    }
+
+    /// Does not take the message, and will not have it again: its sender is told REJECTED, and the reason, of which the first 200
+    /// bytes count. The node keeps it as a dead letter.
+    #[pyo3(signature = (reason="", status=0))]
+    fn reject(&self, py: Python<'_>, reason: &str, status: u32) -> PyResult<()> {
+        let guard = self.open()?;
+        py.detach(|| match guard {
+            Guard::Message(delivery) => delivery.reject_with(status, reason),
+            Guard::Session(message) => message.reject_with(status, reason),
+        });
+        Ok(())
+    }
+
+    /// Hands the message out again after `seconds`, and not before. It counts as an attempt.
+    fn retry_after(&self, py: Python<'_>, seconds: f64) -> PyResult<()> {
+        let wait = duration("seconds", seconds)?;
+        let guard = self.open()?;
+        py.detach(|| match guard {
+            Guard::Message(delivery) => delivery.retry_after(wait),
+            Guard::Session(message) => message.retry_after(wait),
+        });
+        Ok(())
+    }
+
+    /// Hands the message out again, now: as dropping it does.
+    fn release(&self, py: Python<'_>) -> PyResult<()> {
+        let guard = self.guard()?;
+        py.detach(|| drop(guard));
+        Ok(())
+    }
+
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (kind, _value, _traceback, /))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        kind: &Bound<'_, PyAny>,
+        _value: &Bound<'_, PyAny>,
+        _traceback: &Bound<'_, PyAny>,
+    ) -> PyResult<bool> {
+        match (kind.is_none(), self.is_open()) {
+            (_, false) => {}
+            (true, true) => self.ack(py, 0)?,
+            (false, true) => self.release(py)?,
+        }
+        Ok(false)
+    }
+
+    fn __len__(&self) -> usize {
+        self.body.len()
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "<Delivery from {}: {} bytes, tag {:?}>",
+            self.head.sender().short(),
+            self.body.len(),
+            self.tag()
+        )
+    }
+}
+
+/// A message that was taken as it was received: it is delivered. `Node.at_most_once()` gives these.
+#[pyclass(frozen, module = "exonet", weakref)]
+pub(crate) struct Received {
+    head: Head,
+    body: Py<PyBytes>,
+}
+
+impl Received {
+    /// Of a message whose body is whole.
+    pub(crate) fn give(py: Python<'_>, received: CoreReceived, body: &[u8]) -> PyResult<Py<Self>> {
+        let head = Head { id: received.id, tag: received.tag, priority: received.priority };
+        Py::new(py, Self { head, body: PyBytes::new(py, body).unbind() })
+    }
+}
+
+#[pymethods]
+impl Received {
+    /// The content.
+    #[getter]
+    fn body(&self, py: Python<'_>) -> Py<PyBytes> {
+        self.body.clone_ref(py)
+    }
+
+    /// Who sent it: a proven id.
+    #[getter]
+    fn sender(&self) -> String {
+        self.head.sender().to_string()
+    }
+
+    /// Its name at both ends, for ever.
+    #[getter]
+    fn id(&self) -> String {
+        self.head.id.to_string()
+    }
+
+    /// For dispatch.
+    #[getter]
+    fn tag(&self) -> String {
+        String::from_utf8_lossy(&self.head.tag).into_owned()
+    }
+
+    /// The tag as it was sent.
+    #[getter]
+    fn tag_bytes(&self, py: Python<'_>) -> Py<PyBytes> {
+        PyBytes::new(py, &self.head.tag).unbind()
+    }
+
+    /// As the sender set it: "urgent", "normal", "low" or "bulk".
+    #[getter]
+    const fn priority(&self) -> &'static str {
+        priority_name(self.head.priority)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let len = self.body.as_bytes(py).len();
+        format!("<Received from {}: {len} bytes, tag {:?}>", self.head.sender().short(), self.tag())
+    }
+}

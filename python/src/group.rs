@@ -1,0 +1,361 @@
+//! Groups: one message to many nodes.
+
+use std::future::ready;
+use std::pin::pin;
+use std::sync::Arc;
+
+use exonet::group::{
+    Group as CoreGroup, GroupReceipt as CoreReceipt, MemberLine, MemberState, Mode, Remove,
+    Verdict as CoreVerdict, Why,
+};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use tokio::sync::{Mutex, Notify};
+
+use crate::args::{Treatment, bytes, duration, name};
+use crate::call::{Reply, fault, whole};
+use crate::fault::Fault;
+use crate::node::{Inner, node_id};
+use crate::op::{Operation, work};
+use crate::receipt::Settled;
+use crate::runtime::Held;
+
+/// Peers to which messages are sent together: `node.group([...])`.
+#[pyclass(frozen, module = "exonet", weakref)]
+pub(crate) struct Group {
+    held: Held<(Arc<Inner>, CoreGroup)>,
+}
+
+/// As Python says it: "all", "any", ("quorum", send, acks) or ("balanced", k).
+fn mode(value: &Bound<'_, PyAny>) -> PyResult<Mode> {
+    let wrong = || {
+        let text = "mode must be \"all\", \"any\", exonet.quorum(send=..., acks=...) or exonet.balanced(k)";
+        Fault::usage(text).raise(value.py())
+    };
+    if let Ok(text) = value.extract::<String>() {
+        return match text.as_str() {
+            "all" => Ok(Mode::All),
+            "any" => Ok(Mode::Any),
+            _ => Err(wrong()),
+        };
+    }
+    let parts = value.cast::<PyTuple>().map_err(|_| wrong())?;
+    match parts.get_item(0).and_then(|kind| kind.extract::<String>()).as_deref() {
+        Ok("quorum") => {
+            let (_, send, acks): (String, usize, usize) = parts.extract().map_err(|_| wrong())?;
+            Ok(Mode::Quorum { send, acks })
+        }
+        Ok("balanced") => {
+            let (_, k): (String, usize) = parts.extract().map_err(|_| wrong())?;
+            Ok(Mode::Balanced { k })
+        }
+        _ => Err(wrong()),
+    }
+}
+
+pub(crate) fn group(
+    inner: &Arc<Inner>,
+    members: &Bound<'_, PyAny>,
+    patience: Option<f64>,
+) -> PyResult<Group> {
+    let mut addresses = Vec::new();
+    for member in members.try_iter()? {
+        addresses.push(inner.peer(&member?)?.addr().clone());
+    }
+    let mut builder = inner.node.group(addresses);
+    if let Some(seconds) = patience {
+        builder = builder.patience(duration("patience", seconds)?);
+    }
+    let group = builder.build().map_err(Fault::from)?;
+    Ok(Group { held: Held::new((Arc::clone(inner), group)) })
+}
+
+#[pymethods]
+impl Group {
+    /// Who is a member now: their ids.
+    fn members(&self) -> PyResult<Vec<String>> {
+        Ok(self.held.get()?.1.members().iter().map(ToString::to_string).collect())
+    }
+
+    /// Adds a member: it gets later messages.
+    fn add(&self, member: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (inner, group) = self.held.get()?;
+        Ok(group.add(inner.peer(member)?.addr().clone()).map_err(Fault::from)?)
+    }
+
+    /// Removes a member: it gets no later message. With `now`, what has not left for it is withdrawn as well.
+    #[pyo3(signature = (member, *, now=false))]
+    fn remove(&self, member: &str, now: bool) -> PyResult<()> {
+        let how = if now { Remove::Now } else { Remove::Drain };
+        Ok(self.held.get()?.1.remove(&node_id(member)?, how).map_err(Fault::from)?)
+    }
+
+    /// Sends a message to members of the group, as `mode` says. Gives a `GroupReceipt`.
+    #[pyo3(signature = (body, *, mode, tag=None, priority=None, deadline=None, confirm=None))]
+    #[allow(clippy::too_many_arguments, reason = "keywords of Python")]
+    fn send(
+        &self,
+        body: &Bound<'_, PyAny>,
+        mode: &Bound<'_, PyAny>,
+        tag: Option<&Bound<'_, PyAny>>,
+        priority: Option<&str>,
+        deadline: Option<f64>,
+        confirm: Option<&str>,
+    ) -> PyResult<Operation> {
+        let message = Treatment { tag, priority, deadline, confirm, early: None }.message(body)?;
+        let mode = self::mode(mode)?;
+        let (inner, group) = self.held.get()?;
+        let (inner, group, runtime) = (Arc::clone(inner), group.clone(), inner.runtime.clone());
+        let send = async move { Ok(group.send(mode, message).await?) };
+        let give = move |py: Python<'_>, receipt| {
+            Py::new(
+                py,
+                GroupReceipt {
+                    held: Held::new((
+                        inner,
+                        Arc::new(Watched { receipt: Mutex::new(receipt), wanted: Notify::new() }),
+                    )),
+                },
+            )
+        };
+        Ok(Operation::new(&runtime, "Group.send()", work(send, give)))
+    }
+
+    /// Calls a method of all members: a list of pairs of an id and a `Reply`, or the `CallError` in its place.
+    #[pyo3(signature = (method, body=None, *, timeout=None))]
+    fn call(
+        &self,
+        method: &Bound<'_, PyAny>,
+        body: Option<&Bound<'_, PyAny>>,
+        timeout: Option<f64>,
+    ) -> PyResult<Operation> {
+        let (inner, group) = self.held.get()?;
+        let body = body.map(|body| bytes("body", body)).transpose()?.unwrap_or_default();
+        let mut call = group.call(name("method", method)?, body);
+        if let Some(seconds) = timeout {
+            call = call.deadline(duration("timeout", seconds)?);
+        }
+        let call = async move {
+            let mut all = Vec::new();
+            for (id, answer) in call.all().await? {
+                let answer = match answer {
+                    Ok(reply) => whole(reply).await,
+                    Err(error) => Err(fault(error).await),
+                };
+                all.push((id, answer));
+            }
+            Ok(all)
+        };
+        let give = |py: Python<'_>, all: Vec<(exonet::NodeId, Result<_, Fault>)>| {
+            let list = pyo3::types::PyList::empty(py);
+            for (id, answer) in all {
+                let answer = match answer {
+                    Ok(reply) => Reply::give(py, reply)?.into_any(),
+                    Err(fault) => fault.raise(py).into_value(py).into_any(),
+                };
+                list.append((id.to_string(), answer))?;
+            }
+            Ok(list.unbind())
+        };
+        Ok(Operation::new(&inner.runtime, "Group.call()", work(call, give)))
+    }
+}
+
+/// A receipt that some wait for, and others look at meanwhile.
+struct Watched {
+    receipt: Mutex<CoreReceipt>,
+    /// Another wants to have a look: the one that waits lets go of the receipt.
+    wanted: Notify,
+}
+
+impl Watched {
+    async fn look<T>(&self, look: impl FnOnce(&CoreReceipt) -> T) -> T {
+        let mut lock = pin!(self.receipt.lock());
+        // In line first, so that the one that lets go is not the next again.
+        let receipt = tokio::select! {
+            biased;
+            receipt = &mut lock => receipt,
+            () = ready(()) => {
+                self.wanted.notify_waiters();
+                lock.await
+            }
+        };
+        look(&receipt)
+    }
+
+    async fn decided(&self) -> CoreVerdict {
+        loop {
+            let wanted = self.wanted.notified();
+            let mut receipt = self.receipt.lock().await;
+            tokio::select! {
+                verdict = receipt.decided() => return verdict,
+                () = wanted => {}
+            }
+        }
+    }
+
+    async fn ended(&self) -> Vec<MemberLine> {
+        loop {
+            let wanted = self.wanted.notified();
+            let mut receipt = self.receipt.lock().await;
+            tokio::select! {
+                lines = receipt.ended() => return lines,
+                () = wanted => {}
+            }
+        }
+    }
+}
+
+/// What `Group.send` gives. Awaited, it gives the `Verdict`.
+#[pyclass(frozen, module = "exonet", weakref)]
+pub(crate) struct GroupReceipt {
+    held: Held<(Arc<Inner>, Arc<Watched>)>,
+}
+
+fn lines(py: Python<'_>, lines: Vec<MemberLine>) -> PyResult<Py<pyo3::types::PyList>> {
+    let lines: PyResult<Vec<_>> = lines.into_iter().map(|line| Py::new(py, Member(line))).collect();
+    Ok(pyo3::types::PyList::new(py, lines?)?.unbind())
+}
+
+#[pymethods]
+impl GroupReceipt {
+    /// Waits for the verdict: as many members as were asked for have the message, or cannot any more.
+    fn decided(&self) -> PyResult<Operation> {
+        let (inner, receipt) = self.held.get()?;
+        let receipt = Arc::clone(receipt);
+        let decide = async move { Ok(receipt.decided().await) };
+        let give = |py: Python<'_>, verdict| Py::new(py, Verdict(verdict));
+        Ok(Operation::new(&inner.runtime, "GroupReceipt.decided()", work(decide, give)))
+    }
+
+    fn __await__(&self) -> PyResult<Operation> {
+        self.decided()
+    }
+
+    /// Waits on this thread, for `timeout` seconds at most: see `decided()`.
+    #[pyo3(signature = (timeout=None))]
+    fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
+        Bound::new(py, self.decided()?)?.call_method1("wait", (timeout,)).map(Bound::unbind)
+    }
+
+    /// Waits until nothing changes any more for any member: a list of `Member`.
+    fn ended(&self) -> PyResult<Operation> {
+        let (inner, receipt) = self.held.get()?;
+        let receipt = Arc::clone(receipt);
+        let end = async move { Ok(receipt.ended().await) };
+        Ok(Operation::new(&inner.runtime, "GroupReceipt.ended()", work(end, lines)))
+    }
+
+    /// Withdraws the copies that have not left.
+    fn cancel(&self) -> PyResult<Operation> {
+        let (inner, receipt) = self.held.get()?;
+        let receipt = Arc::clone(receipt);
+        let cancel = async move {
+            receipt.look(CoreReceipt::cancel).await;
+            Ok(())
+        };
+        Ok(Operation::new(&inner.runtime, "GroupReceipt.cancel()", work(cancel, |py, ()| Ok(py.None()))))
+    }
+
+    /// What is known of each member: a list of `Member`.
+    fn members(&self) -> PyResult<Operation> {
+        let (inner, receipt) = self.held.get()?;
+        let receipt = Arc::clone(receipt);
+        let look = async move { Ok(receipt.look(CoreReceipt::members).await) };
+        Ok(Operation::new(&inner.runtime, "GroupReceipt.members()", work(look, lines)))
+    }
+}
+
+/// What became of a message to a group: told once, and final.
+#[pyclass(frozen, module = "exonet")]
+pub(crate) struct Verdict(CoreVerdict);
+
+#[pymethods]
+impl Verdict {
+    /// Whether as many members as were asked for have the message.
+    #[getter]
+    const fn reached(&self) -> bool {
+        self.0.is_reached()
+    }
+
+    /// How many members had it when that was decided.
+    #[getter]
+    const fn good(&self) -> usize {
+        match self.0 {
+            CoreVerdict::Reached { good } | CoreVerdict::Failed { good, .. } => good,
+            _ => 0,
+        }
+    }
+
+    /// Why not: "too few" or "deadline"; None if it was reached.
+    #[getter]
+    const fn why(&self) -> Option<&'static str> {
+        match self.0 {
+            CoreVerdict::Reached { .. } => None,
+            CoreVerdict::Failed { why: Why::Deadline, .. } => Some("deadline"),
+            _ => Some("too few"),
+        }
+    }
+
+    fn __bool__(&self) -> bool {
+        self.reached()
+    }
+
+    fn __repr__(&self) -> String {
+        match self.why() {
+            None => format!("<Verdict: reached, {} have it>", self.good()),
+            Some(why) => format!("<Verdict: failed, {why}, {} have it>", self.good()),
+        }
+    }
+}
+
+/// Where a message to a group stands at one member.
+#[pyclass(frozen, module = "exonet")]
+pub(crate) struct Member(MemberLine);
+
+#[pymethods]
+impl Member {
+    /// The id of the member.
+    #[getter]
+    fn id(&self) -> String {
+        self.0.id.to_string()
+    }
+
+    /// "spare", "queued", "in doubt", "skipped" or "settled".
+    #[getter]
+    const fn state(&self) -> &'static str {
+        match self.0.state {
+            MemberState::Spare => "spare",
+            MemberState::Queued => "queued",
+            MemberState::Bound(_) => "in doubt",
+            MemberState::Skipped(_) => "skipped",
+            MemberState::Settled(_) => "settled",
+            _ => "unknown",
+        }
+    }
+
+    /// What became of it there, if it is settled; else None.
+    #[getter]
+    fn settled(&self) -> Option<Settled> {
+        match &self.0.state {
+            MemberState::Settled(settled) => Some(Settled::new(*settled, self.0.reason.clone())),
+            _ => None,
+        }
+    }
+
+    /// Whether the member has the message.
+    #[getter]
+    const fn has_it(&self) -> bool {
+        self.0.state.has_it()
+    }
+
+    /// Whether the member certainly has not acted on the message, and never will.
+    #[getter]
+    fn has_it_not(&self) -> bool {
+        self.0.state.is_certainly_not()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Member {}: {}>", self.0.id.short(), self.state())
+    }
+}

@@ -1,0 +1,184 @@
+//! Streams: messages in order.
+
+use std::sync::Arc;
+
+use exonet::stream::{Stream as CoreStream, StreamListener as CoreListener, StreamReceiver, StreamSender};
+use exonet::{Delivery as CoreDelivery, Receipt as CoreReceipt};
+use pyo3::prelude::*;
+use tokio::sync::Mutex;
+
+use crate::args::Treatment;
+use crate::delivery::Taken;
+use crate::fault::Fault;
+use crate::node::Inner;
+use crate::op::{Operation, Work, work};
+use crate::receipt::Receipt;
+use crate::runtime::Held;
+
+/// A stream with a peer: messages in order, both ways. Dropping it ends neither direction: another handle goes on where it was.
+#[pyclass(frozen, module = "exonet", weakref)]
+pub(crate) struct Stream {
+    inner: Held<Arc<Inner>>,
+    sender: Held<Arc<Mutex<StreamSender>>>,
+    /// None: nothing more is wanted.
+    receiver: Held<Arc<Mutex<Option<StreamReceiver>>>>,
+    peer: String,
+    name: String,
+}
+
+/// A delivery whose body is whole, as those of streams are.
+async fn taken(mut delivery: CoreDelivery) -> Result<Taken, Fault> {
+    let body = match delivery.body().as_whole() {
+        Some(body) => body.clone(),
+        None => delivery.body_mut().bytes(u64::MAX).await?,
+    };
+    Ok(Taken::of_delivery(delivery, body))
+}
+
+async fn next(receiver: Arc<Mutex<Option<StreamReceiver>>>) -> Result<Option<Taken>, Fault> {
+    let mut receiver = receiver.lock().await;
+    let Some(receiver) = receiver.as_mut() else { return Ok(None) };
+    match receiver.recv().await? {
+        Some(delivery) => taken(delivery).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+pub(crate) fn give_taken(py: Python<'_>, taken: Option<Taken>) -> PyResult<Py<PyAny>> {
+    taken.map_or_else(|| Ok(py.None()), |taken| taken.give(py).map(Py::into_any))
+}
+
+impl Stream {
+    pub(crate) fn give(py: Python<'_>, inner: &Arc<Inner>, stream: CoreStream) -> PyResult<Py<Self>> {
+        let (peer, name) =
+            (stream.peer().id().to_string(), String::from_utf8_lossy(stream.name()).into_owned());
+        let (sender, receiver) = stream.split();
+        let (sender, receiver) = (Arc::new(Mutex::new(sender)), Arc::new(Mutex::new(Some(receiver))));
+        let inner = Held::new(Arc::clone(inner));
+        Py::new(py, Self { inner, sender: Held::new(sender), receiver: Held::new(receiver), peer, name })
+    }
+
+    fn receipt(
+        &self,
+        name: &'static str,
+        queue: impl Future<Output = Result<CoreReceipt, Fault>> + Send + 'static,
+    ) -> PyResult<Operation> {
+        let runtime = self.inner.get()?.runtime.clone();
+        let handle = runtime.clone();
+        let give = move |py: Python<'_>, receipt| Receipt::give(py, handle, receipt);
+        Ok(Operation::new(&runtime, name, work(queue, give)))
+    }
+}
+
+#[pymethods]
+impl Stream {
+    /// The id of the peer at the other end.
+    #[getter]
+    fn peer(&self) -> &str {
+        &self.peer
+    }
+
+    /// The name of the stream.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Sends a message behind all that were sent before it in this stream. Gives its `Receipt`. Two tasks that send take turns.
+    #[pyo3(signature = (body, *, deadline=None, confirm=None))]
+    fn send(
+        &self,
+        body: &Bound<'_, PyAny>,
+        deadline: Option<f64>,
+        confirm: Option<&str>,
+    ) -> PyResult<Operation> {
+        let message =
+            Treatment { tag: None, priority: None, deadline, confirm, early: None }.message(body)?;
+        let sender = Arc::clone(self.sender.get()?);
+        self.receipt("Stream.send()", async move { Ok(sender.lock().await.send(message).await?) })
+    }
+
+    /// Ends this direction behind all that was sent in it. Its `Receipt` says when the peer's application has had the end.
+    fn close(&self) -> PyResult<Operation> {
+        let sender = Arc::clone(self.sender.get()?);
+        self.receipt("Stream.close()", async move { Ok(sender.lock().await.close().await?) })
+    }
+
+    /// Gives up what has not left of this direction, and ends it.
+    fn reset(&self) -> PyResult<Operation> {
+        let sender = Arc::clone(self.sender.get()?);
+        self.receipt("Stream.reset()", async move { Ok(sender.lock().await.reset().await?) })
+    }
+
+    /// Waits for the next message: a `Delivery`, or None at the end of the stream. A message is handed out when the one before it has
+    /// been dealt with.
+    ///
+    /// Raises `StreamMissing` and `StreamContinues` once, and goes on when called again; `StreamReset` and `StreamBroken` for good.
+    fn recv(&self) -> PyResult<Operation> {
+        let next = next(Arc::clone(self.receiver.get()?));
+        Ok(Operation::new(&self.inner.get()?.runtime, "Stream.recv()", work(next, give_taken)))
+    }
+
+    /// Wants nothing more: what comes until the stream ends is rejected, with this reason.
+    #[pyo3(signature = (reason=""))]
+    fn stop(&self, reason: &str) -> PyResult<Operation> {
+        let (receiver, reason) = (Arc::clone(self.receiver.get()?), reason.to_owned());
+        let stop = async move {
+            if let Some(receiver) = receiver.lock().await.take() {
+                receiver.stop(reason);
+            }
+            Ok(())
+        };
+        Ok(Operation::new(&self.inner.get()?.runtime, "Stream.stop()", work(stop, |py, ()| Ok(py.None()))))
+    }
+
+    fn __aiter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __anext__(&self) -> PyResult<Operation> {
+        let receiver = Arc::clone(self.receiver.get()?);
+        let step = async move { next(receiver).await?.ok_or_else(Fault::end) };
+        let step: Work = work(step, |py, taken: Taken| taken.give(py));
+        Ok(Operation::of_for(&self.inner.get()?.runtime, "async for", step))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Stream {:?} with {}>", self.name, self.peer)
+    }
+}
+
+/// Accepts the streams of one name, from all peers: `node.stream_listener(name)`.
+#[pyclass(frozen, module = "exonet", weakref)]
+pub(crate) struct StreamListener {
+    inner: Held<Arc<Inner>>,
+    listener: Held<Arc<CoreListener>>,
+}
+
+impl StreamListener {
+    pub(crate) fn new(inner: &Arc<Inner>, listener: CoreListener) -> Self {
+        Self { inner: Held::new(Arc::clone(inner)), listener: Held::new(Arc::new(listener)) }
+    }
+
+    fn next(&self) -> PyResult<Work> {
+        let (inner, listener) = (Arc::clone(self.inner.get()?), Arc::clone(self.listener.get()?));
+        let accept = async move { Ok(listener.accept().await?) };
+        Ok(work(accept, move |py, stream| Stream::give(py, &inner, stream)))
+    }
+}
+
+#[pymethods]
+impl StreamListener {
+    /// Waits for the next stream of the name.
+    fn accept(&self) -> PyResult<Operation> {
+        Ok(Operation::new(&self.inner.get()?.runtime, "StreamListener.accept()", self.next()?))
+    }
+
+    fn __aiter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __anext__(&self) -> PyResult<Operation> {
+        Ok(Operation::of_for(&self.inner.get()?.runtime, "async for", self.next()?))
+    }
+}

@@ -1,0 +1,137 @@
+"""The same on threads."""
+
+import os
+import signal
+import threading
+import time
+
+import exonet
+import pytest
+from exonet import blocking
+
+
+def node(**options):
+    return blocking.Node(allow="anyone", bind="127.0.0.1:0", **options)
+
+
+def test_messages_calls_and_batches():
+    with node() as bob, node() as alice:
+        receipt = alice.send(bob.address, b"hello", tag="t")
+        with bob.recv(timeout=10) as delivery:
+            assert (delivery.body, delivery.sender) == (b"hello", alice.id)
+        assert receipt.wait(10).outcome is exonet.Outcome.DELIVERED
+        sent = alice.send_many(bob.address, [b"x"] * 1_000)
+        unguarded, got = bob.at_most_once(), 0
+        while got < 1_000:
+            got += len(unguarded.recv_many(timeout=10))
+        assert sent.wait(10).delivered == 1_000
+        assert alice.ping(bob.address) > 0
+
+        @bob.method("price")
+        def price(request):
+            if request.body == b"tea":
+                return b"3"
+            raise exonet.Failure(404)
+
+        assert alice.call(bob.address, "price", b"tea").body == b"3"
+        with pytest.raises(exonet.CallFailed):
+            alice.call(bob.address, "price", b"milk", timeout=10)
+
+
+def test_patterns():
+    with node() as bob, node() as alice:
+        orders = alice.stream(bob.address, "orders")
+        for n in range(10):
+            orders.send(str(n).encode())
+        orders.close()
+        got = []
+        for delivery in bob.accept_stream(timeout=10):
+            got.append(int(delivery.body))
+            delivery.ack()
+        assert got == list(range(10))
+        chat = alice.session(bob.address, "chat")
+        chat.send(b"hello")
+        served = bob.accept_session(timeout=10)
+        served.recv(timeout=10).ack()
+        rest = []
+        reader = threading.Thread(target=lambda: rest.extend(served))
+        reader.start()
+        chat.close()
+        reader.join(10)
+        assert not reader.is_alive() and rest == []
+        receipt = alice.group([bob.address]).send(b"x", mode="all")
+        bob.recv(timeout=10).ack()
+        assert receipt.wait(10).reached
+
+
+def test_a_wait_ends_at_its_timeout_and_loses_nothing():
+    with node() as bob, node() as alice:
+        with pytest.raises(TimeoutError, match="did not end within"):
+            bob.recv(timeout=0.01)
+        alice.send(bob.address, b"x")
+        with bob.recv(timeout=10) as delivery:
+            assert delivery.attempt == 1
+
+
+def test_other_threads_run_while_one_waits():
+    with node() as bob, node() as alice:
+        got = []
+
+        def serve():
+            for delivery in bob:
+                got.append(delivery.body)
+                delivery.ack()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        receipts = [alice.send(bob.address, b"x") for _ in range(100)]
+        assert all(receipt.wait(10).outcome.has_it for receipt in receipts)
+        bob.close()
+        thread.join(10)
+        assert not thread.is_alive() and len(got) == 100
+
+
+def test_a_signal_ends_a_wait():
+    with node() as bob:
+        previous = signal.signal(signal.SIGALRM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            with pytest.raises(KeyboardInterrupt):
+                bob.recv(timeout=30)
+        finally:
+            signal.signal(signal.SIGALRM, previous)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:.*fork.*")
+def test_a_child_of_a_fork_makes_nodes_of_its_own():
+    with node() as bob, node() as alice:
+        alice.send(bob.address, b"x")
+        pending = bob._node.recv()
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                for use in (lambda: alice.send(bob.address, b"x"), lambda: pending.wait(), lambda: bob.close()):
+                    try:
+                        use()
+                        os._exit(2)
+                    except exonet.ForkedError as error:
+                        if "make a new Node" not in str(error):
+                            os._exit(3)
+                del use, pending
+                with node() as own, node() as other:
+                    receipt = own.send(other.address, b"y")
+                    other.recv(timeout=10).ack()
+                    code = 0 if receipt.wait(10).outcome.has_it else 4
+            finally:
+                os._exit(code)
+        until = time.monotonic() + 30
+        while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < until:
+            time.sleep(0.01)
+        if ended == (0, 0):
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        assert ended[0] == child and os.waitstatus_to_exitcode(ended[1]) == 0
+        with pending.wait(10) as delivery:
+            assert delivery.body == b"x"

@@ -1,0 +1,41 @@
+"""A program that a type checker has to accept, and whose types it has to know."""
+
+from typing import List
+
+import exonet
+from exonet import blocking
+from typing_extensions import assert_type
+
+
+async def main() -> None:
+    async with exonet.Node(allow="anyone", bind="127.0.0.1:0") as node:
+        receipt = await node.send("ID@HOST:PORT", b"x", tag="t", priority="urgent")
+        assert_type(receipt, exonet.Receipt)
+        settled = await receipt
+        assert_type(settled.outcome, exonet.Outcome)
+        async for delivery in node:
+            assert_type(delivery.body, bytes)
+            delivery.ack(1)
+        assert_type(await node.recv_many(10), List[exonet.Delivery])
+        assert_type((await node.call("p", "m", b"x", timeout=1.0)).body, bytes)
+        stream = node.stream("p", "s")
+        async for delivery in stream:
+            delivery.reject("no")
+        assert_type((await stream.recv()), "exonet.Delivery | None")
+        session = await node.session("p", "s")
+        assert_type(session, exonet.Session)
+        verdict = await (await node.group(["a"]).send(b"x", mode=exonet.quorum(send=2, acks=1)))
+        assert_type(verdict.reached, bool)
+
+        @node.method("price")
+        async def price(request: exonet.Request) -> bytes:
+            return request.body
+
+        assert_type(await price(None), bytes)  # type: ignore[arg-type]
+
+
+def threads() -> None:
+    with blocking.Node() as node:
+        assert_type(node.send("p", b"x").wait(1.0), exonet.Settled)
+        for delivery in node:
+            assert_type(delivery, exonet.Delivery)
