@@ -24,6 +24,7 @@ mod sim;
 mod store;
 mod text;
 mod transfer;
+mod tunnel;
 mod units;
 
 use std::process::ExitCode;
