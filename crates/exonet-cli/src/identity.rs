@@ -77,6 +77,14 @@ impl Identity {
         Ok(SecretKey::from_bytes(*secret).node_id())
     }
 
+    /// Whether it has kept a journal.
+    pub(crate) fn has_journal(&self) -> bool {
+        match self {
+            Self::Stored { path, .. } => path.join("journal").exists(),
+            Self::Ephemeral => false,
+        }
+    }
+
     /// Whether no process runs it.
     pub(crate) fn is_free(&self) -> bool {
         match self {

@@ -25,6 +25,7 @@ mod sim;
 mod store;
 mod text;
 mod transfer;
+mod tunnel;
 mod units;
 
 use std::process::ExitCode;

@@ -61,6 +61,15 @@ impl Settings {
         })
     }
 
+    /// For a command that has nothing to keep: its node has no journal, unless one is asked for, or the identity has one, in which
+    /// may be what other commands have left.
+    pub(crate) fn without_journal(mut self) -> Self {
+        if self.identity.is_stored() && !self.identity.has_journal() {
+            self.durability = self.durability.or(Some(Durability::Memory));
+        }
+        self
+    }
+
     /// Lets a node be who this is, and keep what is asked for.
     pub(crate) fn apply(&self, builder: Builder) -> Result<Builder, Failure> {
         let builder = self.connect(self.identity.apply(builder)?.carrier(self.carrier))?;

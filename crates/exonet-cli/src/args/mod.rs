@@ -7,6 +7,7 @@ mod cp;
 mod dead;
 mod demo;
 mod exec;
+mod forward;
 mod get;
 mod group;
 mod id;
@@ -17,6 +18,7 @@ mod names;
 mod outbox;
 mod peer;
 mod ping;
+mod proxy;
 mod send;
 mod serve;
 mod session;
@@ -42,6 +44,7 @@ pub(crate) use conformance::ConformanceArgs;
 pub(crate) use cp::CpArgs;
 pub(crate) use dead::{DeadArgs, DeadCommand, RetryArgs};
 pub(crate) use demo::{DemoArgs, DemoReceiverArgs, DemoSenderArgs};
+pub(crate) use forward::ForwardArgs;
 pub(crate) use get::GetArgs;
 pub(crate) use group::{GroupArgs, GroupCommand, GroupSendArgs};
 pub(crate) use id::IdArgs;
@@ -52,6 +55,7 @@ pub(crate) use names::{NamesArgs, NamesCommand, NamesServeArgs};
 pub(crate) use outbox::{OutboxArgs, OutboxCommand};
 pub(crate) use peer::{PeerArgs, PeerCommand};
 pub(crate) use ping::PingArgs;
+pub(crate) use proxy::{ProxyArgs, ProxyCommand, ProxyServeArgs};
 pub(crate) use send::{Confirmed, SendArgs, Urgency};
 pub(crate) use serve::ServeArgs;
 pub(crate) use session::{SessionArgs, SessionCommand, SessionOpenArgs};
@@ -82,6 +86,10 @@ EXAMPLES
   A file that several nodes share, from all of them at once:
       exon share films --anyone
       exon get --from ID@HOST:PORT --from ID@HOST:PORT film.mkv
+
+  A database that another node can reach, as if it were here:
+      exon proxy serve --allow ID --allow-to db:5432
+      exon forward -L 5432:db:5432 ID@HOST:PORT
 
 EXIT CODES
     0  done; every message was delivered, the call has its reply
@@ -151,7 +159,8 @@ impl Cli {
                 | Command::Inbox(_)
                 | Command::Dead(_)
                 | Command::Up(_)
-                | Command::Down(_),
+                | Command::Down(_)
+                | Command::Proxy(_),
                 _,
             ) => return Ok(()),
             (Command::Send(args), _) if args.is_stored() => return Ok(()),
@@ -249,6 +258,8 @@ pub(crate) enum Command {
     Call(CallArgs),
     Serve(ServeArgs),
     Session(SessionArgs),
+    Forward(ForwardArgs),
+    Proxy(ProxyArgs),
     Names(NamesArgs),
     Move(MoveArgs),
     Ping(PingArgs),

@@ -9,6 +9,7 @@ mod dead;
 mod demo;
 mod down;
 pub(crate) mod exec;
+mod forward;
 mod get;
 mod group;
 mod id;
@@ -19,6 +20,7 @@ mod names;
 mod outbox;
 mod peer;
 mod ping;
+mod proxy;
 mod refusals;
 mod running;
 mod send;
@@ -42,6 +44,9 @@ use crate::settings::Settings;
 const DEFAULT_IDENTITY: &str = "default";
 /// The identity of a name server.
 pub(crate) const NAMES_IDENTITY: &str = "names";
+
+/// The identity of the far end of tunnels: it keeps no journal, which that of a listener does.
+const PROXY_IDENTITY: &str = "proxy";
 
 /// How others reach `node`, as a peer.
 pub(crate) fn reachable_as(node: &exonet::Node) -> String {
@@ -80,6 +85,10 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Call(args) => call::run(&Settings::new(common, None)?, &args).await,
         Command::Serve(args) => serve::run(&Settings::new(common, Some(DEFAULT_IDENTITY))?, &args).await,
         Command::Session(args) => session::run(&Settings::new(common, None)?, &args).await,
+        Command::Forward(args) => forward::run(&Settings::new(common, None)?.without_journal(), &args).await,
+        Command::Proxy(args) => {
+            proxy::run(&Settings::new(common, Some(PROXY_IDENTITY))?.without_journal(), &args).await
+        }
         Command::Move(args) => moving::run(&Settings::new(common, Some(DEFAULT_IDENTITY))?, &args).await,
         Command::Names(args) => names::run(&Settings::new(common, args.identity())?, &args).await,
         Command::Ping(args) => ping::run(&Settings::new(common, None)?, &args).await,

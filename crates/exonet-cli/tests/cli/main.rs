@@ -49,6 +49,8 @@ mod skip;
 mod strangers;
 mod support;
 #[cfg(unix)]
+mod tunnel;
+#[cfg(unix)]
 mod twins;
 #[cfg(unix)]
 mod up;

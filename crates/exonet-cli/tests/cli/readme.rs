@@ -15,14 +15,14 @@ const LISTENERS: [&str; 3] = ["exon listen", "exon serve", "exon share"];
 const GATE: &str = include_str!("../../../../.ci/run");
 
 /// The commands of all blocks of shell, without their comments.
-fn commands() -> impl Iterator<Item = &'static str> {
-    let blocks = README.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+pub(crate) fn commands(page: &str) -> impl Iterator<Item = &str> {
+    let blocks = page.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
     let lines = blocks.flat_map(str::lines).map(|line| line.split(" # ").next().unwrap_or_default().trim());
     lines.filter(|line| !line.is_empty())
 }
 
 /// A shell in the directory of `world`, where `exon` is the binary under test.
-fn shell(world: &World, line: &str) -> Command {
+pub(crate) fn shell(world: &World, line: &str) -> Command {
     let bin = Path::new(env!("CARGO_BIN_EXE_exon")).parent().unwrap();
     let path = std::env::join_paths(
         std::iter::once(bin.to_owned()).chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
@@ -46,7 +46,7 @@ fn the_lines_of_the_readme_do_what_it_says() {
     world.file("films/new/film.mkv", b"one\ntwo\n");
     let mut here: Option<Listener> = None;
     let (mut ran, mut left) = (0, Vec::new());
-    for line in commands() {
+    for line in commands(README) {
         if let Some(args) = line.strip_prefix("cargo run --release -- ") {
             let few = match args.split(' ').next() {
                 Some("demo") => format!("exon {args} --messages 1000"),

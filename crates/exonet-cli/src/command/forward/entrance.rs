@@ -1,0 +1,74 @@
+//! Ports here that lead to the far end.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
+
+use super::near::Near;
+use crate::tunnel::{self, Closed, HANDSHAKE, SocksRequest, Target, Way, Why, accept, finish, hold};
+
+/// Where connections of a port lead.
+#[derive(Clone, Debug)]
+pub(super) enum Leads {
+    To(Target),
+    /// Where each client says, by SOCKS5.
+    WhereTheySay,
+}
+
+/// Takes connections, for ever.
+pub(super) async fn take(near: Arc<Near>, listener: TcpListener, leads: Leads) {
+    loop {
+        // It is never closed.
+        let Ok(seat) = Arc::clone(&near.seats).acquire_owned().await else { return };
+        let (socket, from) = accept(&listener).await;
+        tokio::spawn(carry(Arc::clone(&near), socket, from, leads.clone(), seat));
+    }
+}
+
+async fn carry(
+    near: Arc<Near>,
+    mut socket: TcpStream,
+    from: SocketAddr,
+    leads: Leads,
+    seat: OwnedSemaphorePermit,
+) {
+    let (way, to) = match leads {
+        Leads::To(to) => (Way::Local, to),
+        Leads::WhereTheySay => match timeout(HANDSHAKE, SocksRequest::read(&mut socket)).await {
+            Ok(Ok(request)) => (Way::Socks, request.target),
+            Ok(Err(error)) => return tracing::info!("{from}: {error}"),
+            Err(_) => return tracing::info!("{from}: the client says nothing"),
+        },
+    };
+    hold(&socket);
+    let numbered = near.tell.number(near.story(way, from.to_string(), &to));
+    let opened = near.open(&to).await;
+    let told = match (way, &opened) {
+        (Way::Socks, Ok(_)) => SocksRequest::reply(&mut socket, None).await,
+        (Way::Socks, Err(why)) => SocksRequest::reply(&mut socket, Some(why.code())).await,
+        _ => Ok(()),
+    };
+    let closed = match (opened, told) {
+        (Ok((stream, connected, mut life)), Ok(())) => {
+            numbered.opened(connected.address);
+            let (mut reader, mut writer) = socket.split();
+            tunnel::carry(stream, (&mut reader, &mut writer), &mut life, near.course).await
+        }
+        (Ok((stream, ..)), Err(error)) => {
+            let (mut sender, receiver) = stream.split();
+            // A node that is closed tells nothing.
+            let _ = sender.reset().await;
+            receiver.stop("the client is gone");
+            Closed::unopened(Why::Local(error))
+        }
+        // A SOCKS client has been told, and gets an end.
+        (Err(why), _) => Closed { abort: way != Way::Socks, ..Closed::unopened(why) },
+    };
+    finish(socket, &closed);
+    drop(seat);
+    let text = near.explain(&to.to_string(), &closed.why);
+    numbered.closed(&closed, text);
+}

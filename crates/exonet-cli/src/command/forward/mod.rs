@@ -1,0 +1,86 @@
+//! `exon forward`: the near end of tunnels.
+
+mod entrance;
+mod keeper;
+mod near;
+mod stdio;
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use self::entrance::{Leads, take};
+use self::near::Near;
+use super::stop::stop;
+use crate::args::ForwardArgs;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::node::{self, GOODBYE};
+use crate::settings::Settings;
+use crate::tunnel::{self, Event, Tell, Totals, Way, bind};
+
+pub(super) async fn run(settings: &Settings, args: &ForwardArgs) -> Result<Exit, Failure> {
+    tunnel::raise_files();
+    let window = tunnel::window(args.window)?;
+    let (tell, mut events) = Tell::new();
+    // Before anybody is asked: a port that is in use is told at once.
+    let mut entrances = Vec::new();
+    for spec in &args.local {
+        entrances.push((bind(spec.bind).await?, Leads::To(spec.to.clone())));
+    }
+    for socks in &args.socks {
+        entrances.push((bind(socks.0).await?, Leads::WhereTheySay));
+    }
+    let node = node::toward_with(settings, &args.peer, |config| {
+        config.takes.calls = false;
+        tunnel::make_room(&mut config.limits, args.max_connections.into(), window);
+    })
+    .await?;
+    let mut stopped = pin!(stop(None)?);
+    let near = Arc::new(Near::new(&node, args, window, tell.clone())?);
+    let mut listening = JoinSet::new();
+    for (listener, leads) in entrances {
+        let at = listener.local_addr().map_or_else(|error| error.to_string(), |at| at.to_string());
+        let (way, to) = match &leads {
+            Leads::To(target) => (Way::Local, Some(target.to_string())),
+            Leads::WhereTheySay => (Way::Socks, None),
+        };
+        tell.say(Event::Listening { way, bind: at, to });
+        listening.spawn(take(Arc::clone(&near), listener, leads));
+    }
+    listening.spawn(near::serve(Arc::clone(&near), node.clone()));
+
+    let (started, mut totals) = (Instant::now(), Totals::default());
+    let ended = {
+        let mut keeps = pin!(keeper::keep(&near));
+        let mut carries = pin!(stdio::carry(&near, args.stdio.as_ref()));
+        loop {
+            tokio::select! {
+                exit = &mut keeps => break Some(exit),
+                exit = &mut carries => break Some(exit),
+                Some(event) = events.recv() => tells(settings, args, &mut totals, &event)?,
+                _ = &mut stopped => break None,
+            }
+        }
+    };
+    drop(listening);
+    // Connections are reset at both sides, and the far end hears that this end stops.
+    let _ = timeout(GOODBYE, near.stop()).await;
+    node.close(GOODBYE).await;
+    while let Ok(event) = events.try_recv() {
+        tells(settings, args, &mut totals, &event)?;
+    }
+    if args.stdio.is_none() {
+        totals.sum_up(settings, started.elapsed(), ended.is_none())?;
+    }
+    Ok(ended.unwrap_or(Exit::Interrupted))
+}
+
+/// Tells what happens. Of a single connection, a person wants to hear only what is wrong.
+fn tells(settings: &Settings, args: &ForwardArgs, totals: &mut Totals, event: &Event) -> Result<(), Failure> {
+    let wrong = matches!(event, Event::Trouble { .. } | Event::Away { .. } | Event::Back { .. });
+    if args.stdio.is_some() && !wrong && !settings.verbose { Ok(()) } else { totals.add(settings, event) }
+}

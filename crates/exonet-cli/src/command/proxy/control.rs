@@ -1,0 +1,172 @@
+//! What near ends say of themselves: that they are there, and where the far end is to listen for them.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use exonet::Peer;
+use exonet::stream::Stream;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+use super::desk::Desk;
+use crate::tunnel::{
+    self, Closed, Code, Event, Goal, Hello, Life, Listened, MOST_LISTENED, Message as _, Name, Open, Over,
+    Refusal, Reverse, Run, Seat, Story, Way, Welcome, Why, finish, hold,
+};
+
+/// A near end, as long as its run lasts.
+struct Near {
+    desk: Arc<Desk>,
+    peer: Peer,
+    run: Run,
+    /// Where the far end listens for it, or not. Ended with this.
+    ports: BTreeMap<(usize, SocketAddr), Listened>,
+    listening: JoinSet<()>,
+}
+
+/// Hears a near end until it ends.
+pub(super) async fn keep(desk: Arc<Desk>, stream: Stream, run: Run) {
+    let peer = stream.peer().clone();
+    let (_, mut receiver) = stream.split();
+    let (ports, listening) = (BTreeMap::new(), JoinSet::new());
+    let mut near = Near { desk: Arc::clone(&desk), peer: peer.clone(), run, ports, listening };
+    let Ok(voice) = peer.stream(Name::welcome(desk.names.run(), run)) else {
+        return receiver.stop("this near end is heard already");
+    };
+    let (mut voice, _) = voice.split();
+    let mut life: Option<Life> = None;
+    loop {
+        let said = tokio::select! {
+            said = tunnel::next::<Hello>(&mut receiver) => said,
+            over = ended(&mut life) => match over {
+                // It may be heard again, by another task.
+                Over::Silent => return,
+                _ => break,
+            },
+        };
+        let hello = match said {
+            Some(Ok(hello)) if hello.listen.len() <= MOST_LISTENED => hello,
+            Some(_) => return receiver.stop("this is no word of a near end"),
+            None => {
+                desk.registry.end(peer.id(), run, Over::Left);
+                break;
+            }
+        };
+        let Ok(entered) = desk.enter(&peer, run) else { return receiver.stop("this run has ended") };
+        let welcome = near.welcome(&hello, &entered).await;
+        life = Some(entered);
+        // A node that is closed tells nothing.
+        drop(voice.send(welcome.encode()).await);
+    }
+    drop(voice.close().await);
+}
+
+async fn ended(life: &mut Option<Life>) -> Over {
+    match life {
+        Some(life) => life.over().await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Near {
+    /// Listens where it is asked to and may, and says where.
+    async fn welcome(&mut self, hello: &Hello, life: &Life) -> Welcome {
+        let mut listen = Vec::new();
+        for (port, place) in hello.listen.iter().enumerate() {
+            let listened = match self.ports.get(&(port, *place)) {
+                Some(Listened::Ok(at)) => Listened::Ok(*at),
+                _ => self.listen(*place, port, life).await,
+            };
+            self.ports.insert((port, *place), listened.clone());
+            listen.push(listened);
+        }
+        Welcome { listen }
+    }
+
+    async fn listen(&mut self, place: SocketAddr, port: usize, life: &Life) -> Listened {
+        if !self.desk.places.iter().any(|own| own.has(place)) {
+            let refusal = Refusal::new(Code::Denied, format!("nothing may listen at {place}"));
+            return Listened::Error(refusal);
+        }
+        let listener = match TcpListener::bind(place).await {
+            Ok(listener) => listener,
+            Err(error) => return Listened::Error(Refusal::new(Code::Failed, format!("{place}: {error}"))),
+        };
+        let at = listener.local_addr().unwrap_or(place);
+        self.desk.tell.say(Event::Listening {
+            way: Way::Peer,
+            bind: at.to_string(),
+            to: Some(self.peer.id().to_string()),
+        });
+        let door = Door {
+            desk: Arc::clone(&self.desk),
+            peer: self.peer.clone(),
+            run: self.run,
+            life: life.clone(),
+            port,
+            at: at.to_string(),
+        };
+        self.listening.spawn(door.open(listener));
+        Listened::Ok(at)
+    }
+}
+
+/// A port that a near end has asked for.
+#[derive(Clone)]
+struct Door {
+    desk: Arc<Desk>,
+    peer: Peer,
+    run: Run,
+    life: Life,
+    port: usize,
+    at: String,
+}
+
+impl Door {
+    async fn open(self, listener: TcpListener) {
+        loop {
+            let (socket, from) = tunnel::accept(&listener).await;
+            match self.desk.registry.seat(self.peer.id()) {
+                Ok(seat) => drop(tokio::spawn(self.clone().carry(socket, from, seat))),
+                Err(refusal) => {
+                    let closed = Closed::unopened(Why::Refused(refusal));
+                    let text = closed.why.to_string();
+                    finish(socket, &closed);
+                    self.desk.tell.number(self.story(from)).closed(&closed, text);
+                }
+            }
+        }
+    }
+
+    fn story(&self, from: SocketAddr) -> Story {
+        Story {
+            way: Way::Remote,
+            peer: self.peer.id().to_string(),
+            from: from.to_string(),
+            to: self.at.clone(),
+        }
+    }
+
+    async fn carry(mut self, mut socket: TcpStream, from: SocketAddr, seat: Seat) {
+        let numbered = self.desk.tell.number(self.story(from));
+        let names = &self.desk.names;
+        let reverse = Reverse { near: self.run, port: self.port, from: from.to_string() };
+        let open = Open { run: names.run(), goal: Goal::Reverse(reverse) };
+        hold(&socket);
+        let span = self.desk.course.answer;
+        let opened = tunnel::open(&self.peer, names, &open.encode(), &mut self.life, span).await;
+        let closed = match opened {
+            Ok((stream, connected)) => {
+                numbered.opened(connected.address);
+                let (mut reader, mut writer) = socket.split();
+                tunnel::carry(stream, (&mut reader, &mut writer), &mut self.life, self.desk.course).await
+            }
+            Err(why) => Closed::unopened(why),
+        };
+        finish(socket, &closed);
+        drop(seat);
+        let text = closed.why.to_string();
+        numbered.closed(&closed, text);
+    }
+}

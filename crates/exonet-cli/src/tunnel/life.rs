@@ -1,0 +1,55 @@
+//! How long a run lasts, as its connections see it.
+
+use std::fmt;
+
+use tokio::sync::watch;
+
+/// Why a run has ended, and its connections with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Over {
+    /// The other end was restarted.
+    Restarted,
+    /// The other end has said that it ends.
+    Left,
+    /// The other end was not heard for too long.
+    Silent,
+    /// This command ends.
+    Stopping,
+}
+
+impl fmt::Display for Over {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Restarted => "the other end was restarted",
+            Self::Left => "the other end has ended",
+            Self::Silent => "the other end was silent for too long",
+            Self::Stopping => "this end stops",
+        })
+    }
+}
+
+/// A run of an end, as one connection sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct Life(watch::Receiver<Option<Over>>);
+
+impl Life {
+    /// One that lasts until its end is sent.
+    pub(crate) fn new() -> (watch::Sender<Option<Over>>, Self) {
+        let (end, over) = watch::channel(None);
+        (end, Self(over))
+    }
+
+    /// One that is over.
+    pub(crate) fn ended(over: Over) -> Self {
+        Self(watch::channel(Some(over)).1)
+    }
+
+    /// Waits for the end.
+    pub(crate) async fn over(&mut self) -> Over {
+        match self.0.wait_for(Option::is_some).await {
+            Ok(over) => over.unwrap_or(Over::Stopping),
+            // Nothing is left that could end it.
+            Err(_) => Over::Stopping,
+        }
+    }
+}
