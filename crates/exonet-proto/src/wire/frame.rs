@@ -37,6 +37,24 @@ pub enum Frame<'a> {
         /// The slot of its message.
         s: Slot,
     },
+    /// The messages in the slots `s` to `s + n - 1` are withdrawn by their sender.
+    Revoke {
+        /// Their incarnation.
+        r: Incarnation,
+        /// The slot of the first.
+        s: Slot,
+        /// How many: at least one. `s + n` is at most [`MAX_NUMBER`].
+        n: u64,
+    },
+    /// The messages in these slots, as of [`Frame::Revoke`], were withdrawn: they certainly were not and will not be delivered.
+    Withdrawn {
+        /// Their incarnation.
+        r: Incarnation,
+        /// The slot of the first.
+        s: Slot,
+        /// How many: at least one. `s + n` is at most [`MAX_NUMBER`].
+        n: u64,
+    },
     /// What has arrived of a message.
     Have(Have<'a>),
     /// Whole messages that were sent before anything was granted.
@@ -143,6 +161,14 @@ fn take<'a>(kind: u8, input: &mut Take<'a>, bases: Bases) -> Result<Frame<'a>, M
             r: base::incarnation(input.varint()?, bases.receiver),
             s: base::slot(input.varint()?, bases.sender),
         },
+        kind::REVOKE => {
+            let (r, s, n) = run(input, bases.reversed())?;
+            Frame::Revoke { r, s, n }
+        }
+        kind::WITHDRAWN => {
+            let (r, s, n) = run(input, bases)?;
+            Frame::Withdrawn { r, s, n }
+        }
         kind::HAVE => Frame::Have(Have::take(input, bases)?),
         kind::EARLY => Frame::Early(Early::take(input, bases)?),
         kind::STAMP_REJECTED => Frame::StampRejected { ts: stamp(input)?, time: Wall(input.varint()?) },
@@ -155,6 +181,17 @@ fn take<'a>(kind: u8, input: &mut Take<'a>, bases: Bases) -> Result<Frame<'a>, M
         kind::FIRST_IGNORABLE..=kind::LAST_IGNORABLE => Frame::Unknown { kind, body: input.prefixed()? },
         _ => return Err(Malformed::UnknownFrame(kind)),
     })
+}
+
+/// `r`, `s`, `n`: slots of a record of the end whose base is `bases.sender`.
+fn run(input: &mut Take<'_>, bases: Bases) -> Result<(Incarnation, Slot, u64), Malformed> {
+    let r = base::incarnation(input.varint()?, bases.sender);
+    let s = base::slot(input.varint()?, bases.receiver);
+    let n = input.varint()?;
+    match s.0.checked_add(n) {
+        Some(end) if n > 0 && end <= MAX_NUMBER => Ok((r, s, n)),
+        _ => Err(Malformed::Number),
+    }
 }
 
 impl Ask {
