@@ -6,6 +6,9 @@ use super::kind;
 use super::{Ack, Bases, Early, Have, Malformed, Messages, Params, Reply, State, Verdict};
 use crate::{Incarnation, MAX_NUMBER, Slot, Stamp, Wall};
 
+/// The most slots of a REVOKE or a WITHDRAWN: so a frame of a few bytes costs its reader little.
+pub const MAX_RUN: u64 = 1_024;
+
 /// One frame, borrowing from the payload. Padding is not shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
@@ -43,7 +46,7 @@ pub enum Frame<'a> {
         r: Incarnation,
         /// The slot of the first.
         s: Slot,
-        /// How many: at least one. `s + n` is at most [`MAX_NUMBER`].
+        /// How many: at least one, at most [`MAX_RUN`]. `s + n` is at most [`MAX_NUMBER`].
         n: u64,
     },
     /// The messages in these slots, as of [`Frame::Revoke`], were withdrawn: they certainly were not and will not be delivered.
@@ -52,7 +55,7 @@ pub enum Frame<'a> {
         r: Incarnation,
         /// The slot of the first.
         s: Slot,
-        /// How many: at least one. `s + n` is at most [`MAX_NUMBER`].
+        /// How many: at least one, at most [`MAX_RUN`]. `s + n` is at most [`MAX_NUMBER`].
         n: u64,
     },
     /// What has arrived of a message.
@@ -189,7 +192,7 @@ fn run(input: &mut Take<'_>, bases: Bases) -> Result<(Incarnation, Slot, u64), M
     let s = base::slot(input.varint()?, bases.receiver);
     let n = input.varint()?;
     match s.0.checked_add(n) {
-        Some(end) if n > 0 && end <= MAX_NUMBER => Ok((r, s, n)),
+        Some(end) if (1..=MAX_RUN).contains(&n) && end <= MAX_NUMBER => Ok((r, s, n)),
         _ => Err(Malformed::Number),
     }
 }

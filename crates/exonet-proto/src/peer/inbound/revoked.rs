@@ -28,11 +28,14 @@ impl Revoked {
         self.last = self.last.max(at);
     }
 
-    /// The sender asks after messages of `run`: it is told of those that are withdrawn.
+    /// The sender asks after messages of `run`, which fits into a frame: it is told of those that are withdrawn.
     pub(crate) fn owe(&mut self, record: &Receiver, run: Range<u64>) {
         for run in record.withdrawn().overlaps(run) {
             let covers = |(_, owed): &(Position, Range<u64>)| owed.start <= run.start && run.end <= owed.end;
-            if self.owed.len() < MAX_OWED && !self.owed.iter().any(covers) {
+            if self.owed.len() == MAX_OWED {
+                return;
+            }
+            if !self.owed.iter().any(covers) {
                 self.owed.push_back((self.last, run));
             }
         }

@@ -9,6 +9,7 @@ use crate::half::Sender;
 use crate::id::{Incarnation, Slot};
 use crate::message::{MessageKey, Outcome, Store};
 use crate::time::Mono;
+use crate::wire::MAX_RUN;
 
 /// REVOKEs at once, of runs of messages. The others have their turn behind them.
 const AT_ONCE: usize = 32;
@@ -46,7 +47,7 @@ impl Revoking {
             }
             let runs = self.due.len();
             match self.due.back_mut() {
-                Some((last, first, n)) if *last == r && first.0 + *n == s.0 => *n += 1,
+                Some((last, first, n)) if *last == r && first.0 + *n == s.0 && *n < MAX_RUN => *n += 1,
                 _ if runs == AT_ONCE => break,
                 _ => self.due.push_back((r, *s, 1)),
             }

@@ -214,7 +214,8 @@ fn slot() -> impl Strategy<Value = Slot> {
 
 /// Slots of a record: one at least, and none above the highest number.
 fn run() -> impl Strategy<Value = (Incarnation, Slot, u64)> {
-    (incarnation(), 0..MAX_NUMBER, number()).prop_map(|(r, s, n)| (r, Slot(s), n.clamp(1, MAX_NUMBER - s)))
+    (incarnation(), 0..MAX_NUMBER, number())
+        .prop_map(|(r, s, n)| (r, Slot(s), n.clamp(1, MAX_RUN.min(MAX_NUMBER - s))))
 }
 
 fn incarnation() -> impl Strategy<Value = Incarnation> {

@@ -72,6 +72,16 @@ fn only_one_range_of_unknown_frames_is_ignorable() {
 }
 
 #[test]
+fn slots_that_are_withdrawn_are_some_and_not_too_many() {
+    for kind in [0x12, 0x16] {
+        assert!(read(&[kind, 1, 2, 0x44, 0x00], NO_BASES).is_ok(), "1,024");
+        for n in [&[0][..], &[0x44, 0x01]] {
+            assert_eq!(error(&[&[kind, 1, 2], n].concat()), Some(Malformed::Number), "{n:?}");
+        }
+    }
+}
+
+#[test]
 fn nothing_follows_an_error() {
     let mut frames = Frames::new(&[0x01, 0xff, 0x01], NO_BASES);
     assert_eq!(frames.next(), Some(Ok(Frame::Ping)));
