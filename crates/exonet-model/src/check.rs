@@ -54,6 +54,12 @@ impl World {
             let end = free.end().unwrap_or(0);
             let astray = record.marks().keys().find(|s| !free.contains(s.0));
             ensure(astray.is_none(), Kind::Marks, || format!("{pair}: {astray:?} is marked, and not free"))?;
+            let marked = |s: &u64| record.marks().contains_key(&Slot(*s));
+            let withdrawn = record.withdrawn();
+            let astray = withdrawn.iter().flatten().find(|s| !free.contains(*s) || marked(s));
+            ensure(astray.is_none(), Kind::Marks, || {
+                format!("{pair}: {astray:?} is withdrawn, and not free")
+            })?;
             ensure(end <= hi.0, Kind::C, || format!("{pair}: {end} is free above {}", hi.0))?;
         }
         let Some(sender) = sender else { return Ok(()) };

@@ -89,6 +89,8 @@ pub struct Config {
     pub cancels: u8,
     /// Messages that the application judges instead of taking them, in all.
     pub marks: u8,
+    /// Bound messages that their sender withdraws, in all.
+    pub revokes: u8,
     /// Fragments of each message: 1 or 2.
     pub parts: u8,
     /// Whether a STATE may claim any part of what it knows.
@@ -165,6 +167,7 @@ const TWO: Config = Config {
     abandons: 0,
     cancels: 0,
     marks: 0,
+    revokes: 0,
     parts: 1,
     cuts: false,
     stamps: 0,
@@ -623,6 +626,90 @@ pub fn configs(bound: Bound) -> Vec<Config> {
             memory: Memory::Notes,
             crashes: [0, 1, 0],
             marks: pick(1, 2),
+            ..EARLY
+        },
+        Config {
+            name: "withdraw",
+            about: "a sender withdraws bound messages; records are evicted and closed",
+            messages: ab(2),
+            limit: limit(4, 5),
+            evictions: [0, 1, 0],
+            ends: [0, 1, 0],
+            revokes: 2,
+            ..TWO
+        },
+        Config {
+            name: "withdraw-linger",
+            about: "as withdraw; records go at any time, any part is granted and claimed, and the application judges",
+            messages: ab(2),
+            limit: limit(3, 4),
+            standby: &[0, 1],
+            grants: Grants::Any,
+            cuts: true,
+            marks: pick(1, 2),
+            revokes: pick(1, 2),
+            ..TWO
+        },
+        Config {
+            name: "withdraw-fragments",
+            about: "messages of two fragments are withdrawn, and given up",
+            messages: ab(2),
+            limit: limit(3, 4),
+            parts: 2,
+            abandons: pick(0, 1),
+            revokes: pick(1, 2),
+            ..TWO
+        },
+        Config {
+            name: "withdraw-both",
+            about: "both nodes send, and withdraw; one clock serves both roles",
+            messages: [[0, 1, 0], [1, 0, 0], [0; 3]],
+            limit: limit(3, 4),
+            revokes: 2,
+            ..TWO
+        },
+        Config {
+            name: "withdraw-crash",
+            about: "a sender withdraws, and a receiver without a journal crashes",
+            messages: ab(pick(1, 2)),
+            limit: limit(4, 3),
+            block: 1,
+            crashes: [0, 1, 0],
+            revokes: pick(1, 2),
+            ..TWO
+        },
+        Config {
+            name: "withdraw-journal",
+            about: "a sender withdraws; both nodes have journals, and crash; a record may be evicted",
+            messages: ab(pick(1, 2)),
+            limit: limit(4, 4),
+            block: 2,
+            memory: Memory::Journal,
+            crashes: [1, 1, 0],
+            evictions: [0, 1, 0],
+            marks: pick(0, 1),
+            revokes: pick(1, 2),
+            ..TWO
+        },
+        Config {
+            name: "withdraw-early",
+            about: "as early; what was sent early is withdrawn once it has a record; a record may be evicted or closed",
+            messages: ab(pick(1, 2)),
+            limit: limit(3, 3),
+            evictions: [0, 1, 0],
+            ends: [0, pick(0, 1), 0],
+            revokes: pick(1, 2),
+            ..EARLY
+        },
+        Config {
+            name: "withdraw-early-journal",
+            about: "as withdraw-early; nodes have journals, and crash",
+            messages: ab(pick(1, 2)),
+            limit: limit(3, 4),
+            block: 2,
+            memory: Memory::Journal,
+            crashes: [1, 1, 0],
+            revokes: pick(1, 2),
             ..EARLY
         },
         Config {

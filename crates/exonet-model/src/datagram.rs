@@ -57,6 +57,20 @@ pub enum Datagram {
         /// What it has said.
         mark: Mark,
     },
+    /// REVOKE: the sender withdraws a message.
+    Revoke {
+        /// The slot.
+        s: u64,
+        /// The incarnation.
+        r: u64,
+    },
+    /// WITHDRAWN: a message was withdrawn.
+    Withdrawn {
+        /// The slot.
+        s: u64,
+        /// The incarnation.
+        r: u64,
+    },
     /// REPLY to the call `s`.
     Reply {
         /// The call.
@@ -124,6 +138,8 @@ impl fmt::Display for Datagram {
             Self::Early { s, ts, letter } => write!(f, "EARLY(s={s} ts={ts} m{letter})"),
             Self::Verdict { s, r, mark: Mark::Done } => write!(f, "VERDICT(s={s} r={r} done)"),
             Self::Verdict { s, r, mark: Mark::Rejected } => write!(f, "VERDICT(s={s} r={r} rejected)"),
+            Self::Revoke { s, r } => write!(f, "REVOKE(s={s} r={r})"),
+            Self::Withdrawn { s, r } => write!(f, "WITHDRAWN(s={s} r={r})"),
             Self::Reply { s, of } => write!(f, "REPLY(s={s} to m{of})"),
             Self::ReplyAck(s) => write!(f, "REPLY_ACK(s={s})"),
             Self::Probe(s) => write!(f, "PROBE(s={s})"),

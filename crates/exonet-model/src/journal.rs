@@ -2,7 +2,7 @@
 //!
 //! Durable before what depends on it: a message before it is accepted, its binding before the token leaves, a
 //! record's making and growth, its close and its removal before a STATE, the use of a slot together with the delivery, a mark before
-//! its VERDICT, `b` before an eviction,
+//! its VERDICT, a withdrawal before it is said, `b` before an eviction,
 //! what was settled or given up before `l` passes it; of stamps: `latest` before anything is granted or accepted under it,
 //! a stray's stamps before it is let in, an early message before it leaves, what was taken early with the use of its slot,
 //! the hull before an eviction. What may be lost in a crash, and so is written at any later time or
@@ -36,6 +36,7 @@ pub(crate) struct Written {
     pub(crate) record: Option<Record>,
     /// Of that record.
     pub(crate) marks: BTreeMap<Slot, Mark>,
+    pub(crate) withdrawn: IntervalSet,
 }
 
 impl Journal {
@@ -57,6 +58,7 @@ impl Written {
     /// The receiver record.
     pub(crate) fn receiving(&mut self, peer: &Peer) {
         self.marks = peer.record.as_ref().map(|record| record.marks().clone()).unwrap_or_default();
+        self.withdrawn = peer.record.as_ref().map(|record| record.withdrawn().clone()).unwrap_or_default();
         self.record = peer.record.as_ref().map(|record: &Receiver| {
             let (hi, l, free) = record.parts();
             (record.incarnation(), hi, l, free.clone(), record.stamp(), record.taken(), record.is_closed())

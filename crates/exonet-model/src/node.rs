@@ -60,6 +60,8 @@ pub(crate) struct Peer {
     pub(crate) caller: Caller,
     /// The peer's calls, and what they are answered with.
     pub(crate) server: Server,
+    /// Of its own open messages, those that the application has withdrawn.
+    pub(crate) withdrawing: Vec<Slot>,
     /// The peer's calls that the application has.
     pub(crate) running: Vec<(Slot, Letter)>,
 }
@@ -131,6 +133,10 @@ impl fmt::Display for Node {
                 let queue = peer.queue.iter().map(|m| format!("m{m} queued"));
                 let open: Vec<_> = tokens.chain(early).chain(queue).collect();
                 write!(f, " [{}]", open.join(", "))?;
+                if !peer.withdrawing.is_empty() {
+                    let slots: Vec<_> = peer.withdrawing.iter().map(|s| s.0).collect();
+                    write!(f, " withdraws {slots:?}")?;
+                }
             }
             if let Some(record) = &peer.record {
                 let (hi, lo, free) = record.parts();
@@ -143,6 +149,10 @@ impl fmt::Display for Node {
                     hi.0,
                     lo.0
                 )?;
+                if !record.withdrawn().is_empty() {
+                    let all: Vec<_> = record.withdrawn().iter().flatten().collect();
+                    write!(f, " withdrawn {all:?}")?;
+                }
                 if record.is_closed() {
                     write!(f, " closed")?;
                 }

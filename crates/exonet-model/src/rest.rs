@@ -53,6 +53,7 @@ impl World {
                 if self.nodes[at].peers[to].record.is_some() {
                     self.push_state(config, at, to, out);
                     self.push_verdicts(at, to, out);
+                    self.push_withdrawn(at, to, out);
                 }
                 // A record lingers a little, so that the usual way to its end is taken first.
                 if round > 0 {

@@ -10,7 +10,7 @@ use crate::bits::Bits;
 use crate::config::{Config, Grants};
 use crate::datagram::{Datagram, Packet, name};
 use crate::fingerprint::{Build, fingerprint};
-use crate::half::Mark;
+use crate::half::{Mark, Sender};
 use crate::id::{Incarnation, Slot, Stamp};
 use crate::step::Step;
 use crate::violation::{Checked, Kind, Violation, ensure};
@@ -303,6 +303,11 @@ impl Space {
                 steps.extend(open.map(|s| Step::Abandon { at, to, s: s.0 as u8 }));
             }
         }
+        if world.revokes > 0 {
+            let bound = peer.sender.iter().flat_map(Sender::tokens).map(|(s, ..)| s);
+            let bound = bound.filter(|s| !peer.withdrawing.contains(s));
+            steps.extend(bound.map(|s| Step::Withdraw { at, to, s: s.0 as u8 }));
+        }
         if world.abandons > 0 {
             let calls = world.calls(&self.config, at.into(), to.into());
             steps.extend(calls.map(|(s, _)| Step::Abandon { at, to, s: s.0 as u8 }));
@@ -373,6 +378,7 @@ impl Space {
             Step::Outsider { at, evicted } => world.forget_outsider(at.into(), evicted),
             Step::Close { at, to } => world.close(at.into(), to.into(), out),
             Step::Abandon { at, to, s } => world.abandon(at.into(), to.into(), Slot(s.into()))?,
+            Step::Withdraw { at, to, s } => world.revoke(at.into(), to.into(), Slot(s.into())),
             Step::Answer { at, from, s } => {
                 world.answer(config, (at.into(), from.into()), Slot(s.into()), out)?;
             }

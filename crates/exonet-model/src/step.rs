@@ -75,6 +75,15 @@ pub enum Step {
         /// Its slot.
         s: u8,
     },
+    /// The application withdraws a message that is bound.
+    Withdraw {
+        /// Who.
+        at: u8,
+        /// To whom it went.
+        to: u8,
+        /// Its slot.
+        s: u8,
+    },
     /// The application answers a call.
     Answer {
         /// Who.
@@ -170,6 +179,7 @@ impl Step {
             | Self::Ask { at, .. }
             | Self::Close { at, .. }
             | Self::Abandon { at, .. }
+            | Self::Withdraw { at, .. }
             | Self::Answer { at, .. }
             | Self::Expire { at, .. }
             | Self::Drop { at, .. }
@@ -212,6 +222,7 @@ impl fmt::Display for Step {
             Self::Mark { packet, .. } => write!(f, "datagram {packet} arrives, and is judged"),
             Self::Close { at, to } => write!(f, "{} closes to {}", name(at), name(to)),
             Self::Abandon { at, to, s } => write!(f, "{} gives up slot {s} at {}", name(at), name(to)),
+            Self::Withdraw { at, to, s } => write!(f, "{} withdraws slot {s} at {}", name(at), name(to)),
             Self::Answer { at, from, s } => write!(f, "{} answers call {s} of {}", name(at), name(from)),
             Self::Expire { at, from } => write!(f, "{} forgets a reply to {}", name(at), name(from)),
             Self::Drop { at, from } => write!(f, "{} drops its record of {}", name(at), name(from)),

@@ -20,6 +20,7 @@ pub struct World {
     pub(crate) abandons: u8,
     pub(crate) cancels: u8,
     pub(crate) marks: u8,
+    pub(crate) revokes: u8,
 }
 
 /// Where datagrams go.
@@ -33,6 +34,7 @@ impl World {
             abandons: config.abandons,
             cancels: config.cancels,
             marks: config.marks,
+            revokes: config.revokes,
         }
     }
 
@@ -129,18 +131,41 @@ impl World {
     }
 
     pub(crate) fn abandon(&mut self, at: usize, to: usize, s: Slot) -> Checked {
-        let Peer { sender, caller, .. } = &mut self.nodes[at].peers[to];
+        let Peer { sender, caller, withdrawing, .. } = &mut self.nodes[at].peers[to];
         let call = caller.get(s);
         let bound = sender.as_mut().and_then(|sender| sender.abandon(s));
         let Some(letter) = bound.or(call) else {
             return Ok(());
         };
         caller.ended(s);
+        withdrawing.retain(|other| *other != s);
         self.abandons = self.abandons.saturating_sub(1);
         if !active(site::ABANDON_NOT_DURABLE) {
             self.journal_sending(at, to);
         }
         self.ledger.tell(letter, Outcome::LetGo)
+    }
+
+    /// The application withdraws a message that is bound: it has its outcome once that is certain.
+    pub(crate) fn revoke(&mut self, at: usize, to: usize, s: Slot) {
+        let withdrawing = &mut self.nodes[at].peers[to].withdrawing;
+        withdrawing.push(s);
+        withdrawing.sort_unstable();
+        self.revokes = self.revokes.saturating_sub(1);
+    }
+
+    fn on_withdrawn(&mut self, (at, from): (usize, usize), (s, r): (Slot, Incarnation)) -> Checked {
+        let Some(sender) = &mut self.nodes[at].peers[from].sender else { return Ok(()) };
+        let mut withdrawn = Vec::new();
+        sender.on_withdrawn(s.0..s.0 + 1, r, |s, letter| withdrawn.push((s, letter)));
+        if !active(site::END_OF_WITHDRAWN_NOT_DURABLE) {
+            self.journal_sending(at, from);
+        }
+        for (s, letter) in withdrawn {
+            self.nodes[at].peers[from].withdrawing.retain(|other| *other != s);
+            self.ledger.tell(letter, Outcome::Cancelled)?;
+        }
+        Ok(())
     }
 
     fn on_state(
@@ -181,6 +206,7 @@ impl World {
         self.take_back((at, from), returned)?;
         settled.retain(|(.., verdict)| *verdict != Proof::NotTaken);
         for (s, r, letter, verdict) in settled {
+            self.nodes[at].peers[from].withdrawing.retain(|other| *other != s);
             let claimed =
                 state.live.as_ref().is_some_and(|claim| claim.covers(s) && !claim.free.contains(s.0));
             ensure(r.is_some() || !claimed || verdict == Proof::Delivered, Kind::Unknown, || {
@@ -235,7 +261,11 @@ impl World {
         returned.sort_unstable();
         for (s, letter) in returned.into_iter().rev() {
             peer.caller.ended(s);
-            peer.queue.push_front(letter);
+            let withdrawn = peer.withdrawing.iter().position(|other| *other == s);
+            match withdrawn.map(|place| peer.withdrawing.remove(place)) {
+                Some(_) => self.ledger.tell(letter, Outcome::Cancelled)?,
+                None => peer.queue.push_front(letter),
+            }
             ensure(!self.ledger.is_delivered(letter), Kind::F, || {
                 format!("m{letter} at {} counts as not taken, which is not so", s.0)
             })?;
@@ -461,9 +491,38 @@ impl World {
         }));
     }
 
+    /// The sender withdraws a message: it is told so, or what became of the message.
+    fn on_revoke(
+        &mut self,
+        config: &Config,
+        (at, from): (usize, usize),
+        (s, r): (Slot, Incarnation),
+        out: &mut Out,
+    ) {
+        let peer = &mut self.nodes[at].peers[from];
+        let withdrawn = peer.record.as_mut().map(|record| record.withdraw(s.0..s.0 + 1, r));
+        if withdrawn.is_some_and(|withdrawn| !withdrawn.is_empty()) {
+            peer.parts.retain(|(of, _)| *of != s);
+            if !active(site::WITHDRAWAL_NOT_DURABLE) {
+                self.journal_receiving(at, from);
+            }
+        }
+        self.push_withdrawn(at, from, out);
+        self.push_state(config, at, from, out);
+    }
+
+    /// What was withdrawn is said again and again, until the sender has passed it.
+    pub(crate) fn push_withdrawn(&self, at: usize, to: usize, out: &mut Out) {
+        let Some(record) = self.nodes[at].peers[to].record.as_ref() else { return };
+        let r = record.incarnation().0;
+        let slots = record.withdrawn().iter().flatten().filter(|_| !active(site::WITHDRAWAL_UNTOLD));
+        out.extend(slots.map(|s| Packet { from: at, to, datagram: Datagram::Withdrawn { s, r } }));
+    }
+
     fn on_verdict(&mut self, (at, from): (usize, usize), (s, r): (Slot, Incarnation), mark: Mark) -> Checked {
         let Some(sender) = &mut self.nodes[at].peers[from].sender else { return Ok(()) };
         let Some(letter) = sender.on_verdict(s, r) else { return Ok(()) };
+        self.nodes[at].peers[from].withdrawing.retain(|other| *other != s);
         if !active(site::VERDICT_NOT_DURABLE) {
             self.journal_sending(at, from);
         }
@@ -658,6 +717,11 @@ impl World {
             Datagram::StampRejected(ts) => self.on_stamp_rejected(pair, Stamp(*ts)),
             Datagram::Refused(ts) => self.on_refused(pair, Stamp(*ts)),
             Datagram::Verdict { s, r, mark } => self.on_verdict(pair, (Slot(*s), Incarnation(*r)), *mark),
+            Datagram::Revoke { s, r } => {
+                self.on_revoke(config, pair, (Slot(*s), Incarnation(*r)), out);
+                Ok(())
+            }
+            Datagram::Withdrawn { s, r } => self.on_withdrawn(pair, (Slot(*s), Incarnation(*r))),
             call => self.hear_of_call(pair, call, out),
         }
     }
@@ -674,6 +738,7 @@ impl World {
                 if peer.record.is_some() {
                     self.push_state(config, at, to, out);
                     self.push_verdicts(at, to, out);
+                    self.push_withdrawn(at, to, out);
                 }
                 self.push_calls(at, to, out);
                 if config.cuts {
@@ -683,12 +748,17 @@ impl World {
         }
     }
 
-    /// Every token again, under the incarnation that it was bound under.
+    /// Every token again, under the incarnation that it was bound under. A REVOKE stands for one that is withdrawn.
     pub(crate) fn resend(&self, config: &Config, at: usize, to: usize, out: &mut Out) {
         let Some(sender) = &self.nodes[at].peers[to].sender else {
             return;
         };
         for (s, r, letter) in sender.tokens() {
+            if self.nodes[at].peers[to].withdrawing.contains(&s) {
+                let datagram = Datagram::Revoke { s: s.0, r: r.0 };
+                out.push(Packet { from: at, to, datagram });
+                continue;
+            }
             let newest = sender.incarnation().filter(|_| active(site::RESEND_UNDER_NEW_RECORD));
             let body = (*letter, self.ledger.answers(*letter));
             post_token(config, (at, to), (s, newest.unwrap_or(r)), body, out);
@@ -807,9 +877,9 @@ impl World {
                 peer.sender = Some(Sender::recover(&clock, tokens, ts, early));
             }
             let record = written.record.clone();
-            let marks = written.marks.clone();
+            let judged = (written.marks.clone(), written.withdrawn.clone());
             peer.record = record.map(|(r, hi, l, free, ets, taken, closed)| {
-                Receiver::recover(r, hi, l, free, (ets, taken), closed, marks)
+                Receiver::recover(r, hi, l, free, (ets, taken), closed, judged)
             });
         }
         node.clock = clock;

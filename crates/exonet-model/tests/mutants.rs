@@ -41,8 +41,10 @@ fn what_is_equivalent_survives() {
     let swift = ["three", "cuts", "fragments", "journal-evict", "partial"];
     let early = ["early", "early-standby", "early-strangers", "early-journal"];
     let calls = ["calls", "calls-early", "calls-crash-server", "calls-crash-caller"];
+    let withdrawal = ["withdraw-both", "withdraw-crash", "withdraw-journal", "withdraw-early-journal"];
     for mutant in MUTANTS.iter().filter(|mutant| !mutant.equivalent.is_empty()) {
         let where_it_would_be = match mutant.from {
+            from if from.contains("Withdrawal") => &withdrawal[..],
             from if from.contains("Early") => &early[..],
             from if from.contains("Calls") => &calls,
             _ => &swift,

@@ -22,6 +22,8 @@ pub enum Status {
         id: MessageId,
         /// Its deadline has passed.
         late: bool,
+        /// It is being withdrawn: see [`crate::node::Node::cancel`].
+        withdrawing: bool,
     },
     /// It is settled, or was never known.
     Settled,
@@ -334,10 +336,19 @@ pub enum BodyWrite {
     Gone,
 }
 
+/// What came of [`crate::node::Node::cancel`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Cancel {
+    /// It had not left: it ends Cancelled, certainly never delivered.
+    Done,
+    /// It has left, and its receiver is asked for it: its outcome will tell whether it was delivered.
+    Asked,
+}
+
 /// Why a message could not be cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CancelError {
-    /// It has left: only its outcome will tell.
+    /// It has left, and such a message is not withdrawn: only its outcome will tell.
     #[error("the message has left already")]
     InDoubt,
     /// It is settled.

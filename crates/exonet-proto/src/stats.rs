@@ -65,6 +65,8 @@ figures! {
         received: "messages_received",
         /// Messages that the application does not take.
         rejected: "messages_rejected",
+        /// Messages that arrived, or were to come, and that their senders withdrew.
+        revoked: "messages_revoked",
         /// Copies of messages that were suppressed.
         duplicates_suppressed,
         /// Datagrams in.

@@ -258,13 +258,13 @@ impl Ledger {
                 self.report(Breach::FalseDelivered(message));
             }
             // What has left may be refused with certainty: see PROTOCOL.md "Refusals".
-            Outcome::Refused(_) | Outcome::Rejected { .. } if taken > 0 => {
+            // So may it be withdrawn.
+            Outcome::Refused(_) | Outcome::Rejected { .. } | Outcome::Expired | Outcome::Cancelled
+                if taken > 0 =>
+            {
                 self.report(Breach::FalseWithdrawn(message, outcome));
             }
             Outcome::Rejected { .. } if !rejected => {
-                self.report(Breach::FalseWithdrawn(message, outcome));
-            }
-            Outcome::Expired | Outcome::Cancelled if taken > 0 || id.is_some() => {
                 self.report(Breach::FalseWithdrawn(message, outcome));
             }
             Outcome::Unknown if !excused && !explained => self.report(Breach::FalseUnknown(message)),

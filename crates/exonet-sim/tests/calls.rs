@@ -10,8 +10,8 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use common::{MS, SECOND, all_delivered, bad_link, settled};
 use exonet_proto::node::{
-    BodyWrite, CallId, CancelError, Config, Early, Event, IncomingBody, Limits, NO_SUCH_METHOD, Outcome,
-    Outgoing, ReplyBody, Status, TOO_LARGE,
+    BodyWrite, CallId, Cancel, CancelError, Config, Early, Event, IncomingBody, Limits, NO_SUCH_METHOD,
+    Outcome, Outgoing, ReplyBody, Status, TOO_LARGE,
 };
 use exonet_sim::{LinkConfig, NodeIndex, Serving, World};
 
@@ -331,7 +331,7 @@ fn a_call_that_has_not_left_expires_or_is_cancelled() {
     let (expired, _) = world.call_as(a, b, 20, Outgoing { deadline, ..Outgoing::default() }).unwrap();
     let late = Outgoing { early: Early::No, ..Outgoing::default() };
     let (cancelled, key) = world.call_as(a, b, 20, late).unwrap();
-    assert_eq!(world.with(a, |node, now| node.cancel(now, key)), Some(Ok(())));
+    assert_eq!(world.with(a, |node, now| node.cancel(now, key)), Some(Ok(Cancel::Done)));
     world.run_for(2 * SECOND);
     assert_eq!(world.ledger.outcome_of(expired), Some(Outcome::Expired));
     assert_eq!(world.ledger.outcome_of(cancelled), Some(Outcome::Cancelled));

@@ -6,7 +6,7 @@ mod common;
 
 use common::{MS, SECOND, bad_link, forgotten, forgotten_after_copies, open, settled};
 use core::time::Duration;
-use exonet_proto::node::{Config, Event, Outcome, SendError, Status};
+use exonet_proto::node::{Cancel, Config, Event, Outcome, SendError, Status};
 use exonet_sim::{Disk, LinkConfig, NodeIndex, World};
 
 /// `D` in blocks so small that it is written all the time.
@@ -224,7 +224,7 @@ fn what_never_left_is_withdrawn_with_certainty() {
     let status = |world: &mut World, key| world.with(a, |node, _| node.status(key)).unwrap();
     assert_eq!(status(&mut world, expired), Status::Settled);
     assert_eq!(status(&mut world, cancelled), Status::Queued);
-    assert_eq!(world.with(a, |node, now| node.cancel(now, cancelled)), Some(Ok(())));
+    assert_eq!(world.with(a, |node, now| node.cancel(now, cancelled)), Some(Ok(Cancel::Done)));
     world.with(a, |node, now| node.abandon_peer(now, &gone));
     assert_eq!(status(&mut world, abandoned), Status::Settled);
     let stats = world.node(a).unwrap().stats();

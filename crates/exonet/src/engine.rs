@@ -729,7 +729,9 @@ impl Engine {
         }
         match self.core.status(key) {
             Status::Queued => Some(Settled { outcome: Outcome::Cancelled, id: None, late: false }),
-            Status::InDoubt { id, late } => Some(Settled { outcome: Outcome::Unknown, id: Some(id), late }),
+            Status::InDoubt { id, late, .. } => {
+                Some(Settled { outcome: Outcome::Unknown, id: Some(id), late })
+            }
             Status::Settled => None,
         }
     }

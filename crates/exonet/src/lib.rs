@@ -50,7 +50,7 @@
 //! | [`Outcome::Delivered`] | the receiving application has taken it, once |
 //! | [`Outcome::Processed`] | the receiving application has processed it, for a message that asked to be told so ([`Confirm`]) |
 //! | [`Outcome::Rejected`] | the receiving application does not take it, and will not have it again: its node keeps it as a [dead letter](dead) |
-//! | [`Outcome::Expired`], [`Outcome::Cancelled`] | certainly never delivered: it never left, or the receiver has said that it did not take it |
+//! | [`Outcome::Expired`], [`Outcome::Cancelled`] | certainly never delivered: it never left, or was withdrawn, or came back, and the receiver has said that it did not take it |
 //! | [`Outcome::Refused`] | certainly never delivered: the peer does not take it, and has said why |
 //! | [`Outcome::Unknown`] | one of the two sides no longer knows: it happened once or not at all |
 //! | [`Outcome::Kept`] | this node has ended first: the next life of its identity goes on with the message |

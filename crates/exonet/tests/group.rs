@@ -155,6 +155,43 @@ async fn a_balanced_message_passes_over_a_dead_member_for_certain() {
     .await;
 }
 
+/// It has left for Bob and waits there: it is withdrawn, and then goes to Carol.
+#[tokio::test]
+async fn a_balanced_message_that_is_not_taken_goes_to_another_for_certain() {
+    let (alice, bob, carol) = (node().await, node().await, node().await);
+    let members = [bob.peer_addr(), carol.peer_addr()];
+    let group = alice.group(members.clone()).load(listed(&members)).patience(Duration::ZERO).build().unwrap();
+    within(async {
+        acquaint(&alice, &bob).await;
+        let mut receipt = group.send(Mode::Balanced { k: 1 }, "job").await.unwrap();
+        assert_eq!(take(&carol).await, "job");
+        assert_eq!(receipt.decided().await, Verdict::Reached { good: 1 });
+        let lines = receipt.ended().await;
+        assert_eq!(ended(&lines, &bob.id()), Outcome::Cancelled);
+        assert!(line(&lines, &bob.id()).is_certainly_not());
+        assert!(bob.at_most_once().try_recv().is_none(), "it is not there any more");
+    })
+    .await;
+}
+
+/// Any: what has left for the others and waits there is withdrawn.
+#[tokio::test]
+async fn a_copy_that_is_not_needed_is_withdrawn_where_it_waits() {
+    let (alice, bob, carol) = (node().await, node().await, node().await);
+    let group = alice.group([bob.peer_addr(), carol.peer_addr()]).build().unwrap();
+    within(async {
+        acquaint(&alice, &bob).await;
+        acquaint(&alice, &carol).await;
+        let mut receipt = group.send(Mode::Any, "anybody?").await.unwrap();
+        assert_eq!(take(&bob).await, "anybody?");
+        assert_eq!(receipt.decided().await, Verdict::Reached { good: 1 });
+        let lines = receipt.ended().await;
+        assert_eq!(ended(&lines, &carol.id()), Outcome::Cancelled);
+        assert!(carol.at_most_once().try_recv().is_none());
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_balanced_message_that_one_may_have_goes_to_no_other() {
     let (alice, bob, carol) = (node().await, node().await, node().await);
@@ -164,7 +201,8 @@ async fn a_balanced_message_that_one_may_have_goes_to_no_other() {
         acquaint(&alice, &bob).await;
         let job = Message::new("job").deadline(Duration::from_millis(500));
         let mut receipt = group.send(Mode::Balanced { k: 1 }, job).await.unwrap();
-        // It waits at Bob, who does not take it.
+        // Bob's application has it, and does not say what becomes of it.
+        let held = bob.recv().await.unwrap();
         let failed = Verdict::Failed { good: 0, need: 1, why: Why::Deadline };
         assert_eq!(receipt.decided().await, failed);
         let lines = receipt.members();
@@ -172,7 +210,7 @@ async fn a_balanced_message_that_one_may_have_goes_to_no_other() {
         assert_eq!(line(&lines, &carol.id()), &MemberState::Spare);
         assert!(!line(&lines, &bob.id()).is_certainly_not());
         // What Failed does not say: that nobody has it.
-        assert_eq!(take(&bob).await, "job");
+        held.ack().unwrap();
         let lines = receipt.ended().await;
         assert!(
             matches!(line(&lines, &bob.id()), MemberState::Settled(settled) if settled.late && settled.outcome == Outcome::Delivered)

@@ -28,6 +28,7 @@ const NEAR: Scope = Scope {
         ("sender start", 0),
         ("sender reserve", 0),
         ("sender abandon", 0),
+        ("sender revoke", 0),
         ("sender renounce", 0),
     ],
     domains: &[
@@ -54,6 +55,7 @@ const FAR: Scope = Scope {
         ("sender start", 1),
         ("sender reserve", 2),
         ("sender abandon", 1),
+        ("sender revoke", 1),
         ("sender renounce", 1),
     ],
     domains: &[
@@ -81,6 +83,7 @@ const ANEW: Scope = Scope {
         ("sender start", 0),
         ("sender reserve", 2),
         ("sender abandon", 0),
+        ("sender revoke", 0),
         ("sender renounce", 0),
     ],
     domains: &[
@@ -109,6 +112,7 @@ const SCARCE: Scope = Scope {
         ("sender start", 1),
         ("sender reserve", 3),
         ("sender abandon", 0),
+        ("sender revoke", 0),
         ("sender renounce", 0),
     ],
     domains: &[
@@ -137,6 +141,7 @@ const AHEAD: Scope = Scope {
         ("sender start", 1),
         ("sender reserve", 1),
         ("sender abandon", 0),
+        ("sender revoke", 0),
         ("sender renounce", 0),
     ],
     domains: &[
@@ -161,17 +166,49 @@ const CALM: Scope = Scope {
         ("receiver full", 0),
         ("sender start", 0),
         ("sender abandon", 0),
+        ("sender revoke", 0),
         ("sender renounce", 0),
     ],
     ..FAR
 };
 
+/// For a complete search: messages that are withdrawn.
+const WITHDRAWN: Scope = Scope {
+    limits: &[
+        ("receiver evict", 1),
+        ("receiver end", 1),
+        ("receiver start", 0),
+        ("receiver restart", 0),
+        ("receiver full", 0),
+        ("receiver reserve", 0),
+        ("receiver caught_up", 0),
+        ("receiver forget", 0),
+        ("sender start", 0),
+        ("sender reserve", 0),
+        ("sender abandon", 0),
+        ("sender renounce", 0),
+        ("sender revoke", 2),
+    ],
+    domains: &[
+        ("k", &[1]),
+        ("stamp", &[1]),
+        ("m", &[0, 1]),
+        ("g", &[5]),
+        ("way", &[1]),
+        ("first", &[0]),
+        ("cut", &[0]),
+        ("ts", &[0, 1]),
+    ],
+    constants: &[("block", 5), ("last", 12), ("N", 0)],
+};
+
 type Look = fn(&Rules) -> Result<usize, String>;
 
 /// Where a search looks, and how: what finds most comes first.
-const LOOKS: [(Scope, Look); 5] = [
+const LOOKS: [(Scope, Look); 6] = [
     (AHEAD, |rules| rules.walk(4_000, 100)),
     (NEAR, |rules| rules.search(10_000)),
+    (WITHDRAWN, |rules| rules.search(10_000)),
     (ANEW, |rules| rules.search(30_000)),
     (SCARCE, |rules| rules.search(30_000)),
     (FAR, |rules| rules.walk(1_000, 200)),

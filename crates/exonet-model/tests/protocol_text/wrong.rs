@@ -12,7 +12,32 @@ pub const WRONG: &[Wording] = &[
         "the page's own, once: a grant passes early messages",
         &[("h = min(hi, S.hi, least(S.early))", "h = min(hi, S.hi)")],
     ),
-    ("a closed record takes tokens", &[("R.r == r and not R.closed and", "R.r == r and")]),
+    (
+        "a closed record takes tokens",
+        &[("R.r == r and not R.closed and s in R.free and s not", "R.r == r and s in R.free and s not")],
+    ),
+    (
+        "what was withdrawn is taken",
+        &[(
+            "R.r == r and not R.closed and s in R.free and s not in R.withdrawn:",
+            "R.r == r and not R.closed and s in R.free:",
+        )],
+    ),
+    (
+        "what was withdrawn early is taken",
+        &[(
+            "R.ets == ts and not R.closed and s in R.free and s not in R.withdrawn:",
+            "R.ets == ts and not R.closed and s in R.free:",
+        )],
+    ),
+    (
+        "what was taken is withdrawn",
+        &[("s in R.free:\n    add (s) to R.withdrawn", "s < R.hi:\n    add (s) to R.withdrawn")],
+    ),
+    (
+        "a withdrawn slot is used up",
+        &[("    add (s) to R.withdrawn ", "    add (s) to R.withdrawn\n    remove (s) from R.free")],
+    ),
     ("a closed record takes early messages", &[("R.ets == ts and not R.closed and", "R.ets == ts and")]),
     (
         "a final STATE gives back what was taken",
@@ -39,7 +64,10 @@ pub const WRONG: &[Wording] = &[
     ("what was refused is new again", &[("    T = ts\n    send REFUSED(ts)", "    send REFUSED(ts)")]),
     (
         "a token needs no incarnation",
-        &[("if R.r == r and not R.closed", "if R is not none and not R.closed")],
+        &[(
+            "if R.r == r and not R.closed and s in R.free and",
+            "if R is not none and not R.closed and s in R.free and",
+        )],
     ),
     (
         "an early message needs no stamp",

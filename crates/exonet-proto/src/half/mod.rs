@@ -13,6 +13,8 @@
 //!   [`Receiver::name`] gives such a message the name of the incarnation that it has met, if it may be delivered.
 //! * [`Receiver::mark`] where the application says more of a message than that it has it; a VERDICT answers the tokens of
 //!   such a slot, and goes to [`Sender::on_verdict`].
+//! * [`Receiver::withdraw`] where a sender takes a message back; a WITHDRAWN answers, and goes to [`Sender::on_withdrawn`]. It is said
+//!   only once a crash cannot undo it.
 //! * Of streams: [`Writers`] says the place of a message when it is bound, [`may_follow`] and [`Readers`] whether it may be taken.
 //! * A STATE that finds no sender record is answered with [`Ask::farewell`] if it is live.
 

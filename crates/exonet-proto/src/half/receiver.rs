@@ -27,7 +27,13 @@ pub struct Receiver {
     taking: Taking,
     /// Free slots whose messages the application has judged.
     marks: BTreeMap<Slot, Mark>,
+    /// Free slots without a mark whose messages their sender has withdrawn: never handed out.
+    withdrawn: IntervalSet,
 }
+
+/// Runs of withdrawn slots up to which they do not count among those that are free: beyond, the sender has to let its
+/// frontier pass some before it gets others. So their memory is bounded.
+const MAX_WITHDRAWN_RUNS: usize = 4_096;
 
 /// The slots of a record that have met early messages. Its stamp may differ from `ets`: an old ASK of a former life of
 /// the sender can bring another, and its slots lie lower.
@@ -145,21 +151,20 @@ impl Receiver {
         free: IntervalSet,
         (ets, taken): (Stamp, Option<Taken>),
         closed: bool,
-        marks: BTreeMap<Slot, Mark>,
+        (marks, withdrawn): (BTreeMap<Slot, Mark>, IntervalSet),
     ) -> Self {
         let Taken { ts, end } = taken.unwrap_or(Taken { ts: ets, end: Slot(0) });
         // Which messages had the name is not written: any that comes may have.
         let named = if ets.is_some() && ts == ets { hi.max(end) } else { end };
         let taking = Taking { ts, named, keep: end };
-        Self { r, hi, free, l, closed, unmet: None, ets, taking, marks }
+        Self { r, hi, free, l, closed, unmet: None, ets, taking, marks, withdrawn }
     }
 
     /// Starts at `s`, never below: what lies below belongs to an earlier incarnation.
     fn new(r: Incarnation, ask: Ask) -> Self {
-        let (hi, free) = (ask.s, IntervalSet::new());
-        let marks = BTreeMap::new();
-        let taking = Taking::default();
-        Self { r, hi, free, l: ask.l, closed: false, unmet: None, ets: Stamp::NONE, taking, marks }
+        let (hi, free, withdrawn) = (ask.s, IntervalSet::new(), IntervalSet::new());
+        let (marks, taking, ets) = (BTreeMap::new(), Taking::default(), Stamp::NONE);
+        Self { r, hi, free, l: ask.l, closed: false, unmet: None, ets, taking, marks, withdrawn }
     }
 
     /// *close*: from here on no slot is consumed and none is granted. What was not taken is certainly not delivered
@@ -186,6 +191,7 @@ impl Receiver {
     /// The sender has nothing open below `l`: those slots serve nobody, and nobody waits for them.
     fn pass(&mut self, l: Slot) {
         self.free.remove_below(l.0);
+        self.withdrawn.remove_below(l.0);
         if !self.marks.is_empty() {
             self.marks = self.marks.split_off(&l);
         }
@@ -259,12 +265,15 @@ impl Receiver {
 
     /// True when the token `(s, r)` may be delivered: its slot is free, under this very incarnation.
     pub fn accepts(&self, s: Slot, r: Incarnation) -> bool {
-        self.consumes(r) && self.free.contains(s.0) && !self.marks.contains_key(&s)
+        self.consumes(r) && self.is_open(s)
     }
 
     /// True while the message of `s` may still be delivered, whatever it is: one that names `s` as the one before it waits.
     pub fn is_open(&self, s: Slot) -> bool {
-        !self.closed && self.free.contains(s.0) && !self.marks.contains_key(&s)
+        !self.closed
+            && self.free.contains(s.0)
+            && !self.marks.contains_key(&s)
+            && !self.withdrawn.contains(s.0)
     }
 
     /// *on TOKEN*: consumes the slot. True at most once for any `s`: then, and only then, the message is
@@ -299,10 +308,34 @@ impl Receiver {
         &self.marks
     }
 
+    /// *on REVOKE*: the sender withdraws its messages of `run` under `r`. Those that may be delivered never are from here on, and
+    /// the sender is told so: certainly not delivered. Their slots stay free, and go once the sender has passed them. Gives
+    /// these, in rising order.
+    pub fn withdraw(&mut self, run: Range<u64>, r: Incarnation) -> Vec<Range<u64>> {
+        if !self.consumes(r) {
+            return Vec::new();
+        }
+        let mut open = IntervalSet::new();
+        self.free.overlaps(run.clone()).for_each(|free| open.insert(free));
+        self.withdrawn.overlaps(run.clone()).for_each(|before| open.remove_range(before));
+        let marked = self.marks.range(Slot(run.start)..Slot(run.end.max(run.start)));
+        marked.for_each(|(s, _)| open.remove_range(s.0..s.0.saturating_add(1)));
+        open.iter().for_each(|run| self.withdrawn.insert(run));
+        open.iter().collect()
+    }
+
+    /// The slots whose messages their sender has withdrawn, and has not passed.
+    pub fn withdrawn(&self) -> &IntervalSet {
+        &self.withdrawn
+    }
+
     /// As [`Receiver::accepts`], of every number of `run`.
     pub fn accepts_run(&self, run: Range<u64>, r: Incarnation) -> bool {
         let marked = || self.marks.range(Slot(run.start)..Slot(run.end)).next().is_some();
-        self.consumes(r) && self.free.covers(run.clone()) && (self.marks.is_empty() || !marked())
+        self.consumes(r)
+            && self.free.covers(run.clone())
+            && (self.marks.is_empty() || !marked())
+            && self.withdrawn.first_in(run).is_none()
     }
 
     /// As [`Receiver::take`], of every number of `run`, or of none.
@@ -319,9 +352,10 @@ impl Receiver {
         free
     }
 
-    /// How many slots are free: O(1).
+    /// How many slots are free, those that are withdrawn aside as long as these lie in few runs: O(1).
     pub fn free(&self) -> u64 {
-        self.free.count()
+        let few = self.withdrawn.intervals() <= MAX_WITHDRAWN_RUNS;
+        self.free.count() - if few { self.withdrawn.count() } else { 0 }
     }
 
     /// True when no slot is free, and none that was taken early is open at the sender: then it may be dropped at any time.

@@ -224,6 +224,12 @@ impl<T> Sender<T> {
         }
     }
 
+    /// *on WITHDRAWN*: the messages bound to `run` under `r` were withdrawn, and are certainly not delivered. They end, in rising
+    /// order. An early message is not withdrawn: it has met no incarnation that this node could have named.
+    pub fn on_withdrawn(&mut self, run: Range<u64>, r: Incarnation, settle: impl FnMut(Slot, T)) {
+        self.tokens.take_ranges(r, core::iter::once(run), settle);
+    }
+
     /// *on STATE*: settles what it proves, takes what it grants. `settle` gets None for the incarnation of a message
     /// that never had one here.
     pub fn on_state(

@@ -66,6 +66,8 @@ pub(crate) enum Record<'a> {
     Reader { peer: u32, name: &'a [u8], o: Slot, next: u64, ended: Option<Slot> },
     /// The application has said what it says of a message.
     Mark { peer: u32, s: Slot, verdict: Verdict },
+    /// The messages of these slots were withdrawn by their sender.
+    Withdraw { peer: u32, run: Range<u64> },
     /// A message is handed out for the `attempt`th time.
     Given { peer: u32, s: Slot, attempt: u32 },
     /// A call needs no reply any more.
@@ -102,6 +104,7 @@ const KEPT: u8 = 19;
 const PLACE: u8 = 20;
 const WRITER: u8 = 21;
 const READER: u8 = 22;
+const WITHDRAW: u8 = 23;
 
 impl<'a> Record<'a> {
     /// Puts the record behind what is in `to`.
@@ -174,6 +177,7 @@ impl<'a> Record<'a> {
                 head(to, MARK, [u64::from(*peer), s.0, word, status, u64::from(*attempts)]);
                 prefixed(to, reason.as_bytes());
             }
+            Self::Withdraw { peer, run } => head(to, WITHDRAW, [u64::from(*peer), run.start, run.end]),
             Self::Given { peer, s, attempt } => head(to, GIVEN, [u64::from(*peer), s.0, u64::from(*attempt)]),
             Self::Answered { peer, s } => head(to, ANSWERED, [u64::from(*peer), s.0]),
             Self::Front { b, hull } => head(to, FRONT, [b.0, hull.above.0, hull.upto.0]),
@@ -215,6 +219,7 @@ impl<'a> Record<'a> {
             DROP => Self::Drop { peer: small(from)? },
             TAKE => Self::Take { peer: small(from)?, run: run(from)?, call: flag(from)? },
             MARK => Self::Mark { peer: small(from)?, s: slot(from)?, verdict: verdict(from)? },
+            WITHDRAW => Self::Withdraw { peer: small(from)?, run: run(from)? },
             GIVEN => Self::Given { peer: small(from)?, s: slot(from)?, attempt: small(from)? },
             ANSWERED => Self::Answered { peer: small(from)?, s: slot(from)? },
             FRONT => {
@@ -435,6 +440,7 @@ mod tests {
                 s,
                 verdict: Verdict { attempts: 9, ..Verdict::new(Word::Rejected, 7, "no") },
             },
+            Record::Withdraw { peer: 3, run: 4..1 << 40 },
             Record::Given { peer: 3, s, attempt: 2 },
             Record::Answered { peer: 3, s },
             Record::Front { b: r, hull: Hull { above: Stamp(2), upto: Stamp(3) } },

@@ -75,6 +75,8 @@ pub(crate) struct Known {
     pub(crate) calls: BTreeSet<Slot>,
     /// What the application has said of messages of the record.
     pub(crate) verdicts: BTreeMap<Slot, Verdict>,
+    /// Slots of the record whose messages were withdrawn.
+    withdrawn: IntervalSet,
     /// How many times messages of the record were handed out, from the second time on.
     pub(crate) attempts: BTreeMap<Slot, u32>,
     /// Streams to it that have begun: the opening slot, and how many messages were bound.
@@ -339,6 +341,7 @@ impl Recovered {
                 known.attempts.remove(&s);
                 known.verdicts.insert(s, verdict);
             }
+            Record::Withdraw { peer, run } => self.peer(peer)?.withdrawn.insert(run),
             Record::Given { peer, s, attempt } => {
                 self.peer(peer)?.attempts.insert(s, attempt);
             }
@@ -367,13 +370,15 @@ impl Known {
     fn new(id: NodeId) -> Self {
         let (calls, verdicts, attempts) = (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
         let (writers, readers) = (BTreeMap::new(), Readers::default());
-        Self { id, hints: Vec::new(), record: None, calls, verdicts, attempts, writers, readers }
+        let (hints, withdrawn) = (Vec::new(), IntervalSet::new());
+        Self { id, hints, record: None, calls, verdicts, withdrawn, attempts, writers, readers }
     }
 
     fn drop_record(&mut self) {
         self.record = None;
         self.readers.forget_ended();
         self.verdicts.clear();
+        self.withdrawn.clear();
         self.attempts.clear();
     }
 
@@ -384,6 +389,7 @@ impl Known {
         }
         self.readers.pass(live.l);
         self.verdicts = self.verdicts.split_off(&live.l);
+        self.withdrawn.remove_below(live.l.0);
         self.attempts = self.attempts.split_off(&live.l);
         let mut live = Live { free: before.map_or_else(IntervalSet::new, |before| before.free), ..live };
         free.into_iter().for_each(|run| live.free.insert(run));
@@ -417,8 +423,15 @@ impl Known {
     pub(crate) fn receiver(&self) -> Option<Receiver> {
         let Live { r, hi, l, ets, taken, closed, free } = self.record.clone()?;
         let marks = self.verdicts.iter().filter(|(s, _)| free.contains(s.0));
-        let marks = marks.map(|(s, verdict)| (*s, verdict.word.mark())).collect();
-        Some(Receiver::recover(r, hi, l, free, (ets, taken), closed, marks))
+        let marks: BTreeMap<_, _> = marks.map(|(s, verdict)| (*s, verdict.word.mark())).collect();
+        let mut withdrawn = IntervalSet::new();
+        for run in self.withdrawn.iter() {
+            free.overlaps(run).for_each(|open| withdrawn.insert(open));
+        }
+        marks.keys().for_each(|s| {
+            withdrawn.remove(s.0);
+        });
+        Some(Receiver::recover(r, hi, l, free, (ets, taken), closed, (marks, withdrawn)))
     }
 }
 

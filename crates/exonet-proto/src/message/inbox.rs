@@ -82,6 +82,8 @@ pub(crate) struct Inbox {
     said: bool,
     /// Messages that wait and that nobody waits for any more.
     stale: usize,
+    /// They are not to wait until there are more of them.
+    sweeps_now: bool,
 }
 
 impl Inbox {
@@ -270,6 +272,12 @@ impl Inbox {
         self.stale += messages;
     }
 
+    /// As [`Inbox::note_stale`]; the memory of these is wanted back at once.
+    pub(crate) fn note_withdrawn(&mut self, messages: usize) {
+        self.note_stale(messages);
+        self.sweeps_now |= messages > 0;
+    }
+
     /// Some have.
     #[inline]
     pub(crate) const fn has_stale(&self) -> bool {
@@ -281,28 +289,21 @@ impl Inbox {
         self.stale = self.stale.saturating_sub(1);
     }
 
-    /// Takes out what nobody waits for, once that is an eighth of the queue. Of messages that came together, those at
-    /// the front go: what a sender passes lies below all that it has not.
+    /// Takes out what nobody waits for, once that is an eighth of the queue, or some of it was withdrawn.
     pub(crate) fn sweep(&mut self, waited_for: impl Fn(&Front) -> bool) -> Vec<Arrived> {
         let mut gone = Vec::new();
-        if self.stale == 0 || self.stale * STALE_SHARE < self.len() {
+        let few = self.stale * STALE_SHARE < self.len() && !self.sweeps_now;
+        if self.stale == 0 || few {
             return gone;
         }
-        self.stale = 0;
-        self.ready.retain_mut(|waiting| {
-            while waiting.messages() > 0 && !waited_for(&waiting.first()) {
-                match waiting {
-                    Waiting::Run(run) => gone.extend(run.pop()),
-                    Waiting::One(_) => {
-                        let none = Waiting::Run(Run::default());
-                        if let Waiting::One(one) = std::mem::replace(waiting, none) {
-                            gone.push(one);
-                        }
-                    }
-                }
+        (self.stale, self.sweeps_now) = (0, false);
+        for waiting in std::mem::take(&mut self.ready) {
+            match waiting {
+                Waiting::One(one) if waited_for(&one.front()) => self.ready.push_back(Waiting::One(one)),
+                Waiting::One(one) => gone.push(one),
+                Waiting::Run(run) => sift(run, &waited_for, &mut self.ready, &mut gone),
             }
-            waiting.messages() > 0
-        });
+        }
         self.len -= gone.len();
         self.said &= !self.ready.is_empty();
         let calls = std::mem::take(&mut self.calls).into_iter();
@@ -423,6 +424,25 @@ impl Inbox {
         }
         let apart = self.calls.values().chain(self.rows.iter());
         apart.for_each(|arrived| at(Seen::one(arrived, Place::Waits)));
+    }
+}
+
+/// Of messages that came together, those that are waited for stay.
+fn sift(
+    mut run: Run,
+    waited_for: &impl Fn(&Front) -> bool,
+    kept: &mut VecDeque<Waiting>,
+    gone: &mut Vec<Arrived>,
+) {
+    while run.len() > 0 {
+        if waited_for(&run.front(usize::MAX)) {
+            return kept.push_back(Waiting::Run(run));
+        }
+        let first = (1..run.len()).take_while(|most| waited_for(&run.front(*most))).count();
+        match first {
+            0 => gone.extend(run.pop()),
+            some => kept.extend(run.split_to(some).map(Waiting::Run)),
+        }
     }
 }
 

@@ -17,9 +17,9 @@ pub enum Outcome {
         /// How many times it was handed out.
         attempts: u32,
     },
-    /// Its deadline came first: certainly never delivered.
+    /// Its deadline came first: certainly never delivered. It had not left, or its receiver has said that it was not taken.
     Expired,
-    /// Cancelled while it had not left or had come back from a peer that has ended, longer than the peer turned out to take,
+    /// Cancelled while it had not left, or was not taken, as its receiver has said; or longer than the peer turned out to take,
     /// or come back without its beginning: certainly never delivered.
     Cancelled,
     /// The peer does not take it: certainly never delivered.

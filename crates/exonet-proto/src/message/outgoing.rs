@@ -82,8 +82,8 @@ pub struct Outgoing {
     pub body: Bytes,
     /// Which goes first.
     pub priority: Priority,
-    /// When it need not leave any more. If it has left by then, its receipt is only marked late; a call that has left
-    /// ends Unknown then, marked late.
+    /// When it is not wanted any more. If it has left by then, it is withdrawn, and ends Expired or Delivered, marked late. One of
+    /// a stream is only marked late; a call that has left ends Unknown then, marked late.
     pub deadline: Option<Mono>,
     /// Whether it may leave beside the opening of a channel.
     pub early: Early,

@@ -6,9 +6,9 @@ use core::net::SocketAddr;
 use bytes::Bytes;
 
 use super::Node;
-use crate::event::{BodyWrite, CancelError, OpenMessage, SendError, Status};
+use crate::event::{BodyWrite, Cancel, CancelError, OpenMessage, SendError, Status};
 use crate::id::{CallId, MessageId, NodeId};
-use crate::message::{Confirm, Letter, MessageKey, Outgoing, Source};
+use crate::message::{Confirm, Letter, MessageKey, Outcome, Outgoing, Source};
 use crate::pattern::call::FAILED;
 use crate::peer::{Bare, Context, Gather, Lent, Peer};
 use crate::time::Now;
@@ -210,19 +210,23 @@ impl Node {
         ended.unwrap_or_default()
     }
 
-    /// Withdraws a message that has not left. Its outcome is Cancelled.
+    /// Withdraws a message. One that has not left ends Cancelled at once. One that has left is withdrawn at its receiver: it ends
+    /// Cancelled, certainly never delivered, or Delivered, once that is known, and Unknown only where any message would.
     ///
     /// # Errors
-    /// [`CancelError`] when it has left or is settled.
-    pub fn cancel(&mut self, now: Now, key: MessageKey) -> Result<(), CancelError> {
-        match self.cx.store.open(key) {
+    /// [`CancelError`] when it is settled, or has left and is a call or a message of a stream: these are not withdrawn.
+    pub fn cancel(&mut self, now: Now, key: MessageKey) -> Result<Cancel, CancelError> {
+        let bound = self.cx.store.open(key).map(|letter| letter.slot_of(key).is_some());
+        let cancelled = self.of_message(now, key, |peer, cx| match bound {
             None => Err(CancelError::Settled),
-            Some(letter) if letter.slot_of(key).is_some() => Err(CancelError::InDoubt),
-            Some(_) => {
-                self.of_message(now, key, |peer, cx| peer.cancel(cx, now, key));
-                Ok(())
+            Some(true) if peer.revoke(cx, now, key, Outcome::Cancelled) => Ok(Cancel::Asked),
+            Some(true) => Err(CancelError::InDoubt),
+            Some(false) => {
+                peer.cancel(cx, now, key);
+                Ok(Cancel::Done)
             }
-        }
+        });
+        cancelled.unwrap_or(Err(CancelError::Settled))
     }
 
     /// Gives a message up: Cancelled if it never left, Unknown otherwise.
@@ -247,7 +251,11 @@ impl Node {
     fn status_of(&self, key: MessageKey, letter: &Letter) -> Status {
         match letter.slot_of(key) {
             None => Status::Queued,
-            Some((s, r)) => Status::InDoubt { id: MessageId { sender: self.cx.id, r, s }, late: letter.late },
+            Some((s, r)) => {
+                let withdrawing = self.peers.get(letter.peer).is_some_and(|peer| peer.outbound.is_revoked(s));
+                let id = MessageId { sender: self.cx.id, r, s };
+                Status::InDoubt { id, late: letter.late, withdrawing }
+            }
         }
     }
 

@@ -150,6 +150,7 @@ impl Node {
             self.drop_taken(&arrived);
             return false;
         };
+        peer.inbound.note_handed(s, arrived.id.r, false);
         let whole = !matches!(arrived.body, ArrivedBody::Stream { .. }) || peer.is_read(s);
         if !whole {
             peer.start_over(s);
@@ -168,6 +169,7 @@ impl Node {
             self.drop_taken(&arrived);
             return false;
         };
+        peer.inbound.note_handed(arrived.id.s, arrived.id.r, false);
         let taken = peer.take(cx, now, &arrived);
         self.after(now, arrived.peer);
         taken
@@ -183,6 +185,7 @@ impl Node {
             self.drop_taken(&arrived);
             return false;
         };
+        peer.inbound.note_handed(arrived.id.s, arrived.id.r, false);
         let judged = peer.judge(cx, now, &arrived, verdict);
         self.stream_moved(arrived.peer, arrived.role, &arrived.tag);
         self.after(now, arrived.peer);
@@ -207,6 +210,7 @@ impl Node {
             return;
         };
         if let Some((peer, _)) = self.sender_of(arrived.peer, arrived.id.sender) {
+            peer.inbound.note_handed(arrived.id.s, arrived.id.r, false);
             peer.came_back(&arrived);
         }
         if !matches!(arrived.body, ArrivedBody::Stream { .. }) {

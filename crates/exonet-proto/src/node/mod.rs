@@ -29,7 +29,7 @@ mod unacked;
 pub use crate::channel::{Hedging, Pipe};
 pub use crate::config::{Carrier, Config, CongestionChoice, Limits, Policy, Takes};
 pub use crate::event::{
-    Arrival, Batch, BodyRead, BodyWrite, CancelError, Conflict, Dial, Event, Lsn, Notes, OpenMessage,
+    Arrival, Batch, BodyRead, BodyWrite, Cancel, CancelError, Conflict, Dial, Event, Lsn, Notes, OpenMessage,
     ReplyBody, SendError, Status, Transmit,
 };
 pub use crate::half::{Far, Gap, Hull, Taken};

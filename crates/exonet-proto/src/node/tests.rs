@@ -25,6 +25,7 @@ mod stamping;
 mod streams;
 mod twins;
 mod unmeasured;
+mod withdrawing;
 
 use core::net::SocketAddr;
 use core::time::Duration;

@@ -35,6 +35,8 @@ pub(crate) enum Carried {
     Have { s: Slot },
     /// What our application says of a message.
     Verdict { s: Slot },
+    /// That messages are withdrawn.
+    Withdrawn { s: Slot, n: u64 },
     /// The reply to a call.
     Reply { s: Slot },
     /// A ping of the application.

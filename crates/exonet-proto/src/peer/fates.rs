@@ -67,6 +67,10 @@ impl Peer {
                 Carried::Have { s } if !arrived => self.inbound.have_again(s),
                 Carried::Verdict { s } if arrived => self.inbound.verdicts.told(s),
                 Carried::Verdict { s } if !arrived => self.inbound.verdicts.owe(s),
+                Carried::Withdrawn { s, n } if !arrived => {
+                    let (run, inbound) = (s.0..s.0.saturating_add(n), &mut self.inbound);
+                    inbound.receiver.iter().for_each(|record| inbound.revoked.owe(record, run.clone()));
+                }
                 Carried::Reply { s } if !arrived => self.inbound.server.again(s),
                 _ => {}
             }

@@ -18,10 +18,11 @@ use crate::wire::{self, MessagesWriter, Writer};
 
 /// Most free ranges in a STATE.
 const MAX_STATE_RANGES: u16 = 256;
-/// Room without which a HAVE, the requests, or a TOKEN wait for the next packet.
+/// Room without which a HAVE, the requests, a TOKEN, or slots in a row wait for the next packet.
 const MIN_HAVE: usize = 320;
 const MIN_REQUESTS: usize = 64;
 const MIN_TOKEN: usize = 20;
+const MIN_RUN: usize = 28;
 
 /// A packet that is being filled.
 pub(crate) struct Filling<'f, 'w> {
@@ -44,6 +45,7 @@ impl Filling<'_, '_> {
         self.epoch.write_ack(self.now, self.writer);
         // A final STATE would give back what is rejected.
         self.verdicts(inbound, journal);
+        self.withdrawn(inbound, journal);
         if inbound.state_may_leave(self.now, alone)
             && let Some(up) = write_state(self.writer, inbound, clock)
         {
@@ -83,7 +85,20 @@ impl Filling<'_, '_> {
         }
     }
 
-    /// ASK and TOKEN probes.
+    fn withdrawn(&mut self, inbound: &mut Inbound, journal: &Journal) {
+        let Some(r) = inbound.receiver.as_ref().map(Receiver::incarnation) else { return };
+        while self.writer.remaining() >= MIN_RUN
+            && let Some(run) = inbound.revoked.next(|at| journal.is_safe(at))
+        {
+            let (s, n) = (Slot(run.start), run.end - run.start);
+            if self.writer.withdrawn(r, s, n) {
+                self.epoch.sent.carry(Carried::Withdrawn { s, n });
+                self.eliciting = true;
+            }
+        }
+    }
+
+    /// ASK, REVOKE and TOKEN probes.
     pub(crate) fn requests(
         &mut self,
         outbound: &mut Outbound,
@@ -103,6 +118,11 @@ impl Filling<'_, '_> {
             && let Some(ask) = outbound.ask(self.now, clock, window, pto)
         {
             self.ask(ask, Carried::Ask);
+        }
+        while self.writer.remaining() >= MIN_RUN
+            && let Some((r, s, n)) = outbound.next_revoke()
+        {
+            self.eliciting |= self.writer.revoke(r, s, n);
         }
         while self.writer.remaining() >= MIN_TOKEN
             && let Some((s, r)) = outbound.probes.pop_front()

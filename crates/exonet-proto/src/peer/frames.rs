@@ -126,6 +126,9 @@ impl Peer {
         cx.clock_doubted |= forgotten && self.told.is_apart();
         self.told.ended &= !progress.granted;
         self.convert(cx, &progress.converted);
+        if !progress.converted.is_empty() {
+            self.outbound.revoke_soon(now.mono);
+        }
         let wait = self.link.pto() * 2;
         let any = !settled.is_empty() || !returned.is_empty();
         self.take_back(cx, now, returned);

@@ -2,6 +2,7 @@
 
 mod parts;
 mod patience;
+mod revoked;
 mod unsaid;
 mod verdicts;
 
@@ -19,6 +20,7 @@ use crate::pattern::call::Server;
 use crate::time::{Mono, Wall};
 pub(crate) use parts::ANNOUNCED;
 use parts::Partial;
+use revoked::Revoked;
 pub(crate) use unsaid::{Said, Unsaid};
 use verdicts::Verdicts;
 
@@ -140,6 +142,10 @@ pub(crate) struct Inbound {
     pub(crate) unsaid: Unsaid,
     /// What the application has said of messages that are open.
     pub(crate) verdicts: Verdicts,
+    /// What it is to be told of messages that it has withdrawn.
+    pub(crate) revoked: Revoked,
+    /// Slots of messages that are at the application: these are not withdrawn.
+    handed: IntervalSet,
     /// Its calls.
     pub(crate) server: Server,
     /// Its streams.
@@ -180,6 +186,8 @@ impl Inbound {
             aborted: Vec::new(),
             unsaid: Unsaid::default(),
             verdicts: Verdicts::default(),
+            revoked: Revoked::default(),
+            handed: IntervalSet::new(),
             server: Server::default(),
             readers: Readers::default(),
         }
@@ -296,9 +304,9 @@ impl Inbound {
         let Some(record) = self.receiver.as_mut() else { return };
         record.close();
         // A sender may still ask what was said of its messages.
-        let verdicts = std::mem::take(&mut self.verdicts);
+        let (verdicts, revoked) = (std::mem::take(&mut self.verdicts), std::mem::take(&mut self.revoked));
         self.clear();
-        self.verdicts = verdicts;
+        (self.verdicts, self.revoked) = (verdicts, revoked);
         self.closed_again = wait.unwrap_or_default();
         // The node may be gone before it would say this at its leisure.
         self.state_from = now.min(self.state_from);
@@ -335,6 +343,8 @@ impl Inbound {
         self.held.clear();
         self.haves.clear();
         self.verdicts.clear();
+        self.revoked.clear();
+        self.handed.clear();
     }
 
     /// Messages that wait for the application although the sender has given them up serve nobody.
@@ -345,6 +355,42 @@ impl Inbound {
         self.stale += usize::try_from(passed).unwrap_or(usize::MAX);
         self.pending.remove_below(lo.0);
         self.large_pending.remove_below(lo.0);
+        self.handed.remove_below(lo.0);
+    }
+
+    /// A message of the record `r` is at the application from now on, or is not any more.
+    pub(crate) fn note_handed(&mut self, s: Slot, r: Incarnation, is: bool) {
+        if self.receiver.as_ref().is_some_and(|record| record.incarnation() == r) {
+            if is {
+                self.handed.insert(s.0..s.0.saturating_add(1));
+            } else {
+                self.handed.remove(s.0);
+            }
+        }
+    }
+
+    /// The sender withdraws its messages of `run` under `r`: those that may be delivered and are not at the application. What was
+    /// kept of them goes. Gives these.
+    pub(crate) fn withdraw(&mut self, run: Range<u64>, r: Incarnation) -> Vec<Range<u64>> {
+        let Some(record) = self.receiver.as_mut() else { return Vec::new() };
+        let (hi, lo, _) = record.parts();
+        let run = run.start.max(lo.0)..run.end.min(hi.0);
+        let here: Vec<_> = self.handed.gaps(run).collect();
+        let gone: Vec<_> = here.into_iter().flat_map(|run| record.withdraw(run, r)).collect();
+        for run in &gone {
+            let waiting: u64 = self.pending.overlaps(run.clone()).map(|run| run.end - run.start).sum();
+            self.stale += usize::try_from(waiting).unwrap_or(usize::MAX);
+            self.pending.remove_range(run.clone());
+            self.large_pending.remove_range(run.clone());
+            while let Some(s) = self.partial.range(Slot(run.start)..Slot(run.end)).next().map(|(s, _)| *s)
+                && let Some(partial) = self.partial.remove(&s)
+            {
+                self.release_partial(&partial);
+            }
+            self.haves.retain(|s| !run.contains(&s.0));
+            self.verdicts.are_over(run.clone());
+        }
+        gone
     }
 
     /// Such a message, of incarnation `r`, has left the receive queue.
@@ -505,8 +551,17 @@ impl Inbound {
         if self.accepts(s.0..s.0 + 1, r) {
             self.owe_have(s);
         }
-        if self.receiver.as_ref().is_some_and(|record| record.incarnation() == r) {
+        if let Some(record) = self.receiver.as_ref().filter(|record| record.incarnation() == r) {
             self.verdicts.owe(s);
+            self.revoked.owe(record, s.0..s.0.saturating_add(1));
+        }
+    }
+
+    /// REVOKE asks as TOKEN does: of its first message, and of those that are withdrawn.
+    pub(crate) fn on_revoke(&mut self, now: Mono, run: Range<u64>, r: Incarnation) {
+        self.on_probe(now, Slot(run.start), r);
+        if let Some(record) = self.receiver.as_ref().filter(|record| record.incarnation() == r) {
+            self.revoked.owe(record, run);
         }
     }
 

@@ -241,6 +241,16 @@ impl Peer {
         cx.journal.append(&Record::Mark { peer, s, verdict: verdict.clone() })
     }
 
+    /// The sender has withdrawn messages of the record, which is journaled.
+    pub(super) fn journal_withdrawal(&mut self, cx: &mut Context, run: Range<u64>) -> Position {
+        if !cx.journal.is_on() {
+            return Position(0);
+        }
+        self.journal_record(cx);
+        let peer = self.number(&mut cx.journal);
+        cx.journal.append(&Record::Withdraw { peer, run })
+    }
+
     /// A stream was taken so far.
     pub(super) fn journal_reader(&mut self, cx: &mut Context, name: &Bytes, reader: Reader) {
         if cx.journal.is_on() {
@@ -270,7 +280,8 @@ impl Peer {
     // --- what waits ---
 
     pub(super) fn wait_for_journal(&self, cx: &mut Context) {
-        let verdicts = self.inbound.verdicts.wait(|at| cx.journal.is_safe(at));
+        let safe = |at| cx.journal.is_safe(at);
+        let verdicts = self.inbound.verdicts.wait(safe) || self.inbound.revoked.waits(safe);
         if self.outbound.waits_for_journal() || !self.inbound.unsaid.is_empty() || verdicts {
             cx.journal.waiting.insert(self.place);
         }
@@ -357,6 +368,8 @@ impl Peer {
         for (s, verdict) in self.inbound.verdicts.said() {
             Record::Mark { peer, s, verdict: verdict.clone() }.encode(to);
         }
+        let withdrawn = self.inbound.receiver.iter().flat_map(|record| record.withdrawn().iter());
+        withdrawn.for_each(|run| Record::Withdraw { peer, run }.encode(to));
         for (s, attempt) in self.inbound.verdicts.attempts() {
             Record::Given { peer, s, attempt }.encode(to);
         }

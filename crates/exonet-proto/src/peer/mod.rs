@@ -39,6 +39,7 @@ mod submit;
 mod taking;
 mod timeout;
 mod transmit;
+mod withdrawing;
 
 use core::net::SocketAddr;
 

@@ -9,6 +9,7 @@ mod given_up;
 mod lanes;
 mod pieces;
 mod returned;
+mod revoking;
 mod scheduling;
 mod streams;
 
@@ -20,6 +21,7 @@ pub(crate) use bundled::Followed;
 pub(crate) use fate::Had;
 use given_up::GivenUp;
 use lanes::Lanes;
+use revoking::Revoking;
 use scheduling::Scheduling;
 
 use crate::account::Account;
@@ -136,6 +138,7 @@ pub(crate) struct Outbound {
     /// Tokens to probe, in the next packet.
     pub(crate) probes: VecDeque<(Slot, Incarnation)>,
     probe_from: Slot,
+    revoking: Revoking,
     /// Since when there is nothing to send.
     idle_since: Mono,
     /// The record has closed and the peer has to be told.
@@ -184,6 +187,7 @@ impl Outbound {
             most: MAX_BACKOFF,
             probes: VecDeque::new(),
             probe_from: Slot(0),
+            revoking: Revoking::default(),
             idle_since: now,
             farewell_due: false,
         }
@@ -271,6 +275,7 @@ impl Outbound {
             || self.farewell_due
             || !self.lost.is_empty()
             || !self.probes.is_empty()
+            || self.has_revokes()
             || (!self.queue.is_empty() && self.may_bind())
             || self.has_bound_front()
     }
@@ -483,6 +488,7 @@ impl Outbound {
             None => self.unbound.give_back(1),
             Some((s, _)) => {
                 self.caller.ended(s);
+                self.revoked(s);
                 self.leave_stream(letter, s);
                 self.close_open(letter.lane, if letter.served { Load::default() } else { letter.pooled() });
             }
@@ -598,7 +604,7 @@ impl Outbound {
 
     /// `connected`: what is owed can leave.
     pub(crate) fn deadline(&self, linger: Duration, connected: bool) -> Mono {
-        let own = self.ask_at.min(self.probe_at).min(self.close_at(linger));
+        let own = self.ask_at.min(self.probe_at).min(self.close_at(linger)).min(self.revoke_at());
         own.min(self.caller.deadline(connected))
     }
 

@@ -162,6 +162,9 @@ impl Peer {
             self.withdraw(cx, now, key, Outcome::Unknown);
         } else {
             letter.late |= passed;
+            if passed {
+                self.revoke(cx, now, key, Outcome::Expired);
+            }
             if let Some(next) = [deadline, given_up].into_iter().flatten().min() {
                 cx.look_again(key, next);
             }
@@ -175,11 +178,14 @@ impl Peer {
         cx.stats.taken_back += returned.len() as u64;
         for (s, key) in returned.into_iter().rev() {
             self.journal_back(cx, s, key);
+            let withdrawn = self.outbound.revoked(s);
             self.outbound.take_back_letter(&mut cx.store, s, key);
             self.journal_stream_back(cx, key);
             let takes = self.outbound.limits.takes;
             let letter = cx.store.get(key);
-            if letter.is_some_and(|letter| !takes.takes(letter.role)) {
+            if let Some(outcome) = withdrawn {
+                self.withdraw(cx, now, key, outcome);
+            } else if letter.is_some_and(|letter| !takes.takes(letter.role)) {
                 self.withdraw(cx, now, key, Outcome::Refused(Refusal::Kind));
             } else if letter.is_some_and(|letter| letter.late) {
                 self.withdraw(cx, now, key, Outcome::Expired);

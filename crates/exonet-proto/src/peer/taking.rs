@@ -69,6 +69,7 @@ impl Peer {
         self.keep_record(cx);
         let attempt = self.attempt(cx, &arrived);
         let streamed = matches!(body, IncomingBody::Stream { .. });
+        self.inbound.note_handed(id.s, id.r, true);
         let key = cx.inbox.hand_out(now, arrived);
         if streamed && let Some(partial) = self.inbound.partial(id.s) {
             partial.stream = Some(key);

@@ -384,6 +384,7 @@ impl Assembler<'_> {
         let claims = link.ack_due(self.now) || peer.inbound.state_due(self.now);
         let urgent = peer.inbound.owes_have()
             || peer.inbound.verdicts.owes(|at| self.cx.journal.is_safe(at))
+            || peer.inbound.revoked.owes(|at| self.cx.journal.is_safe(at))
             || peer.inbound.server.owes_answers()
             || peer.outbound.caller.reply_acks_due(self.now)
             || peer.inbound.rejection.is_some();

@@ -6,6 +6,9 @@ use super::kind;
 use super::{Ack, Bases, Early, Have, Malformed, Messages, Params, Reply, State, Verdict};
 use crate::{Incarnation, MAX_NUMBER, Slot, Stamp, Wall};
 
+/// The most slots of a REVOKE or a WITHDRAWN: so a frame of a few bytes costs its reader little.
+pub const MAX_RUN: u64 = 1_024;
+
 /// One frame, borrowing from the payload. Padding is not shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
@@ -36,6 +39,24 @@ pub enum Frame<'a> {
         r: Incarnation,
         /// The slot of its message.
         s: Slot,
+    },
+    /// The messages in the slots `s` to `s + n - 1` are withdrawn by their sender.
+    Revoke {
+        /// Their incarnation.
+        r: Incarnation,
+        /// The slot of the first.
+        s: Slot,
+        /// How many: at least one, at most [`MAX_RUN`]. `s + n` is at most [`MAX_NUMBER`].
+        n: u64,
+    },
+    /// The messages in these slots, as of [`Frame::Revoke`], were withdrawn: they certainly were not and will not be delivered.
+    Withdrawn {
+        /// Their incarnation.
+        r: Incarnation,
+        /// The slot of the first.
+        s: Slot,
+        /// How many: at least one, at most [`MAX_RUN`]. `s + n` is at most [`MAX_NUMBER`].
+        n: u64,
     },
     /// What has arrived of a message.
     Have(Have<'a>),
@@ -143,6 +164,14 @@ fn take<'a>(kind: u8, input: &mut Take<'a>, bases: Bases) -> Result<Frame<'a>, M
             r: base::incarnation(input.varint()?, bases.receiver),
             s: base::slot(input.varint()?, bases.sender),
         },
+        kind::REVOKE => {
+            let (r, s, n) = run(input, bases.reversed())?;
+            Frame::Revoke { r, s, n }
+        }
+        kind::WITHDRAWN => {
+            let (r, s, n) = run(input, bases)?;
+            Frame::Withdrawn { r, s, n }
+        }
         kind::HAVE => Frame::Have(Have::take(input, bases)?),
         kind::EARLY => Frame::Early(Early::take(input, bases)?),
         kind::STAMP_REJECTED => Frame::StampRejected { ts: stamp(input)?, time: Wall(input.varint()?) },
@@ -155,6 +184,17 @@ fn take<'a>(kind: u8, input: &mut Take<'a>, bases: Bases) -> Result<Frame<'a>, M
         kind::FIRST_IGNORABLE..=kind::LAST_IGNORABLE => Frame::Unknown { kind, body: input.prefixed()? },
         _ => return Err(Malformed::UnknownFrame(kind)),
     })
+}
+
+/// `r`, `s`, `n`: slots of a record of the end whose base is `bases.sender`.
+fn run(input: &mut Take<'_>, bases: Bases) -> Result<(Incarnation, Slot, u64), Malformed> {
+    let r = base::incarnation(input.varint()?, bases.sender);
+    let s = base::slot(input.varint()?, bases.receiver);
+    let n = input.varint()?;
+    match s.0.checked_add(n) {
+        Some(end) if (1..=MAX_RUN).contains(&n) && end <= MAX_NUMBER => Ok((r, s, n)),
+        _ => Err(Malformed::Number),
+    }
 }
 
 impl Ask {

@@ -61,7 +61,7 @@ pub use datagram::{
     data_header, is_strange, opening_header, reset, retry,
 };
 pub use error::Malformed;
-pub use frame::{Ask, Frame, Frames};
+pub use frame::{Ask, Frame, Frames, MAX_RUN};
 pub use head::{Head, MAX_TAG, Priority};
 pub(crate) use messages::entry_lead;
 pub use messages::{

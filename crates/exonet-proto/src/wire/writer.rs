@@ -257,6 +257,16 @@ impl<'a> Writer<'a> {
         .is_some()
     }
 
+    /// REVOKE: the messages in `n` slots from `s` on, under `r`, are withdrawn.
+    pub fn revoke(&mut self, r: Incarnation, s: Slot, n: u64) -> bool {
+        self.frame(|out, bases| put_run(out, kind::REVOKE, bases.reversed(), (r, s, n))).is_some()
+    }
+
+    /// WITHDRAWN: the messages in `n` slots from `s` on, under `r`, were withdrawn.
+    pub fn withdrawn(&mut self, r: Incarnation, s: Slot, n: u64) -> bool {
+        self.frame(|out, bases| put_run(out, kind::WITHDRAWN, bases, (r, s, n))).is_some()
+    }
+
     /// HAVE: `prefix` and `limit` mean what they do in [`Have`](super::Have); `held`, ascending, counts from
     /// `prefix` on, as many ranges as fit and at most [`MAX_HAVE_RANGES`](super::MAX_HAVE_RANGES).
     pub fn have(
@@ -342,4 +352,12 @@ fn begin([first, second]: [&[u8]; 2], len: usize) -> [&[u8]; 2] {
     let (first, rest) = first.split_at_checked(len).unwrap_or((first, &[]));
     let second = if rest.is_empty() { second.get(..len - first.len()).unwrap_or_default() } else { &[] };
     [first, second]
+}
+
+/// Slots of a record of the end whose base is `bases.sender`.
+fn put_run(out: &mut Put<'_>, kind: u8, bases: Bases, (r, s, n): (Incarnation, Slot, u64)) -> Option<()> {
+    out.byte(kind)?;
+    out.varint(relative(r.0, bases.sender))?;
+    out.varint(relative(s.0, bases.receiver))?;
+    out.varint(n)
 }

@@ -27,7 +27,7 @@ pub enum Breach {
     SilentGap(u64),
     /// Reported Delivered and not delivered before.
     FalseDelivered(u64),
-    /// Delivered, or bound to a slot, though reported Expired or Cancelled.
+    /// Delivered, though reported Expired, Cancelled, Refused or Rejected.
     FalseWithdrawn(u64, Outcome),
     /// A call has the reply to another, or one that nobody gave.
     FalseReply(u64),
@@ -162,7 +162,9 @@ impl fmt::Display for Breach {
                 write!(f, "message {m} is not taken, and its stream goes on without a word")
             }
             Self::FalseDelivered(m) => write!(f, "message {m} is reported Delivered and nobody has taken it"),
-            Self::FalseWithdrawn(m, outcome) => write!(f, "message {m} is {outcome:?} though it had left"),
+            Self::FalseWithdrawn(m, outcome) => {
+                write!(f, "message {m} is {outcome:?} though it was delivered")
+            }
             Self::FalseReply(m) => write!(f, "call {m} has a reply that nobody gave to it"),
             Self::Unanswerable(m) => write!(f, "call {m} was taken and cannot be answered"),
             Self::TakenAfterEnd(m) => write!(f, "message {m} was taken by a node that had ended"),

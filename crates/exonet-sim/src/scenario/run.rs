@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
 use exonet_proto::Mono;
-use exonet_proto::node::{MessageKey, Outcome, Outgoing};
+use exonet_proto::node::{Cancel, MessageKey, Outcome, Outgoing};
 
 use super::action::{Ears, FEW_METHODS, METHODS};
 use super::{Action, Coverage, FORGETS_WITHIN, Finding, Report, Scenario, What, Withdraw};
@@ -545,8 +545,9 @@ impl<'a> Run<'a> {
         let node = NodeIndex(sent.node);
         match how {
             Withdraw::Cancel(_) => {
-                let done = self.world.instruct(node, |node, now| node.cancel(now, sent.key).is_ok());
-                self.coverage.add("cancelled", u64::from(done == Some(true)));
+                let done = self.world.instruct(node, |node, now| node.cancel(now, sent.key));
+                self.coverage.add("cancelled", u64::from(done == Some(Ok(Cancel::Done))));
+                self.coverage.add("revoked", u64::from(done == Some(Ok(Cancel::Asked))));
             }
             Withdraw::Abandon(_) => {
                 self.world.ledger.excuse(sent.number);

@@ -272,7 +272,8 @@ impl PendingCall {
     /// [`CancelError::InDoubt`]: it has left, and is waited for as before; [`Self::give_up`] ends that.
     /// [`CancelError::Settled`]: it has ended.
     pub fn cancel(&self) -> Result<(), CancelError> {
-        self.receipt.cancel()
+        // What has left of calls is not withdrawn: it is Done, or an error.
+        self.receipt.cancel().map(|_| ())
     }
 
     /// Ends the call now: [Cancelled](CallError::Cancelled) if it has not left, else [Unknown](CallError::Unknown),

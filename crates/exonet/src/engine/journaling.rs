@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use exonet_proto::Now;
 use exonet_proto::node::{
-    CallId, CancelError, Incoming, MessageKey, OpenMessage, Outcome, Position, SendError as CoreError,
+    CallId, Cancel, CancelError, Incoming, MessageKey, OpenMessage, Outcome, Position, SendError as CoreError,
 };
 
 use super::{Engine, Phase, Todo, is_streamed};
@@ -107,10 +107,10 @@ impl Engine {
         false
     }
 
-    /// Withdraws a message that has not left. What the caller is told then is in the journal.
-    pub(crate) fn cancel(&mut self, now: Now, key: MessageKey) -> Result<(), CancelError> {
-        self.core.cancel(now, key)?;
-        if self.write_journal(now) { Ok(()) } else { Err(CancelError::InDoubt) }
+    /// Withdraws a message, at its receiver if it has left. What the caller is told then is in the journal.
+    pub(crate) fn cancel(&mut self, now: Now, key: MessageKey) -> Result<Cancel, CancelError> {
+        let cancel = self.core.cancel(now, key)?;
+        if self.write_journal(now) { Ok(cancel) } else { Err(CancelError::InDoubt) }
     }
 
     /// Whether the journal has room for new messages of this many bytes.

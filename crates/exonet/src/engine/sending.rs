@@ -5,7 +5,9 @@ use core::task::Waker;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use exonet_proto::node::{BodyWrite, MessageKey, Node as Core, Outcome, Outgoing, SendError as CoreError};
+use exonet_proto::node::{
+    BodyWrite, Cancel, MessageKey, Node as Core, Outcome, Outgoing, SendError as CoreError,
+};
 use exonet_proto::{NodeId, Now};
 
 use super::{AWAKE, Engine, IDLE, Phase};
@@ -274,7 +276,7 @@ impl Engine {
 
     /// Gives a message up that will never be complete: Cancelled if that is still certain.
     pub(crate) fn withdraw(&mut self, now: Now, key: MessageKey) {
-        if self.phase < Phase::Stopped && self.cancel(now, key).is_err() {
+        if self.phase < Phase::Stopped && self.cancel(now, key) != Ok(Cancel::Done) {
             self.core.abandon(now, key);
         }
     }

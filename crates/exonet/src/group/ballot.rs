@@ -72,7 +72,7 @@ impl Verdict {
 pub(super) enum Act {
     /// Send a copy to the member.
     Send(usize),
-    /// Withdraw the member's copy if it has not left; if so, say [`Ballot::ended`] with [`End::Never`].
+    /// Withdraw the member's copy. Once that is certain, say [`Ballot::ended`] with [`End::Never`].
     Withdraw(usize),
     /// Tell the verdict. Comes once.
     Decide(Verdict),
@@ -154,7 +154,7 @@ impl Ballot {
         }
     }
 
-    /// The application wants every copy back that has not left, and no other to be sent.
+    /// The application wants every copy back, and no other to be sent.
     pub(super) fn cancel(&mut self) {
         self.places.iter_mut().filter(|place| **place == Place::Spare).for_each(|place| *place = Place::Gone);
         self.withdraw_open();
@@ -237,7 +237,7 @@ mod tests {
         Cancel,
     }
 
-    /// Does what the ballot wants. `left` are members whose copy has left: it is not withdrawn.
+    /// Does what the ballot wants. `left` are members whose copy has left: it is not withdrawn at once.
     fn settle(ballot: &mut Ballot, world: &mut World, rule: Rule, left: u8) {
         while let Some(act) = ballot.next_act() {
             match act {

@@ -208,7 +208,7 @@ impl GroupReceipt {
         self.board.wait(|state| state.over.then(|| state.lines.clone())).await
     }
 
-    /// Withdraws every copy that has not left, and sends no other. A copy that has left goes on.
+    /// Withdraws every copy, and sends no other. A copy that has left ends Cancelled if its member has not taken it, else Delivered.
     pub fn cancel(&self) {
         self.board.order(Order::Cancel);
     }

@@ -6,7 +6,7 @@ use core::task::Poll;
 use core::time::Duration;
 use std::sync::Arc;
 
-use exonet_proto::node::{CancelError, Outcome, Status};
+use exonet_proto::node::{Cancel, Outcome, Status};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep_until};
 
@@ -261,7 +261,7 @@ impl Drive {
             Hold::Entering(_) => self.ended(member, never(Outcome::Cancelled), None),
             // Settled, its receipt tells.
             Hold::Open(receipt) => {
-                if receipt.cancel() == Err(CancelError::InDoubt)
+                if receipt.cancel() != Ok(Cancel::Done)
                     && let Status::InDoubt { id, .. } = receipt.status()
                 {
                     self.board.set(member, MemberState::Bound(id), None);

@@ -35,9 +35,9 @@
 //! for [`Confirm::Processed`](crate::Confirm). *Failed*: so many did not by the deadline, or cannot any more. It does **not** say that nobody has it:
 //! the lines of the members say of each what is known, and go on to their ends. Neither is ever taken back.
 //!
-//! A copy can be withdrawn for certain until it has left for its member. From then on it is in doubt, and a group never sends
-//! the message to another in its place: so no more members than were asked for can have it. A dead member may hold such a copy in
-//! doubt for ever, so a message that must end has a [deadline](crate::Message::deadline).
+//! A copy that is not needed any more is withdrawn: at once if it has not left for its member, else at the member, which says
+//! whether its application has it. Until that is certain a group never sends the message to another in its place: so no more
+//! members than were asked for can have it. A dead member may hold such a copy in doubt for ever, so a message that must end has a [deadline](crate::Message::deadline).
 //!
 //! A group lives in its process. If that is killed, copies that a journal keeps go on as
 //! [messages](crate::Node::recovered), and no verdict is told, nobody is replaced.
@@ -89,10 +89,10 @@ const PATIENCE: Duration = Duration::from_millis(50);
 pub enum Mode {
     /// All members get it, and all must have it. A member whose queue is full is waited for; the others go on.
     All,
-    /// All members get it, and one must have it. Then the copies that have not left are withdrawn.
+    /// All members get it, and one must have it. Then the other copies are withdrawn.
     Any,
     /// `send` members get it, the cheapest by the group's [`Load`], and `acks` of them must have it. One that certainly does
-    /// not get it is replaced. Once `acks` have it, copies that have not left are withdrawn.
+    /// not get it is replaced. Once `acks` have it, the other copies are withdrawn.
     Quorum {
         /// How many get it: no more than that can ever have it.
         send: usize,
@@ -139,8 +139,8 @@ impl Mode {
 pub enum Remove {
     /// They go on, and count.
     Drain,
-    /// Those that have not left are withdrawn: the member is replaced where there are spares, and counts as one that does not
-    /// have the message. Those that have left go on, and count.
+    /// They are withdrawn. Once that is certain of one, the member is replaced where there are spares, and counts as one that
+    /// does not have the message. One that was taken counts.
     Now,
 }
 
@@ -398,7 +398,7 @@ impl Group {
     /// No member waits for another. One whose queue is full is skipped, and waited for in [`Mode::All`]; when too many messages
     /// [wait](GroupBuilder::waiting), this waits.
     ///
-    /// The message's deadline counts from here, for the verdict and for each copy: what has not left by then ends Expired.
+    /// The message's deadline counts from here, for the verdict and for each copy: what is not taken by then is withdrawn, and ends Expired.
     ///
     /// Cancel-safe until the message is queued. Where that waits for the disk, it may be dropped meanwhile: then the message goes
     /// on, and what becomes of it is told to nobody.

@@ -25,4 +25,4 @@ pub use sink::MessageSink;
 pub use waiting::Waiting;
 pub use writer::BodyWriter;
 
-pub use exonet_proto::node::{CancelError, MessageKey, OpenMessage, Refusal, Status};
+pub use exonet_proto::node::{Cancel, CancelError, MessageKey, OpenMessage, Refusal, Status};

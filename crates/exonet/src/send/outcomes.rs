@@ -323,7 +323,7 @@ impl Peer {
                 let (open, next) = engine.core.open_messages_from(at, PLACES);
                 let late =
                     open.into_iter().filter(|open| open.peer == peer).find_map(|open| match open.status {
-                        Status::InDoubt { id: its, late } if its == *id => Some(late),
+                        Status::InDoubt { id: its, late, .. } if its == *id => Some(late),
                         _ => None,
                     });
                 (late, next)

@@ -6,7 +6,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use std::sync::Arc;
 
-use exonet_proto::node::{CancelError, MessageKey, Outcome, Status};
+use exonet_proto::node::{Cancel, CancelError, MessageKey, Outcome, Status};
 use exonet_proto::{MessageId, Now};
 
 use crate::engine::Engine;
@@ -112,13 +112,14 @@ impl Receipt {
         poll_fn(|cx| self.poll_settled(cx)).await
     }
 
-    /// Withdraws the message if it has not left: its outcome is then [`Outcome::Cancelled`], certainly never
-    /// delivered.
+    /// Withdraws the message. [`Cancel::Done`]: it had not left, and its outcome is [`Outcome::Cancelled`], certainly never
+    /// delivered. [`Cancel::Asked`]: it has left, and its receiver is asked for it. Its outcome is Cancelled too if it was not taken,
+    /// and Delivered if it was; it is Unknown only where that of any message would be.
     ///
     /// # Errors
-    /// [`CancelError::InDoubt`]: it has left, and only its outcome will tell. [`CancelError::Settled`]: its
-    /// outcome is known.
-    pub fn cancel(&self) -> Result<(), CancelError> {
+    /// [`CancelError::InDoubt`]: it has left, and is a call or of a stream: only its outcome will tell. Or the journal cannot
+    /// be written. [`CancelError::Settled`]: its outcome is known.
+    pub fn cancel(&self) -> Result<Cancel, CancelError> {
         let cancelled = self.hold.ask(|engine, now, key| engine.cancel(now, key));
         cancelled.unwrap_or(Err(CancelError::Settled))
     }
@@ -221,10 +222,10 @@ impl BatchReceipt {
         poll_fn(|cx| self.poll_tally(cx)).await
     }
 
-    /// Withdraws the messages that have not left. Gives how many: their outcome is [`Outcome::Cancelled`], certainly
-    /// never delivered.
+    /// Withdraws the messages. Gives how many had not left: their outcome is [`Outcome::Cancelled`], certainly never
+    /// delivered. The receiver is asked for the others, whose outcome is Cancelled too if they were not taken.
     pub fn cancel(&self) -> u64 {
-        self.each_open(|engine, now, key| u64::from(engine.cancel(now, key).is_ok()))
+        self.each_open(|engine, now, key| u64::from(engine.cancel(now, key) == Ok(Cancel::Done)))
     }
 
     /// Gives the messages up that are open: Unknown now, or Cancelled if they never left.

@@ -1,7 +1,5 @@
 //! Early messages, rule by rule.
 
-use std::collections::BTreeMap;
-
 use super::*;
 
 const K: [u32; 2] = [100, 101];
@@ -175,8 +173,8 @@ fn forgetting_a_bound_raises_upper_and_keeps_what_was_taken() {
 #[test]
 fn a_recovered_record_takes_what_comes_for_early() {
     let recover = |ets, taken| {
-        let marks = BTreeMap::new();
-        Receiver::recover(Incarnation(3), Slot(9), Slot(5), set(&[5..9]), (Stamp(ets), taken), false, marks)
+        let (free, judged) = (set(&[5..9]), Default::default());
+        Receiver::recover(Incarnation(3), Slot(9), Slot(5), free, (Stamp(ets), taken), false, judged)
     };
     let mut record = recover(7, None);
     assert!(record.is_drained() || record.taken().is_none());

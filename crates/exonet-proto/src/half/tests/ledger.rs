@@ -9,6 +9,8 @@ use super::*;
 pub(super) enum Outcome {
     Delivered,
     Unknown,
+    /// It was withdrawn.
+    Cancelled,
     /// Its node forgot it in a crash, or gave it up: unknown, and nobody is left to hold it.
     LetGo,
 }
@@ -58,6 +60,8 @@ impl Ledger {
     pub(super) fn deliver(&mut self, to: usize, m: usize) -> Checked {
         let letter = &mut self.letters[m];
         ensure(letter.to == to && !letter.delivered, || format!("E: {m} delivered again at {to}"))?;
+        let cancelled = letter.outcome == Some(Outcome::Cancelled);
+        ensure(!cancelled, || format!("F: {m} is delivered at {to}, and was called Cancelled"))?;
         letter.delivered = true;
         Ok(())
     }
@@ -67,6 +71,8 @@ impl Ledger {
         let letter = &mut self.letters[m];
         ensure(letter.outcome.is_none(), || format!("{m} settled twice"))?;
         letter.outcome = Some(outcome);
+        let cancelled = outcome == Outcome::Cancelled;
+        ensure(!cancelled || !letter.delivered, || format!("F: {m} was delivered, and is called Cancelled"))?;
         ensure(outcome != Outcome::Delivered || letter.delivered, || format!("F: {m} was never delivered"))
     }
 

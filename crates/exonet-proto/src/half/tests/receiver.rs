@@ -1,7 +1,5 @@
 //! The rules of the receiver record, one test each.
 
-use std::collections::BTreeMap;
-
 use super::*;
 use crate::id::MAX_NUMBER;
 
@@ -191,7 +189,7 @@ fn a_recovered_record_goes_on_and_grows() {
         free,
         (Stamp::NONE, None),
         false,
-        BTreeMap::new(),
+        Default::default(),
     ));
     meet(&mut record, &mut clock, ask(20, 2, 2), 9);
     assert_eq!((hi(&record), slots(&record)), (22, vec![2, 5, 20, 21]));
@@ -211,7 +209,7 @@ fn a_recovered_record_that_was_closed_takes_nothing() {
         set(&[2..3]),
         (Stamp::NONE, None),
         true,
-        BTreeMap::new(),
+        Default::default(),
     );
     let mut record = Some(closed);
     assert!(!record.as_mut().unwrap().take(Slot(2), Incarnation(3)));

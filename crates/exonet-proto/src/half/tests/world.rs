@@ -6,6 +6,7 @@
 mod check;
 mod walk;
 
+use core::ops::Range;
 use std::collections::{BTreeMap, VecDeque};
 
 use super::ledger::{Checked, Ledger, Outcome, ensure};
@@ -19,6 +20,8 @@ enum Datagram {
     Early(Slot, Stamp, usize),
     State(State),
     StampRejected(Stamp),
+    Revoke(Range<u64>, Incarnation),
+    Withdrawn(Range<u64>, Incarnation),
 }
 
 #[derive(Clone, Debug)]
@@ -57,6 +60,7 @@ enum Step {
     },
     Close(usize, usize),
     Abandon(usize, usize),
+    Withdraw(usize, usize),
     Drop {
         at: usize,
         from: usize,
@@ -74,7 +78,7 @@ enum Step {
 }
 
 /// What a journaled node finds after a crash, besides its sender records.
-type Journaled = Option<(Incarnation, Slot, Slot, IntervalSet, Stamp, Option<Taken>, bool)>;
+type Journaled = Option<(Incarnation, Slot, Slot, IntervalSet, Stamp, Option<Taken>, bool, IntervalSet)>;
 
 struct Peer {
     sender: Option<Sender<usize>>,
@@ -147,6 +151,7 @@ impl World {
             Step::Retry { at, from, grant } => self.retry(at, from, grant),
             Step::Close(at, to) => self.close(at, to),
             Step::Abandon(at, to) => self.abandon(at, to),
+            Step::Withdraw(at, to) => self.withdraw(at, to),
             Step::Drop { at, from } => self.drop_drained(at, from),
             Step::End(at, from) => {
                 self.nodes[at].peers[from].record.iter_mut().for_each(Receiver::close);
@@ -262,6 +267,8 @@ impl World {
             Datagram::Early(s, ts, m) => self.on_early(at, from, (s, ts), m),
             Datagram::State(state) => self.on_state(at, from, &state),
             Datagram::StampRejected(ts) => self.on_stamp_rejected(at, from, ts),
+            Datagram::Revoke(run, r) => self.on_revoke(at, from, run, r),
+            Datagram::Withdrawn(run, r) => self.on_withdrawn(at, from, run, r),
         }
     }
 
@@ -344,6 +351,45 @@ impl World {
             self.journal(at, from);
         }
         self.push_state(at, from)
+    }
+
+    /// The sender withdraws a message, and some that lie behind it, whether they are open or not.
+    fn withdraw(&mut self, at: usize, to: usize) -> Checked {
+        let open: Vec<_> = self.nodes[at].peers[to].sender.iter().flat_map(Sender::tokens).collect();
+        if open.is_empty() {
+            return Ok(());
+        }
+        let (s, r, _) = open[self.random.index(open.len())];
+        let run = s.0..s.0 + 1 + self.random.below(3);
+        self.post(at, to, Datagram::Revoke(run, r));
+        Ok(())
+    }
+
+    fn on_revoke(&mut self, at: usize, from: usize, run: Range<u64>, r: Incarnation) -> Checked {
+        if let Some(record) = &mut self.nodes[at].peers[from].record {
+            for withdrawn in record.withdraw(run, r) {
+                ensure(!record.accepts_run(withdrawn.clone(), r), || format!("{withdrawn:?} is withdrawn"))?;
+            }
+            self.journal(at, from);
+        }
+        self.push_withdrawn(at, from);
+        self.push_state(at, from)
+    }
+
+    fn push_withdrawn(&mut self, at: usize, to: usize) {
+        let record = self.nodes[at].peers[to].record.iter();
+        let all = record.flat_map(|record| record.withdrawn().iter().map(|run| (run, record.incarnation())));
+        for (run, r) in all.collect::<Vec<_>>() {
+            self.post(at, to, Datagram::Withdrawn(run, r));
+        }
+    }
+
+    fn on_withdrawn(&mut self, at: usize, from: usize, run: Range<u64>, r: Incarnation) -> Checked {
+        let mut settled = Vec::new();
+        if let Some(sender) = &mut self.nodes[at].peers[from].sender {
+            sender.on_withdrawn(run, r, |_, m| settled.push(m));
+        }
+        settled.into_iter().try_for_each(|m| self.ledger.settle(m, Outcome::Cancelled))
     }
 
     fn on_state(&mut self, at: usize, from: usize, state: &State) -> Checked {
@@ -444,7 +490,16 @@ impl World {
         let peer = &mut self.nodes[at].peers[from];
         peer.journal = peer.record.as_ref().map(|record| {
             let (hi, l, free) = record.parts();
-            (record.incarnation(), hi, l, free.clone(), record.stamp(), record.taken(), record.is_closed())
+            (
+                record.incarnation(),
+                hi,
+                l,
+                free.clone(),
+                record.stamp(),
+                record.taken(),
+                record.is_closed(),
+                record.withdrawn().clone(),
+            )
         });
     }
 
@@ -567,8 +622,8 @@ impl Node {
                 Sender::recover(&clock, tokens, sender.stamp(), sender.early().map(|(s, m)| (s, *m)))
             });
             let journal = peer.journal.clone();
-            peer.record = journal.map(|(r, hi, l, free, ets, taken, closed)| {
-                Receiver::recover(r, hi, l, free, (ets, taken), closed, BTreeMap::new())
+            peer.record = journal.map(|(r, hi, l, free, ets, taken, closed, withdrawn)| {
+                Receiver::recover(r, hi, l, free, (ets, taken), closed, (BTreeMap::new(), withdrawn))
             });
             peer.bound = Bound::found(peer.far, None);
         }

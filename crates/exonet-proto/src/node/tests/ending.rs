@@ -33,7 +33,7 @@ fn what_was_not_taken_is_queued_again_and_taken_by_the_next_life() {
     assert!(open.clone().all(|key| pair.ends[0].status(*key) == Status::Queued));
     let open: Vec<_> = open.copied().collect();
     assert_eq!((open.len(), pair.ends[0].counts().taken_back), (71, 71));
-    assert_eq!(pair.ends[0].cancel(pair.now, open[0]), Ok(()), "it can be cancelled again");
+    assert_eq!(pair.ends[0].cancel(pair.now, open[0]), Ok(Cancel::Done), "it can be cancelled again");
     pair.restart(1, config());
     let mut taken = 0;
     for _ in 0..40 {
@@ -53,8 +53,10 @@ fn what_comes_back_after_its_deadline_expires() {
     pair.talk(0);
     let (now, id, at) = (pair.now, pair.ends[1].id(), address(1));
     let deadline = Some(now.mono + 100 * MS);
-    let message = Outgoing { body: Bytes::from_static(b"x"), deadline, ..Outgoing::default() };
-    let key = pair.ends[0].send(now, id, &[at], message).unwrap();
+    // What has left of a stream is not withdrawn.
+    let message = Outgoing { tag: Bytes::from_static(b"log"), deadline, ..Outgoing::default() };
+    let end_of = crate::wire::StreamEnd::Open;
+    let key = pair.ends[0].send_in_stream(now, id, &[at], message, end_of, false).unwrap();
     pair.pass(SECOND);
     assert!(matches!(pair.ends[0].status(key), Status::InDoubt { late: true, .. }));
     end(&mut pair);

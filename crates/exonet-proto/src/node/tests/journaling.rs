@@ -1,7 +1,5 @@
 //! Nodes that write a journal.
 
-use std::collections::BTreeMap;
-
 use super::*;
 use crate::event::BodyRead;
 use crate::half::{Ask, Clock, IntervalSet, Receiver, Stamps};
@@ -179,7 +177,8 @@ fn a_state_says_no_more_than_is_safe() {
     let mut free = IntervalSet::new();
     free.insert(4..9);
     let (r, hi, l) = (Incarnation(3), Slot(9), Slot(2));
-    inbound.receiver = Some(Receiver::recover(r, hi, l, free, (Stamp::NONE, None), false, BTreeMap::new()));
+    inbound.receiver =
+        Some(Receiver::recover(r, hi, l, free, (Stamp::NONE, None), false, Default::default()));
     assert_eq!(claimed(&inbound), Some((9, vec![[4, 9]])));
     inbound.unsaid.take(Position(1), 2..3);
     inbound.unsaid.grow(Position(2), Slot(6));

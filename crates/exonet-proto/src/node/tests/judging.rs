@@ -369,6 +369,50 @@ fn a_verdict_is_told_once_it_is_safe() {
     assert_eq!(outcome(&lives.pair, key), Some(Outcome::Rejected { status: 7, attempts: 1 }));
 }
 
+/// What a sender was told of a message that it withdrew.
+fn withdraw(lives: &mut Lives, key: MessageKey) {
+    assert_eq!(lives.pair.ends[0].cancel(lives.pair.now, key), Ok(Cancel::Asked));
+}
+
+#[test]
+fn a_withdrawal_outlives_the_process_that_said_it() {
+    let mut lives = Lives::new(Durability::Written);
+    lives.pair.talk(0);
+    let key = send(&mut lives.pair, Confirm::Delivered);
+    lives.pair.pass(SECOND);
+    lives.pair.cut(1);
+    withdraw(&mut lives, key);
+    lives.pair.pass(100 * MS);
+    lives.write();
+    let snapshot = lives.pair.ends[1].snapshot(lives.pair.now);
+    assert_eq!(Recovered::read(&lives.written).unwrap(), Recovered::read(&snapshot).unwrap());
+    lives.die();
+    let record = lives.pair.peer(1).inbound.receiver.as_ref();
+    assert_eq!(record.map(|record| record.withdrawn().count()), Some(1));
+    lives.pair.mend(1);
+    lives.pair.pass(60 * SECOND);
+    assert!(lives.pair.ends[1].accept(lives.pair.now).is_none(), "it is not handed out");
+    assert_eq!(outcome(&lives.pair, key), Some(Outcome::Cancelled));
+}
+
+#[test]
+fn a_withdrawal_is_told_once_it_is_safe() {
+    let mut lives = Lives::new(Durability::Forced);
+    lives.write();
+    let key = send(&mut lives.pair, Confirm::Delivered);
+    for _ in 0..9 {
+        lives.pair.pass(SECOND);
+        lives.write();
+    }
+    withdraw(&mut lives, key);
+    lives.pair.pass(10 * SECOND);
+    assert!(lives.pair.ends[1].accept(lives.pair.now).is_none());
+    assert_eq!(outcome(&lives.pair, key), None);
+    lives.write();
+    lives.pair.pass(5 * SECOND);
+    assert_eq!(outcome(&lives.pair, key), Some(Outcome::Cancelled));
+}
+
 #[test]
 fn a_message_that_kills_its_process_is_counted() {
     let mut lives = Lives::new(Durability::Written);

@@ -46,8 +46,12 @@ fn a_deadline_that_passes_in_doubt_makes_the_receipt_late() {
     let (id, deadline) = (pair.ends[1].id(), Some(pair.now.mono + SECOND));
     let message = Outgoing { deadline, ..Outgoing::default() };
     let key = pair.ends[0].send(pair.now, id, &[], message).unwrap();
+    pair.pass(10 * MS);
+    // At the application it is not withdrawn.
+    let handed = pair.ends[1].accept(pair.now).unwrap();
     pair.pass(2 * SECOND);
-    assert!(pair.ends[1].recv(pair.now).is_some());
+    assert!(matches!(pair.ends[0].status(key), Status::InDoubt { late: true, withdrawing: true, .. }));
+    assert!(pair.ends[1].done(pair.now, handed.key));
     pair.pass(SECOND);
     assert!(pair.outcomes().contains(&(key, Outcome::Delivered, true)));
 }

@@ -155,7 +155,7 @@ fn what_never_left_leaves_no_gap() {
     say(&mut pair, 0, "a", "1");
     let cancelled = say(&mut pair, 0, "a", "x");
     let now = pair.now;
-    assert_eq!(pair.ends[0].cancel(now, cancelled), Ok(()));
+    assert_eq!(pair.ends[0].cancel(now, cancelled), Ok(Cancel::Done));
     say(&mut pair, 0, "a", "2");
     pair.pump();
     let all = hear(&mut pair, 1, "a");

@@ -88,6 +88,7 @@ impl Outbound {
         self.ask_backoff.reset();
         self.probe_backoff.reset();
         self.caller.hurry(now);
+        self.revoke_soon(now);
         if self.sender.as_ref().is_some_and(|sender| !sender.is_idle()) {
             self.probe_at = now;
         }
@@ -103,6 +104,7 @@ impl Outbound {
     pub(crate) fn on_timeout(&mut self, now: Mono, store: &Store, wait: Duration, most: Duration) {
         self.most = most.min(MAX_BACKOFF);
         self.caller.on_timeout(now, wait, self.most);
+        self.revoke_again(now, store, wait);
         if self.ask_at <= now {
             self.ask_at = Mono::NEVER;
             self.ask_due = true;

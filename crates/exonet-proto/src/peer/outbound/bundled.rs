@@ -103,6 +103,11 @@ impl Outbound {
         match bound {
             Some((s, _)) => {
                 self.lost.remove_range(s.0..s.0 + messages);
+                if self.revokes() > 0 {
+                    (s.0..s.0 + messages).for_each(|s| {
+                        self.revoked(Slot(s));
+                    });
+                }
                 self.close_open(LaneKey::PLAIN, Load { messages, bytes: letter.wire_len() * messages });
             }
             None => {

@@ -39,6 +39,8 @@ enum Spec {
     Fragment { r: Incarnation, s: Slot, total: u64, offset: u64, data: Vec<u8> },
     Open { r: Incarnation, s: Slot, offset: u64, data: Vec<u8>, ends: bool },
     Token { r: Incarnation, s: Slot },
+    Revoke { r: Incarnation, s: Slot, n: u64 },
+    Withdrawn { r: Incarnation, s: Slot, n: u64 },
     Have { r: Incarnation, s: Slot, prefix: u64, limit: u64, ranges: Vec<Range<u64>> },
     Early { ts: Stamp, s: Slot, entries: Vec<Vec<u8>> },
     Ahead { ts: Stamp, time: Wall },
@@ -84,6 +86,8 @@ impl Spec {
                 written == data.len() + usize::from(*ends)
             }
             Self::Token { r, s } => writer.token(*r, *s),
+            Self::Revoke { r, s, n } => writer.revoke(*r, *s, *n),
+            Self::Withdrawn { r, s, n } => writer.withdrawn(*r, *s, *n),
             Self::Have { r, s, prefix, limit, ranges } => {
                 writer.have(*r, *s, *prefix, *limit, ranges.clone())
             }
@@ -161,6 +165,8 @@ fn own_other(frame: &Frame<'_>) -> Spec {
         }
         Frame::Messages(_) => unreachable!(),
         Frame::Token { r, s } => Spec::Token { r, s },
+        Frame::Revoke { r, s, n } => Spec::Revoke { r, s, n },
+        Frame::Withdrawn { r, s, n } => Spec::Withdrawn { r, s, n },
         Frame::Have(Have { r, s, prefix, limit, ranges }) => {
             Spec::Have { r, s, prefix, limit, ranges: ranges.collect() }
         }
@@ -205,6 +211,12 @@ fn bases() -> impl Strategy<Value = Bases> {
 
 fn slot() -> impl Strategy<Value = Slot> {
     number().prop_map(Slot)
+}
+
+/// Slots of a record: one at least, and none above the highest number.
+fn run() -> impl Strategy<Value = (Incarnation, Slot, u64)> {
+    (incarnation(), 0..MAX_NUMBER, number())
+        .prop_map(|(r, s, n)| (r, Slot(s), n.clamp(1, MAX_RUN.min(MAX_NUMBER - s))))
 }
 
 fn incarnation() -> impl Strategy<Value = Incarnation> {
@@ -373,6 +385,8 @@ fn spec() -> impl Strategy<Value = Spec> {
         fragment(),
         open_part(),
         (incarnation(), slot()).prop_map(|(r, s)| Spec::Token { r, s }),
+        run().prop_map(|(r, s, n)| Spec::Revoke { r, s, n }),
+        run().prop_map(|(r, s, n)| Spec::Withdrawn { r, s, n }),
         have(),
         (slot(), any::<u32>(), vec(any::<u8>(), 0..200)).prop_map(|(s, status, body)| Spec::Reply {
             s,

@@ -55,8 +55,8 @@ fn bases_change_for_the_frames_that_follow() {
 fn only_one_range_of_unknown_frames_is_ignorable() {
     let known = [0, 1, 2, 3, 4, 5, 6]
         .into_iter()
-        .chain([0x10, 0x11, 0x14, 0x15])
-        .chain(0x17..=0x1f)
+        .chain([0x10, 0x11, 0x12])
+        .chain(0x14..=0x1f)
         .chain(0x20..=0x2b)
         .collect::<Vec<u8>>();
     for kind in (0..=255).filter(|kind| !known.contains(kind)) {
@@ -67,6 +67,16 @@ fn only_one_range_of_unknown_frames_is_ignorable() {
             assert_eq!(error(&payload[..3]), Some(Malformed::Truncated));
         } else {
             assert_eq!(error(&payload), Some(Malformed::UnknownFrame(kind)));
+        }
+    }
+}
+
+#[test]
+fn slots_that_are_withdrawn_are_some_and_not_too_many() {
+    for kind in [0x12, 0x16] {
+        assert!(read(&[kind, 1, 2, 0x44, 0x00], NO_BASES).is_ok(), "1,024");
+        for n in [&[0][..], &[0x44, 0x01]] {
+            assert_eq!(error(&[&[kind, 1, 2], n].concat()), Some(Malformed::Number), "{n:?}");
         }
     }
 }

@@ -162,6 +162,8 @@ fn other_frames() {
                 attempts: 3,
                 reason: "no",
             })
+            && writer.revoke(Incarnation(THEIRS + 3), Slot(OURS + 18), 2)
+            && writer.withdrawn(r, Slot(THEIRS + 12), 64)
     });
     agrees("frames", &bytes);
 }

@@ -50,6 +50,7 @@ impl World {
             39 => Step::Raise(at),
             40..42 => Step::Forget(at, to),
             42 => Step::End(at, to),
+            43..45 => Step::Withdraw(at, to),
             _ if self.network.is_empty() => Step::Send(at, to),
             _ => {
                 let recent = if random.chance(3) { self.network.len() } else { self.network.len().min(6) };
@@ -103,6 +104,7 @@ impl World {
         let (passed, linger) = (record.is_passed(), round % 16 == 15);
         self.apply(Step::Retry { at, from: to, grant: 3 })?;
         self.apply(Step::PushState(at, to))?;
+        self.push_withdrawn(at, to);
         if passed || linger {
             self.apply(Step::Drop { at, from: to })?;
         }
@@ -138,16 +140,21 @@ fn run(seed: u64, steps: usize) -> World {
 /// The claim of this crate, as far as half-connections go.
 #[test]
 fn exactly_once_in_any_world() {
-    let (mut delivered, mut unknown) = (0, 0);
+    let (mut delivered, mut unknown, mut cancelled) = (0, 0, 0);
     for seed in 0..6_000 {
         let world = run(seed, 60 + (seed % 5) as usize * 60);
         let told = |outcome| world.ledger.letters.iter().filter(|l| l.outcome == Some(outcome)).count();
         delivered += told(Outcome::Delivered);
         unknown += told(Outcome::Unknown);
+        cancelled += told(Outcome::Cancelled);
         assert!(world.amnesia || told(Outcome::Unknown) == 0, "seed {seed}: nothing was forgotten");
     }
     // The walks reach the interesting places: neither outcome is rare.
-    assert!(delivered > 20_000 && unknown > 500, "{delivered} delivered, {unknown} unknown");
+    let told = (delivered, unknown, cancelled);
+    assert!(
+        delivered > 20_000 && unknown > 500 && cancelled > 500,
+        "delivered, unknown, cancelled: {told:?}"
+    );
 }
 
 #[test]

@@ -1,0 +1,114 @@
+//! Messages in doubt that the application has withdrawn: the peer is asked for them until they have their outcome.
+
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+
+use super::Outbound;
+use crate::backoff::Backoff;
+use crate::half::Sender;
+use crate::id::{Incarnation, Slot};
+use crate::message::{MessageKey, Outcome, Store};
+use crate::time::Mono;
+use crate::wire::MAX_RUN;
+
+/// REVOKEs at once, of runs of messages. The others have their turn behind them.
+const AT_ONCE: usize = 32;
+
+/// A REVOKE: the incarnation, the first slot, and how many.
+type Revoke = (Incarnation, Slot, u64);
+
+/// The messages that are withdrawn, and what of that is to be said.
+#[derive(Debug)]
+pub(super) struct Revoking {
+    /// How each ends if it is not delivered.
+    wanted: BTreeMap<Slot, Outcome>,
+    due: VecDeque<Revoke>,
+    from: Slot,
+    at: Mono,
+    backoff: Backoff,
+}
+
+impl Default for Revoking {
+    fn default() -> Self {
+        let (wanted, due, backoff) = (BTreeMap::new(), VecDeque::new(), Backoff::default());
+        Self { wanted, due, from: Slot(0), at: Mono::NEVER, backoff }
+    }
+}
+
+impl Revoking {
+    /// The next few runs in turn of what has a name that a crash keeps.
+    fn choose(&mut self, sender: &Sender<MessageKey>, store: &Store) {
+        self.due.clear();
+        let later = self.wanted.range(self.from..).chain(self.wanted.range(..self.from));
+        for (s, _) in later {
+            let Some((r, key)) = sender.token(*s) else { continue };
+            if store.get(*key).is_none_or(|letter| letter.unsafe_yet) {
+                continue;
+            }
+            let runs = self.due.len();
+            match self.due.back_mut() {
+                Some((last, first, n)) if *last == r && first.0 + *n == s.0 && *n < MAX_RUN => *n += 1,
+                _ if runs == AT_ONCE => break,
+                _ => self.due.push_back((r, *s, 1)),
+            }
+        }
+        self.from = self.due.back().map_or(Slot(0), |(_, s, n)| Slot(s.0 + n));
+    }
+}
+
+impl Outbound {
+    /// The message in `s` is withdrawn: it ends so if it is not delivered. What it was withdrawn for first counts.
+    pub(crate) fn revoke(&mut self, now: Mono, s: Slot, outcome: Outcome) {
+        self.revoking.wanted.entry(s).or_insert(outcome);
+        self.revoke_soon(now);
+    }
+
+    /// What is withdrawn has a name now, perhaps: the peer is asked for it at once.
+    pub(crate) fn revoke_soon(&mut self, now: Mono) {
+        if !self.revoking.wanted.is_empty() {
+            self.revoking.backoff.reset();
+            self.revoking.at = now;
+        }
+    }
+
+    /// Whether the message in `s` is withdrawn.
+    pub(crate) fn is_revoked(&self, s: Slot) -> bool {
+        self.revoking.wanted.contains_key(&s)
+    }
+
+    /// The message in `s` has its outcome, or has come back: as what it ends, if it was withdrawn.
+    pub(crate) fn revoked(&mut self, s: Slot) -> Option<Outcome> {
+        self.revoking.wanted.remove(&s)
+    }
+
+    /// When REVOKEs leave (again).
+    pub(super) fn revoke_at(&self) -> Mono {
+        if self.revoking.wanted.is_empty() { Mono::NEVER } else { self.revoking.at }
+    }
+
+    pub(super) fn revoke_again(&mut self, now: Mono, store: &Store, wait: Duration) {
+        if self.revoke_at() > now {
+            return;
+        }
+        let Self { revoking, sender, most, .. } = self;
+        revoking.at = now + revoking.backoff.next(wait, (*most).max(wait));
+        if let Some(sender) = sender {
+            revoking.choose(sender, store);
+        }
+    }
+
+    /// Whether a REVOKE could leave.
+    pub(super) fn has_revokes(&self) -> bool {
+        !self.revoking.due.is_empty()
+    }
+
+    /// The next REVOKE to be sent.
+    pub(crate) fn next_revoke(&mut self) -> Option<Revoke> {
+        self.revoking.due.pop_front()
+    }
+
+    /// How many messages are withdrawn, and have no outcome.
+    pub(crate) fn revokes(&self) -> usize {
+        self.revoking.wanted.len()
+    }
+}
