@@ -191,7 +191,7 @@ fn mirror(root: &Path, copy: &Path, mutants: &[Entry]) -> Result<(), String> {
     let switch = SWITCH.replace("EXONET_MUTANT", CHOICE);
     planted.insert(library.clone(), format!("#![allow(warnings)]\n{}{switch}", read(&library)?));
     fs::create_dir_all(copy).map_err(|e| e.to_string())?;
-    for file in ["Cargo.toml", "Cargo.lock", "PROTOCOL.md", "crates"] {
+    for file in ["Cargo.toml", "Cargo.lock", "PROTOCOL.md", "conformance/vectors", "crates"] {
         copy_all(&root.join(file), &copy.join(file), &planted).map_err(|e| format!("copying {file}: {e}"))?;
     }
     Ok(())

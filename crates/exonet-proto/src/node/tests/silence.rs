@@ -53,7 +53,7 @@ fn a_peer_that_answers_nothing_is_away_once_and_then_back() {
     let mut pair = Pair::open();
     pair.talk(0);
     pair.pass(60 * SECOND);
-    assert_eq!(told(&mut pair), [], "silence with nothing under way is no absence");
+    assert!(told(&mut pair).is_empty(), "silence with nothing under way is no absence");
     pair.talk(0);
     pair.cut(0);
     pair.cut(1);
@@ -71,7 +71,7 @@ fn a_peer_that_answers_no_opening_is_away_after_a_second() {
     pair.cut(0);
     pair.send(0, 100);
     pair.pass(SECOND / 2);
-    assert_eq!(told(&mut pair), []);
+    assert!(told(&mut pair).is_empty());
     pair.pass(10 * SECOND);
     assert_eq!(told(&mut pair), [false]);
 }

@@ -8,6 +8,7 @@ mod document;
 mod frames;
 mod heads;
 mod hostile;
+mod kit;
 mod messages;
 mod rules;
 mod vectors;
