@@ -1,0 +1,185 @@
+"""The node: datagrams and time in, datagrams and outcomes out. PROTOCOL.md: "Opening", "Answer", "RETRY".
+
+    node = Node()                                   # or Node(store="state.json"): its key and D outlive it
+    letter = node.send(peer_id, ("127.0.0.1", 4000), b"hello")
+    node.receive(datagram, address, now)            # what came
+    for datagram, address in node.poll(now): ...    # what is to leave; call it every 10 ms
+    letter.outcome                                  # None, "delivered", "unknown", ("rejected", 3, "no"), ...
+"""
+
+import json
+import os
+import time
+from hmac import compare_digest
+
+from . import wire
+from .channel import Epoch
+from .crypto import HASH, Noise, Refused, mac1, mac2, public, seal_cookie
+from .half import Clock
+from .message import Head, Outgoing
+from .peer import Peer
+from .wire import Malformed, write
+
+
+class Node:
+    POOL_WINDOW, BODY_WINDOW, MAX_MESSAGE, IDLE = 1 << 20, 1 << 18, 64 << 20, 30.0
+    ON_OPENING = (wire.Ask, wire.State, wire.Have, wire.Early, wire.StampRejected)
+
+    def __init__(self, store=None, secret=None, suite=1, early=True, cookies=False, wall=time.time):
+        self.store, self.suite, self.early, self.cookies, self.wall = store, suite, early, cookies, wall
+        kept = {"secret": (secret or os.urandom(32)).hex(), "D": 0, "latest": 0}
+        if store and os.path.exists(store):
+            with open(store, encoding="ascii") as file:
+                kept = json.load(file)
+        self.secret = bytes.fromhex(kept["secret"])
+        self.clock = Clock(kept["D"], kept["latest"], self.save if store else None)
+        self.id, self.boot, self.cookie_key = public(self.secret), os.urandom(8), os.urandom(32)
+        self.peers, self.indices, self.answers, self.out = {}, {}, {}, []
+        self.now, self.messages, self.ending = 0.0, 0, False
+
+    def save(self, D, latest):
+        """Durable when it returns. If it fails, the node must stop: the exception is not for catching."""
+        handle = os.open(self.store + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(handle, "w", encoding="ascii") as file:
+            json.dump({"secret": self.secret.hex(), "D": D, "latest": latest}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(self.store + ".new", self.store)
+        folder = os.open(os.path.dirname(os.path.abspath(self.store)), os.O_RDONLY)
+        os.fsync(folder)
+        os.close(folder)
+
+    # ---- the application ----
+
+    def peer(self, key):
+        return self.peers.setdefault(key, Peer(self, key))
+
+    def send(self, key, address, body, tag=b"", place=None, confirm=False, call=False):
+        """Sends a message. The letter that comes back has an `outcome`, and for a call a `reply` (status, body). With a
+        `place`, of which only the flags count, it goes in the stream that is named by the tag."""
+        letter = Outgoing(self.next_message(), Head(1, tag, place, confirm, call), body)
+        peer = self.peer(key)
+        if address and address not in peer.hints:
+            peer.hints.append(address)
+        peer.send(letter)
+        return letter
+
+    def on_message(self, peer, head, body, between):
+        """A message has arrived. None takes it; (1, status, "") says processed; (2, status, reason) rejects it."""
+
+    def on_call(self, peer, method, body, s):
+        """A call has arrived: its (status, body), or None if `peer.answer(s, status, body)` follows."""
+        return (1 << 32) - 3, b""
+
+    def end(self):
+        """Ends: no record takes anything any more. Poll on until `ended`."""
+        self.ending = self.now
+        for peer in self.peers.values():
+            peer.R.end()
+
+    def ended(self):
+        return not any(peer.current for peer in self.peers.values())
+
+    # ---- datagrams and time ----
+
+    def receive(self, data, address, now):
+        self.now = now
+        try:
+            self.route(wire.datagram(data), data, address)
+        except Malformed:
+            answer = wire.version_answer(data)
+            if answer:
+                self.out.append((answer, address))
+        except Refused:
+            pass                                            # dropped without a word
+
+    def route(self, header, data, address):
+        if header.kind == wire.OPENING:
+            return self.on_opening(header, data, address)
+        peer, epoch = self.indices.get(header.to, (None, None))
+        if header.kind == wire.DATA and epoch:
+            peer.on_data(epoch, header, data, address)
+        elif peer and peer.opening and peer.opening.index == header.to:
+            if header.kind == wire.RETRY:
+                peer.on_retry(header)
+            elif header.kind == wire.ANSWER:
+                peer.on_answer(header, address)
+
+    def poll(self, now):
+        self.now = now
+        for peer in list(self.peers.values()):
+            if self.ending and peer.current and peer.closing is None:
+                if now - self.ending > 1 or not peer.R.record or not self.store:
+                    peer.closing = 0 if self.store else 3
+                    peer.owe_state = True
+                elif not peer.recovery.flying:
+                    peer.owe_state = peer.owed["ping", 0] = True
+            peer.poll(now)
+        out, self.out = self.out, []
+        return out
+
+    # ---- openings ----
+
+    def new_index(self, owner):
+        index = 0
+        while index == 0 or index in self.indices:
+            index = int.from_bytes(os.urandom(4), "big")
+        self.indices[index] = (owner, None)
+        return index
+
+    def next_message(self):
+        self.messages += 1
+        return self.messages
+
+    def new_stamp(self):
+        return max(int(self.wall() * 1e9), self.clock.stamped + 1)
+
+    def params(self):
+        return {"base": self.clock.ck, "max_ack_delay": 25000, "boot_id": self.boot, "pool_window": self.POOL_WINDOW,
+                "body_window": self.BODY_WINDOW, "max_message": self.MAX_MESSAGE, "suites": 6}
+
+    def retry(self, data, header, address, cookie):
+        body = seal_cookie(self.id, os.urandom(24), data[-32:-16], cookie, int(self.wall() * 1e9))
+        self.out.append((bytes([wire.RETRY, 0, 0, 0]) + header.index.to_bytes(4, "big") + body, address))
+
+    def on_opening(self, header, data, address):
+        """The steps of "Answer", in their order."""
+        tag = data[-32:-16]
+        if not compare_digest(mac1(self.id, data[:-32]), tag):
+            return None
+        epoch, answer = self.answers.get(tag, (None, None))
+        if epoch and epoch.index in self.indices and epoch in self.indices[epoch.index][0].pending:
+            epoch.answered.add(address)
+            return self.out.append((answer, address))
+        cookie = HASH(repr(address).encode(), self.cookie_key, 16)
+        fits = compare_digest(mac2(cookie, data[:-16]), data[-16:])
+        if self.cookies and not fits or header.suite not in (1, 2):
+            return self.retry(data, header, address, cookie) if header.suite in (1, 2) else None
+        noise = Noise.respond(self.secret, header.clear, header.body[:-32])
+        if noise.peer == self.id or self.ending:
+            return None
+        peer = self.peer(noise.peer)
+        if len(peer.pending) >= 4 and not fits:
+            return self.retry(data, header, address, cookie)
+        frames = wire.read_frames(noise.frames, 0, 0, True)
+        first = next(frames, None)
+        if not isinstance(first, wire.Params):
+            return None
+        base = self.clock.ck
+        peer.take_frames((f for f in frames if isinstance(f, self.ON_OPENING)), None, address)
+        index = self.new_index(peer)
+        clear = bytes([wire.ANSWER, header.suite, 0, 0]) + header.index.to_bytes(4, "big") + index.to_bytes(4, "big")
+        payload = wire.write_params({**self.params(), "base": base})
+        answers = [peer.owed_frame(*key) for key in peer.owed if key[0] in ("rejected", "reply")]
+        for frame in (peer.R.state(peer.stamp), *answers, peer.S and peer.S.ask(16)):
+            data = write(frame, base, first.values["base"]) if frame else b""
+            payload += data if len(payload) + len(data) <= 1144 else b""
+        message, keys = noise.answer(clear, payload)
+        epoch = Epoch(header, keys, False, index, header.index, base, first.values, self.now)
+        epoch.answered.add(address)
+        self.indices[index] = (peer, epoch)
+        peer.pending.append(epoch)
+        answer = clear + message + mac1(peer.id, clear + message)
+        self.answers = {k: v for k, v in self.answers.items() if self.now - v[0].begun < 10}
+        self.answers[tag] = (epoch, answer)
+        return self.out.append((answer, address))

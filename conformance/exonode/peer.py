@@ -1,0 +1,602 @@
+"""One peer: its two records, what is on the way, and the channel. PROTOCOL.md, from "Confirmation" to "Messages"."""
+
+from bisect import insort
+from copy import copy
+
+from . import wire
+from .channel import LIMIT, Epoch, Path, Recovery
+from .crypto import Noise, Refused, mac1, mac2, open_cookie
+from .half import CANCELLED, DELIVERED, NOT_DELIVERED, UNKNOWN, Receiver, Sender, farewell
+from .message import POOLED, Head, Incoming, Outgoing, read_message
+from .wire import Malformed, demand, write
+
+TOO_LARGE = (1 << 32) - 2
+ROOM = 1200 - 25                        # frames of a data packet
+GRANT = 1024                            # slots that one peer may hold free
+UNDECLARED = {**wire.read_params(b""), "pool_window": 0, "body_window": 0}
+
+
+class Opening:
+    """An opening under way: the datagram without mac2, and when its next copy is due."""
+
+    def __init__(self, noise, data, index, base, ts, now):
+        self.noise, self.data, self.index, self.base, self.ts, self.begun, self.next = noise, data, index, base, ts, now, now
+        self.cookie, self.wait, self.retries, self.sent_to = None, 0.25, 0, []
+
+    def datagram(self):
+        return self.data + (mac2(self.cookie, self.data) if self.cookie else bytes(16))
+
+
+class Stream:
+    """A stream at its sender: `open` holds the slots of its messages that are bound and not settled."""
+
+    def __init__(self):
+        self.o, self.n, self.open, self.back = None, 0, set(), wire.LAST
+
+    def place(self, letter, s):
+        letter.before, self.back = (self.o, self.n), wire.LAST
+        self.o, self.n = (s, 0) if self.o is None else (self.o, self.n)
+        link = s - max(self.open) if self.open else 0
+        place = letter.head.place._replace(age=s - self.o, n=self.n, link=link)
+        self.o, self.n = None if place.last else self.o, self.n + 1
+        self.open.add(s)
+        return place
+
+    def give_back(self, letter, s):
+        self.open.discard(s)
+        if s < self.back:
+            self.back, (self.o, self.n) = s, letter.before
+
+
+class Peer:
+    def __init__(self, node, key):
+        self.node, self.id, self.hints, self.params = node, key, [], UNDECLARED
+        self.S, self.queue, self.letters, self.streams = None, [], {}, {}
+        self.R, self.life, self.parts, self.waiting, self.readers = Receiver(node.clock), None, {}, {}, {}
+        self.calls, self.entries = {}, {}                   # s -> letter; s -> (status, body), None: COMPUTING
+        self.owed, self.owe_state, self.stamp = {}, False, 0
+        self.opening, self.pending, self.current, self.previous, self.closing = None, [], None, None, None
+        self.path, self.candidate, self.recovery, self.boot = None, None, Recovery(), None
+        self.heard = self.busy = self.asked = self.ask_at = self.ask_wait = 0
+
+    # ---- what is sent: "Sending", "The pool", "Streams" ----
+
+    def send(self, letter):
+        self.letters[letter.m] = letter
+        insort(self.queue, letter.m)
+
+    def bound(self, m, s):
+        letter = self.letters[m]
+        head, letter.known = letter.head, False
+        if head.place:
+            head = head._replace(place=self.streams.setdefault(head.tag, Stream()).place(letter, s))
+        if head.call:
+            self.calls[s] = letter
+        letter.start(head, max(POOLED, self.params["body_window"]))
+
+    def back(self, m, s):
+        letter = self.letters[m]
+        self.calls.pop(s, None)
+        if letter.head.place:
+            self.streams[letter.head.tag].give_back(letter, s)
+
+    def report(self, m, s, outcome):
+        letter = self.letters.pop(m)
+        if letter.head.place:
+            self.streams[letter.head.tag].open.discard(s)
+        if letter.head.reply and outcome == UNKNOWN:
+            self.send(Outgoing(self.node.next_message(), letter.head, letter.body))
+        elif letter.head.reply:
+            self.entries.pop(letter.head.reply[0], None)
+        elif letter.head.call and outcome == DELIVERED:     # probed from now on
+            letter.known, letter.probe_at, letter.probe_wait = True, self.node.now + 0.25, 0.5
+        elif not letter.head.call or self.calls.pop(s, None):
+            letter.outcome = outcome
+
+    def conclude(self, s, outcome):
+        """The message with number `s` has ended by another word than STATE: a VERDICT, a reply."""
+        if self.S and (s in self.S.tokens or s in self.S.early):
+            self.S.settle(s, outcome)
+            self.owed["ask", 0] = True                      # the peer is to hear `l`
+
+    def end_queue(self, outcome):
+        for m in self.queue:
+            self.letters.pop(m).outcome = outcome
+        self.queue.clear()
+
+    def bind(self):
+        """Binds one message after the other, each in the step in which a first piece of it leaves."""
+        S, p = self.S, self.params
+        sizes = [self.letters[m].size for m in [*(m for _, m in S.tokens.values()), *S.early.values()]]
+        pool, large = sum(x for x in sizes if x <= POOLED), sum(x > POOLED for x in sizes)
+        for m in list(self.queue):
+            letter = self.letters[m]
+            taken = p["takes"] & (2 if letter.head.call else 1) or letter.head.reply
+            if not taken or letter.size > p["max_message"]:
+                self.queue.remove(m)
+                self.letters.pop(m).outcome = CANCELLED if taken else NOT_DELIVERED
+                continue
+            pooled = letter.size <= POOLED
+            full = pool + letter.size > max(POOLED, p["pool_window"]) if pooled else large >= p["max_bodies"]
+            if S.e >= S.sck or self.recovery.probes > 1 or pooled and full:
+                return
+            if not full:
+                pool, large = pool + letter.size * pooled, large + (not pooled)
+                S.bind(m)
+                yield letter, S.r, S.e - 1
+
+    # ---- what is received: "Receiving", "Streams", "Confirmation" ----
+
+    def on_ask(self, ask):
+        may = ask.ts <= int(self.node.wall() * 1e9) + 10 * 10**9
+        owed = self.R.on_ask(ask, 0 if self.node.ending else GRANT - len(self.R.free), may)
+        self.stamp, self.owe_state = ask.ts or self.stamp, self.owe_state or bool(owed)
+        if owed is None:
+            self.owed["rejected", ask.ts] = True
+        life, l = (self.R.r, self.R.l) if self.R.record else (None, ask.l)
+        if life != self.life:                               # what was kept belongs to one incarnation
+            self.life, l = life, wire.LAST
+        for kept in (self.parts, self.waiting):
+            for s in [s for s in kept if s < l]:
+                del kept[s]
+        self.readers = {k: x for k, x in self.readers.items() if l < wire.LAST and (x[2] is None or x[2] >= l)}
+        self.take_waiting()
+
+    def on_piece(self, piece):
+        s, self.owe_state = piece.s, True
+        if self.R.holds(s, r=piece.r) and s not in self.waiting:
+            part = self.parts.setdefault(s, None) or Incoming(piece, self.node.BODY_WINDOW)
+            self.parts[s] = part
+            if not part.add(piece, self.node.MAX_MESSAGE):
+                del self.parts[s]
+            elif part.complete():
+                self.complete(s, bytes(self.parts.pop(s).data))
+            elif part.moved():
+                self.owed["have", s] = True
+            self.make_room()
+
+    def make_room(self):
+        """The pool: messages with greater numbers make room."""
+        held = {s: len(p.data) for s, p in self.parts.items() if not p.large}
+        held.update((s, len(body)) for s, (_, body, _) in self.waiting.items())
+        while sum(held.values()) > 2 * self.node.POOL_WINDOW:
+            s = max(held)
+            del held[s]
+            self.parts.pop(s, None), self.waiting.pop(s, None)
+            self.owed["have", s] = True
+
+    def complete(self, s, data, ts=None):
+        try:
+            self.waiting.setdefault(s, (*read_message(data), ts))
+        except Malformed:
+            return                                          # this message alone is dropped; its slot stays free
+        self.take_waiting()
+
+    def may_take(self, s, head):
+        if s not in self.R.free:
+            return False
+        if not head.place:
+            return True
+        before, o, reader = s - head.place.link, s - head.place.age, self.readers.get(head.tag)
+        if head.place.link and before in self.R.free and before not in self.R.marks:
+            return False
+        return not reader or o > reader[0] or o == reader[0] and head.place.n >= reader[1] and reader[2] is None
+
+    def take_waiting(self):
+        ready = True
+        while ready:
+            ready = [s for s, (head, _, _) in sorted(self.waiting.items()) if self.may_take(s, head)][:1]
+            for s in ready:
+                self.take(s, *self.waiting.pop(s))
+
+    def between(self, s, place, tag):
+        """What lies between this message of a stream and the one before: the application must hear of it."""
+        reader = self.readers.get(tag)
+        self.readers[tag] = (s - place.age, place.n + 1, s if place.last else None)     # o, next, ended
+        if not reader or reader[2] is not None:
+            return f"continues after {place.n}" if place.n else "opens"
+        if s - place.age > reader[0]:
+            return "breaks"
+        return f"{place.n - reader[1]} missing" if place.n > reader[1] else None
+
+    def take(self, s, head, body, ts):
+        between = self.between(s, head.place, head.tag) if head.place else None
+        if head.reply or head.call:
+            self.R.free.remove(s)
+        if head.reply:
+            self.end_call(head.reply[0], (head.reply[1], body))
+        elif head.call:
+            self.entries[s] = None
+            reply = self.node.on_call(self, head.tag, body, s)
+            if reply is not None:
+                self.answer(s, *reply)
+        else:
+            word, status, reason = self.node.on_message(self, head, body, between) or (0, 0, "")
+            if word or head.confirm:                        # the slot is marked, and stays free until `l` passes it
+                self.R.marks[s] = wire.Verdict(self.R.r, s, word, status, 1, reason.encode())
+                self.owed["verdict", s] = True
+            else:
+                self.R.free.remove(s)
+
+    # ---- calls ----
+
+    def answer(self, s, status, body):
+        if len(body) + 1024 > self.params["max_message"]:
+            status, body = TOO_LARGE, b""
+        if len(body) <= 1040:
+            self.entries[s], self.owed["reply", s] = (status, body), True
+        else:
+            self.send(Outgoing(self.node.next_message(), Head(reply=(s, status)), body))
+
+    def end_call(self, s, reply):
+        letter = self.calls.get(s)
+        if letter:
+            self.conclude(s, DELIVERED)
+            letter.reply, letter.outcome = reply, "replied"
+            del self.calls[s]
+
+    # ---- frames ----
+
+    def on_frame(self, frame, epoch, address):
+        kind, S = type(frame), self.S
+        bound = S and kind in (wire.Have, wire.Verdict) and S.tokens.get(frame.s, (None, None))
+        if kind is wire.Piece:
+            self.on_piece(frame)
+        elif kind is wire.Ack:
+            self.recovery.on_ack(epoch, frame, self.node.now)
+        elif kind is wire.Ask:
+            self.on_ask(frame)
+        elif kind is wire.Early:
+            self.owe_state, self.stamp = True, frame.ts
+            for s, data in enumerate(frame.messages, frame.s):
+                if self.R.holds(s, ts=frame.ts):
+                    self.complete(s, data, frame.ts)
+        elif kind is wire.State and S:
+            S.on_state(frame)
+        elif kind is wire.State and frame.live:
+            self.owed["farewell", 0] = True
+        elif kind is wire.Token:
+            self.owe_state = True
+            if frame.s in self.R.marks:
+                self.owed["verdict", frame.s] = True
+            elif self.R.holds(frame.s, r=frame.r) and frame.s not in self.waiting:
+                self.owed["have", frame.s] = True
+        elif kind is wire.Have and bound and bound[0] == frame.r:
+            self.letters[bound[1]].on_have(frame, max(POOLED, self.params["body_window"]))
+        elif kind is wire.Verdict:
+            self.owed["ask" if S else "farewell", 0] = True
+            if S and (bound[0] == frame.r or frame.s in S.early):
+                words = (DELIVERED, ("processed", frame.status), ("rejected", frame.status, frame.reason.decode()))
+                self.conclude(frame.s, words[frame.word])
+        elif kind is wire.StampRejected and S:
+            S.end_early(frame.ts, UNKNOWN)
+        elif kind is wire.Reply:
+            self.owed["reply_ack", frame.s] = True
+            self.end_call(frame.s, (frame.status, frame.body))
+        elif kind is wire.ReplyAck and self.entries.get(frame.s):
+            del self.entries[frame.s]
+        elif kind is wire.Probe:
+            entry = self.entries.get(frame.s, False)
+            self.owed[("reply" if entry else "nocall" if entry is False else "computing"), frame.s] = True
+        elif kind is wire.NoCall and frame.s in self.calls and self.calls[frame.s].known:
+            self.calls.pop(frame.s).outcome = UNKNOWN
+        elif kind is wire.Computing and frame.s in self.calls:
+            self.calls[frame.s].probe_wait = 5.0
+        elif kind is wire.Response:
+            self.on_response(frame.data, address)
+
+    def owed_frame(self, what, s):
+        """The frame that is owed, as it has to be said now; None if it need not be said any more."""
+        S, part = self.S, self.parts.get(s)
+        frames = {
+            "have": lambda: s in self.R.free and wire.Have(self.R.r, s, *(part.have() if part else (0, 0, ()))),
+            "token": lambda: S and s in S.tokens and wire.Token(S.tokens[s][0], s),
+            "ask": lambda: S and (S.ask(0) or wire.Ask(S.sck, 0, S.lowest())),
+            "farewell": lambda: not S and farewell(self.node.clock),
+            "verdict": lambda: self.R.marks.get(s),
+            "reply": lambda: self.entries.get(s) and wire.Reply(s, *self.entries[s]),
+            "rejected": lambda: wire.StampRejected(s, int(self.node.wall() * 1e9)),
+            "probe": lambda: s in self.calls and wire.Probe(s),
+            "reply_ack": lambda: wire.ReplyAck(s), "nocall": lambda: wire.NoCall(s), "computing": lambda: wire.Computing(s),
+            "ping": wire.Ping, "close": lambda: wire.Close(s)}
+        frame = frames[what]()
+        return None if frame is False else frame
+
+    def on_close(self, code):
+        self.drop()
+        if code in (3, 8, 9, 10):                           # the identity has ended, or there are two of one
+            self.end_queue(NOT_DELIVERED if code == 3 else CANCELLED)
+            for s in [*self.S.tokens, *self.S.early] if self.S else ():
+                self.S.settle(s, UNKNOWN)
+            for letter in self.calls.values():
+                letter.outcome = UNKNOWN
+            self.calls, self.S = {}, None
+            self.R.evict()
+
+    # ---- packets ----
+
+    def seal(self, epoch, payload, items, address):
+        """`items` hear whether the packet arrived; without any it is not ack-eliciting."""
+        if self.path and address == self.path.address:
+            self.path.sent += len(payload) + 25
+        header = bytes([wire.DATA]) + epoch.to.to_bytes(4, "big") + (epoch.next & 0xFFFFFFFF).to_bytes(4, "big")
+        self.node.out.append((epoch.seals.seal(epoch.next, header, payload), address))
+        if items:
+            epoch.sent[epoch.next] = self.recovery.sent(len(payload) + 25, items, self.node.now)
+        epoch.next += 1
+
+    def packet(self, probe=False):
+        """The next packet under the current epoch, or nothing. Gives whether something went."""
+        epoch, out, items, S = self.current, bytearray(), [], self.S
+
+        def put(frame, item=None):
+            data = write(frame, epoch.tx, epoch.rx)
+            if len(out) + len(data) > ROOM:
+                return False
+            out.extend(data)
+            items.extend([item] if item else [])
+            return True
+
+        if epoch.owes_ack:
+            epoch.owes_ack = not put(epoch.ack(self.node.now))
+        if self.owe_state:
+            self.owe_state = not put(self.R.state(self.stamp))
+        for key in list(self.owed):
+            frame = self.owed_frame(*key)
+            if frame is None or put(frame, lambda came, key=key: came or self.again(key)):
+                del self.owed[key]
+        if S and (probe or self.recovery.flying < self.recovery.window) and not self.node.ending:
+            self.put_ask(put)
+            if all(self.put_pieces(put, out, self.letters[m], r, s) for s, (r, m) in sorted(S.tokens.items())):
+                all(self.put_pieces(put, out, *bound) for bound in self.bind())
+        if probe and not items:
+            put(wire.Ping(), lambda came: None)
+        if out:
+            self.seal(epoch, bytes(out), items, self.path.address)
+        return bool(out)
+
+    def again(self, key):
+        if key[0] not in ("ping", "nocall", "computing", "close"):
+            self.owed[key] = True
+
+    def put_ask(self, put):
+        ask = self.S.ask(16 if self.queue else 0)
+        if ask and (self.S.hi > self.asked or self.node.now >= self.ask_at):
+            self.ask_wait = 2 * self.recovery.pto() if self.S.hi > self.asked else min(2 * self.ask_wait, 5.0)
+            self.asked, self.ask_at = self.S.hi, self.node.now + self.ask_wait
+            put(ask, lambda came: came or setattr(self, "ask_at", 0))
+
+    @staticmethod
+    def put_pieces(put, out, letter, r, s):
+        """Chunks of one message, as long as there is room. False: the packet is full."""
+        flying, todo = letter.flying, letter.todo
+        while letter.next_chunk() is not None:
+            chunk = letter.next_chunk()
+
+            def fate(came, chunk=chunk):
+                flying.discard(chunk)
+                todo.update([] if came else [chunk])
+            piece = letter.piece(r, s, chunk, ROOM - len(out))
+            if piece is None or not put(piece, fate):
+                return False
+            todo.discard(chunk)
+            flying.add(chunk)
+            letter.ask_at = None
+        return True
+
+    # ---- openings and epochs ----
+
+    def open(self, now):
+        node, early, room = self.node, [], 900
+        for m in self.queue if node.early and not self.S else ():
+            room -= self.letters[m].size + 8
+            if self.letters[m].head.place or room < 0 or len(early) == 63:
+                break
+            early.append(m)
+        self.begin(early)
+        index, base = node.new_index(self), node.clock.ck
+        header = bytes([wire.OPENING, node.suite, 0, 0]) + index.to_bytes(4, "big")
+        frames = [self.R.state(self.stamp)] if self.R.record else []
+        frames += [self.S.ask(16)] if self.S.ask(16) else []
+        frames += [wire.Early(self.S.ts, s, (self.letters[m].wire,)) for s, m in sorted(self.S.early.items())]
+        payload = wire.write_params(node.params())
+        for data in (write(frame, base, 0) for frame in frames):
+            payload += data if len(payload) + len(data) <= 1096 else b""
+        noise, message = Noise.initiate(node.secret, self.id, header, payload.ljust(1064, b"\0"))
+        data = header + message
+        ts = self.S.ts if self.S.early else 0
+        self.opening = Opening(noise, data + mac1(self.id, data), index, base, ts, now)
+
+    def begin(self, early):
+        """A sender record, if there is none."""
+        if not self.S:
+            self.S, self.asked = Sender(self.node.clock, self.queue, early, self.node.new_stamp(), self), 0
+
+    def on_retry(self, header):
+        if self.opening.retries < 3:
+            self.opening.cookie = open_cookie(self.id, header.body, self.opening.data[-16:])
+            self.opening.retries, self.opening.next = self.opening.retries + 1, self.node.now
+
+    def on_answer(self, header, address):
+        opening, node = self.opening, self.node
+        demand(header.suite == node.suite and mac1(node.id, header.clear + header.body[:-16]) == header.body[-16:])
+        payload, keys = copy(opening.noise).finish(header.clear, header.body[:-16])
+        self.opening = None
+        frames = wire.read_frames(payload, 0, opening.base, True)
+        params = next(frames, None)
+        demand(isinstance(params, wire.Params))
+        if header.index == 0:                               # "Refusals"
+            code = next((f.code for f in frames if isinstance(f, wire.Close)), 2)
+            if self.S and code == 1:
+                self.S.end_early(opening.ts, NOT_DELIVERED)
+            return self.end_queue(NOT_DELIVERED)
+        epoch = Epoch(header, keys, True, opening.index, header.index, opening.base, params.values, node.now)
+        node.indices[opening.index] = (self, epoch)
+        if not self.path or address in opening.sent_to:
+            self.path = Path(address if address in opening.sent_to else opening.sent_to[-1], True)
+        self.owed["ping", 0] = True                         # the responder waits for a packet
+        self.install(epoch)
+        return self.take_frames(frames, epoch, address)
+
+    def take_frames(self, frames, epoch, address):
+        """Handles frames up to the first malformed one. False if there was one."""
+        self.eliciting, challenge = False, None
+        try:
+            for frame in frames:
+                self.eliciting |= not isinstance(frame, (wire.Ack, wire.State))
+                if isinstance(frame, wire.Close):
+                    self.on_close(frame.code)
+                    return True
+                challenge = frame.data if isinstance(frame, wire.Challenge) else challenge
+                self.on_frame(frame, epoch, address)
+        except Malformed:
+            return False
+        if challenge and self.current:
+            self.send_path(wire.Response(challenge), address)
+        return True
+
+    def install(self, epoch):
+        """Makes an epoch current: "Crossing openings", "New keys", "A restarted peer"."""
+        old, boot, self.params, self.heard = self.current, epoch.params["boot_id"], epoch.params, self.node.now
+        if self.boot not in (None, boot):
+            self.end_epoch(self.previous), self.end_epoch(old)
+            self.previous = old = None
+            if self.S:
+                self.S.renounce()
+        self.boot, self.current = boot, epoch
+        self.pending = [x for x in self.pending if x is not epoch]
+        if old:
+            crossed = old.initiator != epoch.initiator and epoch.begun - old.begun < 5
+            if crossed and old.initiator == (self.node.id < self.id):
+                self.current, old = old, epoch
+            self.end_epoch(self.previous)
+            self.previous, old.ends = old, self.node.now + 3 * self.recovery.pto()
+
+    def end_epoch(self, epoch):
+        if epoch:
+            self.node.indices.pop(epoch.index, None)
+            self.recovery.lose(epoch, list(epoch.sent))
+
+    def drop(self):
+        """The channel goes; nothing is lost with it."""
+        self.end_epoch(self.current), self.end_epoch(self.previous)
+        self.current = self.previous = self.path = self.candidate = self.closing = None
+        self.recovery = Recovery()
+
+    def on_data(self, epoch, header, data, address):
+        now, number = self.node.now, wire.full_number(header.number, epoch.largest)
+        try:
+            payload = epoch.opens.open(number, header.clear, header.body)
+        except Refused:
+            epoch.failed += 1
+            return self.drop() if epoch.failed >= LIMIT[epoch.suite][1] and epoch is self.current else None
+        newest = number > epoch.largest
+        if not epoch.accept(number, now):
+            return None
+        self.heard = now
+        if epoch in self.pending:
+            if not self.path or epoch.answered == {address}:
+                self.path = Path(address, epoch.answered == {address})
+            self.install(epoch)
+        if self.path.address == address:
+            self.path.received += len(data)
+            self.candidate = None if newest else self.candidate
+        elif epoch is self.current and newest:              # a contest: "Paths"
+            if not self.candidate or self.candidate.address != address:
+                self.candidate = Path(address, False)
+            self.candidate.received += len(data)
+        if not self.take_frames(wire.read_frames(payload, epoch.rx, epoch.tx), epoch, address):
+            return self.drop()
+        epoch.owes_ack |= self.eliciting
+        if epoch is self.previous and epoch.owes_ack and self.path:
+            epoch.owes_ack = False
+            self.seal(epoch, write(epoch.ack(now)), [], self.path.address)
+        return None
+
+    # ---- paths ----
+
+    def send_path(self, frame, address):
+        """A packet of the contest, padded as far as the bytes from there allow."""
+        path = next((p for p in (self.path, self.candidate) if p and p.address == address), None)
+        if path and path.allows(25 + 9):
+            size = ROOM if path.allows(1200) else 9
+            path.sent += size + 25 if path is not self.path else 0
+            self.seal(self.current, write(frame).ljust(size, b"\0"), [lambda came: None], address)
+
+    def on_response(self, data, address):
+        if self.path and data == self.path.challenge:
+            self.path.proven, self.candidate = True, None
+        elif self.candidate and data == self.candidate.challenge:
+            if address[0] != self.path.address[0]:
+                self.recovery.renew()
+            self.path, self.candidate = self.candidate, None
+            self.path.proven = True
+
+    # ---- time ----
+
+    def poll(self, now):
+        busy = bool(self.queue or self.calls or self.S and (self.S.tokens or self.S.early))
+        self.busy, pto = now if busy else self.busy, self.recovery.pto()
+        if self.previous and now >= self.previous.ends:
+            self.end_epoch(self.previous)
+            self.previous = None
+        for epoch in [x for x in self.pending if now - x.begun > 10]:
+            self.pending.remove(epoch)
+            self.end_epoch(epoch)
+        if self.S and not busy and now - self.busy > 2:
+            self.S.close()
+            self.S, self.owed["farewell", 0] = None, True
+        if self.queue and self.current:
+            self.begin([])
+        silent = self.current and self.recovery.probes > 1 and now - self.heard > 1
+        wants = busy or any(what in ("reply", "verdict") for what, _ in self.owed)
+        if wants and not self.opening and (not self.current or silent) and (self.path or self.hints):
+            self.open(now)
+        if self.opening and now >= self.opening.next:
+            self.send_opening(now)
+        if not self.current:
+            return
+        self.timers(now, pto)
+        if now - self.heard > self.node.IDLE and not busy:
+            self.closing = 0
+        if self.closing is not None:
+            self.owed["close", self.closing] = True
+        if self.recovery.timeout(self.current, now):
+            self.packet(probe=True)
+        while self.path.allows(1200) and self.packet():
+            pass
+        if self.closing is not None or self.current.next >= LIMIT[self.current.suite][0]:
+            self.drop()
+
+    def send_opening(self, now):
+        opening = self.opening
+        for address in [self.path.address] if self.path else self.hints:
+            self.node.out.append((opening.datagram(), address))
+            opening.sent_to.append(address)
+        opening.next, opening.wait = now + opening.wait, min(2 * opening.wait, 4.0)
+        if now - opening.begun > 30:
+            self.node.indices.pop(opening.index, None)
+            self.opening = None
+
+    def timers(self, now, pto):
+        """Token probes, call probes, challenges."""
+        for s, (_, m) in self.S.tokens.items() if self.S else ():
+            letter = self.letters[m]
+            if letter.flying or letter.next_chunk() is not None:
+                letter.ask_at = None
+            elif letter.ask_at is None:
+                letter.ask_at, letter.ask_wait = now + 2 * pto, 4 * pto
+            elif now >= letter.ask_at:
+                self.owed["token", s] = letter.asked = True
+                letter.ask_at, letter.ask_wait = now + letter.ask_wait, min(2 * letter.ask_wait, 5.0)
+        for s, letter in self.calls.items():
+            if letter.known and now >= letter.probe_at:
+                self.owed["probe", s] = True
+                letter.probe_at, letter.probe_wait = now + letter.probe_wait, min(2 * letter.probe_wait, 5.0)
+        contest = [self.path, self.candidate] if self.candidate else [] if self.path.proven else [self.path]
+        for path in contest:
+            if now - path.asked >= pto:
+                path.asked, path.began = now, path.began or now
+                self.send_path(wire.Challenge(path.challenge), path.address)
+        if self.candidate and now - (self.candidate.began or now) > 3 * pto:
+            self.candidate = None
