@@ -6,6 +6,7 @@
 mod args;
 mod bench;
 mod command;
+mod conformance;
 mod control;
 mod copy;
 mod demo;

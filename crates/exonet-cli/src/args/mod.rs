@@ -2,6 +2,7 @@
 
 mod bench;
 mod call;
+mod conformance;
 mod cp;
 mod dead;
 mod demo;
@@ -37,6 +38,7 @@ use crate::peers::Names;
 
 pub(crate) use bench::{BenchArgs, BenchCommand, CallsArgs, ClientArgs, CrowdArgs, Mode, ServerArgs};
 pub(crate) use call::CallArgs;
+pub(crate) use conformance::ConformanceArgs;
 pub(crate) use cp::CpArgs;
 pub(crate) use dead::{DeadArgs, DeadCommand, RetryArgs};
 pub(crate) use demo::{DemoArgs, DemoReceiverArgs, DemoSenderArgs};
@@ -253,6 +255,7 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     Bench(BenchArgs),
     Sim(SimArgs),
+    Conformance(ConformanceArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
     Service(ServiceArgs),

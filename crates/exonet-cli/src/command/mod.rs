@@ -3,6 +3,7 @@
 mod announce;
 mod bench;
 mod call;
+mod conformance;
 mod cp;
 mod dead;
 mod demo;
@@ -84,6 +85,7 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Ping(args) => ping::run(&Settings::new(common, None)?, &args).await,
         Command::Demo(args) => demo::run(&Settings::new(common, None)?, &args).await,
         Command::Bench(args) => bench::run(&Settings::new(common, None)?, &args).await,
+        Command::Conformance(args) => conformance::run(&Settings::new(common, None)?, &args).await,
         Command::Sim(args) => sim::run(&Settings::new(common, None)?, &args).await,
         Command::Completions(args) => shell::completions(&Settings::new(common, None)?, &args),
         Command::Man(args) => shell::man(&Settings::new(common, None)?, &args),

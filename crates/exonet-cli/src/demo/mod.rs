@@ -18,13 +18,13 @@ mod payload;
 mod plain;
 mod progress;
 mod receiver;
-mod relay;
+pub(crate) mod relay;
 mod report;
 mod script;
 mod sender;
 mod stage;
 mod view;
-mod weather;
+pub(crate) mod weather;
 
 use std::pin::pin;
 use std::time::{Duration, Instant};

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use tokio::net::UdpSocket;
 use tokio::sync::watch;
@@ -11,6 +11,8 @@ use tokio::time::{Instant, sleep_until};
 
 use super::weather::{Fate, Line, Odds, flip};
 
+/// Datagrams that are remembered for a replay; later ones are not replayed.
+const REMEMBERED: usize = 4_096;
 /// Datagrams held at once; more are dropped, as by any full queue.
 const HELD: usize = 16_384;
 /// The largest datagram.
@@ -20,20 +22,24 @@ const FAR: std::time::Duration = std::time::Duration::from_secs(3_600);
 
 /// What may change while a relay runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Route {
+pub(crate) struct Route {
     /// Where the receiver is.
-    pub(super) receiver: SocketAddr,
+    pub(crate) receiver: SocketAddr,
     /// Nothing passes.
-    pub(super) dead: bool,
+    pub(crate) dead: bool,
     /// With every change of this, the receiver sees the sender at a new address.
-    pub(super) mapping: u32,
+    pub(crate) mapping: u32,
+    /// What goes to the receiver is remembered, for replays.
+    pub(crate) remember: bool,
+    /// With every change of this, all that is remembered arrives at the receiver once more, in its order.
+    pub(crate) replays: u32,
 }
 
 /// Runs a relay for as long as its handle lives.
 #[derive(Debug)]
-pub(super) struct Relay {
+pub(crate) struct Relay {
     /// Where the sender sends to.
-    pub(super) address: SocketAddr,
+    pub(crate) address: SocketAddr,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -44,14 +50,15 @@ impl Drop for Relay {
 }
 
 impl Relay {
-    pub(super) async fn start(odds: Odds, seed: u64, route: watch::Receiver<Route>) -> io::Result<Self> {
+    pub(crate) async fn start(odds: Odds, seed: u64, route: watch::Receiver<Route>) -> io::Result<Self> {
         let front = loopback().await?;
         let address = front.local_addr()?;
         let current = *route.borrow();
         let forwarder = Forwarder {
             front,
-            back: loopback().await?,
+            back: toward(current.receiver).await?,
             sender: None,
+            remembered: Vec::new(),
             there: Line::new(odds, seed, 0),
             back_again: Line::new(odds, seed, 1),
             held: BinaryHeap::new(),
@@ -67,6 +74,16 @@ impl Relay {
         });
         Ok(Self { address, task })
     }
+}
+
+/// A socket that reaches `receiver`, wherever that is.
+async fn toward(receiver: SocketAddr) -> io::Result<UdpSocket> {
+    let any: IpAddr = match receiver.ip() {
+        ip if ip.is_loopback() => ip,
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    UdpSocket::bind((any, 0)).await
 }
 
 async fn loopback() -> io::Result<UdpSocket> {
@@ -87,6 +104,8 @@ struct Forwarder {
     front: UdpSocket,
     back: UdpSocket,
     sender: Option<SocketAddr>,
+    /// What has gone to the receiver, as it was sent.
+    remembered: Vec<Vec<u8>>,
     there: Line,
     back_again: Line,
     held: BinaryHeap<Reverse<Held>>,
@@ -123,7 +142,13 @@ impl Forwarder {
     async fn reroute(&mut self) -> io::Result<()> {
         let route = *self.route.borrow_and_update();
         if route.mapping != self.current.mapping {
-            self.back = loopback().await?;
+            self.back = toward(route.receiver).await?;
+        }
+        if route.replays != self.current.replays {
+            for datagram in &self.remembered {
+                // A full socket loses it, as any network may.
+                let _ = self.back.send_to(datagram, route.receiver).await;
+            }
         }
         self.current = route;
         Ok(())
@@ -134,6 +159,9 @@ impl Forwarder {
         let copies = line.next();
         if self.current.dead {
             return;
+        }
+        if to_receiver && self.current.remember && self.remembered.len() < REMEMBERED {
+            self.remembered.push(datagram.to_vec());
         }
         for Fate { after, flip: place } in copies.into_iter().flatten() {
             if self.held.len() >= HELD {
@@ -196,7 +224,13 @@ mod tests {
     #[tokio::test]
     async fn both_ways_through_moves_of_either_end() {
         let (sender, receiver) = (loopback().await.unwrap(), loopback().await.unwrap());
-        let start = Route { receiver: receiver.local_addr().unwrap(), dead: false, mapping: 0 };
+        let start = Route {
+            receiver: receiver.local_addr().unwrap(),
+            dead: false,
+            mapping: 0,
+            remember: false,
+            replays: 0,
+        };
         let (route, watching) = watch::channel(start);
         let relay = Relay::start(CALM, 1, watching).await.unwrap();
 
@@ -221,5 +255,21 @@ mod tests {
         assert_ne!(seen, first_seen);
         receiver.send_to(b"back", seen).await.unwrap();
         assert_eq!(heard(&moved).await, (b"back".to_vec(), relay.address));
+    }
+
+    #[tokio::test]
+    async fn what_is_remembered_comes_again_when_that_is_asked_for() {
+        let (sender, receiver) = (loopback().await.unwrap(), loopback().await.unwrap());
+        let receiver_at = receiver.local_addr().unwrap();
+        let start = Route { receiver: receiver_at, dead: false, mapping: 0, remember: true, replays: 0 };
+        let (route, watching) = watch::channel(start);
+        let relay = Relay::start(CALM, 1, watching).await.unwrap();
+        sender.send_to(b"one", relay.address).await.unwrap();
+        assert_eq!(heard(&receiver).await.0, b"one");
+        sender.send_to(b"two", relay.address).await.unwrap();
+        assert_eq!(heard(&receiver).await.0, b"two");
+        route.send_modify(|route| route.replays += 1);
+        assert_eq!(heard(&receiver).await.0, b"one");
+        assert_eq!(heard(&receiver).await.0, b"two");
     }
 }

@@ -281,7 +281,8 @@ impl Drop for Stage<'_> {
 
 impl Way {
     async fn new(course: &Course, receiver: SocketAddr) -> Result<Self, Failure> {
-        let route = watch::Sender::new(Route { receiver, dead: false, mapping: 0 });
+        let start = Route { receiver, dead: false, mapping: 0, remember: false, replays: 0 };
+        let route = watch::Sender::new(start);
         let relay = Relay::start(course.odds, course.seed, route.subscribe()).await;
         let relay = relay.map_err(|e| Failure::new("the demo's relay cannot start").because(&e))?;
         Ok(Self { relay, route })

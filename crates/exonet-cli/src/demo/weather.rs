@@ -7,40 +7,40 @@ use rand_chacha::ChaCha8Rng;
 
 /// How bad the network is.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Odds {
-    pub(super) loss: f64,
-    pub(super) duplication: f64,
-    pub(super) reordering: f64,
-    pub(super) corruption: f64,
-    pub(super) delay: Duration,
+pub(crate) struct Odds {
+    pub(crate) loss: f64,
+    pub(crate) duplication: f64,
+    pub(crate) reordering: f64,
+    pub(crate) corruption: f64,
+    pub(crate) delay: Duration,
 }
 
 /// One copy of a datagram on its way.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Fate {
+pub(crate) struct Fate {
     /// When it arrives, from now.
-    pub(super) after: Duration,
+    pub(crate) after: Duration,
     /// Where a bit is flipped, as a share of the datagram's bits.
-    pub(super) flip: Option<f64>,
+    pub(crate) flip: Option<f64>,
 }
 
 /// One direction of a line.
 #[derive(Clone, Debug)]
-pub(super) struct Line {
+pub(crate) struct Line {
     odds: Odds,
     dice: ChaCha8Rng,
 }
 
 impl Line {
     /// Lines of one `seed` and `direction` treat the n-th datagram alike.
-    pub(super) fn new(odds: Odds, seed: u64, direction: u64) -> Self {
+    pub(crate) fn new(odds: Odds, seed: u64, direction: u64) -> Self {
         let mut dice = ChaCha8Rng::seed_from_u64(seed);
         dice.set_stream(direction);
         Self { odds, dice }
     }
 
     /// What happens to the next datagram: no copy, one or two arrive.
-    pub(super) fn next(&mut self) -> [Option<Fate>; 2] {
+    pub(crate) fn next(&mut self) -> [Option<Fate>; 2] {
         // The same number of throws for each datagram: one more lost does not change the fate of the next.
         let [lost, doubled] = self.dice.random::<[f64; 2]>();
         let copies = [self.copy(), self.copy()];
@@ -65,7 +65,7 @@ impl Line {
 }
 
 /// Flips the bit at `place` of a datagram.
-pub(super) fn flip(datagram: &mut [u8], place: f64) {
+pub(crate) fn flip(datagram: &mut [u8], place: f64) {
     let len = u64::try_from(datagram.len()).unwrap_or(u64::MAX);
     let bits = crate::units::precise(len) * 8.0;
     let bit = crate::units::whole((place * bits).floor()).unwrap_or(0);

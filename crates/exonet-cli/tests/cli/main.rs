@@ -9,6 +9,7 @@
 
 #[cfg(unix)]
 mod calls;
+mod conformance;
 #[cfg(unix)]
 mod copies;
 #[cfg(unix)]

@@ -1,0 +1,36 @@
+//! `exon conformance`: see [`crate::conformance`].
+
+use super::announce::announce;
+use super::stop::stop;
+use crate::args::ConformanceArgs;
+use crate::conformance;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::node::{self, GOODBYE};
+use crate::settings::Settings;
+
+pub(super) async fn run(settings: &Settings, args: &ConformanceArgs) -> Result<Exit, Failure> {
+    let stop = stop(None)?;
+    let Some(peer) = args.peer.as_ref().filter(|_| !args.list) else {
+        if !args.subject {
+            return conformance::list(settings);
+        }
+        let node = node::at(settings, Some(&args.bind), &[], |_| ()).await?;
+        let subject = conformance::subject(&node)?;
+        announce(
+            settings,
+            &node,
+            &[],
+            "check it",
+            "is a subject: docs/conformance.md says what it does".to_owned(),
+        )?;
+        stop.await;
+        drop(subject);
+        node.close(GOODBYE).await;
+        return Ok(Exit::Interrupted);
+    };
+    tokio::select! {
+        done = conformance::run(settings, args, peer) => done,
+        _ = stop => Ok(Exit::Interrupted),
+    }
+}
