@@ -8,6 +8,7 @@
 //! | `journal` | a folder: what the node has not settled yet (see [`Durability`](crate::Durability)) | with each message |
 //! | `dead` | a folder: the messages that the node has rejected (see [`dead`](crate::dead)) | with each such message |
 //! | `moved` | where the identity was ceded to: it does not open here any more | once |
+//! | `attempt` | by which checkpoint the identity came here; there if it ever has moved | at each move |
 //! | `term` | [`Term`]: how often the identity has moved; there if it ever has | at each move |
 //! | `strays` | the stamps of senders whose clocks are far ahead; there if ever there was one | with each such sender |
 //! | `early` | of a node without a journal: what it took early. It serves the next life if only the process dies, and is never forced | with each first message |
@@ -50,7 +51,8 @@ use exonet_proto::node::{Far, Notes};
 use zeroize::Zeroizing;
 
 pub use checkpoint::{
-    Arriving, Attempt, Ceded, Deed, Load, Restored, ceded, deed, open_load, restore, take_back,
+    Ahead, Arriving, Attempt, Ceded, Deed, Landing, Load, Restored, ceded, deed, open_load, restore,
+    take_back,
 };
 pub use clock::ClockRecord;
 pub use error::StateError;

@@ -7,21 +7,27 @@
 //! Both are sealed for one node, and name one attempt. Where they are [restored](restore), the identity begins a new
 //! [generation](super::Term), with numbers that no earlier one can have drawn; peers that have met it talk to no earlier one.
 
-use std::fs::{self, File};
-use std::io::Write as _;
-use std::path::{Component, Path, PathBuf};
+mod ahead;
+mod content;
+mod landing;
+
+use std::fs;
+use std::path::Path;
 
 use exonet_proto::crypto::sealed;
-use exonet_proto::node::Far;
-use exonet_proto::{MAX_NUMBER, NodeId, Stamp};
+use exonet_proto::{MAX_NUMBER, NodeId};
+use exonet_store::{Level, Options, Trust};
 use zeroize::Zeroizing;
 
 use super::clock::{self, Clock, ClockRecord};
 use super::error::StateError;
-use super::{SecretKey, StateDir, Term, disk, journal, key, line, strays, term};
+use super::{SecretKey, StateDir, Term, disk, journal, key, line, term};
+use content::{Content, Take};
 
-/// What the content of a load, and of a deed, begins with.
-const LOAD: &[u8; 20] = b"exonet-checkpoint-1\n";
+pub use ahead::Ahead;
+pub use landing::Landing;
+
+/// What the content of a deed begins with.
 const DEED: &[u8; 20] = b"exonet-deed-0000001\n";
 /// The mark that the identity was ceded.
 pub(super) const MARK: &str = "moved";
@@ -112,6 +118,19 @@ impl StateDir {
     /// [`StateError::Target`]: `to` is the id of no key, or the identity itself. [`StateError::Io`]. [`StateError::Exhausted`]: it has
     /// moved too often.
     pub fn checkpoint(&self, to: &NodeId, application: &[u8]) -> Result<Load, StateError> {
+        self.checkpoint_after(to, application, None)
+    }
+
+    /// As [`Self::checkpoint`], without what was carried [`Ahead`] of it.
+    ///
+    /// # Errors
+    /// As [`Self::checkpoint`].
+    pub fn checkpoint_after(
+        &self,
+        to: &NodeId,
+        application: &[u8],
+        ahead: Option<&Ahead>,
+    ) -> Result<Load, StateError> {
         self.lock.verify()?;
         let own = SecretKey::from_bytes(*self.secret);
         if own.node_id() == *to {
@@ -124,19 +143,41 @@ impl StateDir {
             generation.checked_shl(LANE).filter(|lane| lane >> LANE == generation && *lane < MAX_NUMBER);
         let lane = lane.ok_or_else(exhausted)?;
         let clock = ClockRecord { d: clock.d.max(lane), ..clock };
-        let attempt = Attempt(fresh()?);
+        let attempt = match ahead {
+            Some(ahead) => ahead.attempt(),
+            None => Attempt(fresh()?),
+        };
+        self.end_journal()?;
         let content = Content {
             id: own.node_id(),
             attempt,
             generation,
+            fingerprint: key::fingerprint(&self.secret),
             clock,
             strays: self.strays.found().to_vec(),
-            files: read_files(&self.path)?,
+            files: ahead::read_files(&self.path, self.journal_tag(), ahead)?,
             application: application.to_vec(),
         };
         let sealed = sealed::seal(&content.encode(), to, &SecretKey::from_bytes(fresh()?));
         let sealed = sealed.ok_or(StateError::Target { to: *to })?;
         Ok(Load { attempt, to: *to, sealed })
+    }
+
+    /// Ends the journal cleanly if the process that wrote it was killed: the machine that it goes to could not tell that nothing
+    /// of it is missing.
+    fn end_journal(&self) -> Result<(), StateError> {
+        let options = || Options::new(self.journal_tag(), Level::Sync);
+        let path = self.journal();
+        if exonet_store::is_clean(&path, options())? {
+            return Ok(());
+        }
+        // One that is not trusted here is not trusted there either.
+        if !matches!(exonet_store::read(&path, options())?, Some((Trust::Trusted, _))) {
+            return Ok(());
+        }
+        let (storage, found) = exonet_store::open(&path, options())?;
+        drop(found);
+        Ok(storage.close()?)
     }
 
     /// Gives the identity away, to the node that `load` is for: durable on return, and for good. It does not open here any more.
@@ -239,47 +280,7 @@ pub fn restore(
     load: &[u8],
     deed: &[u8],
 ) -> Result<Restored, StateError> {
-    let path = path.as_ref();
-    let arriving = open_load(load, reader)?;
-    let secret = open_deed(deed, reader, &arriving)?;
-    if is_there(path)? {
-        match ceded(path)? {
-            Some(ceded) if ceded.generation < arriving.generation && id_in(path)? == arriving.id => {}
-            _ => return Err(StateError::Exists { path: path.into() }),
-        }
-    }
-    let term = Term { generation: arriving.generation, lineage: fresh()? };
-    let beside = sibling(path, "arriving");
-    clear(&beside)?;
-    disk::create_dirs(&beside)?;
-    write_identity(&beside, &secret, term, &arriving.content)?;
-    let former = sibling(path, "former");
-    if is_there(path)? {
-        clear(&former)?;
-        fs::rename(path, &former).map_err(StateError::io("rename", path))?;
-    } else if disk::exists(path)? {
-        clear_unused(path)?;
-    }
-    fs::rename(&beside, path).map_err(StateError::io("rename", &beside))?;
-    disk::sync_dir(path.parent())?;
-    let application = Zeroizing::new(arriving.content.application);
-    Ok(Restored { id: arriving.id, term, application })
-}
-
-fn open_deed(deed: &[u8], reader: &SecretKey, of: &Arriving) -> Result<Zeroizing<[u8; 32]>, StateError> {
-    let opened = sealed::open(deed, reader)
-        .map_err(|_| checkpoint("its deed is not whole, or sealed for another node"))?;
-    let mut rest = Take(&opened);
-    let fields = (|| Some((rest.array::<20>()?, rest.array::<16>()?, rest.array::<32>()?)))();
-    let (format, attempt, secret) = fields.ok_or_else(|| checkpoint("its deed is cut short"))?;
-    let secret = Zeroizing::new(secret);
-    if format != *DEED {
-        return Err(checkpoint("its deed was written by another version of Exonet"));
-    }
-    if attempt != of.attempt.0 || SecretKey::from_bytes(*secret).node_id() != of.id {
-        return Err(checkpoint("its deed is of another checkpoint"));
-    }
-    Ok(secret)
+    Landing::beside(path).restore(reader, load, deed)
 }
 
 fn deed_of(secret: &[u8; 32], ceded: &Ceded) -> Result<Deed, StateError> {
@@ -289,215 +290,6 @@ fn deed_of(secret: &[u8; 32], ceded: &Ceded) -> Result<Deed, StateError> {
     content.extend_from_slice(secret);
     let sealed = sealed::seal(&content, &ceded.to, &SecretKey::from_bytes(fresh()?));
     sealed.map(Deed).ok_or(StateError::Target { to: ceded.to })
-}
-
-fn write_identity(at: &Path, secret: &[u8; 32], term: Term, content: &Content) -> Result<(), StateError> {
-    let fingerprint = key::fingerprint(secret);
-    for (name, file) in &content.files {
-        let path = at.join(name);
-        if let Some(folder) = path.parent() {
-            disk::create_dirs(folder)?;
-        }
-        let written = || {
-            let mut to = File::create_new(&path)?;
-            to.write_all(&file.bytes)?;
-            // What was cut off at its end was zeros.
-            to.set_len(file.len)?;
-            to.sync_all()
-        };
-        written().map_err(StateError::io("write", &path))?;
-    }
-    for folder in FOLDERS.iter().map(|folder| at.join(folder)) {
-        if disk::exists(&folder)? {
-            disk::sync_dir(Some(&folder))?;
-        }
-    }
-    term::write(&at.join(term::FILE), fingerprint, term)?;
-    if !content.strays.is_empty() {
-        strays::Strays::read(at.join(strays::FILE), fingerprint)?.store(&content.strays)?;
-    }
-    Clock::create(at.join(clock::FILE), fingerprint)?.store(content.clock)?;
-    // Last: where there is a key, all the rest is durable.
-    key::create(&at.join(key::FILE), secret)
-}
-
-// ---- the content of a load
-
-/// A file, without the zeros at its end.
-#[derive(Debug)]
-struct Kept {
-    len: u64,
-    bytes: Vec<u8>,
-}
-
-#[derive(Debug)]
-struct Content {
-    id: NodeId,
-    attempt: Attempt,
-    generation: u64,
-    clock: ClockRecord,
-    strays: Vec<(NodeId, Far)>,
-    files: Vec<(PathBuf, Kept)>,
-    application: Vec<u8>,
-}
-
-impl Content {
-    fn encode(&self) -> Zeroizing<Vec<u8>> {
-        let bodies: usize = self.files.iter().map(|(_, file)| file.bytes.len()).sum();
-        let mut out = Zeroizing::new(Vec::with_capacity(1_024 + bodies + self.application.len()));
-        out.extend_from_slice(LOAD);
-        out.extend_from_slice(&self.id.0);
-        out.extend_from_slice(&self.attempt.0);
-        let ClockRecord { d, life, latest } = self.clock;
-        for number in [self.generation, d, life, latest, self.strays.len() as u64] {
-            out.extend_from_slice(&number.to_be_bytes());
-        }
-        for (id, far) in &self.strays {
-            out.extend_from_slice(&id.0);
-            out.extend_from_slice(&far.lo.0.to_be_bytes());
-            out.extend_from_slice(&far.hi.0.to_be_bytes());
-        }
-        out.extend_from_slice(&(self.files.len() as u64).to_be_bytes());
-        for (name, file) in &self.files {
-            // Names are ours: they are plain.
-            put(&mut out, name.to_string_lossy().as_bytes());
-            out.extend_from_slice(&file.len.to_be_bytes());
-            put(&mut out, &file.bytes);
-        }
-        put(&mut out, &self.application);
-        out
-    }
-
-    fn decode(bytes: &[u8]) -> Result<Self, StateError> {
-        let mut rest = Take(bytes);
-        if rest.array() != Some(*LOAD) {
-            return Err(checkpoint("it was written by another version of Exonet"));
-        }
-        Self::fields(&mut rest).filter(|_| rest.0.is_empty()).ok_or_else(|| checkpoint("it is damaged"))
-    }
-
-    fn fields(rest: &mut Take<'_>) -> Option<Self> {
-        let (id, attempt) = (NodeId(rest.array()?), Attempt(rest.array()?));
-        let (generation, d, life, latest) = (rest.number()?, rest.number()?, rest.number()?, rest.number()?);
-        let mut strays = Vec::new();
-        for _ in 0..rest.number()? {
-            let id = NodeId(rest.array()?);
-            strays.push((id, Far { lo: Stamp(rest.number()?), hi: Stamp(rest.number()?) }));
-        }
-        let mut files = Vec::new();
-        for _ in 0..rest.number()? {
-            let name = PathBuf::from(String::from_utf8(rest.bytes()?.to_vec()).ok()?);
-            is_ours(&name).then_some(())?;
-            let len = rest.number()?;
-            let bytes = rest.bytes()?.to_vec();
-            (bytes.len() as u64 <= len).then_some(())?;
-            files.push((name, Kept { len, bytes }));
-        }
-        let application = rest.bytes()?.to_vec();
-        (d <= MAX_NUMBER && generation > 0).then_some(())?;
-        let clock = ClockRecord { d, life, latest };
-        Some(Self { id, attempt, generation, clock, strays, files, application })
-    }
-}
-
-/// Whether a name leads to a file in one of the folders that move.
-fn is_ours(name: &Path) -> bool {
-    let mut parts = name.components();
-    let folder =
-        matches!(parts.next(), Some(Component::Normal(folder)) if FOLDERS.iter().any(|ours| folder == *ours));
-    folder && matches!(parts.next(), Some(Component::Normal(_))) && parts.next().is_none()
-}
-
-fn read_files(of: &Path) -> Result<Vec<(PathBuf, Kept)>, StateError> {
-    let mut files = Vec::new();
-    let mut whole = 0;
-    for folder in FOLDERS {
-        let path = of.join(folder);
-        if !disk::exists(&path)? {
-            continue;
-        }
-        let failed = StateError::io("read", &path);
-        let entries: Result<Vec<_>, _> = fs::read_dir(&path).and_then(Iterator::collect);
-        for entry in entries.map_err(failed)? {
-            let path = entry.path();
-            let mut bytes = fs::read(&path).map_err(StateError::io("read", &path))?;
-            let len = bytes.len() as u64;
-            let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-            bytes.truncate(end);
-            whole += end as u64;
-            if whole > LONGEST {
-                return Err(checkpoint("what the identity keeps has more than 4 GiB: let it settle first"));
-            }
-            files.push((Path::new(folder).join(entry.file_name()), Kept { len, bytes }));
-        }
-    }
-    files.sort_by(|(a, _), (b, _)| a.cmp(b));
-    Ok(files)
-}
-
-fn put(out: &mut Vec<u8>, bytes: &[u8]) {
-    out.extend_from_slice(&(bytes.len() as u64).to_be_bytes());
-    out.extend_from_slice(bytes);
-}
-
-/// What is left to be read.
-struct Take<'a>(&'a [u8]);
-
-impl<'a> Take<'a> {
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (array, rest) = self.0.split_first_chunk::<N>()?;
-        self.0 = rest;
-        Some(*array)
-    }
-
-    fn number(&mut self) -> Option<u64> {
-        self.array().map(u64::from_be_bytes)
-    }
-
-    fn bytes(&mut self) -> Option<&'a [u8]> {
-        let len = usize::try_from(self.number()?).ok()?;
-        let (bytes, rest) = self.0.split_at_checked(len)?;
-        self.0 = rest;
-        Some(bytes)
-    }
-}
-
-// ---- the directory
-
-fn is_there(path: &Path) -> Result<bool, StateError> {
-    Ok(disk::exists(&path.join(key::FILE))? || disk::exists(&path.join(clock::FILE))?)
-}
-
-fn id_in(path: &Path) -> Result<NodeId, StateError> {
-    Ok(SecretKey::from_bytes(*key::read(&path.join(key::FILE))?).node_id())
-}
-
-/// The directory beside `path` that has this mark behind its name.
-fn sibling(path: &Path, mark: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".");
-    name.push(mark);
-    name.into()
-}
-
-/// Removes a directory, if it is there.
-fn clear(path: &Path) -> Result<(), StateError> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(StateError::io("remove", path)(error))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Removes a directory in which there never was an identity, nor anything else.
-fn clear_unused(path: &Path) -> Result<(), StateError> {
-    let entries: Result<Vec<_>, _> = fs::read_dir(path).and_then(Iterator::collect);
-    let entries = entries.map_err(StateError::io("read", path))?;
-    if entries.iter().any(|entry| !["lock", "control"].iter().any(|unused| entry.file_name() == *unused)) {
-        return Err(StateError::Exists { path: path.into() });
-    }
-    clear(path)
 }
 
 /// Removes a file: durable on return.
