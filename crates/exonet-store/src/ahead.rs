@@ -66,11 +66,13 @@ pub fn standing(
     };
     let Ok(said) = Head::decode(kind, &identity, &head) else { return Ok(Standing::Loose) };
     if kind == Kind::Snapshot {
-        let (end, begun) = (pieces.len(), (said.lsn, said.run));
+        let (end, begun) = (pieces.len(), (u64::MAX, said.run));
         return Ok(Standing::Settled(Settled { head, end, last: None, begun }));
     }
     if said.lsn == 0 {
-        return Ok(Standing::Spare);
+        // Of the pool: its header and its length are what there is.
+        let (end, begun) = (HEADER as u64, (0, said.run));
+        return Ok(Standing::Settled(Settled { head, end, last: None, begun }));
     }
     let begun = (said.lsn, said.run);
     let fresh = Settled { head, end: HEADER as u64, last: None, begun };
@@ -80,6 +82,11 @@ pub fn standing(
 }
 
 impl Settled {
+    /// Whether it is a segment of the pool: a journal without it finds the same, and makes another one when it needs it.
+    pub const fn is_spare(&self) -> bool {
+        self.begun.0 == 0 && self.last.is_none()
+    }
+
     /// Goes on to where the groups end that lie behind each other: each is whole, the next, and of a run no lower than that before.
     fn follow(&mut self, pieces: &mut Pieces, owner: Owner) -> std::io::Result<()> {
         let key = owner.key();

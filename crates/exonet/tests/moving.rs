@@ -262,6 +262,12 @@ async fn what_went_ahead_is_not_in_the_load() {
     send(0, 300).await;
     let first = carry_ahead(&mut ahead, &mut landing);
     assert!(first > 300 * 30_000);
+    #[cfg(unix)]
+    for entry in std::fs::read_dir(place.path().join("there.arriving").join("journal")).unwrap() {
+        // The journal maps its files: a hole would kill the process that finds the disk full.
+        let about = std::os::unix::fs::MetadataExt::blocks(&entry.unwrap().metadata().unwrap()) * 512;
+        assert!(about >= 1 << 20, "{about}");
+    }
     send(300, 310).await;
     let second = carry_ahead(&mut ahead, &mut landing);
     assert!((10 * 30_000..first / 4).contains(&second));
@@ -337,6 +343,31 @@ async fn what_a_killed_process_left_moves_whole() {
     state::restore(&there, &target(), &load, &deed).unwrap();
     let bob = stored(&there).await;
     assert_eq!(bob.outbox(100).iter().map(|it| &it.body[..]).collect::<Vec<_>>(), [b"still to be sent"]);
+}
+
+/// The process that takes an identity in dies between the two last steps: the key is there, and the directory is not in its place.
+#[test]
+fn what_was_cut_off_at_its_arrival_goes_on() {
+    let place = TempDir::new().unwrap();
+    let (here, there) = (place.path().join("here"), place.path().join("there"));
+    drop(StateDir::create(&here, &[1; 32]).unwrap());
+    let (load, deed) = leave(&here, b"");
+    let first = state::restore(&there, &target(), &load, &deed).unwrap();
+    std::fs::rename(&there, place.path().join("there.arriving")).unwrap();
+    assert!(!state::lives(&there).unwrap());
+    let again = state::restore(&there, &target(), &load, &deed).unwrap();
+    assert_eq!(again.term, first.term, "it is the same arrival");
+    assert!(state::lives(&there).unwrap() && !state::lives(&here).unwrap());
+    // Half of what was cleared away for another attempt is not taken for all of it.
+    let back = SecretKey::from_bytes([8; 32]);
+    let dir = StateDir::open(&there).unwrap();
+    let load = dir.checkpoint(&back.node_id(), b"").unwrap();
+    let mut landing = Landing::beside(&here);
+    landing.land(load.as_bytes(), &back).unwrap();
+    landing.clear().unwrap();
+    let deed = dir.cede(&load).unwrap();
+    assert_eq!(landing.restore(&back, load.as_bytes(), deed.as_bytes()).unwrap().term.generation, 2);
+    assert!(StateDir::open(&here).is_ok());
 }
 
 fn copy_directory(from: &Path, to: &Path) {

@@ -100,6 +100,7 @@ impl Ahead {
                 continue;
             }
             let path = self.dir.join(&name);
+            let whole = fs::metadata(&path).map_or(settled.end, |about| about.len().max(settled.end));
             let len = usize::try_from(settled.end - given).unwrap_or(MOST).min(MOST);
             let Some(bytes) = read_at(&path, given, len).map_err(StateError::io("read", &path))? else {
                 // It is gone, or another by now: the next look says which.
@@ -115,6 +116,7 @@ impl Ahead {
             piece.extend_from_slice(PIECE);
             piece.extend_from_slice(&self.attempt.0);
             put(&mut piece, Path::new(journal::DIR).join(&name).to_string_lossy().as_bytes());
+            piece.extend_from_slice(&whole.to_be_bytes());
             piece.extend_from_slice(&given.to_be_bytes());
             put(&mut piece, &bytes);
             return Ok(Some(piece));
@@ -131,6 +133,8 @@ impl Ahead {
 pub(super) struct Piece<'a> {
     pub(super) attempt: Attempt,
     pub(super) name: PathBuf,
+    /// Bytes of the file: what is not carried of it is zeros so far.
+    pub(super) len: u64,
     pub(super) at: u64,
     pub(super) bytes: &'a [u8],
 }
@@ -148,10 +152,10 @@ impl<'a> Piece<'a> {
         let attempt = Attempt(rest.array()?);
         let name = PathBuf::from(String::from_utf8(rest.bytes()?.to_vec()).ok()?);
         is_ours(&name).then_some(())?;
-        let at = rest.number()?;
+        let (len, at) = (rest.number()?, rest.number()?);
         let bytes = rest.bytes()?;
-        at.checked_add(bytes.len() as u64).filter(|end| *end <= LONGEST)?;
-        Some(Self { attempt, name, at, bytes })
+        at.checked_add(bytes.len() as u64).filter(|end| *end <= len && len <= LONGEST)?;
+        Some(Self { attempt, name, len, at, bytes })
     }
 }
 
@@ -198,6 +202,9 @@ fn of_journal(
             let carried =
                 carried.filter(|file| file.settled.head == settled.head && file.given <= settled.end);
             let given = carried.map_or(0, |file| file.given);
+            if given == 0 && settled.is_spare() {
+                return Ok(None);
+            }
             let ahead = carried
                 .filter(|_| given > 0)
                 .map(|file| Carried { len: given, digest: file.digest.clone().finalize().into() });

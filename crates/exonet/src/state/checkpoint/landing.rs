@@ -1,7 +1,7 @@
 //! Where a checkpoint is put together, beside the place where the identity is to live.
 
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -11,8 +11,8 @@ use zeroize::Zeroizing;
 
 use super::ahead::Piece;
 use super::content::{Carried, Content, Kept, Take};
-use super::{Arriving, Attempt, DEED, FOLDERS, Restored, ceded, checkpoint, fresh, open_load};
-use crate::state::clock::{self, Clock};
+use super::{Arriving, Attempt, DEED, FOLDERS, Restored, checkpoint, fresh, left_as, open_load};
+use crate::state::clock;
 use crate::state::error::StateError;
 use crate::state::{Term, disk, key, line, strays, term};
 
@@ -68,6 +68,8 @@ impl Landing {
             let mut to = OpenOptions::new().create(true).truncate(piece.at == 0).write(true).open(&path)?;
             to.seek(SeekFrom::Start(piece.at))?;
             to.write_all(piece.bytes)?;
+            // Its blocks are all there from now on: the journal writes where it is mapped.
+            fill(&mut to, piece.at + piece.bytes.len() as u64, piece.len)?;
             to.sync_data()
         };
         written().map_err(StateError::io("write", &path))?;
@@ -155,14 +157,18 @@ impl Landing {
         // What came ahead is what was written over now.
         (self.attempt, self.files) = (None, BTreeMap::new());
         for folder in FOLDERS {
-            disk::sync_dir(Some(&self.dir.join(folder)))?;
+            if content.files.iter().any(|(name, _)| name.starts_with(folder)) {
+                disk::sync_dir(Some(&self.dir.join(folder)))?;
+            }
         }
+        // Nobody looks here before the mark is made: these need not be whole or absent, and their names are forced together.
         let (own, term) = (content.fingerprint, Term { generation: content.generation, lineage: fresh()? });
-        term::write(&self.dir.join(term::FILE), own, term)?;
+        disk::put_plain(&self.dir.join(term::FILE), &term::encode(own, term))?;
+        disk::put_plain(&self.dir.join(clock::FILE), &clock::encode(own, content.clock))?;
         if !content.strays.is_empty() {
             strays::Strays::read(self.dir.join(strays::FILE), own)?.store(&content.strays)?;
         }
-        Clock::create(self.dir.join(clock::FILE), own)?.store(content.clock)?;
+        disk::sync_dir(Some(&self.dir))?;
         // Last: where this is, all the rest is durable.
         disk::replace(&self.dir.join(ATTEMPT), &line::encode(ATTEMPT_LABEL, &content.attempt.0))
     }
@@ -215,10 +221,18 @@ fn is_free_for(path: &Path, arriving: &Arriving) -> Result<(), StateError> {
     if !is_there(path)? {
         return Ok(());
     }
-    match ceded(path)? {
-        Some(ceded) if ceded.generation < arriving.generation && id_in(path)? == arriving.id => Ok(()),
+    match left_as(path)? {
+        Some(left) if left < arriving.generation && id_in(path)? == arriving.id => Ok(()),
         _ => Err(StateError::Exists { path: path.into() }),
     }
+}
+
+/// Whether `deed` is that of this load, and both are for the node of `reader`.
+///
+/// # Errors
+/// [`StateError::Checkpoint`]: it is not.
+pub fn check_deed(load: &[u8], deed: &[u8], reader: &SecretKey) -> Result<(), StateError> {
+    open_deed(deed, reader, &open_load(load, reader)?).map(drop)
 }
 
 fn open_deed(deed: &[u8], reader: &SecretKey, of: &Arriving) -> Result<Zeroizing<[u8; 32]>, StateError> {
@@ -244,12 +258,25 @@ fn open_deed(deed: &[u8], reader: &SecretKey, of: &Arriving) -> Result<Zeroizing
 fn put(path: &Path, file: &Kept) -> std::io::Result<()> {
     let mut to = OpenOptions::new().create(true).truncate(file.ahead.is_none()).write(true).open(path)?;
     let at = file.ahead.map_or(0, |ahead| ahead.len);
-    to.set_len(at)?;
     to.seek(SeekFrom::Start(at))?;
     to.write_all(&file.bytes)?;
     // What was cut off at its end was zeros.
-    to.set_len(file.len)?;
+    fill(&mut to, at + file.bytes.len() as u64, file.len)?;
     to.sync_all()
+}
+
+/// Gives a file this length: zeros are written where there is nothing yet, which begins at `from` or behind it.
+fn fill(to: &mut File, from: u64, len: u64) -> std::io::Result<()> {
+    const ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+    let mut at = to.metadata()?.len().max(from);
+    to.set_len(at.min(len))?;
+    to.seek(SeekFrom::Start(at))?;
+    while at < len {
+        let some = usize::try_from(len - at).unwrap_or(ZEROS.len()).min(ZEROS.len());
+        to.write_all(ZEROS.get(..some).unwrap_or(&ZEROS))?;
+        at += some as u64;
+    }
+    Ok(())
 }
 
 // ---- directories

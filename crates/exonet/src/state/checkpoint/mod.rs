@@ -21,11 +21,11 @@ use zeroize::Zeroizing;
 
 use super::clock::{self, Clock, ClockRecord};
 use super::error::StateError;
-use super::{SecretKey, StateDir, Term, disk, journal, key, line, term};
+use super::{SecretKey, StateDir, Term, disk, journal, key, line, pins, superseded, term};
 use content::{Content, Take};
 
 pub use ahead::Ahead;
-pub use landing::Landing;
+pub use landing::{Landing, check_deed};
 
 /// What the content of a deed begins with.
 const DEED: &[u8; 20] = b"exonet-deed-0000001\n";
@@ -37,7 +37,7 @@ const MARK_PAYLOAD: usize = 4 + 16 + 32 + 8;
 /// Numbers that a generation has for itself: those of the next lie above them.
 const LANE: u32 = 48;
 /// The folders whose files move, beside the small files.
-const FOLDERS: [&str; 2] = [journal::DIR, "dead"];
+const FOLDERS: [&str; 3] = [journal::DIR, "dead", pins::DIR];
 /// The longest content of a load, in bytes.
 const LONGEST: u64 = 4 << 30;
 
@@ -221,6 +221,23 @@ pub fn ceded(path: impl AsRef<Path>) -> Result<Option<Ceded>, StateError> {
     ({ read })().map(Some).ok_or_else(|| corrupt("wrong length"))
 }
 
+/// Whether an identity is in `path` that was neither ceded there nor lives elsewhere, as far as is known there.
+///
+/// # Errors
+/// [`StateError::Io`]; [`StateError::CorruptTerm`].
+pub fn lives(path: impl AsRef<Path>) -> Result<bool, StateError> {
+    let path = path.as_ref();
+    Ok(disk::exists(&path.join(key::FILE))? && left_as(path)?.is_none())
+}
+
+/// The generation that lives elsewhere, if the identity in `path` does not live there.
+fn left_as(path: &Path) -> Result<Option<u64>, StateError> {
+    match ceded(path)? {
+        Some(ceded) => Ok(Some(ceded.generation)),
+        None => superseded::read(path),
+    }
+}
+
 /// The deed of an identity that was ceded in `path`, again.
 ///
 /// # Errors
@@ -232,7 +249,7 @@ pub fn deed(path: impl AsRef<Path>) -> Result<Deed, StateError> {
     deed_of(&secret, &ceded)
 }
 
-/// Takes an identity back that was ceded in `path` and certainly lives nowhere: its checkpoint was lost, or never restored. It begins
+/// Takes an identity back that was ceded in `path`, or was a copy there, and certainly lives nowhere: its checkpoint was lost, or never restored. It begins
 /// a generation of its own, above the one that it was ceded as.
 ///
 /// If it lives elsewhere all the same, two nodes have it: peers that meet both talk to this one.
@@ -241,12 +258,12 @@ pub fn deed(path: impl AsRef<Path>) -> Result<Deed, StateError> {
 /// [`StateError::Missing`]: it was not ceded there.
 pub fn take_back(path: impl AsRef<Path>) -> Result<Term, StateError> {
     let path = path.as_ref();
-    let ceded = ceded(path)?.ok_or_else(|| StateError::Missing { path: path.into() })?;
+    let left = left_as(path)?.ok_or_else(|| StateError::Missing { path: path.into() })?;
     let lock = StateDir::lock_new(path)?;
     lock.verify()?;
     let secret = key::read(&path.join(key::FILE))?;
     let fingerprint = key::fingerprint(&secret);
-    let generation = ceded.generation + 1;
+    let generation = left + 1;
     let mut clock = Clock::read(path.join(clock::FILE), fingerprint)?;
     let record = clock.durable();
     let lane = generation.checked_shl(LANE).filter(|lane| *lane < MAX_NUMBER);
@@ -254,7 +271,11 @@ pub fn take_back(path: impl AsRef<Path>) -> Result<Term, StateError> {
     clock.store(ClockRecord { d: record.d.max(lane), ..record })?;
     let term = Term { generation, lineage: fresh()? };
     term::write(&path.join(term::FILE), fingerprint, term)?;
-    remove(&path.join(MARK))?;
+    for mark in [superseded::FILE, MARK].map(|mark| path.join(mark)) {
+        if disk::exists(&mark)? {
+            remove(&mark)?;
+        }
+    }
     Ok(term)
 }
 
