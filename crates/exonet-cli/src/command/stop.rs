@@ -55,7 +55,7 @@ enum Asked {
     #[default]
     Not,
     /// A move has begun, and goes on when the node stands still. None: somebody else moves the identity then.
-    Asked(Option<Departure>),
+    Move(Option<Box<Departure>>),
     /// It goes on.
     Taken,
 }
@@ -76,7 +76,7 @@ impl Leave {
     pub(crate) fn ask(&self, departure: Option<Departure>) {
         let mut asked = self.asked();
         if let Asked::Not = *asked {
-            *asked = Asked::Asked(departure);
+            *asked = Asked::Move(departure.map(Box::new));
             self.0.send_modify(|count| *count += 1);
         }
     }
@@ -88,10 +88,11 @@ impl Leave {
 
     /// The move that is to go on, once the node stands still.
     pub(crate) fn take(&self) -> Option<Departure> {
-        match std::mem::replace(&mut *self.asked(), Asked::Taken) {
-            Asked::Asked(departure) => departure,
-            Asked::Not | Asked::Taken => None,
-        }
+        let mut asked = self.asked();
+        let Asked::Move(departure) = &mut *asked else { return None };
+        let departure = departure.take();
+        *asked = Asked::Taken;
+        departure.map(|departure| *departure)
     }
 
     /// The identity stays: the command goes on, unless it was asked to end by somebody else as well.

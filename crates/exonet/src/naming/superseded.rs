@@ -87,5 +87,5 @@ async fn whereabouts(naming: &dyn Naming, node: &Shared) -> Vec<String> {
     let names = naming.list().await.unwrap_or_default();
     let later = names.into_iter().map(|(_, found)| found.record);
     let later = later.filter(|record| record.peer.id == node.id && record.generation > node.generation);
-    later.flat_map(|record| record.peer.hints().map(|hint| hint.to_string()).collect::<Vec<_>>()).collect()
+    later.flat_map(|record| record.peer.hints().collect::<Vec<_>>()).collect()
 }

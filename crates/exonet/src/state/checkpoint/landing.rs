@@ -267,7 +267,7 @@ fn put(path: &Path, file: &Kept) -> std::io::Result<()> {
 
 /// Gives a file this length: zeros are written where there is nothing yet, which begins at `from` or behind it.
 fn fill(to: &mut File, from: u64, len: u64) -> std::io::Result<()> {
-    const ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+    static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
     let mut at = to.metadata()?.len().max(from);
     to.set_len(at.min(len))?;
     to.seek(SeekFrom::Start(at))?;
