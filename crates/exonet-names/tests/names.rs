@@ -259,7 +259,7 @@ async fn a_copy_that_runs_stops_for_good() {
     assert_eq!((superseded.generation, superseded.addresses), (1, vec![address]));
     assert_ne!(said.await.outcome, Outcome::Delivered);
     assert!(left.recv().await.is_err(), "it has stopped");
-    drop(left);
+    left.close(Duration::ZERO).await;
     let again = Node::builder(Allow::anyone()).state_dir(&copy).build().await.map(drop).unwrap_err();
     assert!(again.to_string().contains("lives elsewhere as generation 1"), "{again}");
     assert!(!exonet::state::lives(&copy).unwrap() && exonet::state::lives(&there).unwrap());
