@@ -103,6 +103,11 @@ impl Failure {
         eprintln!("{} {self}", console::style("exon:").red().for_stderr());
     }
 
+    /// What it says, and what to do about it: for somebody else's terminal.
+    pub(crate) fn in_parts(&self) -> (String, Option<String>) {
+        (self.sentence(), self.todo.clone())
+    }
+
     fn sentence(&self) -> String {
         match &self.why {
             Some(why) => format!("{}: {why}", self.what),

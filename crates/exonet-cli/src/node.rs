@@ -126,6 +126,20 @@ pub(crate) async fn at(
     Ok(node)
 }
 
+/// As [`at`], at `again` if that can be: where the node was before. Another one may have the place by now.
+pub(crate) async fn at_again(
+    settings: &Settings,
+    again: Option<String>,
+    bind: Option<&str>,
+    allow: &[NodeId],
+    change: impl Fn(&mut Config),
+) -> Result<Node, Failure> {
+    match again.filter(|again| try_bind(again).is_ok()) {
+        Some(again) => at(settings, Some(&again), allow, change).await,
+        None => at(settings, bind, allow, change).await,
+    }
+}
+
 /// Fails where no node could be at `bind`: asked before an identity is made for one.
 pub(crate) async fn can_bind(bind: Option<&str>) -> Result<(), Failure> {
     let tried = somewhere(bind, async |bind: &str| Ok(try_bind(bind))).await?;

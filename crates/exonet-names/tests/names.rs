@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use exonet::naming::{Expect, Naming, NamingError, Term};
-use exonet::state::SecretKey;
+use exonet::state::{SecretKey, StateDir};
 use exonet::{Allow, Node, Outcome, PeerAddr};
 use exonet_names::{FileNames, NameServer, ServerNames};
 
@@ -221,4 +221,111 @@ async fn texts_lead_to_services() {
     assert_eq!(file.look_up(&name("chat")).await.unwrap().unwrap().record, record(id, 1, 0));
     assert!(exonet_names::open("nowhere", None).await.is_err());
     let _: Arc<dyn Naming> = file;
+}
+
+/// A copy of what a move left behind runs already: it stops when a peer says that it has met the later generation, and the name service
+/// says so too.
+#[tokio::test]
+async fn a_copy_that_runs_stops_for_good() {
+    let place = tempfile::tempdir().unwrap();
+    let [here, copy, there] = ["here", "copy", "there"].map(|name| place.path().join(name));
+    let names = FileNames::new(place.path().join("names"));
+    let stored = async |path: &std::path::Path| {
+        let node = Node::builder(Allow::anyone()).state_dir(path).bind("127.0.0.1:0").naming(names.clone());
+        node.build().await
+    };
+    let alice = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await.unwrap();
+    let bob = stored(&here).await.unwrap();
+    bob.freeze(Duration::ZERO).await;
+    drop(bob);
+    std::fs::create_dir(&copy).unwrap();
+    for name in ["key", "clock"] {
+        std::fs::copy(here.join(name), copy.join(name)).unwrap();
+    }
+    let left = stored(&copy).await.unwrap();
+    let dir = StateDir::open(&here).unwrap();
+    let load = dir.checkpoint(&key(9).node_id(), b"").unwrap();
+    let deed = dir.cede(&load).unwrap();
+    exonet::state::restore(&there, &key(9), load.as_bytes(), deed.as_bytes()).unwrap();
+    let bob = stored(&there).await.unwrap();
+    let address = bob.local_addr().to_string();
+    drop(bob.bind_name(&name("chat"), [address.clone()]).await.unwrap());
+    let receipt = alice.peer(bob.peer_addr()).send("hello").await.unwrap();
+    bob.recv().await.unwrap().ack().unwrap();
+    assert_eq!(receipt.await.outcome, Outcome::Delivered);
+
+    let said = left.peer(alice.peer_addr()).send("from the past").await.unwrap();
+    let superseded = left.superseded().await;
+    assert_eq!((superseded.generation, superseded.addresses), (1, vec![address]));
+    assert_ne!(said.await.outcome, Outcome::Delivered);
+    assert!(left.recv().await.is_err(), "it has stopped");
+    left.close(Duration::ZERO).await;
+    let again = Node::builder(Allow::anyone()).state_dir(&copy).build().await.map(drop).unwrap_err();
+    assert!(again.to_string().contains("lives elsewhere as generation 1"), "{again}");
+    assert!(!exonet::state::lives(&copy).unwrap() && exonet::state::lives(&there).unwrap());
+}
+
+/// Any peer may say that an identity has moved: a node does not stop for that alone.
+#[tokio::test]
+async fn a_peer_alone_stops_nobody() {
+    let place = tempfile::tempdir().unwrap();
+    let [here, copy, there] = ["here", "copy", "there"].map(|name| place.path().join(name));
+    let stored = async |path: &std::path::Path| {
+        Node::builder(Allow::anyone()).state_dir(path).bind("127.0.0.1:0").build().await.unwrap()
+    };
+    let alice = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await.unwrap();
+    drop(StateDir::create(&here, &[5; 32]).unwrap());
+    std::fs::create_dir(&copy).unwrap();
+    for name in ["key", "clock"] {
+        std::fs::copy(here.join(name), copy.join(name)).unwrap();
+    }
+    let dir = StateDir::open(&here).unwrap();
+    let load = dir.checkpoint(&key(9).node_id(), b"").unwrap();
+    let deed = dir.cede(&load).unwrap();
+    exonet::state::restore(&there, &key(9), load.as_bytes(), deed.as_bytes()).unwrap();
+    let (left, bob) = (stored(&copy).await, stored(&there).await);
+    let receipt = alice.peer(bob.peer_addr()).send("hello").await.unwrap();
+    bob.recv().await.unwrap().ack().unwrap();
+    assert_eq!(receipt.await.outcome, Outcome::Delivered);
+    let said = left.peer(alice.peer_addr()).send("from the past").await.unwrap();
+    assert_ne!(said.await.outcome, Outcome::Delivered);
+    assert!(left.peer(alice.id()).conflict().is_some());
+    // Others, who have met nobody, reach it.
+    let carol = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await.unwrap();
+    let receipt = carol.peer(left.peer_addr()).send("hello").await.unwrap();
+    left.recv().await.unwrap().ack().unwrap();
+    assert_eq!(receipt.await.outcome, Outcome::Delivered);
+}
+
+#[tokio::test]
+async fn a_stored_identity_keeps_whom_it_has_met_under_a_name() {
+    let place = tempfile::tempdir().unwrap();
+    let names = FileNames::new(place.path().join("names"));
+    let state = place.path().join("client");
+    let client = async || {
+        let builder =
+            Node::builder(Allow::anyone()).state_dir(&state).bind("127.0.0.1:0").naming(names.clone());
+        builder.build().await.unwrap()
+    };
+    let (chat, [right, wrong]) = (name("chat"), [1, 2].map(|n| key(n).node_id()));
+    let version = names.bind(&chat, &record(right, 1, 0), Expect::Unbound).await.unwrap();
+    let node = client().await;
+    assert_eq!(node.named(&chat).await.unwrap().id(), right);
+    node.close(Duration::ZERO).await;
+    drop(node);
+    names.unbind(&chat, version).await.unwrap();
+    names.bind(&chat, &record(wrong, 2, 0), Expect::Unbound).await.unwrap();
+    let node = client().await;
+    let error = node.named(&chat).await.map(drop).unwrap_err();
+    assert_eq!(error, NamingError::OtherNode { name: chat.clone(), pinned: right, now: wrong });
+    assert!(error.to_string().contains(&right.to_string()) && error.to_string().contains(&wrong.to_string()));
+    node.close(Duration::ZERO).await;
+    drop(node);
+    // The way out, if the service was really made anew.
+    let pins = state.join("pins").join("names");
+    std::fs::write(&pins, "nonsense").unwrap();
+    let damaged = Node::builder(Allow::anyone()).state_dir(&state).build().await.map(drop).unwrap_err();
+    assert!(damaged.to_string().contains("remove it"), "{damaged}");
+    std::fs::remove_file(&pins).unwrap();
+    assert_eq!(client().await.named(&chat).await.unwrap().id(), wrong);
 }

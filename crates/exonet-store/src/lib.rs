@@ -77,6 +77,7 @@
 //!   silently.
 //! * After a failed sync nothing works any more.
 
+mod ahead;
 mod chores;
 mod disk;
 mod error;
@@ -98,6 +99,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use ahead::{Settled, Standing, is_clean, standing};
 pub use error::StoreError;
 pub use found::{Found, FoundGroup, Groups};
 pub use trust::{Reason, Trust};

@@ -28,6 +28,11 @@ impl Pieces {
         Ok(Self { file, len, start: 0, piece: Vec::new() })
     }
 
+    /// Bytes of the file, when it was opened.
+    pub(crate) const fn len(&self) -> u64 {
+        self.len
+    }
+
     /// `len` bytes at `at`; None beyond the end.
     pub(crate) fn get(&mut self, at: u64, len: usize) -> io::Result<Option<&[u8]>> {
         if at.checked_add(len as u64).is_none_or(|end| end > self.len) {

@@ -328,7 +328,10 @@ impl Builder {
         let socket = Arc::new(socket);
         let ready = socket.writable().await;
         ready.map_err(|source| BuildError::Bind { address: socket.local_addr(), source })?;
-        let pins = Arc::<Pins>::default();
+        let pins = match &store {
+            Some(store) => Arc::new(Pins::of(store.pins()?, store)),
+            None => Arc::default(),
+        };
         let of_system = || Names::of_system(self.naming.clone(), Arc::clone(&pins));
         let names = self.names.unwrap_or_else(of_system);
         let service = Service { names, naming: self.naming.clone(), pins, generation: term.generation };
@@ -336,6 +339,10 @@ impl Builder {
         shared.carriers = self.carriers;
         let shared = Arc::new(shared);
         shared.start_forcing().map_err(BuildError::Thread)?;
+        if let (Some(naming), Some(store)) = (self.naming.filter(|naming| naming.is_authority()), &store) {
+            let node = Arc::clone(&shared);
+            runtime.spawn(crate::naming::watch(node, naming, Arc::downgrade(store), term));
+        }
         let driver = Driver::new(Arc::clone(&shared), socket, timer, store, self.trace);
         runtime.spawn(driver.run());
         match listener {

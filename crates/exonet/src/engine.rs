@@ -81,13 +81,22 @@ pub(crate) struct Todo {
     pub(crate) called: bool,
     /// The node has ended: every waiting task looks again.
     pub(crate) ended: bool,
+    /// A peer says that the identity lives elsewhere.
+    pub(crate) suspected: bool,
     /// Room was made that the core says nothing of.
     freed: bool,
 }
 
 impl Todo {
-    pub(crate) const NOTHING: Self =
-        Self { driver: false, settled: false, readable: false, called: false, ended: false, freed: false };
+    pub(crate) const NOTHING: Self = Self {
+        driver: false,
+        settled: false,
+        readable: false,
+        called: false,
+        ended: false,
+        suspected: false,
+        freed: false,
+    };
 
     /// What either of the two says.
     pub(crate) fn join(&mut self, other: Self) {
@@ -96,6 +105,7 @@ impl Todo {
         self.readable |= other.readable;
         self.called |= other.called;
         self.ended |= other.ended;
+        self.suspected |= other.suspected;
     }
 }
 
@@ -318,7 +328,10 @@ impl Engine {
                 let pong = refused.map_or(Ok(rtt), Err);
                 self.after.chores.extend(asker.map(|asker| Chore::Pong(asker, Some(pong))));
             }
-            Event::IdentityConflict { peer, whose } => self.conflict(peer, whose),
+            Event::IdentityConflict { peer, whose } => {
+                todo.suspected |= whose == Conflict::Moved;
+                self.conflict(peer, whose);
+            }
             Event::Stopped => {
                 self.log(Log::WriteFailed);
                 self.stop(Phase::Stopped);

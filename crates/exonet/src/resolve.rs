@@ -115,7 +115,7 @@ impl Names {
                     .ok_or_else(|| io::Error::other(naming::NamingError::Unbound(name.clone())))?
                     .record
                     .peer;
-                pins.check(&name, peer.id).map_err(io::Error::other)?;
+                pins.check(&name, peer.id).await.map_err(io::Error::other)?;
                 let mut addresses = peer.literals().to_vec();
                 // A name does not lead to another one, or to itself.
                 for host in peer.names().iter().filter(|host| naming::of_hint(host).is_none()) {

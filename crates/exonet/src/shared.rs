@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use exonet_proto::node::{Incoming, Position, Transmit};
 use exonet_proto::{Mono, NodeId, Now};
 use exonet_store::StoreError;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, Semaphore, watch};
 
 use crate::after::{After, Log};
 use crate::carrier::{Carriers, Written};
@@ -40,7 +40,7 @@ use crate::dead::keeper::Keeper;
 use crate::engine::{Engine, Phase, Todo};
 use crate::error::Closed;
 use crate::journal;
-use crate::naming::{Naming, Pins};
+use crate::naming::{Naming, Pins, Superseded};
 use crate::receive::batch::Taken;
 use crate::receive::routes::Route;
 use crate::report::Times;
@@ -123,6 +123,10 @@ pub(crate) struct Shared {
     pub(crate) settled: Notify,
     /// More of the journal is on the disk.
     journaled: Notify,
+    /// A peer says that the identity lives elsewhere.
+    pub(crate) suspected: Notify,
+    /// It does.
+    pub(crate) superseded: watch::Sender<Option<Superseded>>,
     /// Closed when the driver is gone, and with it the socket and the hold on the state.
     pub(crate) ended: Semaphore,
 }
@@ -160,6 +164,8 @@ impl Shared {
             readable: Notify::new(),
             settled: Notify::new(),
             journaled: Notify::new(),
+            suspected: Notify::new(),
+            superseded: watch::Sender::new(None),
             ended: Semaphore::new(0),
         }
     }
@@ -333,6 +339,9 @@ impl Shared {
         }
         if todo.settled {
             self.settled.notify_waiters();
+        }
+        if todo.suspected {
+            self.suspected.notify_one();
         }
     }
 

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use exonet::error::StateError;
-use exonet::state::{self, Ceded, SecretKey, StateDir, Term};
+use exonet::state::{self, Ahead, Ceded, Landing, SecretKey, StateDir, Term};
 use exonet::{Allow, Node, NodeId, Outcome, PeerAddr};
 use tempfile::TempDir;
 
@@ -232,6 +232,142 @@ async fn what_never_arrived_is_taken_back() {
     bob.greet();
     bob.recv().await.unwrap().ack().unwrap();
     assert_eq!(receipt.await.outcome, Outcome::Delivered);
+}
+
+/// Carries what has settled of the identity at `from`, which runs, to `landing`; how many bytes those were.
+fn carry_ahead(ahead: &mut Ahead, landing: &mut Landing) -> u64 {
+    let found = ahead.look().unwrap();
+    while let Some(piece) = ahead.next_piece().unwrap() {
+        landing.ahead(&piece).unwrap();
+    }
+    found
+}
+
+#[tokio::test]
+async fn what_went_ahead_is_not_in_the_load() {
+    let place = TempDir::new().unwrap();
+    let (here, there) = (place.path().join("here"), place.path().join("there"));
+    let bob = stored(&here).await;
+    let nobody = PeerAddr::new(ephemeral().await.id(), ["127.0.0.1:9"]).unwrap();
+    let mut sent = Vec::new();
+    let mut send = async |from: u32, to: u32| {
+        for n in from..to {
+            let body = [&n.to_be_bytes()[..], &[7; 30_000]].concat();
+            drop(bob.peer(&nobody).send(body).await.unwrap());
+            sent.push(n);
+        }
+    };
+    let (mut ahead, mut landing) = (Ahead::begin(&here).unwrap(), Landing::beside(&there));
+    // More than a segment, while it goes on; and what was carried is not carried again.
+    send(0, 300).await;
+    let first = carry_ahead(&mut ahead, &mut landing);
+    assert!(first > 300 * 30_000);
+    #[cfg(unix)]
+    for entry in std::fs::read_dir(place.path().join("there.arriving").join("journal")).unwrap() {
+        // The journal maps its files: a hole would kill the process that finds the disk full.
+        let about = std::os::unix::fs::MetadataExt::blocks(&entry.unwrap().metadata().unwrap()) * 512;
+        assert!(about >= 1 << 20, "{about}");
+    }
+    send(300, 310).await;
+    let second = carry_ahead(&mut ahead, &mut landing);
+    assert!((10 * 30_000..first / 4).contains(&second));
+    assert_eq!(carry_ahead(&mut ahead, &mut landing), 0);
+    send(310, 320).await;
+    bob.freeze(Duration::ZERO).await;
+    drop(bob);
+    let dir = StateDir::open(&here).unwrap();
+    let load = dir.checkpoint_after(&target().node_id(), b"", Some(&ahead)).unwrap();
+    assert!((10 * 30_000..20 * 30_000).contains(&load.as_bytes().len()), "{}", load.as_bytes().len());
+    // Who has none of what came ahead does not take the load for all.
+    let mut other = Landing::beside(place.path().join("other"));
+    assert!(matches!(other.land(load.as_bytes(), &target()), Err(StateError::Checkpoint { .. })));
+    landing.land(load.as_bytes(), &target()).unwrap();
+    let deed = dir.cede(&load).unwrap();
+    // The process that took it in has ended meanwhile.
+    let restored = state::restore(&there, &target(), load.as_bytes(), deed.as_bytes()).unwrap();
+    assert_eq!(restored.term.generation, 1);
+    let bob = stored(&there).await;
+    let mut found: Vec<u32> = bob
+        .outbox(4)
+        .iter()
+        .map(|waiting| u32::from_be_bytes(waiting.body[..4].try_into().unwrap()))
+        .collect();
+    found.sort_unstable();
+    assert_eq!(found, sent);
+}
+
+#[tokio::test]
+async fn what_was_settled_and_used_again_is_carried_again() {
+    let place = TempDir::new().unwrap();
+    let (here, there) = (place.path().join("here"), place.path().join("there"));
+    let (alice, bob) = (ephemeral().await, stored(&here).await);
+    let (mut ahead, mut landing) = (Ahead::begin(&here).unwrap(), Landing::beside(&there));
+    // The journal goes round several times: snapshots take the place of segments, which are used again.
+    let to_alice = bob.peer(alice.peer_addr());
+    for n in 0..1_500_u32 {
+        let receipt = to_alice.send(vec![n as u8; 60_000]).await.unwrap();
+        alice.recv().await.unwrap().ack().unwrap();
+        assert_eq!(receipt.await.outcome, Outcome::Delivered);
+        if n % 100 == 50 {
+            carry_ahead(&mut ahead, &mut landing);
+        }
+    }
+    let nobody = PeerAddr::new(ephemeral().await.id(), ["127.0.0.1:9"]).unwrap();
+    drop(bob.peer(&nobody).send("the last").await.unwrap());
+    bob.freeze(Duration::ZERO).await;
+    drop((bob, to_alice));
+    let dir = StateDir::open(&here).unwrap();
+    let load = dir.checkpoint_after(&target().node_id(), b"", Some(&ahead)).unwrap();
+    landing.land(load.as_bytes(), &target()).unwrap();
+    let deed = dir.cede(&load).unwrap();
+    landing.restore(&target(), load.as_bytes(), deed.as_bytes()).unwrap();
+    let bob = stored(&there).await;
+    assert_eq!(bob.outbox(100).iter().map(|it| &it.body[..]).collect::<Vec<_>>(), [b"the last"]);
+}
+
+#[tokio::test]
+async fn what_a_killed_process_left_moves_whole() {
+    let place = TempDir::new().unwrap();
+    let (here, killed, there) =
+        (place.path().join("here"), place.path().join("killed"), place.path().join("there"));
+    let bob = stored(&here).await;
+    let nobody = PeerAddr::new(ephemeral().await.id(), ["127.0.0.1:9"]).unwrap();
+    drop(bob.peer(&nobody).send("still to be sent").await.unwrap());
+    // As if the process had died now: its journal does not say that it has ended.
+    copy_directory(&here, &killed);
+    std::fs::remove_file(killed.join("lock")).unwrap();
+    let (load, deed) = leave(&killed, b"");
+    // Another machine, where no memory tells that nothing is missing.
+    bob.freeze(Duration::ZERO).await;
+    drop(bob);
+    state::restore(&there, &target(), &load, &deed).unwrap();
+    let bob = stored(&there).await;
+    assert_eq!(bob.outbox(100).iter().map(|it| &it.body[..]).collect::<Vec<_>>(), [b"still to be sent"]);
+}
+
+/// The process that takes an identity in dies between the two last steps: the key is there, and the directory is not in its place.
+#[test]
+fn what_was_cut_off_at_its_arrival_goes_on() {
+    let place = TempDir::new().unwrap();
+    let (here, there) = (place.path().join("here"), place.path().join("there"));
+    drop(StateDir::create(&here, &[1; 32]).unwrap());
+    let (load, deed) = leave(&here, b"");
+    let first = state::restore(&there, &target(), &load, &deed).unwrap();
+    std::fs::rename(&there, place.path().join("there.arriving")).unwrap();
+    assert!(!state::lives(&there).unwrap());
+    let again = state::restore(&there, &target(), &load, &deed).unwrap();
+    assert_eq!(again.term, first.term, "it is the same arrival");
+    assert!(state::lives(&there).unwrap() && !state::lives(&here).unwrap());
+    // Half of what was cleared away for another attempt is not taken for all of it.
+    let back = SecretKey::from_bytes([8; 32]);
+    let dir = StateDir::open(&there).unwrap();
+    let load = dir.checkpoint(&back.node_id(), b"").unwrap();
+    let mut landing = Landing::beside(&here);
+    landing.land(load.as_bytes(), &back).unwrap();
+    landing.clear().unwrap();
+    let deed = dir.cede(&load).unwrap();
+    assert_eq!(landing.restore(&back, load.as_bytes(), deed.as_bytes()).unwrap().term.generation, 2);
+    assert!(StateDir::open(&here).is_ok());
 }
 
 fn copy_directory(from: &Path, to: &Path) {

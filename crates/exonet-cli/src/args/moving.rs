@@ -20,12 +20,14 @@ EXAMPLES
       exon call name:calc sort - < names
 
 What moves is the identity, with all that is under way: what it has not sent or not taken, streams,
-sessions and dead letters. The process that runs it is ended in order first. Then its state is
-carried to the door on the other machine, encrypted for it; the identity is ceded here, for good;
-and only then its key is carried. So one machine can speak as it at any time, or none; never two.
+sessions and dead letters. Most of it is carried to the door while its process goes on. Then the
+process stands still; what is left is carried, encrypted for the door; the identity is ceded here,
+for good; and only then its key is carried. So one machine can speak as it at any time, or none;
+never two.
 
-A move that is cut off before the identity is ceded has not happened: start its process here again.
-After that it does not open here any more, and the same command, given again, carries the key again.
+A move that fails before the identity is ceded has not happened, and its process goes on. If that
+was killed, start it again, or give this command again. After ceding, the identity does not open
+here any more, and the same command carries the key again.
 --take-back is for an identity that certainly never arrived: its door is gone for good.
 
 Peers that have met the identity at its new place talk to no copy of what was left behind.";
@@ -37,12 +39,15 @@ pub(crate) struct MoveArgs {
     /// The door on the other machine, as `exon serve --arrive` or `exon listen --arrive` prints it
     #[arg(long, value_name = "PEER", value_parser = parse_peer, required_unless_present = "take_back")]
     pub(crate) to: Option<PeerAddr>,
-    /// Wait this long for the process that runs the identity to end
+    /// Wait this long for a process to end that cannot move the identity itself
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_span)]
     pub(crate) drain: Duration,
     /// Wait this long for the door
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = parse_span)]
     pub(crate) timeout: Duration,
+    /// Let the process go on here if the door is silent for this long while it stands still
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_span)]
+    pub(crate) freeze: Duration,
     /// Let the identity live here again, though it was ceded: it certainly never arrived
     #[arg(long, conflicts_with = "to")]
     pub(crate) take_back: bool,

@@ -31,6 +31,7 @@ mod share;
 mod shell;
 mod show;
 mod sim;
+mod standing;
 pub(crate) mod stop;
 mod up;
 mod view;

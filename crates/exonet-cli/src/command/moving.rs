@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::args::MoveArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::moving::{Moved, leave};
+use crate::moving::{Moved, Plan, Step, leave};
 use crate::settings::Settings;
 use crate::units::Size;
 
@@ -17,6 +17,13 @@ struct Summary<'a> {
     to: String,
     #[serde(flatten)]
     moved: &'a Moved,
+}
+
+#[derive(Serialize)]
+struct StepLine<'a> {
+    r#type: &'static str,
+    #[serde(flatten)]
+    step: &'a Step,
 }
 
 #[derive(Serialize)]
@@ -39,19 +46,15 @@ pub(super) async fn run(settings: &Settings, args: &MoveArgs) -> Result<Exit, Fa
         })?;
         return Ok(Exit::Success);
     };
-    let moved = leave(settings, to, args.drain, args.timeout).await?;
+    let plan = Plan { to: to.clone(), timeout: args.timeout, freeze: args.freeze };
+    let moved = leave(settings, &plan, args.drain, |step| {
+        let bytes = step.bytes.map_or_else(String::new, |bytes| format!(", {}", Size(bytes)));
+        settings.output.text(&format!("{:<12} {:>9.1} ms{bytes}", step.step, step.ms))?;
+        settings.output.line(&StepLine { r#type: "step", step })
+    })
+    .await?;
     settings.note(format!("{} lives at the other place now, as generation {}", id.short(), moved.generation));
-    for (step, ms) in [
-        ("ask the door", moved.offer_ms),
-        ("end the process", moved.drain_ms),
-        ("checkpoint", moved.checkpoint_ms),
-        ("copy", moved.copy_ms),
-        ("cede", moved.cede_ms),
-        ("restore", moved.restore_ms),
-    ] {
-        settings.output.text(&format!("{step:<16} {ms:>9.1} ms"))?;
-    }
-    settings.output.text(&format!("{:<16} {:>9.1} ms, {}", "silent", moved.pause_ms, Size(moved.bytes)))?;
+    settings.output.text(&format!("{:<12} {:>9.1} ms", "stood still", moved.pause_ms))?;
     settings.output.line(&Summary {
         r#type: "summary",
         id: id.to_string(),

@@ -2,14 +2,14 @@
 
 use std::future::pending;
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
 
 use crate::exit::INTERRUPTED;
 use crate::failure::Failure;
+use crate::moving::Departure;
 
 /// Why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,17 @@ pub(crate) fn requests(last: u32) -> Result<watch::Receiver<u32>, Failure> {
 
 /// Asks a command to end as by an interrupt, since its identity is to move.
 #[derive(Clone, Debug)]
-pub(crate) struct Leave(Arc<watch::Sender<u32>>, Arc<AtomicBool>);
+pub(crate) struct Leave(Arc<watch::Sender<u32>>, Arc<Mutex<Asked>>);
+
+#[derive(Debug, Default)]
+enum Asked {
+    #[default]
+    Not,
+    /// A move has begun, and goes on when the node stands still. None: somebody else moves the identity then.
+    Move(Option<Box<Departure>>),
+    /// It goes on.
+    Taken,
+}
 
 impl Default for Leave {
     fn default() -> Self {
@@ -57,16 +67,38 @@ impl Default for Leave {
 }
 
 impl Leave {
+    fn asked(&self) -> MutexGuard<'_, Asked> {
+        self.1.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Asks.
     #[cfg_attr(not(unix), allow(dead_code, reason = "there is nobody to ask"))]
-    pub(crate) fn ask(&self) {
-        self.1.store(true, Ordering::Relaxed);
-        self.0.send_modify(|count| *count += 1);
+    pub(crate) fn ask(&self, departure: Option<Departure>) {
+        let mut asked = self.asked();
+        if let Asked::Not = *asked {
+            *asked = Asked::Move(departure.map(Box::new));
+            self.0.send_modify(|count| *count += 1);
+        }
     }
 
     /// Whether it was asked.
     pub(crate) fn is_asked(&self) -> bool {
-        self.1.load(Ordering::Relaxed)
+        !matches!(*self.asked(), Asked::Not)
+    }
+
+    /// The move that is to go on, once the node stands still.
+    pub(crate) fn take(&self) -> Option<Departure> {
+        let mut asked = self.asked();
+        let Asked::Move(departure) = &mut *asked else { return None };
+        let departure = departure.take();
+        *asked = Asked::Taken;
+        departure.map(|departure| *departure)
+    }
+
+    /// The identity stays: the command goes on, unless it was asked to end by somebody else as well.
+    pub(crate) fn stay(&self) {
+        *self.asked() = Asked::Not;
+        self.0.send_modify(|count| *count = count.saturating_sub(1));
     }
 }
 

@@ -56,7 +56,7 @@ pub(super) async fn answer(office: &Office, request: Request, to: &mut OwnedWrit
         Request::Inbox => inbox::list(node, to).await,
         Request::InboxShow { id } => inbox::show(node, &id, to).await?,
         Request::Leave => match (&office.leave, &office.role) {
-            (Some(leave), _) => leave.ask(),
+            (Some(leave), _) => leave.ask(None),
             (None, Role::Up(desk)) => drop(desk.end.send_replace(true)),
             (None, role) => {
                 let command = role.command();
@@ -72,7 +72,7 @@ pub(super) async fn answer(office: &Office, request: Request, to: &mut OwnedWrit
                 return Err(refusal(format!("`exon {command}` runs this identity, not `exon up`")));
             }
         },
-        Request::Send(_) | Request::DeadRetry { .. } => return Ok(()),
+        Request::Send(_) | Request::DeadRetry { .. } | Request::Move { .. } => return Ok(()),
     }
     let _ = say(to, &Reply::Done).await;
     Ok(())

@@ -13,6 +13,8 @@ mod answers;
 #[cfg(unix)]
 mod client;
 #[cfg(unix)]
+mod departure;
+#[cfg(unix)]
 mod handover;
 #[cfg(unix)]
 mod inbox;

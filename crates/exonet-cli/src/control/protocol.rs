@@ -8,6 +8,8 @@ use std::time::Duration;
 use exonet::{Outcome, Priority};
 use serde::{Deserialize, Serialize};
 
+use crate::moving::{Moved, Step};
+
 /// The version of what is said here. Another one is refused.
 pub(crate) const VERSION: u32 = 1;
 /// Bytes of a body in one line, before they are written in base 64.
@@ -48,8 +50,16 @@ pub(crate) enum Request {
     Send(Head),
     /// Ends `exon up`.
     Stop,
-    /// Ends `exon serve` or `exon listen` in order, since its identity is to move.
+    /// Ends the process in order, since its identity is to move.
     Leave,
+    /// Moves the identity to a door, and ends then; goes on if there is no move. Answered by [`Reply::Step`]s and [`Reply::Moved`].
+    /// A client that leaves before the identity is ceded wants no move.
+    Move {
+        /// As `ID@HOST:PORT`.
+        to: String,
+        timeout_ms: u64,
+        freeze_ms: u64,
+    },
 }
 
 /// What all messages of a handover have in common.
@@ -143,6 +153,8 @@ pub(crate) enum Reply {
         n: u64,
     },
     Settled(Settled),
+    Step(Step),
+    Moved(Moved),
     Done,
     Error {
         error: String,
@@ -312,6 +324,10 @@ mod tests {
             (r#"{"exon":1,"do":"dead_retry","id":"x"}"#, "DeadRetry { id: \"x\" }"),
             (r#"{"exon":1,"do":"stop"}"#, "Stop"),
             (r#"{"exon":1,"do":"leave"}"#, "Leave"),
+            (
+                r#"{"exon":1,"do":"move","to":"p","timeout_ms":1,"freeze_ms":2}"#,
+                "Move { to: \"p\", timeout_ms: 1, freeze_ms: 2 }",
+            ),
         ] {
             let read: Envelope = serde_json::from_str(text).unwrap();
             assert_eq!(format!("{:?}", read.request), is);

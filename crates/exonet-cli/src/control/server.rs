@@ -13,6 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
+use super::departure::{self, Wanted};
 use super::protocol::{Envelope, Reply, Request, VERSION};
 use super::wire::{self, Lines};
 use super::{Role, answers, handover, place, retry};
@@ -56,7 +57,8 @@ impl Control {
         let (bound, listener) = Bound::bind(place::of(path)?)?;
         let (end, ended) = oneshot::channel();
         let durability = settings.level().unwrap_or_else(|| USUAL.to_owned());
-        let office = Arc::new(Office { node: node.clone(), role, durability, leave });
+        let (identity, moves) = (settings.identity.clone(), Arc::new(Semaphore::new(1)));
+        let office = Arc::new(Office { node: node.clone(), role, durability, leave, identity, moves });
         let task = tokio::spawn(attend(listener, office, ended));
         Ok(Self { bound: Some((bound, end, task)) })
     }
@@ -135,6 +137,9 @@ pub(super) struct Office {
     pub(super) durability: String,
     /// By which the command is asked to leave.
     pub(super) leave: Option<Leave>,
+    pub(super) identity: Identity,
+    /// There is one move at a time.
+    pub(super) moves: Arc<Semaphore>,
 }
 
 /// Takes clients until the other end of `ended` is gone, then sends all away.
@@ -169,7 +174,9 @@ async fn serve(stream: UnixStream, office: Arc<Office>, place: OwnedSemaphorePer
             Err(error) => return Err(refusal(format!("this is no request: {error}"))),
         };
         match request {
-            request @ (Request::Send(_) | Request::DeadRetry { .. }) => Ok(Some(request)),
+            request @ (Request::Send(_) | Request::DeadRetry { .. } | Request::Move { .. }) => {
+                Ok(Some(request))
+            }
             request => answers::answer(&office, request, &mut to).await.map(|()| None),
         }
     });
@@ -179,6 +186,12 @@ async fn serve(stream: UnixStream, office: Arc<Office>, place: OwnedSemaphorePer
         // It may take longer.
         Ok(Ok(Some(request))) => {
             drop(place);
+            if let Request::Move { to: door, timeout_ms, freeze_ms } = request {
+                // It outlives this socket, which closes when the node stands still.
+                let wanted = Wanted { to: door, timeout_ms, freeze_ms };
+                drop(tokio::spawn(departure::begin(office, wanted, lines, to)));
+                return;
+            }
             match (givers.try_acquire_owned(), request) {
                 (Ok(_place), Request::Send(head)) => handover::take(&office, head, lines, &mut to).await,
                 (Ok(_place), Request::DeadRetry { id }) => retry::pass_on(&office, &id, &mut to).await,

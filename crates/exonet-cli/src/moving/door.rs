@@ -1,26 +1,26 @@
 //! Where an identity is taken in.
 
-use std::fs::{self, File};
-use std::io::{ErrorKind, Write as _};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use exonet::call::{Failure as Answer, Request, Serving};
-use exonet::state::{self, Arriving, SecretKey, StateDir, Term};
+use exonet::error::StateError;
+use exonet::state::{self, StateDir, Term};
 use exonet::{Allow, Node, NodeId};
 use serde::Serialize;
-use tokio::sync::{Mutex, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
-use super::{DEED, Held, LOAD, LONGEST, OFFER, Offer, Ready, said};
+use super::vestibule::Vestibule;
+use super::{AHEAD, DEED, Held, LOAD, LONGEST, OFFER, Offer, Ready, point, said};
 use crate::command::reachable_as;
 use crate::failure::Failure;
-use crate::identity::Identity;
 use crate::settings::Settings;
 
-/// How long the place that gave the identity away may take to hear that it has arrived.
+/// How long the door stays open once the identity has arrived: the place that gave it away may have been killed before it heard so.
+const OPEN: Duration = Duration::from_secs(600);
+/// How long the last answers may take then.
 const GOODBYE: Duration = Duration::from_secs(5);
 /// Status codes of what a door does not take.
 const REFUSED: u32 = 1;
@@ -51,7 +51,9 @@ struct Arrived {
 /// The identity of `settings` lives here when this returns. True: it has arrived just now, and its peers do not know yet.
 pub(crate) async fn take_in(settings: &Settings, door: &Door<'_>) -> Result<bool, Failure> {
     let path = settings.identity.place()?;
-    if settings.identity.is_there() && state::ceded(path).is_ok_and(|ceded| ceded.is_none()) {
+    let unknown = |error: &StateError| Failure::new("cannot take the identity in").because(error);
+    let ceded = state::ceded(path).map_err(|error| unknown(&error))?;
+    if state::lives(path).map_err(|error| unknown(&error))? {
         let id = settings.identity.look()?;
         if id != door.id {
             return Err(Failure::new(format!(
@@ -63,47 +65,49 @@ pub(crate) async fn take_in(settings: &Settings, door: &Door<'_>) -> Result<bool
                 "give the one that is to arrive a name, or a directory, of its own: --as NAME, --state DIR",
             ));
         }
+        // Killed before the other side had heard it.
+        if let Some(vestibule) = Vestibule::left(path, door.id) {
+            say_again(settings, vestibule, door.bind).await?;
+        }
         return Ok(false);
     }
     let vestibule = Vestibule::open(path, door.id)?;
+    if let Some(ceded) = ceded {
+        vestibule.forget(ceded.generation)?;
+    }
     // A former run may have had all of it.
     if let Some(term) = vestibule.finish(None)? {
+        if let Some(vestibule) = Vestibule::left(path, door.id) {
+            say_again(settings, vestibule, door.bind).await?;
+        }
         return arrived(settings, door.id, term);
     }
-    let allow = Allow::anyone();
-    let node = Node::builder(allow).state_dir(vestibule.state()).bind(door.bind);
-    let node = node.config(|config| config.takes.messages = false).limits(|limits| limits.message = LONGEST);
-    let node = node
-        .build()
-        .await
-        .map_err(|error| Failure::new("cannot open a door for the identity").because(&error))?;
     let (tell, told) = oneshot::channel();
-    let keeper =
-        Arc::new(Keeper { vestibule, node: node.clone(), id: door.id, told: Mutex::new(Some(tell)) });
-    let servings = keeper.serve()?;
-    let peer = reachable_as(&node);
+    let keeper = Keeper::open(vestibule, door.bind, Told::Not(tell)).await?;
     settings.note(format!("waits for {} to move in; there, say:", door.id.short()));
-    if !settings.quiet {
-        eprintln!("\n      exon move --to {}\n", console::style(&peer).bold().for_stderr());
-    }
-    settings.output.line(&Waiting { r#type: "waiting", door: peer, id: door.id.to_string() })?;
+    keeper.announce(settings)?;
     let mut stopped = std::pin::pin!(crate::command::stop::stop(None)?);
     let term = tokio::select! {
         term = told => term.map_err(|_| Failure::new("the door was closed"))?,
         _ = &mut stopped => {
-            node.close(crate::node::GOODBYE).await;
+            keeper.node.close(crate::node::GOODBYE).await;
             return Err(Failure::new("interrupted before the identity arrived").hint("nothing has changed: start this again, and `exon move` there"));
         }
     };
     // The other side hears it meanwhile, and again if it asks again.
-    tokio::spawn(async move {
-        for serving in servings {
-            serving.stop(GOODBYE).await;
-        }
-        node.close(GOODBYE).await;
-        keeper.vestibule.clear();
-    });
+    tokio::spawn(keeper.close());
     arrived(settings, door.id, term)
+}
+
+/// The identity has arrived in a former run, and the place that it came from may not know: it is told so when it asks.
+async fn say_again(settings: &Settings, vestibule: Vestibule, bind: &str) -> Result<(), Failure> {
+    let keeper = Keeper::open(vestibule, bind, Told::Again).await?;
+    settings.note(
+        "the identity lives here; the place that it came from may not have heard so. There, say again:",
+    );
+    keeper.announce(settings)?;
+    tokio::spawn(keeper.close());
+    Ok(())
 }
 
 fn arrived(settings: &Settings, id: NodeId, term: Term) -> Result<bool, Failure> {
@@ -113,107 +117,89 @@ fn arrived(settings: &Settings, id: NodeId, term: Term) -> Result<bool, Failure>
     Ok(true)
 }
 
-/// The directory beside an identity that is to arrive: the door's own identity, and what has come.
-struct Vestibule {
-    path: PathBuf,
-    /// Where the identity will live.
-    to: PathBuf,
-    id: NodeId,
-}
-
-impl Vestibule {
-    fn open(of: &Path, id: NodeId) -> Result<Self, Failure> {
-        let mut path = of.as_os_str().to_owned();
-        path.push(".door");
-        let vestibule = Self { path: path.into(), to: of.to_owned(), id };
-        let secret = crate::identity::fresh_secret()?;
-        let opened = StateDir::open_or_create(vestibule.state(), || secret);
-        drop(opened.map_err(|error| Failure::new("cannot open a door for the identity").because(&error))?);
-        Ok(vestibule)
-    }
-
-    fn state(&self) -> PathBuf {
-        self.path.join("state")
-    }
-
-    fn key(&self) -> Result<SecretKey, Failure> {
-        Identity::Stored { name: "door".to_owned(), path: self.state() }.key()
-    }
-
-    /// Reads and checks a load.
-    fn look(&self, load: &[u8]) -> Result<Arriving, Failure> {
-        let arriving = state::open_load(load, &self.key()?)
-            .map_err(|e| Failure::new("cannot take the identity in").because(&e))?;
-        if arriving.id != self.id {
-            return Err(Failure::new("another identity is waited for here"));
-        }
-        Ok(arriving)
-    }
-
-    /// Keeps `bytes` as the file `name`: whole, and durable on return.
-    fn keep(&self, name: &str, bytes: &[u8]) -> Result<(), Failure> {
-        let path = self.path.join(name);
-        let written = || {
-            let mut file = tempfile::NamedTempFile::new_in(&self.path)?;
-            file.write_all(bytes)?;
-            file.as_file().sync_all()?;
-            file.persist(&path).map_err(|e| e.error)?;
-            File::open(&self.path)?.sync_all()
-        };
-        written().map_err(|error| Failure::path("write", &path, &error))
-    }
-
-    fn kept(&self, name: &str) -> Result<Option<Vec<u8>>, Failure> {
-        let path = self.path.join(name);
-        match fs::read(&path) {
-            Ok(bytes) => Ok(Some(bytes)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Failure::path("read", &path, &error)),
-        }
-    }
-
-    /// Lets the identity live here, if load and `deed` have come. None: they have not.
-    fn finish(&self, deed: Option<&[u8]>) -> Result<Option<Term>, Failure> {
-        if let Some(deed) = deed {
-            self.keep("deed", deed)?;
-        }
-        let (Some(load), Some(deed)) = (self.kept("load")?, self.kept("deed")?) else { return Ok(None) };
-        let restored = state::restore(&self.to, &self.key()?, &load, &deed);
-        let restored =
-            restored.map_err(|error| Failure::new("cannot take the identity in").because(&error))?;
-        Ok(Some(restored.term))
-    }
-
-    fn clear(&self) {
-        // What is left of it is of no use to anybody: the load is for a key that goes with it.
-        let _ = fs::remove_dir_all(&self.path);
-    }
-}
-
 /// What answers at a door.
 struct Keeper {
-    vestibule: Vestibule,
+    shop: Arc<Shop>,
     node: Node,
+    servings: Vec<Serving>,
+}
+
+/// What its calls share.
+struct Shop {
+    vestibule: Vestibule,
     id: NodeId,
-    /// Hears that the identity has arrived.
-    told: Mutex<Option<oneshot::Sender<Term>>>,
+    state: Mutex<State>,
+}
+
+struct State {
+    told: Told,
+    /// The node that has proven last that it acts for the identity. Nobody else may bring anything but a deed, which proves itself.
+    proven: Option<NodeId>,
+    /// What has come of a load.
+    load: Vec<u8>,
+}
+
+/// Whether the identity has arrived.
+enum Told {
+    /// Not yet: hears of it.
+    Not(oneshot::Sender<Term>),
+    /// It has.
+    Again,
 }
 
 impl Keeper {
-    fn serve(self: &Arc<Self>) -> Result<Vec<Serving>, Failure> {
-        let failed = |error: &dyn std::error::Error| {
-            Failure::new("cannot open a door for the identity").because(error)
-        };
-        let at = |of: &Arc<Self>| Arc::clone(of);
-        let (offers, loads, deeds) = (at(self), at(self), at(self));
-        let offer = self.node.serve(OFFER, move |call| at(&offers).offer(call)).start();
-        let load = self.node.serve(LOAD, move |call| at(&loads).load(call)).concurrency(1).start();
-        let deed = self.node.serve(DEED, move |call| at(&deeds).deed(call)).concurrency(1).start();
-        [offer, load, deed].into_iter().map(|serving| serving.map_err(|e| failed(&e))).collect()
+    async fn open(vestibule: Vestibule, bind: &str, told: Told) -> Result<Self, Failure> {
+        let node = Node::builder(Allow::anyone()).state_dir(vestibule.state()).bind(bind);
+        let node = node.config(|config| config.takes.messages = false);
+        let node = node.limits(|limits| limits.message = LONGEST).build().await;
+        let node =
+            node.map_err(|error| Failure::new("cannot open a door for the identity").because(&error))?;
+        let state = Mutex::new(State { told, proven: None, load: Vec::new() });
+        let shop = Arc::new(Shop { id: vestibule.id(), vestibule, state });
+        let servings = serve(&node, &shop)?;
+        Ok(Self { shop, node, servings })
+    }
+
+    /// Says where it is.
+    fn announce(&self, settings: &Settings) -> Result<(), Failure> {
+        let peer = reachable_as(&self.node);
+        if !settings.quiet {
+            eprintln!("\n      exon move --to {}\n", console::style(&peer).bold().for_stderr());
+        }
+        settings.output.line(&Waiting { r#type: "waiting", door: peer, id: self.shop.id.to_string() })
+    }
+
+    /// Ends when the other side has had its time.
+    async fn close(self) {
+        tokio::time::sleep(OPEN).await;
+        for serving in self.servings {
+            serving.stop(GOODBYE).await;
+        }
+        self.node.close(GOODBYE).await;
+        self.shop.vestibule.clear();
+    }
+}
+
+fn serve(node: &Node, shop: &Arc<Shop>) -> Result<Vec<Serving>, Failure> {
+    let failed =
+        |error: &dyn std::error::Error| Failure::new("cannot open a door for the identity").because(error);
+    let at = |of: &Arc<Shop>| Arc::clone(of);
+    let (offers, aheads, loads, deeds) = (at(shop), at(shop), at(shop), at(shop));
+    let offer = node.serve(OFFER, move |call| at(&offers).offer(call)).start();
+    let ahead = node.serve(AHEAD, move |call| at(&aheads).ahead(call)).concurrency(1).start();
+    let load = node.serve(LOAD, move |call| at(&loads).load(call)).concurrency(1).start();
+    let deed = node.serve(DEED, move |call| at(&deeds).deed(call)).concurrency(1).start();
+    [offer, ahead, load, deed].into_iter().map(|serving| serving.map_err(|e| failed(&e))).collect()
+}
+
+impl Shop {
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn offer(self: Arc<Self>, mut call: Request) -> Result<Bytes, Answer> {
         let body = call.body.bytes(64 * 1024).await.map_err(Answer::error)?;
+        point("door: offer");
         let offer: Offer = serde_json::from_slice(&body).map_err(Answer::error)?;
         let id: NodeId = offer.id.parse().map_err(Answer::error)?;
         if id != self.id {
@@ -224,43 +210,80 @@ impl Keeper {
         if !key.verify_proof(&id, &said(&call.caller), &offer.proof) {
             return Err(Answer::new(REFUSED, "the proof is not of the identity that is to move"));
         }
+        let mut state = self.state();
+        if let Told::Again = state.told {
+            return Err(Answer::new(REFUSED, "the identity has arrived here already"));
+        }
+        (state.proven, state.load) = (Some(call.caller), Vec::new());
+        Ok(Bytes::from_static(b"{}"))
+    }
+
+    /// Fails unless `caller` acts for the identity.
+    fn check(&self, caller: NodeId) -> Result<(), Answer> {
+        if self.state().proven == Some(caller) {
+            return Ok(());
+        }
+        Err(Answer::new(
+            REFUSED,
+            "the caller has not proven that it acts for the identity, or another one has since",
+        ))
+    }
+
+    async fn ahead(self: Arc<Self>, mut call: Request) -> Result<Bytes, Answer> {
+        self.check(call.caller)?;
+        let body = call.body.bytes(LONGEST).await.map_err(Answer::error)?;
+        point("door: ahead");
+        let kept = spawn_blocking(move || self.vestibule.ahead(&body));
+        kept.await.map_err(Answer::error)?.map_err(|failure| refused(&failure))?;
         Ok(Bytes::from_static(b"{}"))
     }
 
     async fn load(self: Arc<Self>, mut call: Request) -> Result<Bytes, Answer> {
+        self.check(call.caller)?;
         let body = call.body.bytes(LONGEST).await.map_err(Answer::error)?;
-        let kept = spawn_blocking(move || {
-            let arriving = self.vestibule.look(&body)?;
-            self.vestibule.keep("load", &body)?;
-            Ok(Ready { attempt: arriving.attempt.0 })
-        });
-        json(&kept.await.map_err(Answer::error)?.map_err(|failure: Failure| refused(&failure))?)
+        let Some(load) = self.take_part(&body)? else { return Ok(Bytes::from_static(b"{}")) };
+        let landed = spawn_blocking(move || self.vestibule.land(&load));
+        let attempt = landed.await.map_err(Answer::error)?.map_err(|failure| refused(&failure))?;
+        json(&Ready { attempt: attempt.0 })
+    }
+
+    /// Adds a part of a load. All of it, if that was the last.
+    fn take_part(&self, body: &[u8]) -> Result<Option<Vec<u8>>, Answer> {
+        let wrong = || Answer::new(REFUSED, "a part of the load is missing, or damaged");
+        let (at, rest) = body.split_first_chunk::<8>().ok_or_else(wrong)?;
+        let (all, part) = rest.split_first_chunk::<8>().ok_or_else(wrong)?;
+        let [at, all] = [at, all].map(|number| u64::from_be_bytes(*number));
+        let load = &mut self.state().load;
+        if at == 0 {
+            load.clear();
+        }
+        let end = at.checked_add(part.len() as u64).filter(|end| *end <= all && all <= LONGEST);
+        if end.is_none() || load.len() as u64 != at {
+            return Err(wrong());
+        }
+        load.extend_from_slice(part);
+        Ok((load.len() as u64 == all).then(|| std::mem::take(load)))
     }
 
     async fn deed(self: Arc<Self>, mut call: Request) -> Result<Bytes, Answer> {
         let deed = call.body.bytes(64 * 1024).await.map_err(Answer::error)?;
-        let mut told = self.told.lock().await;
-        let Some(tell) = told.take() else {
-            // It has arrived, and is asked again.
-            let term = StateDir::peek_term(&self.vestibule.to).map_err(Answer::error)?;
+        if matches!(self.state().told, Told::Again) {
+            // Its former place asks again.
+            let term = StateDir::peek_term(self.vestibule.to()).map_err(Answer::error)?;
             return json(&Held { generation: term.generation });
-        };
+        }
         let keeper = Arc::clone(&self);
         let finished = spawn_blocking(move || keeper.vestibule.finish(Some(&deed)));
         match finished.await.map_err(Answer::error)? {
             Ok(Some(term)) => {
-                let held = json(&Held { generation: term.generation });
-                let _ = tell.send(term);
-                held
+                let told = std::mem::replace(&mut self.state().told, Told::Again);
+                if let Told::Not(tell) = told {
+                    let _ = tell.send(term);
+                }
+                json(&Held { generation: term.generation })
             }
-            Ok(None) => {
-                *told = Some(tell);
-                Err(Answer::new(REFUSED, "the load has not come"))
-            }
-            Err(failure) => {
-                *told = Some(tell);
-                Err(refused(&failure))
-            }
+            Ok(None) => Err(Answer::new(REFUSED, "the load has not come")),
+            Err(failure) => Err(refused(&failure)),
         }
     }
 }

@@ -29,6 +29,8 @@ mod inbox;
 mod kept;
 mod messages;
 #[cfg(unix)]
+mod moves;
+#[cfg(unix)]
 mod moving;
 mod names;
 #[cfg(unix)]

@@ -26,7 +26,7 @@ impl Node {
         let service = shared.naming.as_ref().ok_or(NamingError::NoService)?;
         let found = service.look_up(name).await?.ok_or_else(|| NamingError::Unbound(name.clone()))?;
         let peer = found.record.peer;
-        shared.pins.check(name, peer.id)?;
+        shared.pins.check(name, peer.id).await?;
         Ok(self.peer(peer.with_name(name)))
     }
 

@@ -23,6 +23,7 @@
 mod bound;
 mod name;
 mod pins;
+mod superseded;
 
 use core::future::Future;
 use core::pin::Pin;
@@ -35,6 +36,8 @@ pub use bound::BoundName;
 pub use name::{Name, NameError};
 pub(crate) use name::{PREFIX, of_hint};
 pub(crate) use pins::Pins;
+pub use superseded::Superseded;
+pub(crate) use superseded::watch;
 
 /// What a [`Naming`] gives: a future behind a pointer, since services are chosen while a program runs.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, NamingError>> + Send + 'a>>;

@@ -99,7 +99,8 @@ fn read(path: &Path) -> Result<([u8; 4], ClockRecord), StateError> {
     Ok((key, record))
 }
 
-fn encode(key: [u8; 4], record: ClockRecord) -> zeroize::Zeroizing<Vec<u8>> {
+/// The content of the file.
+pub(super) fn encode(key: [u8; 4], record: ClockRecord) -> zeroize::Zeroizing<Vec<u8>> {
     let mut payload = [0; PAYLOAD];
     let numbers = [record.d, record.life, record.latest];
     let fields = key.into_iter().chain(numbers.into_iter().flat_map(u64::to_be_bytes));

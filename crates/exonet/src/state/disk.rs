@@ -62,6 +62,19 @@ pub(super) fn put(path: &Path, text: &[u8]) -> std::io::Result<File> {
     Ok(file)
 }
 
+/// Makes `text` the content of `path`, in place: durable on return, but for its name. Only where nobody looks yet.
+pub(super) fn put_plain(path: &Path, text: &[u8]) -> Result<(), StateError> {
+    remove_leftover(path)?;
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            return Err(StateError::io("remove", path)(error));
+        }
+        _ => {}
+    }
+    let mut file = create_new(path).map_err(StateError::io("create", path))?;
+    file.write_all(text).and_then(|()| file.sync_all()).map_err(StateError::io("write", path))
+}
+
 /// As [`replace`], but fails when `path` exists already, even if it came into being this instant.
 pub(super) fn publish(path: &Path, text: &[u8]) -> Result<(), StateError> {
     let temp = write_temp(path, text)?;

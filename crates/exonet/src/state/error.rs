@@ -126,6 +126,27 @@ pub enum StateError {
         /// The node that has taken it over.
         to: exonet_proto::NodeId,
     },
+    /// The identity lives elsewhere.
+    #[error(
+        "the identity in {} lives elsewhere as generation {generation}, as a name service has said: this is a copy of it, \
+         and does not open any more",
+        path.display()
+    )]
+    Superseded {
+        /// The directory of the copy.
+        path: PathBuf,
+        /// The generation that lives.
+        generation: u64,
+    },
+    /// The file that says which node was met under which name is damaged.
+    #[error(
+        "{} is damaged: remove it, and the nodes behind names are learnt anew, as at their first meeting",
+        path.display()
+    )]
+    CorruptPins {
+        /// The file.
+        path: PathBuf,
+    },
     /// No identity can be ceded to this node.
     #[error("an identity cannot be ceded to {to}: that is itself, or the id of no node")]
     Target {

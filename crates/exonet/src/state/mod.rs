@@ -8,6 +8,9 @@
 //! | `journal` | a folder: what the node has not settled yet (see [`Durability`](crate::Durability)) | with each message |
 //! | `dead` | a folder: the messages that the node has rejected (see [`dead`](crate::dead)) | with each such message |
 //! | `moved` | where the identity was ceded to: it does not open here any more | once |
+//! | `attempt` | by which checkpoint the identity came here; there if it ever has moved | at each move |
+//! | `pins` | a folder: which node was met under which [name](crate::naming) | with each new name |
+//! | `superseded` | that the identity lives elsewhere, though it was not ceded here: this is a copy | once |
 //! | `term` | [`Term`]: how often the identity has moved; there if it ever has | at each move |
 //! | `strays` | the stamps of senders whose clocks are far ahead; there if ever there was one | with each such sender |
 //! | `early` | of a node without a journal: what it took early. It serves the next life if only the process dies, and is never forced | with each first message |
@@ -35,12 +38,15 @@ mod line;
 mod lock;
 mod notes;
 mod outbox;
+mod pins;
 mod place;
 mod strays;
+mod superseded;
 mod term;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -50,7 +56,8 @@ use exonet_proto::node::{Far, Notes};
 use zeroize::Zeroizing;
 
 pub use checkpoint::{
-    Arriving, Attempt, Ceded, Deed, Load, Restored, ceded, deed, open_load, restore, take_back,
+    Ahead, Arriving, Attempt, Ceded, Deed, Landing, Load, Restored, ceded, check_deed, deed, lives,
+    open_load, restore, take_back,
 };
 pub use clock::ClockRecord;
 pub use error::StateError;
@@ -58,6 +65,7 @@ pub use exonet_proto::crypto::SecretKey;
 pub use outbox::{KeptDelivery, KeptMessage, Outbox};
 
 use crate::dead::{DeadLetters, Folder};
+use crate::naming::Name;
 use clock::Clock;
 use lock::Lock;
 pub(crate) use lock::is_same;
@@ -214,6 +222,26 @@ impl StateDir {
         self.term
     }
 
+    /// The identity lives elsewhere as `generation`: it does not open here any more, durably on return.
+    ///
+    /// # Errors
+    /// As [`StateDir::store`].
+    pub fn supersede(&self, generation: u64) -> Result<(), StateError> {
+        self.lock.verify()?;
+        superseded::write(&self.path, key::fingerprint(&self.secret), generation)
+    }
+
+    /// Which nodes were met under which names.
+    pub(crate) fn pins(&self) -> Result<BTreeMap<Name, NodeId>, StateError> {
+        pins::read(&self.path)
+    }
+
+    /// Makes these durable.
+    pub(crate) fn store_pins(&self, pins: &BTreeMap<Name, NodeId>) -> Result<(), StateError> {
+        self.lock.verify()?;
+        pins::write(&self.path, pins)
+    }
+
     /// The senders, as found when opening, whose clocks are far ahead of this node's, each with its stamps that are refused.
     pub fn strays(&self) -> &[(NodeId, Far)] {
         self.strays.found()
@@ -252,6 +280,9 @@ impl StateDir {
         disk::remove_leftover(&key_path)?;
         if let Some(ceded) = checkpoint::ceded(path)? {
             return Err(StateError::Moved { path: path.into(), to: ceded.to });
+        }
+        if let Some(generation) = superseded::read(path)? {
+            return Err(StateError::Superseded { path: path.into(), generation });
         }
         disk::remove_leftover(&clock_path)?;
         match (disk::exists(&key_path)?, disk::exists(&clock_path)?) {

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use exonet_proto::Generation;
+use zeroize::Zeroizing;
 
 use super::error::StateError;
 use super::{disk, line};
@@ -52,8 +53,13 @@ pub(super) fn read(path: &Path, key: [u8; 4]) -> Result<Term, StateError> {
 
 /// Makes `term` durable at `path`.
 pub(super) fn write(path: &Path, key: [u8; 4], term: Term) -> Result<(), StateError> {
+    disk::replace(path, &encode(key, term))
+}
+
+/// The content of the file.
+pub(super) fn encode(key: [u8; 4], term: Term) -> Zeroizing<Vec<u8>> {
     let mut payload = [0; PAYLOAD];
     let fields = key.into_iter().chain(term.generation.to_be_bytes()).chain(term.lineage);
     payload.iter_mut().zip(fields).for_each(|(to, from)| *to = from);
-    disk::replace(path, &line::encode(LABEL, &payload))
+    line::encode(LABEL, &payload)
 }

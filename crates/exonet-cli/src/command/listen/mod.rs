@@ -9,14 +9,17 @@ mod taking;
 mod totals;
 mod working;
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use exonet::NodeId;
-use tokio::sync::mpsc;
+use exonet::config::Config;
+use exonet::{Node, NodeId};
+use futures_util::future::join;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use self::desk::Desk;
@@ -28,9 +31,10 @@ use self::totals::Totals;
 use self::working::{Inputs, Working};
 use super::announce::{announce, be_somebody};
 use super::names::stand_for;
+use super::standing::{Begin, Next, depart, superseded};
 use super::stop::{Leave, requests_or};
 use crate::args::ListenArgs;
-use crate::control::{Control, Role};
+use crate::control::{Again, Control, Role};
 use crate::copy;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -60,7 +64,10 @@ pub(super) async fn run(settings: &Settings, args: &ListenArgs) -> Result<Exit, 
     };
     let open = |directory: &Path| Store::open(directory, options).map(Arc::new);
     let store = args.out.as_deref().map(open).transpose()?;
-    let exec = (!args.exec.is_empty()).then(|| Exec::new(settings, args)).transpose()?;
+    if !args.exec.is_empty() {
+        // What is wrong with it is said before anything is waited for.
+        drop(Exec::new(settings, args)?);
+    }
     let arrived = match args.arrive {
         Some(id) => take_in(settings, &Door { id, bind: &args.door }).await?,
         None => false,
@@ -69,53 +76,120 @@ pub(super) async fn run(settings: &Settings, args: &ListenArgs) -> Result<Exit, 
         node::can_bind(args.bind.as_deref()).await?;
     }
     be_somebody(settings)?;
-    let node = node::at(settings, args.bind.as_deref(), &args.allow, |config| {
-        config.tell_refused = !args.silent;
-        // A piece of a file is put together in memory.
-        config.limits.stream_above = copy::LONGEST_PIECE;
-    })
-    .await?;
-    let (again, wanted) = mpsc::unbounded_channel();
-    let role = if exec.is_some() { Role::Worker(again) } else { Role::Command("listen") };
     let leave = Leave::default();
-    let control = Control::try_open_leaving(settings, &node, role, &leave);
-    let (tell, copied) = mpsc::unbounded_channel();
-    let servings = files::serve(&node, store.clone(), tell)?;
-    let mut requests = requests_or(if args.exec.is_empty() { 2 } else { LAST_REQUEST }, &leave)?;
-    let stores = match &args.out {
-        _ if !args.exec.is_empty() => format!("runs a command for each message, {} at once", args.jobs),
-        Some(directory) => format!("stores up to {} in {}", args.max_store, directory.display()),
-        None => "shows messages and stores nothing; --out DIR stores, and takes files".to_owned(),
-    };
-    if arrived {
-        node.greet();
-    }
-    stand_for(settings, &node, &args.called).await?;
-    announce(settings, &node, &args.allow, "send", stores)?;
-    let patience = Patience { most: args.patience, crowded: Arc::default() };
-    let listener = Listener { node: node.clone(), output: settings.output, raw: args.raw, store, patience };
+    let requests = requests_or(if args.exec.is_empty() { 2 } else { LAST_REQUEST }, &leave)?;
+    let life = Life { settings, args, store, leave: &leave };
     let mut totals = Totals::default();
     let started = Instant::now();
-    let interrupted = match exec {
-        Some(exec) => {
-            let inputs = Inputs { requests, copied, wanted };
-            Working::new(settings, &node, exec, args).run(inputs, &mut totals).await
-        }
-        None => {
-            let mut service = Service::new(settings, listener, args.exit_after);
-            let stop = async { drop(requests.wait_for(|requests| *requests > 0).await) };
-            service.run(stop, copied, &mut totals).await
+    let mut begin = if arrived { Begin::Arrived } else { Begin::First };
+    let interrupted = loop {
+        match life.run(begin, requests.clone(), &mut totals).await? {
+            Over::Ended { interrupted } => break interrupted,
+            Over::Stays(at) => begin = Begin::Again(at),
         }
     };
-    control.close().await;
-    if leave.is_asked() {
-        node.freeze(GOODBYE).await;
-    }
-    node.close(GOODBYE).await;
-    drop(servings);
-    let interrupted = interrupted?;
     totals.sum_up(settings, started.elapsed(), interrupted)?;
     Ok(if interrupted && !leave.is_asked() { Exit::Interrupted } else { Exit::Success })
+}
+
+/// How a life of the node was over.
+enum Over {
+    Ended {
+        interrupted: bool,
+    },
+    /// The identity was to move, and did not: it goes on where it was.
+    Stays(SocketAddr),
+}
+
+/// One life of the node: until the command ends, or the node stands still for a move.
+struct Life<'a> {
+    settings: &'a Settings,
+    args: &'a ListenArgs,
+    store: Option<Arc<Store>>,
+    leave: &'a Leave,
+}
+
+impl Life<'_> {
+    async fn run(
+        &self,
+        begin: Begin,
+        requests: watch::Receiver<u32>,
+        totals: &mut Totals,
+    ) -> Result<Over, Failure> {
+        let (settings, args, leave) = (self.settings, self.args, self.leave);
+        let node = self.node(begin).await?;
+        let (again, wanted) = mpsc::unbounded_channel();
+        let role = if !args.exec.is_empty() { Role::Worker(again) } else { Role::Command("listen") };
+        let control = Control::try_open_leaving(settings, &node, role, leave);
+        let (tell, copied) = mpsc::unbounded_channel();
+        let servings = files::serve(&node, self.store.clone(), tell)?;
+        begin.greet(&node);
+        stand_for(settings, &node, &args.called).await?;
+        if begin.bind() != Some(node.local_addr().to_string()) {
+            announce(settings, &node, &args.allow, "send", self.stores())?;
+        }
+        let interrupted = tokio::select! {
+            biased;
+            failure = superseded(&node) => Err(failure),
+            interrupted = self.work(&node, (requests, copied, wanted), totals) => interrupted,
+        };
+        control.close().await;
+        let (at, began) = (node.local_addr(), Instant::now());
+        if leave.is_asked() {
+            node.freeze(GOODBYE).await;
+        }
+        let (next, _) = join(depart(settings, leave, began), node.close(GOODBYE)).await;
+        drop(servings);
+        let interrupted = interrupted?;
+        Ok(match next? {
+            Next::End => Over::Ended { interrupted },
+            Next::GoOn => Over::Stays(at),
+        })
+    }
+
+    async fn node(&self, begin: Begin) -> Result<Node, Failure> {
+        let args = self.args;
+        let change = |config: &mut Config| {
+            config.tell_refused = !args.silent;
+            // A piece of a file is put together in memory.
+            config.limits.stream_above = copy::LONGEST_PIECE;
+        };
+        node::at_again(self.settings, begin.bind(), args.bind.as_deref(), &args.allow, change).await
+    }
+
+    /// What is said of it.
+    fn stores(&self) -> String {
+        let args = self.args;
+        match &args.out {
+            _ if !args.exec.is_empty() => format!("runs a command for each message, {} at once", args.jobs),
+            Some(directory) => format!("stores up to {} in {}", args.max_store, directory.display()),
+            None => "shows messages and stores nothing; --out DIR stores, and takes files".to_owned(),
+        }
+    }
+
+    /// Takes what comes until told to stop (true) or until there was enough.
+    async fn work(
+        &self,
+        node: &Node,
+        (mut requests, copied, wanted): (
+            watch::Receiver<u32>,
+            mpsc::UnboundedReceiver<Taken>,
+            mpsc::UnboundedReceiver<Again>,
+        ),
+        totals: &mut Totals,
+    ) -> Result<bool, Failure> {
+        let (settings, args) = (self.settings, self.args);
+        if !args.exec.is_empty() {
+            let (exec, inputs) = (Exec::new(settings, args)?, Inputs { requests, copied, wanted });
+            return Working::new(settings, node, exec, args).run(inputs, totals).await;
+        }
+        let patience = Patience { most: args.patience, crowded: Arc::default() };
+        let (node, store) = (node.clone(), self.store.clone());
+        let listener = Listener { node, output: settings.output, raw: args.raw, store, patience };
+        let mut service = Service::new(settings, listener, args.exit_after);
+        let stop = async { drop(requests.wait_for(|requests| *requests > 0).await) };
+        service.run(stop, copied, totals).await
+    }
 }
 
 /// The work on what comes.

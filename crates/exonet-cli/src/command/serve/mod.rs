@@ -3,12 +3,14 @@
 mod desk;
 mod sessions;
 
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use exonet::Node;
 use exonet::call::Serving;
+use exonet::config::Config;
 use futures_util::future::{join, join_all};
 use serde::Serialize;
 use tokio::sync::{mpsc, watch};
@@ -17,6 +19,7 @@ use self::desk::{Answers, Desk, Event};
 use super::announce::{announce, be_somebody};
 use super::exec::Program;
 use super::names::stand_for;
+use super::standing::{Begin, Next, depart, superseded};
 use super::stop::{Leave, requests_or};
 use crate::args::ServeArgs;
 use crate::control::{Control, Role};
@@ -43,62 +46,112 @@ pub(super) async fn run(settings: &Settings, args: &ServeArgs) -> Result<Exit, F
         node::can_bind(args.bind.as_deref()).await?;
     }
     be_somebody(settings)?;
-    let node = node::at(settings, args.bind.as_deref(), &args.allow, |config| {
-        config.tell_refused = !args.silent;
-        config.limits.message = args.max_body.0.max(args.max_reply.0);
-        config.reply_kept = args.keep_replies;
-        // Without sessions nobody would ever look at them.
-        config.takes.messages = !args.sessions.is_empty();
-        // With its channel, a caller is gone.
-        config.idle_timeout = args.end_orphans.unwrap_or(config.idle_timeout);
-    })
-    .await?;
     let leave = Leave::default();
-    let control = Control::try_open_leaving(settings, &node, Role::Command("serve"), &leave);
-    let mut requests = requests_or(LAST_REQUEST, &leave)?;
-    let (tell, mut events) = mpsc::unbounded_channel();
-    let (cut, is_cut) = watch::channel(false);
-    let desk = Arc::new(Desk::new(&node, args, Arc::clone(&answers), tell.clone(), is_cut));
-    let servings = serve(&node, args, &desk)?;
-    let conversations = sessions::serve(&node, args, &answers, &tell)?;
-    if arrived {
-        node.greet();
-    }
-    stand_for(settings, &node, &args.called).await?;
-    announce(settings, &node, &args.allow, "call", serves(args))?;
-
+    let requests = requests_or(LAST_REQUEST, &leave)?;
     let started = Instant::now();
     let mut totals = Totals::default();
+    let mut begin = if arrived { Begin::Arrived } else { Begin::First };
     let interrupted = loop {
-        if args.exit_after.is_some_and(|enough| totals.calls >= enough) {
-            break false;
-        }
-        tokio::select! {
-            // The desk lives on here.
-            Some(event) = events.recv() => totals.add(settings, &event)?,
-            _ = requests.wait_for(|requests| *requests > 0) => break true,
+        let life = Life { settings, args, answers: &answers, leave: &leave };
+        match life.run(begin, requests.clone(), &mut totals).await? {
+            Over::Ended { interrupted } => break interrupted,
+            Over::Stays(at) => begin = Begin::Again(at),
         }
     };
-    control.close().await;
-    if leave.is_asked() {
-        settings.note("the identity is to move: no further call is taken, and what runs may finish");
-        node.freeze(args.drain).await;
-    }
-    let mut drained = pin!(drain(&node, servings, (args.drain, requests), (&cut, tell)));
-    loop {
-        tokio::select! {
-            () = &mut drained => break,
-            Some(event) = events.recv() => totals.add(settings, &event)?,
-        }
-    }
-    // The node is closed: what is left of a session waits for the next run of this identity.
-    drop(conversations);
-    while let Ok(event) = events.try_recv() {
-        totals.add(settings, &event)?;
-    }
-    totals.forgotten = node.stats().replies_forgotten;
     totals.sum_up(settings, started.elapsed(), interrupted)?;
     Ok(if interrupted && !leave.is_asked() { Exit::Interrupted } else { Exit::Success })
+}
+
+/// How a life of the node was over.
+enum Over {
+    Ended {
+        interrupted: bool,
+    },
+    /// The identity was to move, and did not: it goes on where it was.
+    Stays(SocketAddr),
+}
+
+/// One life of the node: until the command ends, or the node stands still for a move.
+struct Life<'a> {
+    settings: &'a Settings,
+    args: &'a ServeArgs,
+    answers: &'a Arc<Answers>,
+    leave: &'a Leave,
+}
+
+impl Life<'_> {
+    async fn run(
+        &self,
+        begin: Begin,
+        mut requests: watch::Receiver<u32>,
+        totals: &mut Totals,
+    ) -> Result<Over, Failure> {
+        let Self { settings, args, answers, leave } = *self;
+        let node = self.node(begin).await?;
+        let control = Control::try_open_leaving(settings, &node, Role::Command("serve"), leave);
+        let (tell, mut events) = mpsc::unbounded_channel();
+        let (cut, is_cut) = watch::channel(false);
+        let desk = Arc::new(Desk::new(&node, args, Arc::clone(answers), tell.clone(), is_cut));
+        let servings = serve(&node, args, &desk)?;
+        let conversations = sessions::serve(&node, args, answers, &tell)?;
+        begin.greet(&node);
+        stand_for(settings, &node, &args.called).await?;
+        if begin.bind() != Some(node.local_addr().to_string()) {
+            announce(settings, &node, &args.allow, "call", serves(args))?;
+        }
+        let interrupted = loop {
+            if args.exit_after.is_some_and(|enough| totals.calls >= enough) {
+                break false;
+            }
+            tokio::select! {
+                // The desk lives on here.
+                Some(event) = events.recv() => totals.add(settings, &event)?,
+                _ = requests.wait_for(|requests| *requests > 0) => break true,
+                failure = superseded(&node) => return Err(failure),
+            }
+        };
+        control.close().await;
+        let (at, began) = (node.local_addr(), Instant::now());
+        let moves = leave.is_asked();
+        if moves {
+            settings.note("the identity is to move: no further call is taken, and what runs may finish");
+            node.freeze(args.drain).await;
+        }
+        // What still runs has had its time.
+        let span = if moves { Duration::ZERO } else { args.drain };
+        let drained = drain(&node, servings, (span, requests), (&cut, tell));
+        let mut over = pin!(join(depart(settings, leave, began), drained));
+        let (next, ()) = loop {
+            tokio::select! {
+                over = &mut over => break over,
+                Some(event) = events.recv() => totals.add(settings, &event)?,
+            }
+        };
+        // The node is closed: what is left of a session waits for the next life of this identity.
+        drop(conversations);
+        while let Ok(event) = events.try_recv() {
+            totals.add(settings, &event)?;
+        }
+        totals.forgotten += node.stats().replies_forgotten;
+        Ok(match next? {
+            Next::End => Over::Ended { interrupted },
+            Next::GoOn => Over::Stays(at),
+        })
+    }
+
+    async fn node(&self, begin: Begin) -> Result<Node, Failure> {
+        let args = self.args;
+        let change = |config: &mut Config| {
+            config.tell_refused = !args.silent;
+            config.limits.message = args.max_body.0.max(args.max_reply.0);
+            config.reply_kept = args.keep_replies;
+            // Without sessions nobody would ever look at them.
+            config.takes.messages = !args.sessions.is_empty();
+            // With its channel, a caller is gone.
+            config.idle_timeout = args.end_orphans.unwrap_or(config.idle_timeout);
+        };
+        node::at_again(self.settings, begin.bind(), args.bind.as_deref(), &args.allow, change).await
+    }
 }
 
 fn methods(args: &ServeArgs) -> Vec<String> {

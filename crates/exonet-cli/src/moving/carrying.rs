@@ -1,0 +1,119 @@
+//! What is said to a door.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use exonet::error::CallError;
+use exonet::{Allow, Node, Peer};
+use serde::de::DeserializeOwned;
+use tokio::time::{sleep, timeout};
+
+use super::{AHEAD, DEED, Held, LOAD, LONGEST, OFFER, Offer, PART, Plan, Ready, said};
+use crate::failure::Failure;
+use crate::identity::Identity;
+use crate::node::GOODBYE;
+
+/// How long one call of a door may take, a load aside.
+const CALL: Duration = Duration::from_secs(5);
+/// Between two tries to tell a door.
+const RETRY: Duration = Duration::from_millis(200);
+
+/// The way to a door: a node that talks to nobody else, since the identity itself may not speak any more.
+pub(super) struct Way {
+    node: Node,
+    peer: Peer,
+}
+
+impl Way {
+    pub(super) async fn to(plan: &Plan) -> Result<Self, Failure> {
+        let node = Node::builder(Allow::only([plan.to.id])).limits(|limits| limits.message = LONGEST);
+        let node = node.build().await.map_err(|error| Failure::new("cannot start a node").because(&error))?;
+        let peer = node.peer(&plan.to);
+        Ok(Self { node, peer })
+    }
+
+    pub(super) async fn close(self) {
+        self.node.close(GOODBYE).await;
+    }
+
+    pub(super) async fn offer(&self, identity: &Identity, timeout: Duration) -> Result<(), Failure> {
+        let key = identity.key()?;
+        let proof = key.prove(&self.peer.id(), &said(&self.node.id()));
+        let proof = proof.ok_or_else(|| Failure::new("the id of the door is that of no key"))?;
+        let offer = Offer { id: key.node_id().to_string(), proof };
+        let offer = serde_json::to_vec(&offer)
+            .map_err(|error| Failure::new("cannot make an offer").because(&error))?;
+        self.ask::<serde_json::Value>(OFFER, offer.into(), timeout.min(CALL)).await.map(drop)
+    }
+
+    pub(super) async fn ahead(&self, piece: Vec<u8>, timeout: Duration) -> Result<(), Failure> {
+        self.ask::<serde_json::Value>(AHEAD, piece.into(), timeout).await.map(drop)
+    }
+
+    /// Carries a load. Each part of it may take `timeout`.
+    pub(super) async fn load(&self, load: &[u8], timeout: Duration) -> Result<[u8; 16], Failure> {
+        let mut at = 0_u64;
+        for part in load.chunks(PART) {
+            let mut body = Vec::with_capacity(16 + part.len());
+            body.extend_from_slice(&at.to_be_bytes());
+            body.extend_from_slice(&(load.len() as u64).to_be_bytes());
+            body.extend_from_slice(part);
+            at += part.len() as u64;
+            if at < load.len() as u64 {
+                self.ask::<serde_json::Value>(LOAD, body.into(), timeout).await?;
+            } else {
+                return self.ask::<Ready>(LOAD, body.into(), timeout).await.map(|ready| ready.attempt);
+            }
+        }
+        Err(Failure::new("a load is never empty"))
+    }
+
+    /// Tells the door the deed until it says that the identity lives there.
+    pub(super) async fn deed(&self, deed: Bytes, timeout: Duration) -> Result<Held, Failure> {
+        let until = Instant::now() + timeout;
+        loop {
+            match self.ask(DEED, deed.clone(), CALL).await {
+                Ok(held) => return Ok(held),
+                Err(failure) if Instant::now() >= until => {
+                    return Err(failure.hint(
+                        "the identity was ceded, and does not live here any more; it may live there. Give the command again to carry its key again",
+                    ));
+                }
+                Err(_) => sleep(RETRY).await,
+            }
+        }
+    }
+
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        method: &'static str,
+        body: Bytes,
+        patience: Duration,
+    ) -> Result<T, Failure> {
+        let failed = |error: &dyn std::error::Error| {
+            Failure::new("the door does not take the identity in").because(error)
+        };
+        let answered = timeout(patience, self.peer.call(method, body)).await;
+        let mut reply = match answered {
+            Err(_) => {
+                return Err(Failure::new(format!("the door at {} does not answer", self.peer.addr())));
+            }
+            Ok(Err(error)) => return Err(in_words(error).await),
+            Ok(Ok(reply)) => reply,
+        };
+        let body = reply.body.bytes(64 * 1024).await.map_err(|error| failed(&error))?;
+        serde_json::from_slice(&body).map_err(|error| failed(&error))
+    }
+}
+
+/// What a door says that refuses.
+async fn in_words(error: CallError) -> Failure {
+    let what = "the door does not take the identity in";
+    match error {
+        CallError::Failed { mut body, .. } => {
+            let why = body.bytes(64 * 1024).await.unwrap_or_default();
+            Failure::new(format!("{what}: {}", String::from_utf8_lossy(&why)))
+        }
+        other => Failure::new(what).because(&other),
+    }
+}

@@ -1,0 +1,150 @@
+//! What a door keeps on the disk.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use exonet::NodeId;
+use exonet::state::{self, Attempt, Landing, SecretKey, StateDir, Term};
+
+use super::point;
+use crate::failure::Failure;
+use crate::identity::Identity;
+
+/// The directory beside an identity that is to arrive: the door's own identity, and what has come.
+pub(super) struct Vestibule {
+    path: PathBuf,
+    /// Where the identity will live.
+    to: PathBuf,
+    id: NodeId,
+    landing: Mutex<Landing>,
+}
+
+impl Vestibule {
+    fn path_beside(of: &Path) -> PathBuf {
+        let mut path = of.as_os_str().to_owned();
+        path.push(".door");
+        path.into()
+    }
+
+    pub(super) fn open(of: &Path, id: NodeId) -> Result<Self, Failure> {
+        let landing = Mutex::new(Landing::beside(of));
+        let vestibule = Self { path: Self::path_beside(of), to: of.to_owned(), id, landing };
+        let secret = crate::identity::fresh_secret()?;
+        let opened = StateDir::open_or_create(vestibule.state(), || secret);
+        drop(opened.map_err(|error| Failure::new("cannot open a door for the identity").because(&error))?);
+        Ok(vestibule)
+    }
+
+    /// That of an identity that has arrived, if the place that it came from may not have heard so.
+    pub(super) fn left(of: &Path, id: NodeId) -> Option<Self> {
+        let landing = Mutex::new(Landing::beside(of));
+        let vestibule = Self { path: Self::path_beside(of), to: of.to_owned(), id, landing };
+        vestibule.path.join("deed").exists().then_some(vestibule)
+    }
+
+    pub(super) const fn id(&self) -> NodeId {
+        self.id
+    }
+
+    /// Where the identity will live.
+    pub(super) fn to(&self) -> &Path {
+        &self.to
+    }
+
+    pub(super) fn state(&self) -> PathBuf {
+        self.path.join("state")
+    }
+
+    pub(super) fn key(&self) -> Result<SecretKey, Failure> {
+        Identity::Stored { name: "door".to_owned(), path: self.state() }.key()
+    }
+
+    fn landing(&self) -> MutexGuard<'_, Landing> {
+        self.landing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a piece that came ahead of the load.
+    pub(super) fn ahead(&self, piece: &[u8]) -> Result<(), Failure> {
+        self.landing().ahead(piece).map_err(|error| cannot(&error))
+    }
+
+    /// Puts all of the identity together but its key.
+    pub(super) fn land(&self, load: &[u8]) -> Result<Attempt, Failure> {
+        let key = self.key()?;
+        // Asked first: nothing of another identity is to touch the disk.
+        if state::open_load(load, &key).map_err(|error| cannot(&error))?.id != self.id {
+            return Err(Failure::new("another identity is waited for here"));
+        }
+        point("door: load");
+        let arriving = self.landing().land(load, &key).map_err(|error| cannot(&error))?;
+        point("door: landed");
+        self.keep("load", load)?;
+        Ok(arriving.attempt)
+    }
+
+    /// Lets the identity live here, if load and `deed` have come. None: they have not.
+    pub(super) fn finish(&self, deed: Option<&[u8]>) -> Result<Option<Term>, Failure> {
+        if let Some(deed) = deed {
+            // One that fits nothing is not kept: anybody may say something here.
+            let Some(load) = self.kept("load")? else { return Ok(None) };
+            state::check_deed(&load, deed, &self.key()?).map_err(|error| cannot(&error))?;
+            self.keep("deed", deed)?;
+            point("door: deed");
+        }
+        let (Some(load), Some(deed)) = (self.kept("load")?, self.kept("deed")?) else { return Ok(None) };
+        let restored = self.landing().restore(&self.key()?, &load, &deed).map_err(|error| cannot(&error))?;
+        point("door: restored");
+        Ok(Some(restored.term))
+    }
+
+    /// Forgets what came of a former move, after which the identity has lived here and moved on as `generation`.
+    pub(super) fn forget(&self, generation: u64) -> Result<(), Failure> {
+        let Some(load) = self.kept("load")? else { return Ok(()) };
+        let old = state::open_load(&load, &self.key()?).map_or(true, |it| it.generation <= generation);
+        if old {
+            // The deed first: without it nothing is done.
+            for name in ["deed", "load"] {
+                match fs::remove_file(self.path.join(name)) {
+                    Err(error) if error.kind() != ErrorKind::NotFound => {
+                        return Err(Failure::path("remove", &self.path.join(name), &error));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps `bytes` as the file `name`: whole, and durable on return.
+    fn keep(&self, name: &str, bytes: &[u8]) -> Result<(), Failure> {
+        let path = self.path.join(name);
+        let written = || {
+            let mut file = tempfile::NamedTempFile::new_in(&self.path)?;
+            file.write_all(bytes)?;
+            file.as_file().sync_all()?;
+            file.persist(&path).map_err(|e| e.error)?;
+            File::open(&self.path)?.sync_all()
+        };
+        written().map_err(|error| Failure::path("write", &path, &error))
+    }
+
+    fn kept(&self, name: &str) -> Result<Option<Vec<u8>>, Failure> {
+        let path = self.path.join(name);
+        match fs::read(&path) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Failure::path("read", &path, &error)),
+        }
+    }
+
+    pub(super) fn clear(&self) {
+        // What is left of it is of no use to anybody: the load is for a key that goes with it.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+fn cannot(error: &exonet::error::StateError) -> Failure {
+    Failure::new("cannot take the identity in").because(error)
+}

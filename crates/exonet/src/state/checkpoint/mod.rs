@@ -1,0 +1,330 @@
+//! An identity that moves: one cut of all that it keeps, sealed for the node that takes it over.
+//!
+//! A checkpoint has two parts. The [`Load`] is everything but the key: who has it cannot speak as the identity. The [`Deed`] is
+//! the key: it exists only once the identity has been [ceded](StateDir::cede) here, durably and for good. So at any moment one place can
+//! speak, or none: whoever holds the load before that waits for the deed, and what is left here does not open any more.
+//!
+//! Both are sealed for one node, and name one attempt. Where they are [restored](restore), the identity begins a new
+//! [generation](super::Term), with numbers that no earlier one can have drawn; peers that have met it talk to no earlier one.
+
+mod ahead;
+mod content;
+mod landing;
+
+use std::fs;
+use std::path::Path;
+
+use exonet_proto::crypto::sealed;
+use exonet_proto::{MAX_NUMBER, NodeId};
+use exonet_store::{Level, Options, Trust};
+use zeroize::Zeroizing;
+
+use super::clock::{self, Clock, ClockRecord};
+use super::error::StateError;
+use super::{SecretKey, StateDir, Term, disk, journal, key, line, pins, superseded, term};
+use content::{Content, Take};
+
+pub use ahead::Ahead;
+pub use landing::{Landing, check_deed};
+
+/// What the content of a deed begins with.
+const DEED: &[u8; 20] = b"exonet-deed-0000001\n";
+/// The mark that the identity was ceded.
+pub(super) const MARK: &str = "moved";
+const MARK_LABEL: &str = "exonet-moved-1";
+/// Fingerprint of the key, attempt, target, generation.
+const MARK_PAYLOAD: usize = 4 + 16 + 32 + 8;
+/// Numbers that a generation has for itself: those of the next lie above them.
+const LANE: u32 = 48;
+/// The folders whose files move, beside the small files.
+const FOLDERS: [&str; 3] = [journal::DIR, "dead", pins::DIR];
+/// The longest content of a load, in bytes.
+const LONGEST: u64 = 4 << 30;
+
+/// One try to move an identity: what is of another one does not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attempt(pub [u8; 16]);
+
+/// All that an identity keeps but its key, sealed.
+#[derive(Clone, Debug)]
+pub struct Load {
+    attempt: Attempt,
+    to: NodeId,
+    sealed: Vec<u8>,
+}
+
+/// The key of an identity that was ceded, sealed.
+#[derive(Clone, Debug)]
+pub struct Deed(Vec<u8>);
+
+/// Where an identity was ceded to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ceded {
+    /// In which attempt.
+    pub attempt: Attempt,
+    /// To which node.
+    pub to: NodeId,
+    /// The generation that lives there.
+    pub generation: u64,
+}
+
+/// What was restored.
+#[derive(Debug)]
+pub struct Restored {
+    /// Which identity.
+    pub id: NodeId,
+    /// Where it lives now.
+    pub term: Term,
+    /// What the application had to say.
+    pub application: Zeroizing<Vec<u8>>,
+}
+
+/// What a load is about, as its reader sees it before there is a deed.
+#[derive(Debug)]
+pub struct Arriving {
+    /// Which identity.
+    pub id: NodeId,
+    /// In which attempt.
+    pub attempt: Attempt,
+    /// The generation that it will be.
+    pub generation: u64,
+    content: Content,
+}
+
+impl Load {
+    /// Which attempt it is of.
+    pub const fn attempt(&self) -> Attempt {
+        self.attempt
+    }
+
+    /// The bytes to be carried to the node that it is for.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.sealed
+    }
+}
+
+impl Deed {
+    /// The bytes to be carried to the node that it is for.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl StateDir {
+    /// Everything that the identity keeps, as one cut, for the node `to`, with what the `application` wants to find there. The identity
+    /// goes on here until it is [ceded](Self::cede); nothing may change it between the two.
+    ///
+    /// # Errors
+    /// [`StateError::Target`]: `to` is the id of no key, or the identity itself. [`StateError::Io`]. [`StateError::Exhausted`]: it has
+    /// moved too often.
+    pub fn checkpoint(&self, to: &NodeId, application: &[u8]) -> Result<Load, StateError> {
+        self.checkpoint_after(to, application, None)
+    }
+
+    /// As [`Self::checkpoint`], without what was carried [`Ahead`] of it.
+    ///
+    /// # Errors
+    /// As [`Self::checkpoint`].
+    pub fn checkpoint_after(
+        &self,
+        to: &NodeId,
+        application: &[u8],
+        ahead: Option<&Ahead>,
+    ) -> Result<Load, StateError> {
+        self.lock.verify()?;
+        let own = SecretKey::from_bytes(*self.secret);
+        if own.node_id() == *to {
+            return Err(StateError::Target { to: *to });
+        }
+        let generation = self.term.generation + 1;
+        let clock = self.load();
+        let exhausted = || StateError::Exhausted { path: self.path.join(clock::FILE) };
+        let lane =
+            generation.checked_shl(LANE).filter(|lane| lane >> LANE == generation && *lane < MAX_NUMBER);
+        let lane = lane.ok_or_else(exhausted)?;
+        let clock = ClockRecord { d: clock.d.max(lane), ..clock };
+        let attempt = match ahead {
+            Some(ahead) => ahead.attempt(),
+            None => Attempt(fresh()?),
+        };
+        self.end_journal()?;
+        let content = Content {
+            id: own.node_id(),
+            attempt,
+            generation,
+            fingerprint: key::fingerprint(&self.secret),
+            clock,
+            strays: self.strays.found().to_vec(),
+            files: ahead::read_files(&self.path, self.journal_tag(), ahead)?,
+            application: application.to_vec(),
+        };
+        let sealed = sealed::seal(&content.encode(), to, &SecretKey::from_bytes(fresh()?));
+        let sealed = sealed.ok_or(StateError::Target { to: *to })?;
+        Ok(Load { attempt, to: *to, sealed })
+    }
+
+    /// Ends the journal cleanly if the process that wrote it was killed: the machine that it goes to could not tell that nothing
+    /// of it is missing.
+    fn end_journal(&self) -> Result<(), StateError> {
+        let options = || Options::new(self.journal_tag(), Level::Sync);
+        let path = self.journal();
+        if exonet_store::is_clean(&path, options())? {
+            return Ok(());
+        }
+        // One that is not trusted here is not trusted there either.
+        if !matches!(exonet_store::read(&path, options())?, Some((Trust::Trusted, _))) {
+            return Ok(());
+        }
+        let (storage, found) = exonet_store::open(&path, options())?;
+        drop(found);
+        Ok(storage.close()?)
+    }
+
+    /// Gives the identity away, to the node that `load` is for: durable on return, and for good. It does not open here any more.
+    ///
+    /// The caller knows that the load is safe where it is to be restored.
+    ///
+    /// # Errors
+    /// [`StateError::Io`]: the identity may be ceded or not; [`ceded`] says.
+    pub fn cede(self, load: &Load) -> Result<Deed, StateError> {
+        self.lock.verify()?;
+        let Load { attempt, to, .. } = load;
+        let generation = self.term.generation + 1;
+        let mut payload = [0; MARK_PAYLOAD];
+        let fields = key::fingerprint(&self.secret).into_iter().chain(attempt.0).chain(to.0);
+        let fields = fields.chain(generation.to_be_bytes());
+        payload.iter_mut().zip(fields).for_each(|(to, from)| *to = from);
+        disk::replace(&self.path.join(MARK), &line::encode(MARK_LABEL, &payload))?;
+        deed_of(&self.secret, &Ceded { attempt: *attempt, to: *to, generation })
+    }
+}
+
+/// Where the identity in `path` was ceded to. None: it lives there, or nothing is there.
+///
+/// # Errors
+/// [`StateError::CorruptTerm`]: that cannot be read.
+pub fn ceded(path: impl AsRef<Path>) -> Result<Option<Ceded>, StateError> {
+    let mark = path.as_ref().join(MARK);
+    if !disk::exists(&mark)? {
+        return Ok(None);
+    }
+    let corrupt = |what| StateError::CorruptTerm { path: mark.clone(), what };
+    let text = disk::read(&mark, |_| Ok(()))?;
+    let payload = line::decode::<MARK_PAYLOAD>(MARK_LABEL, &text).map_err(|error| match error {
+        line::LineError::Version => StateError::Version { path: mark.clone() },
+        line::LineError::Malformed(what) => corrupt(what),
+    })?;
+    let mut rest = Take(payload.get(4..).unwrap_or_default());
+    let read = || -> Option<Ceded> {
+        Some(Ceded { attempt: Attempt(rest.array()?), to: NodeId(rest.array()?), generation: rest.number()? })
+    };
+    ({ read })().map(Some).ok_or_else(|| corrupt("wrong length"))
+}
+
+/// Whether an identity is in `path` that was neither ceded there nor lives elsewhere, as far as is known there.
+///
+/// # Errors
+/// [`StateError::Io`]; [`StateError::CorruptTerm`].
+pub fn lives(path: impl AsRef<Path>) -> Result<bool, StateError> {
+    let path = path.as_ref();
+    Ok(disk::exists(&path.join(key::FILE))? && left_as(path)?.is_none())
+}
+
+/// The generation that lives elsewhere, if the identity in `path` does not live there.
+fn left_as(path: &Path) -> Result<Option<u64>, StateError> {
+    match ceded(path)? {
+        Some(ceded) => Ok(Some(ceded.generation)),
+        None => superseded::read(path),
+    }
+}
+
+/// The deed of an identity that was ceded in `path`, again.
+///
+/// # Errors
+/// [`StateError::Missing`]: it was not ceded there.
+pub fn deed(path: impl AsRef<Path>) -> Result<Deed, StateError> {
+    let path = path.as_ref();
+    let ceded = ceded(path)?.ok_or_else(|| StateError::Missing { path: path.into() })?;
+    let secret = key::read(&path.join(key::FILE))?;
+    deed_of(&secret, &ceded)
+}
+
+/// Takes an identity back that was ceded in `path`, or was a copy there, and certainly lives nowhere: its checkpoint was lost, or never restored. It begins
+/// a generation of its own, above the one that it was ceded as.
+///
+/// If it lives elsewhere all the same, two nodes have it: peers that meet both talk to this one.
+///
+/// # Errors
+/// [`StateError::Missing`]: it was not ceded there.
+pub fn take_back(path: impl AsRef<Path>) -> Result<Term, StateError> {
+    let path = path.as_ref();
+    let left = left_as(path)?.ok_or_else(|| StateError::Missing { path: path.into() })?;
+    let lock = StateDir::lock_new(path)?;
+    lock.verify()?;
+    let secret = key::read(&path.join(key::FILE))?;
+    let fingerprint = key::fingerprint(&secret);
+    let generation = left + 1;
+    let mut clock = Clock::read(path.join(clock::FILE), fingerprint)?;
+    let record = clock.durable();
+    let lane = generation.checked_shl(LANE).filter(|lane| *lane < MAX_NUMBER);
+    let lane = lane.ok_or_else(|| StateError::Exhausted { path: path.join(clock::FILE) })?;
+    clock.store(ClockRecord { d: record.d.max(lane), ..record })?;
+    let term = Term { generation, lineage: fresh()? };
+    term::write(&path.join(term::FILE), fingerprint, term)?;
+    for mark in [superseded::FILE, MARK].map(|mark| path.join(mark)) {
+        if disk::exists(&mark)? {
+            remove(&mark)?;
+        }
+    }
+    Ok(term)
+}
+
+/// Reads a load that is for the node of `reader`.
+///
+/// # Errors
+/// [`StateError::Checkpoint`]: it is for another node, damaged, or of another version.
+pub fn open_load(load: &[u8], reader: &SecretKey) -> Result<Arriving, StateError> {
+    let content =
+        sealed::open(load, reader).map_err(|_| checkpoint("it is not whole, or sealed for another node"))?;
+    let content = Content::decode(&content)?;
+    Ok(Arriving { id: content.id, attempt: content.attempt, generation: content.generation, content })
+}
+
+/// Lets an identity live in `path` from now on: durable on return. Nothing is there that could be lost: no identity, or the
+/// same one, which was ceded before.
+///
+/// # Errors
+/// [`StateError::Checkpoint`]: load and deed do not belong together. [`StateError::Exists`]. [`StateError::Io`]: nothing has changed.
+pub fn restore(
+    path: impl AsRef<Path>,
+    reader: &SecretKey,
+    load: &[u8],
+    deed: &[u8],
+) -> Result<Restored, StateError> {
+    Landing::beside(path).restore(reader, load, deed)
+}
+
+fn deed_of(secret: &[u8; 32], ceded: &Ceded) -> Result<Deed, StateError> {
+    let mut content = Zeroizing::new(Vec::with_capacity(DEED.len() + 16 + 32));
+    content.extend_from_slice(DEED);
+    content.extend_from_slice(&ceded.attempt.0);
+    content.extend_from_slice(secret);
+    let sealed = sealed::seal(&content, &ceded.to, &SecretKey::from_bytes(fresh()?));
+    sealed.map(Deed).ok_or(StateError::Target { to: ceded.to })
+}
+
+/// Removes a file: durable on return.
+fn remove(path: &Path) -> Result<(), StateError> {
+    fs::remove_file(path).map_err(StateError::io("remove", path))?;
+    disk::sync_dir(path.parent())
+}
+
+fn fresh<const N: usize>() -> Result<[u8; N], StateError> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|_| checkpoint("the system gives no random numbers"))?;
+    Ok(bytes)
+}
+
+const fn checkpoint(what: &'static str) -> StateError {
+    StateError::Checkpoint { what }
+}

@@ -1,0 +1,33 @@
+//! The mark that an identity lives elsewhere, though it was not ceded here: this is a copy of it, or was put back from a backup.
+
+use std::path::Path;
+
+use super::error::StateError;
+use super::{disk, line};
+
+pub(super) const FILE: &str = "superseded";
+const LABEL: &str = "exonet-superseded-1";
+/// Fingerprint of the key, generation.
+const PAYLOAD: usize = 4 + 8;
+
+/// The generation that lives elsewhere. None: the identity lives in `of`, as far as is known there.
+pub(super) fn read(of: &Path) -> Result<Option<u64>, StateError> {
+    let path = of.join(FILE);
+    if !disk::exists(&path)? {
+        return Ok(None);
+    }
+    let text = disk::read(&path, |_| Ok(()))?;
+    let payload = line::decode::<PAYLOAD>(LABEL, &text).map_err(|error| match error {
+        line::LineError::Version => StateError::Version { path: path.clone() },
+        line::LineError::Malformed(what) => StateError::CorruptTerm { path: path.clone(), what },
+    })?;
+    let generation = payload.split_last_chunk::<8>().map(|(_, generation)| u64::from_be_bytes(*generation));
+    Ok(generation)
+}
+
+/// Makes the mark: durable on return.
+pub(super) fn write(of: &Path, key: [u8; 4], generation: u64) -> Result<(), StateError> {
+    let mut payload = [0; PAYLOAD];
+    payload.iter_mut().zip(key.into_iter().chain(generation.to_be_bytes())).for_each(|(to, from)| *to = from);
+    disk::replace(&of.join(FILE), &line::encode(LABEL, &payload))
+}
