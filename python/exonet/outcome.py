@@ -17,7 +17,7 @@ class Outcome(enum.Enum):
     EXPIRED = "expired"
     """Its deadline came first: certainly never delivered."""
     CANCELLED = "cancelled"
-    """It was withdrawn before it left: certainly never delivered."""
+    """It was withdrawn, and the receiver has not taken it: certainly never delivered."""
     REFUSED = "refused"
     """The peer does not take it, and has said why: certainly never delivered."""
     UNKNOWN = "unknown"

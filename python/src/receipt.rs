@@ -5,7 +5,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-use exonet::send::{BatchReceipt as CoreBatch, Refusal, Settled as CoreSettled, Status, Tally as CoreTally};
+use exonet::send::{
+    BatchReceipt as CoreBatch, Cancel, Refusal, Settled as CoreSettled, Status, Tally as CoreTally,
+};
 use exonet::{Outcome, Receipt as CoreReceipt};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -139,11 +141,14 @@ impl Receipt {
         }))
     }
 
-    /// Withdraws the message if it has not left: its outcome is then CANCELLED, certainly never delivered. Raises `CancelError` if
-    /// it has left, or has its outcome.
-    fn cancel(&self, py: Python<'_>) -> PyResult<()> {
+    /// Withdraws the message. True: it had not left, and its outcome is CANCELLED, certainly never delivered. False: it has left, and
+    /// its receiver is asked for it: its outcome is CANCELLED too if it was not taken, and DELIVERED if it was.
+    ///
+    /// Raises `CancelError` if it has its outcome, or has left and is of a stream.
+    fn cancel(&self, py: Python<'_>) -> PyResult<bool> {
         let receipt = self.receipt.get()?;
-        Ok(py.detach(|| receipt.lock().cancel()).map_err(Fault::from)?)
+        let cancelled = py.detach(|| receipt.lock().cancel()).map_err(Fault::from)?;
+        Ok(cancelled == Cancel::Done)
     }
 
     /// Gives the message up: its outcome is UNKNOWN now, or CANCELLED if it never left.
@@ -290,7 +295,8 @@ impl BatchReceipt {
         Ok(Tally(py.detach(|| batch.lock().tally())))
     }
 
-    /// Withdraws the messages that have not left. Gives how many: they are CANCELLED, certainly never delivered.
+    /// Withdraws the messages. Gives how many had not left: they are CANCELLED, certainly never delivered. The receiver is asked for the
+    /// others, which are CANCELLED too if they were not taken.
     fn cancel(&self, py: Python<'_>) -> PyResult<u64> {
         let batch = self.batch.get()?;
         Ok(py.detach(|| batch.lock().cancel()))

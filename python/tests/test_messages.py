@@ -221,7 +221,7 @@ async def test_an_unknown_peer_leaves_a_message_in_doubt_until_it_is_given_up():
         receipt = await alice.send(nobody, b"x", early=False)
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(asyncio.shield(asyncio.ensure_future(receipt)), 0.05)
-        receipt.cancel()
+        assert receipt.cancel() is True
         assert (await receipt).outcome is Outcome.CANCELLED
         late = await alice.send(nobody, b"x", deadline=0.01, early=False)
         settled = await late
