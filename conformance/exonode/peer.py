@@ -255,7 +255,7 @@ class Peer:
             S.on_state(frame)
         elif kind is wire.State and frame.live:
             self.owed["farewell", 0] = True
-        elif kind is wire.Token:
+        elif kind in (wire.Token, wire.Revoke):     # this node withdraws nothing: a REVOKE asks as a TOKEN does
             self.owe_state = True
             if frame.s in self.R.marks:
                 self.owed["verdict", frame.s] = True

@@ -135,6 +135,8 @@ Ask = namedtuple("Ask", "s n l ts", defaults=[0])
 State = namedtuple("State", "b r live final hi lo up free ts end",      # free: ranges of (first, end)
                    defaults=[False, False, 0, 0, 0, (), None, 0])
 Token = namedtuple("Token", "r s")
+Withdrawn = namedtuple("Withdrawn", "r s n")
+Revoke = namedtuple("Revoke", "r s n")
 Have = namedtuple("Have", "r s prefix limit ranges")        # of (first, end): absolute offsets
 Early = namedtuple("Early", "ts s messages")
 StampRejected = namedtuple("StampRejected", "ts time")
@@ -151,7 +153,7 @@ Ignored = namedtuple("Ignored", "kind")
 # Frames of a few fields. t, r: a number by the base of the frame's sender (transmitter), of its receiver; v: a varint;
 # b, 8: one byte, eight; d: a length, and bytes.
 SIMPLE = {0x01: (Ping, ""), 0x03: (Close, "v"), 0x04: (Challenge, "8"), 0x05: (Response, "8"), 0x10: (Ask, "tvt"),
-          0x14: (Token, "rt"), 0x17: (Ask, "tvtv"), 0x19: (StampRejected, "vv"), 0x1A: (Reply, "rvd"), 0x1B: (ReplyAck, "t"),
+          0x12: (Withdrawn, "trv"), 0x14: (Token, "rt"), 0x16: (Revoke, "rtv"), 0x17: (Ask, "tvtv"), 0x19: (StampRejected, "vv"), 0x1A: (Reply, "rvd"), 0x1B: (ReplyAck, "t"),
           0x1C: (Probe, "t"), 0x1D: (NoCall, "r"), 0x1E: (Computing, "r"), 0x1F: (Verdict, "trbvvd")}
 KINDS = {frame: (kind, fields) for kind, (frame, fields) in SIMPLE.items()}
 
@@ -162,6 +164,8 @@ def _simple(kind, read, tx, rx):
     frame = SIMPLE[kind][0](*(fields[code]() for code in SIMPLE[kind][1]))
     if isinstance(frame, Ask):
         demand(frame.s + frame.n <= LAST and (frame.ts or kind == 0x10))
+    if isinstance(frame, (Withdrawn, Revoke)):
+        demand(1 <= frame.n <= 1024 and frame.s + frame.n <= LAST)
     if isinstance(frame, (Reply, Verdict)):
         demand(frame.status < 1 << 32)
     if isinstance(frame, Verdict):

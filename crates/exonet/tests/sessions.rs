@@ -89,7 +89,7 @@ async fn halves_are_put_together_again_and_only_those_of_one_session() {
         let (sender, other_receiver) = Session::unsplit(sender, other_receiver).unwrap_err();
         let mut here = Session::unsplit(sender, receiver).unwrap();
         let mut there = Session::unsplit(other_sender, other_receiver).unwrap();
-        here.send("hello").await.unwrap();
+        drop(here.send("hello").await.unwrap());
         assert_eq!(next(&mut there).await.unwrap(), "hello");
         let (closed, left) = tokio::join!(here.close(LATE), next(&mut there));
         closed.unwrap();

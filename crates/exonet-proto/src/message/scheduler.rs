@@ -70,7 +70,7 @@ pub struct Waiting {
 /// * Time comes from outside: a scheduler reads no clock, and draws no randomness but from a seed of its own, if runs are to be repeated.
 /// * The calls are made under the node's lock, about once for each message or piece of one: each should take well below a
 ///   microsecond, must not block, and must not call the node. To be asked costs the node time that grows with the number of those
-///   that wait, up to [`MOST_WAITING`]: about 50 ns each.
+///   that wait, up to [`MOST_WAITING`].
 /// * A panic passes through the core, which is of no use afterwards; the library `exonet` stops the node then.
 ///
 /// ```

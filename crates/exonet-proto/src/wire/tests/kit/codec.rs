@@ -129,6 +129,8 @@ fn frame(spec: &Spec) -> Vec<Value> {
         }
         Spec::Fragment { r, s, total, offset, data } => piece(r, s.0, *offset, Some(*total), data, false),
         Spec::Open { r, s, offset, data, ends } => piece(r, s.0, *offset, None, data, *ends),
+        Spec::Revoke { r, s, n } => json!({ "frame": "REVOKE", "r": r.0, "s": s.0, "n": n }),
+        Spec::Withdrawn { r, s, n } => json!({ "frame": "WITHDRAWN", "r": r.0, "s": s.0, "n": n }),
         Spec::Token { r, s } => json!({ "frame": "TOKEN", "r": r.0, "s": s.0 }),
         Spec::Have { r, s, prefix, limit, ranges } => json!({
             "frame": "HAVE", "r": r.0, "s": s.0, "prefix": prefix, "limit": limit, "ranges": pairs(ranges),
@@ -206,9 +208,10 @@ fn the_vectors_of_frames() {
         assert_eq!((&v["frames"], &v["malformed"]), (&json!(frames), &json!(malformed)), "{v}");
     }
     let count = |what: &str| vectors.iter().filter(|v| v["frames"].to_string().contains(what)).count();
-    for kind in
-        ["PING", "ACK", "PARAMS", "ASK", "STATE", "TOKEN", "HAVE", "EARLY", "REPLY", "VERDICT", "PIECE"]
-    {
+    for kind in [
+        "PING", "ACK", "PARAMS", "ASK", "STATE", "TOKEN", "HAVE", "EARLY", "REPLY", "VERDICT", "PIECE",
+        "REVOKE",
+    ] {
         assert!(count(&format!("\"{kind}\"")) >= 3, "{kind}");
     }
     assert!(vectors.iter().filter(|v| v["malformed"] == true).count() >= 50);
