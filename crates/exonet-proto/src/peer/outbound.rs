@@ -483,7 +483,7 @@ impl Outbound {
             None => self.unbound.give_back(1),
             Some((s, _)) => {
                 self.caller.ended(s);
-                self.leave_stream(letter, s);
+                self.leave_stream(letter, s, 1);
                 self.close_open(letter.lane, if letter.served { Load::default() } else { letter.pooled() });
             }
         }
