@@ -2,6 +2,8 @@
 //! what an idle session takes in memory. Medians of interleaved runs.
 //!
 //! `cargo bench -p exonet --bench ordered`
+//!
+//! `-- --run KIND BYTES COUNT`: one run of `plain`, `stream` or `session`, and nothing else: for a profiler.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::cast_precision_loss, clippy::print_stdout)]
 
 use std::alloc::System;
@@ -117,6 +119,14 @@ async fn idle() -> f64 {
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let options: Vec<_> = std::env::args().skip(1).filter(|option| option != "--bench").collect();
+    if let ["--run", kind, bytes, count] = options.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        let kinds = [("plain", Kind::Plain), ("stream", Kind::Stream), ("session", Kind::Session)];
+        let (_, kind) = kinds.into_iter().find(|(name, _)| *name == kind).unwrap();
+        let rate = runtime.block_on(run(kind, bytes.parse().unwrap(), count.parse().unwrap()));
+        println!("{rate:.0} messages a second");
+        return;
+    }
     println!("messages a second, one by one, medians of {RUNS}");
     println!("{:>8} {:>10} {:>10} {:>10}   stream, session of plain", "bytes", "plain", "stream", "session");
     for (size, count) in [(64, 100_000), (1_024, 100_000), (16_384, 20_000)] {

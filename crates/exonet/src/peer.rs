@@ -53,7 +53,7 @@ pub(crate) const LOT: usize = 256;
 #[derive(Clone)]
 pub struct Peer {
     node: Node,
-    to: Arc<PeerAddr>,
+    pub(crate) to: Arc<PeerAddr>,
 }
 
 /// A peer as one sends to it: a handle on it that does not keep the node going.
@@ -68,11 +68,11 @@ impl Target<'_> {
     pub(crate) fn try_send(&self, message: Message) -> Result<Receipt, SendError> {
         let (shared, mut message) = (self.shared, Some(message));
         let busy = shared.is_busy();
-        if busy && let Some(receipt) = shared.intake.put(shared, self.to, &mut message) {
+        if busy && let Some(receipt) = shared.intake.put(shared, self.to, &mut message, false) {
             return Ok(receipt);
         }
         let hints = shared.names.known(self.to);
-        let kind = message.as_ref().filter(|_| busy).and_then(|message| Kind::of(self.to, message));
+        let kind = message.as_ref().filter(|_| busy).and_then(|message| Kind::of(self.to, message, false));
         let slot = shared.step(|engine, now| self.queue(engine, now, &hints, &mut message, kind.as_ref()))?;
         Ok(Receipt::new(Arc::clone(shared), slot))
     }
@@ -161,11 +161,11 @@ impl Peer {
         let (shared, mut message) = (self.shared(), Some(message.into()));
         take_turns(message.as_ref().map_or(0, Message::weight)).await;
         let busy = shared.is_busy();
-        if busy && let Some(receipt) = shared.intake.put(shared, &self.to, &mut message) {
+        if busy && let Some(receipt) = shared.intake.put(shared, &self.to, &mut message, false) {
             return Ok(receipt);
         }
         self.resolve().await?;
-        let kind = message.as_ref().filter(|_| busy).and_then(|message| Kind::of(&self.to, message));
+        let kind = message.as_ref().filter(|_| busy).and_then(|message| Kind::of(&self.to, message, false));
         let queue = || {
             let hints = self.hints();
             shared.step(|engine, now| {

@@ -305,7 +305,7 @@ async fn what_was_settled_and_used_again_is_carried_again() {
     // The journal goes round several times: snapshots take the place of segments, which are used again.
     let to_alice = bob.peer(alice.peer_addr());
     for n in 0..1_500_u32 {
-        let receipt = to_alice.send(vec![n as u8; 60_000]).await.unwrap();
+        let receipt = to_alice.send(vec![n.to_le_bytes()[0]; 60_000]).await.unwrap();
         alice.recv().await.unwrap().ack().unwrap();
         assert_eq!(receipt.await.outcome, Outcome::Delivered);
         if n % 100 == 50 {

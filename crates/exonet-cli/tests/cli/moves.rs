@@ -112,9 +112,8 @@ impl Stage {
         let name: Name = "calc".parse().unwrap();
         for _ in 0..BATCH {
             let body = self.sent.to_string();
-            let sent = async { self.client.named(&name).await.unwrap().send(body).await.unwrap() };
-            let receipt = self.runtime.block_on(sent);
-            self.receipts.push(receipt);
+            let peer = self.runtime.block_on(self.client.named(&name)).unwrap();
+            self.receipts.push(self.runtime.block_on(peer.send(body)).unwrap());
             self.sent += 1;
         }
     }
@@ -154,7 +153,7 @@ impl Stage {
     }
 
     /// The move is over: the new place speaks, the old one does not and never will, and each message was taken once.
-    fn is_over(mut self, mut there: Running) {
+    fn ends_as_over(mut self, mut there: Running) {
         let peer = there.line_of("listening")["peer"].as_str().unwrap().to_owned();
         self.send();
         self.settle();
@@ -214,7 +213,7 @@ fn here_dies(point: &str, again: bool) {
         let ended = here.end().expect(0);
         stage.add(&ended);
     }
-    stage.is_over(there);
+    stage.ends_as_over(there);
 }
 
 /// The process that runs the identity dies at `point`, behind the ceding: the same command carries the key.
@@ -231,7 +230,7 @@ fn here_dies_late(point: &str) {
     assert!(!stage.lives_at("here"));
     stage.send();
     stage.moves(&door, &[]).end().expect(0);
-    stage.is_over(there);
+    stage.ends_as_over(there);
 }
 
 /// The process of the new place dies at `point`, before it has all but the key: the old place goes on by itself.
@@ -254,7 +253,7 @@ fn there_dies(point: &str) {
     stage.moves(&door, &[]).end().expect(0);
     let ended = here.end().expect(0);
     stage.add(&ended);
-    stage.is_over(there);
+    stage.ends_as_over(there);
 }
 
 /// The process of the new place dies at `point`, behind the ceding: started again, it lives, and the old place hears so.
@@ -273,7 +272,7 @@ fn there_dies_late(point: &str) {
     moving.end().expect(0);
     let ended = here.end().expect(0);
     stage.add(&ended);
-    stage.is_over(there);
+    stage.ends_as_over(there);
 }
 
 macro_rules! tests {
@@ -317,7 +316,7 @@ fn a_door_that_is_silent_holds_nothing_up() {
     stage.moves(&door, &[]).end().expect(0);
     let ended = here.end().expect(0);
     stage.add(&ended);
-    stage.is_over(there);
+    stage.ends_as_over(there);
 }
 
 /// Who has asked for the move leaves before the identity is ceded: there is no move.
@@ -341,7 +340,7 @@ fn a_move_that_nobody_waits_for_is_called_off() {
     let ended = here.end();
     stage.add(&ended);
     stage.moves(&door, &[]).end().expect(0);
-    stage.is_over(there);
+    stage.ends_as_over(there);
 }
 
 /// Each step is told as it ends, with its time.
@@ -364,5 +363,5 @@ fn a_move_says_what_it_does() {
     );
     let ended = here.end().expect(0);
     stage.add(&ended);
-    stage.is_over(there);
+    stage.ends_as_over(there);
 }

@@ -3,11 +3,12 @@
 //! A message gets its place in the stream when it is bound, so one that is withdrawn before leaves no gap. It names the slot of
 //! the message before it while that may be free. The receiver takes it once that slot is free no more.
 
-use std::collections::{BTreeMap, VecDeque};
+use core::ops::Range;
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use super::Receiver;
+use super::{IntervalSet, Receiver};
 use crate::id::Slot;
 use crate::wire::{StreamEnd, StreamMark};
 
@@ -22,8 +23,8 @@ struct Writer {
     o: Option<Slot>,
     /// How many of its messages were bound.
     n: u64,
-    /// The slots of messages of this name that are bound and not settled, in rising order.
-    open: VecDeque<Slot>,
+    /// The slots of messages of this name that are bound and not settled.
+    open: IntervalSet,
     /// The least slot whose message was given back since the last was bound.
     back: Option<Slot>,
 }
@@ -34,35 +35,42 @@ impl Writers {
         let none = Writer::default();
         let writer = self.0.get(name).unwrap_or(&none);
         let distance = |from: Slot| s.0.saturating_sub(from.0);
-        let link = writer.open.back().copied().map_or(0, distance);
+        let link = writer.open.end().map_or(0, |end| distance(Slot(end - 1)));
         let (age, n) = writer.o.map_or((0, 0), |o| (distance(o), writer.n));
         StreamMark { age, n, link, end, more }
     }
 
     /// The message that says `mark` is bound to `s`.
     pub fn bind(&mut self, name: &Bytes, s: Slot, mark: StreamMark) {
-        let writer = self.0.entry(name.clone()).or_default();
-        writer.back = None;
-        writer.open.push_back(s);
-        writer.place_behind(s, mark);
+        self.bind_run(name, s, 1, mark);
     }
 
-    /// A message of this name, bound to `s`, is open no more.
-    pub fn settle(&mut self, name: &Bytes, s: Slot) {
-        let Some(writer) = self.0.get_mut(name) else { return };
-        if let Ok(at) = writer.open.binary_search(&s) {
-            writer.open.remove(at);
+    /// `n` messages, of which the first says `mark`, are bound to `s` and the slots behind it. Where there are several, the stream goes on
+    /// behind each.
+    pub fn bind_run(&mut self, name: &Bytes, s: Slot, n: u64, mark: StreamMark) {
+        if !self.0.contains_key(name) {
+            self.0.insert(name.clone(), Writer::default());
         }
-        self.drop_if_over(name);
+        let Some(writer) = self.0.get_mut(name) else { return };
+        writer.back = None;
+        writer.open.insert(s.0..s.0 + n);
+        writer.place_behind(s, n, mark);
+    }
+
+    /// Messages of this name, bound to the slots of `run`, are open no more.
+    pub fn settle(&mut self, name: &Bytes, run: Range<u64>) {
+        let Some(writer) = self.0.get_mut(name) else { return };
+        writer.open.remove_range(run);
+        if writer.o.is_none() && writer.open.is_empty() {
+            self.0.remove(name);
+        }
     }
 
     /// The message that says `mark` was certainly not taken from `s`: it is bound again, before all that follow it in its stream.
     /// Those come back too, before anything is bound.
     pub fn give_back(&mut self, name: &Bytes, s: Slot, mark: StreamMark) {
         let writer = self.0.entry(name.clone()).or_default();
-        if let Ok(at) = writer.open.binary_search(&s) {
-            writer.open.remove(at);
-        }
+        writer.open.remove(s.0);
         if writer.back.is_none_or(|least| s < least) {
             writer.back = Some(s);
             (writer.o, writer.n) = (opening(s, mark).filter(|_| mark.n > 0), mark.n);
@@ -89,7 +97,7 @@ impl Writers {
 
     /// A message of this name is bound to `s`, above all others, since the process before.
     pub fn reopen(&mut self, name: &Bytes, s: Slot) {
-        self.0.entry(name.clone()).or_default().open.push_back(s);
+        self.0.entry(name.clone()).or_default().open.insert(s.0..s.0 + 1);
     }
 
     /// Whether no stream has begun, and none has anything open.
@@ -110,9 +118,9 @@ impl Writers {
 }
 
 impl Writer {
-    fn place_behind(&mut self, s: Slot, mark: StreamMark) {
+    fn place_behind(&mut self, s: Slot, n: u64, mark: StreamMark) {
         let goes_on = mark.end == StreamEnd::Open;
-        (self.o, self.n) = if goes_on { (opening(s, mark), mark.n + 1) } else { (None, 0) };
+        (self.o, self.n) = if goes_on { (opening(s, mark), mark.n + n) } else { (None, 0) };
     }
 }
 
@@ -187,7 +195,11 @@ impl Readers {
         let o = opening(s, mark)?;
         let ended = (mark.end != StreamEnd::Open).then_some(s);
         let reader = Reader { o, next: mark.n.saturating_add(1), ended };
-        self.put(name.clone(), reader);
+        match self.readers.get_mut(name) {
+            // Mostly: it goes on.
+            Some(before) if before.ended.is_none() && ended.is_none() => *before = reader,
+            _ => self.put(name.clone(), reader),
+        }
         Some(reader)
     }
 

@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::arrived::{Arrived, ArrivedBody, Front};
 use super::rows::Rows;
+use super::waiting::Waiting;
 use crate::id::Slot;
 use crate::message::lane::Lane;
 use crate::message::run::{Run, View};
@@ -26,36 +27,6 @@ pub(crate) enum Notice {
     Readable,
     /// The first call of this method waits.
     Called { method: Bytes },
-}
-
-/// What stands in the receive queue.
-#[derive(Debug)]
-enum Waiting {
-    One(Arrived),
-    Run(Run),
-}
-
-impl Waiting {
-    fn first(&self) -> Front {
-        match self {
-            Self::One(one) => one.front(),
-            Self::Run(run) => run.front(1),
-        }
-    }
-
-    fn messages(&self) -> usize {
-        match self {
-            Self::One(_) => 1,
-            Self::Run(run) => run.len(),
-        }
-    }
-
-    fn held(&self) -> u64 {
-        match self {
-            Self::One(one) => one.held(),
-            Self::Run(run) => run.held(),
-        }
-    }
 }
 
 /// The receive queue of a node, and what has been handed out and not yet been taken.
@@ -94,7 +65,7 @@ impl Inbox {
             return self.push_call(arrived, self.places.1);
         }
         if let Role::Stream(_) = arrived.role {
-            self.push_row(arrived);
+            self.push_row(arrived.peer, arrived.into());
             return None;
         }
         self.enqueue(Waiting::One(arrived))
@@ -104,6 +75,10 @@ impl Inbox {
     /// right before them.
     pub(crate) fn push_run(&mut self, run: Run) -> Option<Notice> {
         let messages = run.len();
+        if run.stream().is_some() {
+            self.push_row(run.peer, run.into());
+            return None;
+        }
         let run = match self.ready.back_mut() {
             Some(Waiting::Run(last)) => last.join(run),
             _ => Some(run),
@@ -135,18 +110,18 @@ impl Inbox {
     // --- streams ---
 
     /// Whether the first of a row may be taken is for its peer to say.
-    fn push_row(&mut self, arrived: Arrived) {
-        self.in_rows += 1;
-        self.rows.push(arrived);
+    fn push_row(&mut self, peer: u32, waiting: Waiting) {
+        self.in_rows += waiting.messages();
+        self.rows.push(peer, waiting);
     }
 
-    /// The first message of a stream.
-    pub(crate) fn first_of(&self, peer: u32, name: &Bytes) -> Option<&Arrived> {
+    /// What waits first of a stream.
+    pub(crate) fn first_of(&self, peer: u32, name: &Bytes) -> Option<&Waiting> {
         self.rows.first(peer, name)
     }
 
-    /// The first message of a stream, if the application has not been told that there is one.
-    pub(crate) fn untold(&self, peer: u32, name: &Bytes) -> Option<&Arrived> {
+    /// The same, if the application has not been told that there is one.
+    pub(crate) fn untold(&self, peer: u32, name: &Bytes) -> Option<&Waiting> {
         self.rows.untold(peer, name)
     }
 
@@ -162,15 +137,11 @@ impl Inbox {
         first
     }
 
-    /// The last message of a stream, one that lies behind `s`, is taken out, to make room for one before it.
-    pub(crate) fn evict_behind(&mut self, peer: u32, name: &Bytes, s: Option<Slot>) -> Option<Arrived> {
-        let last = self.rows.pop_last(peer, name)?;
-        if s.is_some_and(|s| last.id.s <= s) {
-            self.rows.push(last);
-            return None;
-        }
-        self.in_rows -= 1;
-        Some(last)
+    /// A few of the last messages of a stream are taken out, of those that lie behind `s`, to make room for one before them.
+    pub(crate) fn evict_behind(&mut self, peer: u32, name: &Bytes, s: Option<Slot>) -> Vec<Arrived> {
+        let gone = self.rows.evict(peer, name, s);
+        self.in_rows -= gone.len();
+        gone
     }
 
     /// The streams of a peer of which messages wait.
@@ -213,6 +184,8 @@ impl Inbox {
     pub(crate) fn pop_run(&mut self, most: usize) -> Option<Run> {
         let run = match self.ready.front_mut()? {
             Waiting::One(_) => return None,
+            // Of each is said what becomes of it.
+            Waiting::Run(run) if run.confirms() => return None,
             Waiting::Run(run) if run.len() > most => run.split_to(most)?,
             Waiting::Run(_) => match self.ready.pop_front()? {
                 Waiting::Run(run) => run,
@@ -234,7 +207,7 @@ impl Inbox {
             }
         }
         if let Lane::Stream(name) = lane {
-            return self.evict_behind(peer, name, None).into_iter().collect();
+            return self.evict_behind(peer, name, None);
         }
         let alike = |waiting: &Waiting| match waiting {
             Waiting::One(one) => pooled(one) && one.lane() == *lane,
@@ -311,7 +284,7 @@ impl Inbox {
             calls.partition(|(_, call)| waited_for(&call.front()));
         self.calls = kept;
         gone.extend(stale.into_values());
-        let rows = self.rows.sweep(|arrived| waited_for(&arrived.front()));
+        let rows = self.rows.sweep(&waited_for);
         self.in_rows -= rows.len();
         gone.extend(rows);
         gone
@@ -328,18 +301,21 @@ impl Inbox {
     /// Messages in one piece that have arrived and have not been taken.
     pub(crate) fn pieces(&self) -> usize {
         let apart = self.apart().filter(|arrived| arrived.held() > 0).count();
-        let waiting = self.ready.iter().filter(|waiting| waiting.held() > 0).map(Waiting::messages);
-        apart + waiting.sum::<usize>()
+        apart + self.waiting().map(|waiting| waiting.held().0).sum::<usize>()
     }
 
     /// Bytes of memory of all that has arrived and has not been taken.
     pub(crate) fn held(&self) -> u64 {
         let apart: u64 = self.apart().map(Arrived::held).sum();
-        apart + self.ready.iter().map(Waiting::held).sum::<u64>()
+        apart + self.waiting().map(|waiting| waiting.held().1).sum::<u64>()
     }
 
     fn apart(&self) -> impl Iterator<Item = &Arrived> {
-        self.calls.values().chain(self.rows.iter()).chain(self.handed.values().map(|(_, arrived)| arrived))
+        self.calls.values().chain(self.handed.values().map(|(_, arrived)| arrived))
+    }
+
+    fn waiting(&self) -> impl Iterator<Item = &Waiting> {
+        self.ready.iter().chain(self.rows.iter())
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -396,7 +372,7 @@ impl Inbox {
             return self.push_call(arrived, self.places.0);
         }
         if let Role::Stream(_) = arrived.role {
-            self.push_row(arrived);
+            self.push_row(arrived.peer, arrived.into());
             return None;
         }
         self.len += 1;
@@ -411,19 +387,11 @@ impl Inbox {
             let stand = Place::Handed { key: *key, since: *since, again: later.get(key).copied() };
             at(Seen::one(arrived, stand));
         }
-        for waiting in &self.ready {
-            match waiting {
-                Waiting::One(arrived) => at(Seen::one(arrived, Place::Waits)),
-                Waiting::Run(run) => {
-                    let peer = run.peer;
-                    run.views().for_each(|view| {
-                        at(Seen { peer, view, role: Role::Plain, len: None, place: Place::Waits });
-                    });
-                }
-            }
+        for waiting in self.ready.iter() {
+            Seen::each(waiting, &mut at);
         }
-        let apart = self.calls.values().chain(self.rows.iter());
-        apart.for_each(|arrived| at(Seen::one(arrived, Place::Waits)));
+        self.calls.values().for_each(|arrived| at(Seen::one(arrived, Place::Waits)));
+        self.rows.iter().for_each(|waiting| Seen::each(waiting, &mut at));
     }
 }
 
@@ -457,6 +425,15 @@ pub(crate) struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
+    fn each(waiting: &'a Waiting, at: &mut impl FnMut(Self)) {
+        match waiting {
+            Waiting::One(arrived) => at(Seen::one(arrived, Place::Waits)),
+            Waiting::Run(run) => run.views().zip(run.roles()).for_each(|(view, role)| {
+                at(Seen { peer: run.peer, view, role, len: None, place: Place::Waits });
+            }),
+        }
+    }
+
     fn one(arrived: &'a Arrived, place: Place) -> Self {
         let (body, len) = match &arrived.body {
             ArrivedBody::Whole(body) => (Some(&body[..]), None),

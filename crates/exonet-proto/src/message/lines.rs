@@ -96,6 +96,11 @@ impl Lines {
         !self.turns.is_empty()
     }
 
+    /// What the lane whose turn it is may send before another has its turn.
+    pub(super) fn left(&self) -> i64 {
+        if self.turns.is_empty() { i64::MAX } else { self.deficit }
+    }
+
     /// Another lane has its turn before this one goes on.
     pub(super) fn is_spent(&self) -> bool {
         self.deficit <= 0 && !self.turns.is_empty()

@@ -22,6 +22,7 @@ pub(crate) mod scheduler;
 mod source;
 mod store;
 mod verdict;
+pub(crate) mod waiting;
 
 pub(crate) use assembly::{Assembly, Refused};
 pub(crate) use bundle::{BUNDLED, BUNDLED_WHOLE, Bundle};
@@ -30,9 +31,10 @@ pub(crate) use head::read_head;
 pub(crate) use inbox::Notice;
 pub use incoming::{InStream, Incoming, IncomingBody};
 pub use outcome::{Outcome, Refusal};
-pub use outgoing::{DeliveryKey, Early, MessageKey, Outgoing, Priority};
+pub use outgoing::{Alike, DeliveryKey, Early, MessageKey, Outgoing, Priority};
 pub(crate) use queue::{Flow, SendQueue};
 pub(crate) use source::Source;
+pub use store::MAX_STREAM_BODY;
 pub(crate) use store::{Ending, HEAD_ROOM, Letter, Store};
 pub use verdict::{Confirm, MAX_REASON, Verdict, Word};
 

@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use crate::message::Confirm;
 use crate::time::Mono;
+use crate::wire::{Role, StreamMark};
 
 /// A message that this node was asked to send. The index is dense and reused; the generation is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -89,6 +90,54 @@ pub struct Outgoing {
     pub early: Early,
     /// What its sender wants to be told in the end.
     pub confirm: Confirm,
+}
+
+/// What messages that are kept together have in common beside the length of their bodies: the head that stands before one of them. They
+/// have no deadline, and leave beside an opening as the node is set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Alike {
+    /// As of each: [`Outgoing::tag`].
+    pub tag: Bytes,
+    /// As of each: [`Outgoing::priority`].
+    pub priority: Priority,
+    /// As of each: [`Outgoing::confirm`].
+    pub confirm: Confirm,
+    /// They are messages of the stream that has the tag for a name, each behind the one before, and the stream goes on behind them.
+    pub in_stream: bool,
+}
+
+impl Alike {
+    /// What a message may have in common with others, of a stream or not. None: it is kept by itself.
+    pub fn of(message: &Outgoing, in_stream: bool) -> Option<Self> {
+        let Outgoing { tag, priority, deadline, early, confirm, .. } = message;
+        let usual = deadline.is_none() && (in_stream || *early == Early::AsNode);
+        usual.then(|| Self { tag: tag.clone(), priority: *priority, confirm: *confirm, in_stream })
+    }
+
+    /// Whether a message, of a stream or not as these are, has all this.
+    #[inline]
+    pub(crate) fn is_of(&self, message: &Outgoing) -> bool {
+        let Outgoing { tag, priority, deadline, early, confirm, .. } = message;
+        let usual = deadline.is_none() && (self.in_stream || *early == Early::AsNode);
+        let named = !tag.is_empty() || !self.tag.is_empty();
+        usual && *priority == self.priority && *confirm == self.confirm && (!named || *tag == self.tag)
+    }
+
+    /// They have nothing but a body and a priority.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.tag.is_empty() && self.confirm == Confirm::Delivered && !self.in_stream
+    }
+
+    /// A message like them.
+    pub(crate) fn with(&self, body: Bytes) -> Outgoing {
+        let Self { tag, priority, confirm, .. } = self.clone();
+        Outgoing { tag, body, priority, confirm, ..Outgoing::default() }
+    }
+
+    /// What each of them is, until it is bound.
+    pub(crate) const fn role(&self) -> Role {
+        if self.in_stream { Role::Stream(StreamMark::OPEN) } else { Role::Plain }
+    }
 }
 
 /// Whether a message may leave beside the opening of a channel: see [`crate::node::Config::early`].

@@ -348,6 +348,8 @@ impl SendQueue {
     /// would let go one by one.
     pub(crate) fn share(&self, flow: Flow, len: u64) -> u64 {
         let deficit = self.deficits.get(flow.0).copied().unwrap_or_default();
+        let lines = self.lines.as_ref().filter(|_| flow.is_laned()).and_then(|lines| lines.get(flow.0 / 3));
+        let deficit = deficit.min(lines.map_or(i64::MAX, Lines::left));
         u64::try_from(deficit).unwrap_or_default().div_ceil(len.max(1))
     }
 

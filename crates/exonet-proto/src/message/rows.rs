@@ -4,87 +4,161 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use super::arrived::Arrived;
+use super::arrived::{Arrived, Front};
+use super::waiting::Waiting;
 use crate::id::Slot;
+
+/// Messages that are taken out at once to make room.
+const EVICTED: usize = 8;
 
 /// The rows of all peers, by peer and by the name of the stream.
 #[derive(Debug, Default)]
-pub(crate) struct Rows(BTreeMap<(u32, Bytes), Row>);
+pub(crate) struct Rows(BTreeMap<u32, BTreeMap<Bytes, Row>>);
 
 #[derive(Debug, Default)]
 struct Row {
-    waiting: BTreeMap<Slot, Arrived>,
+    /// By the slot of the last of each, which stays as the first are taken.
+    waiting: BTreeMap<Slot, Waiting>,
     /// The application has been told that the first can be taken.
     said: bool,
 }
 
+impl Row {
+    fn push(&mut self, waiting: Waiting) {
+        let goes_on =
+            self.waiting.last_key_value().is_some_and(|(last, _)| last.0 + 1 == waiting.first().slots.start);
+        let waiting = match (goes_on.then(|| self.waiting.pop_last()).flatten(), waiting) {
+            (Some((_, Waiting::Run(mut before))), Waiting::Run(run)) => match before.join(run) {
+                None => Waiting::Run(before),
+                Some(run) => {
+                    self.insert(Waiting::Run(before));
+                    Waiting::Run(run)
+                }
+            },
+            (before, waiting) => {
+                before.into_iter().for_each(|(_, before)| self.insert(before));
+                waiting
+            }
+        };
+        self.insert(waiting);
+    }
+
+    fn insert(&mut self, waiting: Waiting) {
+        self.waiting.insert(waiting.last(), waiting);
+    }
+
+    fn pop(&mut self) -> Option<Arrived> {
+        let mut first = self.waiting.first_entry()?;
+        if let Waiting::Run(run) = first.get_mut()
+            && run.len() > 1
+        {
+            return run.pop();
+        }
+        first.remove().pop().0
+    }
+}
+
 impl Rows {
-    pub(super) fn push(&mut self, arrived: Arrived) {
-        let row = self.0.entry((arrived.peer, arrived.tag.clone())).or_default();
-        row.waiting.insert(arrived.id.s, arrived);
+    pub(super) fn push(&mut self, peer: u32, waiting: Waiting) {
+        let Some((name, _)) = waiting.stream() else { return debug_assert!(false, "it is of a stream") };
+        let rows = self.0.entry(peer).or_default();
+        if !rows.contains_key(name) {
+            rows.insert(name.clone(), Row::default());
+        }
+        if let Some(row) = rows.get_mut(&name.clone()) {
+            row.push(waiting);
+        }
     }
 
-    /// The first message of a stream.
-    pub(super) fn first(&self, peer: u32, name: &Bytes) -> Option<&Arrived> {
-        self.0.get(&(peer, name.clone()))?.waiting.values().next()
+    fn row(&self, peer: u32, name: &Bytes) -> Option<&Row> {
+        self.0.get(&peer)?.get(name)
     }
 
-    /// The first message of a stream, if the application has not been told that there is one.
-    pub(super) fn untold(&self, peer: u32, name: &Bytes) -> Option<&Arrived> {
-        self.0.get(&(peer, name.clone())).filter(|row| !row.said)?.waiting.values().next()
+    fn row_mut(&mut self, peer: u32, name: &Bytes) -> Option<&mut Row> {
+        self.0.get_mut(&peer)?.get_mut(name)
+    }
+
+    /// What waits first of a stream.
+    pub(super) fn first(&self, peer: u32, name: &Bytes) -> Option<&Waiting> {
+        self.row(peer, name)?.waiting.values().next()
+    }
+
+    /// The same, if the application has not been told that there is one.
+    pub(super) fn untold(&self, peer: u32, name: &Bytes) -> Option<&Waiting> {
+        self.row(peer, name).filter(|row| !row.said)?.waiting.values().next()
     }
 
     /// Whether the application has been told of the first message of a stream.
     pub(super) fn say(&mut self, peer: u32, name: &Bytes, said: bool) {
-        if let Some(row) = self.0.get_mut(&(peer, name.clone())) {
+        if let Some(row) = self.row_mut(peer, name) {
             row.said = said;
         }
     }
 
     pub(super) fn pop(&mut self, peer: u32, name: &Bytes) -> Option<Arrived> {
-        self.take(peer, name, |waiting| waiting.pop_first())
+        let row = self.row_mut(peer, name)?;
+        let first = row.pop();
+        self.drop_if_empty(peer, name);
+        first
     }
 
-    pub(super) fn pop_last(&mut self, peer: u32, name: &Bytes) -> Option<Arrived> {
-        self.take(peer, name, |waiting| waiting.pop_last())
-    }
-
-    fn take(
-        &mut self,
-        peer: u32,
-        name: &Bytes,
-        take: impl FnOnce(&mut BTreeMap<Slot, Arrived>) -> Option<(Slot, Arrived)>,
-    ) -> Option<Arrived> {
-        let at = (peer, name.clone());
-        let row = self.0.get_mut(&at)?;
-        let (_, arrived) = take(&mut row.waiting)?;
-        if row.waiting.is_empty() {
-            self.0.remove(&at);
+    /// Takes out a few of the last messages of a stream; only of those that lie behind `s`.
+    pub(super) fn evict(&mut self, peer: u32, name: &Bytes, s: Option<Slot>) -> Vec<Arrived> {
+        let Some(last) = self.row_mut(peer, name).and_then(|row| row.waiting.last_entry()) else {
+            return Vec::new();
+        };
+        let behind = s.map_or(u64::MAX, |s| last.key().0.saturating_sub(s.0));
+        let most = usize::try_from(behind).unwrap_or(usize::MAX).min(EVICTED);
+        if most == 0 {
+            return Vec::new();
         }
-        Some(arrived)
+        let (gone, kept) = last.remove().pop_last(most);
+        if let (Some(kept), Some(row)) = (kept, self.row_mut(peer, name)) {
+            row.insert(kept);
+        }
+        self.drop_if_empty(peer, name);
+        gone
+    }
+
+    fn drop_if_empty(&mut self, peer: u32, name: &Bytes) {
+        if let Some(rows) = self.0.get_mut(&peer)
+            && rows.get(name).is_some_and(|row| row.waiting.is_empty())
+        {
+            rows.remove(name);
+            if rows.is_empty() {
+                self.0.remove(&peer);
+            }
+        }
     }
 
     /// The streams of a peer of which messages wait.
     pub(super) fn names(&self, peer: u32) -> impl Iterator<Item = &Bytes> {
-        let its = (peer, Bytes::new())..(peer.saturating_add(1), Bytes::new());
-        self.0.range(its).map(|((_, name), _)| name)
+        self.0.get(&peer).into_iter().flat_map(BTreeMap::keys)
     }
 
-    /// Takes out what is not to be `kept`.
-    pub(super) fn sweep(&mut self, kept: impl Fn(&Arrived) -> bool) -> Vec<Arrived> {
+    /// Takes out what is not to be `kept`. Of messages that came together, those at the front go: what a sender passes lies below all
+    /// that it has not.
+    pub(super) fn sweep(&mut self, kept: impl Fn(&Front) -> bool) -> Vec<Arrived> {
         let mut gone = Vec::new();
-        self.0.retain(|_, row| {
-            let waiting = core::mem::take(&mut row.waiting);
-            let (stays, goes): (BTreeMap<_, _>, BTreeMap<_, _>) =
-                waiting.into_iter().partition(|(_, arrived)| kept(arrived));
-            row.waiting = stays;
-            gone.extend(goes.into_values());
-            !row.waiting.is_empty()
-        });
+        for row in self.0.values_mut().flat_map(BTreeMap::values_mut) {
+            for (last, waiting) in core::mem::take(&mut row.waiting) {
+                let mut rest = Some(waiting);
+                while let Some(waiting) = rest.take_if(|waiting| !kept(&waiting.first())) {
+                    let (first, behind) = waiting.pop();
+                    gone.extend(first);
+                    rest = behind;
+                }
+                row.waiting.extend(rest.map(|rest| (last, rest)));
+            }
+        }
+        for rows in self.0.values_mut() {
+            rows.retain(|_, row| !row.waiting.is_empty());
+        }
+        self.0.retain(|_, rows| !rows.is_empty());
         gone
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Arrived> {
-        self.0.values().flat_map(|row| row.waiting.values())
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Waiting> {
+        self.0.values().flat_map(BTreeMap::values).flat_map(|row| row.waiting.values())
     }
 }

@@ -5,12 +5,74 @@ use core::ops::Range;
 use bytes::{Buf, Bytes, BytesMut};
 
 use super::arrived::{ARRIVED, Arrived, ArrivedBody, Front};
+use super::lane::Lane;
 use super::{Incoming, IncomingBody};
 use crate::id::{MessageId, NodeId, Slot};
 use crate::message::{DeliveryKey, Priority};
-use crate::wire::{self, Entries, Head, Role};
+use crate::wire::{self, ALIKE_HEAD, Entries, Head, Role, StreamMark};
 
-/// Plain messages of one sender under one incarnation, each whole.
+/// What messages that wait together have in common, where they have more than a body and a priority.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Common {
+    pub(crate) tag: Bytes,
+    pub(crate) priority: Priority,
+    /// Their sender wants to be told that they were processed.
+    pub(crate) confirm: bool,
+    /// The place of the first in its stream; that of each other follows from it.
+    pub(crate) mark: Option<StreamMark>,
+}
+
+impl Common {
+    /// Of messages of which the first has this head, and this role. None: one of this role is kept by itself.
+    pub(crate) fn of(head: &Head<'_>, role: Role) -> Option<Self> {
+        let mark = match role {
+            Role::Plain => None,
+            Role::Stream(mark) => Some(mark),
+            Role::Call | Role::Reply { .. } => return None,
+        };
+        let (tag, priority) = (Bytes::copy_from_slice(head.tag), head.priority.into());
+        Some(Self { tag, priority, confirm: head.confirm, mark })
+    }
+
+    pub(crate) fn lane(&self) -> Lane {
+        if self.mark.is_some() { Lane::Stream(self.tag.clone()) } else { Lane::Plain }
+    }
+
+    /// What the `n`th message and those behind it have.
+    pub(crate) fn from(&self, n: usize) -> Self {
+        Self { mark: self.mark_of(n), ..self.clone() }
+    }
+
+    fn mark_of(&self, n: usize) -> Option<StreamMark> {
+        self.mark.and_then(|mark| mark.nth(n as u64))
+    }
+
+    fn role_of(&self, n: usize) -> Role {
+        self.mark_of(n).map_or(Role::Plain, Role::Stream)
+    }
+
+    /// The first `n` are gone.
+    fn advance(&mut self, n: usize) {
+        self.mark = self.mark_of(n);
+    }
+
+    /// Whether the `n`th message and those behind it are what `next` is of.
+    fn goes_on(&self, n: usize, next: &Self) -> bool {
+        self.mark_of(n) == next.mark
+            && (&self.tag, self.priority, self.confirm) == (&next.tag, next.priority, next.confirm)
+    }
+}
+
+/// Where the body begins of a message that has its head in common with others: it stands there, or the message says that it is alike.
+fn body_at(message: &[u8]) -> usize {
+    if message.first() == ALIKE_HEAD.first() {
+        return ALIKE_HEAD.len();
+    }
+    // It was read when it came.
+    Head::parse(message).map_or(message.len(), |(_, at)| at)
+}
+
+/// Messages of one sender under one incarnation, each whole: plain ones, or what have all but their bodies in common.
 #[derive(Debug)]
 pub(crate) struct Run {
     /// The sender's place.
@@ -20,14 +82,16 @@ pub(crate) struct Run {
     left: usize,
     /// Bytes of those left in wire form, their lengths aside.
     bytes: u64,
-    /// Those left, each behind its length. Their heads are well-formed, and plain.
+    /// Those left, each behind its length. Their heads are well-formed.
     entries: BytesMut,
+    /// None: each head is plain, and says all.
+    common: Option<Box<Common>>,
 }
 
 impl Default for Run {
     fn default() -> Self {
         let id = MessageId { sender: NodeId([0; 32]), r: Default::default(), s: Default::default() };
-        Self { peer: 0, id, left: 0, bytes: 0, entries: BytesMut::new() }
+        Self { peer: 0, id, left: 0, bytes: 0, entries: BytesMut::new(), common: None }
     }
 }
 
@@ -40,12 +104,17 @@ impl Run {
         bytes: u64,
         copy: impl FnOnce(&[u8]) -> BytesMut,
     ) -> Self {
-        Self { peer, id, left: entries.len(), bytes, entries: copy(entries.as_bytes()) }
+        Self { peer, id, left: entries.len(), bytes, entries: copy(entries.as_bytes()), common: None }
+    }
+
+    /// The same messages, which have this in common.
+    pub(crate) fn with(self, common: Common) -> Self {
+        Self { common: Some(Box::new(common)), ..self }
     }
 
     /// A message of `len` bytes, behind its length.
     pub(crate) const fn one(peer: u32, id: MessageId, len: u64, entry: BytesMut) -> Self {
-        Self { peer, id, left: 1, bytes: len, entries: entry }
+        Self { peer, id, left: 1, bytes: len, entries: entry, common: None }
     }
 
     /// Takes in what goes on where this ends, in the order of slots and in memory; gives it back if it does not.
@@ -53,7 +122,12 @@ impl Run {
         let MessageId { sender, r, s } = next.id;
         let same = (self.peer, self.id.sender, self.id.r) == (next.peer, sender, r);
         let behind = self.entries.as_ptr_range().end == next.entries.as_ptr();
-        if !same || !behind || self.slots().end != s.0 || self.left == 0 {
+        let alike = match (&self.common, &next.common) {
+            (None, None) => true,
+            (Some(common), Some(next)) => common.goes_on(self.left, next),
+            _ => false,
+        };
+        if !same || !behind || self.slots().end != s.0 || self.left == 0 || !alike {
             return Some(next);
         }
         self.left += next.left;
@@ -90,24 +164,26 @@ impl Run {
         Front { peer: self.peer, sender: self.id.sender, r: self.id.r, slots, whole: true }
     }
 
+    /// Whether their sender wants to be told that they were processed, and so of each what becomes of it.
+    pub(crate) fn confirms(&self) -> bool {
+        self.common.as_ref().is_some_and(|common| common.confirm)
+    }
+
+    /// The stream that they are of, and the place of the first.
+    pub(crate) fn stream(&self) -> Option<(&Bytes, StreamMark)> {
+        let common = self.common.as_ref()?;
+        Some((&common.tag, common.mark?))
+    }
+
     /// The first.
     pub(crate) fn pop(&mut self) -> Option<Arrived> {
         let (id, message) = self.next()?;
-        let (head, at) = Head::parse(&message).ok()?;
-        let wire_len = message.len() as u64;
-        let (tag, priority) = (part(&message, head.tag), Priority::from(head.priority));
+        let (tag, priority, role, confirm, at) = self.head_of(&message)?;
+        let (peer, wire_len) = (self.peer, message.len() as u64);
         let mut body = message;
         body.advance(at);
-        Some(Arrived {
-            peer: self.peer,
-            id,
-            tag,
-            priority,
-            confirm: false,
-            role: Role::Plain,
-            body: ArrivedBody::Whole(body),
-            wire_len,
-        })
+        let body = ArrivedBody::Whole(body);
+        Some(Arrived { peer, id, tag, priority, confirm, role, body, wire_len })
     }
 
     /// The first `most`.
@@ -122,7 +198,17 @@ impl Run {
         self.id.s = Slot(id.s.0 + left as u64);
         self.left -= left;
         self.bytes -= bytes;
-        Some(Self { peer: self.peer, id, left, bytes, entries: self.entries.split_to(end) })
+        let common = self.common.clone();
+        if let Some(common) = &mut self.common {
+            common.advance(left);
+        }
+        Some(Self { peer: self.peer, id, left, bytes, entries: self.entries.split_to(end), common })
+    }
+
+    /// What each is, in their order.
+    pub(crate) fn roles(&self) -> impl Iterator<Item = Role> {
+        let role = |n| self.common.as_ref().map_or(Role::Plain, |common| common.role_of(n));
+        (0..self.left).map(role)
     }
 
     /// All, where they lie.
@@ -132,10 +218,30 @@ impl Run {
             let at = wire::split_entry(rest)?;
             let (message, behind) = (rest.get(at.clone())?, rest.get(at.end..)?);
             rest = behind;
-            let (head, at) = Head::parse(message).ok()?;
             let id = MessageId { sender, r, s: Slot(s) };
+            if let Some(Common { tag, priority, .. }) = self.common.as_deref() {
+                return Some(View { id, tag, priority: *priority, body: message.get(body_at(message)..) });
+            }
+            let (head, at) = Head::parse(message).ok()?;
             Some(View { id, tag: head.tag, priority: head.priority.into(), body: message.get(at..) })
         })
+    }
+
+    /// What stands before the body of the first, which is gone: its tag, priority, role, whether it confirms, and how long that is.
+    #[inline]
+    fn head_of(&mut self, message: &Bytes) -> Option<(Bytes, Priority, Role, bool, usize)> {
+        if self.common.is_some() {
+            return self.common_head(message);
+        }
+        let (head, at) = Head::parse(message).ok()?;
+        Some((part(message, head.tag), Priority::from(head.priority), Role::Plain, false, at))
+    }
+
+    fn common_head(&mut self, message: &Bytes) -> Option<(Bytes, Priority, Role, bool, usize)> {
+        let common = self.common.as_mut()?;
+        let (tag, role) = (common.tag.clone(), common.role_of(0));
+        common.advance(1);
+        Some((tag, common.priority, role, common.confirm, body_at(message)))
     }
 
     /// The name and the wire form of the first.
@@ -232,8 +338,7 @@ impl Iterator for IncomingRun {
             Content::One(one) => one.take(),
             Content::Run(run) => {
                 let (id, mut message) = run.next()?;
-                let (head, at) = Head::parse(&message).ok()?;
-                let (tag, priority) = (part(&message, head.tag), Priority::from(head.priority));
+                let (tag, priority, _, _, at) = run.head_of(&message)?;
                 message.advance(at);
                 let body = IncomingBody::Whole(message);
                 Some(Incoming { key: DeliveryKey::NONE, id, call: None, tag, priority, attempt: 1, body })
@@ -287,7 +392,7 @@ mod tests {
         assert!(first.join(elsewhere).is_some());
         let other = Run { peer: 9, left: 1, bytes: 2, entries: gap.entries.clone(), ..next(6) };
         assert!(first.join(other).is_some());
-        let last = Run { peer: 9, left: 1, bytes: 2, id: next(5).id, entries: gap.entries };
+        let last = Run { peer: 9, left: 1, bytes: 2, id: next(5).id, entries: gap.entries, common: None };
         assert!(first.join(last).is_none());
         let bodies: Vec<_> = first.views().map(|view| view.body.unwrap().to_vec()).collect();
         assert_eq!((first.slots(), bodies), (7..10, vec![b"a".to_vec(), b"b".to_vec(), b"c".to_vec()]));

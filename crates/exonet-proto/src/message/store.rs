@@ -9,10 +9,14 @@ use super::{Bundle, Flow, Fragments, Halves, POOLED, Source};
 use super::{Confirm, Early, MessageKey, Outgoing, Priority};
 use crate::id::{Incarnation, LetterId, Slot};
 use crate::time::Mono;
-use crate::wire::Role;
+use crate::wire::{Role, StreamMark};
 
 /// The longest head that is written: flags, the tag's length, a tag of 255 bytes, the role.
 pub(crate) const HEAD_ROOM: usize = 257 + Role::MAX;
+
+/// The longest body of a message of a stream, in bytes: what is longer goes in several that say so.
+pub const MAX_STREAM_BODY: usize = (64 << 10) - HEAD_ROOM;
+const _: () = assert!(MAX_STREAM_BODY as u64 + HEAD_ROOM as u64 <= POOLED);
 
 /// An outgoing message.
 #[derive(Debug)]
@@ -168,6 +172,20 @@ impl Letter {
         matches!(self.role, Role::Reply { .. })
     }
 
+    /// What one of its messages is beside a message.
+    pub(crate) fn role_of(&self, key: MessageKey) -> Role {
+        match (self.role, self.bundle().and_then(|bundle| bundle.mark_of(key.at))) {
+            (Role::Stream(_), Some(mark)) => Role::Stream(mark),
+            (role, _) => role,
+        }
+    }
+
+    /// As [`Letter::wire_len`], of one of its messages.
+    pub(crate) fn wire_len_of(&self, key: MessageKey) -> u64 {
+        let own = self.role_of(key).encoded_len() as u64;
+        self.wire_len() + own - self.role.encoded_len() as u64
+    }
+
     /// Of the wire form: head and body; where the length was not known at first, its end counts as a byte, and lies beyond
     /// everything until it is known.
     pub(crate) fn wire_len(&self) -> u64 {
@@ -245,15 +263,35 @@ impl Letter {
         short.then_some([self.priority as u8])
     }
 
+    /// Whether one of its messages, which stands in a frame right behind a message of `other`, is alike to that (PROTOCOL.md "Message
+    /// head"), and the shorter for it.
+    pub(crate) fn is_alike(&self, key: MessageKey, other: &Self, before: MessageKey) -> bool {
+        let next = match other.role_of(before) {
+            Role::Stream(mark) => mark.nth(1).map(Role::Stream),
+            Role::Plain => Some(Role::Plain),
+            Role::Call | Role::Reply { .. } => None,
+        };
+        next == Some(self.role_of(key))
+            && self.short_head().is_none()
+            && (&self.tag, self.priority, self.confirm) == (&other.tag, other.priority, other.confirm)
+    }
+
     /// What its end needs.
     pub(crate) fn ending(&self) -> Ending {
         let Self { role, confirm, due, late, bound, journaled, .. } = *self;
         Ending { role, confirm, due, late, bound, journaled }
     }
 
-    /// What it has open in its lane once it is bound, if it is a pooled one.
+    /// What it has open in its lane once it is bound, if it is a pooled one; each, where it holds several. Places in a stream differ
+    /// in length, so that each counts as the longest.
     pub(crate) fn pooled(&self) -> Load {
-        if self.is_large() { Load::default() } else { Load::one(self.wire_len()) }
+        match (self.role, self.bundle()) {
+            _ if self.is_large() => Load::default(),
+            (Role::Stream(mark), Some(_)) => {
+                Load::one(self.wire_len() + (StreamMark::MAX - mark.encoded_len()) as u64)
+            }
+            _ => Load::one(self.wire_len()),
+        }
     }
 
     /// Where it queues.
@@ -265,22 +303,31 @@ impl Letter {
 
     /// The head as PROTOCOL.md "Message head" lays it out.
     pub(crate) fn head<'a>(&self, room: &'a mut [u8; HEAD_ROOM]) -> &'a [u8] {
-        let written = usize::try_from(self.head_len()).unwrap_or(usize::MAX);
+        self.head_as(self.role, room)
+    }
+
+    /// As [`Letter::head`], of one of its messages.
+    pub(crate) fn head_of<'a>(&self, key: MessageKey, room: &'a mut [u8; HEAD_ROOM]) -> &'a [u8] {
+        self.head_as(self.role_of(key), room)
+    }
+
+    fn head_as<'a>(&self, role: Role, room: &'a mut [u8; HEAD_ROOM]) -> &'a [u8] {
         let tag = self.tag.len();
+        let written = 1 + if tag > 0 { 1 + tag } else { 0 } + role.encoded_len();
         let [flags, rest @ ..] = room;
-        let role = match self.role {
+        let kind = match role {
             Role::Plain => 0,
             Role::Call | Role::Reply { .. } => 1 << 3,
             Role::Stream(_) => 1 << 4,
         };
-        *flags = self.priority as u8 | u8::from(tag > 0) << 2 | role;
+        *flags = self.priority as u8 | u8::from(tag > 0) << 2 | kind;
         *flags |= u8::from(self.confirm) << 5;
-        let (front, role) = rest.split_at_mut(if tag > 0 { (1 + tag).min(256) } else { 0 });
+        let (front, behind) = rest.split_at_mut(if tag > 0 { (1 + tag).min(256) } else { 0 });
         if let [len, room @ ..] = front {
             *len = u8::try_from(tag).unwrap_or(u8::MAX);
             room.iter_mut().zip(self.tag.iter()).for_each(|(to, from)| *to = *from);
         }
-        self.role.encode(role);
+        role.encode(behind);
         room.get(..written).unwrap_or_default()
     }
 }
@@ -429,12 +476,12 @@ impl Store {
         let ended = bundle.end(key.at..key.at.saturating_add(n));
         let (over, held) = (bundle.open() == 0, bundle.held());
         self.len -= ended as usize;
-        if over
-            && let Some(Letter { source: Source::Bundle(bundle), .. }) = self.remove(key)
-            && self.spared + bundle.memory() <= SPARE
-        {
-            self.spared += bundle.memory();
-            self.spare.push(bundle);
+        if over && let Some(Letter { source: Source::Bundle(bundle), tag, .. }) = self.remove(key) {
+            self.let_go(tag);
+            if self.spared + bundle.memory() <= SPARE {
+                self.spared += bundle.memory();
+                self.spare.push(bundle);
+            }
         }
         over.then_some(held)
     }

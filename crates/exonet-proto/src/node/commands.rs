@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::Node;
 use crate::event::{BodyWrite, Cancel, CancelError, OpenMessage, SendError, Status};
 use crate::id::{CallId, MessageId, NodeId};
-use crate::message::{Confirm, Letter, MessageKey, Outcome, Outgoing, Source};
+use crate::message::{Alike, Confirm, Letter, MessageKey, Outcome, Outgoing, Source};
 use crate::pattern::call::FAILED;
 use crate::peer::{Bare, Context, Gather, Lent, Peer};
 use crate::time::Now;
@@ -106,31 +106,34 @@ impl Node {
         messages: &mut impl Iterator<Item = impl BorrowMut<Outgoing>>,
         queued: impl FnMut(MessageKey, u32),
     ) -> Result<(), SendError> {
-        self.send_all(now, peer, hints, &mut messages.map(Lent), queued)
+        let lent = |message| Lent { message, in_stream: false };
+        self.send_all(now, peer, hints, &mut messages.map(lent), Role::Plain, queued)
     }
 
-    /// As [`Node::send_each`], of messages that have a body and nothing else. A body is copied, and once: small ones of one
+    /// As [`Node::send_each`], of messages that have all but their bodies in common. A body is copied, and once: small ones of one
     /// length to where they leave from, without an allocation of their own.
     ///
     /// # Errors
-    /// As [`Node::send_each`].
+    /// As [`Node::send_each`]; of a stream as [`Node::send_in_stream`].
     pub fn send_bodies(
         &mut self,
         now: Now,
         peer: NodeId,
         hints: &[SocketAddr],
+        alike: &Alike,
         bodies: &mut impl Iterator<Item = impl AsRef<[u8]>>,
         queued: impl FnMut(MessageKey, u32),
     ) -> Result<(), SendError> {
-        self.send_all(now, peer, hints, &mut bodies.map(Bare), queued)
+        self.send_all(now, peer, hints, &mut bodies.map(|body| Bare { body, alike }), alike.role(), queued)
     }
 
-    fn send_all<M: Gather>(
+    pub(super) fn send_all<M: Gather>(
         &mut self,
         now: Now,
         peer: NodeId,
         hints: &[SocketAddr],
         messages: &mut impl Iterator<Item = M>,
+        role: Role,
         queued: impl FnMut(MessageKey, u32),
     ) -> Result<(), SendError> {
         if self.cx.closing || self.cx.stopped {
@@ -138,7 +141,7 @@ impl Node {
         }
         let place = self.peer_to(now, peer, hints)?;
         let (peer, cx) = self.at(place).ok_or(SendError::Closed)?;
-        let sent = peer.submit_all(cx, now, messages, queued);
+        let sent = peer.submit_all(cx, now, messages, role, queued);
         self.after(now, place);
         sent
     }
@@ -152,7 +155,7 @@ impl Node {
         source: Source,
         role: Role,
     ) -> Result<MessageKey, SendError> {
-        let place = self.cx.check(&message, &source).and_then(|()| self.peer_to(now, peer, hints));
+        let place = self.cx.check(&message, &source, role).and_then(|()| self.peer_to(now, peer, hints));
         let place = match place {
             Ok(place) => place,
             Err(error) => {

@@ -35,10 +35,11 @@ pub use crate::event::{
 pub use crate::half::{Far, Gap, Hull, Taken};
 pub use crate::id::{CallId, LetterId};
 pub use crate::journal::{Append, BadJournal, Durability, OpenLetter, Position, Recovered};
+pub use crate::message::MAX_STREAM_BODY;
 pub use crate::message::run::{IncomingRun, View};
 pub use crate::message::{
-    Confirm, DeliveryKey, Early, InStream, Incoming, IncomingBody, MAX_REASON, MessageKey, Outcome, Outgoing,
-    Priority, Refusal, Verdict, Word,
+    Alike, Confirm, DeliveryKey, Early, InStream, Incoming, IncomingBody, MAX_REASON, MessageKey, Outcome,
+    Outgoing, Priority, Refusal, Verdict, Word,
 };
 pub use crate::opening::prefix::Prefix;
 pub use crate::pattern::call::{FAILED, NO_SUCH_METHOD, TOO_LARGE};
@@ -47,5 +48,4 @@ pub use crate::wire::StreamEnd;
 pub use audit::{Holding, Records};
 pub use node::{Boot, Node};
 pub use seat::Seat;
-pub use streaming::MAX_STREAM_BODY;
 pub use unacked::{Stand, Unacked};

@@ -1,21 +1,19 @@
 //! What the application asks for: streams.
 
+use core::borrow::BorrowMut;
 use core::net::SocketAddr;
 
 use bytes::Bytes;
 
 use super::Node;
 use crate::event::SendError;
+use crate::half::Gap;
 use crate::id::NodeId;
 use crate::message::arrived::Arrived;
-use crate::message::{Early, HEAD_ROOM, InStream, Incoming, MessageKey, Outgoing, POOLED};
-use crate::peer::{Context, Peer, Turn};
+use crate::message::{InStream, Incoming, MessageKey, Outgoing};
+use crate::peer::{Context, Lent, Peer, Turn};
 use crate::time::Now;
 use crate::wire::{Role, StreamEnd, StreamMark};
-
-/// The longest body of a message of a stream, in bytes: what is longer goes in several that say so.
-pub const MAX_STREAM_BODY: usize = (64 << 10) - HEAD_ROOM;
-const _: () = assert!(MAX_STREAM_BODY as u64 + HEAD_ROOM as u64 <= POOLED);
 
 /// What a peer does to hand a message over: [`Peer::hand_out`], or [`Peer::hand_over`].
 type Give = fn(&mut Peer, &mut Context, Now, Arrived) -> Option<Incoming>;
@@ -39,20 +37,25 @@ impl Node {
         more: bool,
     ) -> Result<MessageKey, SendError> {
         let mut message = message;
-        message.early = Early::No;
-        let (size, limit) = (message.body.len(), MAX_STREAM_BODY);
         let source = self.cx.store.body(core::mem::take(&mut message.body));
-        let wrong = if message.tag.is_empty() {
-            Some(SendError::NoName)
-        } else {
-            (size > limit).then_some(SendError::TooLarge { size: size as u64, limit: limit as u64 })
-        };
-        if let Some(error) = wrong {
-            self.cx.refuse(message, source);
-            return Err(error);
-        }
         let mark = StreamMark { end, more, ..StreamMark::default() };
         self.submit(now, peer, hints, message, source, Role::Stream(mark))
+    }
+
+    /// As [`Node::send_in_stream`], for one message after the other of streams that go on behind each: see [`Node::send_each`].
+    ///
+    /// # Errors
+    /// As [`Node::send_each`] and [`Node::send_in_stream`].
+    pub fn send_each_in_stream(
+        &mut self,
+        now: Now,
+        peer: NodeId,
+        hints: &[SocketAddr],
+        messages: &mut impl Iterator<Item = impl BorrowMut<Outgoing>>,
+        queued: impl FnMut(MessageKey, u32),
+    ) -> Result<(), SendError> {
+        let lent = |message| Lent { message, in_stream: true };
+        self.send_all(now, peer, hints, &mut messages.map(lent), Role::Stream(StreamMark::OPEN), queued)
     }
 
     /// Withdraws what has not left of the stream `name` to `peer`: it ends Cancelled.
@@ -69,26 +72,51 @@ impl Node {
     ///
     /// None: none can be taken now; [`crate::event::Event::Stream`] says when one can.
     pub fn take_stream(&mut self, now: Now, peer: &NodeId, name: &Bytes) -> Option<InStream> {
-        self.next_of(now, peer, name, |peer, cx, now, arrived| Some(peer.hand_out(cx, now.mono, arrived)))
+        let give: Give = |peer, cx, now, arrived| Some(peer.hand_out(cx, now.mono, arrived));
+        self.next_of(now, peer, name, give, |_, _| true)
     }
 
     /// As [`Node::take_stream`], of a message that is taken at once.
     pub fn recv_stream(&mut self, now: Now, peer: &NodeId, name: &Bytes) -> Option<InStream> {
-        self.next_of(now, peer, name, Peer::hand_over)
+        self.next_of(now, peer, name, Peer::hand_over, |_, _| true)
     }
 
-    fn next_of(&mut self, now: Now, peer: &NodeId, name: &Bytes, give: Give) -> Option<InStream> {
+    /// As [`Node::recv_stream`], if the next message is what the caller `wants`: by what lies before it, and whether the stream goes on
+    /// behind it.
+    pub fn recv_stream_if(
+        &mut self,
+        now: Now,
+        peer: &NodeId,
+        name: &Bytes,
+        wants: impl Fn(Gap, StreamEnd) -> bool,
+    ) -> Option<InStream> {
+        self.next_of(now, peer, name, Peer::hand_over, wants)
+    }
+
+    fn next_of(
+        &mut self,
+        now: Now,
+        peer: &NodeId,
+        name: &Bytes,
+        give: Give,
+        wants: impl Fn(Gap, StreamEnd) -> bool,
+    ) -> Option<InStream> {
         loop {
             let place = self.peers.find(peer)?;
             let (peer, cx) = self.at(place)?;
             peer.keep_record(cx);
-            let turn = peer.turn_of(cx, cx.inbox.first_of(place, name)?);
+            let first = cx.inbox.first_of(place, name)?;
+            let (turn, (_, mark)) = (peer.turn_of(cx, first), first.stream()?);
             if turn == Turn::Later {
                 cx.inbox.say_of(place, name, false);
                 return None;
             }
+            if let Turn::Now(gap) = turn
+                && !wants(gap, mark.end)
+            {
+                return None;
+            }
             let arrived = cx.inbox.pop_of(place, name)?;
-            let Role::Stream(mark) = arrived.role else { return None };
             let found = match turn {
                 Turn::Now(gap) => give(peer, cx, now, arrived).map(|message| (gap, message)),
                 Turn::Never => {

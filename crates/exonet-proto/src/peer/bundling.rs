@@ -8,62 +8,68 @@ use super::{Context, Peer};
 use crate::event::SendError;
 use crate::half::Sender;
 use crate::message::{
-    BUNDLED, BUNDLED_WHOLE, Bundle, Confirm, Early, Ending, Letter, MessageKey, Outcome, Outgoing, Priority,
-    Source, Store,
+    Alike, BUNDLED, BUNDLED_WHOLE, Bundle, Ending, Letter, MessageKey, Outcome, Outgoing, Source, Store,
 };
-use crate::time::{Mono, Now};
-use crate::wire::Role;
+use crate::time::Now;
+use crate::wire::{ALIKE_HEAD, Role};
 
 /// A message that may be kept together with others.
 pub(crate) trait Gather {
     fn body(&self) -> &[u8];
-    fn priority(&self) -> Priority;
-    /// It has nothing of its own but its body and its priority.
-    fn is_alike(&self) -> bool;
+    /// Whether it has all this, and nothing of its own but its body.
+    fn is(&self, alike: &Alike) -> bool;
+    /// What it may have in common with others. None: it is kept by itself.
+    fn alike(&self) -> Option<Alike>;
     fn into_outgoing(self) -> Outgoing;
 }
 
-/// A message of the caller's, or one that it lends.
-pub(crate) struct Lent<M>(pub(crate) M);
+/// A message of the caller's, or one that it lends; of a stream or not, as all of a call.
+pub(crate) struct Lent<M> {
+    pub(crate) message: M,
+    pub(crate) in_stream: bool,
+}
 
 impl<M: BorrowMut<Outgoing>> Gather for Lent<M> {
     fn body(&self) -> &[u8] {
-        &self.0.borrow().body
+        &self.message.borrow().body
     }
 
-    fn priority(&self) -> Priority {
-        self.0.borrow().priority
+    #[inline]
+    fn is(&self, alike: &Alike) -> bool {
+        alike.in_stream == self.in_stream && alike.is_of(self.message.borrow())
     }
 
-    fn is_alike(&self) -> bool {
-        let message = self.0.borrow();
-        let usual = message.early == Early::AsNode && message.confirm == Confirm::Delivered;
-        message.tag.is_empty() && message.deadline.is_none() && usual
+    fn alike(&self) -> Option<Alike> {
+        Alike::of(self.message.borrow(), self.in_stream)
     }
 
     fn into_outgoing(mut self) -> Outgoing {
-        core::mem::take(self.0.borrow_mut())
+        core::mem::take(self.message.borrow_mut())
     }
 }
 
-/// A message of a body alone, which is copied if it is not kept together with others.
-pub(crate) struct Bare<B>(pub(crate) B);
+/// The body of a message whose rest it has in common with all of a call. It is copied if it is not kept together with others.
+pub(crate) struct Bare<'a, B> {
+    pub(crate) body: B,
+    pub(crate) alike: &'a Alike,
+}
 
-impl<B: AsRef<[u8]>> Gather for Bare<B> {
+impl<B: AsRef<[u8]>> Gather for Bare<'_, B> {
     fn body(&self) -> &[u8] {
-        self.0.as_ref()
+        self.body.as_ref()
     }
 
-    fn priority(&self) -> Priority {
-        Priority::default()
-    }
-
-    fn is_alike(&self) -> bool {
+    #[inline]
+    fn is(&self, _: &Alike) -> bool {
         true
     }
 
+    fn alike(&self) -> Option<Alike> {
+        Some(self.alike.clone())
+    }
+
     fn into_outgoing(self) -> Outgoing {
-        Outgoing { body: Bytes::copy_from_slice(self.0.as_ref()), ..Outgoing::default() }
+        self.alike.with(Bytes::copy_from_slice(self.body.as_ref()))
     }
 }
 
@@ -71,7 +77,7 @@ impl<B: AsRef<[u8]>> Gather for Bare<B> {
 struct Gathered<M> {
     first: Option<M>,
     bundle: Option<Box<Bundle>>,
-    priority: Priority,
+    alike: Alike,
     /// Of each body.
     len: usize,
     /// How many more like them there is room for.
@@ -80,7 +86,7 @@ struct Gathered<M> {
 
 impl<M> Default for Gathered<M> {
     fn default() -> Self {
-        Self { first: None, bundle: None, priority: Priority::default(), len: 0, left: 0 }
+        Self { first: None, bundle: None, alike: Alike::default(), len: 0, left: 0 }
     }
 }
 
@@ -91,6 +97,7 @@ impl Peer {
         cx: &mut Context,
         now: Now,
         messages: &mut impl Iterator<Item = M>,
+        role: Role,
         mut queued: impl FnMut(MessageKey, u32),
     ) -> Result<(), SendError> {
         let mut gathered = Gathered::default();
@@ -109,13 +116,15 @@ impl Peer {
                 break Err(error);
             }
             let len = message.body().len();
-            if message.is_alike() && self.bundles(cx, len) {
-                (gathered.priority, gathered.len) = (message.priority(), len);
+            if let Some(alike) = message.alike()
+                && self.bundles(cx, &alike, len)
+            {
+                (gathered.alike, gathered.len) = (alike, len);
                 gathered.left = self.room_for(cx, len).saturating_sub(1);
                 gathered.first = Some(message);
                 continue;
             }
-            match self.accept_one(cx, now, message.into_outgoing()) {
+            match self.accept_one(cx, now, message.into_outgoing(), role) {
                 Ok(key) => queued(key, 1),
                 Err(error) => break Err(error),
             }
@@ -128,9 +137,10 @@ impl Peer {
         cx: &mut Context,
         now: Now,
         mut message: Outgoing,
+        role: Role,
     ) -> Result<MessageKey, SendError> {
         let source = cx.store.body(core::mem::take(&mut message.body));
-        self.accept_from(cx, now, message, source, Role::Plain)
+        self.accept_from(cx, now, message, source, role)
     }
 
     /// Queues what was gathered.
@@ -141,14 +151,14 @@ impl Peer {
         gathered: &mut Gathered<M>,
         queued: &mut impl FnMut(MessageKey, u32),
     ) -> Result<(), SendError> {
-        let Gathered { first, bundle, priority, .. } = core::mem::take(gathered);
+        let Gathered { first, bundle, alike, .. } = core::mem::take(gathered);
         if let Some(message) = first {
-            queued(self.accept_one(cx, now, message.into_outgoing())?, 1);
+            queued(self.accept_one(cx, now, message.into_outgoing(), alike.role())?, 1);
         }
         if let Some(bundle) = bundle {
-            let count = bundle.count();
-            let common = Outgoing { priority, ..Outgoing::default() };
-            let key = cx.store.insert(Letter::new(self.place, common, Source::Bundle(bundle), Role::Plain));
+            let (count, common) = (bundle.count(), alike.with(Bytes::new()));
+            let letter = Letter::new(self.place, common, Source::Bundle(bundle), alike.role());
+            let key = cx.store.insert(letter);
             self.journal_put_span(cx, key);
             self.outbound.submit(&cx.clock, &mut cx.store, key);
             cx.stats.sent += u64::from(count);
@@ -159,13 +169,15 @@ impl Peer {
 
     /// Whether messages of this length to the peer are bundled. What may leave with an opening is not: each of it is chosen
     /// by itself; nor what the node's patience is counted for, from the departure of each; nor what is bound before it leaves, since
-    /// its journal is forced to the disk; nor, but on a fast path, what may be cut to fill a packet.
-    fn bundles(&self, cx: &Context, body: usize) -> bool {
+    /// its journal is forced to the disk; nor, but on a fast path, what may be cut to fill a packet. The
+    /// journal has no word for a head that several have.
+    fn bundles(&self, cx: &Context, alike: &Alike, body: usize) -> bool {
         let Self { outbound, link, .. } = self;
         let most = if link.recovery.is_fast() { BUNDLED_WHOLE } else { BUNDLED };
         let fits = body <= most && body as u64 <= outbound.limits.message.min(cx.config.limits.message);
         let granted = outbound.sender.as_ref().and_then(Sender::incarnation).is_some();
-        fits && granted && cx.config.doubt_timeout.is_none() && !cx.journal.is_forced()
+        let journaled = cx.journal.is_on() && (cx.journal.is_forced() || !alike.is_plain());
+        fits && granted && cx.config.doubt_timeout.is_none() && !journaled
     }
 
     /// How many messages of this length, and with nothing else, are taken now.
@@ -194,14 +206,13 @@ impl Peer {
             };
             let n = run.clamp(1, left);
             let journaled = letter.journaled.map(|first| first.nth(key.at));
+            let (ending, lane) = (Ending { bound, journaled, ..letter.ending() }, letter.lane);
 
             self.outbound.forget_bundled(key, letter, bound, n);
 
             if let Some(held) = cx.store.end_bundled(key, n) {
-                self.outbound.bundle_ended(held);
+                self.outbound.bundle_ended(lane, held);
             }
-            let ending =
-                Ending { role: Role::Plain, confirm: false, due: Mono::NEVER, late: false, bound, journaled };
             self.conclude(cx, key, n, ending, outcome);
             (key, left) = (key.nth(n), left - n);
         }
@@ -225,7 +236,7 @@ impl<M: Gather> Gathered<M> {
     /// Takes the message if it is like those before; gives it back if not.
     #[inline]
     fn join(&mut self, message: M, store: &mut Store) -> Option<M> {
-        if self.left == 0 || message.priority() != self.priority || !message.is_alike() {
+        if self.left == 0 || !message.is(&self.alike) {
             return Some(message);
         }
         if let Some(first) = &self.first {
@@ -234,7 +245,9 @@ impl<M: Gather> Gathered<M> {
             if body.len() != self.len || message.body().len() != self.len {
                 return Some(message);
             }
-            self.bundle.insert(store.bundle(self.priority as u8, self.len)).push(body);
+            let plain = self.alike.is_plain().then_some(self.alike.priority as u8);
+            let bundle = store.bundle(plain.unwrap_or(ALIKE_HEAD[0]), self.len);
+            self.bundle.insert(bundle).push(body);
             self.first = None;
         }
         let Some(bundle) = self.bundle.as_mut() else {

@@ -14,7 +14,7 @@ use crate::peer::inbound::Inbound;
 use crate::peer::outbound::{Followed, Outbound};
 use crate::peer::piece::{Next, Piece, Room};
 use crate::time::Mono;
-use crate::wire::{self, MessagesWriter, Writer};
+use crate::wire::{self, ALIKE_HEAD, MessagesWriter, Writer};
 
 /// Most free ranges in a STATE.
 const MAX_STATE_RANGES: u16 = 256;
@@ -235,15 +235,17 @@ impl Filling<'_, '_> {
             outbound.take_back(store, &first);
             return Next::PacketFull;
         };
-        let (mut piece, mut number, mut whole) = (first, s, 0_u32);
+        let (mut piece, mut number, mut whole, mut behind) = (first, s, 0_u32, None);
         let next = 'next: loop {
-            if !put(&mut frame, store, &piece) {
+            if !put(&mut frame, store, &piece, behind) {
                 outbound.take_back(store, &piece);
                 break Next::PacketFull;
             }
+            behind = None;
             let flow = match piece {
                 Piece::Whole { key, .. } => {
                     whole += 1;
+                    behind = Some(key);
                     store.get(key).map(Letter::flow)
                 }
                 Piece::Fragment { s, range, .. } => {
@@ -254,13 +256,13 @@ impl Filling<'_, '_> {
                 }
             };
             number = Slot(number.0 + 1);
-            let mut room = Room { left: frame.remaining(), open: Some((r, number)), ..room };
+            let mut room = Room { left: frame.remaining(), open: Some((r, number)), behind, ..room };
             while let Some(flow) = flow {
-                let (added, n) = match outbound.follow_bundled(store, flow, room) {
-                    Followed::Entries(entries, n) => (frame.extend(entries, n), n),
+                let (added, n, last) = match outbound.follow_bundled(self.now, store, flow, room) {
+                    Followed::Entries(entries, n, last) => (frame.extend(entries, n), n, last),
                     Followed::Full => break 'next Next::PacketFull,
                     Followed::Nothing => match outbound.follow(self.now, store, flow, room) {
-                        Some((key, letter)) => (push(&mut frame, key, letter), 1),
+                        Some(key) => (push_key(&mut frame, store, key, behind), 1, key),
                         None => break,
                     },
                 };
@@ -270,7 +272,8 @@ impl Filling<'_, '_> {
                 }
                 whole += n;
                 number = Slot(number.0 + u64::from(n));
-                room = Room { left: frame.remaining(), open: Some((r, number)), ..room };
+                behind = Some(last);
+                room = Room { left: frame.remaining(), open: Some((r, number)), behind, ..room };
             }
             match outbound.next(self.now, store, room) {
                 Next::Piece(next) if goes_on(store, &next, room) => piece = next,
@@ -324,17 +327,34 @@ fn goes_on(store: &Store, piece: &Piece, room: Room) -> bool {
         }
 }
 
-/// Adds a piece to a frame.
+/// Adds a piece to a frame, which has the message of `behind` last, whole.
 #[inline]
-fn put(frame: &mut MessagesWriter<'_, '_>, store: &Store, piece: &Piece) -> bool {
-    let (Piece::Whole { key, .. } | Piece::Fragment { key, .. }) = piece;
-    store.get(*key).is_some_and(|letter| match piece {
-        Piece::Whole { .. } => push(frame, *key, letter),
-        Piece::Fragment { range, .. } => {
+fn put(frame: &mut MessagesWriter<'_, '_>, store: &Store, piece: &Piece, behind: Option<MessageKey>) -> bool {
+    match piece {
+        Piece::Whole { key, .. } => push_key(frame, store, *key, behind),
+        Piece::Fragment { key, range, .. } => store.get(*key).is_some_and(|letter| {
             let mut head = [0; HEAD_ROOM];
             frame.part(letter.wire_len(), letter.part(range.clone(), &mut head))
-        }
-    })
+        }),
+    }
+}
+
+/// As [`put`], of a message that goes whole.
+#[inline]
+fn push_key(
+    frame: &mut MessagesWriter<'_, '_>,
+    store: &Store,
+    key: MessageKey,
+    behind: Option<MessageKey>,
+) -> bool {
+    let Some(letter) = store.get(key) else { return false };
+    if letter.short_head().is_none()
+        && let Some(before) = behind
+        && store.get(before).is_some_and(|other| letter.is_alike(key, other, before))
+    {
+        return frame.push(&ALIKE_HEAD, letter.body_of(key));
+    }
+    push(frame, key, letter)
 }
 
 #[inline]
@@ -342,7 +362,7 @@ fn push(frame: &mut MessagesWriter<'_, '_>, key: MessageKey, letter: &Letter) ->
     let body = letter.body_of(key);
     match letter.short_head() {
         Some(head) => frame.push(&head, body),
-        None => frame.push(letter.head(&mut [0; HEAD_ROOM]), body),
+        None => frame.push(letter.head_of(key, &mut [0; HEAD_ROOM]), body),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::id::{Incarnation, MessageId, Slot, Stamp};
 use crate::message::arena::SHORT;
 use crate::message::arrived::{ARRIVED, Arrived, ArrivedBody};
 use crate::message::lane::{Lane, Load};
-use crate::message::run::Run;
+use crate::message::run::{Common, Run};
 use crate::message::{MessageKey, Outcome, POOLED, Priority, read_head};
 use crate::peer::inbound::{ANNOUNCED, Inbound, Taken};
 use crate::peer::outbound::Had;
@@ -157,17 +157,15 @@ impl Peer {
         }
         let (mut rest, mut tight, mut replies) = (entries, false, Vec::new());
         if self.enqueue(cx, r, entries) != Taken::Whole {
-            while let Some(entry) = rest.split_first() {
-                match self.enqueue_one(cx, r, entry, &mut replies) {
-                    Taken::Ignored => cx.stats.duplicates_suppressed += 1,
-                    Taken::Malformed => cx.stats.malformed += 1,
-                    Taken::Violation => cx.stats.violations += 1,
-                    Taken::NoRoom => cx.stats.dropped_for_room += 1,
-                    Taken::NoMemory => {
-                        cx.stats.dropped_for_room += 1;
-                        tight = true;
-                    }
-                    _ => {}
+            while let Some((alike, head)) = rest.split_alike() {
+                let read = head.and_then(|(head, at)| Ok((head, Role::of(&head)?, at)));
+                if self.enqueue_alike(cx, r, alike, read) == Taken::Whole {
+                    continue;
+                }
+                for (n, one) in alike.singly().enumerate() {
+                    let taken = self.enqueue_one(cx, r, one, read, n, &mut replies);
+                    tight |= taken == Taken::NoMemory;
+                    Self::note_untaken(cx, &taken);
                 }
             }
         }
@@ -180,7 +178,17 @@ impl Peer {
         cx.short_of_memory |= tight;
     }
 
-    /// Whether one of these is of a kind that this node does not take.
+    fn note_untaken(cx: &mut Context, taken: &Taken) {
+        match taken {
+            Taken::Ignored => cx.stats.duplicates_suppressed += 1,
+            Taken::Malformed => cx.stats.malformed += 1,
+            Taken::Violation => cx.stats.violations += 1,
+            Taken::NoRoom | Taken::NoMemory => cx.stats.dropped_for_room += 1,
+            _ => {}
+        }
+    }
+
+    /// Whether one of these is of a kind that this node does not take. What is alike to another is of its kind.
     fn declines(cx: &Context, mut entries: wire::Entries<'_>) -> bool {
         let takes = cx.config.takes;
         let other = |message| read_head(message).is_ok_and(|(_, role, _)| !takes.takes(role));
@@ -216,19 +224,57 @@ impl Peer {
         taken
     }
 
-    /// One message goes to the receive queue; a reply to `replies`.
+    /// Messages that have all but their bodies in common, as the first has it, go to the receive queue, all of them or none.
+    fn enqueue_alike(
+        &mut self,
+        cx: &mut Context,
+        r: Incarnation,
+        entries: wire::Entries<'_>,
+        read: Read<'_>,
+    ) -> Taken {
+        let Ok((head, role, _)) = read else { return Taken::Malformed };
+        let Some(common) = Common::of(&head, role) else { return Taken::Partly };
+        self.enqueue_common(cx, r, entries, common)
+    }
+
+    fn enqueue_common(
+        &mut self,
+        cx: &mut Context,
+        r: Incarnation,
+        entries: wire::Entries<'_>,
+        common: Common,
+    ) -> Taken {
+        let (lane, len) = (common.lane(), entries.map(|(_, message)| message.len() as u64).sum());
+        let taken = self.admit_whole(cx, r, entries, &lane, len);
+        if taken == Taken::Whole {
+            self.hold(cx, held(entries, len));
+            let id = MessageId { sender: self.id, r, s: Slot(entries.slots().start) };
+            let run =
+                Run::new(self.place, id, entries, len, |bytes| cx.arena.copy_entries(bytes)).with(common);
+            cx.events.extend(cx.inbox.push_run(run).map(Event::from));
+            if let Lane::Stream(name) = lane {
+                self.keep_record(cx);
+                self.tell_stream(cx, &name);
+            }
+        }
+        taken
+    }
+
+    /// One message, the `n`th of those that have in common what was `read`, goes to the receive queue; a reply to `replies`.
     fn enqueue_one(
         &mut self,
         cx: &mut Context,
         r: Incarnation,
         entry: wire::Entries<'_>,
+        read: Read<'_>,
+        n: usize,
         replies: &mut Vec<(Arrived, Slot, u32)>,
     ) -> Taken {
         let mut one = entry;
         let Some((s, bytes)) = one.next() else { return Taken::Malformed };
-        let Ok((head, role, at)) = read_head(bytes) else { return Taken::Malformed };
-        if role == Role::Plain && !head.confirm {
-            return self.enqueue(cx, r, entry);
+        let Ok((head, role, at)) = read else { return Taken::Malformed };
+        if let Some(common) = Common::of(&head, role) {
+            return self.enqueue_common(cx, r, entry, common.from(n));
         }
         let (id, len) = (MessageId { sender: self.id, r, s }, bytes.len() as u64);
         let mut arrived = arrived(self.place, id, (&head, role), ArrivedBody::Whole(Bytes::new()), len);
@@ -275,9 +321,8 @@ impl Peer {
     fn make_room(&mut self, cx: &mut Context, lane: &Lane, s: Slot, load: Load) -> bool {
         while load.open() > self.room(cx) {
             if let Lane::Stream(name) = lane
-                && let Some(last) = cx.inbox.evict_behind(self.place, name, Some(s))
+                && self.evict_behind(cx, name, s)
             {
-                self.evict_waiting(cx, &last, lane);
                 continue;
             }
             let Some(fullest) = self.inbound.held.fuller(lane, load) else { return false };
@@ -294,10 +339,16 @@ impl Peer {
     fn give_way(&mut self, cx: &mut Context, s: Slot) {
         let names: Vec<_> = cx.inbox.streams_of(self.place).cloned().collect();
         for name in names {
-            if let Some(last) = cx.inbox.evict_behind(self.place, &name, Some(s)) {
-                self.evict_waiting(cx, &last, &Lane::Stream(name));
-            }
+            self.evict_behind(cx, &name, s);
         }
+    }
+
+    /// A few messages that lie behind `s` in a stream give way. False: there are none.
+    fn evict_behind(&mut self, cx: &mut Context, name: &Bytes, s: Slot) -> bool {
+        let gone = cx.inbox.evict_behind(self.place, name, Some(s));
+        let lane = Lane::Stream(name.clone());
+        gone.iter().for_each(|arrived| self.evict_waiting(cx, arrived, &lane));
+        !gone.is_empty()
     }
 
     fn evict_waiting(&mut self, cx: &mut Context, arrived: &Arrived, lane: &Lane) {
@@ -445,6 +496,9 @@ impl Peer {
         if cx.received == 0 { u64::MAX } else { cap.saturating_sub(cx.received).saturating_sub(own) }
     }
 }
+
+/// The head of the first of messages that have it in common, what it makes of them, and where the body of the first begins.
+type Read<'a> = Result<(Head<'a>, Role, usize), wire::Malformed>;
 
 /// A streamed message that was full may have room again.
 fn wake_writer(cx: &mut Context, key: MessageKey) {

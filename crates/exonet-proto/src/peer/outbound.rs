@@ -489,7 +489,7 @@ impl Outbound {
             Some((s, _)) => {
                 self.caller.ended(s);
                 self.revoked(s);
-                self.leave_stream(letter, s);
+                self.leave_stream(letter, s, 1);
                 self.close_open(letter.lane, if letter.served { Load::default() } else { letter.pooled() });
             }
         }

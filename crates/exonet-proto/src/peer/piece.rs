@@ -62,6 +62,8 @@ pub(crate) struct Room {
     pub(crate) bases: Bases,
     /// The incarnation and the number that the open frame goes on with.
     pub(crate) open: Option<(Incarnation, Slot)>,
+    /// The message that the open frame has last, whole.
+    pub(crate) behind: Option<MessageKey>,
     pub(crate) cuts: Cuts,
 }
 
@@ -69,13 +71,13 @@ impl Room {
     pub(crate) fn takes_whole(&self, len: u64, s: Slot, r: Incarnation) -> bool {
         // To the byte: packets of a train are as large as the first, which may have just room for one such message.
         let goes_on = self.open == Some((r, s));
-        let frame = if goes_on { 0 } else { self.behind() + wire::messages_overhead(self.bases, r, s, 0) };
+        let frame = if goes_on { 0 } else { self.ending() + wire::messages_overhead(self.bases, r, s, 0) };
         let overhead = frame + wire::varint_len(len);
         len.saturating_add(overhead as u64) <= self.left as u64
     }
 
     /// What it takes to end the open frame.
-    const fn behind(&self) -> usize {
+    const fn ending(&self) -> usize {
         self.open.is_some() as usize
     }
 
@@ -88,7 +90,7 @@ impl Room {
         let total = total.into();
         let goes_on = offset == 0 && self.open == Some((r, s)) && total.is_some();
         let frame =
-            if goes_on { 0 } else { self.behind() + wire::messages_overhead(self.bases, r, s, offset) };
+            if goes_on { 0 } else { self.ending() + wire::messages_overhead(self.bases, r, s, offset) };
         self.left.saturating_sub(frame + total.map_or(0, wire::varint_len)) as u64
     }
 

@@ -205,7 +205,8 @@ impl Peer {
             return;
         }
         for Settled { key, count, outcome } in settled.drain(..) {
-            if cx.store.get(key).is_some_and(|letter| letter.bundle().is_some()) {
+            if let Some(letter) = cx.store.get(key).filter(|letter| letter.bundle().is_some()) {
+                let outcome = as_wanted(letter.confirm, outcome);
                 self.end_bundled(cx, key, count, outcome);
                 continue;
             }
@@ -217,9 +218,7 @@ impl Peer {
                 letter.ending()
             });
             if let Some(ending) = ending {
-                let processed = ending.confirm && outcome == Outcome::Delivered;
-                let outcome = if processed { Outcome::Processed { status: 0 } } else { outcome };
-                self.conclude(cx, key, 1, ending, outcome);
+                self.conclude(cx, key, 1, ending, as_wanted(ending.confirm, outcome));
             }
         }
         self.outbound.admit_large(&mut cx.store);
@@ -255,4 +254,9 @@ impl Peer {
             cx.events.push_back(Event::Sendable { peer: self.id });
         }
     }
+}
+
+/// What a STATE says of a message: one whose sender wants to be told that it was processed was, if it was taken.
+fn as_wanted(confirm: bool, outcome: Outcome) -> Outcome {
+    if confirm && outcome == Outcome::Delivered { Outcome::Processed { status: 0 } } else { outcome }
 }

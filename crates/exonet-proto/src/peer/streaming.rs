@@ -9,6 +9,7 @@ use crate::half::{Gap, Readers, Receiver, Writers, may_follow};
 use crate::id::{MessageId, Slot};
 use crate::message::MessageKey;
 use crate::message::arrived::Arrived;
+use crate::message::waiting::Waiting;
 use crate::time::Mono;
 use crate::wire::Role;
 
@@ -27,14 +28,15 @@ pub(crate) enum Turn {
 
 impl Peer {
     /// Whether it is the turn of a message of a stream.
-    pub(crate) fn turn_of(&self, cx: &Context, arrived: &Arrived) -> Turn {
-        let (front, s) = (arrived.front(), arrived.id.s);
-        let (true, Role::Stream(mark)) = (self.waits_for(&front), arrived.role) else {
+    pub(crate) fn turn_of(&self, cx: &Context, waiting: &Waiting) -> Turn {
+        let front = waiting.first();
+        let s = Slot(front.slots.start);
+        let (true, Some((name, mark))) = (self.waits_for(&front), waiting.stream()) else {
             return Turn::Stale;
         };
         let readers = &self.inbound.readers;
-        let Some(gap) = readers.gap(&arrived.tag, s, mark) else { return Turn::Never };
-        let known = gap == Gap::None || readers.has_room(&arrived.tag, cx.config.limits.lanes);
+        let Some(gap) = readers.gap(name, s, mark) else { return Turn::Never };
+        let known = gap == Gap::None || readers.has_room(name, cx.config.limits.lanes);
         let first = may_follow(self.inbound.receiver.as_ref(), s, mark);
         if first && known && self.keeps(&front) { Turn::Now(gap) } else { Turn::Later }
     }
@@ -65,7 +67,7 @@ impl Peer {
 
     /// Tells the application of a stream if its first message may be taken.
     pub(crate) fn tell_stream(&self, cx: &mut Context, name: &Bytes) {
-        let ready = |first: &Arrived| matches!(self.turn_of(cx, first), Turn::Now(_));
+        let ready = |first: &Waiting| matches!(self.turn_of(cx, first), Turn::Now(_));
         if cx.inbox.untold(self.place, name).is_some_and(ready) {
             cx.inbox.say_of(self.place, name, true);
             cx.events.push_back(Event::Stream { peer: self.id, name: name.clone() });

@@ -6,20 +6,25 @@ use bytes::Bytes;
 
 use super::{Context, Gather, Peer};
 use crate::event::{BodyWrite, SendError};
-use crate::message::{Letter, MessageKey, Outgoing, Source};
+use crate::message::{Letter, MAX_STREAM_BODY, MessageKey, Outgoing, Source};
 use crate::time::{Mono, Now};
 use crate::wire::Role;
 
 impl Context {
     /// Whether this node sends such a message at all.
-    pub(crate) fn check(&self, message: &Outgoing, source: &Source) -> Result<(), SendError> {
+    pub(crate) fn check(&self, message: &Outgoing, source: &Source, role: Role) -> Result<(), SendError> {
         if self.closing || self.stopped {
             return Err(SendError::Closed);
         }
         if message.tag.len() > 255 {
             return Err(SendError::TagTooLong(message.tag.len()));
         }
-        let limit = self.config.limits.message;
+        let in_stream = matches!(role, Role::Stream(_));
+        if in_stream && message.tag.is_empty() {
+            return Err(SendError::NoName);
+        }
+        let longest = if in_stream { MAX_STREAM_BODY as u64 } else { u64::MAX };
+        let limit = self.config.limits.message.min(longest);
         if source.len() > limit {
             return Err(SendError::TooLarge { size: source.len(), limit });
         }
@@ -61,15 +66,16 @@ impl Peer {
         Ok(key)
     }
 
-    /// Queues messages while there is room. What is accepted is reported to `queued`.
+    /// Queues messages of one role while there is room. What is accepted is reported to `queued`.
     pub(crate) fn submit_all<M: Gather>(
         &mut self,
         cx: &mut Context,
         now: Now,
         messages: &mut impl Iterator<Item = M>,
+        role: Role,
         queued: impl FnMut(MessageKey, u32),
     ) -> Result<(), SendError> {
-        let sent = self.gather(cx, now, messages, queued);
+        let sent = self.gather(cx, now, messages, role, queued);
         self.withdraw_untaken(cx, now);
         sent
     }
@@ -98,7 +104,8 @@ impl Peer {
         let largest = self.outbound.limits.message;
         let fits = source.len() <= largest;
         let too_large = SendError::TooLarge { size: source.len(), limit: largest };
-        if let Err(error) = cx.check(&message, &source).and(if fits { Ok(()) } else { Err(too_large) }) {
+        if let Err(error) = cx.check(&message, &source, role).and(if fits { Ok(()) } else { Err(too_large) })
+        {
             cx.refuse(message, source);
             return Err(error);
         }

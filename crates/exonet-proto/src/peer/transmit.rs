@@ -317,7 +317,7 @@ impl Assembler<'_> {
             made.closes = self.ends && fill.farewell && done(outbound, inbound) && fill.writer.close(0);
             let before = fill.epoch.sent.carried();
             let empty = full.unwrap_or(cap) - OVERHEAD;
-            let room = Room { left: 0, empty, bases: fill.writer.bases(), open: None, cuts };
+            let room = Room { left: 0, empty, bases: fill.writer.bases(), open: None, behind: None, cuts };
             made.more |= fill.messages(outbound, &mut self.cx.store, room);
             made.letters = fill.epoch.sent.carried() > before;
         }

@@ -14,7 +14,12 @@ const HAS_TAG: u8 = 0b0100;
 const HAS_EXTENSIONS: u8 = 0b1000;
 const IN_STREAM: u8 = 0b0001_0000;
 const CONFIRM: u8 = 0b0010_0000;
-const RESERVED: u8 = 0b1100_0000;
+/// Read by [`Head::parse_behind`] alone.
+const ALIKE: u8 = 0b0100_0000;
+const RESERVED: u8 = 0b1000_0000 | ALIKE;
+
+/// The head of a message that is alike to the one before it in its frame.
+pub(crate) const ALIKE_HEAD: [u8; 1] = [ALIKE];
 
 /// The class of a message: 0 goes first, 3 last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -78,6 +83,30 @@ impl<'a> Head<'a> {
             }
             _ => Self::parse_any(message),
         }
+    }
+
+    /// As [`Head::parse`], of a message that stands in a frame right behind one with the head `before`, if that could be read: it
+    /// may say that it is alike.
+    ///
+    /// # Errors
+    /// As [`Head::parse`]; [`Malformed::Reserved`] for a message that says so and has nothing before it, or something that no message
+    /// is alike to.
+    #[inline]
+    pub fn parse_behind(before: Option<&Self>, message: &'a [u8]) -> Result<(Self, usize), Malformed> {
+        if message.first() != Some(&ALIKE) {
+            return Self::parse(message);
+        }
+        let alike = before.and_then(Self::next).ok_or(Malformed::Reserved)?;
+        Ok((alike, ALIKE_HEAD.len()))
+    }
+
+    /// The head of a message that stands behind this one, and is alike. None: there is no such message.
+    fn next(&self) -> Option<Self> {
+        let stream = match self.stream {
+            Some(mark) => Some(mark.nth(1)?),
+            None => None,
+        };
+        self.extensions.as_bytes().is_empty().then_some(Self { stream, ..*self })
     }
 
     fn parse_any(message: &'a [u8]) -> Result<(Self, usize), Malformed> {

@@ -4,9 +4,10 @@ use core::ops::Range;
 
 use super::base::{self, relative};
 use super::cursor::{Put, Take};
+use super::head::ALIKE_HEAD;
 use super::kind;
 use super::writer::Writer;
-use super::{Bases, Malformed, varint, varint_len};
+use super::{Bases, Head, Malformed, varint, varint_len};
 use crate::{Incarnation, MAX_NUMBER, Slot, Stamp};
 
 /// Most messages of an EARLY: their count takes one byte.
@@ -59,6 +60,9 @@ pub struct Entries<'a> {
     left: u32,
     s: u64,
 }
+
+/// A head and where the body begins behind it, or what is wrong with it.
+pub(crate) type Parsed<'a> = Result<(Head<'a>, usize), Malformed>;
 
 impl<'a> Messages<'a> {
     /// The slot of the first message.
@@ -193,6 +197,30 @@ impl<'a> Entries<'a> {
         let (all, s) = (self.rest, self.s);
         self.next()?;
         Some(Self { rest: all.until(self.rest), left: 1, s })
+    }
+
+    /// Each message that is left as entries of its own.
+    pub(crate) fn singly(mut self) -> impl Iterator<Item = Self> {
+        core::iter::from_fn(move || self.split_first())
+    }
+
+    /// Takes the first message out, and those behind it that say that they are alike: as entries of their own, with the head of the
+    /// first and where its body begins.
+    pub(crate) fn split_alike(&mut self) -> Option<(Self, Parsed<'a>)> {
+        let (all, s, before) = (self.rest, self.s, self.left);
+        let (_, first) = self.next()?;
+        let read = Head::parse(first);
+        let mut last = read.ok().map(|(head, _)| head);
+        while last.is_some() {
+            let mut behind = *self;
+            let next = behind.next().filter(|(_, message)| message.first() == Some(&ALIKE_HEAD[0]));
+            let Some((_, message)) = next else { break };
+            last = Head::parse_behind(last.as_ref(), message).ok().map(|(head, _)| head);
+            if last.is_some() {
+                *self = behind;
+            }
+        }
+        Some((Self { rest: all.until(self.rest), left: before - self.left, s }, read))
     }
 
     /// The slots of the messages that are left.

@@ -62,6 +62,7 @@ pub use datagram::{
 };
 pub use error::Malformed;
 pub use frame::{Ask, Frame, Frames, MAX_RUN};
+pub(crate) use head::ALIKE_HEAD;
 pub use head::{Head, MAX_TAG, Priority};
 pub(crate) use messages::entry_lead;
 pub use messages::{

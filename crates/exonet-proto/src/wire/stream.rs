@@ -2,6 +2,7 @@
 
 use super::cursor::{Put, Take};
 use super::{Malformed, varint_len};
+use crate::MAX_NUMBER;
 
 /// The message is the last of its stream.
 const LAST: u8 = 0b001;
@@ -40,8 +41,22 @@ pub enum StreamEnd {
 }
 
 impl StreamMark {
+    /// That of a message behind which the stream goes on, before it is bound.
+    pub const OPEN: Self = Self { age: 0, n: 0, link: 0, end: StreamEnd::Open, more: false };
+
     /// Most bytes that it takes.
     pub const MAX: usize = 25;
+
+    /// The place of the message that comes `n` behind the one that says this, where all of them have slots one behind the other. None:
+    /// the stream ends before.
+    pub fn nth(&self, n: u64) -> Option<Self> {
+        if n == 0 {
+            return Some(*self);
+        }
+        let open = self.end == StreamEnd::Open;
+        let age = self.age.checked_add(n).filter(|age| open && *age <= MAX_NUMBER)?;
+        Some(Self { age, n: self.n.checked_add(n)?, link: 1, end: StreamEnd::Open, more: false })
+    }
 
     /// Bytes that it takes in a head.
     pub const fn encoded_len(&self) -> usize {

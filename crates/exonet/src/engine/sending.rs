@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use exonet_proto::node::{
-    BodyWrite, Cancel, MessageKey, Node as Core, Outcome, Outgoing, SendError as CoreError,
+    Alike, BodyWrite, Cancel, MessageKey, Node as Core, Outcome, Outgoing, SendError as CoreError,
 };
 use exonet_proto::{NodeId, Now};
 
@@ -53,7 +53,7 @@ impl Engine {
         }
         let Gathered { kind, mut bodies, .. } = gathered;
         bodies.short.clear();
-        self.after.spent.extend(bodies.long.drain(..).map(|message| message.body));
+        self.after.spent.extend(bodies.long.drain(..).flat_map(|message| [message.tag, message.body]));
         self.gathering.spare = bodies;
         self.gathering.wanted = Some(kind).filter(|_| self.gathering.idle < IDLE);
     }
@@ -69,8 +69,11 @@ impl Engine {
                 at += count;
             };
             // The peer was given all hints when the intake was opened, and there was room for as many.
+            let alike = &gathered.kind.alike;
             let _ = if gathered.is_short() {
-                self.core.send_bodies(now, peer, &[], &mut gathered.short(), queued)
+                self.core.send_bodies(now, peer, &[], alike, &mut gathered.short(), queued)
+            } else if alike.in_stream {
+                self.core.send_each_in_stream(now, peer, &[], &mut gathered.bodies.long.iter_mut(), queued)
             } else {
                 self.core.send_each(now, peer, &[], &mut gathered.bodies.long.iter_mut(), queued)
             };
@@ -139,8 +142,9 @@ impl Engine {
         }
         self.send_batch(now, peer, bodies.len(), |core, receipts, room| {
             let mut taken = bodies.iter().take(room);
-            let sent = core
-                .send_bodies(now, peer, hints, &mut taken, |key, n| receipts.add(now.mono, batch, key, n));
+            let sent = core.send_bodies(now, peer, hints, &Alike::default(), &mut taken, |key, n| {
+                receipts.add(now.mono, batch, key, n);
+            });
             (taken.len(), sent)
         })
     }

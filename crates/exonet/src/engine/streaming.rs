@@ -4,7 +4,7 @@ use core::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use exonet_proto::node::{SendError as CoreError, StreamEnd};
+use exonet_proto::node::{Gap, InStream, SendError as CoreError, StreamEnd};
 use exonet_proto::{MessageId, NodeId, Now};
 use tokio::sync::Notify;
 
@@ -57,6 +57,22 @@ impl Engine {
             None if self.phase >= Phase::Closing => Taken::Closed,
             None => Taken::Nothing,
         }
+    }
+
+    /// The next message of a stream, taken, if it is what is wanted. A node that forces its journal to the disk hands a message out
+    /// first, and waits.
+    pub(crate) fn take_next_in_stream(
+        &mut self,
+        now: Now,
+        peer: &NodeId,
+        name: &Bytes,
+        wants: impl Fn(Gap, StreamEnd) -> bool,
+    ) -> Option<InStream> {
+        if self.phase >= Phase::Stopped || self.is_forced() {
+            return None;
+        }
+        let taken = self.core.recv_stream_if(now, peer, name, wants);
+        taken.filter(|_| self.write_journal(now))
     }
 
     /// The next stream that waits for a handle at an entrance.

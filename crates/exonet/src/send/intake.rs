@@ -9,7 +9,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use exonet_proto::Mono;
-use exonet_proto::node::Outgoing;
+use exonet_proto::node::{Alike, MAX_STREAM_BODY, Outgoing};
+use exonet_proto::wire::MAX_TAG;
 
 use crate::peer_addr::PeerAddr;
 use crate::send::lot::Lot;
@@ -24,21 +25,29 @@ const MOST_BYTES: usize = 256 << 10;
 /// Bodies up to this are copied, which costs less than to keep what is theirs.
 const COPIED: usize = 256;
 
-/// What messages that wait together have in common: whom they are for, by handle, and the length of their bodies.
+/// What messages that wait together have in common: whom they are for, by handle, their heads, and the length of their bodies.
 #[derive(Clone)]
 pub(crate) struct Kind {
     pub(crate) to: Arc<PeerAddr>,
+    pub(crate) alike: Alike,
     pub(crate) len: usize,
 }
 
 impl Kind {
-    fn is(&self, to: &Arc<PeerAddr>, len: usize) -> bool {
-        Arc::ptr_eq(&self.to, to) && self.len == len
+    /// Whether a message is of this kind.
+    #[inline]
+    fn is(&self, to: &Arc<PeerAddr>, message: &Message, in_stream: bool) -> bool {
+        let same = Arc::ptr_eq(&self.to, to) && self.len == message.len();
+        same && self.alike.in_stream == in_stream && message.is(&self.alike)
     }
 
-    /// Where such messages wait.
-    pub(crate) fn of(to: &Arc<PeerAddr>, message: &Message) -> Option<Self> {
-        message.plain().map(|body| Self { to: Arc::clone(to), len: body.len() })
+    /// That of a message, whose tag is the name of its stream if it is `in_stream`. None: it does not wait with others.
+    pub(crate) fn of(to: &Arc<PeerAddr>, message: &Message, in_stream: bool) -> Option<Self> {
+        let alike = message.alike(in_stream)?;
+        // What is refused is not taken in.
+        let fits = !in_stream || message.len() <= MAX_STREAM_BODY;
+        let (to, len) = (Arc::clone(to), message.len());
+        (fits && alike.tag.len() <= MAX_TAG).then_some(Self { to, alike, len })
     }
 }
 
@@ -86,16 +95,17 @@ impl Intake {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a message in, if such are taken now; leaves it if not.
+    /// Takes a message in, of the stream that its tag names if it is `in_stream`, if such are taken now; leaves it if not.
     pub(crate) fn put(
         &self,
         shared: &Arc<Shared>,
         to: &Arc<PeerAddr>,
         message: &mut Option<Message>,
+        in_stream: bool,
     ) -> Option<Receipt> {
-        let body = message.as_ref()?.plain()?;
+        let own = message.as_ref()?;
         let mut open = self.open();
-        let fits = |open: &&mut Open| open.gathered.kind.is(to, body.len()) && open.room > 0;
+        let fits = |open: &&mut Open| open.gathered.kind.is(to, own, in_stream) && open.room > 0;
         let Open { gathered, room } = open.as_mut().filter(fits)?;
         *room -= 1;
         let at = gathered.count;
@@ -104,7 +114,7 @@ impl Intake {
         let receipt = Receipt::of_lot(Arc::clone(lot), at);
         if gathered.is_short() {
             // The caller drops the body without any lock: that is the application's code.
-            gathered.bodies.short.extend_from_slice(body);
+            gathered.bodies.short.extend_from_slice(own.body());
         } else {
             // It has no deadline, to which the time would matter.
             gathered.bodies.long.extend(message.take().map(|message| message.into_outgoing(Mono(0))));
@@ -153,13 +163,13 @@ mod tests {
     fn gather(node: &Node, to: &Arc<PeerAddr>, len: usize, awake: bool) {
         let ((), _, after) = node.shared().step_quietly(|engine, _| {
             engine.armed = if awake { AWAKE } else { Mono::NEVER };
-            engine.gather(Kind { to: Arc::clone(to), len });
+            engine.gather(Kind { to: Arc::clone(to), alike: Alike::default(), len });
         });
         node.shared().finish(after);
     }
 
     fn put(node: &Node, to: &Arc<PeerAddr>, message: impl Into<Message>) -> Option<Receipt> {
-        node.shared().intake.put(node.shared(), to, &mut Some(message.into()))
+        node.shared().intake.put(node.shared(), to, &mut Some(message.into()), false)
     }
 
     #[tokio::test]
@@ -209,6 +219,36 @@ mod tests {
         // What nothing comes to is closed, a few holds of the lock later.
         (0..9).for_each(|_| drop(alice.peers()));
         assert!(put(&alice, &to, "ab").is_none());
+    }
+
+    #[tokio::test]
+    async fn messages_of_one_stream_come_in_and_keep_their_order() {
+        let (alice, bob, to) = pair(1_000).await;
+        let (mut out, _) = alice.peer(bob.peer_addr()).stream("s").unwrap().split();
+        drop(out.send("first").await.unwrap());
+        let alike = Alike { tag: "s".into(), in_stream: true, ..Alike::default() };
+        let ((), _, after) = alice.shared().step_quietly(|engine, _| {
+            engine.armed = AWAKE;
+            engine.gather(Kind { to: Arc::clone(&to), alike, len: 2 });
+        });
+        alice.shared().finish(after);
+        let put = |message: Message, in_stream| {
+            alice.shared().intake.put(alice.shared(), &to, &mut Some(message), in_stream)
+        };
+        let of = |name: &'static str, body: &'static str| Message::new(body).tag(name);
+        let receipts = ["ab", "cd", "ef"].map(|body| put(of("s", body), true).unwrap());
+        assert!(put(of("t", "ab"), true).is_none() && put(of("s", "ab"), false).is_none());
+        assert!(put(of("s", "ab").deadline(LONG), true).is_none());
+        receipts[1].cancel().unwrap();
+        drop(out.send("last").await.unwrap());
+        let (_, mut lines) = bob.accept_stream().await.unwrap().split();
+        for body in ["first", "ab", "ef", "last"] {
+            let message = lines.recv_at_most_once().await.unwrap().unwrap();
+            assert_eq!(message.body.as_whole().unwrap(), body);
+        }
+        let [a, b, c] = receipts;
+        assert_eq!((a.await.outcome, c.await.outcome), (Outcome::Delivered, Outcome::Delivered));
+        assert_eq!(b.await.outcome, Outcome::Cancelled);
     }
 
     #[tokio::test]

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use bytes::Bytes;
 use exonet_proto::Mono;
-use exonet_proto::node::{Confirm, Early, Outgoing, Priority};
+use exonet_proto::node::{Alike, Confirm, Early, Outgoing, Priority};
 
 /// Bytes that are a unit of tokio's cooperative budget, of which a task has 128 a turn.
 const UNIT_SHIFT: u32 = 12;
@@ -127,13 +127,26 @@ impl Message {
         Self { body, ..self }
     }
 
-    /// The body of a message that has nothing else.
-    pub(crate) fn plain(&self) -> Option<&[u8]> {
-        let alone = self.tag.is_empty() && self.deadline.is_none();
-        let usual = self.priority == Priority::default()
-            && self.early == Early::default()
-            && self.confirm == Confirm::default();
-        (alone && usual).then_some(&self.body)
+    /// What it may have in common with others. None: it has a deadline, or leaves beside an opening otherwise than the node is set.
+    pub(crate) fn alike(&self, in_stream: bool) -> Option<Alike> {
+        let Self { tag, priority, early, confirm, .. } = self;
+        let usual = self.deadline.is_none() && *early == Early::default();
+        // A copy, or the name of a stream, which is one: its owner's destructor would run under the lock.
+        let tag = || if in_stream { tag.clone() } else { Bytes::copy_from_slice(tag) };
+        usual.then(|| Alike { tag: tag(), priority: *priority, confirm: *confirm, in_stream })
+    }
+
+    /// Whether it has all this, and nothing of its own but its body.
+    #[inline]
+    pub(crate) fn is(&self, alike: &Alike) -> bool {
+        let Self { tag, priority, deadline, early, confirm, .. } = self;
+        let usual = deadline.is_none() && *early == Early::default();
+        usual && *priority == alike.priority && *confirm == alike.confirm && *tag == alike.tag
+    }
+
+    /// The content.
+    pub(crate) const fn body(&self) -> &Bytes {
+        &self.body
     }
 
     /// Bytes of the body.

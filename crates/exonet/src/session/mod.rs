@@ -399,6 +399,7 @@ impl Session {
     ///
     /// # Errors
     /// Both, as they are, if they are not of one split.
+    #[allow(clippy::result_large_err)] // both halves come back, and this is rare
     pub fn unsplit(
         sender: SessionSender,
         receiver: SessionReceiver,

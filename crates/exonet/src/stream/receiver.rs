@@ -93,7 +93,11 @@ impl StreamReceiver {
     /// # Errors
     /// As [`Self::recv`].
     pub async fn recv_at_most_once(&mut self) -> Result<Option<Received>, StreamError> {
+        tokio::task::coop::consume_budget().await;
         loop {
+            if let Some(next) = self.take_next() {
+                return Ok(Some(next));
+            }
             let Some(delivery) = self.recv().await? else { return Ok(None) };
             // One whose record has died meanwhile was not delivered: it comes again, or its sender is told.
             if let Ok(received) = delivery.take() {
@@ -103,6 +107,26 @@ impl StreamReceiver {
                 return Ok(Some(received));
             }
         }
+    }
+
+    /// The next message, taken in one step, if there is nothing to be told of it: it goes on where the one before it ended, or opens the
+    /// stream for this handle.
+    fn take_next(&mut self) -> Option<Received> {
+        if self.next.is_some() || self.end.is_some() {
+            return None;
+        }
+        let first = self.last.is_none();
+        let wants = |gap, end| match (gap, end) {
+            (Gap::None, StreamEnd::Open) => true,
+            (Gap::Opens, StreamEnd::Open) => first,
+            _ => false,
+        };
+        let shared = self.handle.peer.shared();
+        let (peer, name) = &self.handle.id;
+        let said = shared.step_calmly(|engine, now| engine.take_next_in_stream(now, peer, name, wants))?;
+        self.last = Some(said.message.id);
+        self.opened |= said.gap == Gap::Opens;
+        Some(Received::new(shared, said.message, true))
     }
 
     /// As [`Self::recv`], in a poll: the task is woken when there is something.

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use exonet_proto::node::{Priority, StreamEnd};
+use exonet_proto::node::{Priority, SendError as CoreError, StreamEnd};
 
 use super::Handle;
 use crate::error::{Closed, SendError};
 use crate::peer::Peer;
+use crate::send::intake::Kind;
 use crate::send::line::wait_for_room;
 use crate::send::message::{Message, take_turns};
 use crate::send::receipt::Receipt;
@@ -93,10 +94,18 @@ impl StreamSender {
             return Err(StreamSendError::Ended);
         }
         let mut message = Some(self.named(message)?);
-        let hints = self.handle.peer.hints();
-        let (shared, id) = (self.handle.peer.shared(), self.handle.id.0);
-        let queued =
-            shared.step(|engine, now| engine.send_in_stream(now, id, &hints, &mut message, StreamEnd::Open));
+        let (peer, shared) = (&self.handle.peer, self.handle.peer.shared());
+        let busy = shared.is_busy();
+        if busy && let Some(receipt) = shared.intake.put(shared, &peer.to, &mut message, true) {
+            return Ok(receipt);
+        }
+        let kind = message.as_ref().filter(|_| busy).and_then(|message| Kind::of(&peer.to, message, true));
+        let hints = peer.hints();
+        let queued = shared.step(|engine, now| {
+            let slot = engine.send_in_stream(now, self.handle.id.0, &hints, &mut message, StreamEnd::Open)?;
+            kind.into_iter().for_each(|kind| engine.gather(kind));
+            Ok::<_, CoreError>(slot)
+        });
         Ok(Receipt::new(Arc::clone(shared), queued.map_err(SendError::from)?))
     }
 
@@ -172,12 +181,18 @@ impl StreamSender {
         let message = self.named(message)?;
         let (peer, id) = (&self.handle.peer, self.handle.id.0);
         take_turns(message.weight()).await;
-        peer.resolve().await?;
         let (shared, mut message) = (peer.shared(), Some(message));
+        let busy = end == StreamEnd::Open && shared.is_busy();
+        if busy && let Some(receipt) = shared.intake.put(shared, &peer.to, &mut message, true) {
+            return Ok(receipt);
+        }
+        peer.resolve().await?;
+        let kind = message.as_ref().filter(|_| busy).and_then(|message| Kind::of(&peer.to, message, true));
         let queue = || {
             let hints = peer.hints();
             shared.step(|engine, now| {
                 let slot = engine.send_in_stream(now, id, &hints, &mut message, end)?;
+                kind.iter().for_each(|kind| engine.gather(kind.clone()));
                 Ok((slot, engine.accepted_at()))
             })
         };

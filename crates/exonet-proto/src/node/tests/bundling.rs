@@ -190,7 +190,8 @@ fn bodies_alone_are_kept_together_as_messages_are() {
     for (mut pair, counts) in [(joined(), vec![4, 1, 1, 2]), (Pair::open(), vec![1; 8])] {
         let (id, now, mut keys) = (pair.ends[1].id(), pair.now, Vec::new());
         let mut all = bodies.iter();
-        let sent = pair.ends[0].send_bodies(now, id, &[address(1)], &mut all, |_, n| keys.push(n));
+        let sent = pair.ends[0]
+            .send_bodies(now, id, &[address(1)], &Alike::default(), &mut all, |_, n| keys.push(n));
         assert_eq!((sent, keys), (Ok(()), counts));
         pair.pass(SECOND);
         let now = pair.now;
@@ -224,7 +225,8 @@ fn a_body_that_changes_while_it_is_queued_is_not_lost() {
         let mut pair = joined();
         let (id, now, mut queued) = (pair.ends[1].id(), pair.now, 0);
         let mut all = [looks, 9, looks, 9].into_iter().map(|looks| Fickle(looks.into()));
-        let sent = pair.ends[0].send_bodies(now, id, &[address(1)], &mut all, |_, n| queued += n);
+        let sent =
+            pair.ends[0].send_bodies(now, id, &[address(1)], &Alike::default(), &mut all, |_, n| queued += n);
         assert_eq!((sent, queued), (Ok(()), 4), "{looks}");
         pair.pass(SECOND);
         let now = pair.now;
@@ -341,7 +343,6 @@ fn what_is_of_another_kind_is_kept_by_itself() {
     let mut pair = joined();
     let soon = Some(pair.now.mono + SECOND);
     let other = [
-        Outgoing { tag: Bytes::from_static(b"tag"), ..numbered(1) },
         Outgoing { deadline: soon, ..numbered(1) },
         Outgoing { early: Early::Yes, ..numbered(1) },
         Outgoing { body: Bytes::from(vec![1; 300]), ..numbered(1) },
@@ -351,12 +352,56 @@ fn what_is_of_another_kind_is_kept_by_itself() {
         assert_eq!(keys.iter().map(|(_, n)| *n).collect::<Vec<_>>(), [1, 1, 1]);
     }
     let urgent = |number| Outgoing { priority: Priority::Urgent, ..numbered(number) };
+    let tagged = |tag: &'static str| Outgoing { tag: tag.into(), ..numbered(1) };
+    let confirmed = || Outgoing { confirm: Confirm::Processed, ..tagged("a") };
+    let mixed =
+        vec![tagged("a"), tagged("a"), tagged("b"), confirmed(), confirmed(), numbered(1), numbered(2)];
+    let (keys, _) = pair.send_together(mixed);
+    assert_eq!(keys.iter().map(|(_, n)| *n).collect::<Vec<_>>(), [2, 1, 2, 2]);
     let longer = Outgoing { body: Bytes::from(vec![1; SMALL + 1]), ..numbered(1) };
     let mixed =
         vec![numbered(0), numbered(1), urgent(2), urgent(3), numbered(4), longer, numbered(5), numbered(6)];
     let (keys, _) = pair.send_together(mixed);
     assert_eq!(keys.iter().map(|(_, n)| *n).collect::<Vec<_>>(), [2, 2, 1, 1, 2]);
     assert!(pair.is_sound());
+}
+
+#[test]
+fn messages_with_a_tag_or_a_confirmation_are_kept_together() {
+    let mut pair = joined();
+    let tagged = |tag: &'static str, n: u8| Outgoing { tag: tag.into(), ..numbered(n) };
+    let confirmed = |n: u8| Outgoing { confirm: Confirm::Processed, ..tagged("c", n) };
+    let mixed =
+        (0..4).map(|n| tagged("a", n)).chain((4..8).map(|n| tagged("b", n))).chain((8..12).map(confirmed));
+    let (keys, _) = pair.send_together(mixed.collect());
+    assert_eq!(keys.iter().map(|(_, n)| *n).collect::<Vec<_>>(), [4, 4, 4]);
+    pair.pump();
+    let now = pair.now;
+    let first = pair.ends[1].accept(now).unwrap();
+    assert!(pair.ends[1].done(now, first.key));
+    let mut got = vec![first];
+    while got.len() < 10 {
+        got.extend(pair.ends[1].recv_run(now, 10 - got.len()).unwrap());
+    }
+    while let Some(message) = pair.ends[1].accept(now) {
+        assert!(pair.ends[1].done(now, message.key));
+        got.push(message);
+    }
+    let tags: Vec<_> = got.iter().map(|message| message.tag[0]).collect();
+    assert_eq!(tags, *b"aaaabbbbcccc");
+    assert!(
+        got.iter().zip(0..).all(|(message, n)| message.body == IncomingBody::Whole(vec![n; SMALL].into()))
+    );
+    pair.pass(SECOND);
+    let ends = pair.ends_of(keys[2].0);
+    let outcomes: Vec<_> = ends.into_iter().map(|(_, outcome, _)| outcome).collect();
+    let processed = Outcome::Processed { status: 0 };
+    assert_eq!(
+        outcomes,
+        [Outcome::Delivered, Outcome::Delivered, processed, processed],
+        "two were taken at once"
+    );
+    assert!([keys[0].0, keys[1].0].iter().all(|key| pair.ends_of(*key).len() == 4) && pair.is_sound());
 }
 
 #[test]

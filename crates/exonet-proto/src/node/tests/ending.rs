@@ -19,7 +19,7 @@ fn what_was_not_taken_is_queued_again_and_taken_by_the_next_life() {
     let (now, id, at) = (pair.now, pair.ends[1].id(), address(1));
     let mut together = Vec::new();
     let queued = |key: MessageKey, n| together.extend((0..n).map(|i| key.nth(i)));
-    pair.ends[0].send_bodies(now, id, &[at], &mut bodies, queued).unwrap();
+    pair.ends[0].send_bodies(now, id, &[at], &Alike::default(), &mut bodies, queued).unwrap();
     let large = pair.send(0, 200_000);
     pair.pass(SECOND);
     (0..10).for_each(|_| assert!(pair.ends[1].recv(pair.now).is_some()));

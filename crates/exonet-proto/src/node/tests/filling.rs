@@ -8,8 +8,14 @@ use crate::peer::epoch::Carried;
 use crate::peer::piece::{Cuts, Next, Piece, Room};
 use crate::wire::Bases;
 
-const EMPTY: Room =
-    Room { left: 1_400, empty: 1_400, bases: Bases { sender: 0, receiver: 0 }, open: None, cuts: Cuts::All };
+const EMPTY: Room = Room {
+    left: 1_400,
+    empty: 1_400,
+    bases: Bases { sender: 0, receiver: 0 },
+    open: None,
+    behind: None,
+    cuts: Cuts::All,
+};
 const REST: Room = Room { left: 500, ..EMPTY };
 
 /// What goes into a packet next.

@@ -266,7 +266,9 @@ fn a_bundle_may_lose_one_of_its_messages_to_a_verdict() {
     let (now, id, at) = (pair.now, pair.ends[1].id(), address(1));
     let mut keys = Vec::new();
     let queued = |key: MessageKey, n| keys.extend((0..n).map(|i| key.nth(i)));
-    pair.ends[0].send_bodies(now, id, &[at], &mut (0..9).map(|_| [7; 30]), queued).unwrap();
+    pair.ends[0]
+        .send_bodies(now, id, &[at], &Alike::default(), &mut (0..9).map(|_| [7; 30]), queued)
+        .unwrap();
     pair.pass(SECOND);
     for n in 0..9 {
         let incoming = accept(&mut pair);

@@ -149,6 +149,217 @@ fn what_is_at_the_application_holds_up_what_follows_until_it_is_done() {
     assert_eq!(outcome_of(&pair, keys[1]), Some(Outcome::Delivered));
 }
 
+/// Short messages of one length that are queued together, of a stream from `0`: each is its number. They make one bundle.
+fn say_together(pair: &mut Pair, name: &'static str, numbers: core::ops::Range<u8>) -> MessageKey {
+    let (id, at, now) = (pair.ends[1].id(), address(1), pair.now);
+    let message =
+        |n: u8| Outgoing { tag: name.into(), body: vec![b'a' + n; 40].into(), ..Outgoing::default() };
+    let (mut messages, mut keys) = (numbers.clone().map(message), Vec::new());
+    let queued = |key, n| keys.push((key, n));
+    pair.ends[0].send_each_in_stream(now, id, &[at], &mut messages, queued).unwrap();
+    let [(key, n)] = keys[..] else { panic!("{keys:?}") };
+    assert_eq!(n, u32::from(numbers.end - numbers.start));
+    key
+}
+
+/// What the other end takes of them, and what it hears before each.
+fn heard_together(pair: &mut Pair, name: &'static str) -> Vec<(u8, Gap)> {
+    let heard = hear(pair, 1, name);
+    heard.into_iter().map(|(body, gap)| (body.as_bytes()[0] - b'a', gap)).collect()
+}
+
+fn in_order(numbers: impl Iterator<Item = u8>) -> Vec<(u8, Gap)> {
+    numbers.map(|n| (n, Gap::None)).collect()
+}
+
+fn is_sound(pair: &Pair) -> bool {
+    let mut sound = true;
+    pair.ends.iter().for_each(|end| end.audit(|holding| sound &= holding.is_sound()));
+    sound
+}
+
+#[test]
+fn messages_of_a_stream_are_kept_together_and_their_head_leaves_once() {
+    let mut pair = joined();
+    say(&mut pair, 0, "a", "opens");
+    pair.pump();
+    assert_eq!(heard(&mut pair, 1, "a"), "opens");
+    pair.pump();
+    let left = withheld(&mut pair, 0, |pair| {
+        say_together(pair, "a", 0..20);
+        say_together(pair, "a", 20..25);
+    });
+    let bytes: usize = left.iter().map(Vec::len).sum();
+    assert!(bytes < 25 * 42 + 100, "{bytes}: a byte for most heads, and one for most lengths");
+    for datagram in left.iter().chain(&left) {
+        pair.deliver(1, 0, datagram);
+    }
+    let (now, id) = (pair.now, pair.ends[0].id());
+    let numbers = core::iter::from_fn(|| pair.ends[1].recv_stream(now, &id, &"a".into()));
+    let numbers: Vec<_> = numbers.map(|said| (said.n, said.gap, said.end)).collect();
+    assert_eq!(numbers, (1..26).map(|n| (n, Gap::None, StreamEnd::Open)).collect::<Vec<_>>());
+    pair.pass(SECOND);
+    assert!(pair.outcomes().iter().all(|(_, outcome, _)| *outcome == Outcome::Delivered));
+    assert_eq!(pair.ends[0].stats().open_messages, 0);
+    assert!(is_sound(&pair));
+}
+
+#[test]
+fn what_is_queued_one_by_one_leaves_its_head_once_too() {
+    let mut pair = joined();
+    let body = "a body that is long enough to be told from the head that stands before it, which is short";
+    let left = withheld(&mut pair, 0, |pair| {
+        for _ in 0..10 {
+            say(pair, 0, "a", body);
+        }
+        say_end(pair, 0, "a", "end", StreamEnd::Last);
+        say(pair, 0, "a", "next");
+    });
+    let bytes: usize = left.iter().map(Vec::len).sum();
+    assert!(bytes < 10 * (body.len() + 3) + 100, "{bytes}");
+    left.iter().for_each(|datagram| pair.deliver(1, 0, datagram));
+    let heard = hear(&mut pair, 1, "a");
+    assert_eq!(heard.len(), 12);
+    assert!(heard[..10].iter().all(|(text, _)| text == body));
+    assert_eq!(heard[10..], [("end".into(), Gap::None), ("next".into(), Gap::Opens)]);
+}
+
+#[test]
+fn bundles_of_several_streams_in_one_frame_have_a_head_each() {
+    let mut pair = joined();
+    let left = withheld(&mut pair, 0, |pair| {
+        say_together(pair, "a", 0..5);
+        say_together(pair, "b", 5..10);
+        say_together(pair, "a", 10..12);
+    });
+    assert_eq!(left.len(), 1);
+    pair.deliver(1, 0, &left[0]);
+    let opened = |mut expected: Vec<(u8, Gap)>| {
+        expected[0].1 = Gap::Opens;
+        expected
+    };
+    assert_eq!(heard_together(&mut pair, "b"), opened(in_order(5..10)));
+    assert_eq!(heard_together(&mut pair, "a"), opened(in_order((0..5).chain(10..12))));
+    pair.pass(SECOND);
+    assert!(is_sound(&pair));
+}
+
+#[test]
+fn a_bundle_stays_within_the_window_of_its_stream() {
+    let mut pair = joined();
+    for _ in 0..600 {
+        say_together(&mut pair, "a", 0..100);
+        pair.pump();
+    }
+    pair.pass(SECOND);
+    assert!(pair.ends[0].stats().open_messages == 60_000 && is_sound(&pair));
+    assert_eq!(pair.ends[1].counts().dropped_for_room, 0, "what leaves finds room");
+    let mut heard = 0;
+    while heard < 60_000 {
+        let some = heard_together(&mut pair, "a").len();
+        assert!(some > 0, "{heard}");
+        heard += some;
+        pair.pass(SECOND);
+    }
+    assert_eq!(pair.ends[0].stats().open_messages, 0);
+}
+
+#[test]
+fn what_leaves_a_bundle_before_it_is_bound_leaves_no_gap() {
+    let mut pair = joined();
+    let key = say_together(&mut pair, "a", 0..10);
+    let now = pair.now;
+    for n in [0, 4, 9] {
+        pair.ends[0].cancel(now, key.nth(n)).unwrap();
+    }
+    pair.pump();
+    let left = [1, 2, 3, 5, 6, 7, 8];
+    let expected: Vec<_> = left.map(|n| (n, if n == 1 { Gap::Opens } else { Gap::None })).into();
+    assert_eq!(heard_together(&mut pair, "a"), expected);
+    say_together(&mut pair, "a", 10..12);
+    pair.ends[0].cancel_stream(now, &pair.ends[1].id(), &"a".into());
+    say_together(&mut pair, "a", 12..14);
+    pair.pump();
+    assert_eq!(heard_together(&mut pair, "a"), in_order(12..14));
+    assert!(is_sound(&pair));
+}
+
+#[test]
+fn what_was_lost_of_a_bundle_comes_again_at_its_place() {
+    let mut pair = joined();
+    let lost = withheld(&mut pair, 0, |pair| {
+        say_together(pair, "a", 0..9);
+    });
+    say_together(&mut pair, "a", 9..12);
+    pair.pump();
+    assert_eq!(heard_together(&mut pair, "a"), [], "the first may still come");
+    pair.pass(SECOND);
+    let mut expected = in_order(0..12);
+    expected[0].1 = Gap::Opens;
+    assert_eq!(heard_together(&mut pair, "a"), expected);
+    lost.iter().for_each(|datagram| pair.deliver(1, 0, datagram));
+    pair.pass(SECOND);
+    assert_eq!(heard_together(&mut pair, "a"), []);
+    assert!(is_sound(&pair));
+}
+
+#[test]
+fn one_of_a_bundle_that_is_given_up_is_missing_and_no_other() {
+    let mut pair = joined();
+    let first = withheld(&mut pair, 0, |pair| {
+        say(pair, 0, "b", "pins the frontier");
+    });
+    let key = say_together(&mut pair, "a", 0..4);
+    pair.pump();
+    let mut last = None;
+    let late = withheld(&mut pair, 0, |pair| last = Some(say_together(pair, "a", 4..8)));
+    let (now, last) = (pair.now, last.unwrap());
+    for n in 0..4 {
+        pair.ends[0].abandon(now, last.nth(n));
+    }
+    say_together(&mut pair, "a", 8..10);
+    pair.pump();
+    let mut expected = in_order((0..4).chain(8..10));
+    (expected[0].1, expected[4].1) = (Gap::Opens, Gap::Missing(4));
+    assert_eq!(heard_together(&mut pair, "a"), expected);
+    late.iter().chain(&first).for_each(|datagram| pair.deliver(1, 0, datagram));
+    pair.pass(SECOND);
+    assert_eq!(heard_together(&mut pair, "a"), []);
+    assert_eq!(heard(&mut pair, 1, "b"), "pins the frontier");
+    assert_eq!(outcome_of(&pair, key), Some(Outcome::Delivered));
+    pair.pass(SECOND);
+    assert!(is_sound(&pair));
+}
+
+#[test]
+fn what_comes_back_of_a_bundle_goes_again_in_its_order() {
+    let mut pair = joined();
+    say_together(&mut pair, "a", 0..6);
+    say_together(&mut pair, "a", 6..12);
+    pair.pump();
+    let now = pair.now;
+    let two: Vec<_> =
+        (0..2).filter_map(|_| pair.ends[1].recv_stream(now, &pair.ends[0].id(), &"a".into())).collect();
+    assert_eq!(two.iter().map(|said| said.n).collect::<Vec<_>>(), [0, 1]);
+    pair.ends[1].finish(now);
+    pair.pass(SECOND);
+    assert_eq!(pair.ends[0].counts().taken_back, 10);
+    assert!(is_sound(&pair));
+    pair.restart(1, config());
+    say_together(&mut pair, "a", 12..14);
+    for _ in 0..20 {
+        pair.pass(SECOND);
+    }
+    let mut expected = in_order(2..14);
+    expected[0].1 = Gap::Continues(2);
+    assert_eq!(
+        heard_together(&mut pair, "a"),
+        expected,
+        "the reader is a process that knows nothing of the first two"
+    );
+    assert!(is_sound(&pair));
+}
+
 #[test]
 fn what_never_left_leaves_no_gap() {
     let mut pair = joined();

@@ -123,7 +123,7 @@ fn one_of_several_is_withdrawn_by_itself() {
     let (id, mut queued) = (pair.ends[1].id(), Vec::new());
     let mut all = (0..50).map(|n| [n; 30]);
     let each = |key: MessageKey, n| queued.extend((0..n).map(|i| key.nth(i)));
-    pair.ends[0].send_bodies(pair.now, id, &[address(1)], &mut all, each).unwrap();
+    pair.ends[0].send_bodies(pair.now, id, &[address(1)], &Alike::default(), &mut all, each).unwrap();
     pair.pass(10 * MS);
     let gone = [0, 7, 8, 9, 49];
     gone.iter().for_each(|n| cancel(&mut pair, queued[*n]));

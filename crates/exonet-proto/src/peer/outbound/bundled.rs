@@ -7,11 +7,12 @@ use crate::id::{Incarnation, Slot};
 use crate::message::lane::{LaneKey, Load};
 use crate::message::{Flow, Letter, MessageKey, Store};
 use crate::peer::piece::Room;
+use crate::time::Mono;
 
 /// What of a bundle goes on where a frame is open.
 pub(crate) enum Followed<'a> {
-    /// These entries, and how many they are.
-    Entries(&'a [u8], u32),
+    /// These entries, how many they are, and the last of them.
+    Entries(&'a [u8], u32, MessageKey),
     /// The next does not fit, and there is nothing else to choose.
     Full,
     /// No bundle comes next, or not here.
@@ -27,12 +28,14 @@ impl Outbound {
         letter: &mut Letter,
         n: u32,
     ) -> Option<MessageKey> {
-        let len = letter.wire_len() * u64::from(n);
-        let journaled = letter.journaled;
-        let bundle = letter.bundle_mut()?;
-        let key = key.first().nth(bundle.ready().start);
+        let load = together(letter, n.into());
+        let (journaled, lane, len) = (letter.journaled, letter.lane, load.bytes);
+        let key = key.first().nth(letter.bundle()?.ready().start);
         let (s, r) = self.sender.as_mut()?.bind_run((0..n).map(|i| key.nth(i)))?;
-        bundle.bind(n, s, r);
+        let mark = self.enter_stream_together(letter, s, n.into());
+        let bundle = letter.bundle_mut()?;
+        bundle.bind(n, s, r, mark);
+        self.queue.charge_lane(flow, len);
         if bundle.unbound() == 0 {
             self.queue.pop(flow);
             letter.queued = false;
@@ -41,7 +44,7 @@ impl Outbound {
             self.note_binding(first.nth(key.at), None, n, s, r);
         }
         self.unbound.give_back(u64::from(n));
-        self.note_open(LaneKey::PLAIN, Load { messages: u64::from(n), bytes: len });
+        self.note_open(lane, load);
         self.queue.charge(flow, usize::try_from(len).unwrap_or(usize::MAX));
         Some(key)
     }
@@ -50,6 +53,7 @@ impl Outbound {
     /// they stand in a frame.
     pub(crate) fn follow_bundled<'a>(
         &mut self,
+        now: Mono,
         store: &'a mut Store,
         flow: Flow,
         room: Room,
@@ -59,13 +63,23 @@ impl Outbound {
         }
         let Some(key) = self.queue.front(flow) else { return Followed::Nothing };
         let Some(letter) = store.get_mut(key) else { return Followed::Nothing };
-        let len = letter.wire_len();
+        let len = letter.pooled().bytes;
         let Some(bundle) = letter.bundle() else { return Followed::Nothing };
         let lacks = room.left < bundle.stride() && self.queue.alone().is_some();
-        if lacks && len <= self.window_left() && self.sender.as_ref().is_some_and(|s| s.envelopes() > 0) {
+        let window = self.window_for(now, letter, len);
+        if lacks && window > 0 && self.sender.as_ref().is_some_and(|s| s.envelopes() > 0) {
             return Followed::Full;
         }
-        self.follow_in(flow, key, letter, len, room).unwrap_or(Followed::Nothing)
+        self.follow_in(flow, key, letter, (len, window), room).unwrap_or(Followed::Nothing)
+    }
+
+    /// How many messages of `len` bytes the window takes that those of a letter have.
+    fn window_for(&mut self, now: Mono, letter: &Letter, len: u64) -> u64 {
+        if self.has_own_window(letter) {
+            self.lanes.room(now, letter.lane, len)
+        } else {
+            self.plain_left(len)
+        }
     }
 
     fn follow_in<'a>(
@@ -73,21 +87,27 @@ impl Outbound {
         flow: Flow,
         key: MessageKey,
         letter: &'a mut Letter,
-        len: u64,
+        (len, window): (u64, u64),
         room: Room,
     ) -> Option<Followed<'a>> {
         let (open, bundle) = (room.open?, letter.bundle()?);
+        if letter.short_head().is_none() {
+            // They follow one of theirs, whose head stands there.
+            let before = room.behind.filter(|before| before.first() == key.first())?;
+            self.is_alike(letter, before, open.1).then_some(())?;
+        }
         let sender = self.sender.as_ref().filter(|sender| {
             let next: Option<(Slot, Incarnation)> = sender.next_envelope();
             next.is_some_and(|(s, r)| open == (r, s))
         });
-        let granted = sender.map_or(0, Sender::envelopes).min(self.plain_left(len));
+        let granted = sender.map_or(0, Sender::envelopes).min(window);
         let fit = (room.left / bundle.stride().max(1)) as u64;
         let ready = bundle.ready().len() as u64;
         let n = fit.min(granted).min(self.queue.share(flow, len)).min(ready);
         let n = u32::try_from(n).ok().filter(|n| *n > 0)?;
         let first = self.bind_bundled(flow, key, letter, n)?;
-        Some(Followed::Entries(letter.bundle()?.entries(first.at..first.at + n), n))
+        let entries = letter.bundle()?.entries(first.at..first.at + n);
+        Some(Followed::Entries(entries, n, first.nth(n - 1)))
     }
 
     /// `n` messages of a bundle from `key` on leave this direction, `bound` from the first on or not at all.
@@ -108,7 +128,8 @@ impl Outbound {
                         self.revoked(Slot(s));
                     });
                 }
-                self.close_open(LaneKey::PLAIN, Load { messages, bytes: letter.wire_len() * messages });
+                self.leave_stream(letter, s, messages);
+                self.close_open(letter.lane, together(letter, messages));
             }
             None => {
                 self.unbound.give_back(messages);
@@ -123,15 +144,23 @@ impl Outbound {
         self.held += bytes;
     }
 
-    /// A bundle is over, and the memory free that it has held.
-    pub(crate) fn bundle_ended(&mut self, held: u64) {
+    /// A bundle of a lane is over, and the memory free that it has held.
+    pub(crate) fn bundle_ended(&mut self, lane: LaneKey, held: u64) {
         self.held.give_back(held);
+        if lane != LaneKey::PLAIN {
+            self.lanes.leave(lane);
+        }
     }
 
     /// As [`Outbound::abandon`], of a message of a bundle.
     pub(crate) fn abandon_bundled(&mut self, key: MessageKey, letter: &Letter) {
         if let Some((s, r)) = letter.slot_of(key) {
-            self.give_up(s, r, Some((LaneKey::PLAIN, letter.pooled())));
+            self.give_up(s, r, Some((letter.lane, letter.pooled())));
         }
     }
+}
+
+/// What `messages` of a bundle have open.
+fn together(letter: &Letter, messages: u64) -> Load {
+    Load { messages, bytes: letter.pooled().bytes * messages }
 }

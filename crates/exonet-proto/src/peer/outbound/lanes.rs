@@ -131,20 +131,24 @@ impl Lanes {
 
     /// Whether a message of `len` bytes may be bound now. If not, its lane is woken when that may have changed.
     pub(super) fn may_open(&mut self, now: Mono, key: LaneKey, len: u64) -> bool {
+        self.room(now, key, len) > 0
+    }
+
+    /// As [`Lanes::may_open`]: how many.
+    pub(super) fn room(&mut self, now: Mono, key: LaneKey, len: u64) -> u64 {
         self.now = now;
-        let Some(limits) = self.limits else { return true };
+        let Some(limits) = self.limits else { return u64::MAX };
         self.doubt(key);
         let (open, shares, unproven) = (self.open, self.shares, self.unproven);
-        let Some(place) = self.place_mut(key) else { return true };
+        let Some(place) = self.place_mut(key) else { return u64::MAX };
         if place.load.is_empty() {
             let fits = open < limits.lanes;
             if !fits && !std::mem::replace(&mut place.parked, true) {
                 self.waiting.push_back(key);
             }
-            return fits;
+            return u64::from(fits);
         }
-        let (own, wants) =
-            (place.load.share(limits.window), place.load.with(Load::one(len)).share(limits.window));
+        let own = place.load.share(limits.window);
         let left = limits.pool.saturating_sub(shares - own);
         let most = if place.proven {
             left / 2
@@ -152,8 +156,10 @@ impl Lanes {
             let left_of_half = (limits.pool / 2).saturating_sub(unproven - own);
             left.min(left_of_half / UNPROVEN_SHARE)
         };
-        place.parked = wants > most;
-        !place.parked
+        let fit = limits.window.saturating_add(most).saturating_sub(place.load.open());
+        let fit = fit / Load::one(len).open();
+        place.parked = fit == 0;
+        fit
     }
 
     /// A lane that has not had as much settled in time as was open is proven no longer.

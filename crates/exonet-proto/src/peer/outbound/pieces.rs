@@ -27,8 +27,9 @@ impl Outbound {
                 continue;
             };
             let (key, letter) = letter;
-            if !letter.is_cut() && room.could_take_whole(letter.wire_len()) {
-                if room.takes_whole(letter.wire_len(), s, r) {
+            let len = letter.wire_len_of(key);
+            if !letter.is_cut() && room.could_take_whole(len) {
+                if room.takes_whole(len, s, r) {
                     self.lost.remove(first);
                     return Next::Piece(Piece::Whole { key, s, r });
                 }
@@ -143,13 +144,13 @@ impl Outbound {
 
     /// As [`Outbound::next`], where `room.open` goes on: the next new message of the flow of the last, if it goes whole
     /// and under the next number, and there is nothing else to choose from.
-    pub(crate) fn follow<'a>(
+    pub(crate) fn follow(
         &mut self,
         now: Mono,
-        store: &'a mut Store,
+        store: &mut Store,
         flow: Flow,
         room: Room,
-    ) -> Option<(MessageKey, &'a Letter)> {
+    ) -> Option<MessageKey> {
         let (r, s) = room.open?;
         if self.holds
             || self.binds_ahead
@@ -175,8 +176,7 @@ impl Outbound {
         if !whole || !open || !room.takes_whole(len, s, r) {
             return None;
         }
-        self.send_whole(now, flow, key, letter);
-        Some((key, letter))
+        self.send_whole(now, flow, key, letter)
     }
 
     /// Large messages of one flow take turns; what is sent in full leaves the queue.

@@ -20,6 +20,7 @@ impl Outbound {
         let Some(letter) = store.get_mut(key) else {
             return debug_assert!(false, "what is bound is there");
         };
+        let role = letter.role_of(key);
         if let Some(bundle) = letter.bundle_mut() {
             if !bundle.unbind(key.at) {
                 return;
@@ -39,8 +40,8 @@ impl Outbound {
             (letter.acked, letter.queued, letter.counted) = (false, false, false);
         }
         self.unbound += 1;
-        if let Role::Stream(_) = letter.role {
-            return self.come_back(store, s, key);
+        if let Role::Stream(mark) = role {
+            return self.come_back(store, s, key, mark);
         }
         self.enqueue_first(key.first(), letter);
     }

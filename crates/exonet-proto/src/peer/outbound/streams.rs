@@ -5,7 +5,7 @@ use crate::half::Sender;
 use crate::id::Slot;
 use crate::journal::Place;
 use crate::message::{Letter, MessageKey, Store};
-use crate::wire::Role;
+use crate::wire::{Role, StreamEnd, StreamMark};
 
 impl Outbound {
     /// What a message that is not bound says of its place in its stream: as if it were bound next, so that its length is right.
@@ -26,6 +26,22 @@ impl Outbound {
         }
     }
 
+    /// `n` messages of a bundle are bound from `s` on. Gives the place of the first, if they are of a stream.
+    pub(super) fn enter_stream_together(&mut self, letter: &Letter, s: Slot, n: u64) -> Option<StreamMark> {
+        let Role::Stream(_) = letter.role else { return None };
+        let mark = self.writers.mark(&letter.tag, s, StreamEnd::Open, false);
+        self.writers.bind_run(&letter.tag, s, n, mark);
+        Some(mark)
+    }
+
+    /// Whether the next message of a bundle is alike to one of its messages, which stands before it in a frame and in the slot before
+    /// `s`.
+    pub(super) fn is_alike(&self, letter: &Letter, before: MessageKey, s: Slot) -> bool {
+        let Role::Stream(_) = letter.role else { return true };
+        let mark = letter.bundle().and_then(|bundle| bundle.mark_of(before.at)?.nth(1));
+        mark == Some(self.writers.mark(&letter.tag, s, StreamEnd::Open, false))
+    }
+
     /// Where a message that has just been bound stands in its stream, for the journal.
     pub(super) fn place_of(&self, letter: &Letter) -> Option<Place> {
         let Role::Stream(mark) = letter.role else { return None };
@@ -33,19 +49,23 @@ impl Outbound {
         Some(Place { mark, begun: self.writers.begun_of(&name), name })
     }
 
-    /// A message that was bound to `s` is open no more.
-    pub(super) fn leave_stream(&mut self, letter: &Letter, s: Slot) {
+    /// `n` messages of a letter that were bound from `s` on are open no more.
+    pub(super) fn leave_stream(&mut self, letter: &Letter, s: Slot, n: u64) {
         if let Role::Stream(_) = letter.role {
-            self.writers.settle(&letter.tag, s);
+            self.writers.settle(&letter.tag, s.0..s.0 + n);
         }
     }
 
-    /// A message that was bound to `s` goes back into its queue, before all that follow it in its stream.
-    pub(super) fn come_back(&mut self, store: &mut Store, s: Slot, key: MessageKey) {
+    /// The message of `key`, which was bound to `s` at the place `mark`, goes back into its queue, before all that follow it in its
+    /// stream.
+    pub(super) fn come_back(&mut self, store: &mut Store, s: Slot, key: MessageKey, mark: StreamMark) {
         let Some(letter) = store.get_mut(key) else { return };
-        let Role::Stream(mark) = letter.role else { return };
         self.writers.give_back(&letter.tag, s, mark);
-        letter.queued = true;
+        // Others of its bundle may be there already, behind it.
+        if std::mem::replace(&mut letter.queued, true) {
+            return;
+        }
+        let key = key.first();
         let (flow, lane, order) = (letter.flow(), letter.lane, letter.order);
         let precedes = |other| store.get(other).is_some_and(|other| other.order < order);
         self.queue.push_behind(flow, lane, key, precedes);

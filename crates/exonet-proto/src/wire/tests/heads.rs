@@ -154,3 +154,52 @@ fn a_role_is_one_and_says_no_more_than_it_may() {
     assert_eq!(role_of(&[1, 0, 2, 2, 5, 0]), Err(Malformed::Length), "a call and a reply");
     assert_eq!(role_of(&[2, 9, 5, 0xc0, 0, 0, 1, 0, 0, 0, 0]), Err(Malformed::Number), "a status of 33 bits");
 }
+
+#[test]
+fn a_message_is_alike_to_one_right_before_it_that_has_no_extensions_and_does_not_end_its_stream() {
+    let behind = |before: Option<Head<'_>>, message: &[u8]| {
+        Head::parse_behind(before.as_ref(), message).map(|(head, at)| (head.stream, head.confirm, at))
+    };
+    let mark = StreamMark { age: 5, n: 2, link: 4, end: StreamEnd::Open, more: true };
+    let plain = Head { tag: b"t", confirm: true, ..Head::default() };
+    let said = Head { stream: Some(mark), ..plain };
+    let next = StreamMark { age: 6, n: 3, link: 1, end: StreamEnd::Open, more: false };
+    assert_eq!(behind(Some(plain), b"\x40body"), Ok((None, true, 1)));
+    assert_eq!(behind(Some(said), b"\x40"), Ok((Some(next), true, 1)));
+    assert_eq!(behind(Some(said), b"\x01"), Ok((None, false, 1)), "it has a head of its own");
+    assert_eq!(behind(None, b"\x40"), Err(Malformed::Reserved));
+    for other in [b"\x41", b"\x60", b"\xc0", b"\x44"] {
+        assert_eq!(behind(Some(said), other), Err(Malformed::Reserved));
+    }
+    let last = Head { stream: Some(StreamMark { end: StreamEnd::Last, ..mark }), ..plain };
+    let oldest = Head { stream: Some(StreamMark { age: MAX_NUMBER, ..mark }), ..plain };
+    let bytes = encode(&[(9, Vec::new())]);
+    let more = Head { extensions: Tlvs::parse(&bytes).unwrap(), ..plain };
+    for before in [last, oldest, more] {
+        assert_eq!(behind(Some(before), b"\x40"), Err(Malformed::Reserved));
+    }
+}
+
+#[test]
+fn messages_that_are_alike_are_split_from_others() {
+    let (mut room, bases) = ([0; 200], Bases::default());
+    let mut writer = Writer::new(&mut room, bases);
+    let mut frame = writer.messages(Incarnation(5), Slot(7)).unwrap();
+    let bodies: [&[u8]; 7] = [b"\x40", b"\x01a", b"\x40b", b"\x40c", b"\x41d", b"\x40e", b"\x05\x01tf"];
+    assert!(bodies.iter().all(|body| frame.push(body, &[])));
+    let frame = Frames::new(writer.written(), bases).next().unwrap().unwrap();
+    let Frame::Messages(messages) = frame else { panic!("{frame:?}") };
+    let mut rest = messages.whole;
+    let split: Vec<_> = core::iter::from_fn(|| rest.split_alike())
+        .map(|(alike, head)| (alike.slots(), alike.singly().count(), head.map(|(_, at)| at)))
+        .collect();
+    let malformed = Err(Malformed::Reserved);
+    let expected = [
+        (7..8, 1, malformed),
+        (8..11, 3, Ok(1)),
+        (11..12, 1, malformed),
+        (12..13, 1, malformed),
+        (13..14, 1, Ok(3)),
+    ];
+    assert_eq!(split, expected);
+}

@@ -181,6 +181,27 @@ fn the_heads_of_messages_of_a_stream() {
 }
 
 #[test]
+fn messages_that_are_alike() {
+    let (mut room, bases) = ([0; 100], Bases { sender: OURS, receiver: THEIRS });
+    let mut writer = Writer::new(&mut room, bases);
+    let mut frame = writer.messages(Incarnation(THEIRS + 3), Slot(OURS + 18)).unwrap();
+    let mark = StreamMark { age: 3, n: 1, link: 3, end: StreamEnd::Open, more: false };
+    let first = Head { tag: b"log", stream: Some(mark), ..Head::default() };
+    let mut head = Vec::new();
+    assert!(first.encode(&mut head));
+    assert!(frame.push(&head, b"a") && frame.push(&ALIKE_HEAD, b"b") && frame.push(&ALIKE_HEAD, b"c"));
+    agrees("alike", writer.written());
+    let (mut heads, mut before) = (Vec::new(), None);
+    let whole = [&head[..], b"a"].concat();
+    for message in [&whole[..], b"\x40b", b"\x40c"] {
+        before = Some(Head::parse_behind(before.as_ref(), message).unwrap().0);
+        heads.extend(before);
+    }
+    let alike = |n: u64| Head { stream: Some(StreamMark { age: 3 + n, n: 1 + n, link: 1, ..mark }), ..first };
+    assert_eq!(heads, [first, alike(1), alike(2)]);
+}
+
+#[test]
 fn the_head_of_a_reply() {
     let role = Role::Reply { s: Slot(OURS + 18), status: 7 };
     let mut extensions = [0; Role::MAX];
