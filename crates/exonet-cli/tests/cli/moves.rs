@@ -16,6 +16,8 @@ use exonet::{Allow, Node, NodeId, Outcome, PeerAddr, Receipt};
 use exonet_names::FileNames;
 use rustix::process::Signal;
 
+#[cfg(target_os = "linux")]
+use crate::support::until;
 use crate::support::{Ended, Running, World, arg};
 
 /// How often a batch of messages is sent.
@@ -331,6 +333,12 @@ fn a_move_that_nobody_waits_for_is_called_off() {
     while moving.line_of("step")["step"] != "ahead" {}
     moving.kill();
     moving.wait();
+    // A signal to go on that comes before it stands still would be lost.
+    #[cfg(target_os = "linux")]
+    until("the process stands still", || {
+        let state = std::fs::read_to_string(format!("/proc/{}/stat", here.pid()));
+        state.is_ok_and(|state| state.contains(") T "))
+    });
     here.signal(Signal::CONT);
     here.line_of("stays");
     stage.send();

@@ -265,15 +265,17 @@ impl Receiver {
 
     /// True when the token `(s, r)` may be delivered: its slot is free, under this very incarnation.
     pub fn accepts(&self, s: Slot, r: Incarnation) -> bool {
-        self.consumes(r) && self.is_open(s)
+        self.consumes(r) && self.holds(s)
     }
 
     /// True while the message of `s` may still be delivered, whatever it is: one that names `s` as the one before it waits.
     pub fn is_open(&self, s: Slot) -> bool {
-        !self.closed
-            && self.free.contains(s.0)
-            && !self.marks.contains_key(&s)
-            && !self.withdrawn.contains(s.0)
+        !self.closed && self.holds(s)
+    }
+
+    /// The slot is free, and its message neither judged nor withdrawn.
+    fn holds(&self, s: Slot) -> bool {
+        self.free.contains(s.0) && !self.marks.contains_key(&s) && !self.withdrawn.contains(s.0)
     }
 
     /// *on TOKEN*: consumes the slot. True at most once for any `s`: then, and only then, the message is
