@@ -2,7 +2,7 @@
 
 from typing import NamedTuple, Optional
 
-from .wire import LAST, Piece, Reader, demand, varint
+from .wire import LAST, Malformed, Piece, Reader, demand, varint
 
 CHUNK = 1100                            # bytes of a message in one frame
 POOLED = 65536                          # longer messages are large
@@ -65,6 +65,22 @@ def read_message(data):
         demand(not inner.left() and reply[1] < 1 << 32 and call is None)
     demand(not place or call is None and reply is None)
     return Head(flags & 3, tag, place, bool(flags & 32), call is not None, reply), read.rest()
+
+
+def spelled_out(piece, before):
+    """A message that is alike to the one before it in its frame, with its own head; any other as it is."""
+    if piece.offset or piece.data[:1] != b"\x40" or piece.total != len(piece.data):
+        return piece
+    if before is None or (before.r, before.s + 1, before.offset, before.total) != (piece.r, piece.s, 0, len(before.data)):
+        return piece                    # malformed: the head says so when it is read
+    try:
+        head, _ = read_message(before.data)
+    except Malformed:
+        return piece
+    if head.place:
+        head = head._replace(place=Place(head.place.age + 1, head.place.n + 1, 1))
+    data = head.write(piece.data[1:])
+    return piece._replace(total=len(data), data=data)
 
 
 class Outgoing:

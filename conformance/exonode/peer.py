@@ -7,7 +7,7 @@ from . import wire
 from .channel import LIMIT, Epoch, Path, Recovery
 from .crypto import Noise, Refused, mac1, mac2, open_cookie
 from .half import CANCELLED, DELIVERED, NOT_DELIVERED, UNKNOWN, Receiver, Sender, farewell
-from .message import POOLED, Head, Incoming, Outgoing, read_message
+from .message import POOLED, Head, Incoming, Outgoing, read_message, spelled_out
 from .wire import Malformed, demand, write
 
 TOO_LARGE = (1 << 32) - 2
@@ -54,7 +54,7 @@ class Peer:
         self.S, self.queue, self.letters, self.streams = None, [], {}, {}
         self.R, self.life, self.parts, self.waiting, self.readers = Receiver(node.clock), None, {}, {}, {}
         self.calls, self.entries = {}, {}                   # s -> letter; s -> (status, body), None: COMPUTING
-        self.owed, self.owe_state, self.stamp = {}, False, 0
+        self.owed, self.owe_state, self.stamp, self.before = {}, False, 0, None
         self.opening, self.pending, self.current, self.previous, self.closing = None, [], None, None, None
         self.path, self.candidate, self.recovery, self.boot = None, None, Recovery(), None
         self.heard = self.busy = self.asked = self.ask_at = self.ask_wait = 0
@@ -240,6 +240,8 @@ class Peer:
     def on_frame(self, frame, epoch, address):
         kind, S = type(frame), self.S
         bound = S and kind in (wire.Have, wire.Verdict) and S.tokens.get(frame.s, (None, None))
+        frame = spelled_out(frame, self.before) if kind is wire.Piece else frame
+        self.before = frame if kind is wire.Piece else None
         if kind is wire.Piece:
             self.on_piece(frame)
         elif kind is wire.Ack:
