@@ -26,7 +26,7 @@ impl Node {
     /// `more`: the next message of the stream goes on with this one.
     ///
     /// # Errors
-    /// As [`Node::send`]; [`SendError::TooLarge`] above [`MAX_STREAM_BODY`]; [`SendError::NoName`] for an empty tag.
+    /// As [`Node::send`]; [`SendError::TooLarge`] above [`MAX_STREAM_BODY`](super::MAX_STREAM_BODY); [`SendError::NoName`] for an empty tag.
     pub fn send_in_stream(
         &mut self,
         now: Now,
