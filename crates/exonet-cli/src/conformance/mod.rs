@@ -1,7 +1,7 @@
 //! `exon conformance`: drives another implementation of the protocol, and says where it does not hold.
 //!
 //! A [`Check`] has a name, a section of `PROTOCOL.md` and a function. Each runs on a [`stand::Stand`] of its own: a node behind a relay, in
-//! front of the subject. What a check sees is one line of text, whether it passes or fails.
+//! front of the subject. Each check gives one line of text, whether it passes or fails.
 
 mod calls;
 mod faults;

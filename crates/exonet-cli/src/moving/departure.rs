@@ -10,7 +10,7 @@ use super::{Departing, Moved, Undone};
 use crate::control::protocol::Reply;
 use crate::failure::Failure;
 
-/// A move that goes on when the node stands still, and its client, who hears how it ends.
+/// A move that goes on when the node stands still, and the client that is told how it ends.
 pub(crate) struct Departure {
     pub(crate) departing: Departing,
     pub(crate) client: Asker,

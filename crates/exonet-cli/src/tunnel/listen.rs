@@ -30,7 +30,7 @@ pub(crate) async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
     })
 }
 
-/// The next connection. What goes wrong with a single one, or for want of files, ends nothing.
+/// The next connection. An error of a single connection, or a lack of file descriptors, ends nothing.
 pub(crate) async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     loop {
         match listener.accept().await {

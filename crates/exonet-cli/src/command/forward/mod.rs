@@ -79,7 +79,7 @@ pub(super) async fn run(settings: &Settings, args: &ForwardArgs) -> Result<Exit,
     Ok(ended.unwrap_or(Exit::Interrupted))
 }
 
-/// Tells what happens. Of a single connection, a person wants to hear only what is wrong.
+/// Tells what happens. For a single connection, only faults are shown to people.
 fn tells(settings: &Settings, args: &ForwardArgs, totals: &mut Totals, event: &Event) -> Result<(), Failure> {
     let wrong = matches!(event, Event::Trouble { .. } | Event::Away { .. } | Event::Back { .. });
     if args.stdio.is_some() && !wrong && !settings.verbose { Ok(()) } else { totals.add(settings, event) }
