@@ -33,6 +33,7 @@
 
 mod bits;
 mod calls;
+mod catalogue;
 mod check;
 mod config;
 mod cover;
@@ -79,7 +80,8 @@ mod message {
     pub(crate) type MessageKey = crate::ledger::Letter;
 }
 
-pub use config::{Bound, Calls, Config, Drop, Grants, Memory, configs, find as find_config};
+pub use catalogue::{configs, find as find_config};
+pub use config::{Bound, Calls, Config, Drop, Grants, Memory};
 pub use cover::search;
 pub use datagram::{Datagram, Packet};
 pub use explore::{Explored, Finding, Limits, Progress, explore};

@@ -87,7 +87,8 @@ fn end_of(space: &mut Space, seed: u64) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Bound, configs};
+    use crate::catalogue::configs;
+    use crate::config::Bound;
 
     #[test]
     fn a_walk_follows_from_its_seed() {
