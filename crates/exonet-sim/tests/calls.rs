@@ -2,13 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
-mod common;
-
 use core::time::Duration;
 use std::collections::VecDeque;
 
+use crate::common::{MS, SECOND, all_delivered, bad_link, settled};
 use bytes::Bytes;
-use common::{MS, SECOND, all_delivered, bad_link, settled};
 use exonet_proto::node::{
     BodyWrite, CallId, Cancel, CancelError, Config, Early, Event, IncomingBody, Limits, NO_SUCH_METHOD,
     Outcome, Outgoing, ReplyBody, Status, TOO_LARGE,
@@ -17,7 +15,7 @@ use exonet_sim::{LinkConfig, NodeIndex, Serving, World};
 
 /// Calls, and replies, leave with the handshake.
 fn open() -> Config {
-    Config { early: true, ..common::open() }
+    Config { early: true, ..crate::common::open() }
 }
 
 fn serving() -> Config {

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
-mod common;
-
-use common::{MS, SECOND, all_delivered, bad_link, forgotten, open, settled};
+use crate::common::{MS, SECOND, all_delivered, bad_link, forgotten, open, settled};
 use exonet_proto::node::{Config, Outcome};
 use exonet_sim::{ClockConfig, LinkConfig, Serving, World};
 

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
-mod common;
-
-use common::{MS, SECOND, bad_link, forgotten, forgotten_after_copies, open, settled};
+use crate::common::{MS, SECOND, bad_link, forgotten, forgotten_after_copies, open, settled};
 use core::time::Duration;
 use exonet_proto::node::{Cancel, Config, Event, Outcome, SendError, Status};
 use exonet_sim::{Disk, LinkConfig, NodeIndex, World};
@@ -103,7 +101,7 @@ fn a_tiny_block_and_a_slow_disk_lose_nothing() {
         let nodes = [world.add_on(tiny(block), disk.clone()), world.add_on(tiny(block), disk)];
         traffic(&mut world, nodes, 60, |_, _| {});
         settled(&mut world, 300 * MS, &format!("seed {seed}, block {block}"));
-        common::all_delivered(&world, &format!("seed {seed}"));
+        crate::common::all_delivered(&world, &format!("seed {seed}"));
         assert!(world.disk(nodes[0]).unwrap().clock > 40, "D was written on the way");
         forgotten(&mut world, &nodes, 40, &format!("seed {seed}"));
     }

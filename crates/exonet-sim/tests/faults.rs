@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
-mod common;
-
-use common::{MS, SECOND, open, pair, settled};
+use crate::common::{MS, SECOND, open, pair, settled};
 use exonet_sim::{ClockConfig, LinkConfig, NodeSet, World};
 
 fn taken(world: &World) -> u64 {

@@ -4,10 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 #![allow(clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
-mod common;
-
-use common::heavy::{Crowd, first_call, hundred, quantile, tail, times};
-use common::{MS, SECOND};
+use crate::common::heavy::{Crowd, first_call, hundred, quantile, tail, times};
+use crate::common::{MS, SECOND};
 
 #[test]
 fn a_hundred_messages_to_a_stranger_settle_soon_at_heavy_loss() {

@@ -2,10 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
-mod common;
-
-use common::siege::{Intruder, SHARE, Siege, aftermath, ask, small};
-use common::{MS, SECOND, settled};
+use crate::common::siege::{Intruder, SHARE, Siege, aftermath, ask, small};
+use crate::common::{MS, SECOND, settled};
 use exonet_proto::node::{Config, Limits, Outgoing};
 use exonet_proto::{Incarnation, MAX_NUMBER, Slot};
 use exonet_sim::hostile::{Raw, Said};
@@ -207,7 +205,7 @@ fn a_slow_drip_holds_its_own_share_and_no_more() {
 }
 
 fn super_open() -> Config {
-    Config { sender_linger: SECOND, ..common::open() }
+    Config { sender_linger: SECOND, ..crate::common::open() }
 }
 
 /// More larger messages than a peer may have are no want of memory: what a silent friend has half sent stays.
@@ -215,7 +213,7 @@ fn super_open() -> Config {
 fn a_peer_at_its_own_bound_costs_nobody_else_what_is_there_in_part() {
     let mut world = World::new(1, LinkConfig::limited(5 * MS, 100_000, 20_000));
     let host = world.add(small(), true);
-    let friend = world.add(common::open(), true);
+    let friend = world.add(crate::common::open(), true);
     world.send(friend, host, 120_000).unwrap();
     world.run_for(500 * MS);
     assert_eq!(world.ledger.totals().taken, 0, "half of it is there");
@@ -337,7 +335,7 @@ fn few_peers_do_not_take_the_memory_of_all() {
 #[test]
 fn malformed_messages_end_their_channel() {
     let raw = Raw::default;
-    common::siege::refused(&[
+    crate::common::siege::refused(&[
         raw().frame(PART, &[0, 1, 9, 3, 10]).bytes(&[0, 1]),
         raw().frame(PART, &[0, 1, 0, 1, 10]),
         raw().frame(PART, &[0, 1, MAX_NUMBER, 9, MAX_NUMBER]).bytes(&[0]),

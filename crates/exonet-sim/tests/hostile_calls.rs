@@ -2,10 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
-mod common;
-
-use common::siege::{Intruder, Siege, aftermath, ask, small};
-use common::{MS, SECOND};
+use crate::common::siege::{Intruder, Siege, aftermath, ask, small};
+use crate::common::{MS, SECOND};
 use exonet_proto::Slot;
 use exonet_proto::node::{Config, Event, Limits, Outcome, Outgoing};
 use exonet_proto::wire::Reply;

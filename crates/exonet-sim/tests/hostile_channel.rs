@@ -2,12 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
-mod common;
-
 use core::time::Duration;
 
-use common::siege::{Intruder, Siege, aftermath, ask, small};
-use common::{MS, SECOND, settled};
+use crate::common::siege::{Intruder, Siege, aftermath, ask, small};
+use crate::common::{MS, SECOND, settled};
 use exonet_proto::node::{Config, Event, Limits, Outgoing};
 use exonet_proto::wire::{Datagram, Params};
 use exonet_proto::{Incarnation, MAX_NUMBER, Slot};
@@ -332,7 +330,7 @@ fn thousands_that_open_and_say_nothing() {
     let stats = world.node(host).unwrap().stats();
     assert!(openings > 4_000 && stats.retries > 2_000, "{openings} {stats:?}");
     // A friend that comes anew gets in all the same.
-    let friend = world.add(common::open(), false);
+    let friend = world.add(crate::common::open(), false);
     world.send(friend, host, 100).unwrap();
     settled(&mut world, 300 * MS, "a newcomer");
     aftermath(&mut world, host, "half-open");
@@ -358,7 +356,7 @@ fn thousands_that_open_and_confirm() {
     });
     let stats = world.node(host).unwrap().stats();
     assert!(stats.handshakes > 300 && stats.peers == 256, "{stats:?}");
-    let friend = world.add(common::open(), false);
+    let friend = world.add(crate::common::open(), false);
     world.send(friend, host, 100).unwrap();
     settled(&mut world, 300 * MS, "a newcomer");
     aftermath(&mut world, host, "confirmed");
@@ -369,7 +367,7 @@ fn thousands_that_open_and_confirm() {
 fn more_that_stay_than_there_are_places() {
     let mut world = World::new(1, LinkConfig::perfect(5 * MS));
     let host = world.add(small(), true);
-    let friend = world.add(common::open(), true);
+    let friend = world.add(crate::common::open(), true);
     world.send(friend, host, 100).unwrap();
     settled(&mut world, 300 * MS, "a friend");
     let mut in_time = 0;

@@ -2,12 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
-mod common;
-
 use core::net::{Ipv4Addr, SocketAddr};
 
-use common::siege::{Intruder, small};
-use common::{MS, SECOND, all_delivered, bad_link, forgotten, open, settled};
+use crate::common::siege::{Intruder, small};
+use crate::common::{MS, SECOND, all_delivered, bad_link, forgotten, open, settled};
 use exonet_proto::crypto::{Cookie, CookieJar, OpeningMac, Retry, RetryKey};
 use exonet_proto::node::{Config, Limits, Outgoing};
 use exonet_proto::wire::{self, Ask, Claim, Params};

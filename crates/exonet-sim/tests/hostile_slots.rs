@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
-mod common;
-
-use common::siege::{Siege, aftermath, ask};
+use crate::common::siege::{Siege, aftermath, ask};
 use exonet_proto::node::Outgoing;
 use exonet_proto::wire::Claim;
 use exonet_proto::{Incarnation, MAX_NUMBER, Slot};
@@ -171,7 +169,7 @@ fn tokens_of_any_number_deliver_nothing_that_was_not_granted() {
 #[test]
 fn malformed_claims_and_asks_end_their_channel() {
     let state = || Raw::default().frame(STATE, &[1, 0, 1, 5]);
-    common::siege::refused(&[
+    crate::common::siege::refused(&[
         Raw::default().frame(ASK, &[MAX_NUMBER, 1, 0]),
         Raw::default().frame(ASK, &[MAX_NUMBER - 5, MAX_NUMBER, 0]),
         // More ranges than there are; beyond the end; empty; beyond the numbers; reserved flags.

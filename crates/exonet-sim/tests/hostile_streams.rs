@@ -2,10 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
-mod common;
-
-use common::MS;
-use common::siege::{Intruder, Siege, aftermath, ask, small};
+use crate::common::MS;
+use crate::common::siege::{Intruder, Siege, aftermath, ask, small};
 use exonet_proto::Slot;
 use exonet_proto::node::{Config, Limits};
 use exonet_sim::hostile::Raw;

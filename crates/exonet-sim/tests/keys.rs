@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
-mod common;
-
 use core::time::Duration;
 
-use common::{MS, SECOND, all_delivered, bad_link, forgotten, forgotten_after_copies, open, settled};
+use crate::common::{MS, SECOND, all_delivered, bad_link, forgotten, forgotten_after_copies, open, settled};
 use exonet_proto::node::{Config, Event};
 use exonet_sim::{Disk, LinkConfig, World};
 

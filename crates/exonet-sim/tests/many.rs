@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
-mod common;
-
-use common::{MS, SECOND, forgotten, open};
+use crate::common::{MS, SECOND, forgotten, open};
 use exonet_proto::node::Config;
 use exonet_sim::{LinkConfig, World};
 

@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
-mod common;
-
 use core::net::{Ipv4Addr, SocketAddr};
 
-use common::{MS, SECOND, all_delivered, forgotten, forgotten_after_copies, open, settled};
+use crate::common::{MS, SECOND, all_delivered, forgotten, forgotten_after_copies, open, settled};
 use exonet_proto::NodeId;
 use exonet_proto::crypto::{OpeningMac, RetryKey};
 use exonet_proto::node::{Config, Limits};
@@ -170,7 +168,7 @@ fn one_prefix_does_not_spend_the_budget() {
 #[test]
 fn whatever_is_replayed_at_any_time_delivers_nothing_and_leaves_nothing() {
     for seed in 0..12 {
-        let mut world = World::new(seed, common::bad_link(0.02));
+        let mut world = World::new(seed, crate::common::bad_link(0.02));
         world.wiretap.recording = true;
         let (a, b) = (world.add(open(), true), world.add(open(), true));
         for _ in 0..4 {

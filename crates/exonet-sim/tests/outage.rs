@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
-mod common;
-
-use common::{MS, SECOND, all_delivered, bad_link, forgotten, forgotten_after_copies, open, settled};
+use crate::common::{MS, SECOND, all_delivered, bad_link, forgotten, forgotten_after_copies, open, settled};
 use core::time::Duration;
 use exonet_proto::node::Config;
 use exonet_sim::{LinkConfig, NodeIndex, Outage, World};

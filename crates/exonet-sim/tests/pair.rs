@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
-mod common;
-
-use common::{MS, SECOND, all_delivered, bad_link, forgotten, forgotten_after_copies, open, pair, settled};
+use crate::common::{
+    MS, SECOND, all_delivered, bad_link, forgotten, forgotten_after_copies, open, pair, settled,
+};
 use exonet_proto::node::{Outgoing, Priority};
 use exonet_sim::{LinkConfig, World};
 

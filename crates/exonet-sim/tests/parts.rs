@@ -2,14 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
-mod common;
-
 use core::cell::RefCell;
 use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use common::{MS, SECOND, bad_link, open, settled};
+use crate::common::{MS, SECOND, bad_link, open, settled};
 use exonet_proto::Mono;
 use exonet_proto::node::{Config, Outgoing, Priority, StreamEnd};
 use exonet_proto::parts::{

@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
-mod common;
-
 use core::net::SocketAddr;
 
-use common::{MS, SECOND, all_delivered, bad_link, forgotten, open, settled};
+use crate::common::{MS, SECOND, all_delivered, bad_link, forgotten, open, settled};
 use exonet_proto::node::{Config, Event, Outcome, Policy, Refusal};
 use exonet_proto::wire::Params;
 use exonet_sim::hostile::Impostor;

@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
-mod common;
-
 use core::time::Duration;
 
-use common::{MS, SECOND, open, settled};
+use crate::common::{MS, SECOND, open, settled};
 use exonet_sim::{LinkConfig, World};
 
 /// Messages a second.

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
-mod common;
-
-use common::{MS, SECOND, bad_link, open, settled};
+use crate::common::{MS, SECOND, bad_link, open, settled};
 use exonet_proto::node::{Conflict, Outcome};
 use exonet_sim::{Disk, LinkConfig, NodeIndex, World};
 

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
-mod common;
-
-use common::{MS, SECOND, forgotten, forgotten_vanished, open, settled};
+use crate::common::{MS, SECOND, forgotten, forgotten_vanished, open, settled};
 use core::time::Duration;
 use exonet_proto::node::{Config, Node, Outcome};
 use exonet_sim::{LinkConfig, NodeIndex, Serving, World};

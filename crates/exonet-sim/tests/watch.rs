@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
-mod common;
-
-use common::{MS, SECOND, bad_link, open};
+use crate::common::{MS, SECOND, bad_link, open};
 use core::time::Duration;
 use exonet_proto::node::{Config, Limits, MessageKey, Outgoing};
 use exonet_sim::{Coverage, Disk, NodeIndex, World};
