@@ -5,6 +5,7 @@
 
 mod args;
 mod bench;
+mod code;
 mod command;
 mod conformance;
 mod control;

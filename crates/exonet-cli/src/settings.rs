@@ -70,6 +70,16 @@ impl Settings {
         self
     }
 
+    /// As somebody for one run: `identity` keeps no journal.
+    pub(crate) fn passing(self, identity: Identity) -> Self {
+        Self { identity, durability: Some(Durability::Memory), ..self }
+    }
+
+    /// What leads to the name service, if one is given.
+    pub(crate) fn names(&self) -> Option<&str> {
+        self.names.as_deref()
+    }
+
     /// Lets a node be who this is, and keep what is asked for.
     pub(crate) fn apply(&self, builder: Builder) -> Result<Builder, Failure> {
         let builder = self.connect(self.identity.apply(builder)?.carrier(self.carrier))?;

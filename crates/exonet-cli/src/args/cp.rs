@@ -22,6 +22,10 @@ EXAMPLES
   What a program writes, under a name:
       tar c project | exon cp - --name project.tar ID@HOST:PORT
 
+  To somebody who has no address of this machine: the code that this prints is all that is needed:
+      exon cp --code photo.jpg
+      exon get 7-lucky-otter
+
   In a script: repeated, the copy goes on where it was interrupted:
       exon cp backup.tar ID@HOST:PORT --timeout 10m --json
 
@@ -33,16 +37,26 @@ time is there (--checksum: of the same content).
 
 Modes and times are kept, owners are not. Links within a directory stay links, and are never
 followed; a link that is named itself is. Sockets and devices are not copied; a pipe that is named
-is read to its end.";
+is read to its end.
+
+With --code, nobody listens: this command waits until `exon get` brings the code, and copies to that
+one. Both have to be on one network, or to have one name server (--names ID@HOST:PORT, EXON_NAMES).
+Three wrong codes end the offer.";
 
 /// Copy files and directories to a node that listens with --out
 #[derive(Args, Debug)]
-#[command(after_help = AFTER_HELP, override_usage = "exon cp [OPTIONS] <SRC>... <PEER>")]
+#[command(after_help = AFTER_HELP, override_usage = "exon cp [OPTIONS] <SRC>... <PEER>\n       exon cp --code [OPTIONS] <SRC>...")]
 pub(crate) struct CpArgs {
     /// Files and directories to copy (- is standard input), and last the receiver
     // Together, so that options may stand between them.
     #[arg(value_names = ["SRC", "PEER"], required = true, num_args = 1..)]
     words: Vec<PathBuf>,
+    /// Print a code, wait for `exon get CODE` on another machine, and copy there; no PEER is given then
+    #[arg(long)]
+    pub(crate) code: bool,
+    /// Leave the local network alone: the name server alone leads the other one here
+    #[arg(long, requires = "code")]
+    pub(crate) no_local: bool,
     /// Copy directories with everything in them
     #[arg(short, long)]
     pub(crate) recursive: bool,
@@ -58,6 +72,11 @@ pub(crate) struct CpArgs {
 }
 
 impl CpArgs {
+    /// All of the words, where none is the receiver.
+    pub(crate) fn sources(&self) -> &[PathBuf] {
+        &self.words
+    }
+
     /// The sources, and the receiver.
     ///
     /// # Errors

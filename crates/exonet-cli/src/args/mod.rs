@@ -87,6 +87,10 @@ EXAMPLES
       exon share films --anyone
       exon get --from ID@HOST:PORT --from ID@HOST:PORT film.mkv
 
+  A file to another machine, of which nothing is known: the first prints the code:
+      exon cp --code photo.jpg
+      exon get 7-lucky-otter
+
   A database that another node can reach, as if it were here:
       exon proxy serve --allow ID --allow-to db:5432
       exon forward -L 5432:db:5432 ID@HOST:PORT
@@ -131,7 +135,8 @@ impl Cli {
     /// As the parser would say it.
     pub(crate) fn check(self) -> Result<Self, clap::Error> {
         match &self.command {
-            Command::Cp(args) => drop(args.words()?),
+            Command::Cp(args) if !args.code => drop(args.words()?),
+            Command::Get(args) => drop(args.code()?),
             Command::Serve(args) => exec::check(&["serve"], &args.exec)?,
             Command::Listen(args) => exec::check(&["listen"], &args.exec)?,
             _ => {}

@@ -243,7 +243,7 @@ fn parse_line(text: &str) -> Result<Line, String> {
 }
 
 /// One character more, less, other, or two that changed places.
-fn is_one_slip(a: &str, b: &str) -> bool {
+pub(crate) fn is_one_slip(a: &str, b: &str) -> bool {
     let (a, b) = (a.as_bytes(), b.as_bytes());
     let before = a.iter().zip(b).take_while(|(x, y)| x == y).count();
     let (a, b) = (a.get(before..).unwrap_or_default(), b.get(before..).unwrap_or_default());

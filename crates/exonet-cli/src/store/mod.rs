@@ -125,10 +125,16 @@ impl Store {
         };
         fs::create_dir_all(directory).map_err(unusable)?;
         landing::temporary(directory).map_err(unusable)?;
+        // Nothing is compared with what is there where no limit is: the directory may be a person's home.
+        let held = if options.limit == Size(u64::MAX) {
+            0
+        } else {
+            sweep::held(directory, &|_| false).map_err(unusable)?
+        };
         let store = Self {
             tree: Tree::new(directory),
             options,
-            room: Room::new(options.limit, sweep::held(directory, &|_| false).map_err(unusable)?),
+            room: Room::new(options.limit, held),
             leftovers: Mutex::new(sweep::leftovers(directory).map_err(unusable)?),
             parts: copies::Open::default(),
             count_after: Mutex::default(),
@@ -136,6 +142,11 @@ impl Store {
         store.sweep();
         store.tidy();
         Ok(store)
+    }
+
+    /// Bytes that have come, where there is no limit.
+    pub(crate) fn held(&self) -> u64 {
+        self.room.used()
     }
 
     /// Counts anew what the directory holds, if that was not done just now: others may have taken files out of it.

@@ -48,6 +48,11 @@ impl Room {
         Self { limit, used: Arc::new(AtomicU64::new(used)), growing: Arc::default() }
     }
 
+    /// What is taken.
+    pub(super) fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
     fn left(&self) -> u64 {
         self.limit.0.saturating_sub(self.used.load(Ordering::Relaxed))
     }

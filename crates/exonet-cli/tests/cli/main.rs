@@ -9,6 +9,8 @@
 
 #[cfg(unix)]
 mod calls;
+#[cfg(unix)]
+mod codes;
 mod conformance;
 #[cfg(unix)]
 mod copies;

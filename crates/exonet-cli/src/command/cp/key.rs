@@ -30,6 +30,11 @@ pub(super) fn lasting(peer: &NodeId) -> Result<Hex32, Failure> {
     Ok(Hex32(*blake3::keyed_hash(&secret, &peer.0).as_bytes()))
 }
 
+/// The key for copies of this content to whoever brings a code: a receiver is another node each time.
+pub(super) fn of_content(root: &Hex32) -> Result<Hex32, Failure> {
+    lasting(&NodeId(blake3::derive_key("exonet codes 1: the key of a copy", &root.0)))
+}
+
 /// Beside the identities.
 fn place() -> Option<PathBuf> {
     Some(StateDir::named("default").ok()?.parent()?.join("copy.key"))

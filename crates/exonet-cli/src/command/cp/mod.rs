@@ -1,7 +1,11 @@
 //! `exon cp`: files and directories to a node that listens.
 
 mod key;
+mod manifest;
 mod meter;
+mod offer;
+mod offering;
+mod passing;
 mod peer;
 mod progress;
 mod report;
@@ -10,15 +14,15 @@ mod sending;
 mod source;
 mod window;
 
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::time::Duration;
 
 use exonet::Node;
 use futures_util::StreamExt;
 use tokio::sync::watch;
 
 use self::meter::Meter;
+pub(super) use self::offer::run as offer;
 use self::peer::Peer;
 use self::progress::Progress;
 use self::report::Report;
@@ -54,8 +58,9 @@ pub(super) async fn run(settings: &Settings, args: &CpArgs) -> Result<Exit, Fail
         node.id()
     );
     let mut progress = Progress::new(settings, only_name(&scan), absent);
+    let mut stop = pin!(stop(args.timeout)?);
     let mut course = Course { node: &node, copying: &copying, stopping: &stopping, progress: &mut progress };
-    let ended = course.run(scan.items, args.timeout, &mut report).await;
+    let ended = course.run(scan.items, stop.as_mut(), &mut report).await;
     progress.clear();
     let sent = copying.meter.sent.get();
     drop(copying);
@@ -84,7 +89,7 @@ impl Course<'_, '_> {
     async fn run(
         &mut self,
         items: Vec<Item>,
-        timeout: Option<Duration>,
+        mut stop: Pin<&mut impl Future<Output = Stop>>,
         report: &mut Report<'_>,
     ) -> Result<Option<Stop>, Failure> {
         let (copying, meter) = (self.copying, &self.copying.meter);
@@ -94,7 +99,6 @@ impl Course<'_, '_> {
         meter.streams.add(items.iter().filter(|item| item.stream).count() as u64);
         let is_directory = |item: &&Item| matches!(item.entry, Entry::Dir { .. });
         let directories: Vec<Item> = items.iter().filter(is_directory).cloned().collect();
-        let mut stop = pin!(stop(timeout)?);
         let mut ticks = tokio::time::interval(progress::TICK);
         let mut ended = None;
         let mut copies = pin!(copying.all(items));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use exonet::call::ReplyStatus;
 use exonet::error::{CallError, Why};
-use exonet::send::Status;
+use exonet::send::{Refusal, Status};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
@@ -35,6 +35,15 @@ pub(super) enum Fault {
 }
 
 impl Fault {
+    /// As an error of the command.
+    pub(super) fn into_failure(self) -> Failure {
+        match self {
+            Self::Failed(failure) => failure,
+            Self::Refused(reason) => Failure::new(reason),
+            Self::Stopped { .. } => Failure::new("stopped"),
+        }
+    }
+
     /// The same, for another item.
     pub(super) fn again(&self) -> Self {
         match self {
@@ -56,11 +65,18 @@ pub(super) struct Peer {
     /// It has answered: it takes files, whatever it says for a moment while it stops.
     met: AtomicBool,
     stopped: watch::Receiver<bool>,
+    /// One that has ended for good may come again as another node: until then, nothing is given up.
+    returns: bool,
 }
 
 impl Peer {
     pub(super) fn new(peer: exonet::Peer, stopped: watch::Receiver<bool>) -> Self {
-        Self { peer, met: AtomicBool::new(false), stopped }
+        Self { peer, met: AtomicBool::new(false), stopped, returns: false }
+    }
+
+    /// A receiver that may come again as another node.
+    pub(super) fn returning(self) -> Self {
+        Self { returns: true, ..self }
     }
 
     /// Waits until the command is stopped.
@@ -101,6 +117,7 @@ impl Peer {
                 }
                 Err(Once::Fault(fault)) => return Err(fault),
                 Err(Once::Lost) => in_doubt = true,
+                Err(Once::Away) => {}
                 Err(Once::Broken(status)) => {
                     in_doubt = true;
                     if too_long() {
@@ -162,6 +179,7 @@ impl Peer {
             // A restart: it has had its effect or not, and may be made again either way.
             CallError::Unknown { .. } => Once::Lost,
             CallError::Expired | CallError::Cancelled => Once::NotNow,
+            CallError::NotTaken(Refusal::Ended) if self.returns => Once::Away,
             CallError::NotTaken(why) => {
                 let what = format!("{why}; {}", remedy(why, self.peer.node().id()));
                 Once::Fault(Fault::Refused(what))
@@ -181,6 +199,8 @@ enum Once {
     },
     /// It may have had its effect.
     Lost,
+    /// It has certainly not, and the receiver has ended.
+    Away,
     /// It may have had a part of its effect.
     Broken(ReplyStatus),
     /// It has certainly not.

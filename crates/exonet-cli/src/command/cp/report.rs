@@ -188,6 +188,12 @@ impl<'a> Report<'a> {
         self.settings.output.line(&line)
     }
 
+    /// Files that are at the receiver, and others.
+    pub(super) fn ends(&self) -> (u64, u64) {
+        let Counts { stored, there, refused, unknown, cancelled, failed, .. } = self.counts;
+        (stored + there, refused + unknown + cancelled + failed)
+    }
+
     pub(super) fn sum_up(self, ended: Option<Stop>, sent: u64) -> Result<Exit, Failure> {
         let counts = self.counts;
         let left = counts.refused + counts.unknown + counts.cancelled + counts.failed;

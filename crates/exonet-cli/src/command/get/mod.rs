@@ -1,5 +1,6 @@
 //! `exon get`: one file from several nodes that share it.
 
+mod code;
 mod course;
 mod list;
 mod progress;
@@ -67,6 +68,9 @@ struct Summary<'a> {
 }
 
 pub(super) async fn run(settings: &Settings, args: &GetArgs) -> Result<Exit, Failure> {
+    if let Some(code) = args.code().map_err(|error| Failure::new(error.to_string()))? {
+        return code::run(settings, args, code).await;
+    }
     for (at, server) in args.servers.iter().enumerate() {
         if args.servers.iter().take(at).any(|other| other.peer.id == server.peer.id) {
             return Err(Failure::new(format!("{} is named twice", server.name)).hint("name each node once"));

@@ -23,7 +23,7 @@ struct Desk {
 }
 
 /// Answers the calls of `exon cp` for as long as what this gives is kept. What happens goes to `tell`.
-pub(super) fn serve(
+pub(in crate::command) fn serve(
     node: &Node,
     store: Option<Arc<Store>>,
     tell: mpsc::UnboundedSender<Taken>,

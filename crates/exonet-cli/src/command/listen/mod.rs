@@ -2,10 +2,10 @@
 
 mod desk;
 mod exec;
-mod files;
+pub(super) mod files;
 mod patient;
 mod stuck;
-mod taking;
+pub(super) mod taking;
 mod totals;
 mod working;
 

@@ -24,7 +24,7 @@ const LONGEST_GLANCE: usize = 200;
 const REFUSAL_PATIENCE: Duration = Duration::from_secs(30);
 
 /// What came of a delivery.
-pub(super) enum Taken {
+pub(in crate::command) enum Taken {
     Message {
         size: u64,
     },

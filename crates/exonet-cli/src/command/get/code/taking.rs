@@ -1,0 +1,327 @@
+//! What the sender copies here, until it says that it has ended; then what has come is compared with what was proven.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use console::Term;
+use exonet::call::{Failure as Refused, ReplyStatus, Request as Call, Serving};
+use exonet::{Node, PeerEvent, Watch};
+use serde::Serialize;
+use tokio::sync::mpsc;
+
+use super::meet::{Met, Open, ask};
+use super::sleep_until;
+use crate::args::GetArgs;
+use crate::code::meeting::{ENDED, Ended, LONGEST, Manifest, Reply, Request, listing};
+use crate::command::listen::files;
+use crate::command::listen::taking::Taken;
+use crate::command::stop::Stop;
+use crate::command::view::View;
+use crate::copy::Hex32;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::settings::Settings;
+use crate::store::Store;
+use crate::text::escape;
+use crate::units::{self, Size, counted};
+
+const TICK: Duration = Duration::from_millis(200);
+const JSON: Duration = Duration::from_secs(1);
+/// How long the sender has to hear that this end is ready.
+const READY: Duration = Duration::from_secs(10);
+
+#[derive(Serialize)]
+struct OfferLine<'a> {
+    r#type: &'static str,
+    peer: String,
+    #[serde(flatten)]
+    manifest: &'a Manifest,
+}
+
+#[derive(Serialize)]
+struct FileLine<'a> {
+    r#type: &'static str,
+    name: &'a str,
+    size: u64,
+    outcome: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct ProgressLine {
+    r#type: &'static str,
+    bytes: u64,
+    total: u64,
+}
+
+#[derive(Serialize)]
+struct Summary {
+    r#type: &'static str,
+    end: &'static str,
+    files: u64,
+    refused: u64,
+    bytes: u64,
+    /// What was proven by the code, and is what is here.
+    root: Option<Hex32>,
+    seconds: f64,
+}
+
+pub(super) struct Taking<'a> {
+    settings: &'a Settings,
+    args: &'a GetArgs,
+    open: Open,
+    store: Arc<Store>,
+    out: PathBuf,
+    /// Paths that are here now.
+    here: BTreeSet<String>,
+    refused: u64,
+    started: Instant,
+    term: Option<Term>,
+    printed: Instant,
+}
+
+impl<'a> Taking<'a> {
+    pub(super) fn new(
+        settings: &'a Settings,
+        args: &'a GetArgs,
+        open: Open,
+        store: Arc<Store>,
+        out: PathBuf,
+    ) -> Self {
+        let watched = console::user_attended_stderr() && !settings.quiet && !settings.output.is_json();
+        let (started, term) = (Instant::now(), watched.then(Term::stderr));
+        let here = BTreeSet::new();
+        Self { settings, args, open, store, out, here, refused: 0, started, term, printed: started }
+    }
+
+    pub(super) async fn run(mut self, stop: Pin<&mut impl Future<Output = Stop>>) -> Result<Exit, Failure> {
+        self.say()?;
+        let (tell, taken) = mpsc::unbounded_channel();
+        let _files = files::serve(&self.open.node, Some(Arc::clone(&self.store)), tell)?;
+        let (end, ended) = mpsc::unbounded_channel();
+        let _end = serve_end(&self.open.node, end)?;
+        let watch = self.open.peer.watch();
+        match ask(&self.open.peer, &Request::Begin, READY).await {
+            Ok(Reply::Begun) => {}
+            Ok(_) => return Err(self.gone("it does not begin")),
+            Err(Met::Over(why)) => return Err(self.gone(&why)),
+            Err(_) => return Err(self.gone("its answer makes no sense")),
+        }
+        let ended = self.take(taken, ended, watch, stop).await?;
+        self.clear();
+        match ended {
+            None => {
+                self.settings.note("interrupted; the same command goes on from here, while the offer lasts");
+                self.sum_up("interrupted", None)?;
+                Ok(Exit::Interrupted)
+            }
+            Some(ended) if ended.end == "done" => self.check(&ended).await,
+            Some(ended) if ended.end == "elsewhere" => {
+                Err(self.gone("the code was brought again, by another node"))
+            }
+            Some(_) => Err(self.gone("its sender has ended it")),
+        }
+    }
+
+    fn say(&self) -> Result<(), Failure> {
+        let Manifest { names, files, bytes, .. } = &self.open.manifest;
+        let shown: Vec<String> = names.iter().take(5).map(|name| escape(name.as_bytes())).collect();
+        let more = if names.len() > shown.len() { ", ..." } else { "" };
+        let files = if *files == 1 { String::new() } else { format!("{}, ", counted(*files, "file")) };
+        self.settings.note(format!(
+            "{} sends {}{more}: {files}{}",
+            self.open.peer.id().short(),
+            shown.join(", "),
+            Size(*bytes)
+        ));
+        let peer = self.open.peer.id().to_string();
+        self.settings.output.line(&OfferLine { r#type: "offer", peer, manifest: &self.open.manifest })
+    }
+
+    /// Until the sender has ended; None: interrupted here.
+    async fn take(
+        &mut self,
+        mut taken: mpsc::UnboundedReceiver<Taken>,
+        mut ended: mpsc::UnboundedReceiver<Ended>,
+        mut watch: Watch,
+        mut stop: Pin<&mut impl Future<Output = Stop>>,
+    ) -> Result<Option<Ended>, Failure> {
+        let mut ticks = tokio::time::interval(TICK);
+        let mut until = None;
+        let end = loop {
+            tokio::select! {
+                Some(one) = taken.recv() => self.add(&one)?,
+                Some(end) = ended.recv() => break Some(end),
+                event = watch.next() => match event {
+                    Ok(PeerEvent::Away(since)) => {
+                        self.clear();
+                        self.settings.note("no answer from the sender; still waiting");
+                        let patience = self.args.patience.saturating_sub(since);
+                        until = tokio::time::Instant::now().checked_add(patience);
+                    }
+                    Ok(PeerEvent::Back(_)) => until = None,
+                    Ok(_) => {}
+                    Err(error) => return Err(Failure::new("the node has stopped").because(&error)),
+                },
+                () = sleep_until(until) => {
+                    self.clear();
+                    return Err(self.gone("it does not answer"));
+                }
+                _ = &mut stop => break None,
+                _ = ticks.tick() => self.tick()?,
+            }
+        };
+        // What was stored before the end is told first.
+        while let Ok(one) = taken.try_recv() {
+            self.add(&one)?;
+        }
+        Ok(end)
+    }
+
+    fn add(&mut self, taken: &Taken) -> Result<(), Failure> {
+        let (name, size, outcome, reason) = match taken {
+            Taken::File { path, size, already_there, .. } => {
+                self.here.insert(path.clone());
+                (path, *size, if *already_there { "there" } else { "stored" }, None)
+            }
+            Taken::Refused { what, reason, .. } => {
+                self.refused += 1;
+                (what, 0, "refused", Some(reason.as_str()))
+            }
+            Taken::NotNow { error, .. } => {
+                self.clear();
+                self.settings.error(format!("cannot store it now: {error}; still trying"));
+                return Ok(());
+            }
+            _ => return Ok(()),
+        };
+        self.settings.output.line(&FileLine { r#type: "file", name, size, outcome, reason })?;
+        let shown = escape(name.as_bytes());
+        match reason {
+            Some(reason) => {
+                self.clear();
+                let reason = escape(reason.as_bytes());
+                self.settings.error(format!("refused {shown}: {reason}"));
+            }
+            None if self.open.manifest.files <= 16 || self.settings.verbose => {
+                self.clear();
+                self.settings.output.text(&format!("{outcome:<9}  {shown}  {}", Size(size)))?;
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn tick(&mut self) -> Result<(), Failure> {
+        let (bytes, total) = (self.store.held(), self.open.manifest.bytes);
+        if self.settings.output.is_json() && self.printed.elapsed() >= JSON {
+            self.printed = Instant::now();
+            return self.settings.output.line(&ProgressLine { r#type: "progress", bytes, total });
+        }
+        if let Some(term) = &self.term {
+            let width = usize::from(term.size().1).saturating_sub(3);
+            let rate = units::whole(units::rate(bytes, self.started.elapsed())).unwrap_or(0);
+            let files = (self.here.len() as u64, self.open.manifest.files);
+            // The size of a directory is not that of its files.
+            let done = bytes.min(total);
+            let view = View { done, total: Some(total), files, rate, left: None, silent: Duration::ZERO };
+            // A terminal that is gone is seen when something is printed.
+            let _ = term.clear_line();
+            let _ = term.write_str(&view.text(width, None));
+        }
+        Ok(())
+    }
+
+    fn clear(&self) {
+        if let Some(term) = &self.term {
+            let _ = term.clear_line();
+        }
+    }
+
+    /// Compares what is here with what the sender has proven.
+    async fn check(&self, ended: &Ended) -> Result<Exit, Failure> {
+        if ended.left > 0 || self.refused > 0 {
+            self.sum_up("done", None)?;
+            let left = counted(ended.left.max(self.refused), "file");
+            return Err(Failure::new(format!("{left} did not come: refused here, or not readable there"))
+                .hint("the lines above, here or at the sender, say why"));
+        }
+        let root = match self.open.manifest.root {
+            None => None,
+            Some(root) => {
+                let (out, paths) = (self.out.clone(), self.here.clone());
+                let found = tokio::task::spawn_blocking(move || hash(&out, &paths)).await;
+                let found =
+                    found.map_err(|error| Failure::new("cannot read what came").because(&error))??;
+                if found != Some(root) {
+                    return Err(Failure::new(
+                        "what came is not what the sender had read when it offered it: a file has changed meanwhile",
+                    )
+                    .hint("what came is stored; for what is there now, ask for a new code"));
+                }
+                found
+            }
+        };
+        let took = self.started.elapsed();
+        if self.open.manifest.files > 1 {
+            let files = counted(self.here.len() as u64, "file");
+            let bytes = Size(self.open.manifest.bytes);
+            self.settings
+                .note(format!("{files}, {bytes}, in {}; all of it as it was offered", units::span(took)));
+        }
+        self.sum_up("done", root)?;
+        Ok(Exit::Success)
+    }
+
+    fn sum_up(&self, end: &'static str, root: Option<Hex32>) -> Result<(), Failure> {
+        self.settings.output.line(&Summary {
+            r#type: "summary",
+            end,
+            files: self.here.len() as u64,
+            refused: self.refused,
+            bytes: self.store.held(),
+            root,
+            seconds: self.started.elapsed().as_secs_f64(),
+        })
+    }
+
+    fn gone(&self, why: &str) -> Failure {
+        Failure::new(format!("the offer of {} is gone: {why}", self.open.peer.id().short()))
+            .hint("what has come is kept: with a new code for the same files it goes on from there")
+    }
+}
+
+/// Takes the word of the sender that it has ended: no other node can reach this one.
+fn serve_end(node: &Node, tell: mpsc::UnboundedSender<Ended>) -> Result<Serving, Failure> {
+    let answer = move |mut call: Call| {
+        let tell = tell.clone();
+        async move {
+            let body = call.body.bytes(LONGEST).await?;
+            let bad = |error: serde_json::Error| Refused::new(ReplyStatus::BAD_REQUEST, error.to_string());
+            let ended: Ended = serde_json::from_slice(&body).map_err(bad)?;
+            // Nothing hears it once the command has ended.
+            let _ = tell.send(ended);
+            Ok::<_, Refused>(Bytes::new())
+        }
+    };
+    let started = node.serve(ENDED, answer).concurrency(1).start();
+    started.map_err(|e| Failure::new(format!("cannot serve {ENDED}")).because(&e))
+}
+
+/// The hash of what is at these paths.
+fn hash(out: &std::path::Path, paths: &BTreeSet<String>) -> Result<Option<Hex32>, Failure> {
+    let mut hashes = Vec::new();
+    for path in paths {
+        let file = out.join(path);
+        let mut hasher = blake3::Hasher::new();
+        let read = std::fs::File::open(&file).and_then(|open| hasher.update_reader(open).map(drop));
+        read.map_err(|error| Failure::path("read", &file, &error))?;
+        hashes.push((path.as_str(), Hex32(hasher.finalize().into())));
+    }
+    Ok(listing(hashes))
+}
