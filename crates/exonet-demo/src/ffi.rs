@@ -1,0 +1,85 @@
+//! What the page calls: one world, numbers in, and a text in memory out.
+#![expect(
+    unsafe_code,
+    reason = "a function that the page finds by its name needs `no_mangle`; nothing else here is unsafe"
+)]
+
+use core::cell::RefCell;
+use core::time::Duration;
+
+use crate::{Link, Memory, Side, World};
+
+thread_local! {
+    static WORLD: RefCell<World> = RefCell::new(World::new(1));
+}
+
+fn with<T>(act: impl FnOnce(&mut World) -> T) -> T {
+    WORLD.with_borrow_mut(act)
+}
+
+/// Begins anew.
+// SAFETY: no other function of the program has this name, here and below.
+#[unsafe(no_mangle)]
+pub extern "C" fn demo_start(seed: u32) {
+    with(|world| *world = World::new(u64::from(seed)));
+}
+
+/// Sets the network: thousandths and milliseconds.
+// SAFETY: as above.
+#[unsafe(no_mangle)]
+pub extern "C" fn demo_link(loss: u32, duplicate: u32, delay: u32, jitter: u32) {
+    let millis = |count| Duration::from_millis(u64::from(count));
+    with(|world| world.link = Link { loss, duplicate, delay: millis(delay), jitter: millis(jitter) });
+}
+
+/// Cuts the network, or mends it.
+// SAFETY: as above.
+#[unsafe(no_mangle)]
+pub extern "C" fn demo_cut(cut: u32) {
+    with(|world| world.cut = cut > 0);
+}
+
+/// Alice sends messages; a deadline of zero milliseconds is none. Gives how many were accepted.
+// SAFETY: as above.
+#[unsafe(no_mangle)]
+pub extern "C" fn demo_send(count: u32, deadline: u32) -> u32 {
+    let deadline = Some(Duration::from_millis(u64::from(deadline))).filter(|deadline| !deadline.is_zero());
+    with(|world| world.send(count, deadline))
+}
+
+/// Kills Alice (0) or Bob, who find their journal again, or not.
+// SAFETY: as above.
+#[unsafe(no_mangle)]
+pub extern "C" fn demo_kill(side: u32, journal: u32) {
+    let side = if side == 0 { Side::Alice } else { Side::Bob };
+    let leaves = if journal > 0 { Memory::Journal } else { Memory::Nothing };
+    with(|world| world.kill(side, leaves));
+}
+
+/// Sends old packets again; gives how many.
+// SAFETY: as above.
+#[unsafe(no_mangle)]
+pub extern "C" fn demo_replay(count: u32) -> u32 {
+    with(|world| world.replay(count))
+}
+
+/// Lets so many microseconds pass.
+// SAFETY: as above.
+#[unsafe(no_mangle)]
+pub extern "C" fn demo_run(micros: u32) {
+    with(|world| world.run(Duration::from_micros(u64::from(micros))));
+}
+
+/// Writes what there is to draw; gives how many bytes [`demo_text`] has.
+// SAFETY: as above.
+#[unsafe(no_mangle)]
+pub extern "C" fn demo_report() -> usize {
+    with(|world| world.report().len())
+}
+
+/// Where the last report is, until the next call.
+// SAFETY: as above.
+#[unsafe(no_mangle)]
+pub extern "C" fn demo_text() -> *const u8 {
+    with(|world| world.report.as_ptr())
+}
