@@ -165,6 +165,16 @@ struct Streams;
 #[doc = include_str!("../../../docs/sessions.md")]
 struct Sessions;
 
+/// Compiles and runs the programs of the tutorial.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/tutorial-rust.md")]
+struct TutorialRust;
+
+/// Compiles and runs the program of the guide for robots.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide-robots.md")]
+struct GuideRobots;
+
 /// Compiles the example of the page on parts.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/parts.md")]
