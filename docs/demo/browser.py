@@ -68,7 +68,8 @@ def drive(where, address):
 
 def pictures(directory, home):
     directory.mkdir(parents=True, exist_ok=True)
-    pages = {"home": "index.html", "tutorial": "tutorial-shell.html", "demo": "demo.html?autorun=flight"}
+    pages = {"home": "index.html", "tutorial": "tutorial-shell.html", "demo": "demo.html?autorun=flight", "dead": "demo.html?autorun=dead",
+             "comparison": "comparison.html", "glossary": "glossary.html"}
     for name, page in pages.items():
         for look, extra in {"light": [f"--window-size={WIDE}"], "phone": [f"--window-size={NARROW}"],
                             "dark": [f"--window-size={WIDE}", "--blink-settings=preferredColorScheme=0"]}.items():

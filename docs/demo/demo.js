@@ -234,12 +234,20 @@
         click('[data-n="1000"]');
         if (name === "flight") {
             pass(0.6);
+        } else if (name === "dead") {
+            pass(0.5);
+            click('[data-do="replay"]');
+            pass(0.4);
+            click('[data-side="1"][data-journal="0"]');
+            click('[data-do="cut"]');
+            pass(0.1);
         } else if (name === "kill") {
             pass(0.5);
             click('[data-side="1"][data-journal="0"]');
             pass(0.3);
         }
-        const world = name === "flight" ? draw() : pass(90);
+        const still = name === "flight" || name === "dead";
+        const world = still ? draw() : pass(90);
         const shown = {};
         for (const tile of document.querySelectorAll("#demo b[id]")) shown[tile.id] = tile.textContent;
         $("demo-result").textContent = JSON.stringify({ autorun: name, shown, counts: world.counts });
