@@ -177,7 +177,7 @@ class Run:
         found = list(blocks(self.page.read_text()))
         for (line, notes, language, body), expected in self.page_blocks(found):
             if language == "needs":
-                if subprocess.run(body, shell=True, env=self.environment, capture_output=True).returncode:
+                if subprocess.run(body, shell=True, cwd=self.directory, env=self.environment, capture_output=True).returncode:
                     self.lacks = body
                     return
                 continue
