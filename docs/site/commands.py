@@ -37,6 +37,8 @@ COMMENT = re.compile(r"^<!-- (terminal|end|kill|file|exit|slow|elsewhere|needs):
 PORT = re.compile(r"127\.0\.0\.1:(\d{4,5})")
 # Longer than anything here takes: a page that hangs fails then.
 HANG = 120
+# What compiles, on a machine with other work.
+SLOW = 1_800
 
 
 class Fault(Exception):
@@ -115,10 +117,10 @@ class Terminal:
         with self.changed:
             self.changed.notify_all()
 
-    def wait_for(self, done, what):
+    def wait_for(self, done, what, most=HANG):
         with self.changed:
-            if not self.changed.wait_for(lambda: done(self.output), HANG):
-                raise Fault(f"waited {HANG} s for {what}; printed so far:\n{self.output}")
+            if not self.changed.wait_for(lambda: done(self.output), most):
+                raise Fault(f"waited {most} s for {what}; printed so far:\n{self.output}")
 
     def take(self, through):
         with self.changed:
@@ -201,7 +203,7 @@ class Run:
         elif language == "sh" and "terminal" in notes:
             self.begin(notes["terminal"], body, expected)
         elif language == "sh" and ("slow" not in notes or self.slow):
-            self.execute(body, expected, int(notes.get("exit", 0)))
+            self.execute(body, expected, int(notes.get("exit", 0)), SLOW if "slow" in notes else HANG)
 
     def begin(self, name, body, expected):
         if expected is None:
@@ -233,13 +235,13 @@ class Run:
         if expected is not None:
             self.expect(terminal, expected)
 
-    def execute(self, body, expected, code):
+    def execute(self, body, expected, code, most):
         shell = self.shell
         # The code of the last command that failed, wherever in the block.
         shell.process.stdin.write(f"ended=0; trap 'ended=$?' ERR\n{body}\necho; echo \"<ended $ended>\"\n")
         shell.process.stdin.flush()
         end = re.compile(r"\n?^<ended (\d+)>\n", re.MULTILINE)
-        shell.wait_for(lambda printed: end.search(printed) or shell.process.poll() is not None, f"the end of\n{body}")
+        shell.wait_for(lambda printed: end.search(printed) or shell.process.poll() is not None, f"the end of\n{body}", most)
         found = end.search(shell.output)
         if not found:
             raise Fault(f"the shell has ended; it printed\n{shell.output}")
