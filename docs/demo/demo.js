@@ -214,11 +214,19 @@
         // A page in the background gets no frames: what it missed does not happen.
         const passed = Math.min(at - last, 100);
         last = at;
-        if (!paused && passed > 0) {
-            core.demo_run(Math.round(passed * 100 * slider("s-speed")));
+        try {
+            if (!paused && passed > 0) core.demo_run(Math.round(passed * 100 * slider("s-speed")));
+            draw();
+        } catch (error) {
+            return fail(error);
         }
-        draw();
         requestAnimationFrame(frame);
+    }
+
+    function fail(error) {
+        demo.dataset.state = "failed";
+        $("demo-result").hidden = false;
+        $("demo-result").textContent = `The demo does not run here: ${error.message}`;
     }
 
     // --- for the test in a browser: `?autorun=NAME` ---
@@ -297,9 +305,5 @@
         demo.dataset.state = "ready";
     }
 
-    main().catch((error) => {
-        demo.dataset.state = "failed";
-        $("demo-result").hidden = false;
-        $("demo-result").textContent = `The demo does not run here: ${error.message}`;
-    });
+    main().catch(fail);
 })();
