@@ -5,7 +5,7 @@ use core::fmt::{self, Write};
 use exonet_proto::node::Node;
 
 use crate::host::Host;
-use crate::world::{Counts, Side, World};
+use crate::world::{BEGINNING, Counts, Side, World};
 
 /// More packets than this cannot be told apart on the page.
 const PACKETS: usize = 400;
@@ -24,7 +24,8 @@ impl World {
     }
 
     fn write(&self, out: &mut String) -> fmt::Result {
-        write!(out, "{{\"now\":{},\"cut\":{},\"counts\":", self.now.0 / 1_000, self.cut)?;
+        let now = self.now.since(BEGINNING).as_micros();
+        write!(out, "{{\"now\":{},\"cut\":{},\"counts\":", now, self.cut)?;
         write_counts(out, &self.counts(), self.open())?;
         out.push_str(",\"packets\":[");
         let under_way = self.flights.iter().filter(|(_, flight)| flight.left <= self.now);

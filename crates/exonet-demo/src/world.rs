@@ -88,6 +88,8 @@ const GONE: Duration = Duration::from_millis(1_000);
 /// Replayed packets arrive within this.
 const REPLAY: u64 = 1_500_000_000;
 const BODY: usize = 160;
+/// Where the clock begins: no time that the core looks back by leads to before zero.
+pub(crate) const BEGINNING: Mono = Mono(1_000_000_000);
 /// 2027.
 const EPOCH: u64 = 1_800_000_000_000_000_000;
 
@@ -119,7 +121,7 @@ impl World {
     /// Two fresh nodes that know of each other.
     pub fn new(seed: u64) -> Self {
         let mut dice = Dice::new(seed);
-        let now = Mono(1_000_000_000);
+        let now = BEGINNING;
         let mut host = || Host::new(dice.bytes(), dice.bytes(), clocks(now));
         let (alice, bob) = (host(), host());
         Self {
