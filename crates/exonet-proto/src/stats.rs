@@ -72,11 +72,11 @@ figures! {
         /// Datagrams in.
         datagrams_in,
         /// Bytes of datagrams in.
-        bytes_in,
+        bytes_in: "in_bytes",
         /// Datagrams out.
         datagrams_out,
         /// Bytes of datagrams out.
-        bytes_out,
+        bytes_out: "out_bytes",
         /// Data packets declared lost.
         packets_lost,
         /// Copies sent of packets with nothing behind them.
@@ -205,6 +205,66 @@ pub struct PeerStats {
     pub work: Work,
 }
 
+/// A figure of a peer, with all that an exporter needs.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct PeerFigure {
+    /// Its name among the metrics of other things; it ends in its unit.
+    pub metric: &'static str,
+    /// What it says.
+    pub about: &'static str,
+    /// It counts since the peer is known; else it says what there is now.
+    pub counts: bool,
+    /// Those of several peers make a sum that means something.
+    pub adds: bool,
+    /// Its value. None: it is not known now.
+    pub of: fn(&PeerStats) -> Option<f64>,
+}
+
+const fn counts(metric: &'static str, about: &'static str, of: fn(&PeerStats) -> Option<f64>) -> PeerFigure {
+    PeerFigure { metric, about, counts: true, adds: true, of }
+}
+
+const fn adds(metric: &'static str, about: &'static str, of: fn(&PeerStats) -> Option<f64>) -> PeerFigure {
+    PeerFigure { metric, about, counts: false, adds: true, of }
+}
+
+const fn single(metric: &'static str, about: &'static str, of: fn(&PeerStats) -> Option<f64>) -> PeerFigure {
+    PeerFigure { metric, about, counts: false, adds: false, of }
+}
+
+impl PeerStats {
+    /// All that are numbers.
+    pub const FIGURES: &'static [PeerFigure] = &[
+        adds("peer_connected", "Whether a channel stands.", |peer| Some(f64::from(peer.remote.is_some()))),
+        adds("peer_piped", "Whether a connection carries its packets.", |peer| Some(f64::from(peer.piped))),
+        single("peer_rtt_seconds", "Smoothed round-trip time.", |peer| {
+            peer.remote.map(|_| peer.rtt.as_secs_f64())
+        }),
+        single("peer_min_rtt_seconds", "The least round-trip time seen lately.", |peer| {
+            peer.remote.map(|_| peer.min_rtt.as_secs_f64())
+        }),
+        single("peer_clock_ahead_seconds", "How far this clock was ahead of the peer's.", |peer| {
+            peer.clock_ahead.map(|nanos| nanos as f64 / 1e9)
+        }),
+        single("peer_mtu_bytes", "The path's datagram size.", |peer| Some(f64::from(peer.mtu))),
+        single("peer_window_bytes", "Congestion window.", |peer| Some(peer.window as f64)),
+        adds("peer_in_flight_bytes", "Bytes in flight.", |peer| Some(peer.in_flight as f64)),
+        counts("peer_packets_sent", "Data packets sent.", |peer| Some(peer.packets_sent as f64)),
+        counts("peer_packets_lost", "Data packets declared lost.", |peer| Some(peer.packets_lost as f64)),
+        adds("peer_messages_queued", "Messages queued.", |peer| Some(peer.queued as f64)),
+        adds("peer_messages_in_doubt", "Messages in doubt.", |peer| Some(peer.in_doubt as f64)),
+        adds("peer_envelopes", "Envelopes held.", |peer| Some(peer.envelopes as f64)),
+        adds("peer_free_slots", "Slots granted and free.", |peer| Some(peer.free_slots as f64)),
+        counts("peer_driver_seconds", "What its datagrams took the driver.", |peer| {
+            Some(peer.work.time.as_secs_f64())
+        }),
+        counts("peer_datagrams_dropped", "Datagrams that the driver dropped unread.", |peer| {
+            Some(peer.work.dropped as f64)
+        }),
+    ];
+}
+
 /// What a driver says of the datagrams of a peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -225,6 +285,13 @@ impl Work {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_figure_of_a_peer_has_a_name_of_its_own() {
+        let names: std::collections::BTreeSet<_> = PeerStats::FIGURES.iter().map(|it| it.metric).collect();
+        assert_eq!(names.len(), PeerStats::FIGURES.len());
+        assert!(names.iter().all(|name| name.starts_with("peer_")));
+    }
 
     #[test]
     fn each_figure_has_a_name_of_its_own_and_its_value() {

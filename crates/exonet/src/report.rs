@@ -9,6 +9,7 @@ use metrics::{Counter, Gauge, Histogram, counter, describe_counter, describe_gau
 use tokio::task::JoinHandle;
 
 use crate::after::shielded;
+use crate::stats;
 
 /// A look costs a turn of the driver, and time for each peer.
 const EVERY: Duration = Duration::from_secs(1);
@@ -27,9 +28,9 @@ impl Times {
     pub(crate) fn new(node: &str) -> Self {
         let node = node.to_owned();
         Self {
-            message: histogram!("exonet_message_seconds", "node" => node.clone()),
-            call: histogram!("exonet_call_seconds", "node" => node.clone()),
-            serve: histogram!("exonet_serve_seconds", "node" => node),
+            message: histogram!(stats::MESSAGE.0, "node" => node.clone()),
+            call: histogram!(stats::CALL.0, "node" => node.clone()),
+            serve: histogram!(stats::SERVE.0, "node" => node),
         }
     }
 }

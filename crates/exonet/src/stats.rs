@@ -19,10 +19,18 @@
 //! # }
 //! ```
 //!
-//! The same figures go to the recorder of the crate `metrics`, every second, if one is installed before the node is made. So do three
-//! histograms, in seconds: `exonet_message_seconds`, from the queueing of a message to Delivered; `exonet_call_seconds`, from a call to
-//! its end; and `exonet_serve_seconds`, from the begin of another's call to its answer. Spans of `tracing` bear the ids that both
+//! The same figures go to the recorder of the crate `metrics`, every second, if one is installed before the node is made. So do the
+//! histograms of [`TIMES`]. Spans of `tracing` bear the ids that both
 //! ends know: `call`, `serve`, and `message`, which [`Delivery::span`](crate::Delivery::span) gives.
 //! `cargo run -p exonet --example figures` shows all of it.
 
-pub use exonet_proto::node::{Conflict, Figure, PeerStats, Stats, Work};
+/// The histograms, in seconds: the name of each, and what it says.
+pub const TIMES: &[(&str, &str)] = &[MESSAGE, CALL, SERVE];
+
+pub(crate) const MESSAGE: (&str, &str) =
+    ("exonet_message_seconds", "From the queueing of a message to Delivered.");
+pub(crate) const CALL: (&str, &str) = ("exonet_call_seconds", "From a call to its end.");
+pub(crate) const SERVE: (&str, &str) =
+    ("exonet_serve_seconds", "From the begin of another's call to its answer.");
+
+pub use exonet_proto::node::{Conflict, Figure, PeerFigure, PeerStats, Stats, Work};

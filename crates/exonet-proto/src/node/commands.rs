@@ -284,6 +284,12 @@ impl Node {
         })
     }
 
+    /// One of the messages that are not settled. None: it is.
+    pub fn open_message(&self, key: MessageKey) -> Option<OpenMessage> {
+        let letter = self.cx.store.open(key)?;
+        self.as_open(core::iter::once((key, letter))).next()
+    }
+
     /// What the application gave of a message that is not settled, with `most` bytes of its body at most. None: it is settled. Of a
     /// body that is written as it leaves it has what is there now.
     pub fn content(&self, key: MessageKey, most: usize) -> Option<Outgoing> {

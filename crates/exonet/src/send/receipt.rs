@@ -6,7 +6,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use std::sync::Arc;
 
-use exonet_proto::node::{Cancel, CancelError, MessageKey, Outcome, Status};
+use exonet_proto::node::{Cancel, CancelError, MessageKey, OpenMessage, Outcome, Status};
 use exonet_proto::{MessageId, Now};
 
 use crate::engine::Engine;
@@ -94,6 +94,12 @@ impl Receipt {
             Status::Settled => self.settled().and_then(|settled| settled.id),
             Status::Queued => None,
         }
+    }
+
+    /// The message as [`Node::outbox`](crate::Node::outbox) has it, for as long as it is not settled:
+    /// [`Node::waiting`](crate::Node::waiting) tells of it whoever holds the receipt, and has its number in the journal.
+    pub fn open_message(&self) -> Option<OpenMessage> {
+        self.hold.ask(|engine, _, key| engine.core.open_message(key)).flatten()
     }
 
     /// Why the receiving application said what it said of the message, if it has: with [`Outcome::Rejected`], or with
