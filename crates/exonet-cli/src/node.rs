@@ -11,7 +11,9 @@ use exonet::send::OpenMessage;
 use exonet::state::StateError;
 use exonet::{Allow, Node, NodeId, PeerAddr, Receipt};
 
+use crate::args::UpArgs;
 use crate::failure::Failure;
+use crate::gateway;
 use crate::peers::Named;
 use crate::settings::Settings;
 use crate::units::counted;
@@ -88,17 +90,18 @@ fn needs_hint(peer: &PeerAddr) -> Result<(), Failure> {
         .hint("write the peer as ID@HOST:PORT, as `exon listen` prints it"))
 }
 
-/// A node that sends for others, and takes from those it sends to only what they say of that; and what was left.
+/// A node that sends for others, and takes from those it sends to only what they say of that, unless it has a gateway; and what
+/// was left.
 pub(crate) async fn background(
     settings: &Settings,
-    bind: Option<&str>,
+    args: &UpArgs,
 ) -> Result<(Node, Vec<(OpenMessage, Receipt)>), Failure> {
-    let builder = settings.apply(Node::builder(Allow::only([])))?;
-    let builder = match bind {
+    let builder = settings.apply(Node::builder(gateway::allow(&args.gateway)))?;
+    let builder = match &args.bind {
         Some(bind) => builder.bind(bind),
         None => builder,
     };
-    let built = builder.config(|config| config.takes.calls = false).build().await;
+    let built = builder.config(|config| config.takes.calls = args.gateway.http.is_some()).build().await;
     let node = built.map_err(|error| failed(settings, &error))?;
     let recovered = recovered(settings, &node);
     Ok((node, recovered))

@@ -9,6 +9,7 @@ use clap::Args;
 use exonet::NodeId;
 use exonet::naming::Name;
 
+use super::MetricsArgs;
 use crate::peers::parse_id;
 use crate::units::{Size, parse_span};
 
@@ -63,6 +64,8 @@ again, it ends them, and their messages come again.";
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ListenArgs {
+    #[command(flatten)]
+    pub(crate) metrics: MetricsArgs,
     /// Where to listen; port 0 takes any free one [default: port 3966 of all addresses]
     #[arg(long, value_name = "ADDR")]
     pub(crate) bind: Option<String>,

@@ -7,6 +7,7 @@ use clap::Args;
 use exonet::NodeId;
 use exonet::naming::Name;
 
+use super::MetricsArgs;
 use crate::peers::parse_id;
 use crate::units::{Size, parse_span};
 
@@ -45,6 +46,8 @@ that run finish, for --drain at most; interrupted again, it ends them at once.";
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ServeArgs {
+    #[command(flatten)]
+    pub(crate) metrics: MetricsArgs,
     /// Where to listen; port 0 takes any free one [default: port 3966 of all addresses]
     #[arg(long, value_name = "ADDR")]
     pub(crate) bind: Option<String>,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use exonet::NodeId;
 
+use super::MetricsArgs;
 use crate::peers::parse_id;
 use crate::units::Size;
 
@@ -36,6 +37,8 @@ It runs until it is interrupted.";
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ShareArgs {
+    #[command(flatten)]
+    pub(crate) metrics: MetricsArgs,
     /// The directory
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,

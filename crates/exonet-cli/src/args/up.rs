@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::{GatewayArgs, MetricsArgs};
 use crate::units::parse_span;
 
 const AFTER_HELP: &str = "\
@@ -20,11 +21,14 @@ EXAMPLES
       exon down --as shop
       exon service up --as shop > ~/.config/systemd/user/exon-up.service
 
+  For programs in any language: send, receive, call and serve by HTTP; see docs/gateway.md
+      exon up --as shop --http 127.0.0.1:3967 --anyone
+
 It goes on with all that the journal of its identity has, and takes messages of `exon send` with the
 same identity. `exon send --durable` returns when the journal has its messages; without --durable,
 it waits for their outcomes. Killed, it goes on where it was when it is started again.
 
-It sends, and takes no messages from the network: that does `exon listen`. Commands of this user
+It sends, and takes no messages from the network without --http: that does `exon listen`. Commands of this user
 reach it through a socket in the directory of the identity. With --detach, what it says goes to the
 file `up.log` there.";
 
@@ -32,9 +36,13 @@ file `up.log` there.";
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct UpArgs {
+    #[command(flatten)]
+    pub(crate) metrics: MetricsArgs,
     /// The local address [default: any free port of all addresses]
     #[arg(long, value_name = "ADDR")]
     pub(crate) bind: Option<String>,
+    #[command(flatten)]
+    pub(crate) gateway: GatewayArgs,
     /// Return when it runs, in a session of its own
     #[arg(long)]
     pub(crate) detach: bool,

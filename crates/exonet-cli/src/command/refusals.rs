@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use exonet::receive::Filter;
 use exonet::{MessageId, Node};
 use tokio::sync::watch;
 
@@ -28,15 +29,11 @@ impl Default for Refusals {
 impl Refusals {
     /// Takes what the receiver says, for ever.
     pub(in crate::command) async fn listen(&self, node: &Node) -> Result<Infallible, Failure> {
-        // Something else from the receiver is not for us: we do not take it. Let go, it would come again at once.
-        let mut aside = Vec::new();
+        // Something else from the receiver is not for us: it waits for those that it is for.
+        let refusals = node.receiver(Filter::any().tag(TAG_REFUSED));
         loop {
-            let delivery = node.recv().await;
+            let delivery = refusals.recv().await;
             let mut delivery = delivery.map_err(|e| Failure::new("cannot hear the receiver").because(&e))?;
-            if delivery.tag() != TAG_REFUSED {
-                aside.push(delivery);
-                continue;
-            }
             if let Ok(body) = delivery.body_mut().bytes(LONGEST_REFUSAL).await
                 && let Some(refused) = Refused::decode(&body)
             {

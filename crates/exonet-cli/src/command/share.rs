@@ -18,6 +18,7 @@ use crate::control::{Control, Role};
 use crate::copy::Hex32;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::metrics::Metrics;
 use crate::node;
 use crate::settings::Settings;
 use crate::share::{
@@ -100,6 +101,7 @@ pub(super) async fn run(settings: &Settings, args: ShareArgs) -> Result<Exit, Fa
         node::can_bind(args.bind.as_deref()).await?;
     }
     be_somebody(settings)?;
+    let metrics = Metrics::open(settings, &args.metrics, "share").await?;
     let node = node::at(settings, args.bind.as_deref(), &args.allow, |config| {
         config.tell_refused = !args.silent;
         // Nobody would ever look at them.
@@ -109,6 +111,7 @@ pub(super) async fn run(settings: &Settings, args: ShareArgs) -> Result<Exit, Fa
         config.reply_kept = REPLY_KEPT;
     })
     .await?;
+    let _watched = metrics.as_ref().map(|metrics| metrics.watch(&node));
     let control = Control::try_open(settings, &node, Role::Command("share"));
     let mut requests = requests(2)?;
     let (tell, mut asked) = mpsc::channel(MOST_UNTOLD);

@@ -24,12 +24,16 @@ mod ends;
 mod exec;
 mod files;
 #[cfg(unix)]
+mod gateway;
+#[cfg(unix)]
 mod groups;
 #[cfg(unix)]
 mod inbox;
 #[cfg(unix)]
 mod kept;
 mod messages;
+#[cfg(unix)]
+mod metrics;
 #[cfg(unix)]
 mod moves;
 #[cfg(unix)]

@@ -191,6 +191,18 @@ impl Running {
         }
     }
 
+    /// Waits for a line of standard output that has these words.
+    #[cfg(unix)]
+    pub(crate) fn hears(&mut self, words: &str) -> String {
+        loop {
+            match self.stdout.recv_timeout(HANG) {
+                Ok(line) if line.contains(words) => return line,
+                Ok(_) => {}
+                Err(error) => panic!("{error}: nobody says {words:?}"),
+            }
+        }
+    }
+
     #[cfg(unix)]
     pub(crate) fn pid(&self) -> u32 {
         self.child.0.id()

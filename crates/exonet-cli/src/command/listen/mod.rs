@@ -38,6 +38,7 @@ use crate::control::{Again, Control, Role};
 use crate::copy;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::metrics::Metrics;
 use crate::moving::{Door, take_in};
 use crate::node;
 use crate::settings::Settings;
@@ -78,7 +79,8 @@ pub(super) async fn run(settings: &Settings, args: &ListenArgs) -> Result<Exit, 
     be_somebody(settings)?;
     let leave = Leave::default();
     let requests = requests_or(if args.exec.is_empty() { 2 } else { LAST_REQUEST }, &leave)?;
-    let life = Life { settings, args, store, leave: &leave };
+    let metrics = Metrics::open(settings, &args.metrics, "listen").await?;
+    let life = Life { settings, args, store, leave: &leave, metrics };
     let mut totals = Totals::default();
     let started = Instant::now();
     let mut begin = if arrived { Begin::Arrived } else { Begin::First };
@@ -107,6 +109,7 @@ struct Life<'a> {
     args: &'a ListenArgs,
     store: Option<Arc<Store>>,
     leave: &'a Leave,
+    metrics: Option<Metrics>,
 }
 
 impl Life<'_> {
@@ -118,6 +121,7 @@ impl Life<'_> {
     ) -> Result<Over, Failure> {
         let (settings, args, leave) = (self.settings, self.args, self.leave);
         let node = self.node(begin).await?;
+        let _watched = self.metrics.as_ref().map(|metrics| metrics.watch(&node));
         let (again, wanted) = mpsc::unbounded_channel();
         let role = if !args.exec.is_empty() { Role::Worker(again) } else { Role::Command("listen") };
         let control = Control::try_open_leaving(settings, &node, role, leave);

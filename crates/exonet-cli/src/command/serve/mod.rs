@@ -25,6 +25,7 @@ use crate::args::ServeArgs;
 use crate::control::{Control, Role};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::metrics::Metrics;
 use crate::moving::{Door, take_in};
 use crate::node::{self, GOODBYE};
 use crate::settings::Settings;
@@ -48,11 +49,12 @@ pub(super) async fn run(settings: &Settings, args: &ServeArgs) -> Result<Exit, F
     be_somebody(settings)?;
     let leave = Leave::default();
     let requests = requests_or(LAST_REQUEST, &leave)?;
+    let metrics = Metrics::open(settings, &args.metrics, "serve").await?;
     let started = Instant::now();
     let mut totals = Totals::default();
     let mut begin = if arrived { Begin::Arrived } else { Begin::First };
     let interrupted = loop {
-        let life = Life { settings, args, answers: &answers, leave: &leave };
+        let life = Life { settings, args, answers: &answers, leave: &leave, metrics: metrics.as_ref() };
         match life.run(begin, requests.clone(), &mut totals).await? {
             Over::Ended { interrupted } => break interrupted,
             Over::Stays(at) => begin = Begin::Again(at),
@@ -77,6 +79,7 @@ struct Life<'a> {
     args: &'a ServeArgs,
     answers: &'a Arc<Answers>,
     leave: &'a Leave,
+    metrics: Option<&'a Metrics>,
 }
 
 impl Life<'_> {
@@ -86,8 +89,9 @@ impl Life<'_> {
         mut requests: watch::Receiver<u32>,
         totals: &mut Totals,
     ) -> Result<Over, Failure> {
-        let Self { settings, args, answers, leave } = *self;
+        let Self { settings, args, answers, leave, metrics } = *self;
         let node = self.node(begin).await?;
+        let _watched = metrics.map(|metrics| metrics.watch(&node));
         let control = Control::try_open_leaving(settings, &node, Role::Command("serve"), leave);
         let (tell, mut events) = mpsc::unbounded_channel();
         let (cut, is_cut) = watch::channel(false);

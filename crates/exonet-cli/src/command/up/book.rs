@@ -7,8 +7,8 @@ use std::task::{Context, Poll};
 use exonet::send::{OpenMessage, Settled};
 use exonet::{Node, Outcome, Receipt};
 use exonet_proto::Incarnation;
-use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use serde::Serialize;
 use tokio::sync::mpsc;
 
@@ -63,12 +63,20 @@ struct Line<'a> {
 }
 
 impl<'a> Book<'a> {
-    /// `left` is of a former run.
-    pub(super) fn new(settings: &'a Settings, node: &'a Node, left: Vec<(OpenMessage, Receipt)>) -> Self {
+    /// `left` is of a former run; those who ask for it come in the same order, as far as there are any.
+    pub(super) fn new(
+        settings: &'a Settings,
+        node: &'a Node,
+        left: Vec<(OpenMessage, Receipt)>,
+        askers: Vec<Option<Asker>>,
+    ) -> Self {
         let recovered = u64::try_from(left.len()).unwrap_or(u64::MAX);
-        let entry =
-            |(message, receipt): (OpenMessage, Receipt)| Entry { receipt, size: message.size, asker: None };
-        let open = left.into_iter().map(entry).collect();
+        let askers = askers.into_iter().chain(std::iter::repeat_with(|| None));
+        let entry = |((message, receipt), asker): ((OpenMessage, Receipt), Option<Asker>)| {
+            let size = message.size;
+            Entry { receipt, size, asker }
+        };
+        let open = left.into_iter().zip(askers).map(entry).collect();
         let (refusals, tally) = (Refusals::default(), Tally::default());
         Self { settings, node, refusals, open, taken: 0, recovered, tally }
     }
@@ -100,6 +108,16 @@ impl<'a> Book<'a> {
                 }),
             }
         }
+    }
+
+    /// What had its outcome while the node ended. What is kept for the next life is no outcome here.
+    pub(super) fn finish(&mut self) -> Result<(), Failure> {
+        while let Some(Some((settled, said, asker))) = self.open.next().now_or_never() {
+            if settled.outcome != Outcome::Kept {
+                self.settle(settled, said, asker)?;
+            }
+        }
+        Ok(())
     }
 
     /// `said`: by the application of the receiver.

@@ -19,6 +19,8 @@ use crate::args::UpArgs;
 use crate::control::{Control, Desk, Role};
 use crate::exit::{Exit, Tally};
 use crate::failure::Failure;
+use crate::gateway::{Gateway, Site};
+use crate::metrics::{self, Metrics};
 use crate::node::{self, GOODBYE};
 use crate::settings::Settings;
 use crate::units::{self, counted};
@@ -40,14 +42,23 @@ pub(super) async fn run(settings: &Settings, args: &UpArgs) -> Result<Exit, Fail
         let _ = rustix::process::setsid();
     }
     let stop = stop(None)?;
-    let (node, left) = node::background(settings, args.bind.as_deref()).await?;
+    let site = Site::take(&args.gateway).await?;
+    let metrics = Metrics::open(settings, &args.metrics, "up").await?;
+    let (node, left) = node::background(settings, args).await?;
+    let _watched = metrics.as_ref().map(|metrics| metrics.watch(&node));
     let started = Instant::now();
     let (taken, mut handed) = mpsc::unbounded_channel();
     let (end, mut ended) = watch::channel(false);
     let desk = Desk { taken, end: Arc::new(end) };
+    let (gateway, askers) = match site {
+        Some(site) => site
+            .open(settings, &node, &args.gateway, &desk.taken, &left)
+            .map(|(it, askers)| (Some(it), askers))?,
+        None => (None, Vec::new()),
+    };
     let control = Control::open(settings, &node, Role::Up(desk))?;
-    announce(settings, &node, &control)?;
-    let mut book = Book::new(settings, &node, left);
+    announce(settings, &node, &control, (gateway.as_ref(), metrics.as_ref()))?;
+    let mut book = Book::new(settings, &node, left, askers);
     let worked = {
         let mut stop = pin!(async {
             tokio::select! {
@@ -59,13 +70,22 @@ pub(super) async fn run(settings: &Settings, args: &UpArgs) -> Result<Exit, Fail
         book.keep(&mut handed, &mut stop).await
     };
     control.close().await;
+    if let Some(gateway) = gateway {
+        gateway.close().await;
+    }
     let open = node.close(GOODBYE).await.len();
+    book.finish()?;
     worked?;
     sum_up(settings, &book, open, started.elapsed())?;
     Ok(Exit::Interrupted)
 }
 
-fn announce(settings: &Settings, node: &Node, control: &Control) -> Result<(), Failure> {
+fn announce(
+    settings: &Settings,
+    node: &Node,
+    control: &Control,
+    (gateway, metrics): (Option<&Gateway>, Option<&Metrics>),
+) -> Result<(), Failure> {
     #[derive(Serialize)]
     struct Up {
         r#type: &'static str,
@@ -74,12 +94,21 @@ fn announce(settings: &Settings, node: &Node, control: &Control) -> Result<(), F
         identity: String,
         pid: u32,
         control: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        http: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        http_token: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        metrics: Option<String>,
     }
     let options = settings.identity.options();
     let (identity, pid) = (&settings.identity, std::process::id());
     settings.note(format!("identity {identity} is up (process {pid}): it sends as {}", node.id().short()));
     settings
         .note(format!("hand over: exon send{options} --durable PEER TEXT; look: exon outbox ls{options}"));
+    if let Some(gateway) = gateway {
+        gateway.announce(settings);
+    }
     settings.output.line(&Up {
         r#type: "up",
         id: node.id().to_string(),
@@ -87,6 +116,9 @@ fn announce(settings: &Settings, node: &Node, control: &Control) -> Result<(), F
         identity: identity.to_string(),
         pid,
         control: control.path().map(|path| path.display().to_string()),
+        http: gateway.map(|gateway| gateway.url.clone()),
+        http_token: gateway.map(|gateway| gateway.token.display().to_string()),
+        metrics: metrics::url(metrics),
     })
 }
 

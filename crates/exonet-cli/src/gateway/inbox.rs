@@ -1,0 +1,350 @@
+//! What has come for clients: `/v1/inbox`. A message is taken for good when its client says so, and is given again otherwise.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use exonet::{Delivery, Node, Priority};
+use futures_util::stream;
+use http_body_util::{BodyExt, StreamBody};
+use hyper::StatusCode;
+use hyper::body::Frame;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::{Instant, interval, timeout_at};
+
+use super::Office;
+use super::leases::{Leases, handle};
+use super::request::{Given, lease, number, wait};
+use super::respond::{Answer, ApiError, in_json, put_body, raw, stream as streamed};
+use crate::control::protocol::LONGEST_BODY;
+
+/// Messages that clients have at once.
+const OUT: usize = 1_024;
+/// Messages in one answer, and messages that a stream of events has at once, at most.
+const MANY: u64 = 256;
+const USUAL: u64 = 16;
+/// A sign of life, so that a client that has left is noticed.
+const ALIVE: Duration = Duration::from_secs(15);
+/// The longest time that a message is put off.
+const LONGEST_RETRY: Duration = Duration::from_secs(86_400);
+/// The owner of what is handed out by long polls: it never leaves.
+const POLLS: u64 = 0;
+
+/// A place among all that are handed out, and one among those of a stream.
+type Places = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
+
+/// A message that a client has. Dropped, it is given again.
+struct Out {
+    delivery: Delivery,
+    _places: Places,
+}
+
+/// Where clients get messages.
+pub(super) struct Inbox {
+    out: Leases<Out>,
+    places: Arc<Semaphore>,
+    streams: AtomicU64,
+}
+
+impl Default for Inbox {
+    fn default() -> Self {
+        let places = Arc::new(Semaphore::new(OUT));
+        Self { out: Leases::default(), places, streams: AtomicU64::new(POLLS + 1) }
+    }
+}
+
+/// A message as a client sees it.
+struct Shown {
+    handle: String,
+    head: [(&'static str, Value); 6],
+    body: Bytes,
+}
+
+impl Shown {
+    fn json(self) -> Value {
+        let mut fields = serde_json::Map::new();
+        fields.insert("handle".to_owned(), self.handle.into());
+        fields.extend(self.head.into_iter().map(|(name, value)| (name.to_owned(), value)));
+        put_body(&mut fields, &self.body);
+        Value::Object(fields)
+    }
+
+    fn raw(self) -> Answer {
+        let names = [
+            "exonet-id",
+            "exonet-from",
+            "exonet-tag",
+            "exonet-priority",
+            "exonet-attempt",
+            "exonet-redelivered",
+        ];
+        let values = self.head.into_iter().map(|(_, value)| match value {
+            Value::String(text) => text,
+            other => other.to_string(),
+        });
+        let headers = std::iter::once(("exonet-handle", self.handle)).chain(names.into_iter().zip(values));
+        raw(self.body, &headers.collect::<Vec<_>>())
+    }
+}
+
+impl Inbox {
+    /// Gives again what is not answered in time, for ever.
+    pub(super) async fn watch(&self) {
+        self.out.watch().await;
+    }
+
+    /// How many messages clients have.
+    pub(super) fn out(&self) -> usize {
+        self.out.len()
+    }
+
+    fn place(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+        Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
+            let message = format!("clients have {OUT} messages that they have not answered for");
+            ApiError::busy("too_many_out", message, "acknowledge them, reject them, or let their leases end")
+        })
+    }
+
+    /// The next message, handed out. None: its body broke off, and it comes again.
+    async fn hand_out(
+        &self,
+        mut delivery: Delivery,
+        lease: Duration,
+        owner: u64,
+        places: Places,
+    ) -> Option<Shown> {
+        let body = match delivery.body_mut().bytes(LONGEST_BODY as u64).await {
+            Ok(body) => body,
+            Err(exonet::error::BodyError::TooLarge { .. }) => {
+                delivery.reject(format!("the gateway takes messages of {LONGEST_BODY} bytes at most"));
+                return None;
+            }
+            Err(_) => return None,
+        };
+        let priority = match delivery.priority() {
+            Priority::Urgent => "urgent",
+            Priority::Low => "low",
+            Priority::Bulk => "bulk",
+            _ => "normal",
+        };
+        let shown = Shown {
+            handle: handle(),
+            head: [
+                ("id", delivery.id().to_string().into()),
+                ("from", delivery.from().to_string().into()),
+                ("tag", String::from_utf8_lossy(delivery.tag()).into()),
+                ("priority", priority.into()),
+                ("attempt", delivery.attempt().into()),
+                ("redelivered", delivery.is_redelivered().into()),
+            ],
+            body,
+        };
+        self.out.put(&shown.handle, Out { delivery, _places: places }, lease, owner);
+        Some(shown)
+    }
+
+    fn take(&self, handle: &str) -> Result<Delivery, ApiError> {
+        let out = self.out.take(handle).ok_or_else(|| {
+            ApiError::new(
+                StatusCode::NOT_FOUND,
+                "no_such_handle",
+                "no message is handed out under this handle: its lease is over, its stream has ended, or it was answered for",
+                "it is given again with another handle, unless it was answered for; ask for a longer lease_ms",
+            )
+        })?;
+        Ok(out.delivery)
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Poll {
+    #[serde(default, deserialize_with = "number")]
+    wait_ms: Option<u64>,
+    #[serde(default, deserialize_with = "number")]
+    lease_ms: Option<u64>,
+    #[serde(default, deserialize_with = "number")]
+    max: Option<u64>,
+}
+
+/// Waits for a message, and gives it with those that are there.
+pub(super) async fn poll(office: &Office, given: &Given) -> Result<Answer, ApiError> {
+    let Poll { wait_ms, lease_ms, max } = given.options()?;
+    let (until, lease) = (Instant::now() + wait(wait_ms), lease(lease_ms));
+    let most = if given.wants_raw { 1 } else { max.unwrap_or(1).clamp(1, MANY) };
+    let _waiting = office.place_to_wait()?;
+    let inbox = &office.inbox;
+    let mut messages = Vec::new();
+    while (messages.len() as u64) < most {
+        let place = match inbox.place() {
+            Ok(place) => place,
+            Err(_) if !messages.is_empty() => break,
+            Err(error) => return Err(error),
+        };
+        let delivery = if messages.is_empty() {
+            let Ok(delivery) = timeout_at(until, office.node.recv()).await else { break };
+            delivery.map_err(|_| ApiError::closed())?
+        } else {
+            let Some(delivery) = office.node.try_recv() else { break };
+            delivery
+        };
+        messages.extend(inbox.hand_out(delivery, lease, POLLS, (place, None)).await);
+    }
+    if given.wants_raw {
+        return Ok(match messages.pop() {
+            Some(message) => message.raw(),
+            None => super::respond::whole(StatusCode::NO_CONTENT, "application/octet-stream", Bytes::new()),
+        });
+    }
+    let messages: Vec<Value> = messages.into_iter().map(Shown::json).collect();
+    Ok(in_json(StatusCode::OK, &json!({ "messages": messages })))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Listen {
+    #[serde(default, deserialize_with = "number")]
+    lease_ms: Option<u64>,
+    #[serde(default, deserialize_with = "number")]
+    max: Option<u64>,
+}
+
+/// Messages as they come, for as long as the client is there: as server-sent events.
+pub(super) fn listen(office: &Arc<Office>, given: &Given) -> Result<Answer, ApiError> {
+    let Listen { lease_ms, max } = given.options()?;
+    let waiting = office.place_to_wait()?;
+    let most = usize::try_from(max.unwrap_or(USUAL).clamp(1, MANY)).unwrap_or(1);
+    let (say, said) = mpsc::channel(1);
+    let feed = Feed {
+        office: Arc::clone(office),
+        say,
+        lease: lease(lease_ms),
+        places: Arc::new(Semaphore::new(most)),
+        owner: office.inbox.streams.fetch_add(1, Ordering::Relaxed),
+    };
+    office.spawn(async move {
+        feed.run().await;
+        drop(waiting);
+    });
+    Ok(events(said))
+}
+
+/// An answer that goes on for as long as there are events.
+pub(super) fn events(said: mpsc::Receiver<Bytes>) -> Answer {
+    let frames = stream::unfold(said, |mut said| async {
+        let next = said.recv().await?;
+        Some((Ok::<_, Infallible>(Frame::data(next)), said))
+    });
+    streamed(StatusCode::OK, "text/event-stream", StreamBody::new(frames).boxed())
+}
+
+/// An event. JSON has no line feeds that are not escaped.
+pub(super) fn event(name: &str, id: Option<&str>, data: &Value) -> Bytes {
+    let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
+    format!("event: {name}\n{id}data: {data}\n\n").into()
+}
+
+/// What a stream of events is fed by.
+struct Feed {
+    office: Arc<Office>,
+    say: mpsc::Sender<Bytes>,
+    lease: Duration,
+    /// Messages that its client may have at once.
+    places: Arc<Semaphore>,
+    owner: u64,
+}
+
+impl Feed {
+    async fn run(self) {
+        let mut alive = interval(ALIVE);
+        loop {
+            let next = tokio::select! {
+                () = self.say.closed() => break,
+                _ = alive.tick() => Some(Bytes::from_static(b": alive\n\n")),
+                next = self.next(&self.office.node) => match next {
+                    Some((delivery, places)) => self.hand_out(delivery, places).await,
+                    None => break,
+                },
+            };
+            if let Some(next) = next
+                && self.say.send(next).await.is_err()
+            {
+                break;
+            }
+        }
+        // Its client has left: others get what it has not answered for.
+        self.office.inbox.out.release(self.owner);
+    }
+
+    /// Waits for a place first: what finds none is left to others. None: the node is closed.
+    async fn next(&self, node: &Node) -> Option<(Delivery, Places)> {
+        let own = Arc::clone(&self.places).acquire_owned().await.ok()?;
+        let place = Arc::clone(&self.office.inbox.places).acquire_owned().await.ok()?;
+        Some((node.recv().await.ok()?, (place, Some(own))))
+    }
+
+    async fn hand_out(&self, delivery: Delivery, places: Places) -> Option<Bytes> {
+        let shown = self.office.inbox.hand_out(delivery, self.lease, self.owner, places).await?;
+        let handle = shown.handle.clone();
+        Some(event("message", Some(&handle), &shown.json()))
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Verdict {
+    #[serde(default, deserialize_with = "number")]
+    status: Option<u64>,
+    #[serde(default)]
+    reason: String,
+}
+
+impl Verdict {
+    fn status(&self) -> Result<u32, ApiError> {
+        let status = u32::try_from(self.status.unwrap_or(0));
+        status.map_err(|_| ApiError::bad_request("a status is below 2^32"))
+    }
+}
+
+/// The client has done with a message: it is delivered.
+pub(super) fn ack(office: &Office, given: &Given, handle: &str) -> Result<Answer, ApiError> {
+    let verdict: Verdict = given.options()?;
+    let status = verdict.status()?;
+    let done = office.inbox.take(handle)?.ack_with(status);
+    done.map_err(|_| {
+        ApiError::new(
+            StatusCode::CONFLICT,
+            "not_delivered",
+            "the message is not delivered: its sender has withdrawn it, or has been forgotten",
+            "undo what was done for it",
+        )
+    })?;
+    Ok(in_json(StatusCode::OK, &json!({ "delivered": true })))
+}
+
+/// The client does not take a message, and will not have it again.
+pub(super) fn reject(office: &Office, given: &Given, handle: &str) -> Result<Answer, ApiError> {
+    let verdict: Verdict = given.options()?;
+    let status = verdict.status()?;
+    office.inbox.take(handle)?.reject_with(status, &verdict.reason);
+    Ok(in_json(StatusCode::OK, &json!({ "rejected": true })))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Later {
+    #[serde(default, deserialize_with = "number")]
+    after_ms: Option<u64>,
+}
+
+/// The client wants a message again, later.
+pub(super) fn retry(office: &Office, given: &Given, handle: &str) -> Result<Answer, ApiError> {
+    let Later { after_ms } = given.options()?;
+    let after = Duration::from_millis(after_ms.unwrap_or(0)).min(LONGEST_RETRY);
+    office.inbox.take(handle)?.retry_after(after);
+    Ok(in_json(StatusCode::OK, &json!({ "retried": true })))
+}

@@ -1,0 +1,113 @@
+//! What clients have been handed out: each for a time, and no longer than its client is there.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+/// Things that are handed out under a handle. What is not asked back in time is dropped, and its drop says what that means.
+pub(super) struct Leases<T> {
+    held: Mutex<HashMap<String, Held<T>>>,
+    changed: Notify,
+}
+
+struct Held<T> {
+    thing: T,
+    until: Instant,
+    owner: u64,
+}
+
+impl<T> Default for Leases<T> {
+    fn default() -> Self {
+        Self { held: Mutex::default(), changed: Notify::new() }
+    }
+}
+
+/// A name that no other thing has ever had.
+pub(super) fn handle() -> String {
+    BASE64.encode(rand::random::<[u8; 15]>())
+}
+
+impl<T> Leases<T> {
+    fn held(&self) -> MutexGuard<'_, HashMap<String, Held<T>>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands `thing` out for so long, under `handle`.
+    pub(super) fn put(&self, handle: &str, thing: T, lease: Duration, owner: u64) {
+        let held = Held { thing, until: Instant::now() + lease, owner };
+        self.held().insert(handle.to_owned(), held);
+        self.changed.notify_one();
+    }
+
+    /// Takes it back. None: its time is over, or it was never handed out.
+    pub(super) fn take(&self, handle: &str) -> Option<T> {
+        let held = self.held().remove(handle)?;
+        (Instant::now() < held.until).then_some(held.thing)
+    }
+
+    /// Drops what this owner has.
+    pub(super) fn release(&self, owner: u64) {
+        self.drop_if(|held| held.owner == owner);
+    }
+
+    /// How many are out.
+    pub(super) fn len(&self) -> usize {
+        self.held().len()
+    }
+
+    fn drop_if(&self, over: impl Fn(&Held<T>) -> bool) {
+        let mut held = self.held();
+        let gone: Vec<_> = held.extract_if(|_, held| over(held)).collect();
+        drop(held);
+        // Their drop may do anything: without the lock.
+        drop(gone);
+    }
+
+    /// Drops what is not asked back in time, for ever.
+    pub(super) async fn watch(&self) {
+        loop {
+            let next = self.held().values().map(|held| held.until).min();
+            match next {
+                None => self.changed.notified().await,
+                Some(until) => tokio::select! {
+                    () = sleep_until(until) => {
+                        let now = Instant::now();
+                        self.drop_if(|held| held.until <= now);
+                    }
+                    () = self.changed.notified() => {}
+                },
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_not_asked_back_in_time_is_dropped() {
+        let leases = Arc::new(Leases::default());
+        let watched = Arc::clone(&leases);
+        let watch = tokio::spawn(async move { watched.watch().await });
+        let (long, short, mine) = (Arc::new(1), Arc::new(2), Arc::new(3));
+        leases.put("long", Arc::clone(&long), Duration::from_secs(60), 0);
+        leases.put("short", Arc::clone(&short), Duration::from_secs(1), 0);
+        leases.put("mine", Arc::clone(&mine), Duration::from_secs(60), 7);
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert_eq!([&long, &short, &mine].map(Arc::strong_count), [2, 1, 2]);
+        assert!(leases.take("short").is_none());
+        leases.release(7);
+        assert!(
+            leases.take("mine").is_none() && leases.take("long").is_some() && leases.take("long").is_none()
+        );
+        watch.abort();
+    }
+}

@@ -1,0 +1,199 @@
+//! The gateway: sending, receiving, calling and serving over HTTP, for programs in languages that have no library.
+//!
+//! It is an offer of `exon up`, at an address of this machine ([`server`]). A request is answered if it shows the token
+//! ([`token`]) and comes by a name of this machine ([`guard`]); [`routes`] has what there is to ask for.
+//!
+//! What a client has been given is held for it under a handle ([`leases`]) until it answers for it, its time is over or it leaves: then
+//! others get it. What a client has sent is known by an id of its own ([`sent`]), which [`ledger`] keeps for the next life.
+
+mod about;
+mod calls;
+mod guard;
+mod inbox;
+mod leases;
+mod ledger;
+mod request;
+mod respond;
+mod routes;
+mod send;
+mod sent;
+mod served;
+mod server;
+mod token;
+mod watch;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use exonet::send::OpenMessage;
+use exonet::{Allow, Node, Receipt};
+use tokio::net::TcpListener;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::task::{JoinHandle, JoinSet};
+
+pub(crate) use self::server::bind;
+
+use self::guard::Guard;
+use self::inbox::Inbox;
+use self::respond::ApiError;
+use self::sent::Sent;
+use self::served::Served;
+use self::token::Token;
+use crate::args::GatewayArgs;
+use crate::control::{Asker, Taken};
+use crate::failure::Failure;
+use crate::settings::Settings;
+
+/// Requests at once that wait for something.
+const WAITING: usize = 64;
+/// The durability of a stored identity, if nothing else is said.
+const USUAL: &str = "process";
+
+/// Whose messages and calls the node takes for clients of the gateway.
+pub(crate) fn allow(args: &GatewayArgs) -> Allow {
+    if args.anyone { Allow::anyone() } else { Allow::only(args.allow.iter().copied()) }
+}
+
+/// What every client is served with.
+struct Office {
+    node: Node,
+    sent: Arc<Sent>,
+    inbox: Inbox,
+    served: Served,
+    guard: Guard,
+    waiting: Arc<Semaphore>,
+    /// For the bodies of requests.
+    room: Semaphore,
+    /// To be waited for.
+    taken: mpsc::UnboundedSender<Taken>,
+    identity: String,
+    durability: String,
+    /// Whether what is durable waits for the disk.
+    forces: bool,
+    /// From whom messages and calls are taken.
+    takes: String,
+    /// Whether the node is shown on a page.
+    ui: bool,
+    /// What goes on beside requests.
+    tasks: Mutex<JoinSet<()>>,
+}
+
+impl Office {
+    fn place_to_wait(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+        Arc::clone(&self.waiting).try_acquire_owned().map_err(|_| {
+            let message = format!("{WAITING} requests wait already");
+            ApiError::busy("too_many_waiting", message, "wait in fewer requests at once")
+        })
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(task);
+    }
+}
+
+/// The gateway of a node, for as long as this lives. [`Self::close`] it before the node ends: its tasks hold the node.
+pub(crate) struct Gateway {
+    office: Arc<Office>,
+    end: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+    /// Where it is, as an address for clients.
+    pub(crate) url: String,
+    /// Where its token is.
+    pub(crate) token: PathBuf,
+}
+
+/// A place for a gateway: taken before there is a node, so that what is wrong with it is said first.
+pub(crate) struct Site {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl Site {
+    /// None: no gateway is wanted.
+    pub(crate) async fn take(args: &GatewayArgs) -> Result<Option<Self>, Failure> {
+        let Some(address) = args.http else { return Ok(None) };
+        if !address.ip().is_loopback() && !args.http_remote {
+            let failure = Failure::new(format!("other machines reach --http {address}"));
+            return Err(failure.hint("let it be 127.0.0.1, or say that you want that: --http-remote"));
+        }
+        let listener = server::bind(address, "--http").await?;
+        let address =
+            listener.local_addr().map_err(|e| Failure::new("the listener has no address").because(&e))?;
+        Ok(Some(Self { listener, address }))
+    }
+
+    /// Opens the gateway. What a former life of the identity has left is `left`; the askers are for these, one each.
+    pub(crate) fn open(
+        self,
+        settings: &Settings,
+        node: &Node,
+        args: &GatewayArgs,
+        taken: &mpsc::UnboundedSender<Taken>,
+        left: &[(OpenMessage, Receipt)],
+    ) -> Result<(Gateway, Vec<Option<Asker>>), Failure> {
+        let directory = settings.identity.place()?;
+        let token = Token::open(args.http_token.clone().unwrap_or_else(|| directory.join(token::FILE)))?;
+        let (sent, askers) = Sent::open(node, directory, left)?;
+        let names = args.http_host.iter().map(|name| name.to_ascii_lowercase()).collect();
+        let (path, url) = (token.path.clone(), format!("http://{}", self.address));
+        let office = Arc::new(Office {
+            node: node.clone(),
+            sent,
+            inbox: Inbox::default(),
+            served: Served::default(),
+            guard: Guard { token, names },
+            waiting: Arc::new(Semaphore::new(WAITING)),
+            room: Semaphore::new(request::ROOM),
+            taken: taken.clone(),
+            identity: settings.identity.to_string(),
+            durability: settings.level().unwrap_or_else(|| USUAL.to_owned()),
+            forces: settings.waits_for_disk(),
+            takes: takes(args),
+            ui: args.ui,
+            tasks: Mutex::default(),
+        });
+        for watch in [true, false] {
+            let watched = Arc::clone(&office);
+            office.spawn(async move {
+                if watch { watched.inbox.watch().await } else { watched.served.watch().await }
+            });
+        }
+        let (end, ended) = oneshot::channel();
+        let task = tokio::spawn(server::serve(self.listener, Arc::clone(&office), ended));
+        Ok((Gateway { office, end, task, url, token: path }, askers))
+    }
+}
+
+fn takes(args: &GatewayArgs) -> String {
+    match args.allow.as_slice() {
+        _ if args.anyone => "messages and calls of anyone".to_owned(),
+        [] => "messages and calls of peers that it sends to".to_owned(),
+        [one] => format!("messages and calls of {}", one.short()),
+        ids => format!("messages and calls of {} nodes", ids.len()),
+    }
+}
+
+impl Gateway {
+    /// What is said of it when it begins.
+    pub(crate) fn announce(&self, settings: &Settings) {
+        settings.note(format!("HTTP at {}: {}", self.url, self.office.takes));
+        if self.office.ui {
+            settings.note(format!("the page {}/ shows this node, and asks for the token", self.url));
+        }
+        settings.note(format!("each request shows the token in {}", self.token.display()));
+    }
+
+    /// Ends it: clients are sent away, and what they have and have not answered for is given again.
+    pub(crate) async fn close(self) {
+        drop(self.end);
+        // What it ends with does not matter.
+        let _ = self.task.await;
+        self.office.served.end();
+        let mut tasks =
+            std::mem::take(&mut *self.office.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        tasks.shutdown().await;
+    }
+}

@@ -1,0 +1,179 @@
+//! What a client gives: its options, in JSON or in the query, and a body.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::{Body as _, Incoming};
+use hyper::header::{ACCEPT, CONTENT_TYPE};
+use hyper::{Request, StatusCode};
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use super::respond::ApiError;
+use crate::control::protocol::LONGEST_BODY;
+
+/// The longest body of a request: a message in base64, and what is around it.
+const LONGEST_REQUEST: usize = LONGEST_BODY / 3 * 4 + (64 << 10);
+/// How long a client may take to give its body, and to find room for it.
+const BODY_TIME: Duration = Duration::from_secs(60);
+const ROOM_TIME: Duration = Duration::from_secs(10);
+/// Bytes of all requests at once, in units of a KiB.
+pub(super) const ROOM: usize = 256 << 10;
+const UNIT: usize = 1 << 10;
+/// No wait is longer, whatever a client asks for.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const WAIT: Duration = Duration::from_secs(20);
+/// The longest lease, and the usual one.
+const LONGEST_LEASE: Duration = Duration::from_secs(3_600);
+const LEASE: Duration = Duration::from_secs(30);
+
+/// A request whose body has been read.
+pub(super) struct Given {
+    query: Map<String, Value>,
+    /// The body is JSON.
+    is_json: bool,
+    /// The client wants bodies as they are.
+    pub(super) wants_raw: bool,
+    body: Bytes,
+}
+
+impl Given {
+    pub(super) async fn read(request: Request<Incoming>, room: &Semaphore) -> Result<Self, ApiError> {
+        let header =
+            |name| request.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let kind = header(CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        let wants_raw =
+            header(ACCEPT).split(',').any(|kind| kind.trim().starts_with("application/octet-stream"));
+        let pairs = form_urlencoded::parse(request.uri().query().unwrap_or_default().as_bytes());
+        let query =
+            pairs.map(|(name, value)| (name.into_owned(), Value::String(value.into_owned()))).collect();
+        let body = request.into_body();
+        let hint = body.size_hint();
+        let long = || {
+            let message = format!(
+                "the body of a request has {LONGEST_REQUEST} bytes at most, a message {LONGEST_BODY}"
+            );
+            ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message, "send it as a file: exon cp")
+        };
+        let expected = hint.upper().and_then(|most| usize::try_from(most).ok()).unwrap_or(LONGEST_REQUEST);
+        if expected > LONGEST_REQUEST {
+            return Err(long());
+        }
+        let units = u32::try_from(expected.div_ceil(UNIT)).unwrap_or(u32::MAX);
+        let Ok(Ok(_room)) = timeout(ROOM_TIME, room.acquire_many(units)).await else {
+            return Err(ApiError::busy("no_room", "too many large requests at once", "send fewer at a time"));
+        };
+        let read = timeout(BODY_TIME, Limited::new(body, LONGEST_REQUEST).collect()).await;
+        let body = match read {
+            Ok(Ok(body)) => body.to_bytes(),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => return Err(long()),
+            Ok(Err(error)) => return Err(ApiError::bad_request(format!("the body broke off: {error}"))),
+            Err(_) => {
+                let message = format!("the body did not come within {} s", BODY_TIME.as_secs());
+                return Err(ApiError::new(
+                    StatusCode::REQUEST_TIMEOUT,
+                    "body_too_slow",
+                    message,
+                    "send it faster",
+                ));
+            }
+        };
+        Ok(Self { query, is_json: kind == "application/json", wants_raw, body })
+    }
+
+    /// The options of a request that has no body of its own.
+    pub(super) fn options<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
+        if self.is_json && !self.body.is_empty() {
+            return serde_json::from_slice(&self.body).map_err(|e| ApiError::bad_request(e.to_string()));
+        }
+        let options = serde_json::from_value(Value::Object(self.query.clone()));
+        options.map_err(|e| ApiError::bad_request(e.to_string()))
+    }
+
+    /// The options, and the body: in the JSON as `text`, `base64` or `json`; or else the request's own.
+    pub(super) fn with_content<T: DeserializeOwned + HasContent>(&self) -> Result<(T, Bytes), ApiError> {
+        let mut options: T = self.options()?;
+        let content = options.content();
+        let body = if self.is_json { content.bytes()? } else { Some(self.body.clone()) };
+        let body = body.unwrap_or_default();
+        if body.len() > LONGEST_BODY {
+            let message = format!("the message has {} bytes, the limit is {LONGEST_BODY}", body.len());
+            return Err(ApiError::new(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "too_large",
+                message,
+                "send it as a file: exon cp",
+            ));
+        }
+        Ok((options, body))
+    }
+}
+
+/// A body in JSON.
+#[derive(Debug, Default)]
+pub(super) struct Content {
+    pub(super) text: Option<String>,
+    pub(super) base64: Option<String>,
+    pub(super) json: Option<Value>,
+}
+
+/// Options that have a body among them.
+pub(super) trait HasContent {
+    fn content(&mut self) -> Content;
+}
+
+impl Content {
+    fn bytes(self) -> Result<Option<Bytes>, ApiError> {
+        match (self.text, self.base64, self.json) {
+            (None, None, None) => Ok(None),
+            (Some(text), None, None) => Ok(Some(text.into())),
+            (None, Some(base64), None) => match BASE64.decode(base64) {
+                Ok(body) => Ok(Some(body.into())),
+                Err(error) => Err(ApiError::bad_request(format!("base64: {error}"))),
+            },
+            (None, None, Some(json)) => match serde_json::to_vec(&json) {
+                Ok(body) => Ok(Some(body.into())),
+                Err(error) => Err(ApiError::bad_request(format!("json: {error}"))),
+            },
+            _ => Err(ApiError::bad_request("a body is given once: as `text`, `base64` or `json`")),
+        }
+    }
+}
+
+/// How long to wait.
+pub(super) fn wait(ms: Option<u64>) -> Duration {
+    ms.map_or(WAIT, Duration::from_millis).min(LONGEST_WAIT)
+}
+
+/// How long something is handed out.
+pub(super) fn lease(ms: Option<u64>) -> Duration {
+    ms.map_or(LEASE, Duration::from_millis).min(LONGEST_LEASE)
+}
+
+/// A number, which a query has as text.
+pub(super) fn number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    match Value::deserialize(from)? {
+        Value::Null => Ok(None),
+        Value::Number(number) if number.as_u64().is_some() => Ok(number.as_u64()),
+        Value::String(text) => {
+            text.parse().map(Some).map_err(|_| D::Error::custom(format!("{text:?} is no whole number")))
+        }
+        other => Err(D::Error::custom(format!("{other} is no whole number"))),
+    }
+}
+
+/// Yes or no, which a query has as text.
+pub(super) fn flag<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
+    match Value::deserialize(from)? {
+        Value::Bool(flag) => Ok(flag),
+        Value::String(text) if text == "true" => Ok(true),
+        Value::String(text) if text == "false" => Ok(false),
+        other => Err(D::Error::custom(format!("{other} is neither true nor false"))),
+    }
+}

@@ -1,0 +1,168 @@
+//! What is asked for, and what answers it.
+
+use std::sync::Arc;
+
+use hyper::body::Incoming;
+use hyper::{Method, Request, StatusCode};
+
+use super::request::Given;
+use super::respond::{Answer, ApiError, page, whole};
+use super::{Office, about, calls, inbox, send, served, watch};
+
+/// The description of all of this, for programs that make clients.
+pub(super) const OPENAPI: &str = include_str!("openapi.json");
+
+/// What a request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Want {
+    OpenApi,
+    Page,
+    Watch,
+    Node,
+    Peers,
+    Send,
+    Sent,
+    Inbox,
+    InboxEvents,
+    Ack,
+    Reject,
+    Retry,
+    Call,
+    Served,
+    Answer,
+}
+
+/// A method, a path of which a word in braces stands for any, and what that is for.
+pub(super) type Route = (Method, &'static str, Want);
+
+pub(super) const ROUTES: &[Route] = &[
+    (Method::GET, "/openapi.json", Want::OpenApi),
+    (Method::GET, "/", Want::Page),
+    (Method::GET, "/v1/watch", Want::Watch),
+    (Method::GET, "/v1/node", Want::Node),
+    (Method::GET, "/v1/peers", Want::Peers),
+    (Method::POST, "/v1/messages", Want::Send),
+    (Method::GET, "/v1/messages/{id}", Want::Sent),
+    (Method::GET, "/v1/inbox", Want::Inbox),
+    (Method::GET, "/v1/inbox/events", Want::InboxEvents),
+    (Method::POST, "/v1/inbox/{handle}/ack", Want::Ack),
+    (Method::POST, "/v1/inbox/{handle}/reject", Want::Reject),
+    (Method::POST, "/v1/inbox/{handle}/retry", Want::Retry),
+    (Method::POST, "/v1/calls", Want::Call),
+    (Method::GET, "/v1/served", Want::Served),
+    (Method::POST, "/v1/served/{handle}", Want::Answer),
+];
+
+/// What a request is for, and the word of its path that stands for any.
+pub(super) fn find<'a>(method: &Method, path: &'a str) -> Result<(Want, &'a str), ApiError> {
+    let fitting: Vec<_> = ROUTES.iter().filter_map(|route| Some((route, fits(route.1, path)?))).collect();
+    if let Some(((.., want), word)) = fitting.iter().find(|((known, ..), _)| known == method) {
+        return Ok((*want, word));
+    }
+    if fitting.is_empty() {
+        let message = format!("there is nothing at {path:?}");
+        return Err(ApiError::new(StatusCode::NOT_FOUND, "no_such_path", message, "see GET /openapi.json"));
+    }
+    let allowed: Vec<_> = fitting.iter().map(|((known, ..), _)| known.as_str()).collect();
+    Err(ApiError::method_not_allowed(allowed.join(", ")))
+}
+
+/// The word that stands for any, or nothing.
+fn fits<'a>(pattern: &str, path: &'a str) -> Option<&'a str> {
+    let (mut words, mut any) = (path.split('/'), "");
+    for part in pattern.split('/') {
+        let word = words.next()?;
+        if part.starts_with('{') && !word.is_empty() {
+            any = word;
+        } else if part != word {
+            return None;
+        }
+    }
+    words.next().is_none().then_some(any)
+}
+
+/// Answers a request, whatever is wrong with it.
+pub(super) async fn answer(office: &Arc<Office>, request: Request<Incoming>) -> Answer {
+    respond(office, request).await.unwrap_or_else(ApiError::answer)
+}
+
+async fn respond(office: &Arc<Office>, request: Request<Incoming>) -> Result<Answer, ApiError> {
+    let path = request.uri().path().to_owned();
+    let found = find(request.method(), &path);
+    let open = matches!(found, Ok((Want::OpenApi | Want::Page, _)));
+    office.guard.check(request.headers(), open)?;
+    let (want, word) = found?;
+    if matches!(want, Want::Page | Want::Watch) && !office.ui {
+        let remedy = "start `exon up` with --ui";
+        return Err(ApiError::new(StatusCode::NOT_FOUND, "no_page", "this gateway shows no page", remedy));
+    }
+    let given = Given::read(request, &office.room).await?;
+    match want {
+        Want::OpenApi => Ok(whole(StatusCode::OK, "application/json", OPENAPI)),
+        Want::Page => Ok(page(watch::PAGE)),
+        Want::Watch => watch::watch(office),
+        Want::Node => Ok(about::node(office)),
+        Want::Peers => about::peers(office, &given),
+        Want::Send => send::send(office, &given).await,
+        Want::Sent => send::status(office, &given, word).await,
+        Want::Inbox => inbox::poll(office, &given).await,
+        Want::InboxEvents => inbox::listen(office, &given),
+        Want::Ack => inbox::ack(office, &given, word),
+        Want::Reject => inbox::reject(office, &given, word),
+        Want::Retry => inbox::retry(office, &given, word),
+        Want::Call => calls::call(office, &given).await,
+        Want::Served => served::poll(office, &given).await,
+        Want::Answer => served::answer(office, &given, word),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn the_description_has_every_route_and_no_other() {
+        let told: Value = serde_json::from_str(OPENAPI).unwrap();
+        assert!(told["openapi"].as_str().unwrap().starts_with("3.1."));
+        assert_eq!(told["info"]["version"], env!("CARGO_PKG_VERSION"));
+        let paths = told["paths"].as_object().unwrap();
+        let described: BTreeSet<_> = paths
+            .iter()
+            .flat_map(|(path, ways)| {
+                ways.as_object().unwrap().keys().map(move |way| (way.to_uppercase(), path.clone()))
+            })
+            .collect();
+        let known: BTreeSet<_> =
+            ROUTES.iter().map(|(way, path, _)| (way.to_string(), (*path).to_owned())).collect();
+        assert_eq!(described, known);
+        for (path, ways) in paths {
+            for (way, operation) in ways.as_object().unwrap() {
+                assert!(operation["summary"].is_string(), "{way} {path}");
+                let named = operation["parameters"].as_array().into_iter().flatten();
+                let in_path = named.filter(|parameter| parameter["in"] == "path").count();
+                assert_eq!(in_path, path.matches('{').count(), "{way} {path}");
+                assert!(operation["responses"]["200"].is_object(), "{way} {path}");
+            }
+        }
+        // Every reference leads somewhere.
+        for reference in OPENAPI.split("\"$ref\": \"#").skip(1).filter_map(|rest| rest.split('"').next()) {
+            assert!(told.pointer(reference).is_some(), "{reference}");
+        }
+    }
+
+    #[test]
+    fn a_path_leads_to_one_route_or_says_what_is_wrong() {
+        let find = |way: Method, path| find(&way, path).map_err(|error| error.code);
+        assert_eq!(find(Method::GET, "/v1/inbox/events"), Ok((Want::InboxEvents, "")));
+        assert_eq!(find(Method::POST, "/v1/inbox/a-b_c/ack"), Ok((Want::Ack, "a-b_c")));
+        assert_eq!(find(Method::GET, "/v1/messages/x"), Ok((Want::Sent, "x")));
+        assert_eq!(find(Method::DELETE, "/v1/node"), Err("method_not_allowed"));
+        for path in ["/v1/messages/", "/v1/messages/x/y", "/v1", "", "/v1/inbox//ack", "//v1/node"] {
+            assert_eq!(find(Method::GET, path), Err("no_such_path"), "{path}");
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! `POST /v1/messages` and `GET /v1/messages/{id}`.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use exonet::error::SendError;
+use exonet::{Confirm, Message, PeerAddr, Receipt};
+use hyper::StatusCode;
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::Office;
+use super::leases::handle;
+use super::ledger::Begun;
+use super::request::{Content, Given, HasContent, flag, number, wait};
+use super::respond::{Answer, ApiError, in_json};
+use super::sent::Claim;
+use crate::control::Taken;
+use crate::control::protocol::{Class, Ending};
+
+/// How long a message may wait for room in the queue of its peer.
+const ROOM_TIME: Duration = Duration::from_secs(30);
+/// The longest id.
+const LONGEST_ID: usize = 64;
+
+/// What is sent, and how.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Draft {
+    to: String,
+    text: Option<String>,
+    base64: Option<String>,
+    json: Option<Value>,
+    #[serde(default)]
+    tag: String,
+    #[serde(default = "normal")]
+    priority: Class,
+    #[serde(default, deserialize_with = "number")]
+    deadline_ms: Option<u64>,
+    #[serde(default = "delivered")]
+    confirm: Wanted,
+    #[serde(default, deserialize_with = "flag")]
+    durable: bool,
+    id: Option<String>,
+    #[serde(default, deserialize_with = "number")]
+    wait_ms: Option<u64>,
+}
+
+/// What the sender wants to hear.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+enum Wanted {
+    Delivered,
+    Processed,
+}
+
+const fn normal() -> Class {
+    Class::Normal
+}
+
+const fn delivered() -> Wanted {
+    Wanted::Delivered
+}
+
+impl HasContent for Draft {
+    fn content(&mut self) -> Content {
+        Content { text: self.text.take(), base64: self.base64.take(), json: self.json.take() }
+    }
+}
+
+impl Draft {
+    fn message(&self, body: Bytes) -> Message {
+        let confirm = if self.confirm == Wanted::Processed { Confirm::Processed } else { Confirm::Delivered };
+        let message = Message::new(body).tag(self.tag.clone().into_bytes());
+        let message = message.priority(self.priority.into()).confirm(confirm);
+        match self.deadline_ms {
+            Some(ms) => message.deadline(Duration::from_millis(ms)),
+            None => message,
+        }
+    }
+
+    fn begun(&self, body: &[u8]) -> Result<Begun, ApiError> {
+        let id = self.id.clone().unwrap_or_else(handle);
+        let plain = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'_' | b'-');
+        if id.is_empty() || id.len() > LONGEST_ID || !id.bytes().all(plain) {
+            return Err(ApiError::bad_request(format!("an id has 1 to {LONGEST_ID} of A-Z a-z 0-9 . _ -")));
+        }
+        let mut hash = blake3::Hasher::new();
+        let options =
+            format!("{}\0{:?}\0{:?}\0{:?}\0", self.tag, self.priority, self.deadline_ms, self.confirm);
+        hash.update(options.as_bytes()).update(body);
+        let hash = hash.finalize().to_hex().chars().take(32).collect();
+        let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let at_ms = u64::try_from(at.as_millis()).unwrap_or(u64::MAX);
+        Ok(Begun { id, to: self.to.clone(), size: body.len() as u64, hash, at_ms })
+    }
+}
+
+/// A peer as a client writes it.
+pub(super) fn peer(text: &str) -> Result<PeerAddr, ApiError> {
+    crate::peers::parse_peer(text).map_err(|error| {
+        let remedy =
+            "write a peer as ID@HOST:PORT, as `exon listen` prints it, or by a name of `exon peer add`";
+        ApiError::new(StatusCode::BAD_REQUEST, "bad_peer", format!("{text:?}: {error}"), remedy)
+    })
+}
+
+/// Why the node takes no message or call.
+pub(super) fn refused(error: &SendError) -> ApiError {
+    let (status, code, remedy) = match error {
+        SendError::TooLarge { .. } => {
+            (StatusCode::PAYLOAD_TOO_LARGE, "too_large", "send it as a file: exon cp")
+        }
+        SendError::Full => {
+            (StatusCode::SERVICE_UNAVAILABLE, "queue_full", "wait for outcomes; see `exon outbox ls`")
+        }
+        SendError::NoAddress(_) => (StatusCode::BAD_REQUEST, "no_address", "write the peer as ID@HOST:PORT"),
+        SendError::Lookup { .. } => (StatusCode::BAD_GATEWAY, "no_such_host", "check the name of the host"),
+        SendError::TooManyPeers(_) => (StatusCode::SERVICE_UNAVAILABLE, "too_many_peers", "try again later"),
+        SendError::NoSpace => (StatusCode::INSUFFICIENT_STORAGE, "no_disk", "free some room on the disk"),
+        SendError::Closed => return ApiError::closed(),
+        _ => (StatusCode::BAD_REQUEST, "bad_request", "see GET /openapi.json for what this request takes"),
+    };
+    ApiError::new(status, code, error.to_string(), remedy)
+}
+
+pub(super) async fn send(office: &Arc<Office>, given: &Given) -> Result<Answer, ApiError> {
+    let (draft, body) = given.with_content::<Draft>()?;
+    let to = peer(&draft.to)?;
+    let begun = draft.begun(&body)?;
+    let (id, durable, wait) = (begun.id.clone(), draft.durable, wait(draft.wait_ms));
+    match office.sent.claim(&begun, durable)? {
+        Claim::New(place) => {
+            let handover =
+                Handover { to, size: body.len(), message: draft.message(body), id: id.clone(), place };
+            let office = Arc::clone(office);
+            // A client that leaves meanwhile leaves nothing half done.
+            let handed = tokio::spawn(async move { handover.run(&office).await });
+            handed.await.map_err(|_| ApiError::closed())??;
+        }
+        Claim::Known => taken(office, &id).await?,
+    }
+    if durable {
+        office.node.journaled().await.map_err(|_| ApiError::closed())?;
+        if office.forces {
+            office.sent.forced().await?;
+        }
+        return told(office, &id, StatusCode::ACCEPTED);
+    }
+    outcome(office, &id, wait).await
+}
+
+/// Waits until the node has the message of another request.
+async fn taken(office: &Office, id: &str) -> Result<(), ApiError> {
+    let until = Instant::now() + ROOM_TIME;
+    loop {
+        // Made before the look, so that no change is missed in between.
+        let changed = office.sent.changed.notified();
+        if office.sent.is_taken(id).ok_or_else(|| unknown(id))? {
+            return Ok(());
+        }
+        timeout_at(until, changed).await.map_err(|_| refused(&SendError::Full))?;
+    }
+}
+
+/// A message on its way to the node.
+struct Handover {
+    to: PeerAddr,
+    message: Message,
+    size: usize,
+    id: String,
+    place: OwnedSemaphorePermit,
+}
+
+impl Handover {
+    async fn run(self, office: &Office) -> Result<(), ApiError> {
+        let Self { to, message, size, id, place } = self;
+        let sent = match timeout(ROOM_TIME, queue(office, to, message)).await {
+            Ok(sent) => sent.map_err(|error| refused(&error)),
+            Err(_) => Err(refused(&SendError::Full)),
+        };
+        let receipt = sent.inspect_err(|_| office.sent.forget(&id))?;
+        let (asker, written) = office.sent.taken(&id, &receipt, place);
+        // The book is there for as long as the node.
+        let _ = office.taken.send(Taken { receipt, size, asker: Some(asker) });
+        written
+    }
+}
+
+async fn queue(office: &Office, to: PeerAddr, message: Message) -> Result<Receipt, SendError> {
+    let peer = office.node.peer(to);
+    // A permit does not wait for the disk: what is durable does so later. Its bytes may lack room.
+    match peer.reserve().await?.send(message.clone()) {
+        Err(SendError::Full) => peer.send(message).await,
+        sent => sent,
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Look {
+    #[serde(default, deserialize_with = "number")]
+    wait_ms: Option<u64>,
+}
+
+/// How a message stands; its outcome, if that comes in time.
+pub(super) async fn status(office: &Office, given: &Given, id: &str) -> Result<Answer, ApiError> {
+    let Look { wait_ms } = given.options()?;
+    settle(office, id, wait(Some(wait_ms.unwrap_or(0)))).await?;
+    told(office, id, StatusCode::OK)
+}
+
+/// Waits for the outcome. None: it did not come in time.
+async fn settle(office: &Office, id: &str, wait: Duration) -> Result<Option<Ending>, ApiError> {
+    let until = Instant::now() + wait;
+    let mut place = None;
+    loop {
+        // Made before the look, so that no outcome is missed in between.
+        let changed = office.sent.changed.notified();
+        let (_, end) = office.sent.look(id).ok_or_else(|| unknown(id))?;
+        if end.is_some() || wait.is_zero() {
+            return Ok(end);
+        }
+        if place.is_none() {
+            place = Some(office.place_to_wait()?);
+        }
+        if timeout_at(until, changed).await.is_err() {
+            return Ok(None);
+        }
+    }
+}
+
+/// The answer to a client that waits for what becomes of its message.
+async fn outcome(office: &Office, id: &str, wait: Duration) -> Result<Answer, ApiError> {
+    let (status, code, remedy) = match settle(office, id, wait).await? {
+        None => return told(office, id, StatusCode::ACCEPTED),
+        Some(Ending::Delivered | Ending::Processed) => return told(office, id, StatusCode::OK),
+        Some(Ending::Unknown) => (
+            StatusCode::GATEWAY_TIMEOUT,
+            "unknown",
+            "ask the receiver, by the message's id; it has it once or not at all",
+        ),
+        Some(_) => {
+            (StatusCode::BAD_GATEWAY, "not_delivered", "it may be sent again: it was certainly not delivered")
+        }
+    };
+    let (details, _) = office.sent.look(id).ok_or_else(|| unknown(id))?;
+    let said = |name: &str| details.get(name).and_then(Value::as_str).map(str::to_owned);
+    let outcome = said("outcome").unwrap_or_default();
+    let message = match said("reason") {
+        Some(reason) => format!("{outcome}: {reason}"),
+        None => outcome,
+    };
+    let remedy = said("remedy").unwrap_or_else(|| remedy.to_owned());
+    Err(ApiError::new(status, code, message, remedy).details(details))
+}
+
+fn told(office: &Office, id: &str, status: StatusCode) -> Result<Answer, ApiError> {
+    let (told, _) = office.sent.look(id).ok_or_else(|| unknown(id))?;
+    Ok(in_json(status, &told))
+}
+
+fn unknown(id: &str) -> ApiError {
+    ApiError::new(
+        StatusCode::NOT_FOUND,
+        "no_such_message",
+        format!("no message has the id {id:?}"),
+        "only what was sent with `durable` is known after a restart, and of what has its outcome the newest 10,000",
+    )
+}

@@ -1,0 +1,339 @@
+//! What clients have sent, by the ids that they know it by.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use exonet::send::{OpenMessage, Status};
+use exonet::{Node, Receipt};
+use serde_json::{Map, Value, json};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
+
+use super::ledger::{Begun, Ledger, Line};
+use super::respond::ApiError;
+use crate::control::Asker;
+use crate::control::protocol::{Ending, Settled};
+use crate::failure::Failure;
+
+/// Messages without an outcome, of all clients.
+const OPEN: usize = 65_536;
+/// Messages with an outcome that are still known: the newest.
+const ENDED: usize = 10_000;
+
+/// A message of a client.
+#[derive(Debug)]
+struct Entry {
+    begun: Begun,
+    durable: bool,
+    /// The node has it.
+    taken: bool,
+    /// None: it is being handed to the node, or has its outcome.
+    message: Option<OpenMessage>,
+    number: Option<u64>,
+    end: Option<Settled>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    entries: HashMap<String, Entry>,
+    /// Those without an outcome, by which the book of the node tells of them.
+    waited: HashMap<u64, String>,
+    ended: VecDeque<String>,
+    next: u64,
+    ledger: Option<Ledger>,
+}
+
+/// All of them.
+pub(super) struct Sent {
+    node: Node,
+    table: Mutex<Table>,
+    /// Some message has its outcome.
+    pub(super) changed: Notify,
+    places: Arc<Semaphore>,
+    tell: mpsc::UnboundedSender<(Settled, OwnedSemaphorePermit)>,
+}
+
+/// How a client's id stands.
+pub(super) enum Claim {
+    /// It is new: the message is to be sent.
+    New(OwnedSemaphorePermit),
+    /// It was used for the same message.
+    Known,
+}
+
+impl Sent {
+    /// With what a former life of the identity has left. The askers are for `left`, one each.
+    pub(super) fn open(
+        node: &Node,
+        directory: &Path,
+        left: &[(OpenMessage, Receipt)],
+    ) -> Result<(Arc<Self>, Vec<Option<Asker>>), Failure> {
+        let (ledger, lines) = Ledger::open(directory)?;
+        let mut table = Table { ledger: Some(ledger), ..Table::default() };
+        lines.into_iter().for_each(|line| table.replay(line));
+        let (tell, mut told) = mpsc::unbounded_channel();
+        let places = Arc::new(Semaphore::new(OPEN + left.len()));
+        let adopted = left.iter().map(|(message, _)| {
+            let number = node.waiting(message, 0)?.number?;
+            let place = Arc::clone(&places).try_acquire_owned().ok()?;
+            let n = table.adopt(number, *message)?;
+            Some(Asker { n, tell: tell.clone(), place })
+        });
+        let adopted = adopted.collect();
+        table.end_lost();
+        table.compact().map_err(|e| Failure::path("write to", directory, &e))?;
+        let (node, table) = (node.clone(), Mutex::new(table));
+        let sent = Arc::new(Self { node, table, changed: Notify::new(), places, tell });
+        let hearer = Arc::downgrade(&sent);
+        tokio::spawn(async move {
+            while let Some((settled, place)) = told.recv().await {
+                let Some(sent) = hearer.upgrade() else { return };
+                sent.table().end(settled);
+                drop(place);
+                sent.changed.notify_waiters();
+            }
+        });
+        Ok((sent, adopted))
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins with a message, unless its id is known.
+    pub(super) fn claim(&self, begun: &Begun, durable: bool) -> Result<Claim, ApiError> {
+        let mut table = self.table();
+        if let Some(entry) = table.entries.get(&begun.id) {
+            if (&entry.begun.to, &entry.begun.hash) == (&begun.to, &begun.hash) {
+                return Ok(Claim::Known);
+            }
+            return Err(ApiError::new(
+                hyper::StatusCode::CONFLICT,
+                "id_in_use",
+                format!("the id {:?} is that of another message", begun.id),
+                "give each message an id of its own, or none",
+            ));
+        }
+        let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
+            let message = format!("{OPEN} messages have no outcome yet");
+            ApiError::busy("too_many_open", message, "wait for outcomes, or see `exon outbox ls`")
+        })?;
+        if durable {
+            table.write(&Line::Begun(begun.clone())).map_err(|e| no_disk(&e))?;
+        }
+        let entry =
+            Entry { begun: begun.clone(), durable, taken: false, message: None, number: None, end: None };
+        table.entries.insert(begun.id.clone(), entry);
+        Ok(Claim::New(place))
+    }
+
+    /// Whether the node has it. None: the id is not known.
+    pub(super) fn is_taken(&self, id: &str) -> Option<bool> {
+        self.table().entries.get(id).map(|entry| entry.taken)
+    }
+
+    /// The node did not take it.
+    pub(super) fn forget(&self, id: &str) {
+        let mut table = self.table();
+        if table.entries.remove(id).is_some_and(|entry| entry.durable) {
+            // If that cannot be written, the id ends unknown in the next life.
+            let _ = table.write(&Line::Gone { id: id.to_owned() });
+        }
+        drop(table);
+        self.changed.notify_waiters();
+    }
+
+    /// The node has taken it. What this gives tells of its outcome; and whether it could be written down.
+    pub(super) fn taken(
+        &self,
+        id: &str,
+        receipt: &Receipt,
+        place: OwnedSemaphorePermit,
+    ) -> (Asker, Result<(), ApiError>) {
+        let message = receipt.open_message();
+        let number = message.and_then(|message| self.node.waiting(&message, 0)?.number);
+        let mut table = self.table();
+        let n = table.next;
+        table.next += 1;
+        table.waited.insert(n, id.to_owned());
+        let durable = table.entries.get_mut(id).is_some_and(|entry| {
+            (entry.message, entry.number, entry.taken) = (message, number, true);
+            entry.durable
+        });
+        let written = match number {
+            Some(number) if durable => table.write(&Line::Numbered { id: id.to_owned(), number }),
+            _ => Ok(()),
+        };
+        drop(table);
+        self.changed.notify_waiters();
+        let asker = Asker { n, tell: self.tell.clone(), place };
+        (asker, written.map_err(|e| no_disk(&e)))
+    }
+
+    /// Waits until the disk has what was written, where the node waits for its journal.
+    pub(super) async fn forced(&self) -> Result<(), ApiError> {
+        let handle = self.table().ledger.as_ref().map(Ledger::handle);
+        let Some(handle) = handle else { return Ok(()) };
+        let file = handle.map_err(|e| no_disk(&e))?;
+        let synced = tokio::task::spawn_blocking(move || file.sync_data()).await;
+        synced.map_err(io::Error::other).and_then(|synced| synced).map_err(|e| no_disk(&e))
+    }
+
+    /// How it stands, as JSON, and its outcome. None: the id is not known.
+    pub(super) fn look(&self, id: &str) -> Option<(Value, Option<Ending>)> {
+        let (mut told, message, taken, end) = {
+            let table = self.table();
+            let entry = table.entries.get(id)?;
+            let Begun { to, size, at_ms, .. } = &entry.begun;
+            let told = json!({
+                "id": id, "to": to, "size": size, "at_ms": at_ms, "durable": entry.durable, "number": entry.number,
+            });
+            (told, entry.message, entry.taken, entry.end.clone())
+        };
+        let fields = told.as_object_mut()?;
+        let Some(end) = end else {
+            let now = message.and_then(|message| self.node.waiting(&message, 0));
+            let (state, message_id) = match now.map(|now| now.message.status) {
+                Some(Status::InDoubt { id, .. }) => ("in_doubt", Some(id.to_string())),
+                // It has its outcome, which is on its way here.
+                None if taken => ("in_doubt", None),
+                Some(_) | None => ("queued", None),
+            };
+            fields.insert("state".to_owned(), state.into());
+            fields.insert("message_id".to_owned(), message_id.into());
+            return Some((told, None));
+        };
+        put_end(fields, &end);
+        Some((told, Some(end.outcome)))
+    }
+}
+
+fn put_end(fields: &mut Map<String, Value>, end: &Settled) {
+    fields.insert("state".to_owned(), "settled".into());
+    fields.insert("message_id".to_owned(), end.id.clone().into());
+    fields.insert("outcome".to_owned(), end.outcome.name().into());
+    fields.insert("late".to_owned(), end.late.into());
+    for (name, value) in [("reason", &end.reason), ("remedy", &end.remedy)] {
+        if let Some(value) = value {
+            fields.insert(name.to_owned(), value.clone().into());
+        }
+    }
+    if let Some(judged) = end.judged {
+        fields.insert("status".to_owned(), judged.status.into());
+        if let Some(attempts) = judged.attempts {
+            fields.insert("attempts".to_owned(), attempts.into());
+        }
+    }
+}
+
+fn no_disk(error: &io::Error) -> ApiError {
+    let message = format!("cannot write down what is sent: {error}");
+    let remedy =
+        "free some room on the disk of the state directory; ask for the state of the message by its id";
+    ApiError::new(hyper::StatusCode::INSUFFICIENT_STORAGE, "no_disk", message, remedy)
+}
+
+impl Table {
+    fn write(&mut self, line: &Line) -> io::Result<()> {
+        self.ledger.as_mut().map_or(Ok(()), |ledger| ledger.append(line))
+    }
+
+    fn replay(&mut self, line: Line) {
+        match line {
+            Line::Begun(begun) => {
+                let id = begun.id.clone();
+                let entry =
+                    Entry { begun, durable: true, taken: true, message: None, number: None, end: None };
+                self.entries.insert(id, entry);
+            }
+            Line::Numbered { id, number } => {
+                if let Some(entry) = self.entries.get_mut(&id) {
+                    entry.number = Some(number);
+                }
+            }
+            Line::Ended { id, settled } => self.settle(id, settled),
+            Line::Gone { id } => drop(self.entries.remove(&id)),
+        }
+    }
+
+    /// The message of this number goes on. Gives by what it is told of.
+    fn adopt(&mut self, number: u64, message: OpenMessage) -> Option<u64> {
+        let mut open = self.entries.iter_mut().filter(|(_, entry)| entry.end.is_none());
+        let (id, entry) = open.find(|(_, entry)| entry.number == Some(number))?;
+        entry.message = Some(message);
+        let (id, n) = (id.clone(), self.next);
+        self.next += 1;
+        self.waited.insert(n, id);
+        Some(n)
+    }
+
+    /// Those that the journal does not have, and whose outcome was not written down.
+    fn end_lost(&mut self) {
+        let lost = self.entries.iter().filter(|(_, entry)| entry.end.is_none() && entry.message.is_none());
+        let lost: Vec<_> = lost.map(|(id, entry)| (id.clone(), entry.number)).collect();
+        for (id, number) in lost {
+            let reason = match number {
+                Some(_) => "the message got its outcome while no gateway was there to write it down",
+                None => "the process died while it took the message over: it was sent once, or not at all",
+            };
+            let settled = Settled {
+                n: 0,
+                outcome: Ending::Unknown,
+                reason: Some(reason.to_owned()),
+                remedy: Some("ask the receiver".to_owned()),
+                id: None,
+                late: false,
+                early: false,
+                judged: None,
+            };
+            self.settle(id, settled);
+        }
+    }
+
+    fn end(&mut self, settled: Settled) {
+        // The next life goes on with it.
+        if settled.outcome == Ending::Kept {
+            return;
+        }
+        let Some(id) = self.waited.remove(&settled.n) else { return };
+        if self.entries.get(&id).is_some_and(|entry| entry.durable) {
+            // If it cannot be written, the next life says that it is unknown.
+            let _ = self.write(&Line::Ended { id: id.clone(), settled: settled.clone() });
+        }
+        self.settle(id, settled);
+        let most = 4 * (self.entries.len() + ENDED);
+        if self.ledger.as_ref().is_some_and(|ledger| ledger.lines > most) {
+            // What is not cut down now is cut down later.
+            let _ = self.compact();
+        }
+    }
+
+    fn settle(&mut self, id: String, settled: Settled) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        entry.end = Some(settled);
+        self.ended.push_back(id);
+        if self.ended.len() > ENDED
+            && let Some(oldest) = self.ended.pop_front()
+        {
+            self.entries.remove(&oldest);
+        }
+    }
+
+    fn compact(&mut self) -> io::Result<()> {
+        let mut lines = Vec::new();
+        // Those with an outcome in their order, so that the oldest go first in the next life too.
+        let open = self.entries.iter().filter(|(_, entry)| entry.end.is_none()).map(|(id, _)| id);
+        for id in self.ended.iter().chain(open) {
+            let Some(entry) = self.entries.get(id).filter(|entry| entry.durable) else { continue };
+            lines.push(Line::Begun(entry.begun.clone()));
+            if let Some(number) = entry.number {
+                lines.push(Line::Numbered { id: id.clone(), number });
+            }
+            if let Some(settled) = entry.end.clone() {
+                lines.push(Line::Ended { id: id.clone(), settled });
+            }
+        }
+        self.ledger.as_mut().map_or(Ok(()), |ledger| ledger.replace(&lines))
+    }
+}

@@ -1,0 +1,130 @@
+//! The token that each request shows.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use rand::TryRngCore;
+use rand::rngs::OsRng;
+use subtle::ConstantTimeEq;
+use zeroize::Zeroizing;
+
+use crate::failure::Failure;
+
+/// The file in the directory of the identity.
+pub(super) const FILE: &str = "http-token";
+/// Shorter ones can be guessed.
+const SHORTEST: usize = 16;
+/// No such file is longer.
+const LONGEST: usize = 4_096;
+
+/// A secret that clients know. What is kept is its hash: so a comparison tells nothing, not even how long it is.
+pub(super) struct Token {
+    hash: blake3::Hash,
+    pub(super) path: PathBuf,
+}
+
+impl Token {
+    /// Reads it, and makes it where it is not there yet.
+    pub(super) fn open(path: PathBuf) -> Result<Self, Failure> {
+        let text = match fs::read(&path) {
+            Ok(text) => Zeroizing::new(text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => make(&path)?,
+            Err(error) => return Err(Failure::path("read the token in", &path, &error)),
+        };
+        check_mode(&path)?;
+        let token = text.trim_ascii();
+        if !(SHORTEST..=LONGEST).contains(&token.len()) || !token.iter().all(u8::is_ascii_graphic) {
+            let failure = Failure::new(format!("{} has no token", path.display()));
+            return Err(failure.hint(format!(
+                "a token is one line of {SHORTEST} to {LONGEST} letters, digits and signs; remove the file, and one is made"
+            )));
+        }
+        Ok(Self { hash: blake3::hash(token), path })
+    }
+
+    /// Whether the header `Authorization` shows it.
+    pub(super) fn is_shown(&self, header: &[u8]) -> bool {
+        let (scheme, shown) = header.split_at_checked(7).unwrap_or_default();
+        let shown = blake3::hash(shown.trim_ascii());
+        scheme.eq_ignore_ascii_case(b"bearer ") && bool::from(shown.as_bytes().ct_eq(self.hash.as_bytes()))
+    }
+}
+
+/// A file that is there whole or not at all, and that nobody else may read.
+fn make(path: &Path) -> Result<Zeroizing<Vec<u8>>, Failure> {
+    let failed = |e: &io::Error| Failure::path("make the token in", path, e);
+    let mut random = Zeroizing::new([0; 32]);
+    OsRng
+        .try_fill_bytes(&mut *random)
+        .map_err(|e| Failure::new("the system gives no random bytes").because(&e))?;
+    let token = Zeroizing::new(format!("{}\n", BASE64.encode(*random)).into_bytes());
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // It is born with mode 0600.
+    let mut file = tempfile::NamedTempFile::new_in(directory).map_err(|e| failed(&e))?;
+    file.write_all(&token).and_then(|()| file.as_file().sync_all()).map_err(|e| failed(&e))?;
+    file.persist_noclobber(path).map_err(|e| failed(&e.error))?;
+    Ok(token)
+}
+
+#[cfg(unix)]
+fn check_mode(path: &Path) -> Result<(), Failure> {
+    use std::os::unix::fs::PermissionsExt;
+    let about = fs::metadata(path).map_err(|e| Failure::path("look at the token in", path, &e))?;
+    if about.permissions().mode() & 0o077 != 0 {
+        let failure = Failure::new(format!("others may read the token in {}", path.display()));
+        return Err(failure.hint(format!("make it yours alone: chmod 600 {}", path.display())));
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn check_mode(_: &Path) -> Result<(), Failure> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_made_once_and_known_again() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join(FILE);
+        let made = Token::open(path.clone()).unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        let (text, again) = (text.trim(), Token::open(path).unwrap());
+        for (header, is) in [
+            (format!("Bearer {text}"), true),
+            (format!("bearer {text}"), true),
+            (format!("Basic {text}"), false),
+            (format!("Bearer {text}x"), false),
+            (format!("Bearer {}", &text[1..]), false),
+            ("Bearer ".to_owned(), false),
+            (String::new(), false),
+        ] {
+            assert_eq!(
+                (made.is_shown(header.as_bytes()), again.is_shown(header.as_bytes())),
+                (is, is),
+                "{header}"
+            );
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_token_that_others_read_or_guess_is_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join(FILE);
+        drop(Token::open(path.clone()).unwrap());
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(Token::open(path.clone()).err().unwrap().to_string().contains("chmod 600"));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::write(&path, "short").unwrap();
+        assert!(Token::open(path).err().unwrap().to_string().contains("has no token"));
+    }
+}

@@ -1,0 +1,153 @@
+//! Figures of a node for Prometheus, in its text format 0.0.4.
+//!
+//! They come from the lists that the library's statistics come from: [`Stats::FIGURES`](exonet::stats::Stats::FIGURES) and
+//! [`PeerStats::FIGURES`](exonet::stats::PeerStats::FIGURES); and how long things take, from its recorder of metrics ([`times`]).
+
+mod labelled;
+mod text;
+mod times;
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use exonet::Node;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+
+use self::labelled::Labelled;
+use self::times::Times;
+use crate::args::MetricsArgs;
+use crate::failure::Failure;
+use crate::settings::Settings;
+
+/// Connections at once; more wait in the system.
+const CONNECTIONS: usize = 16;
+/// How long a client may be silent, and may take for all that it asks.
+const HEAD_TIME: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(600);
+/// Before the system is asked again for what it had no room for.
+const PAUSE: Duration = Duration::from_millis(100);
+const KIND: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Where figures are given.
+pub(crate) struct Metrics {
+    desk: Arc<Desk>,
+    /// As an address for Prometheus.
+    pub(crate) url: String,
+}
+
+/// What is told of.
+struct Desk {
+    node: Mutex<Option<Node>>,
+    labelled: Mutex<Labelled>,
+    times: &'static [Times],
+    started: Instant,
+    identity: String,
+    command: &'static str,
+}
+
+/// A node that is told of, for as long as this lives.
+pub(crate) struct Watched(Arc<Desk>);
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        *self.0.node.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+impl Metrics {
+    /// Listens, before there is a node: it says how long things take to the recorder that was there when it was made. None: nobody
+    /// wants figures.
+    pub(crate) async fn open(
+        settings: &Settings,
+        args: &MetricsArgs,
+        command: &'static str,
+    ) -> Result<Option<Self>, Failure> {
+        let Some(address) = args.metrics else { return Ok(None) };
+        let listener = crate::gateway::bind(address, "--metrics").await?;
+        let local =
+            listener.local_addr().map_err(|e| Failure::new("the listener has no address").because(&e))?;
+        let desk = Arc::new(Desk {
+            node: Mutex::default(),
+            labelled: Mutex::default(),
+            times: times::record(),
+            started: Instant::now(),
+            identity: settings.identity.to_string(),
+            command,
+        });
+        let url = format!("http://{local}/metrics");
+        settings.note(format!("figures for Prometheus at {url}"));
+        tokio::spawn(serve(listener, Arc::clone(&desk)));
+        Ok(Some(Self { desk, url }))
+    }
+
+    /// Tells of this node from now on.
+    pub(crate) fn watch(&self, node: &Node) -> Watched {
+        *self.desk.node.lock().unwrap_or_else(PoisonError::into_inner) = Some(node.clone());
+        Watched(Arc::clone(&self.desk))
+    }
+}
+
+async fn serve(listener: TcpListener, desk: Arc<Desk>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let place = Arc::clone(&places).acquire_owned().await;
+        match listener.accept().await {
+            Ok((stream, _)) => drop(tokio::spawn({
+                let desk = Arc::clone(&desk);
+                async move {
+                    // How a client ends does not matter.
+                    let _ = timeout(PATIENCE, converse(stream, desk)).await;
+                    drop(place);
+                }
+            })),
+            Err(_) => sleep(PAUSE).await,
+        }
+    }
+}
+
+async fn converse(stream: TcpStream, desk: Arc<Desk>) -> hyper::Result<()> {
+    let service = service_fn(move |request| {
+        let answer = answer(&desk, &request);
+        async move { Ok::<_, Infallible>(answer) }
+    });
+    let server = http1::Builder::new().timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).to_owned();
+    server.serve_connection(TokioIo::new(stream), service).await
+}
+
+fn answer(desk: &Desk, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+    let plain = |status, text: String| {
+        let mut response = Response::new(Full::new(text.into()));
+        *response.status_mut() = status;
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(KIND));
+        response
+    };
+    if request.uri().path() != "/metrics" {
+        return plain(StatusCode::NOT_FOUND, "there is only /metrics\n".to_owned());
+    }
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        let mut refused = plain(StatusCode::METHOD_NOT_ALLOWED, "use GET\n".to_owned());
+        refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return refused;
+    }
+    let node = desk.node.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    match node {
+        Some(node) => plain(StatusCode::OK, text::of(desk, &node)),
+        None => plain(StatusCode::SERVICE_UNAVAILABLE, "there is no node now\n".to_owned()),
+    }
+}
+
+/// Where `--metrics` is, in JSON lines.
+pub(crate) fn url(metrics: Option<&Metrics>) -> Option<String> {
+    metrics.map(|metrics| metrics.url.clone())
+}

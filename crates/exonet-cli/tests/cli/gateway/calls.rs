@@ -1,0 +1,51 @@
+//! Calls, from a client of one gateway to a client of another.
+
+use serde_json::json;
+
+use super::read;
+use crate::support::{World, until};
+
+#[test]
+fn a_call_is_answered_by_a_client_of_another_gateway() {
+    let world = World::new();
+    let (near, far) = (world.gateway("near", &[]), world.gateway("far", &["--anyone"]));
+    let call = json!({ "to": far.peer, "method": "price", "text": "tea", "deadline_ms": 60_000 });
+    // No client is there: it certainly does not run.
+    let told = near.post("/v1/calls", &call).expect(502);
+    assert_eq!(
+        (told.code().as_str(), &told.json()["error"]["details"]["has_not_run"]),
+        ("no_such_method", &json!(true))
+    );
+    let ask = |lease: u64| {
+        let mut asked = far.open(&format!("/v1/served?method=price&wait_ms=60000&lease_ms={lease}"));
+        until("the method is served", || far.get("/v1/node").json()["methods"] == json!(["price"]));
+        let mut called = near.begin_post("/v1/calls", &call);
+        let told = read(&mut asked).expect(200).json();
+        let got = told["calls"][0].clone();
+        assert_eq!((&got["text"], &got["method"]), (&json!("tea"), &json!("price")), "{told}");
+        let path = format!("/v1/served/{}", got["handle"].as_str().unwrap());
+        if lease > 0 {
+            let answer =
+                if lease > 50_000 { json!({ "json": 2.5 }) } else { json!({ "text": "none", "status": 3 }) };
+            far.post(&path, &answer).expect(200);
+        }
+        let told = read(&mut called);
+        assert_eq!(far.post(&path, &json!({})).expect(404).code(), "no_such_handle");
+        told
+    };
+    let told = ask(60_000).expect(200).json();
+    assert_eq!((&told["outcome"], &told["text"]), (&json!("reply"), &json!("2.5")), "{told}");
+    let told = ask(50_000).expect(502);
+    let details = told.json()["error"]["details"].clone();
+    assert_eq!(
+        (told.code().as_str(), &details["status"], &details["text"]),
+        ("call_failed", &json!(3), &json!("none"))
+    );
+    // One that is not answered in time is not handed out again.
+    let told = ask(0).expect(502);
+    assert_eq!(
+        (told.code().as_str(), &told.json()["error"]["details"]["has_not_run"]),
+        ("call_failed", &json!(false))
+    );
+    assert_eq!(far.get("/v1/served?method=price&wait_ms=0").expect(200).json(), json!({ "calls": [] }));
+}
