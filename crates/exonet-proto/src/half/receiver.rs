@@ -337,7 +337,7 @@ impl Receiver {
         self.consumes(r)
             && self.free.covers(run.clone())
             && (self.marks.is_empty() || !marked())
-            && self.withdrawn.first_in(run).is_none()
+            && (self.withdrawn.is_empty() || self.withdrawn.first_in(run).is_none())
     }
 
     /// As [`Receiver::take`], of every number of `run`, or of none.

@@ -178,7 +178,9 @@ impl Run {
     /// The first.
     pub(crate) fn pop(&mut self) -> Option<Arrived> {
         let (id, message) = self.next()?;
-        let (tag, priority, role, confirm, at) = self.head_of(&message)?;
+        let role = self.common.as_ref().map_or(Role::Plain, |common| common.role_of(0));
+        let confirm = self.confirms();
+        let (tag, priority, at) = self.head_of(&message)?;
         let (peer, wire_len) = (self.peer, message.len() as u64);
         let mut body = message;
         body.advance(at);
@@ -227,21 +229,15 @@ impl Run {
         })
     }
 
-    /// What stands before the body of the first, which is gone: its tag, priority, role, whether it confirms, and how long that is.
+    /// What stands before the body of the first, which is gone: its tag, its priority, and how long that is.
     #[inline]
-    fn head_of(&mut self, message: &Bytes) -> Option<(Bytes, Priority, Role, bool, usize)> {
-        if self.common.is_some() {
-            return self.common_head(message);
+    fn head_of(&mut self, message: &Bytes) -> Option<(Bytes, Priority, usize)> {
+        if let Some(common) = self.common.as_mut() {
+            common.advance(1);
+            return Some((common.tag.clone(), common.priority, body_at(message)));
         }
         let (head, at) = Head::parse(message).ok()?;
-        Some((part(message, head.tag), Priority::from(head.priority), Role::Plain, false, at))
-    }
-
-    fn common_head(&mut self, message: &Bytes) -> Option<(Bytes, Priority, Role, bool, usize)> {
-        let common = self.common.as_mut()?;
-        let (tag, role) = (common.tag.clone(), common.role_of(0));
-        common.advance(1);
-        Some((tag, common.priority, role, common.confirm, body_at(message)))
+        Some((part(message, head.tag), Priority::from(head.priority), at))
     }
 
     /// The name and the wire form of the first.
@@ -338,7 +334,7 @@ impl Iterator for IncomingRun {
             Content::One(one) => one.take(),
             Content::Run(run) => {
                 let (id, mut message) = run.next()?;
-                let (tag, priority, _, _, at) = run.head_of(&message)?;
+                let (tag, priority, at) = run.head_of(&message)?;
                 message.advance(at);
                 let body = IncomingBody::Whole(message);
                 Some(Incoming { key: DeliveryKey::NONE, id, call: None, tag, priority, attempt: 1, body })

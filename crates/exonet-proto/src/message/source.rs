@@ -71,6 +71,7 @@ impl Source {
     }
 
     /// Its length, and one more where that was not known at first: the end is sent as a byte is. [`ENDLESS`] until it is known.
+    #[inline]
     pub(crate) fn extent(&self) -> u64 {
         match self {
             Self::Stream(Stream { len: None, .. }) => ENDLESS,
@@ -80,6 +81,7 @@ impl Source {
     }
 
     /// Of one body; what has been written of it, if that is not known.
+    #[inline]
     pub(crate) fn len(&self) -> u64 {
         match self {
             Self::Bundle(bundle) => bundle.body_len() as u64,

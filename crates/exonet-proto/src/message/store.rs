@@ -24,7 +24,10 @@ pub(crate) struct Letter {
     /// The peer, as the node numbers them.
     pub(crate) peer: u32,
     pub(crate) tag: Bytes,
+    /// See [`Letter::set_mark`].
     pub(crate) role: Role,
+    /// Bytes of its head.
+    head: u16,
     /// Its lane to the peer, once it is queued.
     pub(crate) lane: LaneKey,
     pub(crate) priority: Priority,
@@ -71,6 +74,7 @@ impl Letter {
     pub(crate) fn new(peer: u32, message: Outgoing, source: Source, role: Role) -> Self {
         Self {
             peer,
+            head: head_len(&message.tag, role),
             tag: message.tag,
             role,
             lane: LaneKey::PLAIN,
@@ -162,9 +166,15 @@ impl Letter {
         }
     }
 
+    #[inline]
     pub(crate) fn head_len(&self) -> u64 {
-        let tag = if self.tag.is_empty() { 0 } else { 1 + self.tag.len() };
-        1 + (tag + self.role.encoded_len()) as u64
+        u64::from(self.head)
+    }
+
+    /// It has this place in its stream.
+    pub(crate) fn set_mark(&mut self, mark: StreamMark) {
+        self.role = Role::Stream(mark);
+        self.head = head_len(&self.tag, self.role);
     }
 
     /// It answers a call: its outcome is the node's own affair.
@@ -188,6 +198,7 @@ impl Letter {
 
     /// Of the wire form: head and body; where the length was not known at first, its end counts as a byte, and lies beyond
     /// everything until it is known.
+    #[inline]
     pub(crate) fn wire_len(&self) -> u64 {
         self.head_len() + self.source.extent()
     }
@@ -330,6 +341,12 @@ impl Letter {
         role.encode(behind);
         room.get(..written).unwrap_or_default()
     }
+}
+
+/// Bytes of a head: the flags, the tag behind its length, the role.
+fn head_len(tag: &Bytes, role: Role) -> u16 {
+    let tag = if tag.is_empty() { 0 } else { 1 + tag.len() };
+    u16::try_from(1 + tag + role.encoded_len()).unwrap_or(u16::MAX)
 }
 
 /// What is left of a letter when its outcome is said.

@@ -517,7 +517,9 @@ impl Inbound {
             self.large_pending.remove_range(run.clone());
         }
         // One that was read as it came.
-        if let Some(mut partial) = self.partial.remove(&Slot(run.start)) {
+        if !self.partial.is_empty()
+            && let Some(mut partial) = self.partial.remove(&Slot(run.start))
+        {
             partial.stream = None;
             self.release_partial(&partial);
         }

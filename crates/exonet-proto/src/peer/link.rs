@@ -511,7 +511,11 @@ fn controller(config: &Config) -> Box<dyn CongestionControl> {
     match config.congestion {
         CongestionChoice::Exo => Box::new(Exo::new(BASE)),
         CongestionChoice::Cubic => Box::new(Cubic::new(BASE)),
-        CongestionChoice::Fixed(window) => Box::new(Bounded::new(Box::new(Fixed::new(window)), BASE)),
+        CongestionChoice::Fixed(window) => {
+            let mut fixed = Fixed::new(window);
+            fixed.on_mtu(BASE);
+            Box::new(fixed)
+        }
     }
 }
 

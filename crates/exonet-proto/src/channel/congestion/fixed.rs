@@ -1,18 +1,19 @@
 //! A window that never changes: for tests, and for carriers that control congestion themselves.
 
-use super::{AckInfo, CongestionControl, LossInfo};
+use super::{AckInfo, CongestionControl, LossInfo, MOST_WINDOW, minimum_window};
 use crate::Mono;
 
-/// A constant window, without pacing of its own.
+/// A constant window within the bounds of the path, without pacing of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct Fixed {
+    bytes: u64,
     window: u64,
 }
 
 impl Fixed {
     /// A window of `bytes`.
     pub const fn new(bytes: u64) -> Self {
-        Self { window: bytes }
+        Self { bytes, window: bytes }
     }
 }
 
@@ -23,7 +24,9 @@ impl CongestionControl for Fixed {
 
     fn on_persistent_congestion(&mut self, _now: Mono) {}
 
-    fn on_mtu(&mut self, _mtu: u16) {}
+    fn on_mtu(&mut self, mtu: u16) {
+        self.window = self.bytes.clamp(minimum_window(mtu), MOST_WINDOW);
+    }
 
     fn window(&self) -> u64 {
         self.window

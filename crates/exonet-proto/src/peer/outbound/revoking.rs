@@ -77,8 +77,10 @@ impl Outbound {
     }
 
     /// The message in `s` has its outcome, or has come back: as what it ends, if it was withdrawn.
+    #[inline]
     pub(crate) fn revoked(&mut self, s: Slot) -> Option<Outcome> {
-        self.revoking.wanted.remove(&s)
+        let wanted = &mut self.revoking.wanted;
+        if wanted.is_empty() { None } else { wanted.remove(&s) }
     }
 
     /// When REVOKEs leave (again).

@@ -1,6 +1,8 @@
 //! The place of a message in its stream, which it gets with its slot.
 
 use super::Outbound;
+use bytes::Bytes;
+
 use crate::half::Sender;
 use crate::id::Slot;
 use crate::journal::Place;
@@ -10,19 +12,20 @@ use crate::wire::{Role, StreamEnd, StreamMark};
 impl Outbound {
     /// What a message that is not bound says of its place in its stream: as if it were bound next, so that its length is right.
     pub(super) fn foresee_place(&self, letter: &mut Letter) {
-        if let Role::Stream(mark) = &mut letter.role
+        if let Role::Stream(mark) = letter.role
             && letter.bound.is_none()
             && let Some((s, _)) = self.sender.as_ref().and_then(Sender::next_envelope)
         {
-            *mark = self.writers.mark(&letter.tag, s, mark.end, mark.more);
+            letter.set_mark(self.writers.mark(&letter.tag, s, mark.end, mark.more));
         }
     }
 
     /// A message has just been bound to `s`.
     pub(super) fn enter_stream(&mut self, letter: &mut Letter, s: Slot) {
-        if let Role::Stream(mark) = &mut letter.role {
-            *mark = self.writers.mark(&letter.tag, s, mark.end, mark.more);
-            self.writers.bind(&letter.tag, s, *mark);
+        if let Role::Stream(mark) = letter.role {
+            let mark = self.writers.mark(&letter.tag, s, mark.end, mark.more);
+            letter.set_mark(mark);
+            self.writers.bind(&letter.tag, s, mark);
         }
     }
 
@@ -45,8 +48,12 @@ impl Outbound {
     /// Where a message that has just been bound stands in its stream, for the journal.
     pub(super) fn place_of(&self, letter: &Letter) -> Option<Place> {
         let Role::Stream(mark) = letter.role else { return None };
-        let name = letter.tag.clone();
-        Some(Place { mark, begun: self.writers.begun_of(&name), name })
+        Some(self.place_at(&letter.tag, mark))
+    }
+
+    /// The same of a message of this stream that has just got this place.
+    pub(super) fn place_at(&self, name: &Bytes, mark: StreamMark) -> Place {
+        Place { mark, name: name.clone(), begun: self.writers.begun_of(name) }
     }
 
     /// `n` messages of a letter that were bound from `s` on are open no more.
