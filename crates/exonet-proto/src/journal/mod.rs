@@ -22,7 +22,7 @@
 mod record;
 mod recovered;
 
-pub(crate) use record::Record;
+pub(crate) use record::{Heading, Record};
 pub use recovered::{BadJournal, OpenLetter, Recovered};
 pub(crate) use recovered::{Known, Placed, Posted};
 
@@ -84,7 +84,7 @@ pub(crate) struct Binding {
     pub(crate) n: u32,
     pub(crate) s: Slot,
     pub(crate) r: Incarnation,
-    /// Of a message of a stream, which is bound by itself.
+    /// That of the first, if they are of a stream: such are not joined.
     pub(crate) place: Option<Place>,
 }
 
@@ -247,6 +247,7 @@ impl Journal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::{Early, Priority};
 
     #[test]
     fn a_long_body_is_not_copied_and_stands_where_it_belongs() {
@@ -256,8 +257,9 @@ mod tests {
         for n in [SHARED, 3, SHARED * 2, SHARED - 1] {
             let body = Bytes::from(vec![7; n]);
             let letter = LetterId::new(n as u64).unwrap();
-            let (priority, n) = (crate::message::Priority::Normal, 1);
-            let record = Record::PutSpan { letter, n, peer: 1, priority, body: 2, entries: &body };
+            let (priority, early) = (Priority::Normal, Early::AsNode);
+            let heading = Heading { priority, early, confirm: false, part: None, expires: None, tag: b"" };
+            let record = Record::PutSpan { letter, n: 1, peer: 1, heading, body: 2, entries: &body };
             record.encode(&mut expected);
             let end = journal.append_sharing(&record, Some(&body));
             Record::Back { letter }.encode(&mut expected);

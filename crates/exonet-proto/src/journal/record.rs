@@ -9,6 +9,18 @@ use crate::message::{Early, Priority, Verdict, Word};
 use crate::time::Wall;
 use crate::wire::{self, Malformed, StreamEnd, Take, put_varint};
 
+/// What the application gave of a message, or of several alike, beside the body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Heading<'a> {
+    pub(crate) priority: Priority,
+    pub(crate) early: Early,
+    pub(crate) confirm: bool,
+    /// Of a message of the stream that has the tag for a name: whether the stream goes on, and whether the message does.
+    pub(crate) part: Option<(StreamEnd, bool)>,
+    pub(crate) expires: Option<Wall>,
+    pub(crate) tag: &'a [u8],
+}
+
 /// A record of the journal. `peer` is the journal's own number of a peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Record<'a> {
@@ -17,25 +29,14 @@ pub(crate) enum Record<'a> {
     /// Where a peer was.
     Hint { peer: u32, address: SocketAddr },
     /// The application gave a message.
-    Put {
-        letter: LetterId,
-        peer: u32,
-        priority: Priority,
-        early: Early,
-        confirm: bool,
-        /// Of a message of the stream that has the tag for a name: whether the stream goes on, and whether the message does.
-        part: Option<(StreamEnd, bool)>,
-        expires: Option<Wall>,
-        tag: &'a [u8],
-        body: &'a [u8],
-    },
+    Put { letter: LetterId, peer: u32, heading: Heading<'a>, body: &'a [u8] },
     /// The application gave `n` messages that are equal but for their bodies. `entries` has the bodies, all of one length, each
     /// behind a lead of as many bytes as all have, which says nothing here.
-    PutSpan { letter: LetterId, n: u32, peer: u32, priority: Priority, body: usize, entries: &'a [u8] },
+    PutSpan { letter: LetterId, n: u32, peer: u32, heading: Heading<'a>, body: usize, entries: &'a [u8] },
     /// `n` messages from `letter` on are bound to as many slots from `s` on.
     Bind { letter: LetterId, n: u32, s: Slot, r: Incarnation },
-    /// The place that a bound message has in its stream.
-    Place { letter: LetterId, age: u64, n: u64, link: u64 },
+    /// The place that a bound message has in its stream; the `count - 1` messages behind it have the places that follow.
+    Place { letter: LetterId, count: u32, age: u64, n: u64, link: u64 },
     /// So far the messages of a stream were bound. Without `begun`, the next opens another.
     Writer { peer: u32, name: &'a [u8], begun: Option<(Slot, u64)> },
     /// It leaves early.
@@ -96,15 +97,16 @@ const TAKE: u8 = 11;
 const ANSWERED: u8 = 12;
 const FRONT: u8 = 13;
 const NAMED: u8 = 14;
-const PUT_SPAN: u8 = 15;
 const LIFE: u8 = 16;
 const MARK: u8 = 17;
 const GIVEN: u8 = 18;
 const KEPT: u8 = 19;
-const PLACE: u8 = 20;
 const WRITER: u8 = 21;
 const READER: u8 = 22;
 const WITHDRAW: u8 = 23;
+// 15 and 20 were these without a head in common, and of one message alone.
+const PUT_SPAN: u8 = 24;
+const PLACE: u8 = 25;
 
 impl<'a> Record<'a> {
     /// Puts the record behind what is in `to`.
@@ -127,23 +129,23 @@ impl<'a> Record<'a> {
                     IpAddr::V6(ip) => prefixed(to, &ip.octets()),
                 }
             }
-            Self::Put { letter, peer, priority, early, confirm, part, expires, tag, body } => {
-                let expires = expires.map_or(0, |at| at.0);
-                let kind = u64::from(*priority as u8) | early_bits(*early) << 2 | u64::from(*confirm) << 4;
-                let kind = kind | part_bits(*part) << 5;
-                head(to, PUT, [letter.get(), u64::from(*peer), kind, expires]);
-                prefixed(to, tag);
+            Self::Put { letter, peer, heading, body } => {
+                head(to, PUT, [letter.get(), u64::from(*peer)]);
+                heading.encode(to);
                 put_varint(to, body.len() as u64);
                 return body;
             }
-            Self::PutSpan { letter, n, peer, priority, body, entries } => {
-                let (n, peer, kind) = (u64::from(*n), u64::from(*peer), u64::from(*priority as u8));
-                head(to, PUT_SPAN, [letter.get(), n, peer, kind, *body as u64]);
+            Self::PutSpan { letter, n, peer, heading, body, entries } => {
+                head(to, PUT_SPAN, [letter.get(), u64::from(*n), u64::from(*peer)]);
+                heading.encode(to);
+                put_varint(to, *body as u64);
                 put_varint(to, entries.len() as u64);
                 return entries;
             }
             Self::Bind { letter, n, s, r } => head(to, BIND, [letter.get(), u64::from(*n), s.0, r.0]),
-            Self::Place { letter, age, n, link } => head(to, PLACE, [letter.get(), *age, *n, *link]),
+            Self::Place { letter, count, age, n, link } => {
+                head(to, PLACE, [letter.get(), u64::from(*count), *age, *n, *link]);
+            }
             Self::Writer { peer, name, begun } => {
                 let (o, n) = begun.map_or((0, 0), |(o, n)| (o.0, n));
                 head(to, WRITER, [u64::from(*peer), u64::from(begun.is_some()), o, n]);
@@ -199,8 +201,8 @@ impl<'a> Record<'a> {
                 Self::Bind { letter: letter(from)?, n: count(from)?, s: slot(from)?, r: incarnation(from)? }
             }
             PLACE => {
-                let letter = letter(from)?;
-                Self::Place { letter, age: from.varint()?, n: from.varint()?, link: from.varint()? }
+                let (letter, count) = (letter(from)?, count(from)?);
+                Self::Place { letter, count, age: from.varint()?, n: from.varint()?, link: from.varint()? }
             }
             WRITER => {
                 let (peer, is_begun, o, n) = (small(from)?, flag(from)?, slot(from)?, from.varint()?);
@@ -246,26 +248,13 @@ impl<'a> Record<'a> {
     }
 
     fn put(from: &mut Take<'a>) -> Result<Self, Malformed> {
-        let (letter, peer, kind) = (letter(from)?, small(from)?, from.varint()?);
-        let priority = priority(kind & 3)?;
-        let early = match kind >> 2 & 3 {
-            0 => Early::AsNode,
-            1 => Early::Yes,
-            2 => Early::No,
-            _ => return Err(Malformed::Reserved),
-        };
-        let (confirm, part) = (kind >> 4 & 1 > 0, part(kind >> 5)?);
-        let expires = Some(from.varint()?).filter(|at| *at > 0).map(Wall);
-        let (tag, body) = (from.prefixed()?, from.prefixed()?);
-        if tag.len() > wire::MAX_TAG {
-            return Err(Malformed::Length);
-        }
-        Ok(Self::Put { letter, peer, priority, early, confirm, part, expires, tag, body })
+        let (letter, peer, heading) = (letter(from)?, small(from)?, Heading::decode(from)?);
+        Ok(Self::Put { letter, peer, heading, body: from.prefixed()? })
     }
 
     fn put_span(from: &mut Take<'a>) -> Result<Self, Malformed> {
         let (letter, n, peer) = (letter(from)?, count(from)?, small(from)?);
-        let priority = priority(from.varint()?)?;
+        let heading = Heading::decode(from)?;
         let body = usize::try_from(from.varint()?).map_err(|_| Malformed::Length)?;
         let entries = from.prefixed()?;
         let stride = entries.len() / n as usize;
@@ -273,7 +262,7 @@ impl<'a> Record<'a> {
         if stride * n as usize != entries.len() || stride <= body {
             return Err(Malformed::Length);
         }
-        Ok(Self::PutSpan { letter, n, peer, priority, body, entries })
+        Ok(Self::PutSpan { letter, n, peer, heading, body, entries })
     }
 
     fn live(from: &mut Take<'a>) -> Result<Self, Malformed> {
@@ -286,6 +275,34 @@ impl<'a> Record<'a> {
             free.push(run(from)?);
         }
         Ok(Self::Live { peer, r, hi, l, ets, taken, closed, free })
+    }
+}
+
+impl<'a> Heading<'a> {
+    fn encode(&self, to: &mut Vec<u8>) {
+        let Self { priority, early, confirm, part, expires, tag } = self;
+        let kind = u64::from(*priority as u8) | early_bits(*early) << 2 | u64::from(*confirm) << 4;
+        put_varint(to, kind | part_bits(*part) << 5);
+        put_varint(to, expires.map_or(0, |at| at.0));
+        prefixed(to, tag);
+    }
+
+    fn decode(from: &mut Take<'a>) -> Result<Self, Malformed> {
+        let kind = from.varint()?;
+        let priority = priority(kind & 3)?;
+        let early = match kind >> 2 & 3 {
+            0 => Early::AsNode,
+            1 => Early::Yes,
+            2 => Early::No,
+            _ => return Err(Malformed::Reserved),
+        };
+        let (confirm, part) = (kind >> 4 & 1 > 0, part(kind >> 5)?);
+        let expires = Some(from.varint()?).filter(|at| *at > 0).map(Wall);
+        let tag = from.prefixed()?;
+        if tag.len() > wire::MAX_TAG {
+            return Err(Malformed::Length);
+        }
+        Ok(Self { priority, early, confirm, part, expires, tag })
     }
 }
 
@@ -392,16 +409,19 @@ mod tests {
     fn all() -> Vec<Record<'static>> {
         let letter = LetterId::new(70_000).unwrap();
         let (s, r) = (Slot(1 << 40), Incarnation(9));
-        let put = |early, expires: Option<Wall>| Record::Put {
-            letter,
-            peer: 3,
+        let heading = |early, expires: Option<Wall>| Heading {
             priority: Priority::Low,
             early,
             confirm: expires.is_some(),
             part: expires.map(|_| (StreamEnd::Reset, true)),
             expires,
             tag: b"tag",
-            body: b"body",
+        };
+        let put =
+            |early, expires| Record::Put { letter, peer: 3, heading: heading(early, expires), body: b"body" };
+        let span = |expires| {
+            let heading = heading(Early::AsNode, expires);
+            Record::PutSpan { letter, n: 2, peer: 3, heading, body: 2, entries: b"-ab-cd" }
         };
         let live = |closed: bool, free: &[Range<u64>]| Record::Live {
             peer: 3,
@@ -420,9 +440,10 @@ mod tests {
             put(Early::AsNode, None),
             put(Early::Yes, Some(Wall(1 << 50))),
             put(Early::No, None),
-            Record::PutSpan { letter, n: 2, peer: 3, priority: Priority::Bulk, body: 2, entries: b"-ab-cd" },
+            span(None),
+            span(Some(Wall(1 << 50))),
             Record::Bind { letter, n: 300, s, r },
-            Record::Place { letter, age: 1 << 33, n: 70, link: 0 },
+            Record::Place { letter, count: 1, age: 1 << 33, n: 70, link: 0 },
             Record::Writer { peer: 3, name: b"a", begun: Some((s, 9)) },
             Record::Writer { peer: 3, name: b"a", begun: None },
             Record::Reader { peer: 3, name: b"a", o: s, next: 9, ended: None },

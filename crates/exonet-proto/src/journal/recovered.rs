@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
-use super::Record;
+use super::{Heading, Record};
 use crate::half::{Hull, IntervalSet, Reader, Readers, Receiver, Taken};
 use crate::id::{Incarnation, LetterId, MessageId, NodeId, Slot, Stamp};
 use crate::message::{Confirm, Early, Priority, Verdict};
 use crate::time::Wall;
-use crate::wire::{Malformed, StreamEnd, Take};
+use crate::wire::{Malformed, StreamEnd, StreamMark, Take};
 
 /// The records of a journal are not what this version writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -117,12 +117,19 @@ pub(crate) struct Posted {
 }
 
 impl Posted {
-    /// A message of a body alone.
-    fn plain(peer: u32, priority: Priority, body: Bytes) -> Self {
-        let (tag, placed) = (Bytes::new(), Placed::Nowhere);
-        let (confirm, early) = (Confirm::default(), Early::AsNode);
-        let (part, place, expires) = (None, (0, 0, 0), None);
-        Self { peer, priority, early, confirm, expires, tag, body, placed, part, place, group: 0 }
+    /// A message that is bound nowhere.
+    fn new(peer: u32, heading: &Heading<'_>, tag: Bytes, body: Bytes, group: u64) -> Self {
+        let Heading { priority, early, confirm, part, expires, .. } = *heading;
+        let confirm = if confirm { Confirm::Processed } else { Confirm::Delivered };
+        let (placed, place) = (Placed::Nowhere, (0, 0, 0));
+        Self { peer, priority, early, confirm, expires, tag, body, placed, part, place, group }
+    }
+
+    /// One of which nothing is known yet.
+    fn unknown() -> Self {
+        let (priority, early) = (Priority::Normal, Early::AsNode);
+        let heading = Heading { priority, early, confirm: false, part: None, expires: None, tag: b"" };
+        Self::new(u32::MAX, &heading, Bytes::new(), Bytes::new(), 0)
     }
 }
 
@@ -273,31 +280,27 @@ impl Recovered {
                 hints.retain(|known| *known != address);
                 hints.push(address);
             }
-            Record::Put { letter, peer, priority, early, confirm, part, expires, tag, body } => {
+            Record::Put { letter, peer, heading, body } => {
                 self.peer(peer)?;
-                let (tag, body) = (Bytes::copy_from_slice(tag), Bytes::copy_from_slice(body));
-                let confirm = if confirm { Confirm::Processed } else { Confirm::Delivered };
-                let placed = Placed::Nowhere;
-                let (group, place) = (self.group, (0, 0, 0));
-                let posted =
-                    Posted { peer, priority, early, confirm, expires, tag, body, placed, part, place, group };
-                self.open.insert(letter, posted);
+                let (tag, body) = (Bytes::copy_from_slice(heading.tag), Bytes::copy_from_slice(body));
+                self.open.insert(letter, Posted::new(peer, &heading, tag, body, self.group));
                 self.letters = self.letters.max(letter.get());
             }
-            Record::PutSpan { letter, n, peer, priority, body, entries } => {
+            Record::PutSpan { letter, n, peer, heading, body, entries } => {
                 self.peer(peer)?;
-                let entries = Bytes::copy_from_slice(entries);
+                let (tag, entries) = (Bytes::copy_from_slice(heading.tag), Bytes::copy_from_slice(entries));
                 let stride = entries.len() / n.max(1) as usize;
                 for at in 0..n {
                     let end = stride * (at as usize + 1);
-                    let posted = Posted::plain(peer, priority, entries.slice(end - body..end));
-                    self.open.insert(letter.nth(at), Posted { group: self.group, ..posted });
+                    let body = entries.slice(end - body..end);
+                    let posted = Posted::new(peer, &heading, tag.clone(), body, self.group);
+                    self.open.insert(letter.nth(at), posted);
                 }
                 self.letters = self.letters.max(letter.nth(n - 1).get());
             }
             Record::Kept { letter, n } => {
                 for letter in (0..n).map(|at| letter.nth(at)) {
-                    self.open.insert(letter, Posted::plain(u32::MAX, Priority::Normal, Bytes::new()));
+                    self.open.insert(letter, Posted::unknown());
                     self.missing.insert(letter);
                     self.letters = self.letters.max(letter.get());
                 }
@@ -307,7 +310,13 @@ impl Recovered {
                     self.letter(letter.nth(at))?.placed = Placed::Bound(Slot(s.0 + u64::from(at)), r);
                 }
             }
-            Record::Place { letter, age, n, link } => self.letter(letter)?.place = (age, n, link),
+            Record::Place { letter, count, age, n, link } => {
+                let first = StreamMark { age, n, link, ..StreamMark::OPEN };
+                for at in 0..count {
+                    let StreamMark { age, n, link, .. } = first.nth(at.into()).ok_or(Malformed::Range)?;
+                    self.letter(letter.nth(at))?.place = (age, n, link);
+                }
+            }
             Record::Writer { peer, name, begun } => {
                 let writers = &mut self.peer(peer)?.writers;
                 match begun {
@@ -445,20 +454,17 @@ mod tests {
         bytes
     }
 
+    const HEADING: Heading<'static> = Heading {
+        priority: Priority::Normal,
+        early: Early::AsNode,
+        confirm: false,
+        part: None,
+        expires: None,
+        tag: b"",
+    };
+
     fn put(letter: u64) -> Record<'static> {
-        let letter = LetterId::new(letter).unwrap();
-        let (priority, early) = (Priority::Normal, Early::AsNode);
-        Record::Put {
-            letter,
-            peer: 1,
-            priority,
-            early,
-            confirm: false,
-            part: None,
-            expires: None,
-            tag: b"",
-            body: b"x",
-        }
+        Record::Put { letter: LetterId::new(letter).unwrap(), peer: 1, heading: HEADING, body: b"x" }
     }
 
     fn live(r: u64, hi: u64, l: u64, free: Range<u64>) -> Record<'static> {

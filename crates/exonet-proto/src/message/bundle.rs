@@ -5,6 +5,7 @@ use core::ops::Range;
 use bytes::Bytes;
 
 use crate::id::{Incarnation, Slot};
+use crate::time::Mono;
 use crate::wire::{self, StreamMark};
 
 /// Most messages of a bundle: as many bits are kept of them.
@@ -16,7 +17,7 @@ pub(crate) const BUNDLED_WHOLE: usize = 1_100;
 /// A bundle takes no more once its messages have this many bytes: all are kept while one of them is open.
 const FULL: usize = 32 << 10;
 
-/// Equal but for their bodies: one length, and one head, which their letter has; no deadline. Each has a slot and an outcome of
+/// Equal but for their bodies: one length, one head and one deadline, which their letter has. Each has a slot and an outcome of
 /// its own; they leave in order, those aside that are withdrawn before. Those of a stream have a place in it each, which follows from
 /// that of the first of their stretch.
 #[derive(Debug, Default)]
@@ -52,19 +53,28 @@ struct Stretch {
     r: Incarnation,
     /// The place of the first in its stream, if they are of one.
     mark: Option<StreamMark>,
+    /// When they were bound, if that matters.
+    since: Mono,
 }
 
 impl Stretch {
     /// From its `n`th message on.
     fn from(self, n: u32) -> Self {
         let (at, s) = (self.at + n, Slot(self.s.0 + u64::from(n)));
-        Self { at, s, mark: self.mark.and_then(|mark| mark.nth(n.into())), ..self }
+        Self { at, s, mark: self.mark_of(n), ..self }
     }
 
-    /// Whether what begins at `at`, bound to `s` under `r` at this place, goes on where this ends.
-    fn is_followed_by(&self, at: u32, (s, r): (Slot, Incarnation), mark: Option<StreamMark>) -> bool {
-        let behind = self.from(at - self.at);
-        self.end == at && (behind.s, behind.r) == (s, r) && behind.mark == mark
+    /// The place of its `n`th message in its stream.
+    fn mark_of(&self, n: u32) -> Option<StreamMark> {
+        self.mark?.nth(n.into())
+    }
+
+    /// Whether `next` goes on where this ends.
+    fn is_followed_by(&self, next: &Self) -> bool {
+        self.end == next.at
+            && (self.r, self.since) == (next.r, next.since)
+            && self.s.0 + u64::from(next.at - self.at) == next.s.0
+            && self.mark_of(next.at - self.at) == next.mark
     }
 }
 
@@ -177,16 +187,23 @@ impl Bundle {
         entry.get(entry.len() - self.body.min(entry.len())..).unwrap_or_default()
     }
 
-    /// The first `n` that are [`Bundle::ready`] are bound to slots from `s` on under `r`. The first of them has the place `mark` in its
-    /// stream, if they are of one.
-    pub(crate) fn bind(&mut self, n: u32, s: Slot, r: Incarnation, mark: Option<StreamMark>) {
+    /// The first `n` that are [`Bundle::ready`] are bound to slots from `s` on under `r`, at a time that matters or zero. The first of
+    /// them has the place `mark` in its stream, if they are of one.
+    pub(crate) fn bind(
+        &mut self,
+        n: u32,
+        (s, r): (Slot, Incarnation),
+        since: Mono,
+        mark: Option<StreamMark>,
+    ) {
         let Range { start: at, end } = self.ready();
         let end = at.saturating_add(n).min(end);
         self.unbound -= end - at;
+        let next = Stretch { at, end, s, r, mark, since };
         let place = self.stretches.partition_point(|stretch| stretch.end <= at);
         match place.checked_sub(1).and_then(|before| self.stretches.get_mut(before)) {
-            Some(last) if last.is_followed_by(at, (s, r), mark) => last.end = end,
-            _ => self.stretches.insert(place, Stretch { at, end, s, r, mark }),
+            Some(last) if last.is_followed_by(&next) => last.end = end,
+            _ => self.stretches.insert(place, next),
         }
         self.next = end;
         self.skip();
@@ -205,9 +222,30 @@ impl Bundle {
 
     /// The place in its stream of a message that is bound.
     pub(crate) fn mark_of(&self, at: u32) -> Option<StreamMark> {
+        let on = self.stretch_of(at)?;
+        on.mark_of(at - on.at)
+    }
+
+    /// When a message that is bound was, if that matters.
+    pub(crate) fn bound_at(&self, at: u32) -> Mono {
+        self.stretch_of(at).map_or(Mono(0), |on| on.since)
+    }
+
+    fn stretch_of(&self, at: u32) -> Option<&Stretch> {
         let behind = self.stretches.partition_point(|stretch| stretch.end <= at);
-        let on = self.stretches.get(behind).filter(|on| on.at <= at)?;
-        on.mark?.nth(u64::from(at - on.at))
+        self.stretches.get(behind).filter(|on| on.at <= at)
+    }
+
+    /// Those that are open, as far as they lie one behind the other and are bound so, and what the first is bound to; or are not bound.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = (Range<u32>, Option<(Slot, Incarnation)>)> {
+        let mut from = 0;
+        core::iter::from_fn(move || {
+            let at = (from..self.count).find(|at| !self.over.get(*at))?;
+            let (bound, n) = self.bound(at);
+            let over = self.over.first_from(at).unwrap_or(self.count);
+            from = over.min(at + n.max(1)).min(self.count);
+            Some((at..from, bound))
+        })
     }
 
     /// Messages are settled, or withdrawn: those of `these` that are open, all bound or none. Gives how many.
@@ -357,13 +395,13 @@ mod tests {
     #[test]
     fn what_is_withdrawn_is_passed_and_the_rest_keeps_its_order() {
         let mut bundle = bundle(10, 1);
-        bundle.bind(2, Slot(100), R, None);
+        bundle.bind(2, (Slot(100), R), Mono(0), None);
         assert_eq!(bundle.end(4..5), 1);
         assert_eq!((bundle.ready(), bundle.unbound(), bundle.open()), (2..4, 7, 9));
-        bundle.bind(2, Slot(102), R, None);
+        bundle.bind(2, (Slot(102), R), Mono(0), None);
         assert_eq!(bundle.ready(), 5..10);
         assert_eq!(bundle.end(5..6), 1);
-        bundle.bind(4, Slot(104), R, None);
+        bundle.bind(4, (Slot(104), R), Mono(0), None);
         assert_eq!((bundle.ready(), bundle.unbound()), (10..10, 0));
         let bound = |at| bundle.bound(at);
         assert_eq!(bound(0), (Some((Slot(100), R)), 4), "bound in two steps, number after number");
@@ -375,7 +413,7 @@ mod tests {
     #[test]
     fn what_comes_back_leaves_again_and_nothing_else_does() {
         let mut bundle = bundle(8, 1);
-        bundle.bind(6, Slot(100), R, None);
+        bundle.bind(6, (Slot(100), R), Mono(0), None);
         assert_eq!(bundle.end(1..2), 1);
         assert!(!bundle.unbind(1), "settled");
         assert!(!bundle.unbind(7), "never bound");
@@ -384,18 +422,18 @@ mod tests {
         assert_eq!((bundle.ready(), bundle.unbound(), bundle.open()), (2..5, 5, 7));
         assert_eq!(bundle.bound(0), (Some((Slot(100), R)), 2));
         assert_eq!(bundle.bound(5), (Some((Slot(105), R)), 1));
-        bundle.bind(2, Slot(200), R, None);
+        bundle.bind(2, (Slot(200), R), Mono(0), None);
         assert_eq!((bundle.bound(3), bundle.ready()), ((Some((Slot(201), R)), 1), 4..5));
-        bundle.bind(9, Slot(300), R, None);
+        bundle.bind(9, (Slot(300), R), Mono(0), None);
         assert_eq!((bundle.bound(4).0, bundle.ready()), (Some((Slot(300), R)), 6..8), "5 is bound");
-        bundle.bind(2, Slot(400), R, None);
+        bundle.bind(2, (Slot(400), R), Mono(0), None);
         assert_eq!((bundle.bound(7).0, bundle.unbound()), (Some((Slot(401), R)), 0));
     }
 
     #[test]
     fn each_ends_once() {
         let mut bundle = bundle(6, 1);
-        bundle.bind(4, Slot(0), R, None);
+        bundle.bind(4, (Slot(0), R), Mono(0), None);
         assert_eq!((bundle.end(1..3), bundle.end(0..4), bundle.end(0..4)), (2, 2, 0));
         assert_eq!((bundle.open(), bundle.unbound()), (2, 2));
         assert_eq!((bundle.end(4..9), bundle.open(), bundle.unbound()), (2, 0, 0));
@@ -428,14 +466,14 @@ mod tests {
     fn what_its_slots_take_is_memory_too() {
         let mut bundle = bundle(100, 0);
         let before = bundle.memory();
-        (0..100).for_each(|i| bundle.bind(1, Slot(i * 2), R, None));
+        (0..100).for_each(|i| bundle.bind(1, (Slot(i * 2), R), Mono(0), None));
         assert!(bundle.memory() >= before + 100 * size_of::<Stretch>());
     }
 
     #[test]
     fn another_begins_with_nothing_of_the_last() {
         let mut bundle = bundle(6, 1);
-        bundle.bind(6, Slot(0), R, None);
+        bundle.bind(6, (Slot(0), R), Mono(0), None);
         bundle.end(0..3);
         bundle.note_acked(4..5);
         bundle.begin(0, 2);

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::message::Confirm;
 use crate::time::Mono;
-use crate::wire::{Role, StreamMark};
+use crate::wire::{MAX_TAG, Role, StreamMark};
 
 /// A message that this node was asked to send. The index is dense and reused; the generation is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -92,14 +92,16 @@ pub struct Outgoing {
     pub confirm: Confirm,
 }
 
-/// What messages that are kept together have in common beside the length of their bodies: the head that stands before one of them. They
-/// have no deadline, and leave beside an opening as the node is set.
+/// What messages that are kept together have in common beside the length of their bodies: the head that stands before one of them, and the
+/// deadline. They leave beside an opening as the node is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Alike {
     /// As of each: [`Outgoing::tag`].
     pub tag: Bytes,
     /// As of each: [`Outgoing::priority`].
     pub priority: Priority,
+    /// As of each: [`Outgoing::deadline`].
+    pub deadline: Option<Mono>,
     /// As of each: [`Outgoing::confirm`].
     pub confirm: Confirm,
     /// They are messages of the stream that has the tag for a name, each behind the one before, and the stream goes on behind them.
@@ -110,28 +112,35 @@ impl Alike {
     /// What a message may have in common with others, of a stream or not. None: it is kept by itself.
     pub fn of(message: &Outgoing, in_stream: bool) -> Option<Self> {
         let Outgoing { tag, priority, deadline, early, confirm, .. } = message;
-        let usual = deadline.is_none() && (in_stream || *early == Early::AsNode);
-        usual.then(|| Self { tag: tag.clone(), priority: *priority, confirm: *confirm, in_stream })
+        let (priority, deadline, confirm) = (*priority, *deadline, *confirm);
+        let usual = in_stream || *early == Early::AsNode;
+        usual.then(|| Self { tag: tag.clone(), priority, deadline, confirm, in_stream })
     }
 
-    /// Whether a message, of a stream or not as these are, has all this.
+    /// Whether a message has all this, which is of a stream or not as these are.
     #[inline]
     pub(crate) fn is_of(&self, message: &Outgoing) -> bool {
         let Outgoing { tag, priority, deadline, early, confirm, .. } = message;
-        let usual = deadline.is_none() && (self.in_stream || *early == Early::AsNode);
-        let named = !tag.is_empty() || !self.tag.is_empty();
-        usual && *priority == self.priority && *confirm == self.confirm && (!named || *tag == self.tag)
+        let usual = self.in_stream || *early == Early::AsNode;
+        let named = tag.len() == self.tag.len() && (tag.is_empty() || *tag == self.tag);
+        let same = (*priority, *deadline, *confirm) == (self.priority, self.deadline, self.confirm);
+        usual && same && named
     }
 
-    /// They have nothing but a body and a priority.
+    /// Whether such messages are accepted.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.tag.len() <= MAX_TAG && !(self.in_stream && self.tag.is_empty())
+    }
+
+    /// Nothing but a body and a priority stands in a frame.
     pub(crate) fn is_plain(&self) -> bool {
         self.tag.is_empty() && self.confirm == Confirm::Delivered && !self.in_stream
     }
 
     /// A message like them.
     pub(crate) fn with(&self, body: Bytes) -> Outgoing {
-        let Self { tag, priority, confirm, .. } = self.clone();
-        Outgoing { tag, body, priority, confirm, ..Outgoing::default() }
+        let Self { tag, priority, deadline, confirm, .. } = self.clone();
+        Outgoing { tag, body, priority, deadline, confirm, ..Outgoing::default() }
     }
 
     /// What each of them is, until it is bound.

@@ -23,6 +23,7 @@ mod sending;
 mod silence;
 mod stamping;
 mod streams;
+mod together;
 mod twins;
 mod unmeasured;
 mod withdrawing;

@@ -1,22 +1,24 @@
 //! Small messages that are queued together are kept together: see [`Bundle`].
 
 use core::borrow::BorrowMut;
+use core::ops::Range;
 
 use bytes::Bytes;
 
 use super::{Context, Peer};
 use crate::event::SendError;
 use crate::half::Sender;
+use crate::id::Slot;
 use crate::message::{
     Alike, BUNDLED, BUNDLED_WHOLE, Bundle, Ending, Letter, MessageKey, Outcome, Outgoing, Source, Store,
 };
-use crate::time::Now;
+use crate::time::{Mono, Now};
 use crate::wire::{ALIKE_HEAD, Role};
 
 /// A message that may be kept together with others.
 pub(crate) trait Gather {
     fn body(&self) -> &[u8];
-    /// Whether it has all this, and nothing of its own but its body.
+    /// Whether it has all this, which one of the same call has, and nothing of its own but its body.
     fn is(&self, alike: &Alike) -> bool;
     /// What it may have in common with others. None: it is kept by itself.
     fn alike(&self) -> Option<Alike>;
@@ -36,7 +38,7 @@ impl<M: BorrowMut<Outgoing>> Gather for Lent<M> {
 
     #[inline]
     fn is(&self, alike: &Alike) -> bool {
-        alike.in_stream == self.in_stream && alike.is_of(self.message.borrow())
+        alike.is_of(self.message.borrow())
     }
 
     fn alike(&self) -> Option<Alike> {
@@ -116,8 +118,8 @@ impl Peer {
                 break Err(error);
             }
             let len = message.body().len();
-            if let Some(alike) = message.alike()
-                && self.bundles(cx, &alike, len)
+            if self.bundles(cx, len)
+                && let Some(alike) = message.alike().filter(Alike::is_sound)
             {
                 (gathered.alike, gathered.len) = (alike, len);
                 gathered.left = self.room_for(cx, len).saturating_sub(1);
@@ -151,16 +153,23 @@ impl Peer {
         gathered: &mut Gathered<M>,
         queued: &mut impl FnMut(MessageKey, u32),
     ) -> Result<(), SendError> {
+        if gathered.is_empty() {
+            return Ok(());
+        }
         let Gathered { first, bundle, alike, .. } = core::mem::take(gathered);
         if let Some(message) = first {
             queued(self.accept_one(cx, now, message.into_outgoing(), alike.role())?, 1);
         }
         if let Some(bundle) = bundle {
             let (count, common) = (bundle.count(), alike.with(Bytes::new()));
+            let due = cx.due(now.mono, alike.deadline);
             let letter = Letter::new(self.place, common, Source::Bundle(bundle), alike.role());
             let key = cx.store.insert(letter);
-            self.journal_put_span(cx, key);
+            self.journal_put_span(cx, now, key);
             self.outbound.submit(&cx.clock, &mut cx.store, key);
+            if let Some(at) = due {
+                cx.look_again(key, at);
+            }
             cx.stats.sent += u64::from(count);
             queued(key, count);
         }
@@ -168,16 +177,14 @@ impl Peer {
     }
 
     /// Whether messages of this length to the peer are bundled. What may leave with an opening is not: each of it is chosen
-    /// by itself; nor what the node's patience is counted for, from the departure of each; nor what is bound before it leaves, since
-    /// its journal is forced to the disk; nor, but on a fast path, what may be cut to fill a packet. The
-    /// journal has no word for a head that several have.
-    fn bundles(&self, cx: &Context, alike: &Alike, body: usize) -> bool {
+    /// by itself; nor what is bound before it leaves, since its journal is forced to the disk; nor, but on a fast path, what may be cut
+    /// to fill a packet.
+    fn bundles(&self, cx: &Context, body: usize) -> bool {
         let Self { outbound, link, .. } = self;
         let most = if link.recovery.is_fast() { BUNDLED_WHOLE } else { BUNDLED };
         let fits = body <= most && body as u64 <= outbound.limits.message.min(cx.config.limits.message);
         let granted = outbound.sender.as_ref().and_then(Sender::incarnation).is_some();
-        let journaled = cx.journal.is_on() && (cx.journal.is_forced() || !alike.is_plain());
-        fits && granted && cx.config.doubt_timeout.is_none() && !journaled
+        fits && granted && !cx.journal.is_forced()
     }
 
     /// How many messages of this length, and with nothing else, are taken now.
@@ -206,16 +213,59 @@ impl Peer {
             };
             let n = run.clamp(1, left);
             let journaled = letter.journaled.map(|first| first.nth(key.at));
-            let (ending, lane) = (Ending { bound, journaled, ..letter.ending() }, letter.lane);
+            let (due, lane) = (letter.due, letter.lane);
+            // It is due until its last message has ended.
+            let ending = Ending { bound, journaled, due: Mono::NEVER, ..letter.ending() };
 
             self.outbound.forget_bundled(key, letter, bound, n);
 
             if let Some(held) = cx.store.end_bundled(key, n) {
                 self.outbound.bundle_ended(lane, held);
+                if due != Mono::NEVER {
+                    cx.deadlines.remove(&(due, key.first()));
+                }
             }
             self.conclude(cx, key, n, ending, outcome);
             (key, left) = (key.nth(n), left - n);
         }
+    }
+
+    /// As [`Peer::expire`], of messages that were queued together: they have one deadline, and leave at several times.
+    pub(super) fn expire_bundled(&mut self, cx: &mut Context, now: Now, key: MessageKey) {
+        let passed = self.expire_unbound(cx, now, key);
+        let Some(letter) = cx.store.get_mut(key) else { return };
+        letter.late |= passed;
+        let (deadline, plain) = (letter.deadline.filter(|_| !passed), letter.role == Role::Plain);
+        let mut next = deadline.unwrap_or(Mono::NEVER);
+        for (these, bound) in open_runs(letter) {
+            // In doubt since it was bound; what has not left is not in doubt.
+            let since = bound.map_or(now.mono, |(since, _)| since);
+            let given_up = cx.config.doubt_timeout.map_or(Mono::NEVER, |patience| since + patience);
+            if given_up <= now.mono {
+                these.for_each(|at| self.withdraw_bundled(cx, now, key.nth(at), Outcome::Unknown));
+                continue;
+            }
+            next = next.min(given_up);
+            if let Some((_, s)) = bound.filter(|_| passed && plain) {
+                let slots = (s.0..).map(Slot).take(these.len());
+                slots.for_each(|s| self.outbound.revoke(now.mono, s, Outcome::Expired));
+            }
+        }
+        if next != Mono::NEVER {
+            cx.look_again(key, next);
+        }
+    }
+
+    /// Messages of a bundle whose deadline has passed end if they have not left. False: it has not passed.
+    fn expire_unbound(&mut self, cx: &mut Context, now: Now, key: MessageKey) -> bool {
+        let letter = cx.store.get(key).filter(|letter| letter.deadline.is_some_and(|at| at <= now.mono));
+        let Some(letter) = letter else { return false };
+        for (these, _) in open_runs(letter).into_iter().filter(|(_, bound)| bound.is_none()) {
+            let count = these.end - these.start;
+            self.end_bundled(cx, key.nth(these.start), count, Outcome::Expired);
+        }
+        self.make_way(cx, now);
+        true
     }
 
     /// A message of a bundle, which is open, leaves without a STATE to settle it.
@@ -225,6 +275,11 @@ impl Peer {
         }
         self.end_bundled(cx, key, 1, outcome);
 
+        self.make_way(cx, now);
+    }
+
+    /// Messages have ended.
+    fn make_way(&mut self, cx: &mut Context, now: Now) {
         self.outbound.admit_large(&mut cx.store);
         self.outbound.note_idle(now.mono);
 
@@ -232,7 +287,22 @@ impl Peer {
     }
 }
 
+/// Messages of a bundle one behind the other, and since when and from which slot on they are bound, if they are.
+type OpenRun = (Range<u32>, Option<(Mono, Slot)>);
+
+/// Those of a bundle that are open.
+fn open_runs(letter: &Letter) -> Vec<OpenRun> {
+    let Some(bundle) = letter.bundle() else { return Vec::new() };
+    let since = |these: &Range<u32>| bundle.bound_at(these.start);
+    let runs = bundle.runs().map(|(these, bound)| (these.clone(), bound.map(|(s, _)| (since(&these), s))));
+    runs.collect()
+}
+
 impl<M: Gather> Gathered<M> {
+    const fn is_empty(&self) -> bool {
+        self.first.is_none() && self.bundle.is_none()
+    }
+
     /// Takes the message if it is like those before; gives it back if not.
     #[inline]
     fn join(&mut self, message: M, store: &mut Store) -> Option<M> {

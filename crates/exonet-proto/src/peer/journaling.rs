@@ -8,8 +8,8 @@ use super::{Context, Peer};
 use crate::event::Event;
 use crate::half::{Reader, Receiver, Sender};
 use crate::id::{Incarnation, LetterId, Slot, Stamp};
-use crate::journal::{Binding, Journal, Known, Place, Placed, Position, Posted, Record};
-use crate::message::{Bundle, Ending, Letter, MessageKey, Outgoing, Priority, Source, Verdict};
+use crate::journal::{Binding, Heading, Journal, Known, Place, Placed, Position, Posted, Record};
+use crate::message::{Bundle, Ending, Letter, MessageKey, Outgoing, Source, Verdict};
 use crate::time::{Mono, Now, Wall};
 use crate::wire::{Role, StreamMark};
 use bytes::Bytes;
@@ -69,7 +69,7 @@ impl Peer {
     }
 
     /// As [`Self::journal_put`], of messages that were accepted together.
-    pub(super) fn journal_put_span(&mut self, cx: &mut Context, key: MessageKey) {
+    pub(super) fn journal_put_span(&mut self, cx: &mut Context, now: Now, key: MessageKey) {
         if !cx.journal.is_on() {
             return;
         }
@@ -78,11 +78,11 @@ impl Peer {
         let Some(letter) = cx.store.get_mut(key) else { return };
         let n = letter.bundle().map_or(0, Bundle::count);
         (letter.journaled, letter.group) = (cx.journal.next_letters(n), cx.journal.group());
-        let priority = letter.priority;
-        if let (Some(id), Some(bundle)) = (letter.journaled, letter.bundle_mut()) {
-            let (body, entries) = (bundle.body_len(), bundle.share());
-            let record = Record::PutSpan { letter: id, n, peer, priority, body, entries };
-            cx.journal.append_sharing(&record, Some(entries));
+        let shared = letter.bundle_mut().map(|bundle| (bundle.body_len(), bundle.share().clone()));
+        if let (Some(id), Some((body, entries))) = (letter.journaled, shared) {
+            let heading = heading(now, letter);
+            let record = Record::PutSpan { letter: id, n, peer, heading, body, entries: &entries };
+            cx.journal.append_sharing(&record, Some(&entries));
         }
     }
 
@@ -166,10 +166,14 @@ impl Peer {
     // --- what is received ---
 
     /// The receiver record has changed, perhaps: that is written before a STATE says so, or one of its slots is used.
+    #[inline]
     pub(crate) fn journal_record(&mut self, cx: &mut Context) {
-        if !cx.journal.is_on() {
-            return;
+        if cx.journal.is_on() {
+            self.journal_changes(cx);
         }
+    }
+
+    fn journal_changes(&mut self, cx: &mut Context) {
         let before = self.inbound.unsaid.journaled;
         let record = self.inbound.receiver.as_ref();
         let after = record.map(Said::of);
@@ -330,8 +334,7 @@ impl Peer {
         self.admitted |= letters.len() > 0;
         let mut placed = Vec::new();
         for (letter, place) in letters {
-            let patience = cx.config.doubt_timeout.map(|patience| now.mono + patience);
-            let due = [letter.deadline, patience].into_iter().flatten().min();
+            let due = cx.due(now.mono, letter.deadline);
             let key = cx.store.insert(letter);
             placed.push((key, place));
             if let Some(at) = due {
@@ -384,7 +387,7 @@ impl Peer {
         let is_kept = letter.group >= kept;
         let (Some((peer, _)), Some(id)) = (self.journaled, letter.journaled) else { return };
         if let Some(bundle) = letter.bundle() {
-            return snapshot_span(peer, id, letter.priority, bundle, is_kept, to);
+            return snapshot_span(peer, id, &heading(now, letter), bundle, is_kept, to);
         }
         let said = put(now, peer, id, letter);
         if is_kept { Record::Kept { letter: id, n: 1 } } else { said }.encode(to);
@@ -396,7 +399,7 @@ impl Peer {
         }
         if let (Role::Stream(mark), Some(_)) = (letter.role, letter.bound) {
             let StreamMark { age, n, link, .. } = mark;
-            Record::Place { letter: id, age, n, link }.encode(to);
+            Record::Place { letter: id, count: 1, age, n, link }.encode(to);
         }
     }
 }
@@ -405,28 +408,21 @@ impl Peer {
 fn snapshot_span(
     peer: u32,
     first: LetterId,
-    priority: Priority,
+    heading: &Heading<'_>,
     bundle: &Bundle,
     is_kept: bool,
     to: &mut Vec<u8>,
 ) {
-    let mut open = bundle.iter().peekable();
-    while let Some(start) = open.next() {
-        let mut end = start + 1;
-        while open.next_if_eq(&end).is_some() {
-            end += 1;
-        }
-        let (letter, n, entries) = (first.nth(start), end - start, bundle.entries(start..end));
-        let said = Record::PutSpan { letter, n, peer, priority, body: bundle.body_len(), entries };
+    for (these, bound) in bundle.runs() {
+        let (letter, n) = (first.nth(these.start), these.end - these.start);
+        let entries = bundle.entries(these.clone());
+        let body = bundle.body_len();
+        let said = Record::PutSpan { letter, n, peer, heading: *heading, body, entries };
         if is_kept { Record::Kept { letter, n } } else { said }.encode(to);
-        let mut at = start;
-        while at < end {
-            let (bound, run) = bundle.bound(at);
-            let n = run.clamp(1, end - at);
-            if let Some((s, r)) = bound {
-                Record::Bind { letter: first.nth(at), n, s, r }.encode(to);
-            }
-            at += n;
+        let Some((s, r)) = bound else { continue };
+        Record::Bind { letter, n, s, r }.encode(to);
+        if let Some(StreamMark { age, n: number, link, .. }) = bundle.mark_of(these.start) {
+            Record::Place { letter, count: n, age, n: number, link }.encode(to);
         }
     }
 }
@@ -450,12 +446,17 @@ fn is_kept(letter: &Letter) -> bool {
 }
 
 fn put(now: Now, peer: u32, id: LetterId, letter: &Letter) -> Record<'_> {
+    let body = letter.source.part(0..u64::MAX);
+    Record::Put { letter: id, peer, heading: heading(now, letter), body }
+}
+
+/// What the journal has of a message beside its body.
+fn heading(now: Now, letter: &Letter) -> Heading<'_> {
     let Letter { priority, early, confirm, tag, deadline, .. } = letter;
     let expires = deadline.map(|at| Wall(now.wall.0.saturating_add(at.0.saturating_sub(now.mono.0))));
-    let body = letter.source.part(0..u64::MAX);
     let (priority, early, confirm) = (*priority, *early, *confirm);
     let part = if let Role::Stream(mark) = letter.role { Some((mark.end, mark.more)) } else { None };
-    Record::Put { letter: id, peer, priority, early, confirm, part, expires, tag, body }
+    Heading { priority, early, confirm, part, expires, tag }
 }
 
 /// What a message of the peer with this number is bound to, and its place in its stream. The journal has the peer of all that it
@@ -464,6 +465,6 @@ fn append_binding(journal: &mut Journal, peer: u32, bound: &Binding) -> Position
     let Binding { letter, n, s, r, ref place } = *bound;
     let at = journal.append(&Record::Bind { letter, n, s, r });
     let Some(Place { mark, name, begun }) = place else { return at };
-    journal.append(&Record::Place { letter, age: mark.age, n: mark.n, link: mark.link });
+    journal.append(&Record::Place { letter, count: n, age: mark.age, n: mark.n, link: mark.link });
     journal.append(&Record::Writer { peer, name, begun: *begun })
 }

@@ -148,6 +148,9 @@ impl Peer {
     pub(crate) fn expire(&mut self, cx: &mut Context, now: Now, key: MessageKey) {
         let patience = cx.config.doubt_timeout;
         let Some(letter) = cx.store.get_mut(key) else { return };
+        if letter.bundle().is_some() {
+            return self.expire_bundled(cx, now, key);
+        }
         let deadline = letter.deadline.filter(|deadline| now.mono < *deadline);
         let passed = letter.deadline.is_some() && deadline.is_none();
         // In doubt since it was bound; what has not left is not in doubt.

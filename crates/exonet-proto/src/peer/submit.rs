@@ -38,6 +38,12 @@ impl Context {
         self.store.let_go_body(source);
     }
 
+    /// When a message with this deadline that is accepted now is looked at first.
+    pub(super) fn due(&self, now: Mono, deadline: Option<Mono>) -> Option<Mono> {
+        let patience = self.config.doubt_timeout.map(|patience| now + patience);
+        [deadline, patience].into_iter().flatten().min()
+    }
+
     /// The message is looked at when `at` has come.
     pub(super) fn look_again(&mut self, key: MessageKey, at: Mono) {
         if let Some(letter) = self.store.get_mut(key) {
@@ -109,8 +115,7 @@ impl Peer {
             cx.refuse(message, source);
             return Err(error);
         }
-        let patience = cx.config.doubt_timeout.map(|patience| now.mono + patience);
-        let due = [message.deadline, patience].into_iter().flatten().min();
+        let due = cx.due(now.mono, message.deadline);
         let key = cx.store.insert(Letter::new(self.place, message, source, role));
         self.outbound.submit(&cx.clock, &mut cx.store, key);
         if let Some(at) = due {

@@ -133,7 +133,8 @@ impl Message {
         let usual = self.deadline.is_none() && *early == Early::default();
         // A copy, or the name of a stream, which is one: its owner's destructor would run under the lock.
         let tag = || if in_stream { tag.clone() } else { Bytes::copy_from_slice(tag) };
-        usual.then(|| Alike { tag: tag(), priority: *priority, confirm: *confirm, in_stream })
+        let (priority, confirm) = (*priority, *confirm);
+        usual.then(|| Alike { tag: tag(), priority, deadline: None, confirm, in_stream })
     }
 
     /// Whether it has all this, and nothing of its own but its body.

@@ -341,9 +341,7 @@ fn what_a_peer_had_not_taken_when_it_died_is_unknown_and_the_rest_goes_to_its_su
 #[test]
 fn what_is_of_another_kind_is_kept_by_itself() {
     let mut pair = joined();
-    let soon = Some(pair.now.mono + SECOND);
     let other = [
-        Outgoing { deadline: soon, ..numbered(1) },
         Outgoing { early: Early::Yes, ..numbered(1) },
         Outgoing { body: Bytes::from(vec![1; 300]), ..numbered(1) },
     ];
@@ -352,6 +350,10 @@ fn what_is_of_another_kind_is_kept_by_itself() {
         assert_eq!(keys.iter().map(|(_, n)| *n).collect::<Vec<_>>(), [1, 1, 1]);
     }
     let urgent = |number| Outgoing { priority: Priority::Urgent, ..numbered(number) };
+    let soon = |seconds| Outgoing { deadline: Some(pair.now.mono + seconds * SECOND), ..numbered(1) };
+    let mixed = vec![soon(1), soon(1), soon(2), soon(2), numbered(1), numbered(2)];
+    let (keys, _) = pair.send_together(mixed);
+    assert_eq!(keys.iter().map(|(_, n)| *n).collect::<Vec<_>>(), [2, 2, 2]);
     let tagged = |tag: &'static str| Outgoing { tag: tag.into(), ..numbered(1) };
     let confirmed = || Outgoing { confirm: Confirm::Processed, ..tagged("a") };
     let mixed =
@@ -405,12 +407,8 @@ fn messages_with_a_tag_or_a_confirmation_are_kept_together() {
 }
 
 #[test]
-fn before_anything_is_granted_and_where_patience_is_counted_each_is_kept_by_itself() {
+fn before_anything_is_granted_each_is_kept_by_itself() {
     let mut pair = Pair::open();
-    let (keys, _) = pair.send_together((0..3).map(numbered).collect());
-    assert_eq!(keys.len(), 3);
-    let mut pair = Pair::new([Config { doubt_timeout: Some(60 * SECOND), ..config() }, config()]);
-    pair.talk(0);
     let (keys, _) = pair.send_together((0..3).map(numbered).collect());
     assert_eq!(keys.len(), 3);
 }

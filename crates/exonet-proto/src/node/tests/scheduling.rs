@@ -55,6 +55,25 @@ fn names(sent: &Sent) -> Vec<String> {
     sent.lock().unwrap().drain(..).map(|(name, _)| name).collect()
 }
 
+/// The oldest first, of whatever kind.
+fn oldest(waiting: &[Waiting]) -> Option<usize> {
+    (0..waiting.len()).min_by_key(|at| waiting[*at].order)
+}
+
+#[test]
+fn a_scheduler_may_choose_another_behind_each_message() {
+    let (mut pair, sent) = pair_that_chooses(oldest, config());
+    pair.talk(0);
+    names(&sent);
+    for _ in 0..8 {
+        pair.send_as(0, 20, Priority::Urgent);
+        pair.send_as(0, 20, Priority::Normal);
+    }
+    pair.pass(50 * MS);
+    // Of the first the queue decides, as it does from time to time; the last has no other beside it.
+    assert_eq!(names(&sent), [["Urgent", "Normal"]; 8].concat()[1..15]);
+}
+
 #[test]
 fn a_scheduler_chooses_each_message() {
     let (mut pair, sent) = pair_that_chooses(upside_down, config());

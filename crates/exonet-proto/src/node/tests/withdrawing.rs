@@ -158,6 +158,20 @@ fn a_message_that_has_come_in_part_is_withdrawn() {
     assert!(pair.ends[1].cx.received == 0 && pair.ends[1].accept(pair.now).is_none() && is_over(&mut pair));
 }
 
+/// The frontier does not move: what goes does so for the withdrawal.
+#[test]
+fn the_parts_of_a_message_that_is_withdrawn_go_though_an_older_one_waits() {
+    let (mut pair, older) = sent(100);
+    let before = pair.ends[1].cx.received;
+    let key = pair.send(0, 5 << 20);
+    pair.pass(10 * MS);
+    assert!(pair.ends[1].cx.received > before);
+    cancel(&mut pair, key);
+    pair.pass(SECOND);
+    assert_eq!((outcome(&pair, key), outcome(&pair, older)), (Some(Outcome::Cancelled), None));
+    assert!(pair.ends[1].cx.received == before && is_sound(&pair));
+}
+
 #[test]
 fn what_is_lost_is_said_again() {
     for end in [0, 1] {

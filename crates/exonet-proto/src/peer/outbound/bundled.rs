@@ -23,6 +23,7 @@ impl Outbound {
     /// Binds the next `n` messages of a bundle, for which there are envelopes. Gives the first.
     pub(super) fn bind_bundled(
         &mut self,
+        now: Mono,
         flow: Flow,
         key: MessageKey,
         letter: &mut Letter,
@@ -33,15 +34,18 @@ impl Outbound {
         let key = key.first().nth(letter.bundle()?.ready().start);
         let (s, r) = self.sender.as_mut()?.bind_run((0..n).map(|i| key.nth(i)))?;
         let mark = self.enter_stream_together(letter, s, n.into());
+        let place = mark.map(|mark| self.place_at(&letter.tag, mark)).filter(|_| journaled.is_some());
+        // Where nobody counts it, what leaves at several times is kept as one.
+        let since = if letter.due == Mono::NEVER { Mono(0) } else { now };
         let bundle = letter.bundle_mut()?;
-        bundle.bind(n, s, r, mark);
+        bundle.bind(n, (s, r), since, mark);
         self.queue.charge_lane(flow, len);
         if bundle.unbound() == 0 {
             self.queue.pop(flow);
             letter.queued = false;
         }
         if let Some(first) = journaled {
-            self.note_binding(first.nth(key.at), None, n, s, r);
+            self.note_binding(first.nth(key.at), place, n, s, r);
         }
         self.unbound.give_back(u64::from(n));
         self.note_open(lane, load);
@@ -70,7 +74,7 @@ impl Outbound {
         if lacks && window > 0 && self.sender.as_ref().is_some_and(|s| s.envelopes() > 0) {
             return Followed::Full;
         }
-        self.follow_in(flow, key, letter, (len, window), room).unwrap_or(Followed::Nothing)
+        self.follow_in(now, flow, (key, letter), (len, window), room).unwrap_or(Followed::Nothing)
     }
 
     /// How many messages of `len` bytes the window takes that those of a letter have.
@@ -84,9 +88,9 @@ impl Outbound {
 
     fn follow_in<'a>(
         &mut self,
+        now: Mono,
         flow: Flow,
-        key: MessageKey,
-        letter: &'a mut Letter,
+        (key, letter): (MessageKey, &'a mut Letter),
         (len, window): (u64, u64),
         room: Room,
     ) -> Option<Followed<'a>> {
@@ -105,7 +109,7 @@ impl Outbound {
         let ready = bundle.ready().len() as u64;
         let n = fit.min(granted).min(self.queue.share(flow, len)).min(ready);
         let n = u32::try_from(n).ok().filter(|n| *n > 0)?;
-        let first = self.bind_bundled(flow, key, letter, n)?;
+        let first = self.bind_bundled(now, flow, key, letter, n)?;
         let entries = letter.bundle()?.entries(first.at..first.at + n);
         Some(Followed::Entries(entries, n, first.nth(n - 1)))
     }

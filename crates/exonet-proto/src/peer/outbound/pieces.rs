@@ -132,7 +132,7 @@ impl Outbound {
     ) -> Option<MessageKey> {
         self.note_sent(flow, letter.lane, letter.wire_len());
         if letter.bundle().is_some() {
-            return self.bind_bundled(flow, key, letter, 1);
+            return self.bind_bundled(now, flow, key, letter, 1);
         }
         self.bind(now, key, letter);
         self.queue.charge_lane(flow, letter.wire_len());
