@@ -36,3 +36,19 @@ impl CongestionControl for Fixed {
         Some(u64::MAX)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_as_it_was_said_within_the_bounds_of_the_path() {
+        let window = |bytes, mtu| {
+            let mut fixed = Fixed::new(bytes);
+            fixed.on_mtu(mtu);
+            fixed.window()
+        };
+        assert_eq!([window(0, 1_200), window(0, 9_000)], [4_800, 36_000]);
+        assert_eq!([window(1 << 20, 1_200), window(u64::MAX, 1_200)], [1 << 20, MOST_WINDOW]);
+    }
+}
