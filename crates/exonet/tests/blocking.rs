@@ -6,6 +6,7 @@ use std::time::Duration;
 use exonet::blocking::{Node, Request};
 use exonet::call::{Failure, ReplyStatus};
 use exonet::error::{CallError, Closed};
+use exonet::group::Mode;
 use exonet::receive::Filter;
 use exonet::{Allow, Message, Outcome};
 
@@ -175,4 +176,29 @@ fn streams_are_in_order_and_are_bytes() {
     assert_eq!(back, data);
     drop(writing.join().unwrap());
     echo.join().unwrap();
+}
+
+#[test]
+fn a_stream_to_a_group_is_sent_and_read_by_threads() {
+    let (alice, bob, carol) = (node(), node(), node());
+    let members = [&bob, &carol].map(|member| member.get_ref().peer_addr());
+    let group = alice.group(alice.get_ref().group(members)).unwrap();
+    let stream = group.stream("s").unwrap();
+    let mut receipts: Vec<_> = (0..20).map(|n| stream.send(Mode::All, n.to_string()).unwrap()).collect();
+    let mut end = stream.close().unwrap();
+    for member in [&bob, &carol] {
+        let (_, mut lines) = member.accept_stream().unwrap().split();
+        let mut heard = Vec::new();
+        while let Some(batch) = lines.recv_batch(7).unwrap() {
+            assert!(batch.len() <= 7);
+            heard.extend(batch.map(|line| line.body.as_whole().unwrap().clone()));
+        }
+        assert_eq!(heard, (0..20).map(|n| n.to_string()).collect::<Vec<_>>());
+    }
+    assert!(receipts.iter_mut().all(|receipt| receipt.decided().is_reached()) && end.decided().is_reached());
+    assert_eq!((stream.departed(), end.ended().len()), (None, 2));
+    let mut all = group.send(Mode::All, "beside it").unwrap();
+    assert_eq!(all.decided_timeout(Duration::ZERO), None);
+    [&bob, &carol].iter().for_each(|member| member.recv().unwrap().ack().unwrap());
+    assert!(all.decided().is_reached());
 }

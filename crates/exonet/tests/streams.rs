@@ -334,3 +334,43 @@ async fn a_listener_has_the_streams_of_its_name_and_no_other() {
     })
     .await;
 }
+
+/// A batch ends where something is to be told, and the next call tells it.
+#[tokio::test]
+async fn messages_that_are_taken_together_keep_their_order_and_what_is_told() {
+    let (alice, bob) = (node().await, node().await);
+    within(async {
+        let (mut out, _) = alice.peer(bob.peer_addr()).stream("s").unwrap().split();
+        let mut receipts = Vec::new();
+        for n in 0..200_u8 {
+            receipts.push(out.send([n].as_slice()).await.unwrap());
+        }
+        drop(out.close().await.unwrap());
+        drop(out);
+
+        let (_, mut lines) = bob.accept_stream().await.unwrap().split();
+        let mut heard = Vec::new();
+        assert!(lines.recv_batch(0).await.unwrap().unwrap().len() == 0);
+        while let Some(batch) = lines.recv_batch(9).await.unwrap() {
+            assert!((1..=9).contains(&batch.len()));
+            let seen: Vec<u8> = batch.views().map(|view| view.body.unwrap()[0]).collect();
+            heard.extend(batch.map(|line| line.body.as_whole().unwrap()[0]));
+            assert!(heard.ends_with(&seen));
+        }
+        assert_eq!(heard, (0..200).collect::<Vec<u8>>());
+        assert!(lines.recv_batch(9).await.unwrap().is_none(), "from then on");
+        for receipt in receipts {
+            assert_eq!(receipt.await.outcome, Outcome::Delivered);
+        }
+        drop(lines);
+        // What is told is told in place of a batch.
+        let (mut out, _) = alice.peer(bob.id()).stream("s").unwrap().split();
+        drop(out.send("of another").await.unwrap());
+        let (_, mut lines) = bob.accept_stream().await.unwrap().split();
+        let one: Vec<_> = lines.recv_batch(9).await.unwrap().unwrap().collect();
+        assert_eq!((one.len(), one[0].body.as_whole().unwrap()), (1, &"of another".into()));
+        drop(out.reset().await.unwrap());
+        assert_eq!(lines.recv_batch(9).await.unwrap_err(), StreamError::Reset);
+    })
+    .await;
+}

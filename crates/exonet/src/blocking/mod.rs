@@ -33,6 +33,7 @@ macro_rules! debugs {
 }
 
 mod call;
+mod group;
 mod node;
 mod outcomes;
 mod peer;
@@ -43,6 +44,7 @@ mod session;
 mod stream;
 
 pub use call::{Reply, Request};
+pub use group::{Group, GroupReceipt, GroupStream};
 pub use node::Node;
 pub use outcomes::Outcomes;
 pub use peer::Peer;

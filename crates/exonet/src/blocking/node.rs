@@ -7,13 +7,15 @@ use bytes::Bytes;
 
 use super::runtime::Runtime;
 use super::{
-    AtMostOnce, Delivery, Outcomes, Peer, Receiver, Request, Session, SessionListener, Stream, StreamListener,
+    AtMostOnce, Delivery, Group, Outcomes, Peer, Receiver, Request, Session, SessionListener, Stream,
+    StreamListener,
 };
 use crate::Builder;
 #[cfg(feature = "serde")]
 use crate::call::typed;
 use crate::call::{Answer, Failure, ReplyStatus, Serving};
-use crate::error::{BuildError, Closed, ServeError};
+use crate::error::{BuildError, Closed, GroupError, ServeError};
+use crate::group::GroupBuilder;
 use crate::peer_addr::PeerAddr;
 use crate::receive::Filter;
 use crate::send::OpenMessage;
@@ -46,6 +48,14 @@ impl Node {
     /// A handle on a peer: see [`crate::Node::peer`].
     pub fn peer(&self, to: impl Into<PeerAddr>) -> Peer {
         Peer::new(self.node.peer(to), &self.runtime)
+    }
+
+    /// A group, of what [`crate::Node::group`] of [`Self::get_ref`] has begun.
+    ///
+    /// # Errors
+    /// As [`GroupBuilder::build`].
+    pub fn group(&self, builder: GroupBuilder) -> Result<Group, GroupError> {
+        builder.build().map(|group| Group::new(group, &self.runtime))
     }
 
     /// Waits for the next message, under a guard.

@@ -11,6 +11,7 @@ use super::runtime::Runtime;
 use super::{Delivery, Peer, Receipt, Received};
 use crate::Priority;
 use crate::error::Closed;
+use crate::receive::Batch;
 use crate::send::message::Message;
 use crate::stream::{self, StreamError, StreamSendError};
 
@@ -116,6 +117,10 @@ pub struct StreamReceiver {
 }
 
 impl StreamReceiver {
+    pub(super) fn new(receiver: stream::StreamReceiver, runtime: &Arc<Runtime>) -> Self {
+        Self { receiver, runtime: Arc::clone(runtime) }
+    }
+
     /// The receiver, for what does not wait.
     pub const fn get_ref(&self) -> &stream::StreamReceiver {
         &self.receiver
@@ -146,6 +151,14 @@ impl StreamReceiver {
     pub fn recv_at_most_once(&mut self) -> Result<Option<Received>, StreamError> {
         let next = self.runtime.wait(self.receiver.recv_at_most_once())?;
         Ok(next.map(|received| Received::new(received, &self.runtime)))
+    }
+
+    /// Waits for a message, then takes up to `most` that are there: see [`stream::StreamReceiver::recv_batch`].
+    ///
+    /// # Errors
+    /// As [`Self::recv`].
+    pub fn recv_batch(&mut self, most: usize) -> Result<Option<Batch>, StreamError> {
+        self.runtime.wait(self.receiver.recv_batch(most))
     }
 
     /// Wants nothing more of the stream: see [`stream::StreamReceiver::stop`].

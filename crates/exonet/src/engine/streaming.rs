@@ -75,6 +75,31 @@ impl Engine {
         taken.filter(|_| self.write_journal(now))
     }
 
+    /// As [`Self::take_next_in_stream`], of up to `most` messages that follow each other. `wants` is told whether a message is the first
+    /// of them.
+    pub(crate) fn take_many_in_stream(
+        &mut self,
+        now: Now,
+        (peer, name): (&NodeId, &Bytes),
+        most: usize,
+        wants: impl Fn(Gap, StreamEnd, bool) -> bool,
+    ) -> Vec<InStream> {
+        let mut taken = Vec::new();
+        if self.phase >= Phase::Stopped || self.is_forced() {
+            return taken;
+        }
+        while taken.len() < most {
+            let first = taken.is_empty();
+            let next = self.core.recv_stream_if(now, peer, name, |gap, end| wants(gap, end, first));
+            let Some(next) = next else { break };
+            taken.push(next);
+        }
+        if !taken.is_empty() && !self.write_journal(now) {
+            taken.clear();
+        }
+        taken
+    }
+
     /// The next stream that waits for a handle at an entrance.
     pub(crate) fn accept_stream(
         &mut self,

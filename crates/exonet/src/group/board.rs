@@ -5,6 +5,7 @@ use core::future::{Future, IntoFuture};
 use core::pin::Pin;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Wake as _;
 
 use exonet_proto::node::{Confirm, Outcome};
 use exonet_proto::{MessageId, NodeId};
@@ -13,7 +14,7 @@ use tokio::sync::Notify;
 use crate::error::SendError;
 use crate::group::Remove;
 use crate::group::ballot::{End, Verdict};
-use crate::group::ready::Ready;
+use crate::group::ready::{Bell, Ready};
 use crate::send::receipts::Settled;
 
 /// Where a message to a group stands at one member.
@@ -100,14 +101,16 @@ pub(super) struct Board {
     state: Mutex<State>,
     /// Something in it has changed.
     told: Notify,
-    ready: Arc<Ready>,
+    /// Rings when the application wants something.
+    bell: Arc<Bell>,
 }
 
 impl Board {
-    pub(super) fn new(members: impl IntoIterator<Item = NodeId>, ready: &Arc<Ready>) -> Arc<Self> {
+    /// `at` is what is rung when the application wants something.
+    pub(super) fn new(members: impl IntoIterator<Item = NodeId>, ready: &Arc<Ready>, at: usize) -> Arc<Self> {
         let line = |id| MemberLine { id, state: MemberState::Spare, reason: None };
         let state = State { lines: members.into_iter().map(line).collect(), ..State::default() };
-        Arc::new(Self { state: Mutex::new(state), told: Notify::new(), ready: Arc::clone(ready) })
+        Arc::new(Self { state: Mutex::new(state), told: Notify::new(), bell: Bell::new(at, ready) })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -139,14 +142,14 @@ impl Board {
     }
 
     pub(super) fn take_orders(&self) -> Vec<Order> {
-        core::mem::take(&mut self.state().orders)
+        self.bell.poll(|_| core::mem::take(&mut self.state().orders))
     }
 
     // ---- for the application
 
     pub(super) fn order(&self, order: Order) {
         self.state().orders.push(order);
-        self.ready.rung.notify_one();
+        self.bell.wake_by_ref();
     }
 
     /// Waits until `look` finds something.

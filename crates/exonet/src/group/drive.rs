@@ -84,7 +84,7 @@ impl Drive {
     ) -> Self {
         let now = Instant::now();
         let ready = Arc::default();
-        let board = Board::new(members.iter().map(|to| to.id), &ready);
+        let board = Board::new(members.iter().map(|to| to.id), &ready, usize::MAX);
         let ballot = Ballot::new(plan.rule, members.len());
         let copy = |to| Copy { to, hold: Hold::No, bell: None, since: now, overdue: None, withdrawn: false };
         Self {
@@ -346,7 +346,7 @@ impl Drive {
 }
 
 /// The message with what is left of its deadline.
-fn shortened(message: Message, deadline: Option<Instant>) -> Message {
+pub(super) fn shortened(message: Message, deadline: Option<Instant>) -> Message {
     match deadline {
         None => message,
         Some(deadline) => message.deadline(deadline.saturating_duration_since(Instant::now())),
@@ -354,7 +354,7 @@ fn shortened(message: Message, deadline: Option<Instant>) -> Message {
 }
 
 /// What became of a copy that was never queued.
-const fn never(outcome: Outcome) -> Settled {
+pub(super) const fn never(outcome: Outcome) -> Settled {
     Settled { outcome, id: None, late: false }
 }
 

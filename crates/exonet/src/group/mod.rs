@@ -49,11 +49,13 @@ mod choice;
 mod drive;
 mod load;
 mod ready;
+mod stream;
 
 pub use ballot::{Verdict, Why};
 pub use board::{GroupReceipt, MemberLine, MemberState};
 pub use call::{Answered, GroupCall};
 pub use load::{Ended, Load, Path, PeakEwma};
+pub use stream::{Cause, Departure, GroupStream, WhenFull};
 
 use core::fmt;
 use core::time::Duration;
@@ -71,6 +73,7 @@ use crate::node::Node;
 use crate::peer_addr::PeerAddr;
 use crate::send::message::{Message, take_turns};
 use crate::shared::Shared;
+use crate::stream::OpenError;
 use ballot::Rule;
 use board::{Board, Order};
 use choice::Choice;
@@ -120,16 +123,42 @@ impl Mode {
             Self::Quorum { send, acks } => (send, acks, true),
             Self::Balanced { k } => (k, k, true),
         };
-        match () {
-            () if need == 0 => Err(GroupError::NoAcks),
-            () if need > send => Err(GroupError::TooManyAcks { acks: need, send }),
-            () if send > members => Err(GroupError::TooFewMembers { send, members }),
-            () => Ok(Plan {
-                rule: Rule { send, need, replace: spares, withdraw: self != Self::All },
-                waits: self == Self::All,
-                patience: matches!(self, Self::Balanced { .. }).then_some(patience),
-            }),
+        check(send, need, members)?;
+        Ok(Plan {
+            rule: Rule { send, need, replace: spares, withdraw: self != Self::All },
+            waits: self == Self::All,
+            patience: matches!(self, Self::Balanced { .. }).then_some(patience),
+        })
+    }
+
+    /// Of a message in a stream: it goes to all members of the stream, and none is withdrawn.
+    fn plan_in_stream(self, members: usize) -> Result<Rule, GroupError> {
+        if members == 0 {
+            return Err(GroupError::Empty);
         }
+        let need = match self {
+            Self::All => members,
+            Self::Any => 1,
+            Self::Quorum { send, acks } => {
+                check(send, acks, members)?;
+                acks
+            }
+            Self::Balanced { .. } => return Err(GroupError::Unordered),
+        };
+        Ok(Rule { send: members, need, replace: false, withdraw: false })
+    }
+}
+
+/// Whether a message can be for `send` of so many members, of which `need` must have it.
+const fn check(send: usize, need: usize, members: usize) -> Result<(), GroupError> {
+    if need == 0 {
+        Err(GroupError::NoAcks)
+    } else if need > send {
+        Err(GroupError::TooManyAcks { acks: need, send })
+    } else if send > members {
+        Err(GroupError::TooFewMembers { send, members })
+    } else {
+        Ok(())
     }
 }
 
@@ -188,6 +217,40 @@ pub enum GroupError {
     /// The node is closed.
     #[error("the node is closed")]
     Closed,
+    /// A balanced message goes to some members, each of a stream to all.
+    #[error(
+        "a message of a stream goes to all its members, so it cannot be balanced: choose all, any or a quorum"
+    )]
+    Unordered,
+    /// The stream has been closed or reset, or the runtime that it was made in is gone.
+    #[error("the stream to the group has ended")]
+    Ended,
+    /// Every member has so many messages of the stream open that no more may be sent now, or one that is waited for. Only the calls
+    /// that do not wait say so.
+    #[error("the members have as many messages of the stream open as they may")]
+    Full,
+    /// The tag of a message of a stream is the name of the stream.
+    #[error("a message of a stream has no tag of its own")]
+    Tagged,
+    /// Longer than a message of a stream may be.
+    #[error("a message of a stream has at most {limit} bytes, this has {size}")]
+    TooLarge {
+        /// The bytes of the message.
+        size: usize,
+        /// [`MAX_STREAM_BODY`](crate::stream::MAX_STREAM_BODY).
+        limit: usize,
+    },
+    /// A stream cannot have that name.
+    #[error(transparent)]
+    Name(OpenError),
+    /// There is no stream of that name with the member now.
+    #[error("no stream to {member}: {error}")]
+    Stream {
+        /// Which member.
+        member: NodeId,
+        /// Why.
+        error: OpenError,
+    },
 }
 
 /// A group to be: begun by [`Node::group`](crate::Node::group).
@@ -246,7 +309,8 @@ impl GroupBuilder {
         }
         let seed = getrandom::u64().map_err(GroupError::Random)?;
         let mind = Mind { load, choice: Choice::new(seed) };
-        let common = Common { made: Instant::now(), mind: Mutex::new(mind), open: Mutex::default() };
+        let (open, streams) = (Mutex::default(), Mutex::default());
+        let common = Common { made: Instant::now(), mind: Mutex::new(mind), open, streams };
         let members = Mutex::new(members.into_iter().map(Arc::new).collect());
         let waiting = Arc::new(Semaphore::new(waiting));
         Ok(Group { inner: Arc::new(Inner { node, members, common: Arc::new(common), patience, waiting }) })
@@ -275,6 +339,7 @@ struct Common {
     made: Instant,
     mind: Mutex<Mind>,
     open: Mutex<Vec<Weak<Board>>>,
+    streams: Mutex<Vec<Weak<stream::Core>>>,
 }
 
 /// What is known of members.
@@ -330,6 +395,10 @@ impl Common {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn streams(&self) -> MutexGuard<'_, Vec<Weak<stream::Core>>> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn forget(&self, board: &Arc<Board>) {
         let mut open = self.boards();
         if let Some(at) = open.iter().position(|other| other.as_ptr() == Arc::as_ptr(board)) {
@@ -353,7 +422,8 @@ impl Group {
         self.inner.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a member: it gets later messages, none that is under way.
+    /// Adds a member: it gets later messages, none that is under way. Streams that are open are without it, until
+    /// [`GroupStream::add`].
     ///
     /// # Errors
     /// [`GroupError::Double`], [`GroupError::Myself`].
@@ -370,8 +440,8 @@ impl Group {
         Ok(())
     }
 
-    /// Removes a member: it gets no later message, and takes no other's place in those under way. What it was sent already
-    /// becomes of what [`Remove`] says. A message keeps the number of members that it was sent with: for [`Mode::All`], one from
+    /// Removes a member: it gets no later message, leaves every stream of the group, and takes no other's place in messages under way.
+    /// What it was sent already becomes of what [`Remove`] says. A message keeps the number of members that it was sent with: for [`Mode::All`], one from
     /// which it was withdrawn makes it fail.
     ///
     /// # Errors
@@ -390,6 +460,9 @@ impl Group {
         drop(mind);
         let open: Vec<_> = common.boards().iter().filter_map(Weak::upgrade).collect();
         open.iter().for_each(|board| board.order(Order::Removed(*member, how)));
+        let streams: Vec<_> = common.streams().iter().filter_map(Weak::upgrade).collect();
+        // A stream may be without it.
+        streams.iter().for_each(|stream| drop(stream.remove(member, how)));
         Ok(())
     }
 

@@ -34,6 +34,11 @@ impl Bell {
         Arc::new(Self { at, rung: AtomicBool::new(false), ready: Arc::clone(ready) })
     }
 
+    /// Whether this is the waker of the future of that number.
+    pub(super) fn is(&self, at: usize) -> bool {
+        self.at == at
+    }
+
     /// Polls: the future is asked again when it has rung.
     pub(super) fn poll<T>(self: &Arc<Self>, poll: impl FnOnce(&mut Context<'_>) -> T) -> T {
         // Before the poll: what rings during it counts.

@@ -31,7 +31,7 @@ pub struct Batch {
     shared: Arc<Shared>,
     runs: std::vec::IntoIter<IncomingRun>,
     current: Option<IncomingRun>,
-    /// Those that came by way of a [`Filter`](crate::receive::Filter).
+    /// Those that came by way of a [`Filter`](crate::receive::Filter), or in a stream.
     singles: std::vec::IntoIter<Received>,
     left: usize,
 }
@@ -43,6 +43,11 @@ impl Batch {
         let singles = singles.into_iter().map(|incoming| Received::new(shared, incoming, true));
         let singles = singles.collect::<Vec<_>>().into_iter();
         Self { shared: Arc::clone(shared), runs: runs.into_iter(), current: None, singles, left }
+    }
+
+    pub(crate) fn of(shared: &Arc<Shared>, messages: Vec<Received>) -> Self {
+        let (left, singles) = (messages.len(), messages.into_iter());
+        Self { shared: Arc::clone(shared), runs: Vec::new().into_iter(), current: None, singles, left }
     }
 
     /// A look at the messages that are left, where they lie: nothing is made for each, which is the fastest way to read

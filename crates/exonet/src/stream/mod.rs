@@ -32,6 +32,7 @@
 
 mod bytes;
 pub(crate) mod desk;
+pub(crate) mod lane;
 pub(crate) mod listener;
 mod receiver;
 mod sender;
@@ -39,7 +40,6 @@ mod sender;
 use std::sync::Arc;
 
 use ::bytes::Bytes;
-use tokio::sync::Notify;
 
 pub use self::bytes::ByteStream;
 pub use listener::StreamListener;
@@ -51,7 +51,8 @@ pub use exonet_proto::node::MAX_STREAM_BODY;
 use crate::error::Closed;
 use crate::node::Node;
 use crate::peer::Peer;
-use desk::{Entrance, SESSION, StreamId};
+use desk::{Entrance, SESSION};
+use lane::Claim;
 
 /// Longest name of a stream, in bytes.
 pub const MAX_NAME: usize = 255;
@@ -87,20 +88,12 @@ pub struct Stream {
 /// What the halves of a stream share: the hold on its name.
 struct Handle {
     peer: Peer,
-    id: StreamId,
-    readable: Arc<Notify>,
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        let id = self.id.clone();
-        self.peer.shared().step_calmly(|engine, _| engine.leave_stream(id));
-    }
+    claim: Arc<Claim>,
 }
 
 impl core::fmt::Debug for Handle {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Stream").field("peer", &self.id.0).field("name", &self.id.1).finish()
+        f.debug_struct("Stream").field("peer", &self.claim.id.0).field("name", &self.claim.id.1).finish()
     }
 }
 
@@ -117,9 +110,8 @@ impl Peer {
 
     /// A handle on the stream of a name that has been checked.
     pub(crate) fn stream_named(&self, name: Bytes) -> Result<Stream, OpenError> {
-        let id = (self.id(), name);
-        let readable = self.shared().amend(|engine| engine.streams.hold(id.clone()));
-        readable.map(|readable| Stream::new(self.clone(), id, readable)).ok_or(OpenError::InUse)
+        let claim = Claim::take(self.shared(), &self.to, name).ok_or(OpenError::InUse)?;
+        Ok(Stream::new(self.clone(), claim))
     }
 }
 
@@ -146,8 +138,13 @@ impl Node {
     }
 }
 
+/// The direction from a peer, of a stream whose name is held.
+pub(crate) fn receiver(peer: Peer, claim: Arc<Claim>) -> StreamReceiver {
+    StreamReceiver::new(Arc::new(Handle { peer, claim }))
+}
+
 /// A name that a stream may have. It is a copy: its owner's destructor does not run under the lock.
-fn checked(name: Bytes) -> Result<Bytes, OpenError> {
+pub(crate) fn checked(name: Bytes) -> Result<Bytes, OpenError> {
     match name.len() {
         1..=MAX_NAME if name.first() == Some(&SESSION) => Err(OpenError::Reserved),
         1..=MAX_NAME => Ok(Bytes::copy_from_slice(&name)),
@@ -163,15 +160,17 @@ pub(crate) async fn accept(node: &Node, entrance: &Entrance) -> Result<Stream, C
         // Made before the look, so that no wake-up is missed between the look and the wait.
         let waiting = accepted.notified();
         if let Some((id, readable)) = shared.amend(|engine| engine.accept_stream(entrance))? {
-            return Ok(Stream::new(node.peer(id.0), id, readable));
+            let peer = node.peer(id.0);
+            let claim = Claim { shared: Arc::clone(shared), to: Arc::clone(&peer.to), id, readable };
+            return Ok(Stream::new(peer, claim));
         }
         waiting.await;
     }
 }
 
 impl Stream {
-    fn new(peer: Peer, id: StreamId, readable: Arc<Notify>) -> Self {
-        let handle = Arc::new(Handle { peer, id, readable });
+    fn new(peer: Peer, claim: Claim) -> Self {
+        let handle = Arc::new(Handle { peer, claim: Arc::new(claim) });
         Self { sender: StreamSender::new(Arc::clone(&handle)), receiver: StreamReceiver::new(handle) }
     }
 

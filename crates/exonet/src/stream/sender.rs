@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use exonet_proto::node::{Priority, SendError as CoreError, StreamEnd};
+use exonet_proto::node::{Priority, StreamEnd};
 
 use super::Handle;
+use super::lane::Lane;
 use crate::error::{Closed, SendError};
 use crate::peer::Peer;
-use crate::send::intake::Kind;
-use crate::send::line::wait_for_room;
 use crate::send::message::{Message, take_turns};
 use crate::send::receipt::Receipt;
 
@@ -37,14 +36,14 @@ pub enum StreamSendError {
 #[derive(Debug)]
 pub struct StreamSender {
     handle: Arc<Handle>,
-    /// One for all messages: they leave in the order of their priorities.
-    priority: Priority,
+    lane: Lane,
     ended: bool,
 }
 
 impl StreamSender {
-    pub(super) const fn new(handle: Arc<Handle>) -> Self {
-        Self { handle, priority: Priority::Normal, ended: false }
+    pub(super) fn new(handle: Arc<Handle>) -> Self {
+        let lane = Lane { claim: Arc::clone(&handle.claim), priority: Priority::Normal };
+        Self { handle, lane, ended: false }
     }
 
     pub(super) fn handle(&self) -> &Handle {
@@ -58,14 +57,14 @@ impl StreamSender {
 
     /// The name of the stream.
     pub fn name(&self) -> &Bytes {
-        &self.handle.id.1
+        self.lane.name()
     }
 
     /// The class of the messages of this stream, in place of their own: all of one stream have one. To be set before the first is
     /// sent.
     #[must_use]
-    pub const fn priority(mut self, priority: Priority) -> Self {
-        self.priority = priority;
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.lane.priority = priority;
         self
     }
 
@@ -93,20 +92,7 @@ impl StreamSender {
         if self.ended {
             return Err(StreamSendError::Ended);
         }
-        let mut message = Some(self.named(message)?);
-        let (peer, shared) = (&self.handle.peer, self.handle.peer.shared());
-        let busy = shared.is_busy();
-        if busy && let Some(receipt) = shared.intake.put(shared, &peer.to, &mut message, true) {
-            return Ok(receipt);
-        }
-        let kind = message.as_ref().filter(|_| busy).and_then(|message| Kind::of(&peer.to, message, true));
-        let hints = peer.hints();
-        let queued = shared.step(|engine, now| {
-            let slot = engine.send_in_stream(now, self.handle.id.0, &hints, &mut message, StreamEnd::Open)?;
-            kind.into_iter().for_each(|kind| engine.gather(kind));
-            Ok::<_, CoreError>(slot)
-        });
-        Ok(Receipt::new(Arc::clone(shared), queued.map_err(SendError::from)?))
+        Ok(self.lane.try_queue(checked(message)?, StreamEnd::Open)?)
     }
 
     /// Ends this direction of the stream behind all that was sent in it. The receipt says when the peer's application has had
@@ -125,8 +111,7 @@ impl StreamSender {
     /// As [`Self::close`].
     pub async fn reset(&mut self) -> Result<Receipt, StreamSendError> {
         if !self.ended {
-            let (peer, name) = self.handle.id.clone();
-            self.handle.peer.shared().step(|engine, now| engine.cancel_stream(now, &peer, &name));
+            self.lane.cancel();
         }
         self.end(Message::default(), StreamEnd::Reset).await
     }
@@ -147,8 +132,7 @@ impl StreamSender {
 
     /// As [`Self::reset`], if there is room for the word; nothing is said where there is none.
     pub(crate) fn reset_at_once(&mut self) {
-        let (peer, name) = self.handle.id.clone();
-        self.handle.peer.shared().step(|engine, now| engine.cancel_stream(now, &peer, &name));
+        self.lane.cancel();
         self.end_at_once(Message::default(), StreamEnd::Reset);
     }
 
@@ -156,11 +140,7 @@ impl StreamSender {
     /// what becomes of it.
     pub(crate) fn end_at_once(&mut self, last: Message, end: StreamEnd) {
         if !self.ended {
-            let (peer, mut message) = (self.handle.id.0, self.named(last).ok());
-            let (hints, shared) = (self.handle.peer.hints(), self.handle.peer.shared());
-            let queued =
-                shared.step(|engine, now| engine.send_in_stream(now, peer, &hints, &mut message, end));
-            drop(queued.map(|slot| Receipt::new(Arc::clone(shared), slot)));
+            drop(checked(last).map(|last| self.lane.try_queue(last, end)));
             self.ended = true;
         }
     }
@@ -170,35 +150,16 @@ impl StreamSender {
         self.ended
     }
 
-    fn named(&self, message: Message) -> Result<Message, StreamSendError> {
-        if message.has_tag() {
-            return Err(StreamSendError::Tagged);
-        }
-        Ok(message.tag(self.name().clone()).priority(self.priority))
-    }
-
     async fn queue(&self, message: Message, end: StreamEnd) -> Result<Receipt, StreamSendError> {
-        let message = self.named(message)?;
-        let (peer, id) = (&self.handle.peer, self.handle.id.0);
+        let message = checked(message)?;
         take_turns(message.weight()).await;
-        let (shared, mut message) = (peer.shared(), Some(message));
-        let busy = end == StreamEnd::Open && shared.is_busy();
-        if busy && let Some(receipt) = shared.intake.put(shared, &peer.to, &mut message, true) {
-            return Ok(receipt);
-        }
-        peer.resolve().await?;
-        let kind = message.as_ref().filter(|_| busy).and_then(|message| Kind::of(&peer.to, message, true));
-        let queue = || {
-            let hints = peer.hints();
-            shared.step(|engine, now| {
-                let slot = engine.send_in_stream(now, id, &hints, &mut message, end)?;
-                kind.iter().for_each(|kind| engine.gather(kind.clone()));
-                Ok((slot, engine.accepted_at()))
-            })
-        };
-        let (slot, at) = wait_for_room(shared, id, queue).await?;
-        let receipt = Receipt::new(Arc::clone(shared), slot);
-        shared.until_safe(at).await.map_err(|Closed| SendError::Closed)?;
+        let (receipt, at) = self.lane.queue(message, end).await?;
+        self.lane.claim.shared.until_safe(at).await.map_err(|Closed| SendError::Closed)?;
         Ok(receipt)
     }
+}
+
+/// A message that may be one of a stream.
+fn checked(message: Message) -> Result<Message, StreamSendError> {
+    if message.has_tag() { Err(StreamSendError::Tagged) } else { Ok(message) }
 }

@@ -1,0 +1,373 @@
+//! Streams to groups: messages that every member takes in the order in which they were sent.
+
+mod member;
+mod pace;
+mod state;
+
+pub use member::{Cause, Departure};
+pub use pace::WhenFull;
+
+use core::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use exonet_proto::NodeId;
+use exonet_proto::node::{Priority, StreamEnd};
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+use crate::engine::Engine;
+use crate::error::Closed;
+use crate::group::ready::Ready;
+use crate::group::{Group, GroupError, GroupReceipt, Mode, Remove};
+use crate::peer_addr::PeerAddr;
+use crate::send::message::{Message, take_turns};
+use crate::shared::Shared;
+use crate::stream::lane::Claim;
+use crate::stream::{self, MAX_STREAM_BODY, OpenError, StreamReceiver};
+use state::{Settings, State};
+
+/// Messages that a member may have open, unless [`GroupStream::queue`] says otherwise.
+const QUEUE: usize = 1_024;
+
+/// What the handles on a stream share with its task. It does not keep the node going.
+pub(crate) struct Core {
+    state: Mutex<State>,
+    ready: Arc<Ready>,
+    /// A member may have more messages, or has departed.
+    told: Notify,
+}
+
+impl Core {
+    fn with<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = state.wake_at();
+        let out = f(&mut state);
+        let stirred = core::mem::take(&mut state.stirred);
+        let sooner = state.wake_at() != before;
+        drop(state);
+        if stirred {
+            self.told.notify_waiters();
+        }
+        if sooner {
+            self.ready.rung.notify_one();
+        }
+        out
+    }
+
+    pub(super) fn remove(&self, member: &NodeId, how: Remove) -> Result<(), GroupError> {
+        self.with(|state| state.remove(member, how))
+    }
+}
+
+/// The task of a stream.
+struct Task(Arc<Core>);
+
+impl Task {
+    /// Goes on until there is no handle any more, and every message has ended at every member.
+    async fn run(self) {
+        let core = &self.0;
+        loop {
+            let woken = core.ready.take();
+            let (done, wake) = core.with(|state| {
+                woken.into_iter().for_each(|number| state.rung(number));
+                state.on_time(Instant::now());
+                (state.is_done(), state.wake_at())
+            });
+            if done {
+                return;
+            }
+            let ring = async {
+                match wake {
+                    Some(at) => sleep_until(at).await,
+                    None => core::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = core.ready.rung.notified() => {}
+                () = ring => {}
+            }
+        }
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.with(State::give_up);
+    }
+}
+
+/// A stream to the members of a group, made by [`Group::stream`]: every member takes its messages in the order in which they were sent
+/// here, as an ordinary [stream](crate::stream) of that name from this node.
+///
+/// A message goes to all members that are in the stream when it is sent; its [`Mode`] says how many of them must have it. No member
+/// takes the place of another, and no copy is withdrawn because others have the message: a member that sees a message sees all
+/// that were sent to it before, or hears what is missing.
+///
+/// No member waits for another. Each has a queue of its own, and [`WhenFull`] says what becomes of one that is too slow for it.
+///
+/// ```
+/// use exonet::group::Mode;
+/// use exonet::{Allow, Node};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let alice = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
+/// # let bob = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
+/// # let carol = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
+/// let group = alice.group([bob.peer_addr(), carol.peer_addr()]).build()?;
+/// let prices = group.stream("prices")?;
+/// prices.send(Mode::All, "tea 3").await?;
+/// prices.send(Mode::All, "tea 4").await?;
+/// let mut end = prices.close().await?;
+///
+/// for member in [&bob, &carol] {
+///     let (_, mut lines) = member.accept_stream().await?.split();
+///     for price in ["tea 3", "tea 4"] {
+///         let line = lines.recv_at_most_once().await?.ok_or("more was sent")?;
+///         assert_eq!(line.body.as_whole().map(|body| &body[..]), Some(price.as_bytes()));
+///     }
+///     assert!(lines.recv().await?.is_none());
+/// }
+/// assert!(end.decided().await.is_reached());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Cheap to clone: clones are the same stream. It keeps the node going. Dropping the last clone ends nothing: what was sent goes on, and
+/// [`Self::close`] ends the streams at the members.
+#[derive(Clone)]
+pub struct GroupStream {
+    front: Arc<Front>,
+}
+
+struct Front {
+    core: Arc<Core>,
+    group: Group,
+    name: Bytes,
+}
+
+impl Drop for Front {
+    fn drop(&mut self) {
+        self.core.with(|state| state.orphan = true);
+        self.core.ready.rung.notify_one();
+    }
+}
+
+impl Group {
+    /// A stream to the members that the group has now. Nothing is sent before there is something to say.
+    ///
+    /// Others are added by [`GroupStream::add`]. One that is [removed](Self::remove) from the group leaves the stream.
+    ///
+    /// # Errors
+    /// [`GroupError::Empty`], [`GroupError::Name`], [`GroupError::NoRuntime`]; [`GroupError::Stream`] if this process has a handle on a
+    /// stream of that name with some member.
+    pub fn stream(&self, name: impl Into<Bytes>) -> Result<GroupStream, GroupError> {
+        let name = stream::checked(name.into()).map_err(GroupError::Name)?;
+        let runtime = Handle::try_current().map_err(|_| GroupError::NoRuntime)?;
+        let ready = Arc::default();
+        let settings = Settings { queue: QUEUE, when_full: WhenFull::FallOut, priority: Priority::Normal };
+        let mut state = State::new(settings, &ready);
+        let core = {
+            let roster = self.roster();
+            if roster.is_empty() {
+                return Err(GroupError::Empty);
+            }
+            for member in &*roster {
+                state.join(member.id, || claim(self.node().shared(), member, &name))?;
+            }
+            let core = Arc::new(Core { state: Mutex::new(state), ready, told: Notify::new() });
+            // Entered while the members are held: one that is removed from here on is removed from this too.
+            let mut streams = self.inner.common.streams();
+            streams.retain(|other| other.strong_count() > 0);
+            streams.push(Arc::downgrade(&core));
+            core
+        };
+        runtime.spawn(Task(Arc::clone(&core)).run());
+        Ok(GroupStream { front: Arc::new(Front { core, group: self.clone(), name }) })
+    }
+}
+
+/// The hold on a member's stream.
+fn claim(shared: &Arc<Shared>, member: &Arc<PeerAddr>, name: &Bytes) -> Result<Claim, GroupError> {
+    let claim = Claim::take(shared, member, name.clone());
+    claim.ok_or(GroupError::Stream { member: member.id, error: OpenError::InUse })
+}
+
+impl GroupStream {
+    fn core(&self) -> &Core {
+        &self.front.core
+    }
+
+    /// The group whose members it is for.
+    pub fn group(&self) -> &Group {
+        &self.front.group
+    }
+
+    /// The name of the stream at every member.
+    pub fn name(&self) -> &Bytes {
+        &self.front.name
+    }
+
+    /// The class of the messages of this stream, in place of their own. To be set before the first is sent; members that join later
+    /// have it too.
+    #[must_use]
+    pub fn priority(self, priority: Priority) -> Self {
+        self.core().with(|state| state.set_priority(priority));
+        self
+    }
+
+    /// How many messages of the stream a member may have open, that is sent and not ended: at least one, 1,024 unless this is called. With
+    /// bodies of up to [`MAX_STREAM_BODY`] bytes, which all members share, it bounds the memory that the stream takes.
+    #[must_use]
+    pub fn queue(self, most: usize) -> Self {
+        self.core().with(|state| state.settings.queue = most.max(1));
+        self
+    }
+
+    /// What becomes of a member that has so many open. Default: it falls out.
+    #[must_use]
+    pub fn when_full(self, when_full: WhenFull) -> Self {
+        self.core().with(|state| state.settings.when_full = when_full);
+        self
+    }
+
+    // ---- members
+
+    /// The members that are in the stream now.
+    pub fn members(&self) -> Vec<NodeId> {
+        self.core().with(|state| state.ids())
+    }
+
+    /// How many messages of the stream a member has open. None: it is not in the stream.
+    pub fn backlog(&self, member: &NodeId) -> Option<usize> {
+        self.core().with(|state| state.backlog(member))
+    }
+
+    /// Adds a member of the group to the stream: it gets later messages, and sees a stream that begins with the first of them.
+    ///
+    /// # Errors
+    /// [`GroupError::Unknown`]: it is not a member of the [group](Group::add). [`GroupError::Double`]: it is in the stream.
+    /// [`GroupError::Stream`], [`GroupError::Ended`].
+    pub fn add(&self, member: &NodeId) -> Result<(), GroupError> {
+        let group = self.group();
+        let roster = group.roster();
+        let to = roster.iter().find(|other| other.id == *member).ok_or(GroupError::Unknown(*member))?;
+        let claim = || claim(group.node().shared(), to, self.name());
+        self.core().with(|state| state.join(*member, claim))
+    }
+
+    /// Removes a member from this stream only: no later message is for it. With [`Remove::Drain`], what it was sent goes on and counts, and
+    /// its stream is closed behind that. With [`Remove::Now`], what has not left for it is withdrawn and counts as not had, and its
+    /// stream is reset behind what has left. Of the last member too: then nothing can be sent until another is added.
+    ///
+    /// # Errors
+    /// [`GroupError::Unknown`].
+    pub fn remove(&self, member: &NodeId, how: Remove) -> Result<(), GroupError> {
+        self.core().remove(member, how)
+    }
+
+    /// Waits for the next member that leaves the stream before its end, and says why. Each departure is told once, to one of those
+    /// that wait. None: the stream has ended. Cancel-safe.
+    pub async fn departed(&self) -> Option<Departure> {
+        loop {
+            // Made before the look, so that no change is missed between the look and the wait.
+            let told = self.core().told.notified();
+            let (next, ended) = self.core().with(|state| (state.next_departure(), state.has_ended()));
+            if next.is_some() || ended {
+                return next;
+            }
+            told.await;
+        }
+    }
+
+    /// What a member says under the name of the stream. None: it is not in the stream, or this was taken before.
+    pub fn answers(&self, member: &NodeId) -> Option<StreamReceiver> {
+        let claim = self.core().with(|state| state.hear(member))?;
+        let peer = self.group().node().peer(PeerAddr::clone(&claim.to));
+        Some(stream::receiver(peer, claim))
+    }
+
+    // ---- messages
+
+    /// Sends a message to all members of the stream, behind all that were sent before. It waits while no more may be sent: see
+    /// [`Self::queue`] and [`WhenFull`].
+    ///
+    /// [`Mode::All`], [`Mode::Any`] and [`Mode::Quorum`] say how many must have it; the `send` of a quorum is how many members there must
+    /// be in the stream. The message's deadline counts for the verdict and for each copy: one that has not left by then ends Expired and
+    /// leaves no gap.
+    ///
+    /// Cancel-safe as [`Group::send`] is. Messages that several tasks send are in some order, the same at all members.
+    ///
+    /// # Errors
+    /// [`GroupError`]; nothing has been sent, unless the node stopped while it waited for the disk. [`GroupError::Unordered`] for
+    /// [`Mode::Balanced`].
+    pub async fn send(&self, mode: Mode, message: impl Into<Message>) -> Result<GroupReceipt, GroupError> {
+        let message = checked(message.into())?;
+        take_turns(message.weight().saturating_mul(self.members().len())).await;
+        let board = loop {
+            let told = self.core().told.notified();
+            match self.core().with(|state| state.send(mode, message.clone())) {
+                Err(GroupError::Full) => told.await,
+                sent => break sent?,
+            }
+        };
+        self.until_safe().await?;
+        Ok(GroupReceipt::new(board))
+    }
+
+    /// As [`Self::send`], without waiting.
+    ///
+    /// # Errors
+    /// [`GroupError::Full`] instead of waiting, and the others of [`Self::send`].
+    pub fn try_send(&self, mode: Mode, message: impl Into<Message>) -> Result<GroupReceipt, GroupError> {
+        let message = checked(message.into())?;
+        self.core().with(|state| state.send(mode, message)).map(GroupReceipt::new)
+    }
+
+    /// Ends the stream at every member behind all that was sent. The receipt says of each when its application has had the end.
+    ///
+    /// # Errors
+    /// [`GroupError::Ended`]: it has been closed or reset. [`GroupError::Empty`], [`GroupError::Closed`].
+    pub async fn close(&self) -> Result<GroupReceipt, GroupError> {
+        self.end(StreamEnd::Last).await
+    }
+
+    /// Withdraws what has not left, and ends the stream at every member by a reset behind what has.
+    ///
+    /// # Errors
+    /// As [`Self::close`].
+    pub async fn reset(&self) -> Result<GroupReceipt, GroupError> {
+        self.end(StreamEnd::Reset).await
+    }
+
+    async fn end(&self, end: StreamEnd) -> Result<GroupReceipt, GroupError> {
+        let board = self.core().with(|state| state.close(end))?;
+        self.until_safe().await?;
+        Ok(GroupReceipt::new(board))
+    }
+
+    /// Waits until the disk has what was queued, where that is asked for.
+    async fn until_safe(&self) -> Result<(), GroupError> {
+        let shared = self.group().node().shared();
+        let safe = shared.until_safe(shared.look(Engine::accepted_at)).await;
+        safe.map_err(|Closed| GroupError::Closed)
+    }
+}
+
+/// A message that may be one of a stream.
+fn checked(message: Message) -> Result<Message, GroupError> {
+    match message.len() {
+        _ if message.has_tag() => Err(GroupError::Tagged),
+        size if size > MAX_STREAM_BODY => Err(GroupError::TooLarge { size, limit: MAX_STREAM_BODY }),
+        _ => Ok(message),
+    }
+}
+
+impl fmt::Debug for GroupStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GroupStream").field("name", self.name()).field("members", &self.members()).finish()
+    }
+}

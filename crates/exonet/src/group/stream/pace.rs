@@ -1,0 +1,89 @@
+//! When the next message of a stream may be sent to its members, and which of them have fallen too far behind for it. Pure.
+
+/// What becomes of a member of a stream that has as many messages open as it may have: [`GroupStream::queue`](super::GroupStream::queue).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum WhenFull {
+    /// It falls out of the stream, which is told as a [`Departure`](super::Departure) here, and as a reset at the member. The stream goes at the
+    /// pace of its fastest member: it waits while every member has half of its queue open. So a member falls out that is half a
+    /// queue behind the fastest, and no member ever waits for another.
+    #[default]
+    FallOut,
+    /// The whole stream waits for it.
+    Wait,
+}
+
+/// What is to be done with the next message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Pace {
+    /// It goes to all but these, given by their places, which fall out.
+    GoWithout(Vec<usize>),
+    Wait,
+}
+
+/// Of members that have so many messages `open`, and may have `queue`, at least one.
+pub(super) fn pace(when_full: WhenFull, queue: usize, open: &[usize]) -> Pace {
+    let all_have = |most: usize| !open.is_empty() && open.iter().all(|open| *open >= most);
+    let full = || open.iter().enumerate().filter(|(_, open)| **open >= queue).map(|(at, _)| at);
+    match when_full {
+        WhenFull::FallOut if all_have(queue.div_ceil(2)) => Pace::Wait,
+        WhenFull::FallOut => Pace::GoWithout(full().collect()),
+        WhenFull::Wait if full().next().is_some() => Pace::Wait,
+        WhenFull::Wait => Pace::GoWithout(Vec::new()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn only_one_that_is_far_behind_falls_out() {
+        assert_eq!(pace(WhenFull::FallOut, 8, &[0, 7, 3]), Pace::GoWithout(vec![]));
+        assert_eq!(pace(WhenFull::FallOut, 8, &[0, 8, 3]), Pace::GoWithout(vec![1]));
+        assert_eq!(pace(WhenFull::FallOut, 8, &[4, 8, 5]), Pace::Wait, "the fastest is waited for");
+        assert_eq!(pace(WhenFull::Wait, 8, &[0, 8, 3]), Pace::Wait);
+        assert_eq!(pace(WhenFull::Wait, 8, &[7, 7]), Pace::GoWithout(vec![]));
+        assert_eq!(pace(WhenFull::FallOut, 1, &[1, 0]), Pace::GoWithout(vec![0]));
+        assert_eq!(pace(WhenFull::FallOut, 1, &[1]), Pace::Wait, "a stream with one member waits for it");
+    }
+
+    proptest! {
+        /// Members settle what they have at any speed, while as much is sent as may be.
+        #[test]
+        fn whatever_the_speeds_queues_are_bounded_and_the_fastest_stays(
+            waits: bool,
+            queue in 1_usize..20,
+            steps in proptest::collection::vec(proptest::collection::vec(0_usize..4, 5), 0..200),
+        ) {
+            let when_full = if waits { WhenFull::Wait } else { WhenFull::FallOut };
+            let mut open = vec![0_usize; 5];
+            let mut speeds: Vec<usize> = (0..5).collect();
+            for step in steps {
+                match pace(when_full, queue, &open) {
+                    Pace::GoWithout(out) => {
+                        prop_assert!(out.is_empty() || !waits, "nothing falls out of a stream that waits");
+                        let least = open.iter().copied().min().unwrap_or_default();
+                        for at in out.into_iter().rev() {
+                            prop_assert!(open[at] - least >= queue / 2, "it was not far behind: {open:?}");
+                            open.remove(at);
+                            speeds.remove(at);
+                        }
+                        prop_assert!(!open.is_empty(), "one stays");
+                        open.iter_mut().for_each(|open| *open += 1);
+                    }
+                    Pace::Wait if waits => prop_assert!(open.iter().any(|open| *open >= queue)),
+                    Pace::Wait => {
+                        prop_assert!(open.iter().all(|open| 2 * *open >= queue), "one that has room is not held back");
+                    }
+                }
+                prop_assert!(open.iter().all(|open| *open <= queue));
+                for (open, speed) in open.iter_mut().zip(&speeds) {
+                    *open -= step[*speed].min(*open);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,529 @@
+//! What is known of a stream to a group: its members, and its messages that have not ended at each.
+//!
+//! Each member has a queue of its own, from which its messages go in order into the node's queue to it. A message has a [`Ballot`] and a
+//! [`Board`] as one without a stream has, and goes to every member that was in the stream when it was sent.
+
+use core::pin::Pin;
+use core::task::Poll;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use exonet_proto::NodeId;
+use exonet_proto::node::{Outcome, Priority, Status, StreamEnd};
+use tokio::time::Instant;
+
+use super::member::{Cause, Departure, Entry, Member, Next};
+use super::pace::{Pace, WhenFull, pace};
+use crate::error::SendError;
+use crate::group::ballot::{Act, Ballot, End, Rule};
+use crate::group::board::{Board, MemberState, Order, judge};
+use crate::group::drive::{never, shortened};
+use crate::group::ready::{Bell, Ready};
+use crate::group::{GroupError, Mode, Remove};
+use crate::send::message::Message;
+use crate::send::receipt::Receipt;
+use crate::stream::lane::{Claim, Lane};
+
+/// A message of the stream, until it has ended at every member.
+struct Sent {
+    ballot: Ballot,
+    board: Arc<Board>,
+    /// Empty when no copy waits any more.
+    message: Message,
+    deadline: Option<Instant>,
+    /// Those that have not ended, by the place of the member.
+    copies: Vec<Option<usize>>,
+    open: usize,
+    waiting: usize,
+    acting: bool,
+}
+
+/// What one member gets of a message.
+struct Copy {
+    of: usize,
+    /// The place of the member in the message's table.
+    at: usize,
+    member: usize,
+    /// None: it waits to be queued.
+    receipt: Option<(Receipt, Arc<Bell>)>,
+}
+
+/// How a stream is set.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settings {
+    pub(super) queue: usize,
+    pub(super) when_full: WhenFull,
+    pub(super) priority: Priority,
+}
+
+pub(super) struct State {
+    pub(super) settings: Settings,
+    ready: Arc<Ready>,
+    members: Vec<Member>,
+    sent: BTreeMap<usize, Sent>,
+    copies: BTreeMap<usize, Copy>,
+    deadlines: BTreeSet<(Instant, usize)>,
+    /// The next number of a member, a message or a copy: no two have the same.
+    next: usize,
+    /// Messages begin with another member each time.
+    first: usize,
+    departures: VecDeque<Departure>,
+    /// It has been closed or reset.
+    ended: bool,
+    /// The application has no handle on it any more.
+    pub(super) orphan: bool,
+    /// Nothing goes on: its task is gone.
+    pub(super) over: bool,
+    /// A member may have more messages than a moment ago, or another one departed.
+    pub(super) stirred: bool,
+}
+
+impl State {
+    pub(super) fn new(settings: Settings, ready: &Arc<Ready>) -> Self {
+        Self {
+            settings,
+            ready: Arc::clone(ready),
+            members: Vec::new(),
+            sent: BTreeMap::new(),
+            copies: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
+            next: 0,
+            first: 0,
+            departures: VecDeque::new(),
+            ended: false,
+            orphan: false,
+            over: false,
+            stirred: false,
+        }
+    }
+
+    fn number(&mut self) -> usize {
+        self.next += 1;
+        self.next
+    }
+
+    fn member(&mut self, key: usize) -> Option<&mut Member> {
+        self.members.iter_mut().find(|member| member.key == key)
+    }
+
+    fn active(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter().filter(|member| member.active)
+    }
+
+    // ---- members
+
+    /// That of all messages to come.
+    pub(super) fn set_priority(&mut self, priority: Priority) {
+        self.settings.priority = priority;
+        self.members.iter_mut().for_each(|member| member.lane.priority = priority);
+    }
+
+    pub(super) fn ids(&self) -> Vec<NodeId> {
+        self.active().map(Member::id).collect()
+    }
+
+    pub(super) fn backlog(&self, id: &NodeId) -> Option<usize> {
+        self.active().find(|member| member.id() == *id).map(|member| member.open)
+    }
+
+    pub(super) const fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    pub(super) fn next_departure(&mut self) -> Option<Departure> {
+        self.departures.pop_front()
+    }
+
+    /// A hold on the direction from a member, once.
+    pub(super) fn hear(&mut self, id: &NodeId) -> Option<Arc<Claim>> {
+        let mut members = self.members.iter_mut().filter(|member| member.active && !member.heard);
+        let member = members.find(|member| member.id() == *id)?;
+        member.heard = true;
+        Some(Arc::clone(&member.lane.claim))
+    }
+
+    /// A member that gets later messages. `claim` takes the hold on its stream; one that is leaving still has it.
+    pub(super) fn join(
+        &mut self,
+        id: NodeId,
+        claim: impl FnOnce() -> Result<Claim, GroupError>,
+    ) -> Result<(), GroupError> {
+        if self.ended || self.over {
+            return Err(GroupError::Ended);
+        }
+        match self.members.iter_mut().find(|member| member.id() == id) {
+            Some(member) if member.active => return Err(GroupError::Double(id)),
+            Some(member) => member.active = true,
+            None => {
+                let lane = Lane { claim: Arc::new(claim()?), priority: self.settings.priority };
+                let key = self.number();
+                self.members.push(Member::new(key, lane));
+            }
+        }
+        self.stirred = true;
+        Ok(())
+    }
+
+    pub(super) fn remove(&mut self, id: &NodeId, how: Remove) -> Result<(), GroupError> {
+        let found = self.active().find(|member| member.id() == *id).map(|member| member.key);
+        self.depart(found.ok_or(GroupError::Unknown(*id))?, Cause::Removed(how));
+        Ok(())
+    }
+
+    /// Later messages are not for the member, and its stream ends: behind what it was sent if that drains, else by a reset, behind
+    /// what has left.
+    fn depart(&mut self, key: usize, cause: Cause) {
+        let Some(member) = self.member(key).filter(|member| member.active) else { return };
+        member.active = false;
+        let id = member.id();
+        tracing::debug!(member = %id, ?cause, "a member has left a stream to a group");
+        let drains = cause == Cause::Removed(Remove::Drain);
+        self.departures.push_back(Departure { id, cause });
+        self.stirred = true;
+        if !drains {
+            self.withdraw_all(key);
+        }
+        let Some(member) = self.member(key) else { return };
+        let end = if drains { StreamEnd::Last } else { StreamEnd::Reset };
+        // Else it would begin a stream, only to say that it ends.
+        if member.lane.has_begun() || (drains && member.open > 0) {
+            member.waiting.push_back(Next { copy: None, end });
+        }
+        self.pump(key);
+    }
+
+    /// What has not left for a member is withdrawn.
+    fn withdraw_all(&mut self, key: usize) {
+        let Some(member) = self.member(key) else { return };
+        let dropped = member.drop_backlog();
+        member.lane.cancel();
+        for copy in dropped {
+            self.end(copy, MemberState::Settled(never(Outcome::Cancelled)), None, End::Never);
+        }
+    }
+
+    // ---- messages
+
+    /// Sends a message to the members that there are now.
+    pub(super) fn send(&mut self, mode: Mode, message: Message) -> Result<Arc<Board>, GroupError> {
+        if self.ended {
+            return Err(GroupError::Ended);
+        }
+        mode.plan_in_stream(self.active().count())?;
+        let (keys, open): (Vec<_>, Vec<_>) = self.active().map(|member| (member.key, member.open)).unzip();
+        match pace(self.settings.when_full, self.settings.queue, &open) {
+            Pace::Wait => return Err(GroupError::Full),
+            Pace::GoWithout(slow) => {
+                let slow: Vec<_> = slow.into_iter().filter_map(|at| keys.get(at).copied()).collect();
+                slow.into_iter().for_each(|key| self.depart(key, Cause::Full));
+            }
+        }
+        let rule = mode.plan_in_stream(self.active().count())?;
+        Ok(self.say(rule, message, StreamEnd::Open))
+    }
+
+    /// Ends the stream at every member: behind all that was sent, or behind what has left.
+    pub(super) fn close(&mut self, end: StreamEnd) -> Result<Arc<Board>, GroupError> {
+        if self.ended {
+            return Err(GroupError::Ended);
+        }
+        let rule = Mode::All.plan_in_stream(self.active().count())?;
+        self.ended = true;
+        let keys: Vec<_> = self.active().map(|member| member.key).collect();
+        if end == StreamEnd::Reset {
+            keys.iter().for_each(|key| self.withdraw_all(*key));
+        }
+        let board = self.say(rule, Message::default(), end);
+        for key in keys {
+            self.member(key).into_iter().for_each(|member| member.active = false);
+            self.pump(key);
+        }
+        self.stirred = true;
+        Ok(board)
+    }
+
+    /// Queues a message for every member that is active.
+    fn say(&mut self, rule: Rule, message: Message, end: StreamEnd) -> Arc<Board> {
+        let mut members: Vec<_> = self.active().map(|member| (member.key, member.id())).collect();
+        let first = self.first.checked_rem(members.len()).unwrap_or_default();
+        members.rotate_left(first);
+        self.first = first + 1;
+        let key = self.number();
+        let board = Board::new(members.iter().map(|(_, id)| *id), &self.ready, key);
+        let deadline = message.deadline_is().and_then(|deadline| Instant::now().checked_add(deadline));
+        self.deadlines.extend(deadline.map(|deadline| (deadline, key)));
+        let sent = Sent {
+            ballot: Ballot::new(rule, members.len()),
+            board: Arc::clone(&board),
+            message,
+            deadline,
+            copies: vec![None; members.len()],
+            open: members.len(),
+            waiting: members.len(),
+            acting: false,
+        };
+        self.sent.insert(key, sent);
+        let mut copies = Vec::with_capacity(members.len());
+        for (at, (member, _)) in members.iter().enumerate() {
+            let copy = self.number();
+            self.copies.insert(copy, Copy { of: key, at, member: *member, receipt: None });
+            self.member(*member).into_iter().for_each(|member| member.open += 1);
+            board.set(at, MemberState::Queued, None);
+            copies.push(Some(copy));
+        }
+        self.sent.get_mut(&key).into_iter().for_each(|sent| sent.copies.clone_from(&copies));
+        self.act(key);
+        for ((member, _), copy) in members.into_iter().zip(copies) {
+            self.member(member).into_iter().for_each(|member| member.waiting.push_back(Next { copy, end }));
+            self.pump(member);
+        }
+        board
+    }
+
+    /// Does what the ballot of a message wants. Each member has been sent it.
+    fn act(&mut self, key: usize) {
+        loop {
+            let Some(sent) = self.sent.get_mut(&key).filter(|sent| !sent.acting) else { return };
+            let Some(act) = sent.ballot.next_act() else { break };
+            match act {
+                Act::Send(_) => {}
+                Act::Withdraw(at) => {
+                    sent.acting = true;
+                    let copy = sent.copies.get(at).copied().flatten();
+                    copy.into_iter().for_each(|copy| self.withdraw(copy));
+                    self.sent.get_mut(&key).into_iter().for_each(|sent| sent.acting = false);
+                }
+                Act::Decide(verdict) => {
+                    let copies: Vec<_> = sent.copies.iter().copied().flatten().collect();
+                    let board = Arc::clone(&sent.board);
+                    copies.into_iter().for_each(|copy| self.look(copy));
+                    board.decide(verdict);
+                }
+            }
+        }
+        if let Some(sent) = self.sent.get(&key).filter(|sent| sent.open == 0) {
+            sent.board.end();
+            if let Some(deadline) = sent.deadline {
+                self.deadlines.remove(&(deadline, key));
+            }
+            self.sent.remove(&key);
+        }
+    }
+
+    /// Looks up whether a copy has left.
+    fn look(&self, copy: usize) {
+        let Some(Copy { of, at, receipt: Some((receipt, _)), .. }) = self.copies.get(&copy) else { return };
+        if let (Status::InDoubt { id, .. }, Some(sent)) = (receipt.status(), self.sent.get(of)) {
+            sent.board.set(*at, MemberState::Bound(id), None);
+        }
+    }
+
+    /// Withdraws a copy if it has not left.
+    fn withdraw(&mut self, copy: usize) {
+        match self.copies.get(&copy).map(|copy| &copy.receipt) {
+            None => {}
+            // Settled, its receipt tells.
+            Some(Some((receipt, _))) => {
+                let _ = receipt.cancel();
+                self.look(copy);
+            }
+            Some(None) => self.end_waiting(copy, Outcome::Cancelled),
+        }
+    }
+
+    /// A copy that waits to be queued is not sent.
+    fn end_waiting(&mut self, copy: usize, outcome: Outcome) {
+        let Some(member) = self.copies.get(&copy).map(|copy| copy.member) else { return };
+        self.member(member).into_iter().for_each(|member| member.drop_waiting(copy));
+        self.end(copy, MemberState::Settled(never(outcome)), None, End::Never);
+        self.pump(member);
+    }
+
+    /// A copy has ended.
+    fn end(&mut self, copy: usize, state: MemberState, reason: Option<Arc<str>>, end: End) {
+        let Some(Copy { of, at, member, receipt }) = self.copies.remove(&copy) else { return };
+        self.member(member).into_iter().for_each(|member| member.open = member.open.saturating_sub(1));
+        self.stirred = true;
+        let Some(sent) = self.sent.get_mut(&of) else { return };
+        if receipt.is_none() {
+            sent.has_one_waiting_less();
+        }
+        sent.copies.get_mut(at).into_iter().for_each(|place| *place = None);
+        sent.open -= 1;
+        sent.board.set(at, state, reason);
+        sent.ballot.ended(at, end);
+        self.act(of);
+    }
+
+    // ---- the queue of a member
+
+    /// Queues what waits for a member, as far as there is room. One that has left is forgotten when nothing waits any more.
+    fn pump(&mut self, key: usize) {
+        while let Some(member) = self.member(key).filter(|member| member.entry.is_none()) {
+            let Some(next) = member.waiting.pop_front() else { break };
+            let lane = member.lane.clone();
+            let (message, deadline) = self.content(next);
+            let queued = lane.try_queue(shortened(message.clone(), deadline), next.end);
+            let waits = match &queued {
+                Err(SendError::Full) => true,
+                Err(SendError::NoAddress(_)) => !lane.claim.to.has_no_names(),
+                _ => false,
+            };
+            if !waits {
+                self.entered(key, next, queued);
+                continue;
+            }
+            let end = next.end;
+            let entering =
+                Box::pin(
+                    async move { lane.queue_when_room(|| shortened(message.clone(), deadline), end).await },
+                );
+            let number = self.number();
+            let bell = Bell::new(number, &self.ready);
+            let Some(member) = self.member(key) else { return };
+            member.entry = Some(Entry { next, entering, bell });
+            self.poll_entry(key);
+        }
+        self.members.retain(|member| member.key != key || member.active || member.has_backlog());
+    }
+
+    /// The message that is to be queued next, and its deadline.
+    fn content(&self, next: Next) -> (Message, Option<Instant>) {
+        let of = next.copy.and_then(|copy| self.copies.get(&copy)).map(|copy| copy.of);
+        let sent = of.and_then(|of| self.sent.get(&of));
+        sent.map_or((Message::default(), None), |sent| (sent.message.clone(), sent.deadline))
+    }
+
+    fn poll_entry(&mut self, key: usize) {
+        let Some(member) = self.member(key) else { return };
+        let Some(Entry { entering, bell, .. }) = &mut member.entry else { return };
+        let Poll::Ready(queued) = bell.poll(|cx| entering.as_mut().poll(cx)) else { return };
+        let Some(Entry { next, .. }) = member.entry.take() else { return };
+        self.entered(key, next, queued);
+    }
+
+    /// What waited for a member has been queued, or never will be: then no later message is for it, since it would not see the gap.
+    fn entered(&mut self, key: usize, next: Next, queued: Result<Receipt, SendError>) {
+        match (next.copy, queued) {
+            (Some(copy), Ok(receipt)) => {
+                let bell = Bell::new(copy, &self.ready);
+                let Some(Copy { of, receipt: place, .. }) = self.copies.get_mut(&copy) else { return };
+                *place = Some((receipt, bell));
+                let of = *of;
+                self.sent.get_mut(&of).into_iter().for_each(Sent::has_one_waiting_less);
+                self.poll_copy(copy);
+            }
+            (Some(copy), Err(error)) => {
+                self.end(copy, MemberState::Skipped(error.clone()), None, End::Never);
+                self.depart(key, Cause::Failed(error));
+            }
+            // Nobody waits to hear what becomes of it.
+            (None, queued) => drop(queued),
+        }
+    }
+
+    fn poll_copy(&mut self, number: usize) {
+        let Some(Copy { of, receipt: Some((receipt, bell)), .. }) = self.copies.get_mut(&number) else {
+            return;
+        };
+        let Poll::Ready(settled) = bell.poll(|cx| Pin::new(&mut *receipt).poll(cx)) else { return };
+        let (of, reason) = (*of, receipt.reason());
+        // The node's clock may be ahead of this task's: it is the deadline all the same.
+        if settled.outcome == Outcome::Expired {
+            self.expire(of);
+        }
+        let confirm = self.sent.get(&of).map(|sent| sent.message.confirm_is()).unwrap_or_default();
+        let end = judge(&settled.outcome, confirm);
+        self.end(number, MemberState::Settled(settled), reason, end);
+    }
+
+    // ---- for the task
+
+    /// Something with this number has rung.
+    pub(super) fn rung(&mut self, number: usize) {
+        if self.copies.contains_key(&number) {
+            return self.poll_copy(number);
+        }
+        if self.sent.contains_key(&number) {
+            return self.obey(number);
+        }
+        let waits = |member: &&Member| member.entry.as_ref().is_some_and(|entry| entry.bell.is(number));
+        if let Some(key) = self.members.iter().find(waits).map(|member| member.key) {
+            self.poll_entry(key);
+            self.pump(key);
+        }
+    }
+
+    /// What the application wants of a message.
+    fn obey(&mut self, key: usize) {
+        let orders = self.sent.get(&key).map(|sent| sent.board.take_orders()).unwrap_or_default();
+        for order in orders {
+            let Some(sent) = self.sent.get_mut(&key) else { return };
+            sent.ballot.cancel();
+            let copies: Vec<_> = sent.copies.iter().copied().flatten().collect();
+            self.act(key);
+            if let Order::Abandon = order {
+                let receipts = copies.iter().filter_map(|copy| self.copies.get(copy)?.receipt.as_ref());
+                receipts.for_each(|(receipt, _)| receipt.abandon());
+            }
+        }
+    }
+
+    pub(super) fn on_time(&mut self, now: Instant) {
+        while let Some((_, key)) = self.deadlines.first().copied().filter(|(at, _)| *at <= now) {
+            self.expire(key);
+        }
+    }
+
+    pub(super) fn wake_at(&self) -> Option<Instant> {
+        self.deadlines.first().map(|(at, _)| *at)
+    }
+
+    /// The deadline of a message has passed. What waits ends here, what is queued by its own deadline.
+    fn expire(&mut self, key: usize) {
+        let Some(sent) = self.sent.get_mut(&key) else { return };
+        let Some(deadline) = sent.deadline.take() else { return };
+        sent.ballot.deadline();
+        let copies: Vec<_> = sent.copies.iter().copied().flatten().collect();
+        self.deadlines.remove(&(deadline, key));
+        self.act(key);
+        for copy in copies {
+            if self.copies.get(&copy).is_some_and(|copy| copy.receipt.is_none()) {
+                self.end_waiting(copy, Outcome::Expired);
+            }
+        }
+    }
+
+    /// Whether nothing is left to be done. The names of members for which nothing waits are given up.
+    pub(super) fn is_done(&mut self) -> bool {
+        if self.orphan {
+            self.members.retain(Member::has_backlog);
+        }
+        self.orphan && self.members.is_empty() && self.sent.is_empty()
+    }
+
+    /// The task ends, maybe with its runtime: nothing is known of what is open.
+    pub(super) fn give_up(&mut self) {
+        (self.over, self.ended, self.stirred) = (true, true, true);
+        self.members.iter_mut().for_each(|member| drop(member.drop_backlog()));
+        let open: Vec<_> = self.copies.keys().copied().collect();
+        for copy in open {
+            let waits = self.copies.get(&copy).is_some_and(|copy| copy.receipt.is_none());
+            let (outcome, end) =
+                if waits { (Outcome::Cancelled, End::Never) } else { (Outcome::Unknown, End::Doubtful) };
+            self.end(copy, MemberState::Settled(never(outcome)), None, end);
+        }
+        self.members.clear();
+    }
+}
+
+impl Sent {
+    /// A copy does not wait any more: the content is kept for those that do.
+    fn has_one_waiting_less(&mut self) {
+        self.waiting -= 1;
+        if self.waiting == 0 {
+            let confirm = self.message.confirm_is();
+            self.message = Message::default().confirm(confirm);
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! One direction of a stream: what queues its messages.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use exonet_proto::node::{Priority, StreamEnd};
+use tokio::sync::Notify;
+
+use super::desk::StreamId;
+use crate::error::SendError;
+use crate::peer_addr::PeerAddr;
+use crate::send::intake::Kind;
+use crate::send::line::wait_for_room;
+use crate::send::message::Message;
+use crate::send::receipt::Receipt;
+use crate::shared::Shared;
+use exonet_proto::node::Position;
+
+/// The hold on the name of a stream, until it is dropped. It does not keep the node going.
+pub(crate) struct Claim {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) to: Arc<PeerAddr>,
+    /// `to`, and the name.
+    pub(crate) id: StreamId,
+    pub(crate) readable: Arc<Notify>,
+}
+
+impl Claim {
+    /// None: this process has a hold on it already.
+    pub(crate) fn take(shared: &Arc<Shared>, to: &Arc<PeerAddr>, name: Bytes) -> Option<Self> {
+        let id = (to.id, name);
+        let readable = shared.amend(|engine| engine.streams.hold(id.clone()))?;
+        Some(Self { shared: Arc::clone(shared), to: Arc::clone(to), id, readable })
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let id = self.id.clone();
+        self.shared.step_calmly(|engine, _| engine.leave_stream(id));
+    }
+}
+
+/// Queues the messages of a stream, in the order of the calls.
+#[derive(Clone)]
+pub(crate) struct Lane {
+    pub(crate) claim: Arc<Claim>,
+    /// One for all messages: they leave in the order of their priorities.
+    pub(crate) priority: Priority,
+}
+
+impl Lane {
+    pub(crate) fn name(&self) -> &Bytes {
+        &self.claim.id.1
+    }
+
+    /// The message as one of this stream.
+    fn named(&self, message: Message) -> Message {
+        message.tag(self.name().clone()).priority(self.priority)
+    }
+
+    /// Queues a message if there is room.
+    pub(crate) fn try_queue(&self, message: Message, end: StreamEnd) -> Result<Receipt, SendError> {
+        let Claim { shared, to, id, .. } = &*self.claim;
+        let mut message = Some(self.named(message));
+        let busy = end == StreamEnd::Open && shared.is_busy();
+        if busy && let Some(receipt) = shared.intake.put(shared, to, &mut message, true) {
+            return Ok(receipt);
+        }
+        let kind = message.as_ref().filter(|_| busy).and_then(|message| Kind::of(to, message, true));
+        let hints = shared.names.known(to);
+        let slot = shared.step(|engine, now| {
+            let slot = engine.send_in_stream(now, id.0, &hints, &mut message, end)?;
+            kind.into_iter().for_each(|kind| engine.gather(kind));
+            Ok::<_, exonet_proto::node::SendError>(slot)
+        })?;
+        Ok(Receipt::new(Arc::clone(shared), slot))
+    }
+
+    /// Queues a message as soon as there is room. With where the journal has it; None: nothing need be waited for.
+    pub(crate) async fn queue(
+        &self,
+        message: Message,
+        end: StreamEnd,
+    ) -> Result<(Receipt, Option<Position>), SendError> {
+        let Claim { shared, to, id, .. } = &*self.claim;
+        let mut message = Some(self.named(message));
+        let busy = end == StreamEnd::Open && shared.is_busy();
+        if busy && let Some(receipt) = shared.intake.put(shared, to, &mut message, true) {
+            return Ok((receipt, None));
+        }
+        shared.resolve(to).await?;
+        let kind = message.as_ref().filter(|_| busy).and_then(|message| Kind::of(to, message, true));
+        let queue = || {
+            let hints = shared.names.known(to);
+            shared.step(|engine, now| {
+                let slot = engine.send_in_stream(now, id.0, &hints, &mut message, end)?;
+                kind.iter().for_each(|kind| engine.gather(kind.clone()));
+                Ok((slot, engine.accepted_at()))
+            })
+        };
+        let (slot, at) = wait_for_room(shared, id.0, queue).await?;
+        Ok((Receipt::new(Arc::clone(shared), slot), at))
+    }
+
+    /// Queues what `message` makes as soon as there is room.
+    pub(crate) async fn queue_when_room(
+        &self,
+        message: impl Fn() -> Message,
+        end: StreamEnd,
+    ) -> Result<Receipt, SendError> {
+        let Claim { shared, to, id, .. } = &*self.claim;
+        shared.resolve(to).await?;
+        let queue = || {
+            let (hints, mut message) = (shared.names.known(to), Some(self.named(message())));
+            shared.step(|engine, now| engine.send_in_stream(now, id.0, &hints, &mut message, end))
+        };
+        let slot = wait_for_room(shared, id.0, queue).await?;
+        Ok(Receipt::new(Arc::clone(shared), slot))
+    }
+
+    /// Withdraws what has not left.
+    pub(crate) fn cancel(&self) {
+        let (peer, name) = &self.claim.id;
+        self.claim.shared.step(|engine, now| engine.cancel_stream(now, peer, name));
+    }
+
+    /// Whether the stream has begun at the other end, and not ended.
+    pub(crate) fn has_begun(&self) -> bool {
+        let (peer, name) = &self.claim.id;
+        self.claim.shared.look(|engine| engine.core.has_begun_stream(peer, name))
+    }
+}
+
+impl core::fmt::Debug for Lane {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Lane").field("name", self.name()).finish_non_exhaustive()
+    }
+}
