@@ -1,9 +1,9 @@
-//! What order costs: one message after the other between two nodes in one process, as plain messages, in a stream and in a session; and
-//! what an idle session takes in memory. Medians of interleaved runs.
+//! What order costs: one message after the other between two nodes in one process, as plain messages, in a stream and in a session, taken
+//! one by one and, where that can be, in batches; and what an idle session takes in memory. Medians of interleaved runs.
 //!
 //! `cargo bench -p exonet --bench ordered`
 //!
-//! `-- --run KIND BYTES COUNT`: one run of `plain`, `stream` or `session`, and nothing else: for a profiler.
+//! `-- --run KIND BYTES COUNT`: one run of `plain`, `plain-batch`, `stream`, `stream-batch` or `session`, and nothing else: for a profiler.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::cast_precision_loss, clippy::print_stdout)]
 
 use std::alloc::System;
@@ -21,12 +21,25 @@ const RUNS: usize = 5;
 /// Peers that have as many sessions as they may.
 const PEERS: usize = 32;
 
+/// Messages that are taken together.
+const BATCH: usize = 256;
+
 #[derive(Clone, Copy)]
 enum Kind {
     Plain,
+    PlainBatch,
     Stream,
+    StreamBatch,
     Session,
 }
+
+const KINDS: [(&str, Kind); 5] = [
+    ("plain", Kind::Plain),
+    ("plain-batch", Kind::PlainBatch),
+    ("stream", Kind::Stream),
+    ("stream-batch", Kind::StreamBatch),
+    ("session", Kind::Session),
+];
 
 async fn node() -> Node {
     Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await.unwrap()
@@ -39,11 +52,16 @@ async fn run(kind: Kind, size: usize, count: usize) -> f64 {
     let body = bytes::Bytes::from(vec![7; size]);
     let began = Instant::now();
     match kind {
-        Kind::Plain => {
+        Kind::Plain | Kind::PlainBatch => {
             let takes = tokio::spawn(async move {
-                let receiver = bob.at_most_once();
-                for _ in 0..count {
-                    receiver.recv().await.unwrap();
+                let (receiver, mut left) = (bob.at_most_once(), count);
+                while left > 0 {
+                    if matches!(kind, Kind::Plain) {
+                        receiver.recv().await.unwrap();
+                        left -= 1;
+                    } else {
+                        left -= receiver.recv_batch(BATCH).await.unwrap().count();
+                    }
                 }
                 bob
             });
@@ -52,11 +70,17 @@ async fn run(kind: Kind, size: usize, count: usize) -> f64 {
             }
             drop(takes.await.unwrap());
         }
-        Kind::Stream => {
+        Kind::Stream | Kind::StreamBatch => {
             let takes = tokio::spawn(async move {
                 let (_, mut lines) = bob.accept_stream().await.unwrap().split();
-                for _ in 0..count {
-                    lines.recv_at_most_once().await.unwrap().unwrap();
+                let mut left = count;
+                while left > 0 {
+                    if matches!(kind, Kind::Stream) {
+                        lines.recv_at_most_once().await.unwrap().unwrap();
+                        left -= 1;
+                    } else {
+                        left -= lines.recv_batch(BATCH).await.unwrap().unwrap().count();
+                    }
                 }
                 bob
             });
@@ -121,24 +145,27 @@ fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let options: Vec<_> = std::env::args().skip(1).filter(|option| option != "--bench").collect();
     if let ["--run", kind, bytes, count] = options.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        let kinds = [("plain", Kind::Plain), ("stream", Kind::Stream), ("session", Kind::Session)];
-        let (_, kind) = kinds.into_iter().find(|(name, _)| *name == kind).unwrap();
+        let (_, kind) = KINDS.into_iter().find(|(name, _)| *name == kind).unwrap();
         let rate = runtime.block_on(run(kind, bytes.parse().unwrap(), count.parse().unwrap()));
         println!("{rate:.0} messages a second");
         return;
     }
     println!("messages a second, one by one, medians of {RUNS}");
-    println!("{:>8} {:>10} {:>10} {:>10}   stream, session of plain", "bytes", "plain", "stream", "session");
+    let names: String = KINDS.iter().map(|(name, _)| format!("{name:>14}")).collect();
+    println!("{:>8}{names}   stream and session of plain, batches of batches", "bytes");
     for (size, count) in [(64, 100_000), (1_024, 100_000), (16_384, 20_000)] {
-        let mut rates = [Vec::new(), Vec::new(), Vec::new()];
+        let mut rates = KINDS.map(|_| Vec::new());
         for _ in 0..RUNS {
-            for (rates, kind) in rates.iter_mut().zip([Kind::Plain, Kind::Stream, Kind::Session]) {
+            for (rates, (_, kind)) in rates.iter_mut().zip(KINDS) {
                 rates.push(runtime.block_on(run(kind, size, count)));
             }
         }
-        let [plain, stream, session] = rates.map(median);
-        let (a, b) = (100.0 * stream / plain, 100.0 * session / plain);
-        println!("{size:>8} {plain:>10.0} {stream:>10.0} {session:>10.0}   {a:.0} %, {b:.0} %");
+        let rates = rates.map(median);
+        let shown: String = rates.iter().map(|rate| format!("{rate:>14.0}")).collect();
+        let [plain, plain_batch, stream, stream_batch, session] = rates;
+        let of = |rate, of| 100.0 * rate / of;
+        let (a, b, c) = (of(stream, plain), of(session, plain), of(stream_batch, plain_batch));
+        println!("{size:>8}{shown}   {a:.0} %, {b:.0} %, {c:.0} %");
     }
     let bytes = runtime.block_on(idle());
     println!("an idle session takes {bytes:.0} bytes, both ends together");
