@@ -1,8 +1,9 @@
 //! `exon group`.
 
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use exonet::group::Mode;
 
 use super::send::{Confirmed, Urgency};
@@ -14,8 +15,12 @@ EXAMPLES
   To three nodes, all of which must have it:
       exon group send --to A@HOST:PORT --to B@HOST:PORT --to C@HOST:PORT 'the build is green'
 
-  A node that is to get such messages:
-      exon listen";
+  Lines that all three see in the order in which they are sent:
+      exon group send --to A@HOST:PORT --to B@HOST:PORT --to C@HOST:PORT --stream log < log.txt
+
+  A node that is to get such messages, or such a stream:
+      exon listen
+      exon listen --stream log";
 
 const SEND_HELP: &str = "\
 EXAMPLES
@@ -27,6 +32,16 @@ EXAMPLES
 
   A job for one of them, and for another only if it certainly does not get it:
       exon group send --mode balanced --to A --to B --confirm processed - < job.json
+
+  Each line of a file as a message, in order; each must reach two of three:
+      exon group send --stream log --mode quorum=2/3 --to A --to B --to C < log.txt
+
+STREAMS
+  With --stream NAME every TEXT, or every line of standard input, is a message of an ordered stream
+  to all members, which print it with `exon listen --stream NAME`. The mode says how many must have
+  each message; it goes to every member in any case, so that `balanced` makes no sense. A member
+  that is half of --queue messages behind the fastest falls out, unless --when-full wait. The table
+  counts for each member what became of its messages. It reaches if every message does.
 
 MODES
   all         every member gets it, and must have it
@@ -69,9 +84,18 @@ pub(crate) struct GroupSendArgs {
     /// Who gets it, and who must have it: all, any, quorum=P/K, balanced or balanced=K
     #[arg(long, value_name = "MODE", value_parser = parse_mode, default_value = "all")]
     pub(crate) mode: Mode,
-    /// The message; without it, or for -, standard input to its end
+    /// The message; without it, or for -, standard input to its end. With --stream, one message each
     #[arg(value_name = "TEXT")]
-    pub(crate) text: Option<String>,
+    pub(crate) texts: Vec<String>,
+    /// Send an ordered stream of this name: each TEXT, or each line of standard input, is a message
+    #[arg(long, value_name = "NAME", conflicts_with = "tag")]
+    pub(crate) stream: Option<String>,
+    /// How many messages of the stream may be open at a member
+    #[arg(long, value_name = "N", default_value = "1024", requires = "stream")]
+    pub(crate) queue: NonZeroUsize,
+    /// What becomes of a member that has so many open
+    #[arg(long, value_enum, value_name = "WHAT", default_value = "fall-out", requires = "stream")]
+    pub(crate) when_full: WhenFull,
     /// A tag for dispatch at the receivers, at most 255 bytes
     #[arg(long, value_name = "TAG", default_value = "", hide_default_value = true)]
     pub(crate) tag: String,
@@ -87,6 +111,15 @@ pub(crate) struct GroupSendArgs {
     /// Once it is decided, wait so long for what becomes of it at the other members
     #[arg(long, value_name = "TIME", value_parser = parse_span, default_value = "1s")]
     pub(crate) wait: Duration,
+}
+
+/// What becomes of a member that is too slow for a stream.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum WhenFull {
+    /// It leaves the stream, and hears so; the others go on
+    FallOut,
+    /// The whole stream waits for it
+    Wait,
 }
 
 /// `all`, `any`, `quorum=P/K`, `balanced` or `balanced=K`.

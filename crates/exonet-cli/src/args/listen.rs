@@ -27,6 +27,9 @@ EXAMPLES
   Run a command for each message, three times at most if it fails:
       exon listen --attempts 3 --exec ./pay.sh
 
+  Print the messages of streams named `log`, each stream in its order (see `exon group send`):
+      exon listen --stream log
+
 A message is taken when it has been printed, or is on the disk: only then does its sender hear
 `delivered`. Messages are stored under their id.
 
@@ -106,6 +109,10 @@ pub(crate) struct ListenArgs {
     /// Keep the parts of a file for this long after its copy was interrupted
     #[arg(long, value_name = "TIME", default_value = "168h", value_parser = parse_span)]
     pub(crate) keep_parts: Duration,
+    /// Print the messages of streams of this name too, those of each stream in order. What is missing of
+    /// one is told on standard error
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["out", "exec"])]
+    pub(crate) stream: Option<String>,
     /// Print messages as they are, each with a line feed after it
     #[arg(long, conflicts_with_all = ["json", "out"])]
     pub(crate) raw: bool,

@@ -49,7 +49,7 @@ pub(crate) use demo::{DemoArgs, DemoReceiverArgs, DemoSenderArgs};
 pub(crate) use forward::ForwardArgs;
 pub(crate) use gateway::GatewayArgs;
 pub(crate) use get::GetArgs;
-pub(crate) use group::{GroupArgs, GroupCommand, GroupSendArgs};
+pub(crate) use group::{GroupArgs, GroupCommand, GroupSendArgs, WhenFull};
 pub(crate) use id::IdArgs;
 pub(crate) use inbox::{InboxArgs, InboxCommand};
 pub(crate) use listen::ListenArgs;

@@ -8,6 +8,7 @@ use exonet::group::{MemberLine, MemberState, Mode, Verdict, Why};
 use exonet::{Message, NodeId, Outcome};
 use serde::Serialize;
 
+use super::group_stream;
 use super::stop::stop;
 use crate::args::{GroupArgs, GroupCommand, GroupSendArgs};
 use crate::exit::{Exit, outcome_name, remedy};
@@ -55,7 +56,10 @@ struct Summary {
 
 pub(super) async fn run(settings: &Settings, args: &GroupArgs) -> Result<Exit, Failure> {
     match &args.command {
-        GroupCommand::Send(args) => send(settings, args).await,
+        GroupCommand::Send(args) => match &args.stream {
+            Some(name) => group_stream::send(settings, args, name).await,
+            None => send(settings, args).await,
+        },
     }
 }
 
@@ -112,8 +116,14 @@ fn exit(lines: &[MemberLine], verdict: Verdict, interrupted: bool) -> Exit {
 
 /// The message: the argument, or standard input.
 fn body(settings: &Settings, args: &GroupSendArgs) -> Result<Vec<u8>, Failure> {
-    if let Some(text) = args.text.as_ref().filter(|text| *text != "-") {
-        return Ok(text.clone().into_bytes());
+    match &args.texts[..] {
+        [] => {}
+        [text] if text == "-" => {}
+        [text] => return Ok(text.clone().into_bytes()),
+        _ => {
+            return Err(Failure::new("several texts are several messages, and this sends one")
+                .hint("name a stream for them: --stream NAME"));
+        }
     }
     if std::io::stdin().is_terminal() {
         settings.note("the message is what is typed here, to Ctrl-D");
@@ -213,7 +223,7 @@ fn needed(mode: Mode, members: usize) -> usize {
 }
 
 /// As it is written on the command line.
-fn mode_name(mode: Mode) -> String {
+pub(super) fn mode_name(mode: Mode) -> String {
     match mode {
         Mode::Any => "any".to_owned(),
         Mode::Quorum { send, acks } => format!("quorum={acks}/{send}"),

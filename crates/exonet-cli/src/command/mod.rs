@@ -12,6 +12,7 @@ pub(crate) mod exec;
 mod forward;
 mod get;
 mod group;
+mod group_stream;
 mod id;
 mod inbox;
 mod listen;

@@ -153,3 +153,72 @@ fn what_cannot_be_is_said() {
     running.signal(rustix::process::Signal::INT);
     assert_eq!(running.end().expect(130).of_type("message").len(), 0);
 }
+
+fn texts(ended: &Ended) -> Vec<String> {
+    let messages = ended.of_type("message");
+    messages.iter().map(|line| line["text"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn all_members_see_a_stream_in_order() {
+    let world = World::new();
+    let listen = ["--stream", "log", "--exit-after", "200"];
+    let (a, b) = (member(&world, "a", &listen), member(&world, "b", &listen));
+    let lines: Vec<String> = (0..200).map(|n| format!("line {n}")).collect();
+    let to = ["group", "send", "--stream", "log", "--to", &a.peer, "--to", &b.peer, "--json"];
+    let sent = world.feed(&to, lines.join("\n").as_bytes()).expect(0);
+    let summary = sent.summary();
+    assert_eq!((&summary["verdict"], &summary["stream"]), (&"reached".into(), &"log".into()));
+    assert_eq!((&summary["messages"], &summary["reached"]), (&200.into(), &200.into()));
+    for listener in [a, b] {
+        assert_eq!(line(&sent, &listener.peer)["outcomes"]["delivered"], 200);
+        let heard = listener.running.end().expect(0);
+        assert_eq!(texts(&heard), lines);
+        assert_eq!(heard.of_type("message")[0]["stream"], "log");
+    }
+}
+
+#[test]
+fn a_dead_member_falls_out_of_a_stream_and_the_others_see_it_to_its_end() {
+    let world = World::new();
+    let (a, dead) = (member(&world, "a", &["--stream", "log"]), nobody(&world));
+    let lines: Vec<String> = (0..100).map(|n| format!("line {n}")).collect();
+    let to = ["group", "send", "--stream", "log", "--queue", "8", "--to", &a.peer, "--to", &dead];
+    let rest = ["--mode", "any", "--json", "--deadline", "60s"];
+    let sent = world.feed(&[&to[..], &rest].concat(), lines.join("\n").as_bytes()).expect(0);
+    assert_eq!((&sent.summary()["reached"], &sent.summary()["verdict"]), (&100.into(), &"reached".into()));
+    assert_eq!(line(&sent, &a.peer)["outcomes"]["delivered"], 100);
+    let told = line(&sent, &dead);
+    assert!(told["left"].as_str().unwrap().contains("behind"), "{told}");
+    assert_eq!(told["outcomes"]["delivered"], 0);
+    // All of them were to have it, and one has not.
+    let failed = world.run(&[&to[..], &["--deadline", "1s", "one", "two"]].concat()).expect(4);
+    assert!(failed.stdout.ends_with("\nfailed: 0 of 2 messages\n"), "{}", failed.stdout);
+    let running = a.running;
+    running.signal(rustix::process::Signal::INT);
+    let heard = running.end().expect(130);
+    assert_eq!(texts(&heard), [&lines[..], &["one".to_owned(), "two".to_owned()]].concat());
+    let ends = heard.of_type("stream");
+    assert_eq!((ends.len(), &ends[0]["event"]), (2, &"ended".into()));
+}
+
+#[test]
+fn what_a_stream_to_a_group_cannot_be_is_said() {
+    let world = World::new();
+    let a = member(&world, "a", &["--stream", "log"]);
+    let send = |args: &[&str]| world.run(&[&["group", "send", "--to", &a.peer], args].concat());
+    for (args, code, words) in [
+        (&["--stream", "log", "--mode", "balanced", "x"][..], 1, "cannot be balanced"),
+        (&["--stream", "", "x"], 1, "1 to 255 bytes"),
+        (&["--stream", "log", "--mode", "quorum=1/2", "x"], 1, "the group has 1"),
+        (&["one", "two"], 1, "--stream NAME"),
+        (&["--stream", "log", "--tag", "t", "x"], 2, "--tag"),
+        (&["--stream", "log", "--queue", "0", "x"], 2, "--queue"),
+    ] {
+        let ended = send(args).expect(code);
+        assert!(ended.stderr.contains(words), "{args:?}: {}", ended.stderr);
+    }
+    let running = a.running;
+    running.signal(rustix::process::Signal::INT);
+    assert_eq!(running.end().expect(130).of_type("message").len(), 0);
+}

@@ -4,6 +4,7 @@ mod desk;
 mod exec;
 pub(super) mod files;
 mod patient;
+mod streams;
 mod stuck;
 pub(super) mod taking;
 mod totals;
@@ -25,6 +26,7 @@ use tokio::task::JoinSet;
 use self::desk::Desk;
 use self::exec::Exec;
 use self::patient::Patience;
+use self::streams::Heard;
 use self::stuck::Stuck;
 use self::taking::{Listener, Taken};
 use self::totals::Totals;
@@ -187,12 +189,13 @@ impl Life<'_> {
             let (exec, inputs) = (Exec::new(settings, args)?, Inputs { requests, copied, wanted });
             return Working::new(settings, node, exec, args).run(inputs, totals).await;
         }
+        let streams = streams::read(node, args.stream.as_deref())?;
         let patience = Patience { most: args.patience, crowded: Arc::default() };
         let (node, store) = (node.clone(), self.store.clone());
         let listener = Listener { node, output: settings.output, raw: args.raw, store, patience };
         let mut service = Service::new(settings, listener, args.exit_after);
         let stop = async { drop(requests.wait_for(|requests| *requests > 0).await) };
-        service.run(stop, copied, totals).await
+        service.run(stop, (copied, streams), totals).await
     }
 }
 
@@ -226,7 +229,7 @@ impl<'a> Service<'a> {
     async fn run(
         &mut self,
         stop: impl Future<Output = ()>,
-        mut copied: mpsc::UnboundedReceiver<Taken>,
+        (mut copied, mut streams): (mpsc::UnboundedReceiver<Taken>, mpsc::Receiver<Heard>),
         totals: &mut Totals,
     ) -> Result<bool, Failure> {
         let mut stop = pin!(stop);
@@ -251,6 +254,13 @@ impl<'a> Service<'a> {
                     self.add(taken?, totals)?;
                 }
                 Some(taken) = copied.recv() => self.add(taken, totals)?,
+                Some(heard) = streams.recv() => match heard {
+                    Heard::Told(event) => event.tell(self.settings)?,
+                    Heard::Message(delivery) => {
+                        let taken = self.listener.take_in_stream(delivery).await;
+                        self.add(taken?, totals)?;
+                    }
+                },
                 () = self.stuck.over() => {}
                 _ = sweep.tick(), if self.listener.store.is_some() => {
                     let listener = Arc::clone(&self.listener);

@@ -68,6 +68,9 @@ struct MessageLine {
     hex: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<String>,
+    /// It came in the stream of this name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream: Option<String>,
 }
 
 /// What the taking of one delivery needs.
@@ -82,11 +85,21 @@ pub(super) struct Listener {
 impl Listener {
     /// Shows, stores or refuses a message, and only then takes it. An error: standard output has failed.
     pub(super) async fn take(self: Arc<Self>, mut delivery: Delivery) -> Result<Taken, Failure> {
-        let id = delivery.id();
         let told = match &self.store {
             Some(store) => self.keep(store, &mut delivery).await,
-            None => self.show(&mut delivery).await,
+            None => self.show(&mut delivery, false).await,
         };
+        self.told(delivery, told).await
+    }
+
+    /// Shows a message of a stream, and only then takes it.
+    pub(super) async fn take_in_stream(&self, mut delivery: Delivery) -> Result<Taken, Failure> {
+        let told = self.show(&mut delivery, true).await;
+        self.told(delivery, told).await
+    }
+
+    async fn told(&self, delivery: Delivery, told: Result<u64, Refusal>) -> Result<Taken, Failure> {
+        let id = delivery.id();
         let nothing = |error| Taken::Nothing { reason: format!("{id}: {error}") };
         match told {
             // What has been shown or stored is taken.
@@ -147,7 +160,7 @@ impl Listener {
     }
 
     /// Prints a message. Gives the length of its body.
-    async fn show(&self, delivery: &mut Delivery) -> Result<u64, Refusal> {
+    async fn show(&self, delivery: &mut Delivery, in_stream: bool) -> Result<u64, Refusal> {
         if self.raw {
             return self.copy_out(delivery).await;
         }
@@ -166,7 +179,10 @@ impl Listener {
         if rest > 0 {
             line.push_str(&format!(" ... {} more bytes, not shown", count(rest)));
         }
-        let json = message_line(delivery, size, Some(content), None);
+        let mut json = message_line(delivery, size, Some(content), None);
+        if in_stream {
+            json.stream = Some(core::mem::take(&mut json.tag));
+        }
         self.print(&json, &line).map(|()| size)
     }
 
@@ -241,5 +257,6 @@ fn message_line(
         text,
         hex,
         path,
+        stream: None,
     }
 }

@@ -1,0 +1,299 @@
+//! `exon group send --stream`: lines in order to several nodes, and what became of them at each.
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal as _;
+use std::pin::pin;
+
+use exonet::error::GroupError;
+use exonet::group::{Cause, Departure, GroupReceipt, GroupStream, MemberLine, MemberState, Mode, WhenFull};
+use exonet::stream::MAX_STREAM_BODY;
+use exonet::{Message, Node, NodeId};
+use futures_util::StreamExt as _;
+use futures_util::future::{BoxFuture, FutureExt as _};
+use futures_util::stream::FuturesUnordered;
+use serde::Serialize;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader, Stdin};
+
+use super::group::mode_name;
+use super::stop::stop;
+use crate::args::{self, GroupSendArgs};
+use crate::exit::{Exit, Tally};
+use crate::failure::Failure;
+use crate::node::{self, GOODBYE};
+use crate::peers::Named;
+use crate::settings::Settings;
+use crate::units::{count, counted};
+
+#[derive(Serialize)]
+struct Member<'a> {
+    r#type: &'static str,
+    peer: String,
+    /// As it was named, or the beginning of its id.
+    name: &'a str,
+    outcomes: Tally,
+    /// Messages that could not be queued for it.
+    skipped: u64,
+    /// Why it was not in the stream any more at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Summary<'a> {
+    r#type: &'static str,
+    end: &'static str,
+    verdict: &'static str,
+    stream: &'a str,
+    mode: String,
+    members: usize,
+    /// Messages, and how many of them enough members have.
+    messages: u64,
+    reached: u64,
+}
+
+/// What became of the messages at one member.
+#[derive(Default)]
+struct Account {
+    outcomes: Tally,
+    skipped: u64,
+    left: Option<String>,
+}
+
+/// Something has become of a message.
+enum Step {
+    Decided(GroupReceipt, bool),
+    Ended(Vec<MemberLine>),
+}
+
+/// The stream, and what is under way in it.
+struct Talk {
+    stream: GroupStream,
+    open: FuturesUnordered<BoxFuture<'static, Step>>,
+    undecided: u64,
+    sent: u64,
+    reached: u64,
+    accounts: BTreeMap<NodeId, Account>,
+}
+
+pub(super) async fn send(settings: &Settings, args: &GroupSendArgs, name: &str) -> Result<Exit, Failure> {
+    let node = node::toward_all(settings, &args.members, |_| ()).await?;
+    let stop = stop(None)?;
+    let mut stop = pin!(stop);
+    let stream = open(&node, args, name).map_err(|error| wrong(name, &error))?;
+    let mut input = Input::new(settings, args);
+    let mut talk = Talk::new(stream);
+    let said = tokio::select! {
+        said = talk.run(args, &mut input) => Some(said),
+        _ = &mut stop => None,
+    };
+    let interrupted = said.is_none();
+    node.close(GOODBYE).await;
+    // Nothing is open any more, so this is the end of each.
+    while let Some(step) = talk.open.next().await {
+        talk.heed(step);
+    }
+    talk.tell(settings, args, name, interrupted)?;
+    said.unwrap_or(Ok(())).map_err(|error| match error {
+        Said::Input(failure) => failure,
+        Said::Group(error) => wrong(name, &error),
+    })?;
+    Ok(talk.exit(args.mode, interrupted))
+}
+
+fn wrong(name: &str, error: &GroupError) -> Failure {
+    Failure::new(format!("cannot send in the stream {name:?} to the group")).because(error)
+}
+
+fn open(node: &Node, args: &GroupSendArgs, name: &str) -> Result<GroupStream, GroupError> {
+    let members = args.members.iter().map(|named| named.peer.clone());
+    let stream = node.group(members).build()?.stream(name.to_owned())?;
+    let when_full = match args.when_full {
+        args::WhenFull::FallOut => WhenFull::FallOut,
+        args::WhenFull::Wait => WhenFull::Wait,
+    };
+    Ok(stream.queue(args.queue.get()).when_full(when_full).priority(args.priority.into()))
+}
+
+/// Why no more was said.
+enum Said {
+    Input(Failure),
+    Group(GroupError),
+}
+
+impl Talk {
+    fn new(stream: GroupStream) -> Self {
+        let accounts = stream.members().into_iter().map(|id| (id, Account::default())).collect();
+        Self { stream, open: FuturesUnordered::new(), undecided: 0, sent: 0, reached: 0, accounts }
+    }
+
+    /// Sends all there is, and waits until each message is decided, and a little longer for the others.
+    async fn run(&mut self, args: &GroupSendArgs, input: &mut Input) -> Result<(), Said> {
+        let stream = self.stream.clone();
+        let said = loop {
+            let mut next = pin!(async {
+                let Some(body) = input.next().await.map_err(Said::Input)? else { return Ok(None) };
+                let message = Message::new(body).confirm(args.confirm.into()).deadline(args.deadline);
+                stream.send(args.mode, message).await.map(Some).map_err(Said::Group)
+            });
+            let sent = loop {
+                tokio::select! {
+                    sent = &mut next => break sent,
+                    Some(step) = self.open.next() => self.heed(step),
+                    Some(departure) = stream.departed() => self.departed(departure),
+                }
+            };
+            match sent {
+                Ok(Some(receipt)) => self.follow(receipt),
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        // Where nobody is left, there is no end to be told.
+        let end = stream.close().await.ok();
+        while self.undecided > 0
+            && let Some(step) = self.open.next().await
+        {
+            self.heed(step);
+        }
+        let rest = async {
+            while let Some(step) = self.open.next().await {
+                self.heed(step);
+            }
+            if let Some(mut end) = end {
+                end.ended().await;
+            }
+        };
+        drop(tokio::time::timeout(args.wait, rest).await);
+        while let Some(Some(departure)) = stream.departed().now_or_never() {
+            self.departed(departure);
+        }
+        said
+    }
+
+    fn follow(&mut self, receipt: GroupReceipt) {
+        (self.sent, self.undecided) = (self.sent + 1, self.undecided + 1);
+        let decided = async move {
+            let mut receipt = receipt;
+            let reached = receipt.decided().await.is_reached();
+            Step::Decided(receipt, reached)
+        };
+        self.open.push(decided.boxed());
+    }
+
+    fn heed(&mut self, step: Step) {
+        match step {
+            Step::Decided(receipt, reached) => {
+                self.undecided -= 1;
+                self.reached += u64::from(reached);
+                let ended = async move {
+                    let mut receipt = receipt;
+                    Step::Ended(receipt.ended().await)
+                };
+                self.open.push(ended.boxed());
+            }
+            Step::Ended(lines) => lines.into_iter().for_each(|line| {
+                let account = self.accounts.entry(line.id).or_default();
+                match line.state {
+                    MemberState::Settled(settled) => account.outcomes.add(settled.outcome),
+                    _ => account.skipped += 1,
+                }
+            }),
+        }
+    }
+
+    fn departed(&mut self, departure: Departure) {
+        let why = match departure.cause {
+            Cause::Full => "fell out: too far behind the others".to_owned(),
+            Cause::Failed(error) => format!("fell out: {error}"),
+            _ => "was removed".to_owned(),
+        };
+        self.accounts.entry(departure.id).or_default().left = Some(why);
+    }
+
+    /// Every message has reached as many as it was to reach; all of them means those that were named.
+    fn has_reached(&self, mode: Mode) -> bool {
+        let all_stayed = self.accounts.values().all(|account| account.left.is_none());
+        self.reached == self.sent && (mode != Mode::All || all_stayed)
+    }
+
+    fn exit(&self, mode: Mode, interrupted: bool) -> Exit {
+        let ended = |count: fn(&Tally) -> u64| self.accounts.values().any(|a| count(&a.outcomes) > 0);
+        match () {
+            () if interrupted => Exit::Interrupted,
+            () if self.has_reached(mode) => Exit::Success,
+            () if ended(|tally| tally.unknown) => Exit::Unknown,
+            () if ended(|tally| tally.kept) => Exit::Kept,
+            () => Exit::Undelivered,
+        }
+    }
+
+    /// The table, and what it comes to.
+    fn tell(
+        &self,
+        settings: &Settings,
+        args: &GroupSendArgs,
+        name: &str,
+        interrupted: bool,
+    ) -> Result<(), Failure> {
+        let width = args.members.iter().map(|named| named.name.len()).max().unwrap_or_default();
+        let nothing = Account::default();
+        // In the order in which they were given.
+        for Named { name, peer } in &args.members {
+            let Account { outcomes, skipped, left } = self.accounts.get(&peer.id).unwrap_or(&nothing);
+            let skips = if *skipped > 0 { format!(", {} skipped", count(*skipped)) } else { String::new() };
+            let leaves = left.as_ref().map(|left| format!("  {left}")).unwrap_or_default();
+            settings.output.text(&format!("{name:<width$}  {}{skips}{leaves}", outcomes.describe()))?;
+            settings.output.line(&Member {
+                r#type: "member",
+                peer: peer.id.to_string(),
+                name,
+                outcomes: *outcomes,
+                skipped: *skipped,
+                left: left.clone(),
+            })?;
+        }
+        let verdict = if self.has_reached(args.mode) { "reached" } else { "failed" };
+        let (reached, sent) = (count(self.reached), counted(self.sent, "message"));
+        settings.output.text(&format!("\n{verdict}: {reached} of {sent}"))?;
+        settings.output.line(&Summary {
+            r#type: "summary",
+            end: if interrupted { "interrupted" } else { "done" },
+            verdict,
+            stream: name,
+            mode: mode_name(args.mode),
+            members: args.members.len(),
+            messages: self.sent,
+            reached: self.reached,
+        })
+    }
+}
+
+/// What there is to say: the texts, or the lines of standard input.
+struct Input {
+    texts: std::vec::IntoIter<String>,
+    lines: Option<BufReader<Stdin>>,
+}
+
+impl Input {
+    fn new(settings: &Settings, args: &GroupSendArgs) -> Self {
+        let reads = args.texts.is_empty() || args.texts == ["-"];
+        if reads && std::io::stdin().is_terminal() {
+            settings.note("each line is a message; Ctrl-D ends, Ctrl-C stops");
+        }
+        let texts = if reads { Vec::new() } else { args.texts.clone() };
+        Self { texts: texts.into_iter(), lines: reads.then(|| BufReader::new(tokio::io::stdin())) }
+    }
+
+    async fn next(&mut self) -> Result<Option<Vec<u8>>, Failure> {
+        let Some(lines) = &mut self.lines else { return Ok(self.texts.next().map(String::into_bytes)) };
+        let (mut line, longest) = (Vec::new(), MAX_STREAM_BODY as u64 + 1);
+        let read = (&mut *lines).take(longest).read_until(b'\n', &mut line).await;
+        if read.map_err(|error| Failure::new("cannot read standard input").because(&error))? == 0 {
+            return Ok(None);
+        }
+        if line.last() == Some(&b'\n') {
+            line.pop();
+        }
+        Ok(Some(line))
+    }
+}

@@ -1,0 +1,108 @@
+//! Streams whose messages are shown in order.
+
+use exonet::stream::{StreamError, StreamListener, StreamReceiver};
+use exonet::{Delivery, Node};
+use serde::Serialize;
+use tokio::sync::mpsc;
+
+use crate::failure::Failure;
+use crate::settings::Settings;
+use crate::text::escape;
+use crate::units::counted;
+
+/// Streams that wait with a message each, until it is their turn.
+const ABREAST: usize = 64;
+
+/// What comes of a stream.
+pub(super) enum Heard {
+    /// Its next message. No other comes before this is taken or given back.
+    Message(Delivery),
+    Told(Event),
+}
+
+/// What is told of a stream beside its messages.
+#[derive(Debug, Serialize)]
+pub(super) struct Event {
+    r#type: &'static str,
+    from: String,
+    stream: String,
+    event: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    messages: Option<u64>,
+    #[serde(skip)]
+    text: String,
+}
+
+impl Event {
+    fn new(lines: &StreamReceiver, what: Result<(), StreamError>) -> Self {
+        let (event, messages) = match what {
+            Ok(()) => ("ended", None),
+            Err(StreamError::Missing(n)) => ("missing", Some(n)),
+            Err(StreamError::Continues(n)) => ("continues", Some(n)),
+            Err(StreamError::Reset) => ("reset", None),
+            Err(_) => ("broken", None),
+        };
+        let (from, name) = (lines.peer().id(), escape(lines.name()));
+        let told = match what {
+            Ok(()) => "has ended".to_owned(),
+            Err(StreamError::Missing(n)) => format!("lacks {} here", counted(n, "message")),
+            Err(StreamError::Continues(n)) => {
+                format!("goes on: {} came before this process", counted(n, "message"))
+            }
+            Err(StreamError::Reset) => "was given up by its sender".to_owned(),
+            Err(error) => format!("has ended: {error}"),
+        };
+        let text = format!("stream {name} of {} {told}", from.short());
+        let stream = String::from_utf8_lossy(lines.name()).into_owned();
+        Self { r#type: "stream", from: from.to_string(), stream, event, messages, text }
+    }
+
+    pub(super) fn tell(&self, settings: &Settings) -> Result<(), Failure> {
+        settings.note(&self.text);
+        settings.output.line(self)
+    }
+}
+
+/// Reads all streams of a name, one message of each at a time. None: no name was given.
+pub(super) fn read(node: &Node, name: Option<&str>) -> Result<mpsc::Receiver<Heard>, Failure> {
+    let (tell, heard) = mpsc::channel(ABREAST);
+    if let Some(name) = name {
+        let wrong = |error| Failure::new(format!("cannot take streams of the name {name:?}")).because(&error);
+        let listener = node.stream_listener(name.to_owned()).map_err(wrong)?;
+        tokio::spawn(accept(listener, tell));
+    }
+    Ok(heard)
+}
+
+async fn accept(listener: StreamListener, tell: mpsc::Sender<Heard>) {
+    loop {
+        let stream = tokio::select! {
+            stream = listener.accept() => stream,
+            () = tell.closed() => return,
+        };
+        let Ok(stream) = stream else { return };
+        tokio::spawn(follow(stream.split().1, tell.clone()));
+    }
+}
+
+/// Until the stream has ended, or nobody wants to hear more.
+async fn follow(mut lines: StreamReceiver, tell: mpsc::Sender<Heard>) {
+    loop {
+        let next = tokio::select! {
+            next = lines.recv() => next,
+            () = tell.closed() => return,
+        };
+        let (heard, over) = match next {
+            Ok(Some(delivery)) => (Heard::Message(delivery), false),
+            Ok(None) => (Heard::Told(Event::new(&lines, Ok(()))), true),
+            Err(StreamError::Closed) => return,
+            Err(error) => {
+                let goes_on = matches!(error, StreamError::Missing(_) | StreamError::Continues(_));
+                (Heard::Told(Event::new(&lines, Err(error))), !goes_on)
+            }
+        };
+        if tell.send(heard).await.is_err() || over {
+            return;
+        }
+    }
+}
