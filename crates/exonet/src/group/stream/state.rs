@@ -362,7 +362,7 @@ impl State {
         while let Some(member) = self.member(key).filter(|member| member.entry.is_none()) {
             let Some(next) = member.waiting.pop_front() else { break };
             let lane = member.lane.clone();
-            let (message, deadline) = self.content(next);
+            let Some((message, deadline)) = self.content(next) else { continue };
             let queued = lane.try_queue(shortened(message.clone(), deadline), next.end);
             let waits = match &queued {
                 Err(SendError::Full) => true,
@@ -387,11 +387,11 @@ impl State {
         self.members.retain(|member| member.key != key || member.active || member.has_backlog());
     }
 
-    /// The message that is to be queued next, and its deadline.
-    fn content(&self, next: Next) -> (Message, Option<Instant>) {
-        let of = next.copy.and_then(|copy| self.copies.get(&copy)).map(|copy| copy.of);
-        let sent = of.and_then(|of| self.sent.get(&of));
-        sent.map_or((Message::default(), None), |sent| (sent.message.clone(), sent.deadline))
+    /// The message that is to be queued next, and its deadline. None: it has been withdrawn.
+    fn content(&self, next: Next) -> Option<(Message, Option<Instant>)> {
+        let Some(copy) = next.copy else { return Some((Message::default(), None)) };
+        let sent = self.sent.get(&self.copies.get(&copy)?.of)?;
+        Some((sent.message.clone(), sent.deadline))
     }
 
     fn poll_entry(&mut self, key: usize) {
@@ -471,6 +471,7 @@ impl State {
 
     pub(super) fn on_time(&mut self, now: Instant) {
         while let Some((_, key)) = self.deadlines.first().copied().filter(|(at, _)| *at <= now) {
+            self.deadlines.pop_first();
             self.expire(key);
         }
     }
