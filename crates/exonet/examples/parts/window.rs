@@ -9,7 +9,8 @@ use exonet::{Allow, Node};
 
 use crate::{Failed, taker};
 
-/// Bytes that may be under way.
+/// Bytes that may be under way. Probes do not wait for room in it (RFC 9002, section 7.5): when nothing was acknowledged for a while, or when the
+/// node tries a larger datagram, a few datagrams more are.
 const WINDOW: u64 = 64 << 10;
 
 /// What the controllers of a node have seen.
@@ -66,7 +67,8 @@ pub(crate) async fn run() -> Result<(), Failed> {
     let begun = Instant::now();
     let settled = alice.peer(bob.peer_addr()).send(vec![7_u8; 16 << 20]).await?.await;
     println!(
-        "congestion control: 16 MiB are {:?} after {:.0?}; {} ACKs, {} losses, at most {} bytes of {WINDOW} under way",
+        "congestion control: 16 MiB are {:?} after {:.0?}; {} ACKs, {} losses, at most {} bytes under way; the window is {WINDOW}, \
+         which probes may exceed",
         settled.outcome,
         begun.elapsed(),
         seen.acks.load(Relaxed),
