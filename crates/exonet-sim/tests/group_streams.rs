@@ -1,0 +1,215 @@
+//! One stream to several nodes: each takes its part of it in order, whoever joins, leaves, dies or is cut off meanwhile.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
+mod common;
+
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use common::{MS, SECOND, bad_link, open, settled};
+use exonet_proto::node::{Config, Durability, Outcome, StreamEnd};
+use exonet_sim::{Disk, NodeIndex, NodeSet, World};
+
+const NAME: &str = "s";
+const MEMBERS: usize = 5;
+
+fn config(block: u64) -> Config {
+    Config { clock_block: block, dead_after: 3_600 * SECOND, ..open() }
+}
+
+/// What may happen to a world beside its links.
+#[derive(Clone, Copy, Default)]
+struct Fates {
+    /// Members die and come back.
+    crash: bool,
+    /// The sender does.
+    sender: bool,
+    /// Members are cut off for a while.
+    cut: bool,
+}
+
+/// A stream to those members that are in it, as a sender keeps it.
+struct Crew {
+    sender: NodeIndex,
+    members: Vec<NodeIndex>,
+    active: BTreeSet<usize>,
+    /// Of each message, its copies by member.
+    sent: Vec<BTreeMap<usize, u64>>,
+}
+
+impl Crew {
+    fn new(world: &mut World, mut add: impl FnMut(&mut World) -> NodeIndex) -> Self {
+        let sender = add(world);
+        let members: Vec<_> = (0..MEMBERS).map(|_| add(world)).collect();
+        Self { sender, members, active: (0..MEMBERS).collect(), sent: Vec::new() }
+    }
+
+    /// One message to all members of the stream. A member whose queue is full falls out.
+    fn send(&mut self, world: &mut World) {
+        let size = [8, 50, 1_000, 20_000][world.dice().below(4) as usize];
+        let mut copies = BTreeMap::new();
+        for at in self.active.clone() {
+            match world.say(self.sender, self.members[at], NAME, size, StreamEnd::Open) {
+                Ok((number, key)) => {
+                    copies.insert(at, number);
+                    if world.dice().chance(0.02) {
+                        let _ = world.with(self.sender, |node, now| node.cancel(now, key));
+                    }
+                }
+                Err(_) => self.leave(world, at, true),
+            }
+        }
+        self.sent.push(copies);
+    }
+
+    /// A member leaves the stream: it is closed behind what was sent, or reset behind what has left.
+    fn leave(&mut self, world: &mut World, at: usize, at_once: bool) {
+        self.active.remove(&at);
+        let (to, name) = (world.id(self.members[at]).unwrap(), Bytes::from_static(NAME.as_bytes()));
+        let mut end = StreamEnd::Last;
+        if at_once {
+            end = StreamEnd::Reset;
+            world.with(self.sender, |node, now| node.cancel_stream(now, &to, &name));
+        }
+        let begun = world.with(self.sender, |node, _| node.has_begun_stream(&to, &name)).unwrap();
+        if begun || !at_once {
+            let _ = world.say(self.sender, self.members[at], NAME, 8, end);
+        }
+    }
+
+    fn change(&mut self, world: &mut World) {
+        let at = world.dice().below(MEMBERS as u64) as usize;
+        if self.active.contains(&at) {
+            let at_once = world.dice().chance(0.5);
+            self.leave(world, at, at_once);
+        } else {
+            self.active.insert(at);
+        }
+    }
+
+    fn run(&mut self, world: &mut World, fates: Fates) {
+        for step in 0..60 {
+            self.send(world);
+            if world.dice().chance(0.1) {
+                self.change(world);
+            }
+            let member = self.members[world.dice().below(MEMBERS as u64) as usize];
+            if fates.crash && world.dice().chance(0.04) {
+                world.crash(member);
+            }
+            if fates.sender && world.dice().chance(0.03) {
+                world.crash(self.sender);
+            }
+            if fates.cut && world.dice().chance(0.05) {
+                let (them, all) = (NodeSet::default().with(member.0), NodeSet(u64::MAX));
+                world.cut(step, them, all);
+                world.cut(step, all, them);
+            }
+            if world.dice().chance(0.2) {
+                let cut = world.dice().below(step + 1);
+                world.mend(cut);
+            }
+            let pause = Duration::from_micros(world.dice().below(60_000));
+            world.run_for(pause);
+        }
+        (0..60).for_each(|step| world.mend(step));
+    }
+
+    /// What is said of a copy is true: its member has it if it is Delivered, and only then if it is certain.
+    fn outcomes_are_true(&self, world: &World, what: &str) {
+        for (number, copies) in self.sent.iter().enumerate() {
+            for (at, copy) in copies {
+                let (taken, said) = (world.ledger.is_taken(*copy), world.ledger.outcome_of(*copy));
+                let honest = match said {
+                    Some(Outcome::Delivered) => taken,
+                    Some(Outcome::Cancelled | Outcome::Expired | Outcome::Rejected { .. }) => !taken,
+                    Some(_) => true,
+                    None => false,
+                };
+                assert!(honest, "{what}: message {number} at member {at}: {said:?}, taken: {taken}");
+            }
+        }
+    }
+}
+
+/// Every copy has been taken, or was withdrawn, and its sender knows which.
+fn all_is_certain(world: &World, what: &str) {
+    let totals = world.ledger.totals();
+    assert_eq!((totals.delivered + totals.withdrawn, totals.unknown), (totals.sent, 0), "{what}: {totals:?}");
+    assert_eq!(totals.taken, totals.delivered, "{what}");
+}
+
+#[test]
+fn members_that_come_and_go_see_their_part_in_order() {
+    for seed in 0..40 {
+        let what = format!("seed {seed}");
+        let mut world = World::new(seed, bad_link(0.1));
+        let mut crew = Crew::new(&mut world, |world| world.add(config(1 << 32), true));
+        crew.run(&mut world, Fates::default());
+        settled(&mut world, 30 * SECOND, &what);
+        all_is_certain(&world, &what);
+        crew.outcomes_are_true(&world, &what);
+    }
+}
+
+#[test]
+fn a_member_that_is_cut_off_delays_no_other_and_misses_nothing() {
+    for seed in 100..140 {
+        let what = format!("seed {seed}");
+        let mut world = World::new(seed, bad_link(0.05));
+        let mut crew = Crew::new(&mut world, |world| world.add(config(1 << 32), true));
+        // One hears nothing at all, while the others take all that is sent to them.
+        let alone = NodeSet::default().with(crew.members[0].0);
+        world.cut(1_000, NodeSet(u64::MAX), alone);
+        for _ in 0..20 {
+            crew.send(&mut world);
+            world.run_for(5 * MS);
+        }
+        world.run_for(5 * SECOND);
+        for copies in &crew.sent {
+            for (at, copy) in copies.iter().filter(|(at, _)| **at != 0) {
+                let done = world.ledger.outcome_of(*copy).is_some();
+                assert!(done, "{what}: member {at} waits for another");
+            }
+        }
+        world.mend(1_000);
+        crew.run(&mut world, Fates { cut: true, ..Fates::default() });
+        settled(&mut world, 60 * SECOND, &what);
+        all_is_certain(&world, &what);
+        crew.outcomes_are_true(&world, &what);
+    }
+}
+
+#[test]
+fn members_that_die_break_no_order_and_hurt_no_other() {
+    let mut crashes = 0;
+    for seed in 200..240 {
+        let what = format!("seed {seed}");
+        let mut world = World::new(seed, bad_link(0.05));
+        let mut crew = Crew::new(&mut world, |world| world.add(config(64), true));
+        crew.run(&mut world, Fates { crash: true, cut: true, ..Fates::default() });
+        settled(&mut world, 90 * SECOND, &what);
+        crew.outcomes_are_true(&world, &what);
+        crashes += world.coverage().crashes;
+    }
+    assert!(crashes > 40, "{crashes}");
+}
+
+#[test]
+fn with_journals_no_member_misses_anything_whoever_dies() {
+    let mut crashes = 0;
+    for seed in 300..340 {
+        let what = format!("seed {seed}");
+        let mut world = World::new(seed, bad_link(0.05));
+        let disk = || Disk::slow(Duration::ZERO).with_journal(Durability::Written);
+        let mut crew = Crew::new(&mut world, |world| world.add_on(config(1 << 20), Some(disk())));
+        crew.run(&mut world, Fates { crash: true, sender: true, cut: true });
+        settled(&mut world, 90 * SECOND, &what);
+        all_is_certain(&world, &what);
+        crew.outcomes_are_true(&world, &what);
+        crashes += world.coverage().crashes;
+    }
+    assert!(crashes > 60, "{crashes}");
+}
