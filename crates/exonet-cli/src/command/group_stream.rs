@@ -92,12 +92,15 @@ pub(super) async fn send(settings: &Settings, args: &GroupSendArgs, name: &str) 
     while let Some(step) = talk.open.next().await {
         talk.heed(step);
     }
-    talk.tell(settings, args, name, interrupted)?;
-    said.unwrap_or(Ok(())).map_err(|error| match error {
+    let failure = said.and_then(Result::err).map(|error| match error {
         Said::Input(failure) => failure,
         Said::Group(error) => wrong(name, &error),
-    })?;
-    Ok(talk.exit(args.mode, interrupted))
+    });
+    match failure {
+        Some(failure) if talk.sent == 0 => return Err(failure),
+        _ => talk.tell(settings, args, name, interrupted)?,
+    }
+    failure.map_or_else(|| Ok(talk.exit(args.mode, interrupted)), Err)
 }
 
 fn wrong(name: &str, error: &GroupError) -> Failure {
