@@ -70,6 +70,16 @@ impl World {
         self.instruct(node, |node, now| node.add_hint(now, id, address));
     }
 
+    /// The application of `node` learns that `peer` is where `other` is, which is not so.
+    pub fn tell_wrong(&mut self, node: NodeIndex, peer: NodeIndex, other: NodeIndex) {
+        let Some((id, address)) = self.id(peer).zip(self.address(other)) else { return };
+        if let Some(host) = self.hosts.get_mut(&node.0) {
+            host.book.is_told(self.now, id, address);
+        }
+        self.checks.addresses.chosen(node.0, [address]);
+        self.instruct(node, |node, now| node.add_hint(now, id, address));
+    }
+
     /// Tells a node the address of a peer for which it has messages, if the node cannot know that address: since `since`,
     /// it has sent nothing to the address, and the peer has sent nothing to the node's own. `since` has to be so long ago that
     /// the node has tried every address that it knows. A node that has heard the peer has to find it by itself.

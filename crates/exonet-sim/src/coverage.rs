@@ -30,6 +30,12 @@ pub struct Coverage {
     pub snapshots: u64,
     /// Addresses and ports that changed.
     pub moves: u64,
+    /// Identities that moved, copies of them that started where they were, and those that were told so.
+    pub moved: u64,
+    /// See `moved`.
+    pub copies: u64,
+    /// See `moved`.
+    pub copies_told: u64,
     /// Addresses that had become wrong and were looked up again, and those that somebody was told.
     pub looked_up: u64,
     /// See `looked_up`.

@@ -82,6 +82,20 @@ impl Disk {
         };
     }
 
+    /// The process ends in order: what is under way is written first.
+    pub(crate) fn end_in_order(&mut self, under_way: Option<Batch>) {
+        if !self.broken && !self.full {
+            under_way.iter().for_each(|batch| self.keep(batch));
+        }
+    }
+
+    /// It is that of another machine from now on: numbers below `lane` may be in use elsewhere.
+    pub(crate) fn moves(&mut self, lane: u64) {
+        self.clock = self.clock.max(lane);
+        // They are of the machine, and do not move.
+        self.notes = None;
+    }
+
     /// The first half of a write.
     fn keep_strays(&mut self, batch: &Batch) {
         if let Some(strays) = &batch.strays {

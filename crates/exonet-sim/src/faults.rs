@@ -207,8 +207,8 @@ impl World {
         host.resume(&mut self.ledger);
         self.checks.settles(host.node.id(), node.0);
         if host.disk.as_ref().is_some_and(|disk| disk.journal.is_some()) {
-            // The journal has addresses too.
-            self.checks.addresses.chosen(node.0, self.hosts.values().map(|host| host.address));
+            // The journal has addresses too, former ones among them.
+            self.checks.addresses.chosen(node.0, self.owners.keys().copied());
         }
         self.checks.touched.all = true;
         self.pump(node);

@@ -119,6 +119,8 @@ pub(crate) struct Host {
     pub(crate) ending: bool,
     /// Datagrams that have left it.
     pub(crate) sent: u64,
+    /// It is what was left behind of an identity that has moved.
+    pub(crate) is_copy: bool,
     /// What befalls its machine.
     pub(crate) life: Life,
     /// For its disk.
@@ -188,6 +190,7 @@ impl Host {
             spoke: BTreeMap::new(),
             ending: false,
             sent: 0,
+            is_copy: false,
             life: Life::new(now),
             dice,
             took: Vec::new(),
@@ -334,7 +337,9 @@ impl Host {
     }
 
     fn taken(&mut self, id: MessageId, number: Option<u64>, ledger: &mut Ledger) {
-        if !self.foes.contains(&id.sender) {
+        if self.is_copy {
+            ledger.report(Breach::TakenByCopy(number.unwrap_or_default()));
+        } else if !self.foes.contains(&id.sender) {
             let keeper = Keeper { boots: self.boots, forgotten: self.node.counts().replies_forgotten };
             ledger.taken(number, self.node.id(), keeper, id);
             if self.ending {

@@ -143,7 +143,7 @@ impl Host {
     }
 
     /// Appends that have come to their end are safe.
-    fn appended(&mut self, at: Mono, now: Now) {
+    pub(crate) fn appended(&mut self, at: Mono, now: Now) {
         let Some(log) = self.disk.as_mut().and_then(|disk| disk.journal.as_mut()) else { return };
         while log.next().is_some_and(|done| done <= at)
             && let Some((_, through, records)) = log.under_way.pop_front()

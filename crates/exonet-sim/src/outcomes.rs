@@ -44,7 +44,8 @@ impl World {
                     host.stopped |= event == Event::Stopped;
                     if let Event::IdentityConflict { peer, whose } = event {
                         let id = if whose == Conflict::Theirs { peer } else { host.node.id() };
-                        if self.checks.is_one(&id) {
+                        self.coverage.copies_told += u64::from(host.is_copy && whose == Conflict::Moved);
+                        if self.checks.is_one(&id) && !host.is_copy {
                             self.ledger.report(Breach::FalseConflict(id));
                         }
                     }

@@ -15,6 +15,7 @@ use crate::faults::Cut;
 use crate::host::{Host, Waiting, Writing};
 use crate::life::Running;
 use crate::link::Link;
+use crate::moving::Copy;
 use crate::trace;
 use crate::{Coverage, Dice, Disk, Ledger, LinkConfig, Trace, Wiretap, body};
 
@@ -49,6 +50,8 @@ pub struct World {
     links: BTreeMap<(usize, usize), Link>,
     default_link: LinkConfig,
     pub(crate) cuts: Vec<Cut>,
+    /// What runs of identities that have moved, where they were before.
+    pub(crate) copies: Vec<Copy>,
     /// Identities that died with their process.
     pub(crate) gone: Vec<NodeId>,
     flights: BTreeMap<(Mono, u64), Flight>,
@@ -96,6 +99,7 @@ impl World {
             links: BTreeMap::new(),
             default_link: link,
             cuts: Vec::new(),
+            copies: Vec::new(),
             gone: Vec::new(),
             flights: BTreeMap::new(),
             next_flight: 0,
@@ -450,6 +454,11 @@ impl World {
         self.agenda.set(index.0, due);
     }
 
+    /// A host is never called again.
+    pub(crate) fn forget_timer(&mut self, host: usize) {
+        self.agenda.set(host, None);
+    }
+
     pub(crate) fn timeout(&mut self, index: NodeIndex) {
         let now = self.clock(index);
         let Some(host) = self.hosts.get_mut(&index.0) else {
@@ -468,6 +477,10 @@ impl World {
                 self.checks.addresses.heard(maker, index, flight.to, self.ledger.steps());
             }
             mail.push((flight.from, flight.data));
+            return;
+        }
+        let from = self.owners.get(&flight.from).copied();
+        if from.is_some_and(|from| self.is_kept_from(from, index)) {
             return;
         }
         let Some(host) = self.hosts.get(&index).filter(|host| host.address == flight.to) else {
@@ -605,7 +618,7 @@ impl World {
         let Some(target) = self.owners.get(&to).copied() else {
             return;
         };
-        let cut = self.cuts.iter().any(|cut| cut.stops(index, target));
+        let cut = self.cuts.iter().any(|cut| cut.stops(index, target)) || self.is_kept_from(index, target);
         let now = self.now;
         let fate = if cut { Vec::new() } else { self.link(index, target).fate(now, data.len() as u64) };
         if self.trace.is_on() {

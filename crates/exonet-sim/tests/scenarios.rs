@@ -135,6 +135,16 @@ fn calls() {
     }
 }
 
+#[test]
+fn moves() {
+    let mut coverage = sound(Profile::Moves, 0..6);
+    // Here an opening with an early message was under way to the former place while the new one was met.
+    coverage.merge(&sound(Profile::Moves, 17..18));
+    for kind in ["moves", "moves_that_failed", "moves_into_a_crash", "moves_with_a_copy", "copies_told"] {
+        assert!(coverage.of(kind) > 0, "{kind}: {coverage:?}");
+    }
+}
+
 /// Every call has its reply.
 #[test]
 fn calm() {

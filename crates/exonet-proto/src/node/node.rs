@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::crypto::{OpeningMac, RetryKey, SecretKey};
 use crate::event::{Batch, Conflict, Event, Lsn, Notes, SendError};
 use crate::half::{Clock, Far, Hull, Receiver, Stamps};
-use crate::id::{LetterId, NodeId, Stamp};
+use crate::id::{Generation, LetterId, NodeId, Stamp};
 use crate::journal::{Append, Durability, Journal, Position, Recovered};
 use crate::message::{Letter, MessageKey};
 use crate::opening::life::Life;
@@ -680,6 +680,12 @@ impl Node {
     /// Whether two nodes are known to use the identity of `peer`, or this node's as `peer` says.
     pub fn conflict(&self, peer: &NodeId) -> Option<Conflict> {
         self.cx.conflicts.get(peer)
+    }
+
+    /// The latest generation of a peer that this node has met, for as long as the peer is known.
+    pub fn generation_of(&self, peer: &NodeId) -> Option<Generation> {
+        let at = self.peers.find(peer)?;
+        self.peers.get(at).map(|peer| peer.link.lives.generation())
     }
 
     /// Nothing is open to send, nothing owed to say: O(1).

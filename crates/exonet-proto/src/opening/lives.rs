@@ -62,6 +62,11 @@ impl Lives {
         self.now.is_some()
     }
 
+    /// The latest generation that has proven to live.
+    pub(crate) const fn generation(&self) -> Generation {
+        self.generation
+    }
+
     /// What a handshake would show if it were fresh: it is neither the process that is known nor a later life. Copies of what a
     /// dead process said look the same.
     pub(crate) fn is_odd(&self, params: &Params) -> bool {

@@ -35,6 +35,8 @@ pub enum Breach {
     Unanswerable(u64),
     /// Taken by a node that had told its peers what it had not taken.
     TakenAfterEnd(u64),
+    /// Taken by what was left behind of an identity that has moved, though its sender has met the later generation.
+    TakenByCopy(u64),
     /// Two nodes are said to have this identity, and one has it.
     FalseConflict(NodeId),
     /// Reported Unknown though both sides still knew.
@@ -127,6 +129,7 @@ impl Breach {
             Self::FalseReply(_) => "false-reply",
             Self::Unanswerable(_) => "unanswerable",
             Self::TakenAfterEnd(_) => "taken-after-end",
+            Self::TakenByCopy(_) => "taken-by-copy",
             Self::FalseConflict(_) => "false-conflict",
             Self::FalseUnknown(_) => "false-unknown",
             Self::TwoOutcomes(..) => "two-outcomes",
@@ -168,6 +171,12 @@ impl fmt::Display for Breach {
             Self::FalseReply(m) => write!(f, "call {m} has a reply that nobody gave to it"),
             Self::Unanswerable(m) => write!(f, "call {m} was taken and cannot be answered"),
             Self::TakenAfterEnd(m) => write!(f, "message {m} was taken by a node that had ended"),
+            Self::TakenByCopy(m) => {
+                write!(
+                    f,
+                    "message {m} was taken by what an identity left behind, and its sender knew where it is"
+                )
+            }
             Self::FalseConflict(id) => write!(f, "{id:?} is said to be two nodes, and is one"),
             Self::FalseUnknown(m) => write!(f, "message {m} is reported Unknown though both sides know"),
             Self::TwoOutcomes(m, one, other) => write!(f, "message {m} is {one:?} and then {other:?}"),

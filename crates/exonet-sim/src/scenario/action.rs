@@ -126,11 +126,37 @@ pub enum What {
     StuckDisk(usize, bool),
     /// The node ends in good order, and is down for the span; true: for good.
     Leave(usize, bool),
+    /// The identity moves to another machine, and is nowhere for the span.
+    Move(usize, Mishap, Names),
     /// Signs of life to a peer.
     Keepalive(usize, usize, Duration),
     /// The process dies, and finds an old state on its disk: this breaks the promise, and is here to show that it
     /// is found out.
     Rollback(usize),
+}
+
+/// What befalls a move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mishap {
+    /// Nothing.
+    None,
+    /// The machine that it leaves dies before the identity was ceded, which so stays where it was.
+    Stays,
+    /// The machine that it comes to dies so long after it has begun to speak, and starts again.
+    Dies(Duration),
+    /// What was left behind starts again where it was.
+    Copied,
+}
+
+/// What names lead to after a move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Names {
+    /// The new place: everybody is told.
+    Right,
+    /// What was known before.
+    Stale,
+    /// Another node's place.
+    Lie,
 }
 
 /// How a message is taken back, so long after it was sent.
@@ -193,6 +219,10 @@ impl What {
             Self::StuckDisk(..) => "stuck_disks",
             Self::Leave(_, false) => "ends",
             Self::Leave(_, true) => "ends_for_good",
+            Self::Move(_, Mishap::None, _) => "moves",
+            Self::Move(_, Mishap::Stays, _) => "moves_that_failed",
+            Self::Move(_, Mishap::Dies(_), _) => "moves_into_a_crash",
+            Self::Move(_, Mishap::Copied, _) => "moves_with_a_copy",
             Self::Keepalive(..) => "keepalives",
             Self::Rollback(_) => "rollbacks",
         }
@@ -230,6 +260,7 @@ impl What {
             | Self::FullDisk(node)
             | Self::StuckDisk(node, _)
             | Self::Leave(node, _)
+            | Self::Move(node, ..)
             | Self::Rollback(node) => none.with(*node),
         }
     }
@@ -308,6 +339,20 @@ impl fmt::Display for What {
             Self::StuckDisk(node, true) => write!(f, "the disk of n{node} is stuck until a crash"),
             Self::Leave(node, false) => write!(f, "n{node} ends in good order"),
             Self::Leave(node, true) => write!(f, "n{node} ends in good order, for good"),
+            Self::Move(node, mishap, names) => {
+                write!(f, "n{node} moves")?;
+                match mishap {
+                    Mishap::None => {}
+                    Mishap::Stays => f.write_str(", and dies before it is ceded")?,
+                    Mishap::Dies(after) => write!(f, ", and dies {after:?} after")?,
+                    Mishap::Copied => f.write_str(", and what it left behind starts again")?,
+                }
+                f.write_str(match names {
+                    Names::Right => "",
+                    Names::Stale => "; its name leads to where it was",
+                    Names::Lie => "; its name leads to another",
+                })
+            }
             Self::Keepalive(node, peer, every) => write!(f, "n{node} pings n{peer} every {every:?}"),
             Self::Rollback(node) => write!(f, "n{node} crashes, and its disk forgets D"),
         }

@@ -3,9 +3,9 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use exonet_proto::node::{Config, CongestionChoice, Limits, Policy, Priority};
+use exonet_proto::node::{Config, CongestionChoice, Durability, Limits, Policy, Priority};
 
-use super::action::Ears;
+use super::action::{Ears, Mishap, Names};
 use super::profile::{Fault, Mix};
 use super::{Action, Change, NodePlan, Profile, Scenario, What, Withdraw};
 use crate::{Bursts, ClockConfig, Dice, Disk, LinkConfig, NodeSet, Serving};
@@ -27,6 +27,13 @@ pub(super) fn generate(seed: u64, profile: Profile) -> Scenario {
         (0..count).map(|i| node(&mut Dice::derived(seed, &[4, i]), profile, mix)).collect();
     for (i, plan) in (0..).zip(&mut nodes).filter(|_| mix.calls > 0.0) {
         serve(&mut Dice::derived(seed, &[6, i]), profile, plan);
+    }
+    for (i, plan) in (0..).zip(&mut nodes).filter(|_| mix.journals > 0.0) {
+        let mut dice = Dice::derived(seed, &[9, i]);
+        if dice.chance(mix.journals) {
+            let durability = if dice.chance(0.7) { Durability::Written } else { Durability::Forced };
+            plan.disk = plan.disk.take().map(|disk| disk.with_journal(durability));
+        }
     }
     let mut links = BTreeMap::new();
     for a in 0..nodes.len() {
@@ -311,10 +318,28 @@ impl Draw<'_> {
                 let down = if dice.chance(0.5) { Duration::ZERO } else { span };
                 (down, What::Leave(node, false))
             }
-            Fault::Rollback if stored => (Duration::ZERO, What::Rollback(node)),
-            Fault::SlowDisk | Fault::BrokenDisk | Fault::FullDisk | Fault::StuckDisk | Fault::Rollback => {
-                return;
+            Fault::Move if stored => {
+                let mishap = match dice.below(8) {
+                    0 | 1 => Mishap::Stays,
+                    2 => Mishap::Dies(dice.span(MS / 10, 2 * SECOND)),
+                    3 | 4 => Mishap::Copied,
+                    _ => Mishap::None,
+                };
+                let names = match dice.below(4) {
+                    0 => Names::Stale,
+                    1 => Names::Lie,
+                    _ => Names::Right,
+                };
+                let nowhere = if dice.chance(0.7) { span.min(dice.span(MS, SECOND)) } else { span };
+                (nowhere, What::Move(node, mishap, names))
             }
+            Fault::Rollback if stored => (Duration::ZERO, What::Rollback(node)),
+            Fault::SlowDisk
+            | Fault::BrokenDisk
+            | Fault::FullDisk
+            | Fault::StuckDisk
+            | Fault::Move
+            | Fault::Rollback => return,
         };
         self.add(at, span, what);
     }

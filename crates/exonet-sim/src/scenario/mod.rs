@@ -25,7 +25,7 @@ use exonet_proto::node::{Config, Policy};
 
 use crate::{ClockConfig, Disk, LinkConfig, Serving};
 
-pub use action::{Action, Change, Ears, What, Withdraw};
+pub use action::{Action, Change, Ears, Mishap, Names, What, Withdraw};
 pub use profile::Profile;
 pub use report::{Coverage, Finding, Report};
 pub use run::{run, run_traced};

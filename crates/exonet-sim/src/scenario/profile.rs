@@ -29,6 +29,8 @@ pub enum Profile {
     Crowd,
     /// Mostly calls, whose servers are slow, forgetful, and die.
     Calls,
+    /// Identities move to other machines, with a crash in each phase, names that are stale or lie, and copies left behind.
+    Moves,
     /// Nothing goes wrong: everything must be delivered.
     Calm,
     /// A disk that forgets what was written: breaks the promise, and must be found out.
@@ -60,6 +62,7 @@ pub(super) enum Fault {
     FullDisk,
     StuckDisk,
     Leave,
+    Move,
     Rollback,
 }
 
@@ -86,6 +89,8 @@ pub(super) struct Mix {
     /// Nodes that are ephemeral, and those that write `D` all the time.
     pub(super) ephemeral: f64,
     pub(super) tiny_blocks: f64,
+    /// Nodes that keep a journal.
+    pub(super) journals: f64,
     /// Links are imperfect all the time.
     pub(super) imperfect: bool,
     /// Most traffic goes to or from the first node.
@@ -105,13 +110,14 @@ const USUAL: Mix = Mix {
     longest: 120,
     ephemeral: 0.1,
     tiny_blocks: 0.3,
+    journals: 0.0,
     imperfect: true,
     hub: false,
 };
 
 impl Profile {
     /// All whose worlds must never break a promise.
-    pub const SOUND: [Self; 12] = [
+    pub const SOUND: [Self; 13] = [
         Self::Default,
         Self::Lossy,
         Self::Partitions,
@@ -123,6 +129,7 @@ impl Profile {
         Self::Bulk,
         Self::Crowd,
         Self::Calls,
+        Self::Moves,
         Self::Calm,
     ];
 
@@ -140,6 +147,7 @@ impl Profile {
             Self::Bulk => "bulk",
             Self::Crowd => "crowd",
             Self::Calls => "calls",
+            Self::Moves => "moves",
             Self::Calm => "calm",
             Self::Rollback => "rollback",
         }
@@ -159,6 +167,7 @@ impl Profile {
             Self::Bulk => "large messages over narrow links",
             Self::Crowd => "dozens of nodes",
             Self::Calls => "mostly calls, whose servers are slow, forgetful, and die",
+            Self::Moves => "identities move, with crashes in between and copies left behind",
             Self::Calm => "nothing goes wrong: everything must be delivered",
             Self::Rollback => "a disk forgets what was written: must be found out",
         }
@@ -170,7 +179,7 @@ impl Profile {
     pub const fn settles_within(self) -> Duration {
         Duration::from_secs(match self {
             // 53 s; 46 s in the others.
-            Self::Roaming | Self::Default | Self::Crowd | Self::Calls => 220,
+            Self::Roaming | Self::Default | Self::Crowd | Self::Calls | Self::Moves => 220,
             // 15 s.
             Self::Partitions => 60,
             // 8 s.
@@ -181,7 +190,7 @@ impl Profile {
     pub(super) const fn mix(self) -> Mix {
         use Fault::{
             BrokenDisk, Bursts, Copies, Corrupt, Crash, Cut, Deaf, Delay, Echoes, FullDisk, Leave, Loss,
-            Narrow, Nat, Port, Roam, Rollback, Slow, SlowDisk, Stuck, StuckDisk, Suspend, Wall,
+            Move, Narrow, Nat, Port, Roam, Rollback, Slow, SlowDisk, Stuck, StuckDisk, Suspend, Wall,
         };
         match self {
             Self::Default => Mix {
@@ -251,6 +260,15 @@ impl Profile {
                 calls: 0.8,
                 longest: 600,
                 ephemeral: 0.2,
+                ..USUAL
+            },
+            Self::Moves => Mix {
+                kinds: &[Move, Move, Move, Move, Crash, Cut, Loss, Bursts, Echoes, Copies, Delay, Suspend],
+                more: (4, 10),
+                further: &[Move],
+                longest: 60,
+                ephemeral: 0.0,
+                journals: 0.7,
                 ..USUAL
             },
             Self::Calm => Mix { faults: (0, 0), more: (0, 0), ephemeral: 0.3, imperfect: false, ..USUAL },

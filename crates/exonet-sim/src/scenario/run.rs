@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use exonet_proto::Mono;
 use exonet_proto::node::{Cancel, MessageKey, Outcome, Outgoing};
 
-use super::action::{Ears, FEW_METHODS, METHODS};
+use super::action::{Ears, FEW_METHODS, METHODS, Mishap, Names};
 use super::{Action, Coverage, FORGETS_WITHIN, Finding, Report, Scenario, What, Withdraw};
 use crate::check::short;
+use crate::moving::Image;
 use crate::{Disk, LinkConfig, NodeIndex, Serving, Violation, World};
 
 /// How long a node that ends tells its peers what it has not taken, and how often it looks whether they know: as the
@@ -50,6 +51,8 @@ enum Due {
     Supervise(usize),
     /// A node that ends goes when it has told all, or at this time.
     Part(usize, Mono),
+    /// A node that has moved dies, and starts again.
+    Relapse(usize),
     /// Its peers' applications go on with others.
     GoOn(usize),
     /// The application of a slow node takes some more.
@@ -83,6 +86,8 @@ struct Run<'a> {
     boots: Vec<u32>,
     /// Who has ended for good.
     over: BTreeSet<usize>,
+    /// What is left behind by the moves that go on.
+    left: BTreeMap<usize, Option<Image>>,
     /// Who has sent to whom; true: and who has called whom.
     pairs: BTreeSet<(usize, usize, bool)>,
     coverage: Coverage,
@@ -114,6 +119,7 @@ impl<'a> Run<'a> {
             next_due: 0,
             boots: vec![0; scenario.nodes.len()],
             over: BTreeSet::new(),
+            left: BTreeMap::new(),
             pairs: BTreeSet::new(),
             coverage: Coverage::default(),
             settled_in: Duration::ZERO,
@@ -147,6 +153,9 @@ impl<'a> Run<'a> {
             ("early_slowed", covered.early_slowed),
             ("early_rejected", covered.early_rejected),
             ("stamps_astray", covered.stamps_astray),
+            ("moved", covered.moved),
+            ("copies_started", covered.copies),
+            ("copies_told", covered.copies_told),
             ("calls_interrupted", covered.calls_interrupted),
             ("replies_forgotten", covered.replies_forgotten),
         ] {
@@ -229,6 +238,10 @@ impl<'a> Run<'a> {
             Due::Feed(place) => self.serve(place),
             Due::Supervise(place) => self.supervise(place),
             Due::Part(place, until) => self.part(place, until),
+            Due::Relapse(node) => {
+                self.world.kill(NodeIndex(node));
+                self.boot(node);
+            }
             Due::GoOn(node) => self.go_on(node),
             Due::Write(sent, _) | Due::Withdraw(sent, _) if !self.is_same(sent) => {}
             // Who stands still goes on later.
@@ -285,6 +298,11 @@ impl<'a> Run<'a> {
             What::FullDisk(_) => return self.supervise(place),
             What::StuckDisk(node, _) => self.disk(node, |disk| disk.stuck = true),
             What::Leave(node, _) => return self.leave(place, node),
+            What::Move(node, mishap, _) => {
+                if !self.departs(place, node, mishap) {
+                    return;
+                }
+            }
             What::Keepalive(node, peer, every) => self.keep_alive(node, peer, Some(every)),
             What::Rollback(node) => {
                 self.world.kill(NodeIndex(node));
@@ -307,6 +325,7 @@ impl<'a> Run<'a> {
             What::Weather { from, to, .. } => self.world.clear(name, from, to),
             What::Nat(node, _) => self.world.set_nat(NodeIndex(node), None),
             What::Crash(node) | What::Leave(node, false) => self.boot(node),
+            What::Move(node, mishap, names) => self.arrives(place, node, mishap, names),
             What::Leave(node, true) => self.plan(self.world.now() + GOES_ON, Due::GoOn(node)),
             What::StuckDisk(node, crashes) => {
                 if crashes {
@@ -419,6 +438,40 @@ impl<'a> Run<'a> {
         let next = |n: usize| (to + n) % self.boots.len().max(1);
         let mut others = (0..self.boots.len()).map(next);
         others.find(|node| *node != from && !self.over.contains(node)).unwrap_or(to)
+    }
+
+    /// An identity begins to move. False: there is none that could.
+    fn departs(&mut self, place: usize, node: usize, mishap: Mishap) -> bool {
+        let node = NodeIndex(node);
+        if !self.world.is_up(node) || self.world.has_stopped(node) {
+            return false;
+        }
+        self.world.freeze(node);
+        self.left.insert(place, self.world.image(node));
+        if mishap != Mishap::Stays {
+            self.world.cede(node);
+        }
+        true
+    }
+
+    fn arrives(&mut self, place: usize, node: usize, mishap: Mishap, names: Names) {
+        let here = NodeIndex(node);
+        self.boot(node);
+        self.world.greet(here);
+        let others = (0..self.boots.len()).filter(|other| *other != node).map(NodeIndex);
+        for other in others.collect::<Vec<_>>() {
+            match names {
+                Names::Right => self.world.tell(other, here),
+                Names::Stale => {}
+                // Its own place, or that of a third.
+                Names::Lie => self.world.tell_wrong(other, here, NodeIndex(0)),
+            }
+        }
+        match (mishap, self.left.remove(&place).flatten()) {
+            (Mishap::Dies(after), _) => self.plan(self.world.now() + after, Due::Relapse(node)),
+            (Mishap::Copied, Some(image)) => drop(self.world.start_copy(here, image)),
+            _ => {}
+        }
     }
 
     /// The slow application takes some, and will again.
@@ -589,6 +642,7 @@ impl<'a> Run<'a> {
             self.world.set_link(NodeIndex(*a), NodeIndex(*b), link);
         }
         let nodes: Vec<NodeIndex> = (0..self.boots.len()).map(NodeIndex).collect();
+        self.world.end_copies();
         self.world.give_up_the_gone();
         for node in nodes {
             // What was never to be answered is dropped; from now on everything is answered, and at once.

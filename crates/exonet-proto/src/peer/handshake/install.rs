@@ -90,6 +90,10 @@ impl Peer {
             cx.routes.remove(&epoch.index.0);
             return false;
         }
+        if epoch.params.generation > self.link.lives.generation() {
+            // An opening that is under way may bear early messages, and may go to where the peer was before.
+            self.abort_opening(cx);
+        }
         self.link.lives.enter(&epoch.params, now.mono);
         let (params, restarted) = (epoch.params, seen == Seen::Restarted);
         epoch.reset_tag = epoch.params.reset.take().map(|token| cx.resets.expect(&token, epoch.index));

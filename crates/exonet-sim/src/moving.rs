@@ -1,0 +1,120 @@
+//! Identities that move to other machines, and what is left behind of them.
+
+use exonet_proto::Generation;
+use exonet_proto::crypto::SecretKey;
+use exonet_proto::node::Node;
+
+use crate::host::Host;
+use crate::{Disk, NodeIndex, World};
+
+/// Numbers of a generation lie above this many bits: as the library's.
+const LANE: u32 = 48;
+
+/// A copy of an identity, as it was when it moved: its generation is over.
+#[derive(Debug)]
+pub(crate) struct Copy {
+    host: usize,
+    generation: Generation,
+}
+
+impl World {
+    /// The node's process ends without a word, and its journal is whole: what the library does before a checkpoint.
+    pub fn freeze(&mut self, node: NodeIndex) {
+        let now = self.clock(node);
+        if let Some(host) = self.hosts.get_mut(&node.0) {
+            let written = host.persisting.take();
+            if let Some(disk) = &mut host.disk {
+                disk.end_in_order(written.map(|(_, batch)| batch));
+            }
+            host.appended(exonet_proto::Mono::NEVER, now);
+            // What the journal has of them, the application knows.
+            host.take_given(now, &mut self.ledger);
+            self.heed(node);
+        }
+        self.kill(node);
+    }
+
+    /// What a frozen node keeps is on another machine, under the next generation. It has another address, and does not run yet.
+    pub fn cede(&mut self, node: NodeIndex) {
+        let address = self.fresh_address();
+        let Some(host) = self.hosts.get_mut(&node.0) else { return };
+        let Some(disk) = &mut host.disk else { return };
+        let generation = host.config.generation.0 + 1;
+        host.config.generation = Generation(generation);
+        disk.moves(generation << LANE);
+        host.address = address;
+        self.owners.insert(address, node.0);
+        self.coverage.moved += 1;
+    }
+
+    /// What a copy of the node's machine has. None: it has no disk.
+    pub fn image(&self, node: NodeIndex) -> Option<Image> {
+        let host = self.hosts.get(&node.0)?;
+        Some(Image { disk: host.disk.clone()?, generation: host.config.generation, address: host.address })
+    }
+
+    /// What was left behind of a node that has moved starts at its old address all the same.
+    ///
+    /// Nothing passes between it and a node that has not met the later generation, or has forgotten it: such a node may take either.
+    pub fn start_copy(&mut self, of: NodeIndex, image: Image) -> Option<NodeIndex> {
+        let index = self.next_host;
+        let now = self.clock(NodeIndex(index));
+        let Image { disk, generation, address } = image;
+        let original = self.hosts.get(&of.0)?;
+        self.next_host += 1;
+        let (secret, config) =
+            (original.secret, exonet_proto::node::Config { generation, ..original.config.clone() });
+        let boot = disk.boot();
+        let seed = self.dice_of(NodeIndex(index)).bytes();
+        let node = Node::new(config.clone(), SecretKey::from_bytes(secret), boot, seed, now);
+        let mut host = Host::new(node, secret, config, address, Some(disk), self.now);
+        host.is_copy = true;
+        self.hosts.insert(index, host);
+        self.owners.insert(address, index);
+        self.copies.push(Copy { host: index, generation });
+        self.coverage.copies += 1;
+        self.checks.addresses.chosen(index, self.owners.keys().copied());
+        self.greet(NodeIndex(index));
+        Some(NodeIndex(index))
+    }
+
+    /// Copies that run end.
+    pub(crate) fn end_copies(&mut self) {
+        for copy in std::mem::take(&mut self.copies) {
+            if let Some(host) = self.hosts.remove(&copy.host) {
+                self.forget_timer(copy.host);
+                self.forget(copy.host, &host.node);
+            }
+        }
+    }
+
+    /// The node says a word to every peer that it knows.
+    pub fn greet(&mut self, node: NodeIndex) {
+        self.instruct(node, |node, now| {
+            for peer in node.peers() {
+                let _ = node.ping(now, peer, &[], 0);
+            }
+        });
+    }
+
+    /// Whether something may pass between these two: one is a copy, and the other has not met the generation that came after it.
+    pub(crate) fn is_kept_from(&self, one: usize, other: usize) -> bool {
+        [(one, other), (other, one)].into_iter().any(|(copy, other)| {
+            let Some(Copy { generation, .. }) = self.copies.iter().find(|it| it.host == copy) else {
+                return false;
+            };
+            let (Some(copy), Some(other)) = (self.hosts.get(&copy), self.hosts.get(&other)) else {
+                return true;
+            };
+            other.node.generation_of(&copy.node.id()).is_none_or(|met| met <= *generation)
+        })
+    }
+}
+
+/// What a copy of a machine has.
+#[derive(Clone, Debug)]
+pub struct Image {
+    disk: Disk,
+    generation: Generation,
+    address: core::net::SocketAddr,
+}
