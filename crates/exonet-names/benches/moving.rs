@@ -3,18 +3,20 @@
 //! A service with N sessions, each with a client of its own, whose node is its own. Client and service send to each other all the time. In
 //! the middle, the service moves to another directory and another port, as it would to another machine: in one process, over loopback.
 //! Every message has to come once, and in order, both ways. For each client, the pause is the longest time between two messages
-//! of the service beyond what is usual between two. Each figure is the median of several moves; numbers behind `--` choose how many
-//! clients there are, and `keep=MB` adds so much to the journal that is moved with it.
+//! of the service beyond what is usual between two; the reply is the time from when the service greets its peers at the new place to the
+//! end of that pause. Each figure is the median of several moves; numbers behind `--` choose how many clients there are, `keep=MB` adds
+//! so much to the journal that is moved with it, and `trace=DIR` writes there what the last move's nodes say of themselves.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_precision_loss)] // a failure here ends the bench
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use exonet::naming::Name;
 use exonet::state::{Ahead, Landing, SecretKey, StateDir};
-use exonet::{Allow, Node, Peer, Session};
+use exonet::{Allow, Builder, Node, Peer, Session};
 use exonet_names::FileNames;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -36,9 +38,10 @@ struct Service {
 }
 
 impl Service {
+    /// Takes its sessions up, as the identity in `place`.
     async fn start(place: &Path, names: &FileNames) -> Self {
         let node = Node::builder(Allow::anyone()).state_dir(place).bind("127.0.0.1:0").naming(names.clone());
-        let node = node.build().await.unwrap();
+        let node = traced(node, "service").build().await.unwrap();
         let (drain, is_drained) = watch::channel(false);
         let mut sessions = JoinSet::new();
         let listener = node.session_listener("talk").unwrap();
@@ -56,9 +59,13 @@ impl Service {
             }
             while talks.join_next().await.is_some() {}
         });
-        let address = node.local_addr().to_string();
-        drop(node.bind_name(&name(), [address]).await.unwrap());
         Self { node, drain, sessions }
+    }
+
+    /// Is found at its place.
+    async fn bind(&self) {
+        let address = self.node.local_addr().to_string();
+        drop(self.node.bind_name(&name(), [address]).await.unwrap());
     }
 
     /// Ends in order: no message is half worked on.
@@ -91,6 +98,8 @@ async fn talk(mut session: Session, mut drained: watch::Receiver<bool>) {
 struct Seen {
     /// The longest time between two messages of the service.
     longest: Duration,
+    /// When that was over.
+    over: Instant,
 }
 
 /// Talks until it is told to end; fails unless what comes is what was sent, in order.
@@ -109,7 +118,8 @@ async fn client(service: Peer, tick: Duration, ends: Arc<AtomicBool>, ready: Arc
         tell.send_replace(Some(n));
         sender
     });
-    let (mut next, mut longest, mut last) = (0_u64, Duration::ZERO, None::<Instant>);
+    let mut seen = Seen { longest: Duration::ZERO, over: Instant::now() };
+    let (mut next, mut last) = (0_u64, None::<Instant>);
     let mut all = None;
     while all != Some(next) {
         let message = tokio::select! {
@@ -122,14 +132,25 @@ async fn client(service: Peer, tick: Duration, ends: Arc<AtomicBool>, ready: Arc
         assert_eq!(message.body()[..], next.to_be_bytes(), "lost, doubled or out of order");
         message.ack().unwrap();
         let now = Instant::now();
-        longest = longest.max(last.replace(now).map_or(Duration::ZERO, |last| now - last));
+        let gap = last.replace(now).map_or(Duration::ZERO, |last| now - last);
+        if gap > seen.longest {
+            seen = Seen { longest: gap, over: now };
+        }
         next += 1;
         if next == 1 {
             ready.fetch_add(1, Ordering::Relaxed);
         }
     }
     drop(sending.await.unwrap());
-    Seen { longest }
+    seen
+}
+
+/// With a trace in the directory of the argument `trace=DIR`, if there is one.
+fn traced(builder: Builder, of: &str) -> Builder {
+    let dir = std::env::args().find_map(|it| Some(it.strip_prefix("trace=")?.to_owned()));
+    let Some(dir) = dir else { return builder };
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros();
+    builder.event_trace(File::create(Path::new(&dir).join(format!("{of}-{since}.jsonl"))).unwrap())
 }
 
 fn name() -> Name {
@@ -142,6 +163,8 @@ struct Took {
     steps: Vec<(&'static str, f64)>,
     /// Of all clients, in order.
     pauses: Vec<f64>,
+    /// From the greeting on, in order.
+    replies: Vec<f64>,
 }
 
 struct Clock(Instant, Vec<(&'static str, f64)>);
@@ -197,13 +220,15 @@ async fn run(clients: usize, kept: usize) -> Took {
     let (here, there) = (world.path().join("here"), world.path().join("there"));
     let names = FileNames::new(world.path().join("names"));
     let service = Service::start(&here, &names).await;
+    service.bind().await;
     keep(&service.node, kept).await;
     let tick = TICK.max(Duration::from_secs(1) * u32::try_from(clients).unwrap() / MOST);
     let (ends, ready) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let mut talks = JoinSet::new();
-    for _ in 0..clients {
-        let node =
-            Node::builder(Allow::anyone()).bind("127.0.0.1:0").naming(names.clone()).build().await.unwrap();
+    for n in 0..clients {
+        let node = Node::builder(Allow::anyone()).bind("127.0.0.1:0").naming(names.clone());
+        let node = if n == 0 { traced(node, "client") } else { node };
+        let node = node.build().await.unwrap();
         let peer = node.named(&name()).await.unwrap();
         talks.spawn(client(peer, tick, Arc::clone(&ends), Arc::clone(&ready)));
     }
@@ -211,21 +236,34 @@ async fn run(clients: usize, kept: usize) -> Took {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     tokio::time::sleep(SPAN).await;
-    let (service, clock) = moves(service, &here, &there, &names).await;
+    let (service, mut clock) = moves(service, &here, &there, &names).await;
+    let greeted = clock.0;
+    service.bind().await;
+    clock.step("rebind");
     tokio::time::sleep(SPAN).await;
     ends.store(true, Ordering::Relaxed);
-    let mut pauses = Vec::new();
+    let (mut pauses, mut replies) = (Vec::new(), Vec::new());
     while let Some(seen) = talks.join_next().await {
-        pauses.push(seen.unwrap().longest.saturating_sub(tick).as_secs_f64() * 1e3);
+        let seen = seen.unwrap();
+        pauses.push(seen.longest.saturating_sub(tick).as_secs_f64() * 1e3);
+        replies.push(seen.over.saturating_duration_since(greeted).as_secs_f64() * 1e3);
     }
-    pauses.sort_by(f64::total_cmp);
     service.freeze().await;
-    Took { steps: clock.1, pauses }
+    Took { steps: clock.1, pauses, replies }
 }
 
 fn median(mut of: Vec<f64>) -> f64 {
     of.sort_by(f64::total_cmp);
     of[of.len() / 2]
+}
+
+/// The median of what `of` gives of each move.
+fn usual(took: &[Took], of: impl Fn(&Took) -> f64) -> f64 {
+    median(took.iter().map(of).collect())
+}
+
+fn most(of: &[f64]) -> f64 {
+    of.iter().copied().fold(0.0, f64::max)
 }
 
 fn main() {
@@ -236,20 +274,19 @@ fn main() {
         counts = CLIENTS.to_vec();
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    println!("clients   pause p50   pause max   in ms; steps in ms");
+    println!("clients   pause p50   pause max   reply p50   reply max   in ms; steps in ms");
     for clients in counts {
         let took: Vec<Took> = (0..RUNS).map(|_| runtime.block_on(run(clients, kept))).collect();
-        let p50 = median(took.iter().map(|took| took.pauses[took.pauses.len() / 2]).collect());
-        let max = median(took.iter().map(|took| took.pauses[took.pauses.len() - 1]).collect());
+        let figures: [f64; 4] = [
+            usual(&took, |took| median(took.pauses.clone())),
+            usual(&took, |took| most(&took.pauses)),
+            usual(&took, |took| median(took.replies.clone())),
+            usual(&took, |took| most(&took.replies)),
+        ];
+        let figures: String = figures.iter().map(|figure| format!(" {figure:>11.1}")).collect();
         let steps: Vec<String> = (0..took[0].steps.len())
-            .map(|at| {
-                format!(
-                    "{} {:.1}",
-                    took[0].steps[at].0,
-                    median(took.iter().map(|it| it.steps[at].1).collect())
-                )
-            })
+            .map(|at| format!("{} {:.1}", took[0].steps[at].0, usual(&took, |took| took.steps[at].1)))
             .collect();
-        println!("{clients:>7} {p50:>11.1} {max:>11.1}   {}", steps.join(", "));
+        println!("{clients:>7}{figures}   {}", steps.join(", "));
     }
 }

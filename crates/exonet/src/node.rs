@@ -5,10 +5,12 @@ use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::num::NonZeroU32;
 use core::time::Duration;
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 
 use exonet_proto::NodeId;
 use exonet_proto::node::{Carrier, OpenMessage, Stats};
+use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
 use crate::allow::Allow;
@@ -40,6 +42,11 @@ const GLANCE: Duration = Duration::from_millis(1);
 
 /// How long a node that has moved waits for an answer to its greeting.
 const GREETING: Duration = Duration::from_secs(5);
+
+/// Peers that are greeted at once, and how long the next ones wait for those that do not answer. Where all are greeted at once, each
+/// step of each handshake waits for that step of all others, and no peer goes on before the last one does.
+const GREETED_AT_ONCE: usize = 16;
+const GREETING_PATIENCE: Duration = Duration::from_millis(20);
 
 /// How often an identity that ends with its node says so before it is the last word.
 const FOREWORDS: u32 = 2;
@@ -189,12 +196,25 @@ impl Node {
     }
 
     /// Says a word to every peer that is known, and waits for no answer: so peers find a node that has
-    /// [moved](crate::state::restore), without looking for it.
+    /// [moved](crate::state::restore), without looking for it. A few peers at a time: so most of them go on before the last is greeted.
     pub fn greet(&self) {
-        for peer in self.peers() {
-            let node = self.clone();
-            drop(tokio::spawn(async move { node.peer(peer).ping(GREETING).await }));
-        }
+        let node = self.clone();
+        tokio::spawn(async move {
+            let places = Arc::new(Semaphore::new(GREETED_AT_ONCE));
+            for peer in node.peers() {
+                let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+                let peer = node.peer(peer);
+                tokio::spawn(async move {
+                    let mut pong = pin!(peer.ping(GREETING));
+                    let answered = timeout(GREETING_PATIENCE, &mut pong).await;
+                    drop(place);
+                    if answered.is_err() {
+                        // It is greeted on, and others are meanwhile.
+                        let _ = pong.await;
+                    }
+                });
+            }
+        });
     }
 
     /// Takes no further call, without ending anything else: those that come get

@@ -62,8 +62,8 @@ pub(super) fn put(path: &Path, text: &[u8]) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// Makes `text` the content of `path`, in place: durable on return, but for its name. Only where nobody looks yet.
-pub(super) fn put_plain(path: &Path, text: &[u8]) -> Result<(), StateError> {
+/// Makes `text` the content of `path`, in place. Only where nobody looks yet; the caller forces it, and its name.
+pub(super) fn put_plain(path: &Path, text: &[u8]) -> Result<File, StateError> {
     remove_leftover(path)?;
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -72,7 +72,8 @@ pub(super) fn put_plain(path: &Path, text: &[u8]) -> Result<(), StateError> {
         _ => {}
     }
     let mut file = create_new(path).map_err(StateError::io("create", path))?;
-    file.write_all(text).and_then(|()| file.sync_all()).map_err(StateError::io("write", path))
+    file.write_all(text).map_err(StateError::io("write", path))?;
+    Ok(file)
 }
 
 /// As [`replace`], but fails when `path` exists already, even if it came into being this instant.

@@ -239,6 +239,9 @@ fn read_at(path: &Path, at: u64, len: usize) -> std::io::Result<Option<Vec<u8>>>
         Err(error) => return Err(error),
     };
     file.seek(SeekFrom::Start(at))?;
+    // What is forced now need not be while the service stands still, when its journal is closed. Some systems force only what is open
+    // for writing.
+    let _ = file.sync_data();
     let mut bytes = Vec::with_capacity(len);
     file.take(len as u64).read_to_end(&mut bytes)?;
     Ok(Some(bytes).filter(|bytes| bytes.len() == len))

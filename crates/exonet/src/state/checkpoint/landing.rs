@@ -150,21 +150,31 @@ impl Landing {
         for folder in FOLDERS {
             self.remove_others(folder, content)?;
         }
+        // All are written before the first is forced: the file system then forces most of them at once.
+        let mut written = Vec::with_capacity(content.files.len() + 2);
         for (name, file) in &content.files {
             let path = self.dir.join(name);
-            put(&path, file).map_err(StateError::io("write", &path))?;
+            let file = put(&path, file).map_err(StateError::io("write", &path))?;
+            written.push((path, file));
         }
         // What came ahead is what was written over now.
         (self.attempt, self.files) = (None, BTreeMap::new());
+        // Nobody looks here before the mark is made: these need not be whole or absent, and their names are forced together.
+        let (own, term) = (content.fingerprint, Term { generation: content.generation, lineage: fresh()? });
+        let (term, clock) = (term::encode(own, term), clock::encode(own, content.clock));
+        for (file, text) in [(term::FILE, &term), (clock::FILE, &clock)] {
+            let path = self.dir.join(file);
+            let file = disk::put_plain(&path, text)?;
+            written.push((path, file));
+        }
+        for (path, file) in &written {
+            file.sync_all().map_err(StateError::io("sync", path))?;
+        }
         for folder in FOLDERS {
             if content.files.iter().any(|(name, _)| name.starts_with(folder)) {
                 disk::sync_dir(Some(&self.dir.join(folder)))?;
             }
         }
-        // Nobody looks here before the mark is made: these need not be whole or absent, and their names are forced together.
-        let (own, term) = (content.fingerprint, Term { generation: content.generation, lineage: fresh()? });
-        disk::put_plain(&self.dir.join(term::FILE), &term::encode(own, term))?;
-        disk::put_plain(&self.dir.join(clock::FILE), &clock::encode(own, content.clock))?;
         if !content.strays.is_empty() {
             strays::Strays::read(self.dir.join(strays::FILE), own)?.store(&content.strays)?;
         }
@@ -254,15 +264,15 @@ fn open_deed(deed: &[u8], reader: &SecretKey, of: &Arriving) -> Result<Zeroizing
     Ok(secret)
 }
 
-/// Writes what a checkpoint has of a file behind what came ahead: durable on return.
-fn put(path: &Path, file: &Kept) -> std::io::Result<()> {
+/// Writes what a checkpoint has of a file behind what came ahead. The caller forces it.
+fn put(path: &Path, file: &Kept) -> std::io::Result<File> {
     let mut to = OpenOptions::new().create(true).truncate(file.ahead.is_none()).write(true).open(path)?;
     let at = file.ahead.map_or(0, |ahead| ahead.len);
     to.seek(SeekFrom::Start(at))?;
     to.write_all(&file.bytes)?;
     // What was cut off at its end was zeros.
     fill(&mut to, at + file.bytes.len() as u64, file.len)?;
-    to.sync_all()
+    Ok(to)
 }
 
 /// Gives a file this length: zeros are written where there is nothing yet, which begins at `from` or behind it.
