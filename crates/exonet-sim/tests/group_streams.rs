@@ -2,13 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
-mod common;
-
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::common::{MS, SECOND, bad_link, open, settled};
 use bytes::Bytes;
-use common::{MS, SECOND, bad_link, open, settled};
 use exonet_proto::node::{Config, Durability, Outcome, StreamEnd};
 use exonet_sim::{Disk, NodeIndex, NodeSet, World};
 

@@ -3,11 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
-mod common;
-
 use core::time::Duration;
 
-use common::{MS, SECOND, bad_link, open, settled};
+use crate::common::{MS, SECOND, bad_link, open, settled};
 use exonet_proto::Generation;
 use exonet_proto::node::{Conflict, Durability, StreamEnd};
 use exonet_sim::{Disk, Image, LinkConfig, NodeIndex, World};
