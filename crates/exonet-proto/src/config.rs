@@ -95,6 +95,9 @@ pub struct Limits {
     pub queued_messages: usize,
     /// Bytes of these. One message is always let in. Default 32 MiB.
     pub queued_bytes: usize,
+    /// Bytes of bodies in memory that wait for all peers together, in a node with a journal: further bodies that are longer than
+    /// 64 bytes, or are queued together with others, wait on the disk, and are read when they leave. Default 64 MiB.
+    pub queued_in_memory: usize,
     /// The largest message that is sent or taken, in bytes. Default 2^40.
     pub message: u64,
     /// Free slots granted to one peer at most, those aside whose message waits for the application. Default 32,768.
@@ -155,6 +158,7 @@ impl Default for Limits {
             strays: 1_024,
             queued_messages: 65_536,
             queued_bytes: 32 << 20,
+            queued_in_memory: 64 << 20,
             message: 1 << 40,
             slots: 32_768,
             pool_window: 8 << 20,

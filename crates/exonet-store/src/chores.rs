@@ -9,6 +9,10 @@ use crate::format::{Head, Kept, Kind};
 use crate::segment::{Place, Segment};
 use crate::shared::{Base, Mark, Shared};
 
+/// As many segments are in use until the next are twice as long, and how often that is.
+const ALIKE: usize = 64;
+const LONGEST: usize = 4;
+
 /// Puts another segment into the pool, if it is empty.
 pub(crate) fn fill(shared: &Arc<Shared>) {
     let mut state = shared.lock();
@@ -18,12 +22,14 @@ pub(crate) fn fill(shared: &Arc<Shared>) {
     state.filling = true;
     let number = state.next_number;
     state.next_number += 1;
+    // Each is an open file: where much waits, they are longer.
+    let size = shared.segment << (state.full.len() / ALIKE).min(LONGEST);
     drop(state);
     let ending = Ending { shared: Arc::clone(shared), job: Job::Fill };
     shared.helper.start(Box::new(move || {
         let shared = &ending.shared;
         let name = Place::InUse.segment(shared.owner.log, number);
-        match Segment::create(&*shared.disk, shared.owner, name, shared.segment) {
+        match Segment::create(&*shared.disk, shared.owner, name, size) {
             Ok(segment) => shared.lock().free.push(segment),
             // Without room nothing is lost yet: the caller that needs the segment tries again, and says so.
             Err(error) => drop(shared.fail(error)),
@@ -104,6 +110,8 @@ fn settle(shared: &Shared, mark: Mark, base: Base, limit: u64) {
             gone.push(segment.name);
         }
     }
+    // What stays is not written any more, and may be much.
+    state.full.iter_mut().filter(|it| it.first <= mark.lsn).for_each(|it| it.file.unmap());
     drop(state);
     // If a name stays, its segment is found to lie before the snapshot, and goes to the pool of the next run.
     for name in gone {

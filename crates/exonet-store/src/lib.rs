@@ -91,6 +91,8 @@ mod run;
 mod scan;
 mod segment;
 mod shared;
+#[cfg(unix)]
+mod shelf;
 #[cfg(test)]
 mod tests;
 mod trust;
@@ -102,6 +104,8 @@ use std::sync::Arc;
 pub use ahead::{Settled, Standing, is_clean, standing};
 pub use error::StoreError;
 pub use found::{Found, FoundGroup, Groups};
+#[cfg(unix)]
+pub use shelf::{Kept, Shelf};
 pub use trust::{Reason, Trust};
 
 /// The most bytes of one group, and of the state of one snapshot.

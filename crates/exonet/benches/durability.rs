@@ -85,8 +85,16 @@ async fn send(peer: Peer, size: usize, way: Way) {
     }
 }
 
-/// Messages a second that the receiving application gets.
-fn measure(home: &Path, durability: Durability, size: usize, way: Way) -> f64 {
+/// Processor time of this process so far.
+fn worked() -> Duration {
+    #[cfg(target_os = "linux")]
+    return nix::time::ClockId::CLOCK_PROCESS_CPUTIME_ID.now().unwrap().into();
+    #[cfg(not(target_os = "linux"))]
+    Duration::ZERO
+}
+
+/// Messages a second that the receiving application gets, and the nanoseconds of processor time that each takes at both ends together.
+fn measure(home: &Path, durability: Durability, size: usize, way: Way) -> (f64, f64) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let home = tempfile::tempdir_in(home).unwrap();
     runtime.block_on(async {
@@ -97,11 +105,12 @@ fn measure(home: &Path, durability: Durability, size: usize, way: Way) -> f64 {
         let rate = tokio::spawn(async move {
             let messages = receiver.at_most_once();
             let take = async |span: Duration| {
-                let (begun, mut count) = (Instant::now(), 0);
+                let (begun, before, mut count) = (Instant::now(), worked(), 0);
                 while begun.elapsed() < span {
                     count += messages.recv_batch(256).await.unwrap().len();
                 }
-                count as f64 / begun.elapsed().as_secs_f64()
+                let each = (worked() - before).as_nanos() as f64 / count as f64;
+                (count as f64 / begun.elapsed().as_secs_f64(), each)
             };
             take(WARM_UP).await;
             take(SPAN).await
@@ -136,7 +145,9 @@ fn main() {
     let place = std::env::args().skip(1).find(|arg| arg.contains('/'));
     // On the disk of the build, not in memory.
     let home = PathBuf::from(place.unwrap_or_else(|| env!("CARGO_TARGET_TMPDIR").to_owned()));
-    println!("messages a second, and the part of what a node without a journal does");
+    println!(
+        "messages a second, the part of what a node without a journal does, processor time of a message at both ends"
+    );
     let chosen: Vec<String> =
         std::env::args().skip(1).filter(|arg| !arg.starts_with('-') && !arg.contains('/')).collect();
     let is_chosen = |name: &str| chosen.iter().any(|part| name.contains(part));
@@ -156,10 +167,16 @@ fn main() {
                 rates.push(measure(&home, level, size, way));
             }
         }
-        let medians: Vec<f64> = rates.into_iter().map(median).collect();
+        let medians: Vec<(f64, f64)> = rates
+            .into_iter()
+            .map(|figures: Vec<(f64, f64)>| {
+                let (rates, each) = figures.into_iter().unzip();
+                (median(rates), median(each))
+            })
+            .collect();
         print!("{name:<22}");
-        for ((level, _), rate) in levels.iter().zip(&medians) {
-            print!("  {level} {rate:.0} ({:.0} %)", 100.0 * rate / medians[0]);
+        for ((level, _), (rate, each)) in levels.iter().zip(&medians) {
+            print!("  {level} {rate:.0} ({:.0} %, {each:.0} ns)", 100.0 * rate / medians[0].0);
         }
         println!();
     }

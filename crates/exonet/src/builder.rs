@@ -288,15 +288,17 @@ impl Builder {
 
     /// Makes the node, within a tokio runtime that has I/O and time enabled.
     ///
-    /// With [`Self::state_dir`] this waits for the disk, and for up to 500 ms if a former life of the identity has ended less than
-    /// that ago: its first messages are not to be taken for those of this one. What blocks does so on another thread.
+    /// With [`Self::state_dir`] this waits for the disk. It waits for up to 500 ms more if a former life of the identity has ended less
+    /// than that ago and this one does not know what that one took, since it has neither a journal that it trusts nor notes of this
+    /// boot of the machine: messages of others would end Unknown. What blocks does so on another thread.
     ///
     /// # Errors
     /// [`BuildError`] names what is wrong.
     pub async fn build(self) -> Result<Node, BuildError> {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
         let (socket, listener) = bind_both(self.bind.as_deref(), self.config.carrier)?;
-        let Opened { key, boot, store, journal } = self.identity.open(self.durability).await?;
+        let in_memory = self.config.limits.queued_in_memory;
+        let Opened { key, boot, store, journal } = self.identity.open(self.durability, in_memory).await?;
         let term = store.as_ref().map_or_else(Term::default, |store| store.term());
         if let Some(naming) = self.naming.as_ref().filter(|naming| store.is_some() && naming.is_authority()) {
             naming.claim(&key.node_id(), term).await?;
@@ -320,9 +322,8 @@ impl Builder {
         let timer = Arc::new(Timer::new().map_err(BuildError::Timer)?);
         let mut engine = Engine::new(core, queue_limit, trace, Arc::clone(&timer));
         engine.question = self.question;
-        match journal {
-            Some(journal) => engine.keep_journal(now, journal),
-            None => engine.notes = store.clone(),
+        if journal.is_none() {
+            engine.notes = store.clone();
         }
         // Readiness is known only after the reactor has looked once; then the first message leaves inline.
         let socket = Arc::new(socket);
@@ -338,6 +339,9 @@ impl Builder {
         let mut shared = Shared::new(engine, clock, Arc::clone(&socket), service, dead, self.attempts);
         shared.carriers = self.carriers;
         let shared = Arc::new(shared);
+        if let Some(journal) = journal {
+            shared.amend(|engine| engine.keep_journal(now, journal, &Arc::downgrade(&shared)));
+        }
         shared.start_forcing().map_err(BuildError::Thread)?;
         if let (Some(naming), Some(store)) = (self.naming.filter(|naming| naming.is_authority()), &store) {
             let node = Arc::clone(&shared);
@@ -362,7 +366,7 @@ struct Opened {
 }
 
 impl Identity {
-    async fn open(self, durability: Option<Durability>) -> Result<Opened, BuildError> {
+    async fn open(self, durability: Option<Durability>, in_memory: usize) -> Result<Opened, BuildError> {
         match self {
             Self::Ephemeral if durability.is_some_and(|durability| durability != Durability::Memory) => {
                 Err(BuildError::NotStored)
@@ -375,7 +379,8 @@ impl Identity {
             }),
             Self::Stored(path) => {
                 let fresh = random()?;
-                let open = move || open_stored(path, fresh, durability.unwrap_or(Durability::Process));
+                let durability = durability.unwrap_or(Durability::Process);
+                let open = move || open_stored(path, fresh, durability, in_memory);
                 Ok(tokio::task::spawn_blocking(open).await.map_err(|_| BuildError::NoRuntime)??)
             }
         }
@@ -386,10 +391,11 @@ fn open_stored(
     path: PathBuf,
     fresh: Zeroizing<[u8; 32]>,
     durability: Durability,
+    in_memory: usize,
 ) -> Result<Opened, StateError> {
     let dir = StateDir::open_or_create(path, || fresh)?;
     let (key, record) = (SecretKey::from_bytes(**dir.secret()), dir.load());
-    let opened = journal::open(&dir, durability)?;
+    let opened = journal::open(&dir, durability, in_memory)?;
     let (journal, found) = opened.map(|opened| (opened.log, (opened.safety, opened.found))).unzip();
     let boot = Boot::Stored {
         clock: record.d,
@@ -402,11 +408,16 @@ fn open_stored(
     Ok(Opened { key, boot, store: Some(Arc::new(dir)), journal })
 }
 
-/// How long it is until stamps are of this life. First messages under those of a former one go the slow way, or end Unknown if it has
-/// forgotten what it took; `latest` is written half a second ahead, so that is the most after a crash.
+/// How long it is until stamps are of this life. First messages under those of a former one end Unknown where this life has forgotten
+/// what that one took; `latest` is written half a second ahead, so that is the most after a crash. A life that has the journal of the
+/// one before, or its notes, has forgotten nothing: such messages take one round trip more, which is less than to wait.
 fn former_life(boot: &Boot) -> Duration {
     const MOST: Duration = Duration::from_millis(500);
-    let Boot::Stored { latest, .. } = boot else { return Duration::ZERO };
+    let Boot::Stored { latest, notes, journal, .. } = boot else { return Duration::ZERO };
+    let remembers = journal.as_ref().map_or(notes.is_some(), |(_, found)| !found.is_empty());
+    if remembers {
+        return Duration::ZERO;
+    }
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Duration::from_nanos(latest.0).saturating_sub(since_1970).min(MOST)
 }
@@ -488,5 +499,34 @@ impl fmt::Debug for Builder {
             .field("config", &self.config)
             .field("bind", &self.bind)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use exonet_proto::Now;
+    use exonet_proto::node::{Durability as Safety, Notes, Recovered};
+
+    use super::*;
+
+    #[test]
+    fn only_a_life_that_has_forgotten_waits_for_the_end_of_the_one_before() {
+        let soon = SystemTime::now().duration_since(UNIX_EPOCH).unwrap() + Duration::from_secs(3_600);
+        let latest = Stamp(u64::try_from(soon.as_nanos()).unwrap());
+        let boot = |notes: Option<Notes>, journal: Option<Recovered>| {
+            let journal = journal.map(|found| (Safety::Written, Box::new(found)));
+            Boot::Stored { clock: 7, life: 1, latest, strays: Vec::new(), notes, journal }
+        };
+        let begun = boot(None, Some(Recovered::default()));
+        let half = Duration::from_millis(500);
+        assert_eq!((former_life(&begun), former_life(&boot(None, None))), (half, half));
+        let key = SecretKey::from_bytes([7; 32]);
+        let mut core =
+            Core::new(Config::new(Allow::anyone().into_policy().0), key, begun, [9; 32], Now::default());
+        let found = Recovered::read(&core.poll_journal().unwrap().to_vec()).unwrap();
+        assert_eq!(former_life(&boot(None, Some(found))), Duration::ZERO);
+        assert_eq!(former_life(&boot(Some(Notes::default()), None)), Duration::ZERO);
+        assert_eq!(former_life(&boot(Some(Notes::default()), Some(Recovered::default()))), half);
+        assert_eq!(former_life(&Boot::Ephemeral), Duration::ZERO);
     }
 }

@@ -1,6 +1,6 @@
 //! What the node's lock guards: the core, and the tasks that wait for it.
 
-mod journaling;
+pub(crate) mod journaling;
 mod sending;
 mod streaming;
 
@@ -29,7 +29,7 @@ use crate::send::intake::{Bodies, Kind};
 use crate::send::lot::Lot;
 use crate::send::outcomes::Outlets;
 use crate::send::reasons::Reasons;
-use crate::send::receipts::{Receipts, Settled, SlotIndex};
+use crate::send::receipts::{Receipts, Settled};
 use crate::send::room::Room;
 use crate::state::StateDir;
 use crate::stream::desk::Streams;
@@ -141,7 +141,7 @@ pub(crate) struct Engine {
     /// What was taken and waits for the disk.
     held: journal::Held,
     /// What a former life has left, until the application asks for it.
-    recovered: Vec<(OpenMessage, SlotIndex)>,
+    recovered: Vec<(OpenMessage, journaling::Hold)>,
     /// Peers that do not answer, for the driver: their names are looked up again.
     pub(crate) absent: Vec<NodeId>,
     /// Peers to be admitted or not, for the driver.

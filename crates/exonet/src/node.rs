@@ -17,6 +17,7 @@ use crate::allow::Allow;
 use crate::builder::Builder;
 use crate::carrier::{self, Connection};
 use crate::dead::DeadLetters;
+use crate::engine::journaling::Hold;
 use crate::engine::{Engine, Phase};
 use crate::peer_addr::PeerAddr;
 use crate::send::receipt::Receipt;
@@ -110,7 +111,22 @@ impl Node {
     /// It is empty without a journal: see [`Durability`](crate::Durability).
     pub fn recovered(&self) -> Vec<(OpenMessage, Receipt)> {
         let left = self.shared().amend(Engine::take_recovered);
-        left.into_iter().map(|(open, slot)| (open, Receipt::new(Arc::clone(self.shared()), slot))).collect()
+        let each = left.into_iter().flat_map(|(open, hold)| {
+            let (one, lot) = match hold {
+                Hold::One(slot) => (Some(Receipt::new(Arc::clone(self.shared()), slot)), None),
+                Hold::Lot(lot, n) => (None, Some((lot, n))),
+            };
+            let many = lot.into_iter().flat_map(move |(lot, n)| {
+                (0..n).map(move |at| (open.key.nth(at), Receipt::of_lot(Arc::clone(&lot), at)))
+            });
+            let all = one.map(|receipt| (open.key, receipt)).into_iter().chain(many);
+            all.map(move |(key, receipt)| {
+                let mut open = open;
+                open.key = key;
+                (open, receipt)
+            })
+        });
+        each.collect()
     }
 
     /// The messages that this node has rejected: see [`dead`](crate::dead).

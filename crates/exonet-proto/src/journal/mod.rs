@@ -21,10 +21,13 @@
 
 mod record;
 mod recovered;
+mod shelf;
+mod spans;
 
 pub(crate) use record::{Heading, Record};
 pub use recovered::{BadJournal, OpenLetter, Recovered};
 pub(crate) use recovered::{Known, Placed, Posted};
+pub use shelf::{Keep, Shelf};
 
 use std::collections::BTreeSet;
 

@@ -21,6 +21,18 @@ pub(crate) struct Heading<'a> {
     pub(crate) tag: &'a [u8],
 }
 
+impl Heading<'_> {
+    /// Of a body alone.
+    pub(crate) const PLAIN: Self = Self {
+        priority: Priority::Normal,
+        early: Early::AsNode,
+        confirm: false,
+        part: None,
+        expires: None,
+        tag: b"",
+    };
+}
+
 /// A record of the journal. `peer` is the journal's own number of a peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Record<'a> {

@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
-use super::{Heading, Record};
+use super::spans::Spans;
+use super::{Heading, Record, Shelf};
 use crate::half::{Hull, IntervalSet, Reader, Readers, Receiver, Taken};
 use crate::id::{Incarnation, LetterId, MessageId, NodeId, Slot, Stamp};
-use crate::message::{Confirm, Early, Priority, Verdict};
+use crate::message::{Confirm, Early, Priority, SMALL, Verdict};
 use crate::time::Wall;
 use crate::wire::{Malformed, StreamEnd, StreamMark, Take};
 
@@ -24,7 +25,7 @@ pub struct BadJournal {
 }
 
 /// What a node finds in its journal: its state as far as it is durable.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Recovered {
     pub(super) letters: u64,
     pub(super) peers: u32,
@@ -35,16 +36,30 @@ pub struct Recovered {
     /// By the journal's number.
     pub(crate) known: BTreeMap<u32, Known>,
     /// In the order of sending.
-    pub(crate) open: BTreeMap<LetterId, Posted>,
-    /// Those of them whose records lie before the snapshot, and were not read yet.
-    missing: BTreeSet<LetterId>,
+    pub(crate) open: Spans,
+    /// How many of them have records that lie before the snapshot, and were not read yet.
+    missing: u64,
     /// The group that is read, and where the journal ends.
     group: u64,
     pub(crate) end: u64,
+    /// Where bodies are kept, and how many bytes of them are in memory.
+    pub(crate) shelf: Shelf,
+    resident: u64,
 }
 
+/// Where bodies are kept is of no meaning.
+impl PartialEq for Recovered {
+    fn eq(&self, other: &Self) -> bool {
+        let numbers = |found: &Self| (found.letters, found.peers, found.life, found.missing, found.end);
+        numbers(self) == numbers(other)
+            && (self.front, &self.known, &self.open) == (other.front, &other.known, &other.open)
+    }
+}
+
+impl Eq for Recovered {}
+
 /// A message of a journal that is not settled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenLetter<'a> {
     /// Its number in the journal.
     pub letter: LetterId,
@@ -59,7 +74,7 @@ pub struct OpenLetter<'a> {
     /// For dispatch.
     pub tag: &'a Bytes,
     /// Its body.
-    pub body: &'a Bytes,
+    pub body: Bytes,
     /// Slot and incarnation, if it may have left; [`Incarnation::UNNAMED`]: as long as that is not known.
     pub bound: Option<(Slot, Incarnation)>,
 }
@@ -97,16 +112,22 @@ struct Live {
     free: IntervalSet,
 }
 
-/// A message that is not settled.
+/// Messages that are not settled, named one behind the other, and alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Posted {
+    /// How many.
+    pub(crate) n: u32,
+    /// Bytes of the body of each.
+    pub(crate) len: usize,
     pub(crate) peer: u32,
     pub(crate) priority: Priority,
     pub(crate) early: Early,
     pub(crate) confirm: Confirm,
     pub(crate) expires: Option<Wall>,
     pub(crate) tag: Bytes,
+    /// The body; of several, all as they stand in a frame.
     pub(crate) body: Bytes,
+    /// Of the first.
     pub(crate) placed: Placed,
     /// Of a message of a stream.
     pub(crate) part: Option<(StreamEnd, bool)>,
@@ -114,22 +135,52 @@ pub(crate) struct Posted {
     pub(crate) place: (u64, u64, u64),
     /// The group that has the record; zero: the snapshot.
     pub(crate) group: u64,
+    /// The body is on the shelf.
+    pub(crate) shelved: bool,
+    /// Its record was not read yet.
+    pub(super) missing: bool,
 }
 
 impl Posted {
-    /// A message that is bound nowhere.
-    fn new(peer: u32, heading: &Heading<'_>, tag: Bytes, body: Bytes, group: u64) -> Self {
-        let Heading { priority, early, confirm, part, expires, .. } = *heading;
+    /// `n` messages with this head and a body of `len` bytes each, as they stand in `body`.
+    pub(super) fn alike(peer: u32, heading: &Heading<'_>, n: u32, len: usize, body: Bytes) -> Self {
+        let Heading { priority, early, confirm, part, expires, tag } = *heading;
         let confirm = if confirm { Confirm::Processed } else { Confirm::Delivered };
-        let (placed, place) = (Placed::Nowhere, (0, 0, 0));
-        Self { peer, priority, early, confirm, expires, tag, body, placed, part, place, group }
+        let (tag, placed, place) = (Bytes::copy_from_slice(tag), Placed::Nowhere, (0, 0, 0));
+        let (group, shelved, missing) = (0, false, false);
+        Self {
+            n,
+            len,
+            peer,
+            priority,
+            early,
+            confirm,
+            expires,
+            tag,
+            body,
+            placed,
+            part,
+            place,
+            group,
+            shelved,
+            missing,
+        }
     }
 
-    /// One of which nothing is known yet.
-    fn unknown() -> Self {
-        let (priority, early) = (Priority::Normal, Early::AsNode);
-        let heading = Heading { priority, early, confirm: false, part: None, expires: None, tag: b"" };
-        Self::new(u32::MAX, &heading, Bytes::new(), Bytes::new(), 0)
+    /// Some of which nothing is known yet.
+    fn unknown(n: u32) -> Self {
+        Self { missing: true, ..Self::alike(u32::MAX, &Heading::PLAIN, n, 0, Bytes::new()) }
+    }
+
+    /// Whether each is a body alone.
+    pub(crate) fn is_plain(&self) -> bool {
+        let bare = self.tag.is_empty() && self.part.is_none() && self.expires.is_none();
+        bare && self.confirm == Confirm::Delivered && self.early == Early::AsNode
+    }
+
+    /// Bytes of memory that the shelf would save.
+    fn resident(&self) -> u64 {
+        if self.shelved || self.body.len() <= SMALL { 0 } else { self.body.len() as u64 }
     }
 }
 
@@ -142,6 +193,11 @@ pub(crate) enum Placed {
 }
 
 impl Recovered {
+    /// Nothing yet. Bodies that are too many for memory are put on the shelf, which the node uses from then on.
+    pub fn on(shelf: Shelf) -> Self {
+        Self { shelf, ..Self::default() }
+    }
+
     /// Reads the records of a journal, from its start to its end.
     ///
     /// # Errors
@@ -194,19 +250,21 @@ impl Recovered {
                 Record::PutSpan { letter, n, .. } => (letter, n),
                 _ => continue,
             };
-            let wanted: Vec<_> = self.missing.range(first..first.nth(n)).copied().collect();
-            if wanted.is_empty() {
+            if !self.open.among(first, n).any(|(_, open)| open.missing) {
                 continue;
             }
-            let mut found = Self { known: core::mem::take(&mut self.known), group, ..Self::default() };
+            let (known, shelf) = (core::mem::take(&mut self.known), self.shelf.clone());
+            let mut found = Self { known, group, shelf, resident: self.resident, ..Self::default() };
             let read = found.replay(record);
             self.known = found.known;
             read.map_err(|why| BadJournal { at, why })?;
-            for letter in wanted {
-                if let (Some(open), Some(found)) = (self.open.get_mut(&letter), found.open.remove(&letter)) {
-                    *open = Posted { placed: open.placed, place: open.place, ..found };
-                    self.missing.remove(&letter);
-                }
+            for (letter, open) in self.open.among(first, n).filter(|(_, open)| open.missing) {
+                let (placed, place) = (open.placed, open.place);
+                found.open.remove(letter, open.n, |found| {
+                    self.missing -= u64::from(found.n);
+                    self.resident += found.resident();
+                    *open = Posted { placed, place, ..found };
+                });
             }
         }
         Ok(())
@@ -218,7 +276,7 @@ impl Recovered {
     /// [`BadJournal`]: the snapshot refers to a message that is not there.
     pub fn finish(mut self, end: u64) -> Result<Self, BadJournal> {
         (self.group, self.end) = (0, end);
-        if self.missing.is_empty() { Ok(self) } else { Err(BadJournal { at: 0, why: Malformed::Reserved }) }
+        if self.missing == 0 { Ok(self) } else { Err(BadJournal { at: 0, why: Malformed::Reserved }) }
     }
 
     /// Whether nothing was read.
@@ -234,29 +292,32 @@ impl Recovered {
 
     /// Messages that are not settled.
     pub fn open_count(&self) -> usize {
-        self.open.len()
+        self.open.count()
     }
 
     /// Messages that are not settled, in the order in which the application gave them.
     pub fn open_letters(&self) -> impl Iterator<Item = OpenLetter<'_>> {
-        self.open.iter().filter_map(|(letter, posted)| {
-            let Known { id, hints, .. } = self.known.get(&posted.peer)?;
-            let bound = match posted.placed {
-                Placed::Nowhere => None,
-                Placed::Bound(s, r) => Some((s, r)),
-                Placed::Early(s, _) => Some((s, Incarnation::UNNAMED)),
-            };
-            Some(OpenLetter {
-                letter: *letter,
-                peer: *id,
-                hints,
-                priority: posted.priority,
-                expires: posted.expires,
-                tag: &posted.tag,
-                body: &posted.body,
-                bound,
+        self.open
+            .runs()
+            .flat_map(|(first, posted)| (0..posted.n).map(move |at| (first.nth(at), posted, posted.nth(at))))
+            .filter_map(|(letter, run, posted)| {
+                let Known { id, hints, .. } = self.known.get(&posted.peer)?;
+                let bound = match posted.placed {
+                    Placed::Nowhere => None,
+                    Placed::Bound(s, r) => Some((s, r)),
+                    Placed::Early(s, _) => Some((s, Incarnation::UNNAMED)),
+                };
+                Some(OpenLetter {
+                    letter,
+                    peer: *id,
+                    hints,
+                    priority: posted.priority,
+                    expires: posted.expires,
+                    tag: &run.tag,
+                    body: posted.body,
+                    bound,
+                })
             })
-        })
     }
 
     /// Messages that were handed out more than once and are not acknowledged: their names at both ends, and how many times that was.
@@ -282,32 +343,31 @@ impl Recovered {
             }
             Record::Put { letter, peer, heading, body } => {
                 self.peer(peer)?;
-                let (tag, body) = (Bytes::copy_from_slice(heading.tag), Bytes::copy_from_slice(body));
-                self.open.insert(letter, Posted::new(peer, &heading, tag, body, self.group));
+                let (len, (body, shelved)) = (body.len(), self.take_in(body));
+                let posted = Posted::alike(peer, &heading, 1, len, body);
+                self.open.insert(letter, Posted { group: self.group, shelved, ..posted });
                 self.letters = self.letters.max(letter.get());
             }
             Record::PutSpan { letter, n, peer, heading, body, entries } => {
                 self.peer(peer)?;
-                let (tag, entries) = (Bytes::copy_from_slice(heading.tag), Bytes::copy_from_slice(entries));
-                let stride = entries.len() / n.max(1) as usize;
-                for at in 0..n {
-                    let end = stride * (at as usize + 1);
-                    let body = entries.slice(end - body..end);
-                    let posted = Posted::new(peer, &heading, tag.clone(), body, self.group);
-                    self.open.insert(letter.nth(at), posted);
-                }
+                let (entries, shelved) = self.take_in(entries);
+                let posted = Posted::alike(peer, &heading, n, body, entries);
+                self.open.insert(letter, Posted { group: self.group, shelved, ..posted });
                 self.letters = self.letters.max(letter.nth(n - 1).get());
             }
             Record::Kept { letter, n } => {
-                for letter in (0..n).map(|at| letter.nth(at)) {
-                    self.open.insert(letter, Posted::unknown());
-                    self.missing.insert(letter);
-                    self.letters = self.letters.max(letter.get());
-                }
+                self.open.insert(letter, Posted::unknown(n));
+                self.missing += u64::from(n);
+                self.letters = self.letters.max(letter.nth(n.saturating_sub(1)).get());
             }
             Record::Bind { letter, n, s, r } => {
-                for at in 0..n {
-                    self.letter(letter.nth(at))?.placed = Placed::Bound(Slot(s.0 + u64::from(at)), r);
+                let mut left = n;
+                for (at, posted) in self.open.among(letter, n) {
+                    posted.placed = Placed::Bound(Slot(s.0 + (at.get() - letter.get())), r);
+                    left -= posted.n.min(left);
+                }
+                if left > 0 {
+                    return Err(Malformed::Reserved);
                 }
             }
             Record::Place { letter, count, age, n, link } => {
@@ -336,8 +396,13 @@ impl Recovered {
             }
             Record::Back { letter } => self.letter(letter)?.placed = Placed::Nowhere,
             Record::End { letter, n } => {
-                for at in 0..n {
-                    self.open.remove(&letter.nth(at)).ok_or(Malformed::Reserved)?;
+                let resident = &mut self.resident;
+                let all = self.open.remove(letter, n, |gone| {
+                    *resident = resident.saturating_sub(gone.resident());
+                    self.missing -= u64::from(gone.n) * u64::from(gone.missing);
+                });
+                if !all {
+                    return Err(Malformed::Reserved);
                 }
             }
             Record::Live { peer, r, hi, l, ets, taken, closed, free } => {
@@ -371,7 +436,16 @@ impl Recovered {
     }
 
     fn letter(&mut self, letter: LetterId) -> Result<&mut Posted, Malformed> {
-        self.open.get_mut(&letter).ok_or(Malformed::Reserved)
+        self.open.single(letter).ok_or(Malformed::Reserved)
+    }
+
+    /// A body, or several, where they are kept, and whether that is the shelf.
+    fn take_in(&mut self, body: &[u8]) -> (Bytes, bool) {
+        if let Some(kept) = self.shelf.put(self.resident, body) {
+            return (kept, true);
+        }
+        self.resident += if body.len() > SMALL { body.len() as u64 } else { 0 };
+        (Bytes::copy_from_slice(body), false)
     }
 }
 
@@ -500,7 +574,7 @@ mod tests {
             Record::End { letter: id(4), n: 1 },
         ]);
         let found = Recovered::read(&bytes).unwrap();
-        let placed: Vec<_> = found.open.values().map(|posted| posted.placed).collect();
+        let placed: Vec<_> = found.open.each().map(|(_, posted)| posted.placed).collect();
         assert_eq!(placed, [Placed::Bound(s, r), Placed::Early(Slot(9), Stamp(5)), Placed::Nowhere]);
         assert_eq!((found.letters, found.peers), (4, 1));
         let bound: Vec<_> = found.open_letters().map(|open| (open.letter, open.bound)).collect();
@@ -509,7 +583,7 @@ mod tests {
         assert!(found.open_letters().all(|open| open.peer == NodeId([7; 32]) && open.body == "x"));
         let more = journal(&[Record::Convert { letter: id(2), r }]);
         let found = Recovered::read(&[bytes, more].concat()).unwrap();
-        assert_eq!(found.open[&id(2)].placed, Placed::Bound(Slot(9), r));
+        assert_eq!(found.open.each().nth(1).unwrap().1.placed, Placed::Bound(Slot(9), r));
     }
 
     #[test]

@@ -82,7 +82,7 @@ impl Bundle {
     /// Begins anew, for messages that stand behind these flags in a frame and have bodies of `body` bytes; the buffers stay.
     pub(crate) fn begin(&mut self, flags: u8, body: usize) {
         let mut buffers = std::mem::take(self);
-        if !buffers.shared.is_empty() {
+        if !buffers.shared.is_empty() && buffers.capacity > 0 {
             // The same buffer, unless somebody else holds it. One that is cut to nothing would be let go.
             buffers.shared.truncate(1);
             buffers.entries = buffers.shared.into();
@@ -116,6 +116,30 @@ impl Bundle {
             self.shared = std::mem::take(&mut self.entries).into();
         }
         &self.shared
+    }
+
+    /// The messages, if they are shared.
+    pub(super) fn shared(&self) -> &[u8] {
+        &self.shared
+    }
+
+    /// The same messages, which are elsewhere than in memory now.
+    pub(super) fn move_to(&mut self, kept: Bytes) {
+        (self.shared, self.capacity) = (kept, 0);
+    }
+
+    /// `n` messages that stand in `shared` as they would in one that they were pushed to. None: they do not.
+    pub(crate) fn of(flags: u8, body: usize, n: u32, shared: Bytes) -> Option<Box<Self>> {
+        let mut this = Box::new(Self::default());
+        this.begin(flags, body);
+        let (lead, len) = this.lead;
+        let lead = lead.get(..len).unwrap_or_default();
+        let stands = n > 0 && n <= MOST && shared.len() == this.stride().checked_mul(n as usize)?;
+        if !stands || !shared.chunks_exact(this.stride()).all(|entry| entry.starts_with(lead)) {
+            return None;
+        }
+        (this.count, this.open, this.unbound, this.shared) = (n, n, n, shared);
+        Some(this)
     }
 
     pub(crate) fn is_full(&self) -> bool {
@@ -460,6 +484,30 @@ mod tests {
             assert!(bundle.push(&[2; 30]) && bundle.body_of(0) == [2; 30]);
             assert!(held.ends_with(&[1; 30]) && bundle.share().as_ptr() != held.as_ptr());
         }
+    }
+
+    #[test]
+    fn what_was_written_down_is_the_same_again() {
+        let mut first = bundle(9, 30);
+        let written = Bytes::copy_from_slice(first.share());
+        let mut again = Bundle::of(1, 30, 9, written.clone()).unwrap();
+        assert_eq!((again.entries(0..9), again.ready(), again.open()), (first.entries(0..9), 0..9, 9));
+        assert!(!again.push(&[9; 30]));
+        again.begin(1, 30);
+        assert!(again.push(&[9; 30]) && written == first.entries(0..9));
+        for (flags, body, n) in [(2, 30, 9), (1, 29, 9), (1, 30, 8), (1, 30, 0), (1, usize::MAX - 9, 9)] {
+            assert!(Bundle::of(flags, body, n, written.clone()).is_none());
+        }
+        let many = Bytes::from(vec![1; 2 * (MOST as usize + 1)]);
+        assert!(Bundle::of(1, 0, MOST + 1, many).is_none());
+    }
+
+    #[test]
+    fn what_is_elsewhere_takes_no_memory() {
+        let mut bundle = bundle(9, 30);
+        let all = Bytes::copy_from_slice(bundle.share());
+        bundle.move_to(all.clone());
+        assert!(bundle.entries(0..9) == all && bundle.memory() == size_of::<Bundle>());
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub use incoming::{InStream, Incoming, IncomingBody};
 pub use outcome::{Outcome, Refusal};
 pub use outgoing::{Alike, DeliveryKey, Early, MessageKey, Outgoing, Priority};
 pub(crate) use queue::{Flow, SendQueue};
-pub(crate) use source::Source;
+pub(crate) use source::{SMALL, Source};
 pub use store::MAX_STREAM_BODY;
 pub(crate) use store::{Ending, HEAD_ROOM, Letter, Store};
 pub use verdict::{Confirm, MAX_REASON, Verdict, Word};

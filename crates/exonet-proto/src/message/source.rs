@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::Bundle;
 
 /// Bodies up to this length are copied. No more than fits beside the others.
-const SMALL: usize = 64;
+pub(crate) const SMALL: usize = 64;
 
 /// Where the end of a body lies that is not known: no window reaches it.
 const ENDLESS: u64 = 1 << 61;
@@ -120,6 +120,28 @@ impl Source {
             Self::Whole(body) => cut(body, range),
             Self::Small { len, bytes } => cut(bytes.get(..usize::from(*len)).unwrap_or_default(), range),
             Self::Stream(stream) => stream.part(range),
+        }
+    }
+
+    /// What can be kept elsewhere than in memory: bytes that cost some for as long as the message is open. Streams are bounded by
+    /// their windows.
+    pub(super) fn waiting(&self) -> &[u8] {
+        match self {
+            Self::Whole(body) => body,
+            Self::Bundle(bundle) => bundle.shared(),
+            Self::Small { .. } | Self::Stream(_) => &[],
+        }
+    }
+
+    /// The same bytes, which are elsewhere now. Gives back the body that they were in, if it is the application's.
+    pub(super) fn move_to(&mut self, kept: Bytes) -> Bytes {
+        match self {
+            Self::Whole(body) => core::mem::replace(body, kept),
+            Self::Bundle(bundle) => {
+                bundle.move_to(kept);
+                Bytes::new()
+            }
+            Self::Small { .. } | Self::Stream(_) => Bytes::new(),
         }
     }
 

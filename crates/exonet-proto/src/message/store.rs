@@ -8,6 +8,7 @@ use super::lane::{LaneKey, Load};
 use super::{Bundle, Flow, Fragments, Halves, POOLED, Source};
 use super::{Confirm, Early, MessageKey, Outgoing, Priority};
 use crate::id::{Incarnation, LetterId, Slot};
+use crate::journal::Shelf;
 use crate::time::Mono;
 use crate::wire::{Role, StreamMark};
 
@@ -51,6 +52,8 @@ pub(crate) struct Letter {
     pub(crate) journaled: Option<LetterId>,
     /// The group of the journal that has it; zero: none, but the snapshot.
     pub(crate) group: u64,
+    /// Bytes of memory that wait with it, as the store counts them.
+    resident: u64,
     /// It is bound, and waits until that is safe: see [`crate::journal`].
     pub(crate) unsafe_yet: bool,
     /// It is a call that was delivered: without its body it waits for the reply.
@@ -90,6 +93,7 @@ impl Letter {
             order: 0,
             journaled: None,
             group: 0,
+            resident: 0,
             unsafe_yet: false,
             served: false,
             acked: false,
@@ -376,6 +380,8 @@ pub(crate) struct Store {
     free: Vec<u32>,
     /// Messages that are open.
     len: usize,
+    /// Bytes of memory that wait with journaled messages.
+    resident: u64,
     /// The generation of a place that is new: above that of every place given back.
     fresh: u32,
     /// Bundles that are over, for the next: their boxes too, as letters hold them.
@@ -460,6 +466,28 @@ impl Store {
         source
     }
 
+    /// Keeps what waits with a journaled message in memory, if there is room for it, or on the shelf.
+    pub(crate) fn keep(&mut self, key: MessageKey, shelf: &Shelf) {
+        let resident = self.resident;
+        let Some(letter) = self.get_mut(key) else { return };
+        let waiting = letter.source.waiting();
+        match shelf.put(resident, waiting) {
+            Some(kept) => {
+                let given = letter.source.move_to(kept);
+                self.let_go(given);
+            }
+            None => {
+                letter.resident = waiting.len() as u64;
+                self.resident += letter.resident;
+            }
+        }
+    }
+
+    /// Bytes of memory that wait with journaled messages, as they are counted and counted afresh.
+    pub(crate) fn resident(&self) -> (u64, u64) {
+        (self.resident, self.iter().map(|(_, letter)| letter.resident).sum())
+    }
+
     /// A letter that has left the store ends.
     pub(crate) fn bury(&mut self, letter: Letter) {
         self.let_go(letter.tag);
@@ -470,6 +498,7 @@ impl Store {
         let letter =
             self.places.get_mut(key.index as usize).filter(|place| place.generation == key.generation);
         let letter = letter?.letter.take()?;
+        self.resident -= letter.resident;
         self.vacate(key, letter.open());
         Some(letter)
     }
@@ -481,6 +510,7 @@ impl Store {
         let letter = self.places.get_mut(key.index as usize).and_then(|place| place.letter.take());
         self.vacate(key, open);
         if let Some(letter) = letter {
+            self.resident -= letter.resident;
             self.bury(letter);
         }
         Some(seen)

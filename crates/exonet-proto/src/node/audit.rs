@@ -129,6 +129,8 @@ impl Node {
             sum.replies += u64::from(letter.is_reply());
         }
         self.audit_node(&mut report);
+        let (held, bound) = self.cx.store.resident();
+        report(Holding { peer: None, what: "bytes of bodies that wait in memory", held, bound, exact: true });
         for (index, peer) in self.peers.iter() {
             self.audit_peer(peer, letters.remove(&index).unwrap_or_default(), &mut report);
         }

@@ -267,6 +267,19 @@ impl Node {
         self.as_open(self.cx.store.messages()).collect()
     }
 
+    /// As [`Node::open_messages`], where messages that are kept together and have not left are one entry: the first, and how many
+    /// there are, each named one behind the other.
+    pub fn open_together(&self) -> Vec<(OpenMessage, u32)> {
+        let mut all: Vec<(OpenMessage, u32)> = Vec::new();
+        for open in self.as_open(self.cx.store.messages()) {
+            match all.last_mut() {
+                Some((first, n)) if first.key.nth(*n) == open.key && both_queued(first, &open) => *n += 1,
+                _ => all.push((open, 1)),
+            }
+        }
+        all
+    }
+
     /// As [`Node::open_messages`], a part of them at a time and in no order: those in `places` places from `from` on. Gives where
     /// the next part begins; None: that was the last. A message that comes or goes in between may be missed.
     pub fn open_messages_from(&self, from: u32, places: u32) -> (Vec<OpenMessage>, Option<u32>) {
@@ -362,4 +375,8 @@ impl Node {
             self.touch(place);
         }
     }
+}
+
+fn both_queued(one: &OpenMessage, other: &OpenMessage) -> bool {
+    one.status == Status::Queued && other.status == Status::Queued
 }

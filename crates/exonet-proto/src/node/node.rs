@@ -145,11 +145,12 @@ impl Node {
     fn recover(&mut self, now: Now, durability: Durability, found: Recovered) {
         let life = self.cx.life.as_ref().map_or(0, Life::number);
         self.cx.journal = Journal::begin(durability, &found, life);
+        self.cx.shelf = found.shelf.clone();
         self.cx.journal.append_front(&self.cx.clock);
         // The file says that this life has begun only once the journal does.
         self.front_at = self.cx.journal.end();
         let mut posted: BTreeMap<u32, Vec<_>> = BTreeMap::new();
-        for (id, letter) in found.open {
+        for (id, letter) in found.open.into_runs() {
             posted.entry(letter.peer).or_default().push((id, letter));
         }
         for (number, known) in found.known {

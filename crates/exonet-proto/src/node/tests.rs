@@ -26,6 +26,7 @@ mod streams;
 mod together;
 mod twins;
 mod unmeasured;
+mod waiting;
 mod withdrawing;
 
 use core::net::SocketAddr;

@@ -13,7 +13,7 @@ use crate::message::{
     Alike, BUNDLED, BUNDLED_WHOLE, Bundle, Ending, Letter, MessageKey, Outcome, Outgoing, Source, Store,
 };
 use crate::time::{Mono, Now};
-use crate::wire::{ALIKE_HEAD, Role};
+use crate::wire::{ALIKE_HEAD, MAX_EARLY, Role};
 
 /// A message that may be kept together with others.
 pub(crate) trait Gather {
@@ -176,15 +176,17 @@ impl Peer {
         Ok(())
     }
 
-    /// Whether messages of this length to the peer are bundled. What may leave with an opening is not: each of it is chosen
-    /// by itself; nor what is bound before it leaves, since its journal is forced to the disk; nor, but on a fast path, what may be cut
-    /// to fill a packet.
+    /// Whether messages of this length to the peer are bundled. What may leave with an opening is not, since nothing
+    /// was granted and few wait: each of it is chosen by itself; nor what is bound before it leaves, since its journal is
+    /// forced to the disk; nor, but on a fast path, what may be cut to fill a packet.
     fn bundles(&self, cx: &Context, body: usize) -> bool {
         let Self { outbound, link, .. } = self;
         let most = if link.recovery.is_fast() { BUNDLED_WHOLE } else { BUNDLED };
         let fits = body <= most && body as u64 <= outbound.limits.message.min(cx.config.limits.message);
         let granted = outbound.sender.as_ref().and_then(Sender::incarnation).is_some();
-        fits && granted && !cx.journal.is_forced()
+        // What waits behind so many others leaves with no opening.
+        let behind = outbound.unbound() > u64::from(MAX_EARLY);
+        fits && (granted || behind) && !cx.journal.is_forced()
     }
 
     /// How many messages of this length, and with nothing else, are taken now.

@@ -14,7 +14,7 @@ use crate::crypto::{CookieJar, SecretKey};
 use crate::event::{Arrival, Dial, Event, Transmit};
 use crate::half::{Bound, Clock, IntervalSet};
 use crate::id::{NodeId, Stamp};
-use crate::journal::{Journal, Position};
+use crate::journal::{Journal, Position, Shelf};
 use crate::message::arena::Arena;
 use crate::message::inbox::Inbox;
 use crate::message::{MessageKey, Outcome, Store};
@@ -90,6 +90,8 @@ pub(crate) struct Context {
     pub(crate) clock_doubted: bool,
     /// What is written of all that must outlive a crash.
     pub(crate) journal: Journal,
+    /// Where bodies wait that the journal has.
+    pub(crate) shelf: Shelf,
     /// Events that wait for a position of it.
     unsafe_events: VecDeque<(Position, Event)>,
     /// The messages to send, and when those with a deadline are looked at.
@@ -168,6 +170,7 @@ impl Context {
             stamping,
             clock_doubted: false,
             journal: Journal::default(),
+            shelf: Shelf::default(),
             unsafe_events: VecDeque::new(),
             store: Store::default(),
             deadlines: BTreeSet::new(),

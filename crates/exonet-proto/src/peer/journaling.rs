@@ -65,6 +65,7 @@ impl Peer {
         if let Some(id) = id {
             let shared = letter.source.shared();
             cx.journal.append_sharing(&put(now, peer, id, letter), shared);
+            cx.store.keep(key, &cx.shelf);
         }
     }
 
@@ -83,6 +84,7 @@ impl Peer {
             let heading = heading(now, letter);
             let record = Record::PutSpan { letter: id, n, peer, heading, body, entries: &entries };
             cx.journal.append_sharing(&record, Some(&entries));
+            cx.store.keep(key, &cx.shelf);
         }
     }
 
@@ -330,12 +332,18 @@ impl Peer {
             self.outbound.writers.recover(name.clone(), *o, *n);
         }
         self.inbound.engaged(now.mono, self.link.pto() * 3);
-        let letters = posted.into_iter().map(|(id, posted)| letter(self.place, now, id, posted));
-        self.admitted |= letters.len() > 0;
+        self.admitted |= !posted.is_empty();
+        // As where messages are queued together.
+        let together = !cx.journal.is_forced();
         let mut placed = Vec::new();
-        for (letter, place) in letters {
+        for (letter, place, shelved) in
+            posted.into_iter().flat_map(|(id, posted)| letters(self.place, now, id, posted, together))
+        {
             let due = cx.due(now.mono, letter.deadline);
             let key = cx.store.insert(letter);
+            if !shelved {
+                cx.store.keep(key, &cx.shelf);
+            }
             placed.push((key, place));
             if let Some(at) = due {
                 cx.look_again(key, at);
@@ -425,6 +433,31 @@ fn snapshot_span(
             Record::Place { letter, count: n, age, n: number, link }.encode(to);
         }
     }
+}
+
+/// Messages that the journal has, and where, and whether their bodies are on the shelf. Those that have not left are kept together, if
+/// they are to be.
+fn letters(
+    at: u32,
+    now: Now,
+    id: LetterId,
+    posted: Posted,
+    together: bool,
+) -> impl Iterator<Item = (Letter, Placed, bool)> {
+    let shelved = posted.shelved;
+    let whole =
+        (posted.n > 1 && together && posted.placed == Placed::Nowhere && posted.is_plain()).then(|| {
+            let Posted { n, len, priority, group, ref body, .. } = posted;
+            let bundle = Bundle::of(priority as u8, len, n, body.clone())?;
+            let message = Outgoing { priority, ..Outgoing::default() };
+            let mut letter = Letter::new(at, message, Source::Bundle(bundle), Role::Plain);
+            (letter.journaled, letter.group) = (Some(id), group);
+            Some((letter, Placed::Nowhere))
+        });
+    let whole = whole.flatten();
+    let apart = if whole.is_some() { 0 } else { posted.n };
+    let apart = (0..apart).map(move |n| letter(at, now, id.nth(n), posted.nth(n)));
+    whole.into_iter().chain(apart).map(move |(letter, placed)| (letter, placed, shelved))
 }
 
 /// A message that the journal has, and where.

@@ -1,6 +1,6 @@
 //! Files that are written by copying into memory.
 //!
-//! This is the only `unsafe` of the crate. What makes it sound:
+//! With `shelf.rs` this is the only `unsafe` of the crate. What makes it sound:
 //!
 //! * **Bounds.** Each write is checked against the length that was mapped.
 //! * **One writer.** A [`Map`] is not `Clone`, and writing takes `&mut self`. [`Flush`] shares the mapping and never reads or

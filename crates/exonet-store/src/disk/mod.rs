@@ -47,6 +47,8 @@ pub(crate) trait DiskFile: Send {
     fn write_at(&mut self, at: u64, parts: &[&[u8]]) -> io::Result<()>;
     /// Writes within the present length are as fast as can be from now on. No error if they are not.
     fn map(&mut self);
+    /// It is not written any more until it is mapped again.
+    fn unmap(&mut self) {}
     /// What forces the file from another thread.
     fn syncer(&self) -> Arc<dyn Syncer>;
 }

@@ -156,10 +156,15 @@ impl DiskFile for RealFile {
     fn map(&mut self) {
         if self.maps && self.map.is_none() {
             self.map = Map::new(&self.shared.file).ok();
-            if let Some(map) = &self.map {
+            // Linux needs no mapping to force what was written through one, and the mapping can go before the file.
+            if let Some(map) = self.map.as_ref().filter(|_| cfg!(not(target_os = "linux"))) {
                 let _ = self.shared.flush.set(map.flush());
             }
         }
+    }
+
+    fn unmap(&mut self) {
+        self.map = None;
     }
 
     fn syncer(&self) -> Arc<dyn Syncer> {

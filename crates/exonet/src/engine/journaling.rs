@@ -1,7 +1,7 @@
 //! What the engine writes to the journal, and what it finds there.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use exonet_proto::Now;
 use exonet_proto::node::{
@@ -14,19 +14,36 @@ use crate::call::desk::Line;
 use crate::journal::{self, Taker};
 use crate::receive::batch::Taken;
 use crate::receive::routes::Route;
+use crate::send::lot::Lot;
 use crate::send::receipts::{Settled, SlotIndex};
 use crate::shared::Shared;
+
+/// Where the receipts are of what a former life has left.
+pub(crate) enum Hold {
+    /// Of one message.
+    One(SlotIndex),
+    /// Of as many that are kept together.
+    Lot(Arc<Lot>, u32),
+}
 
 /// Calls of a method that are taken ahead, to wait for the disk together.
 const CALLS: usize = 32;
 
 impl Engine {
     /// The node keeps this journal from now on. What a former life has left counts as sent now.
-    pub(crate) fn keep_journal(&mut self, now: Now, journal: journal::Log) {
+    pub(crate) fn keep_journal(&mut self, now: Now, journal: journal::Log, node: &Weak<Shared>) {
         (self.journal, self.is_journaled) = (Some(journal), true);
-        for open in self.core.open_messages() {
-            let slot = self.receipts.open(now.mono, open.key);
-            self.recovered.push((open, slot));
+        for (open, n) in self.core.open_together() {
+            let hold = if n == 1 {
+                Hold::One(self.receipts.open(now.mono, open.key))
+            } else {
+                let lot = Arc::new(Lot::new(Weak::clone(node)));
+                let slot = self.receipts.open_lot(Arc::clone(&lot));
+                self.receipts.add_to_lot(now.mono, slot, 0, open.key, n);
+                self.receipts.close_lot(slot);
+                Hold::Lot(lot, n)
+            };
+            self.recovered.push((open, hold));
         }
     }
 
@@ -35,8 +52,8 @@ impl Engine {
         self.journal.as_ref().map_or(Ok(()), |journal| journal.start_forcing(node))
     }
 
-    /// Messages that a former life has left, each with its receipt, which is the caller's from now on.
-    pub(crate) fn take_recovered(&mut self) -> Vec<(OpenMessage, SlotIndex)> {
+    /// Messages that a former life has left, with their receipts, which are the caller's from now on.
+    pub(crate) fn take_recovered(&mut self) -> Vec<(OpenMessage, Hold)> {
         core::mem::take(&mut self.recovered)
     }
 

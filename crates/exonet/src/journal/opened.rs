@@ -1,6 +1,8 @@
 //! What a node finds of its former lives.
 
-use exonet_proto::node::{Durability as Safety, Recovered};
+use std::path::Path;
+
+use exonet_proto::node::{Durability as Safety, Recovered, Shelf};
 use exonet_store::{FoundGroup, Groups, Level, Options, Trust};
 
 use super::forcing::Teller;
@@ -14,11 +16,16 @@ pub(crate) struct Opened {
     pub(crate) found: Box<Recovered>,
 }
 
-/// Opens the journal of the identity in `dir`, or begins one. None: this life keeps none.
+/// Opens the journal of the identity in `dir`, or begins one, where `in_memory` bytes of bodies that wait stay in memory. None: this
+/// life keeps none.
 ///
 /// # Errors
 /// [`StateError`]: the journal cannot be read, or not be written here.
-pub(crate) fn open(dir: &StateDir, durability: Durability) -> Result<Option<Opened>, StateError> {
+pub(crate) fn open(
+    dir: &StateDir,
+    durability: Durability,
+    in_memory: usize,
+) -> Result<Option<Opened>, StateError> {
     let level = match durability {
         Durability::Memory => {
             if dir.retire_journal()? {
@@ -35,10 +42,11 @@ pub(crate) fn open(dir: &StateDir, durability: Durability) -> Result<Option<Open
     };
     let path = dir.journal();
     let options = || Options::new(dir.journal_tag(), level);
+    let shelf = || shelf(&path, in_memory);
     let (mut storage, mut left) = exonet_store::open(&path, options())?;
     let found = match left.trust {
         Trust::Trusted => {
-            let found = read(&mut left.groups)?.finish(storage.lsn())?;
+            let found = read(&mut left.groups, shelf())?.finish(storage.lsn())?;
             if found.is_empty() || found.is_of(dir.load().life) {
                 found
             } else {
@@ -50,7 +58,7 @@ pub(crate) fn open(dir: &StateDir, durability: Durability) -> Result<Option<Open
                 drop((storage, left));
                 dir.retire_journal()?;
                 (storage, _) = exonet_store::open(&path, options())?;
-                Recovered::default()
+                Recovered::on(shelf())
             }
         }
         Trust::Untrusted(why) => {
@@ -58,7 +66,7 @@ pub(crate) fn open(dir: &StateDir, durability: Durability) -> Result<Option<Open
                 path = %path.display(),
                 "{why}. The node goes on without it: what was in doubt ends Unknown at its peers"
             );
-            Recovered::default()
+            Recovered::on(shelf())
         }
     };
     let safety = if durability.is_forced() { Safety::Forced } else { Safety::Written };
@@ -70,10 +78,34 @@ pub(crate) fn open(dir: &StateDir, durability: Durability) -> Result<Option<Open
 }
 
 /// What these groups say, as far as they are there.
-pub(crate) fn read(groups: &mut Groups) -> Result<Recovered, StateError> {
-    let mut found = Recovered::default();
+pub(crate) fn read(groups: &mut Groups, shelf: Shelf) -> Result<Recovered, StateError> {
+    let mut found = Recovered::on(shelf);
     while let Some(FoundGroup { lsn, kept, bytes }) = groups.next_found()? {
         if kept { found.add_kept(lsn, bytes) } else { found.add_group(lsn, bytes) }?;
     }
     Ok(found)
+}
+
+/// Bodies beyond as many bytes wait beside the journal.
+#[cfg(unix)]
+fn shelf(dir: &Path, in_memory: usize) -> Shelf {
+    Shelf::new(std::sync::Arc::new(Beside(exonet_store::Shelf::new(dir))), in_memory as u64)
+}
+
+/// They wait in memory: this system has no file without a name.
+#[cfg(not(unix))]
+fn shelf(_: &Path, _: usize) -> Shelf {
+    Shelf::default()
+}
+
+#[cfg(unix)]
+struct Beside(exonet_store::Shelf);
+
+#[cfg(unix)]
+impl exonet_proto::node::Keep for Beside {
+    fn keep(&self, body: &[u8]) -> Option<bytes::Bytes> {
+        let kept = self.0.keep(body);
+        let kept = kept.inspect_err(|error| tracing::debug!(%error, "a body that waits stays in memory"));
+        kept.ok().map(bytes::Bytes::from_owner)
+    }
 }

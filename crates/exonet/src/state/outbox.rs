@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use exonet_proto::crypto::SecretKey;
-use exonet_proto::node::{OpenLetter, Priority, Recovered};
+use exonet_proto::node::{OpenLetter, Priority, Recovered, Shelf};
 use exonet_proto::{MessageId, NodeId};
 use exonet_store::{Level, Options, Trust};
 
@@ -94,7 +94,7 @@ impl StateDir {
         if let Trust::Untrusted(why) = trust {
             return Ok(Err(why.to_string()));
         }
-        Ok(Ok(crate::journal::read(&mut groups)?.finish(0)?))
+        Ok(Ok(crate::journal::read(&mut groups, Shelf::default())?.finish(0)?))
     }
 
     /// What the next life of this identity goes on with. Changes nothing. Empty where there is no journal.

@@ -10,8 +10,11 @@ use super::{disk, line};
 
 pub(super) const FILE: &str = "strays";
 const LABEL: &str = "exonet-stray-2";
+/// As releases before it wrote a line: the highest stamp alone, up to which all were refused.
+const FIRST: &str = "exonet-stray-1";
 /// Fingerprint of the key, node id, lowest stamp, highest.
 const PAYLOAD: usize = 4 + 32 + 16;
+const FIRST_PAYLOAD: usize = 4 + 32 + 8;
 
 /// One line for each sender; no file where there never was one.
 pub(super) struct Strays {
@@ -52,10 +55,20 @@ fn read(path: &Path, key: [u8; 4]) -> Result<Vec<(NodeId, Far)>, StateError> {
 
 fn parse(path: &Path, key: [u8; 4], text: &[u8]) -> Result<(NodeId, Far), StateError> {
     let corrupt = |what| StateError::CorruptClock { path: path.into(), what };
-    let payload = line::decode::<PAYLOAD>(LABEL, text).map_err(|error| match error {
+    let wrong = |error| match error {
         line::LineError::Version => StateError::Version { path: path.into() },
         line::LineError::Malformed(what) => corrupt(what),
-    })?;
+    };
+    let payload = if text.starts_with(FIRST.as_bytes()) {
+        let first = line::decode::<FIRST_PAYLOAD>(FIRST, text).map_err(wrong)?;
+        let (lead, hi) = first.split_at(4 + 32);
+        let fields = lead.iter().chain(&[0; 8]).chain(hi);
+        let mut payload = [0; PAYLOAD];
+        payload.iter_mut().zip(fields).for_each(|(to, from)| *to = *from);
+        payload.into()
+    } else {
+        line::decode::<PAYLOAD>(LABEL, text).map_err(wrong)?
+    };
     let parts = payload.split_first_chunk::<4>().and_then(|(owner, rest)| {
         let (id, rest) = rest.split_first_chunk::<32>()?;
         let (lo, rest) = rest.split_first_chunk::<8>()?;
@@ -67,4 +80,25 @@ fn parse(path: &Path, key: [u8; 4], text: &[u8]) -> Result<(NodeId, Far), StateE
     }
     let [lo, hi] = [lo, hi].map(|ts| Stamp(u64::from_be_bytes(*ts)));
     Ok((NodeId(*id), Far { lo, hi }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_releases_before_wrote_is_read_and_written_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, key, id) = (dir.path().join(FILE), [7; 4], NodeId([9; 32]));
+        let payload: Vec<u8> = key.into_iter().chain(id.0).chain(5_u64.to_be_bytes()).collect();
+        std::fs::write(&path, line::encode(FIRST, &payload)).unwrap();
+        let expected = [(id, Far { lo: Stamp(0), hi: Stamp(5) })];
+        let strays = Strays::read(path.clone(), key).unwrap();
+        assert_eq!(strays.found(), expected, "all up to that stamp were refused");
+        strays.store(&expected).unwrap();
+        assert!(std::fs::read(&path).unwrap().starts_with(LABEL.as_bytes()));
+        assert_eq!(Strays::read(path.clone(), key).unwrap().found(), expected);
+        std::fs::write(&path, line::encode("exonet-stray-3", &payload)).unwrap();
+        assert!(matches!(Strays::read(path, key), Err(StateError::Version { .. })));
+    }
 }

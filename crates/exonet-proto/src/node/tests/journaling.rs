@@ -55,7 +55,7 @@ fn a_snapshot_says_what_the_journal_says() {
     }
     let written = Recovered::read(&first.poll_journal().unwrap().to_vec()).unwrap();
     let snapshot = Recovered::read(&first.snapshot(now)).unwrap();
-    assert_eq!(written.open.len(), 4);
+    assert_eq!(written.open_count(), 4);
     assert_eq!(written, snapshot);
 }
 
@@ -88,7 +88,7 @@ fn a_snapshot_does_not_say_again_what_is_kept() {
     for from in 1..12 {
         let (mut whole, mut found, groups) = kept(from);
         groups.iter().for_each(|(group, records)| found.add_kept(*group, records).unwrap());
-        for posted in whole.open.values_mut().filter(|posted| posted.group < from) {
+        for posted in whole.open.runs_mut().filter(|posted| posted.group < from) {
             posted.group = 0;
         }
         assert_eq!(found.finish(10).unwrap(), whole);
@@ -218,7 +218,7 @@ fn a_body_without_an_end_is_forgotten_when_its_process_dies() {
         records.extend(append.to_vec());
     }
     let found = Recovered::read(&records).unwrap();
-    assert_eq!(found.open.len(), 1, "the other, which waits to be taken");
+    assert_eq!(found.open_count(), 1, "the other, which waits to be taken");
     pair.ends[0] = life(1 << 41, &records, pair.now);
     pair.pass(SECOND);
     assert!(pair.ends[1].done(pair.now, whole));

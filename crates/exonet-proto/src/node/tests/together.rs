@@ -353,13 +353,19 @@ fn each_group_of_a_journal_is_whole_whatever_of_its_tail_is_lost() {
     assert_eq!(names.iter().map(Vec::len).collect::<Vec<_>>(), [0, 0, 20, 40, 40, 36]);
     assert!(names[3].iter().all(Option::is_none) && names[4].iter().all(Option::is_some));
     let places = |found: &Recovered| -> Vec<_> {
-        found.open.values().filter(|posted| posted.part.is_some()).map(|posted| posted.place).collect()
+        found
+            .open
+            .each()
+            .map(|(_, posted)| posted)
+            .filter(|posted| posted.part.is_some())
+            .map(|posted| posted.place)
+            .collect()
     };
     let whole = open(&groups);
     assert_eq!(places(&whole), (2..20).map(|n| (n, n, 1)).collect::<Vec<_>>());
-    assert!(whole.open.values().all(|posted| matches!(posted.placed, Placed::Bound(..))));
+    assert!(whole.open.each().all(|(_, posted)| matches!(posted.placed, Placed::Bound(..))));
     // A snapshot says the same.
     let mut snapshot = Recovered::read(&pair.ends[0].snapshot(pair.now)).unwrap();
-    snapshot.open.values_mut().for_each(|posted| posted.group = 0);
+    snapshot.open.runs_mut().for_each(|posted| posted.group = 0);
     assert_eq!(snapshot.open, whole.open);
 }

@@ -170,7 +170,7 @@ impl Outbound {
         let Some(letter) = store.get_mut(key) else { return };
         self.number(letter);
         self.join_lane(letter);
-        self.letters += 1;
+        self.letters += letter.open() as usize;
         self.bytes = self.bytes.saturating_add(letter.source.kept());
         self.largest = self.largest.max(letter.source.len());
         letter.bound = match place {
@@ -182,7 +182,7 @@ impl Outbound {
             letter.bound_at = now;
             self.note_open(letter.lane, letter.pooled());
         } else {
-            self.unbound += 1;
+            self.unbound += u64::from(letter.open());
         }
         match place {
             Placed::Bound(s, _) if !letter.is_large() => self.lost.insert(s.0..s.0 + 1),

@@ -1,0 +1,186 @@
+//! Messages of a journal that are not settled: those that are alike and behind each other are kept together.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use super::recovered::{Placed, Posted};
+use crate::id::{LetterId, Slot};
+
+/// By the name of the first of each run. The runs do not overlap.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Spans(BTreeMap<LetterId, Posted>);
+
+impl Spans {
+    /// Adds messages that were not there.
+    pub(super) fn insert(&mut self, first: LetterId, posted: Posted) {
+        self.0.insert(first, posted);
+    }
+
+    /// The message of this name alone.
+    pub(super) fn single(&mut self, letter: LetterId) -> Option<&mut Posted> {
+        if self.0.get(&letter).is_none_or(|posted| posted.n > 1) {
+            self.cut(letter);
+            self.cut(letter.nth(1));
+        }
+        self.0.get_mut(&letter)
+    }
+
+    /// The runs of the `n` messages from `first` on that are there, and of no others.
+    pub(super) fn among(&mut self, first: LetterId, n: u32) -> impl Iterator<Item = (LetterId, &mut Posted)> {
+        self.cut(first);
+        self.cut(first.nth(n));
+        self.0.range_mut(first..first.nth(n)).map(|(letter, posted)| (*letter, posted))
+    }
+
+    /// Takes `n` messages from `first` on out. False: some were not there.
+    pub(super) fn remove(&mut self, first: LetterId, n: u32, mut gone: impl FnMut(Posted)) -> bool {
+        if self.0.get(&first).is_none_or(|posted| posted.n != n) {
+            self.cut(first);
+            self.cut(first.nth(n));
+        }
+        let (mut at, end) = (first, first.nth(n));
+        while at < end {
+            let Some(posted) = self.0.remove(&at) else { return false };
+            at = at.nth(posted.n);
+            gone(posted);
+        }
+        true
+    }
+
+    /// Lets a run begin at `letter`, if that is in one.
+    fn cut(&mut self, letter: LetterId) {
+        let before = self.0.range_mut(..letter).next_back();
+        let Some((first, posted)) = before else { return };
+        let at = letter.get() - first.get();
+        if let Some(at) = u32::try_from(at).ok().filter(|at| *at < posted.n) {
+            let rest = posted.split_off(at);
+            self.0.insert(letter, rest);
+        }
+    }
+
+    /// How many messages.
+    pub(super) fn count(&self) -> usize {
+        self.0.values().map(|posted| posted.n as usize).sum()
+    }
+
+    /// Each message by itself.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (LetterId, Posted)> {
+        self.0.iter().flat_map(|(first, posted)| (0..posted.n).map(|at| (first.nth(at), posted.nth(at))))
+    }
+
+    /// As [`Spans::into_runs`], where they are.
+    pub(super) fn runs(&self) -> impl Iterator<Item = (LetterId, &Posted)> {
+        self.0.iter().map(|(first, posted)| (*first, posted))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn runs_mut(&mut self) -> impl Iterator<Item = &mut Posted> {
+        self.0.values_mut()
+    }
+
+    /// The runs, each under the name of its first message.
+    pub(crate) fn into_runs(self) -> impl Iterator<Item = (LetterId, Posted)> {
+        self.0.into_iter()
+    }
+}
+
+/// How they are kept together is of no meaning.
+impl PartialEq for Spans {
+    fn eq(&self, other: &Self) -> bool {
+        self.each().eq(other.each())
+    }
+}
+
+impl Eq for Spans {}
+
+impl Posted {
+    /// Bytes of what each has in `body`.
+    fn stride(&self) -> usize {
+        self.body.len() / self.n.max(1) as usize
+    }
+
+    /// Those from the `at`th on, without the others.
+    fn split_off(&mut self, at: u32) -> Self {
+        let body = self.body.split_off((self.stride() * at as usize).min(self.body.len()));
+        let rest = Self { n: self.n - at, body, placed: self.placed.nth(at), ..self.clone() };
+        self.n = at;
+        rest
+    }
+
+    /// The `at`th alone, with nothing but its body.
+    pub(crate) fn nth(&self, at: u32) -> Self {
+        Self { n: 1, body: self.body_of(at), placed: self.placed.nth(at), ..self.clone() }
+    }
+
+    /// The body of the `at`th.
+    fn body_of(&self, at: u32) -> Bytes {
+        let end = (self.stride() * (at as usize + 1)).min(self.body.len());
+        self.body.slice(end - self.len.min(end)..end)
+    }
+}
+
+impl Placed {
+    /// Of the message that is `n` behind.
+    fn nth(self, n: u32) -> Self {
+        match self {
+            Self::Bound(s, r) => Self::Bound(Slot(s.0 + u64::from(n)), r),
+            other => other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::Incarnation;
+    use crate::journal::Heading;
+
+    fn id(n: u64) -> LetterId {
+        LetterId::new(n).unwrap()
+    }
+
+    /// Messages 1 to 5, each a body of two bytes behind two others.
+    fn five() -> Spans {
+        let body: Vec<u8> = (1..=5).flat_map(|n| [3, 1, n, n]).collect();
+        let mut spans = Spans::default();
+        spans.insert(id(1), Posted::alike(7, &Heading::PLAIN, 5, 2, body.into()));
+        spans
+    }
+
+    #[test]
+    fn a_run_is_cut_where_its_messages_part() {
+        let mut spans = five();
+        for (letter, posted) in spans.among(id(2), 3) {
+            posted.placed = Placed::Bound(Slot(20 + letter.get()), Incarnation(4));
+        }
+        spans.single(id(3)).unwrap().placed = Placed::Nowhere;
+        let all: Vec<_> =
+            spans.each().map(|(id, posted)| (id.get(), posted.body[0], posted.placed)).collect();
+        let bound = |s| Placed::Bound(Slot(s), Incarnation(4));
+        let expected = [Placed::Nowhere, bound(22), Placed::Nowhere, bound(24), Placed::Nowhere];
+        assert_eq!(all, (1..).zip(1..).zip(expected).map(|((n, b), at)| (n, b, at)).collect::<Vec<_>>());
+        assert!(spans.each().all(|(_, posted)| posted.body.len() == 2));
+        assert_eq!((spans.count(), spans.into_runs().count()), (5, 5));
+    }
+
+    #[test]
+    fn what_is_taken_out_was_there() {
+        let mut spans = five();
+        let mut gone = 0;
+        assert!(spans.remove(id(2), 2, |posted| gone += posted.n));
+        assert!(!spans.remove(id(3), 2, |_| ()), "one is gone");
+        assert!(!spans.remove(id(5), 2, |_| ()), "there is no sixth");
+        assert!(spans.single(id(2)).is_none() && spans.single(id(6)).is_none());
+        assert_eq!((gone, spans.each().map(|(id, _)| id.get()).collect::<Vec<_>>()), (2, vec![1, 4]));
+    }
+
+    #[test]
+    fn how_they_are_kept_is_of_no_meaning() {
+        let (whole, mut parts) = (five(), five());
+        assert!(parts.single(id(3)).is_some());
+        assert_eq!(whole, parts);
+        parts.single(id(3)).unwrap().placed = Placed::Bound(Slot(1), Incarnation(1));
+        assert_ne!(whole, parts);
+    }
+}
