@@ -180,6 +180,48 @@ async fn what_a_node_has_not_sent_its_next_life_goes_on_with() {
     }
 }
 
+/// More waits than memory may have: on the disk, and in lots of what was sent together.
+#[tokio::test]
+async fn what_waits_on_the_disk_arrives_once_after_a_restart() {
+    let (home, bob) = (tempfile::tempdir().unwrap(), node().await);
+    let (to, at) = (bob.peer_addr(), bob.local_addr());
+    let small = || (0..2_000_u32).map(|n| [n.to_be_bytes(); 8].concat());
+    let large = |n: u32| n.to_be_bytes().repeat(300);
+    let open = async || {
+        let builder = builder().state_dir(home.path()).limits(|limits| limits.queued_in_memory = 10_000);
+        builder.build().await.unwrap()
+    };
+    within(async {
+        let alice = open().await;
+        let away = alice.peer(PeerAddr::from((to.id, std::net::SocketAddr::from((at.ip(), 9)))));
+        drop(away.send_bodies(small()).await.unwrap());
+        for n in 2_000..2_100 {
+            drop(away.send(large(n)).await.unwrap());
+        }
+        assert_eq!(alice.close(Duration::ZERO).await.len(), 2_100);
+        drop((alice, away));
+
+        let alice = open().await;
+        let recovered = alice.recovered();
+        assert_eq!(recovered.len(), 2_100);
+        drop(alice.peer(&to).send("").await.unwrap());
+        let (all, mut seen) = (bob.at_most_once(), Vec::new());
+        while seen.len() < 2_101 {
+            let taken = all.recv_batch(256).await.unwrap();
+            seen.extend(taken.map(|received| received.body.as_whole().unwrap().to_vec()));
+        }
+        for (_, receipt) in recovered {
+            assert_eq!(receipt.await.outcome, Outcome::Delivered);
+        }
+        seen.sort();
+        let mut expected: Vec<_> = small().chain((2_000..2_100).map(large)).chain([Vec::new()]).collect();
+        expected.sort();
+        assert!(seen == expected, "each once, with its own body");
+        alice.close(LATE).await;
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_life_without_a_journal_ends_what_the_journal_knows() {
     let home = tempfile::tempdir().unwrap();
