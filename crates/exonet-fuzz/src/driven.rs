@@ -38,6 +38,7 @@ pub(crate) fn config(policy: Policy) -> Config {
         openings_per_second: 50,
         queued_messages: 32,
         queued_bytes: 1 << 18,
+        queued_in_memory: 1 << 12,
         message: 1 << 20,
         slots: 64,
         pool_window: 1 << 16,
