@@ -276,6 +276,12 @@ impl Node {
         self.shared().look(|engine| engine.core.stats())
     }
 
+    /// Bytes of the journal that a loss of power may still take, and on which what waits for the disk waits: zero unless the
+    /// node's [`Durability`](crate::Durability) waits for it.
+    pub fn journal_lag(&self) -> u64 {
+        self.shared().look(|engine| engine.core.journal_lag())
+    }
+
     /// The peers that are known now.
     pub fn peers(&self) -> Vec<NodeId> {
         self.shared().look(|engine| engine.core.peers())

@@ -6,7 +6,7 @@ use core::time::Duration;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use exonet_proto::node::{Conflict, OpenMessage, Outgoing, PeerStats, SendError as CoreError};
+use exonet_proto::node::{Conflict, OpenMessage, Outgoing, PeerFlow, PeerStats, SendError as CoreError};
 use exonet_proto::{NodeId, Now};
 use tokio::io::AsyncRead;
 
@@ -387,6 +387,12 @@ impl Peer {
     /// Figures about the peer; None if it is not known now.
     pub fn stats(&self) -> Option<PeerStats> {
         self.shared().look(|engine| engine.core.peer_stats(&self.to.id))
+    }
+
+    /// What goes between this node and the peer, and what stands still; None if it is not known now.
+    pub fn flow(&self) -> Option<PeerFlow> {
+        let shared = self.shared();
+        shared.look(|engine| engine.core.peer_flow(shared.clock().now(), &self.to.id))
     }
 
     /// Whether two nodes have the peer's identity, or this node's as the peer says: then nothing is delivered between it and

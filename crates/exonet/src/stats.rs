@@ -33,4 +33,4 @@ pub(crate) const CALL: (&str, &str) = ("exonet_call_seconds", "From a call to it
 pub(crate) const SERVE: (&str, &str) =
     ("exonet_serve_seconds", "From the begin of another's call to its answer.");
 
-pub use exonet_proto::node::{Conflict, Figure, PeerFigure, PeerStats, Stats, Work};
+pub use exonet_proto::node::{Conflict, Figure, PeerFigure, PeerFlow, PeerStats, Presence, Stats, Work};

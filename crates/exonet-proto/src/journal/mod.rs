@@ -214,6 +214,11 @@ impl Journal {
         !self.is_forced() || at <= self.safe
     }
 
+    /// Bytes that a crash may take.
+    pub(crate) fn lag(&self) -> u64 {
+        if self.is_forced() { self.appended.0.saturating_sub(self.safe.0) } else { 0 }
+    }
+
     /// The end.
     pub(crate) const fn end(&self) -> Position {
         self.appended

@@ -11,6 +11,7 @@
 mod audit;
 mod commands;
 mod deliveries;
+mod flow;
 #[allow(clippy::module_inception)]
 mod node;
 mod openings;
@@ -46,6 +47,7 @@ pub use crate::pattern::call::{FAILED, NO_SUCH_METHOD, TOO_LARGE};
 pub use crate::stats::{Figure, PeerFigure, PeerStats, Stats, Work};
 pub use crate::wire::StreamEnd;
 pub use audit::{Holding, Records};
+pub use flow::{PeerFlow, Presence};
 pub use node::{Boot, Node};
 pub use seat::Seat;
 pub use unacked::{Stand, Unacked};

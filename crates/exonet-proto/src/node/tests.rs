@@ -6,6 +6,7 @@ mod callers;
 mod calls;
 mod ending;
 mod filling;
+mod flow;
 mod giving_up;
 mod journaling;
 mod judging;

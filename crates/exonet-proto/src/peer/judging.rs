@@ -23,6 +23,7 @@ impl Peer {
         self.inbound.let_go(s, r, &lane, len);
         if marked {
             cx.stats.received += u64::from(verdict.word != Word::Rejected);
+            self.taken += u64::from(verdict.word != Word::Rejected);
             cx.stats.rejected += u64::from(verdict.word == Word::Rejected);
             let at = self.journal_verdict(cx, s, &verdict);
             self.inbound.verdicts.say(s, at, verdict);

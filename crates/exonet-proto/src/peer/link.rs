@@ -115,6 +115,9 @@ pub(crate) struct Link {
     pub(crate) used_at: Mono,
     pub(crate) packets_sent: u64,
     pub(crate) packets_lost: u64,
+    /// Bytes of authentic packets that came, and of packets sent.
+    pub(crate) bytes_in: u64,
+    pub(crate) bytes_out: u64,
     /// The peer takes no larger datagrams.
     peer_takes: u16,
     /// The largest datagram that is tried on the path.
@@ -158,6 +161,8 @@ impl Link {
             used_at: now,
             packets_sent: 0,
             packets_lost: 0,
+            bytes_in: 0,
+            bytes_out: 0,
             peer_takes: u16::MAX,
             datagram_cap: config.max_datagram,
         }

@@ -84,6 +84,8 @@ pub(crate) struct Peer {
     pub(crate) told: Told,
     /// What the driver has said of its datagrams.
     pub(crate) work: Work,
+    /// Messages of it that the application has taken.
+    pub(crate) taken: u64,
     last_train: Option<transmit::Train>,
     /// The journal's number of it, and the address that the journal has of it.
     journaled: Option<(u32, Option<SocketAddr>)>,
@@ -125,6 +127,7 @@ impl Peer {
             told: Told::default(),
             journaled: None,
             work: Work::default(),
+            taken: 0,
             last_train: None,
         }
     }

@@ -320,6 +320,11 @@ impl Outbound {
         self.sender.as_ref().is_some_and(|s| !s.is_idle()) && !self.queue.is_empty()
     }
 
+    /// Messages accepted in all.
+    pub(crate) const fn accepted(&self) -> u64 {
+        self.accepted
+    }
+
     /// A message gets its place in the order of what was accepted.
     fn number(&mut self, letter: &mut Letter) {
         self.accepted += 1;

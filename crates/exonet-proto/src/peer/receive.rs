@@ -46,6 +46,7 @@ impl Peer {
         let payload: &[u8] = payload;
         let newest = epoch.received.is_newest(number);
         let bases = epoch.bases.reversed();
+        self.link.bytes_in += len as u64;
         if !self.promote(cx, now, index, arrival) {
             return true;
         }

@@ -119,6 +119,7 @@ impl Peer {
         if taken {
             self.journal_take(cx, run, matches!(lane, Lane::Method(_)));
             cx.stats.received += messages;
+            self.taken += messages;
             // Others of this peer that wait will be taken soon; their STATE covers this one. That of a call goes with the
             // reply.
             let soon = matches!(lane, Lane::Method(_)) || self.inbound.has_pending();

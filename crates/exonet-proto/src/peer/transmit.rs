@@ -67,6 +67,7 @@ impl Peer {
             .or_else(|| assembler.train(self, segments, buf));
         self.journal_bound(cx);
         let transmit = transmit?;
+        self.link.bytes_out += transmit.len as u64;
         self.last_train = from.map(|(epoch, first)| Train { epoch, first, size: size_of(transmit.segment) });
         if std::mem::take(&mut self.link.closed) {
             self.drop_channel(cx, now);

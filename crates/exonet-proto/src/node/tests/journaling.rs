@@ -112,9 +112,10 @@ fn an_outcome_is_told_once_it_is_safe() {
     let key = node.send(now, peer, &["10.0.0.2:7".parse().unwrap()], message).unwrap();
     node.cancel(now, key).unwrap();
     let through = node.poll_journal().unwrap().through;
-    assert_eq!(node.poll_event(), None);
+    assert_eq!((node.poll_event(), node.journal_lag()), (None, through.0));
     node.handle_journaled(now, through);
     assert!(matches!(node.poll_event(), Some(Event::Outcome { outcome: Outcome::Cancelled, .. })));
+    assert_eq!(node.journal_lag(), 0);
 }
 
 /// A sending direction with a message that has no slot, and a slot below whose end is not safe.

@@ -1,0 +1,79 @@
+//! What goes between a node and each of its peers, and what stands still: what a person who watches a node wants to see.
+
+use core::time::Duration;
+
+use super::Node;
+use crate::id::NodeId;
+use crate::peer::Peer;
+use crate::time::{Mono, Now};
+
+/// What has gone between this node and a peer since it is known, and what stands still.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PeerFlow {
+    /// Messages, calls and replies accepted for it.
+    pub messages_out: u64,
+    /// Messages and calls of it that the application has taken.
+    pub messages_in: u64,
+    /// Bytes of packets sent on its channels.
+    pub bytes_out: u64,
+    /// Bytes of authentic packets that came on its channels.
+    pub bytes_in: u64,
+    /// For how long the message has been in doubt that has been so for longest.
+    pub oldest_in_doubt: Option<Duration>,
+    /// Where the peer stands.
+    pub presence: Presence,
+}
+
+/// Whether a peer is there, as far as the node knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Presence {
+    /// A channel stands, and the peer answers on it.
+    Up,
+    /// No channel stands, and the node is opening one.
+    Opening,
+    /// The peer answers nothing of what is under way to it.
+    Away,
+    /// No channel stands, since none is needed.
+    #[default]
+    Idle,
+}
+
+impl Node {
+    /// What goes between this node and `peer`. None: it is not known now.
+    pub fn peer_flow(&self, now: Now, peer: &NodeId) -> Option<PeerFlow> {
+        let peer = self.peers.get(self.peers.find(peer)?)?;
+        Some(PeerFlow {
+            messages_out: peer.outbound.accepted(),
+            messages_in: peer.taken,
+            bytes_out: peer.link.bytes_out,
+            bytes_in: peer.link.bytes_in,
+            oldest_in_doubt: self.oldest_in_doubt(peer).map(|bound_at| now.mono.since(bound_at)),
+            presence: presence(peer),
+        })
+    }
+
+    /// Slots are bound in rising order, so the lowest that is open was bound first.
+    fn oldest_in_doubt(&self, peer: &Peer) -> Option<Mono> {
+        let sender = peer.outbound.sender.as_ref()?;
+        let firsts =
+            [sender.early().next().map(|(_, key)| *key), sender.tokens().next().map(|(.., key)| *key)];
+        let letters = firsts.into_iter().flatten().filter_map(|key| self.cx.store.open(key));
+        letters.map(|letter| letter.bound_at).min()
+    }
+
+    /// Bytes that were appended to the journal and that a crash may still take: zero unless the journal is forced.
+    pub fn journal_lag(&self) -> u64 {
+        self.cx.journal.lag()
+    }
+}
+
+fn presence(peer: &Peer) -> Presence {
+    match () {
+        () if peer.link.is_away() => Presence::Away,
+        () if peer.link.is_connected() => Presence::Up,
+        () if peer.link.opening.is_some() || peer.link.is_answering() => Presence::Opening,
+        () => Presence::Idle,
+    }
+}
