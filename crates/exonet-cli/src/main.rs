@@ -27,6 +27,7 @@ mod share;
 mod sim;
 mod store;
 mod text;
+mod top;
 mod transfer;
 mod tunnel;
 mod units;

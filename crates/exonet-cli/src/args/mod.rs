@@ -27,6 +27,7 @@ mod session;
 mod share;
 mod shell;
 mod sim;
+mod top;
 mod up;
 
 use std::path::PathBuf;
@@ -66,6 +67,7 @@ pub(crate) use session::{SessionArgs, SessionCommand, SessionOpenArgs};
 pub(crate) use share::ShareArgs;
 pub(crate) use shell::{CompletionsArgs, ManArgs, ServiceArgs};
 pub(crate) use sim::{Profiles, SimArgs};
+pub(crate) use top::TopArgs;
 pub(crate) use up::{DownArgs, UpArgs};
 
 const STYLES: Styles = Styles::styled()
@@ -167,6 +169,7 @@ impl Cli {
                 | Command::Outbox(_)
                 | Command::Inbox(_)
                 | Command::Dead(_)
+                | Command::Top(_)
                 | Command::Up(_)
                 | Command::Down(_)
                 | Command::Proxy(_),
@@ -261,6 +264,7 @@ pub(crate) enum Command {
     Outbox(OutboxArgs),
     Inbox(InboxArgs),
     Dead(DeadArgs),
+    Top(TopArgs),
     Cp(CpArgs),
     Share(ShareArgs),
     Get(GetArgs),

@@ -6,12 +6,18 @@ use tokio::time::{Instant, sleep};
 
 use crate::control::Client;
 use crate::failure::Failure;
+use crate::identity::Identity;
+use crate::peers;
 use crate::settings::Settings;
 
 /// How long a process that holds an identity may take until its control socket is there, or until it has ended.
 const MOMENT: Duration = Duration::from_secs(2);
 /// Time between two looks.
 const AGAIN: Duration = Duration::from_millis(50);
+
+/// Identities that are looked at for ones that run, and that are named then.
+const LOOKED_AT: usize = 100;
+const NAMED: usize = 5;
 
 /// Who runs the identity.
 pub(super) enum Found<T> {
@@ -40,6 +46,66 @@ pub(super) async fn find_or<T>(
             own => return own.map(Found::Own),
         }
     }
+}
+
+/// The process that runs the identity, whatever it does there.
+///
+/// # Errors
+/// None does, or it cannot be understood.
+pub(super) async fn find(settings: &Settings) -> Result<Client, Failure> {
+    let until = Instant::now() + MOMENT;
+    loop {
+        if let Some(process) = Client::find(&settings.identity).await? {
+            return Ok(process);
+        }
+        settings.identity.require()?;
+        if settings.identity.is_free() {
+            return Err(nobody(settings).await);
+        }
+        if Instant::now() >= until {
+            let failure = Failure::new(format!(
+                "the process that runs identity {} has no control socket",
+                settings.identity
+            ));
+            return Err(failure
+                .in_use()
+                .hint("end it, and start a node that has one: exon up, exon listen or exon serve"));
+        }
+        sleep(AGAIN).await;
+    }
+}
+
+/// No process runs the identity: says which ones are run.
+async fn nobody(settings: &Settings) -> Failure {
+    let options = settings.identity.options();
+    let mut hint = format!("start one with: exon up{options}");
+    let others = running_identities().await;
+    if !others.is_empty() {
+        let others: Vec<String> = others.iter().map(|name| format!("--as {name}")).collect();
+        hint = format!("{hint}\n      or choose one that runs: {}", others.join(", "));
+    }
+    Failure::new(format!("no node runs identity {}", settings.identity)).hint(hint)
+}
+
+/// The names of the user's identities that a process runs: the first few.
+async fn running_identities() -> Vec<String> {
+    let entries = peers::directory().ok().and_then(|directory| std::fs::read_dir(directory).ok());
+    let mut names: Vec<String> = entries
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .collect();
+    names.sort();
+    let mut found = Vec::new();
+    for name in names.into_iter().take(LOOKED_AT) {
+        if let Ok(identity) = Identity::new(Some(&name), None)
+            && matches!(Client::find(&identity).await, Ok(Some(_)))
+        {
+            found.push(name);
+        }
+    }
+    found.truncate(NAMED);
+    found
 }
 
 /// There is no such message.

@@ -15,6 +15,7 @@ use tokio::net::unix::OwnedWriteHalf;
 
 use super::Role;
 use super::inbox;
+use super::look;
 use super::protocol::{PIECE, Reply, Request, Row, Settled, VERSION};
 use super::server::{Office, refusal};
 use super::wire::say;
@@ -41,6 +42,7 @@ pub(super) async fn answer(office: &Office, request: Request, to: &mut OwnedWrit
             };
             let _ = say(to, &status).await;
         }
+        Request::Figures => look::tell(office, to).await,
         Request::Outbox => {
             for waiting in node.outbox(GLANCE) {
                 if let Some(row) = row(&waiting)

@@ -14,10 +14,13 @@ mod answers;
 mod client;
 #[cfg(unix)]
 mod departure;
+pub(crate) mod figures;
 #[cfg(unix)]
 mod handover;
 #[cfg(unix)]
 mod inbox;
+#[cfg(unix)]
+mod look;
 #[cfg(not(unix))]
 mod nowhere;
 #[cfg(unix)]

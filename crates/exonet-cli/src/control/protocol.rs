@@ -8,6 +8,7 @@ use std::time::Duration;
 use exonet::{Outcome, Priority};
 use serde::{Deserialize, Serialize};
 
+use super::figures::{NodeFigures, PeerFigures};
 use crate::moving::{Moved, Step};
 
 /// The version of what is said here. Another one is refused.
@@ -32,6 +33,8 @@ pub(crate) struct Envelope {
 pub(crate) enum Request {
     /// Who is there. Answered by [`Reply::Node`].
     Status,
+    /// How the node is, as [`Reply::Figures`], and each of its peers, as [`Reply::PeerFigures`].
+    Figures,
     /// All open messages, each as [`Reply::Message`].
     Outbox,
     /// The body of one, as [`Reply::Body`].
@@ -135,6 +138,8 @@ pub(crate) enum Reply {
         #[serde(default)]
         works: bool,
     },
+    Figures(Box<NodeFigures>),
+    PeerFigures(Box<PeerFigures>),
     Message(Box<Row>),
     Arrived(Box<Unacked>),
     Retried(Retried),
@@ -315,6 +320,7 @@ mod tests {
     fn requests_are_written_like_this() {
         for (text, is) in [
             (r#"{"exon":1,"do":"status"}"#, "Status"),
+            (r#"{"exon":1,"do":"figures"}"#, "Figures"),
             (r#"{"exon":1,"do":"outbox"}"#, "Outbox"),
             (r#"{"exon":1,"do":"show","number":7}"#, "Show { number: 7 }"),
             (r#"{"exon":1,"do":"drop","number":null}"#, "Drop { number: None }"),

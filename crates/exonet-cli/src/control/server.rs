@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use exonet::Node;
 use tokio::net::{UnixListener, UnixStream};
@@ -58,7 +58,9 @@ impl Control {
         let (end, ended) = oneshot::channel();
         let durability = settings.level().unwrap_or_else(|| USUAL.to_owned());
         let (identity, moves) = (settings.identity.clone(), Arc::new(Semaphore::new(1)));
-        let office = Arc::new(Office { node: node.clone(), role, durability, leave, identity, moves });
+        let started = Instant::now();
+        let office =
+            Arc::new(Office { node: node.clone(), role, durability, leave, identity, moves, started });
         let task = tokio::spawn(attend(listener, office, ended));
         Ok(Self { bound: Some((bound, end, task)) })
     }
@@ -140,6 +142,7 @@ pub(super) struct Office {
     pub(super) identity: Identity,
     /// There is one move at a time.
     pub(super) moves: Arc<Semaphore>,
+    pub(super) started: Instant,
 }
 
 /// Takes clients until the other end of `ended` is gone, then sends all away.

@@ -57,6 +57,8 @@ mod skip;
 mod strangers;
 mod support;
 #[cfg(unix)]
+mod top;
+#[cfg(unix)]
 mod tunnel;
 #[cfg(unix)]
 mod twins;

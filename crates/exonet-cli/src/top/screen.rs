@@ -1,0 +1,94 @@
+//! The terminal: it is put back however the watching ends.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyEvent, KeyEventKind};
+use tokio::sync::mpsc;
+
+use super::app::App;
+use super::draw::draw;
+use crate::failure::Failure;
+
+/// How long the thread that hears the terminal may go on after the end.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What the terminal says.
+#[derive(Debug)]
+pub(crate) enum Said {
+    Key(KeyEvent),
+    /// It has another size.
+    Resized,
+    /// It is gone.
+    Gone(io::Error),
+}
+
+/// A terminal that shows nothing but the picture, until this is dropped. A panic puts it back too, and tells itself then.
+pub(crate) struct Screen {
+    terminal: DefaultTerminal,
+    said: mpsc::UnboundedReceiver<Said>,
+    ended: Arc<AtomicBool>,
+}
+
+impl Screen {
+    /// Takes the terminal.
+    ///
+    /// # Errors
+    /// There is none, or it cannot do that.
+    pub(crate) fn take() -> Result<Self, Failure> {
+        let terminal = ratatui::try_init().map_err(|error| {
+            ratatui::restore();
+            unfit(&error)
+        })?;
+        let (say, said) = mpsc::unbounded_channel();
+        let ended = Arc::new(AtomicBool::new(false));
+        let over = Arc::clone(&ended);
+        thread::spawn(move || {
+            while !over.load(Ordering::Relaxed) {
+                let heard = match event::poll(LOOK).and_then(|there| there.then(event::read).transpose()) {
+                    Ok(Some(Event::Key(key))) if key.kind != KeyEventKind::Release => Said::Key(key),
+                    Ok(Some(Event::Resize(..))) => Said::Resized,
+                    Ok(_) => continue,
+                    Err(error) => Said::Gone(error),
+                };
+                let gone = matches!(heard, Said::Gone(_));
+                if say.send(heard).is_err() || gone {
+                    return;
+                }
+            }
+        });
+        Ok(Self { terminal, said, ended })
+    }
+
+    /// The next thing that the terminal says. Cancel-safe.
+    pub(crate) async fn next(&mut self) -> Said {
+        let gone = || Said::Gone(io::Error::other("the terminal is heard no more"));
+        self.said.recv().await.unwrap_or_else(gone)
+    }
+
+    /// Shows the picture.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub(crate) fn show(&mut self, app: &mut App) -> Result<(), Failure> {
+        self.terminal.draw(|frame| draw(app, frame)).map(drop).map_err(|error| unfit(&error))
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Relaxed);
+        ratatui::restore();
+    }
+}
+
+/// The terminal cannot be used.
+pub(crate) fn unfit(error: &io::Error) -> Failure {
+    Failure::new("cannot use the terminal")
+        .because(error)
+        .hint("--once prints one screen as plain text, --json a line a second")
+}
