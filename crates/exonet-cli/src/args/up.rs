@@ -28,9 +28,9 @@ It goes on with all that the journal of its identity has, and takes messages of 
 same identity. `exon send --durable` returns when the journal has its messages; without --durable,
 it waits for their outcomes. Killed, it goes on where it was when it is started again.
 
-It sends, and takes no messages from the network without --http: that does `exon listen`. Commands of this user
-reach it through a socket in the directory of the identity. With --detach, what it says goes to the
-file `up.log` there.";
+It sends, and takes no messages from the network without --http: that does `exon listen`. Commands
+of this user reach it through a socket in the directory of the identity. With --detach, what it says
+goes to the file `up.log` there.";
 
 /// Run a node in the background that sends for others, as the stored identity `default` unless told otherwise
 #[derive(Args, Debug)]

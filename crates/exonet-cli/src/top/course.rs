@@ -116,7 +116,7 @@ impl Track {
 
     /// None: nothing was sent.
     fn loss(&self) -> Option<f64> {
-        let (now, first) = (self.0.back()?, self.0.iter().rev().take(LOSS_OVER + 1).last()?);
+        let (now, first) = (self.0.back()?, self.0.get(self.0.len().saturating_sub(LOSS_OVER + 1))?);
         let sent = now.packets_sent.checked_sub(first.packets_sent).filter(|sent| *sent > 0)?;
         let lost = now.packets_lost.saturating_sub(first.packets_lost);
         // What is lost now may have been sent before.

@@ -32,10 +32,10 @@ fn node(up_ms: u64) -> NodeFigures {
 fn peer(n: u64, looks: u64) -> PeerFigures {
     PeerFigures {
         id: format!("{n:04}{}", "abcd".repeat(13)),
-        state: [PeerState::Up, PeerState::Away, PeerState::Idle][n as usize % 3],
-        address: (n % 3 == 0).then(|| format!("192.0.2.{}:7", n % 200)),
+        state: [PeerState::Up, PeerState::Away, PeerState::Idle][usize::try_from(n % 3).unwrap()],
+        address: n.is_multiple_of(3).then(|| format!("192.0.2.{}:7", n % 200)),
         tcp: false,
-        rtt_ms: (n % 3 == 0).then_some(n as f64),
+        rtt_ms: n.is_multiple_of(3).then_some(n as f64),
         packets_sent: looks * 100,
         packets_lost: looks * (n % 3),
         messages_in: looks * n,
