@@ -1,0 +1,3 @@
+module exonet
+
+go 1.21

@@ -1,0 +1,568 @@
+// Exonet: messages between machines that arrive exactly once. docs/c.md is the guide.
+//
+// Written by cbindgen from c/src; a test compares the two.
+//
+// Conventions
+//
+// Texts are UTF-8 with a length (exonet_str). Those that the library gives end with a NUL besides, which the length does not count.
+// Data that is NULL has to have length 0.
+//
+// Handles are opaque. A function that gives one writes it to its last parameter but one, and NULL if it fails; it belongs to the caller,
+// who gives it back to the function named exonet_..._free, once. Those take NULL and do nothing then. What a handle gives (a text, bytes)
+// is valid until that handle is freed. What a caller gives to a function is not kept beyond the call. Handles may be freed in any order.
+//
+// Errors: a function that can fail returns an exonet_code, and takes an exonet_error **, which may be NULL. It is set to NULL, or to an
+// error that belongs to the caller if the code is neither EXONET_OK nor EXONET_TIMEOUT.
+//
+// Times are in milliseconds. A timeout that is negative waits for ever; 0 looks and does not wait.
+//
+// Options: structs with their size in front, so that later versions can add fields. Zero in a field is its default, and NULL is all
+// defaults: exonet_send_options options = {.size = sizeof options};
+//
+// Threads: every function may be called from any thread, and several threads may use a handle at once, except to free it. A process
+// that forks uses the library either before, in the parent, or only after, in the child.
+
+#ifndef EXONET_H
+#define EXONET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// The version of this interface. Functions and fields may be added without a change of it.
+#define EXONET_ABI 1
+
+// The sender is told that the receiving application has the message. The default.
+#define EXONET_CONFIRM_DELIVERED 0
+
+// The sender is told that the receiving application has processed the message.
+#define EXONET_CONFIRM_PROCESSED 1
+
+// Before all others.
+#define EXONET_PRIORITY_URGENT 1
+
+// The default.
+#define EXONET_PRIORITY_NORMAL 0
+
+// After normal ones.
+#define EXONET_PRIORITY_LOW -1
+
+// After all others.
+#define EXONET_PRIORITY_BULK -2
+
+// What a function says of how it went.
+enum exonet_code
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    // It went well.
+    EXONET_OK = 0,
+    // What was waited for is not there yet. It goes on: wait again.
+    EXONET_TIMEOUT = 1,
+    // An argument is wrong, or the function cannot be called now. The message says which.
+    EXONET_USAGE = 2,
+    // The node is closed, or what was asked has ended.
+    EXONET_CLOSED = 3,
+    // The node could not be made.
+    EXONET_NOT_OPENED = 4,
+    // The message was not accepted: nothing has been queued.
+    EXONET_NOT_SENT = 5,
+    // The queue to the peer is full, and the caller did not want to wait: nothing has been queued.
+    EXONET_FULL = 6,
+    // The message was not delivered, and must not be acted on: its record is gone.
+    EXONET_NOT_DELIVERED = 7,
+    // The message is settled, or has left and cannot be withdrawn: its outcome will tell.
+    EXONET_NOT_CANCELLED = 8,
+    // The call was answered by a failure: exonet_error_status and exonet_error_body say more.
+    EXONET_CALL_FAILED = 9,
+    // The call ran once or not at all, and it will not be known which.
+    EXONET_CALL_UNKNOWN = 10,
+    // The deadline of the call came before it left: it certainly does not run.
+    EXONET_CALL_EXPIRED = 11,
+    // The call was withdrawn before it left: it certainly does not run.
+    EXONET_CALL_CANCELLED = 12,
+    // The call was not accepted, here or by the peer: it certainly does not run.
+    EXONET_CALL_REFUSED = 13,
+    // The method cannot be served.
+    EXONET_NOT_SERVED = 14,
+    // The system does not give what is needed: a thread, a pipe.
+    EXONET_SYSTEM = 15,
+    // A fault of the library: it is to be reported. The handle may be freed, and nothing else.
+    EXONET_PANIC = 16,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum exonet_code exonet_code;
+#else
+typedef int32_t exonet_code;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// What kind of event it is.
+enum exonet_event_kind
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    // A message has come: `delivery`. After exonet_node_watch_messages.
+    EXONET_EVENT_MESSAGE = 1,
+    // A message that was sent with `notify` is settled: `token` and `outcome`.
+    EXONET_EVENT_SETTLED = 2,
+    // A call that was made with `notify` has ended: `token`. exonet_call_wait says how.
+    EXONET_EVENT_CALL_ENDED = 3,
+    // A call is to be answered, of a method that is served with `notify`: `token` and `request`.
+    EXONET_EVENT_REQUEST = 4,
+    // The node was closed. The last event.
+    EXONET_EVENT_CLOSED = 5,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum exonet_event_kind exonet_event_kind;
+#else
+typedef int32_t exonet_event_kind;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// What became of a message.
+enum exonet_outcome_kind
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    // Nothing yet.
+    EXONET_OPEN = 0,
+    // The receiving application has taken it, once.
+    EXONET_DELIVERED = 1,
+    // The receiving application has processed it: `status`. For a message with EXONET_CONFIRM_PROCESSED.
+    EXONET_PROCESSED = 2,
+    // The receiving application does not take it: `status`, and exonet_receipt_reason.
+    EXONET_REJECTED = 3,
+    // Its deadline came first: certainly never delivered.
+    EXONET_EXPIRED = 4,
+    // It was withdrawn: certainly never delivered.
+    EXONET_CANCELLED = 5,
+    // The peer does not take it: certainly never delivered. exonet_receipt_reason says why.
+    EXONET_REFUSED = 6,
+    // One of the two sides no longer knows: it happened once or not at all.
+    EXONET_UNKNOWN = 7,
+    // This node has ended first: the next life of its identity goes on with the message.
+    EXONET_KEPT = 8,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum exonet_outcome_kind exonet_outcome_kind;
+#else
+typedef int32_t exonet_outcome_kind;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// A call that was made. Freed before its end, it is given up.
+typedef struct exonet_call exonet_call;
+
+// A received message. It is delivered when exonet_delivery_ack says so; freed before, it is handed out again.
+typedef struct exonet_delivery exonet_delivery;
+
+// What went wrong. It belongs to the caller: exonet_error_free.
+typedef struct exonet_error exonet_error;
+
+// A node: it sends and receives messages, each exactly once.
+typedef struct exonet_node exonet_node;
+
+// A hold on a message that was sent. Freed, it neither cancels the message nor hurries it.
+typedef struct exonet_receipt exonet_receipt;
+
+// A call to be answered. Freed without an answer, it fails.
+typedef struct exonet_request exonet_request;
+
+// A method that is served. Freed, it is served no more: calls that were taken can be answered.
+typedef struct exonet_service exonet_service;
+
+// A text in UTF-8. Its data may be NULL if its length is 0.
+typedef struct exonet_str {
+    // The text.
+    const char *data;
+    // Bytes of it.
+    uintptr_t len;
+} exonet_str;
+
+// Bytes. Their data may be NULL if their length is 0.
+typedef struct exonet_bytes {
+    // The bytes.
+    const uint8_t *data;
+    // How many.
+    uintptr_t len;
+} exonet_bytes;
+
+// How a call is to be made.
+typedef struct exonet_call_options {
+    // sizeof(exonet_call_options).
+    uintptr_t size;
+    // How long the call is waited for. Default: until its end is known.
+    uint64_t deadline_ms;
+    // EXONET_PRIORITY_NORMAL or another.
+    int32_t priority;
+    // Its end is an event too: EXONET_EVENT_CALL_ENDED.
+    bool notify;
+    // What the event says of which call it is.
+    uint64_t token;
+} exonet_call_options;
+
+// What became of a message, and what was said of it.
+typedef struct exonet_outcome {
+    // What became of it.
+    exonet_outcome_kind kind;
+    // Of EXONET_PROCESSED and EXONET_REJECTED, what the receiving application says; else 0.
+    uint32_t status;
+    // It was delivered after its deadline.
+    bool late;
+} exonet_outcome;
+
+// What has happened. Fields that the kind does not name are zero.
+typedef struct exonet_event {
+    // Its kind.
+    exonet_event_kind kind;
+    // As the options had it.
+    uint64_t token;
+    // What became of a message.
+    struct exonet_outcome outcome;
+    // The message. It belongs to the receiver of the event: exonet_delivery_free.
+    struct exonet_delivery *delivery;
+    // The call. It belongs to the receiver of the event: exonet_request_free.
+    struct exonet_request *request;
+    // Room for later versions.
+    uint64_t reserved[4];
+} exonet_event;
+
+// A function of the application that takes events. It must not end by an exception or a jump.
+typedef void (*exonet_callback)(void *context, const struct exonet_event *event);
+
+// How a node is to be.
+typedef struct exonet_node_options {
+    // sizeof(exonet_node_options).
+    uintptr_t size;
+    // The directory of an identity that outlives the process, which is made on first use. Default: a fresh identity, which ends with
+    // the node.
+    struct exonet_str state_dir;
+    // The local address, as in "0.0.0.0:4455". Default: any port of all addresses.
+    struct exonet_str bind;
+    // The nodes that may talk to this one: "anyone", or ids with commas between. Default: none but those that this node sends to.
+    struct exonet_str allow;
+    // How much a crash may take: "memory", "process", "batched=MS" or "sync". Default: "process" with a state_dir, else "memory".
+    struct exonet_str durability;
+    // What carries packets: "udp", "tcp" or "auto". Default: "udp".
+    struct exonet_str carrier;
+    // The largest message that is sent or taken, in bytes. Default: 64 MiB.
+    uint64_t max_message;
+    // How many messages may be queued to one peer. Default: that of the library.
+    uint64_t queued_messages;
+    // A message in doubt for this long ends EXONET_UNKNOWN. Default: never.
+    uint64_t doubt_timeout_ms;
+    // A ping after this long without a packet, to keep address translations alive. Default: none.
+    uint64_t keepalive_ms;
+    // How often a message is handed out that is not acknowledged, before it is rejected. Default: as often as it takes.
+    uint32_t attempts;
+} exonet_node_options;
+
+// How a message is to be treated.
+typedef struct exonet_send_options {
+    // sizeof(exonet_send_options).
+    uintptr_t size;
+    // For dispatch at the receiver: at most 255 bytes.
+    struct exonet_bytes tag;
+    // How long after the call the message is still wanted. Default: for ever.
+    uint64_t deadline_ms;
+    // EXONET_CONFIRM_DELIVERED or EXONET_CONFIRM_PROCESSED.
+    uint32_t confirm;
+    // EXONET_PRIORITY_NORMAL or another.
+    int32_t priority;
+    // The message has to be in a journal: without one, the node refuses it. How hard the journal is, the node's durability says.
+    bool durable;
+    // If the queue to the peer is full, the function returns EXONET_FULL. Default: it waits.
+    bool no_wait;
+    // The outcome is an event too: EXONET_EVENT_SETTLED.
+    bool notify;
+    // What the event says of which message it is.
+    uint64_t token;
+} exonet_send_options;
+
+// How a method is to be served.
+typedef struct exonet_serve_options {
+    // sizeof(exonet_serve_options).
+    uintptr_t size;
+    // Calls that may be unanswered at once; others wait at their callers. Default: 256.
+    uint64_t concurrency;
+    // A call that is not answered for this long fails. Default: never.
+    uint64_t timeout_ms;
+    // The calls are events, EXONET_EVENT_REQUEST, and exonet_service_next gives none.
+    bool notify;
+    // What the events say of which method it is.
+    uint64_t token;
+} exonet_serve_options;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+// The version of the interface that the library has which the program is linked with: EXONET_ABI of its header.
+uint32_t exonet_abi(void);
+
+// The version of the library, as in "0.1.0".
+struct exonet_str exonet_version(void);
+
+// A text that ends with a NUL, with its length.
+struct exonet_str exonet_cstr(const char *text);
+
+// Calls a method of a peer: a message that is answered, and that runs at most once. It waits for room in the queue to the peer; then
+// the call is on its way. `options` may be NULL.
+exonet_code exonet_call_start(const struct exonet_node *node,
+                              struct exonet_str peer,
+                              struct exonet_str method,
+                              struct exonet_bytes body,
+                              const struct exonet_call_options *options,
+                              struct exonet_call **call,
+                              struct exonet_error **error);
+
+// Waits for the end of a call, for `timeout_ms` at most. EXONET_OK: exonet_call_reply has the answer. The codes that begin with
+// EXONET_CALL say how it has ended else; the same each time.
+exonet_code exonet_call_wait(const struct exonet_call *call,
+                             int64_t timeout_ms,
+                             struct exonet_error **error);
+
+// The answer. Empty before there is one.
+struct exonet_bytes exonet_call_reply(const struct exonet_call *call);
+
+// The name of the call at both ends. Empty before its end, and if it never left.
+struct exonet_str exonet_call_id(const struct exonet_call *call);
+
+// Gives a call up. It ends: as EXONET_CALL_CANCELLED if it had not left, as EXONET_CALL_UNKNOWN if it had, unless its answer is there.
+exonet_code exonet_call_give_up(const struct exonet_call *call,
+                                struct exonet_error **error);
+
+// Frees a call. One that has not ended is given up.
+void exonet_call_free(struct exonet_call *call);
+
+// Which node sent it: a proven id, which is the peer of an answer.
+struct exonet_str exonet_delivery_from(const struct exonet_delivery *delivery);
+
+// Its name at both ends, for ever: the key under which an effect outside is made only once.
+struct exonet_str exonet_delivery_id(const struct exonet_delivery *delivery);
+
+// The tag that it was sent with.
+struct exonet_bytes exonet_delivery_tag(const struct exonet_delivery *delivery);
+
+// The content.
+struct exonet_bytes exonet_delivery_body(const struct exonet_delivery *delivery);
+
+// Which time it is that the message is handed out: the first is 1. From the second on, it may have been acted on before.
+uint32_t exonet_delivery_attempt(const struct exonet_delivery *delivery);
+
+// As the sender set it: EXONET_PRIORITY_NORMAL or another.
+int32_t exonet_delivery_priority(const struct exonet_delivery *delivery);
+
+// Acknowledges the message: from here on it is delivered. A sender that wants to be told so is told that it was processed, with
+// `status`, which is 0 if there is nothing to say. EXONET_NOT_DELIVERED: it must not be acted on.
+//
+// The handle is to be freed all the same, after this and the next two.
+exonet_code exonet_delivery_ack(const struct exonet_delivery *delivery,
+                                uint32_t status,
+                                struct exonet_error **error);
+
+// Does not take the message, and will not have it again: its sender is told so, with `status` and the first 200 bytes of `reason`.
+// The node keeps it as a dead letter.
+exonet_code exonet_delivery_reject(const struct exonet_delivery *delivery,
+                                   uint32_t status,
+                                   struct exonet_str reason,
+                                   struct exonet_error **error);
+
+// Hands the message out again after `wait_ms`, and not before.
+exonet_code exonet_delivery_retry(const struct exonet_delivery *delivery,
+                                  uint64_t wait_ms,
+                                  struct exonet_error **error);
+
+// Frees a delivery. If it was not dealt with, the message is handed out again.
+void exonet_delivery_free(struct exonet_delivery *delivery);
+
+// Messages that come are events from now on: EXONET_EVENT_MESSAGE. No more than `most` of them wait to be taken, at least one.
+// exonet_recv goes on to give those that are no events yet.
+exonet_code exonet_node_watch_messages(const struct exonet_node *node,
+                                       uint32_t most,
+                                       struct exonet_error **error);
+
+// A descriptor to be polled (poll, epoll, select, kqueue): readable when there is an event to take, and when there will be none any
+// more. It belongs to the node, and is not to be read or closed. Not on Windows.
+exonet_code exonet_node_fd(const struct exonet_node *node,
+                           int32_t *fd,
+                           struct exonet_error **error);
+
+// Waits for the next event, for `timeout_ms` at most. EXONET_CLOSED: there will be none any more.
+exonet_code exonet_node_next_event(const struct exonet_node *node,
+                                   int64_t timeout_ms,
+                                   struct exonet_event *event,
+                                   struct exonet_error **error);
+
+// Gives all events to `callback` from now on, one at a time, on a thread of its own. The callback may call every function, and block;
+// it gets `context` as it is, and the event for the time of the call. Once a node; EXONET_EVENT_CLOSED is its last call.
+// exonet_node_free waits for it, unless the callback itself calls that.
+exonet_code exonet_node_set_callback(const struct exonet_node *node,
+                                     exonet_callback callback,
+                                     void *context,
+                                     struct exonet_error **error);
+
+// The code that the function returned. EXONET_OK for NULL.
+exonet_code exonet_error_code(const struct exonet_error *error);
+
+// A sentence for people: what is wrong, where, and what to do.
+struct exonet_str exonet_error_message(const struct exonet_error *error);
+
+// Of EXONET_CALL_FAILED, the number that the server said; else 0. Numbers from 0xffffff00 on are said by nodes, not by applications.
+uint32_t exonet_error_status(const struct exonet_error *error);
+
+// Of EXONET_CALL_FAILED, what more the server said.
+struct exonet_bytes exonet_error_body(const struct exonet_error *error);
+
+// Of a call, whether it has certainly not run, so that it may be made again.
+bool exonet_error_has_not_run(const struct exonet_error *error);
+
+// Frees an error.
+void exonet_error_free(struct exonet_error *error);
+
+// Opens a node. It waits for the disk if the node has a state_dir. EXONET_NOT_OPENED says what is wrong.
+exonet_code exonet_node_open(const struct exonet_node_options *options,
+                             struct exonet_node **node,
+                             struct exonet_error **error);
+
+// The id of the node: its key.
+struct exonet_str exonet_node_id(const struct exonet_node *node);
+
+// How the node is reached from the same machine: ID@HOST:PORT. From others, with another host.
+struct exonet_str exonet_node_address(const struct exonet_node *node);
+
+// Changes which nodes may talk to this one: "anyone", or ids with commas between. It holds for each from its next opening on.
+exonet_code exonet_node_set_allow(const struct exonet_node *node,
+                                  struct exonet_str allow,
+                                  struct exonet_error **error);
+
+// The figures of the node as an object of JSON, whose names are those of the library: "sent", "delivered" and so on. A text that ends
+// with a NUL and belongs to the caller: exonet_text_free.
+exonet_code exonet_node_stats(const struct exonet_node *node,
+                              char **json,
+                              struct exonet_error **error);
+
+// Frees a text that the caller owns.
+void exonet_text_free(char *text);
+
+// Waits until what was sent is settled, for `timeout_ms` at most. EXONET_TIMEOUT: something is still open.
+exonet_code exonet_node_flush(const struct exonet_node *node,
+                              int64_t timeout_ms,
+                              struct exonet_error **error);
+
+// Ends the node: it takes no new work, waits until all is settled and its peers know, for `timeout_ms` at most (negative: a day), and
+// stops. `open`, which may be NULL, gets how many messages are not settled. Threads that wait in the node get EXONET_CLOSED.
+exonet_code exonet_node_close(const struct exonet_node *node,
+                              int64_t timeout_ms,
+                              uint64_t *open,
+                              struct exonet_error **error);
+
+// Frees a node. If it is not closed, it ends as by exonet_node_close with a timeout of 0: that takes up to a second. No other thread
+// may use the node any more, or wait in it. Its threads end when its last handle is freed: receipts, calls, services.
+void exonet_node_free(struct exonet_node *node);
+
+// Waits for a message, for `timeout_ms` at most.
+exonet_code exonet_recv(const struct exonet_node *node,
+                        int64_t timeout_ms,
+                        struct exonet_delivery **delivery,
+                        struct exonet_error **error);
+
+// Waits for what becomes of the message, for `timeout_ms` at most. A peer that is dead leaves a message in doubt for as long as the
+// node's doubt_timeout_ms says, by default for ever: see exonet_receipt_abandon.
+exonet_code exonet_receipt_wait(const struct exonet_receipt *receipt,
+                                int64_t timeout_ms,
+                                struct exonet_outcome *outcome,
+                                struct exonet_error **error);
+
+// Whether the message has left, and its outcome is not known.
+bool exonet_receipt_in_doubt(const struct exonet_receipt *receipt);
+
+// The name of the message at both ends. Empty before it leaves.
+struct exonet_str exonet_receipt_id(const struct exonet_receipt *receipt);
+
+// Why a message was rejected or refused, or what was said of it besides, as a sentence. Empty if nothing was said.
+struct exonet_str exonet_receipt_reason(const struct exonet_receipt *receipt);
+
+// Withdraws the message. If it has not left, its outcome is EXONET_CANCELLED. If it has, `asked` is set, which may be NULL: its
+// receiver is asked for it, and the outcome tells whether it was taken.
+exonet_code exonet_receipt_cancel(const struct exonet_receipt *receipt,
+                                  bool *asked,
+                                  struct exonet_error **error);
+
+// Gives the message up: its outcome is EXONET_UNKNOWN now, or EXONET_CANCELLED if it never left.
+exonet_code exonet_receipt_abandon(const struct exonet_receipt *receipt,
+                                   struct exonet_error **error);
+
+// Frees a receipt. Its message goes on, and so does the event that was asked for.
+void exonet_receipt_free(struct exonet_receipt *receipt);
+
+// Sends a message to a peer, ID@HOST:PORT, or an id alone for one that has been heard. It waits for room in the queue to the peer, and
+// for the disk if the node is as durable as that; then the message is queued. `options` and `receipt` may be NULL.
+exonet_code exonet_send(const struct exonet_node *node,
+                        struct exonet_str peer,
+                        struct exonet_bytes body,
+                        const struct exonet_send_options *options,
+                        struct exonet_receipt **receipt,
+                        struct exonet_error **error);
+
+// Serves a method, until the service is stopped or freed. `options` may be NULL.
+exonet_code exonet_serve(const struct exonet_node *node,
+                         struct exonet_str method,
+                         const struct exonet_serve_options *options,
+                         struct exonet_service **service,
+                         struct exonet_error **error);
+
+// Waits for a call of the method, for `timeout_ms` at most. EXONET_CLOSED: there will be none any more.
+exonet_code exonet_service_next(const struct exonet_service *service,
+                                int64_t timeout_ms,
+                                struct exonet_request **request,
+                                struct exonet_error **error);
+
+// Takes no new call, and waits until those that were taken have been answered, for `timeout_ms` at most (negative: a day). Those left
+// then fail; `left`, which may be NULL, gets how many. The service is to be freed all the same.
+exonet_code exonet_service_stop(const struct exonet_service *service,
+                                int64_t timeout_ms,
+                                uint64_t *left,
+                                struct exonet_error **error);
+
+// Frees a service: its method is served no more.
+void exonet_service_free(struct exonet_service *service);
+
+// The node that calls: a proven id.
+struct exonet_str exonet_request_caller(const struct exonet_request *request);
+
+// The name of the call at both ends, for ever: the key under which an effect outside is made only once.
+struct exonet_str exonet_request_id(const struct exonet_request *request);
+
+// The method, as it was called.
+struct exonet_str exonet_request_method(const struct exonet_request *request);
+
+// The content.
+struct exonet_bytes exonet_request_body(const struct exonet_request *request);
+
+// Answers a call. EXONET_CLOSED: the answer came too late. The request is to be freed all the same, after this and the next.
+exonet_code exonet_request_reply(const struct exonet_request *request,
+                                 struct exonet_bytes body,
+                                 struct exonet_error **error);
+
+// Answers a call by a failure: `status` is from 1 to 0xfffffeff, and means what the two applications agree on.
+exonet_code exonet_request_fail(const struct exonet_request *request,
+                                uint32_t status,
+                                struct exonet_bytes body,
+                                struct exonet_error **error);
+
+// Frees a request. If it was not answered, the call fails.
+void exonet_request_free(struct exonet_request *request);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* EXONET_H */

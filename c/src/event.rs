@@ -1,0 +1,202 @@
+//! Events as C sees them: taken one by one, or given to a callback.
+
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::{Arc, PoisonError};
+use std::thread;
+
+use crate::border::{Out, border, given};
+use crate::delivery::exonet_delivery;
+use crate::fault::{Fault, exonet_code, exonet_error};
+use crate::node::{Inner, exonet_node, patience};
+use crate::queue::{Event, Queue};
+use crate::receipt::exonet_outcome;
+use crate::serve::exonet_request;
+
+/// What kind of event it is.
+#[repr(i32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum exonet_event_kind {
+    /// A message has come: `delivery`. After exonet_node_watch_messages.
+    EXONET_EVENT_MESSAGE = 1,
+    /// A message that was sent with `notify` is settled: `token` and `outcome`.
+    EXONET_EVENT_SETTLED = 2,
+    /// A call that was made with `notify` has ended: `token`. exonet_call_wait says how.
+    EXONET_EVENT_CALL_ENDED = 3,
+    /// A call is to be answered, of a method that is served with `notify`: `token` and `request`.
+    EXONET_EVENT_REQUEST = 4,
+    /// The node was closed. The last event.
+    EXONET_EVENT_CLOSED = 5,
+}
+
+/// What has happened. Fields that the kind does not name are zero.
+#[repr(C)]
+pub struct exonet_event {
+    /// Its kind.
+    kind: exonet_event_kind,
+    /// As the options had it.
+    token: u64,
+    /// What became of a message.
+    outcome: exonet_outcome,
+    /// The message. It belongs to the receiver of the event: exonet_delivery_free.
+    delivery: *mut exonet_delivery,
+    /// The call. It belongs to the receiver of the event: exonet_request_free.
+    request: *mut exonet_request,
+    /// Room for later versions.
+    reserved: [u64; 4],
+}
+
+impl From<Event> for exonet_event {
+    fn from(event: Event) -> Self {
+        use exonet_event_kind as Kind;
+        let mut seen = Self {
+            kind: Kind::EXONET_EVENT_CLOSED,
+            token: 0,
+            outcome: exonet_outcome::none(),
+            delivery: ptr::null_mut(),
+            request: ptr::null_mut(),
+            reserved: [0; 4],
+        };
+        match event {
+            Event::Message(delivery, _place) => {
+                seen.kind = Kind::EXONET_EVENT_MESSAGE;
+                seen.delivery = Box::into_raw(delivery);
+            }
+            Event::Settled { token, settled } => {
+                seen.kind = Kind::EXONET_EVENT_SETTLED;
+                (seen.token, seen.outcome) = (token, settled.into());
+            }
+            Event::CallEnded { token } => {
+                seen.kind = Kind::EXONET_EVENT_CALL_ENDED;
+                seen.token = token;
+            }
+            Event::Request { token, request } => {
+                seen.kind = Kind::EXONET_EVENT_REQUEST;
+                (seen.token, seen.request) = (token, Box::into_raw(request));
+            }
+            Event::Closed => {}
+        }
+        seen
+    }
+}
+
+/// A function of the application that takes events. It must not end by an exception or a jump.
+pub type exonet_callback = Option<extern "C" fn(context: *mut c_void, event: *const exonet_event)>;
+
+/// Messages that come are events from now on: EXONET_EVENT_MESSAGE. No more than `most` of them wait to be taken, at least one.
+/// exonet_recv goes on to give those that are no events yet.
+#[unsafe(no_mangle)]
+pub extern "C" fn exonet_node_watch_messages(
+    node: Option<&exonet_node>,
+    most: u32,
+    error: Option<&mut MaybeUninit<*mut exonet_error>>,
+) -> exonet_code {
+    border(error, || {
+        let inner = given(node, "node")?.inner();
+        if inner.watches_messages() {
+            return Err(Fault::usage("the messages of this node are watched already"));
+        }
+        inner.watch(usize::try_from(most.max(1)).unwrap_or(1));
+        Ok(())
+    })
+}
+
+/// A descriptor to be polled (poll, epoll, select, kqueue): readable when there is an event to take, and when there will be none any
+/// more. It belongs to the node, and is not to be read or closed. Not on Windows.
+#[unsafe(no_mangle)]
+pub extern "C" fn exonet_node_fd(
+    node: Option<&exonet_node>,
+    fd: Option<&mut MaybeUninit<i32>>,
+    error: Option<&mut MaybeUninit<*mut exonet_error>>,
+) -> exonet_code {
+    border(error, || {
+        let mut fd = Out::value(fd, "fd")?;
+        fd.set(-1);
+        fd.set(given(node, "node")?.inner().core().queue.fd()?);
+        Ok(())
+    })
+}
+
+/// Waits for the next event, for `timeout_ms` at most. EXONET_CLOSED: there will be none any more.
+#[unsafe(no_mangle)]
+pub extern "C" fn exonet_node_next_event(
+    node: Option<&exonet_node>,
+    timeout_ms: i64,
+    event: Option<&mut MaybeUninit<exonet_event>>,
+    error: Option<&mut MaybeUninit<*mut exonet_error>>,
+) -> exonet_code {
+    border(error, || {
+        let inner = given(node, "node")?.inner();
+        let mut event = Out::value(event, "event")?;
+        if inner.callback().is_some() {
+            return Err(Fault::usage("the events of this node go to its callback"));
+        }
+        event.set(inner.core().queue.take(patience(timeout_ms))?.into());
+        Ok(())
+    })
+}
+
+/// What a callback is called with. It crosses to the thread of the callback.
+struct Context(*mut c_void);
+
+// SAFETY: the header says that the callback runs on a thread of its own; what the pointer means is the application's.
+unsafe impl Send for Context {}
+
+impl Context {
+    const fn get(&self) -> *mut c_void {
+        self.0
+    }
+}
+
+/// Gives events to the callback until there are no more.
+fn run(queue: &Queue, callback: extern "C" fn(*mut c_void, *const exonet_event), context: &Context) {
+    while let Ok(event) = queue.take(None) {
+        let event = exonet_event::from(event);
+        callback(context.get(), &raw const event);
+    }
+}
+
+/// Gives all events to `callback` from now on, one at a time, on a thread of its own. The callback may call every function, and block;
+/// it gets `context` as it is, and the event for the time of the call. Once a node; EXONET_EVENT_CLOSED is its last call.
+/// exonet_node_free waits for it, unless the callback itself calls that.
+#[unsafe(no_mangle)]
+pub extern "C" fn exonet_node_set_callback(
+    node: Option<&exonet_node>,
+    callback: exonet_callback,
+    context: *mut c_void,
+    error: Option<&mut MaybeUninit<*mut exonet_error>>,
+) -> exonet_code {
+    border(error, || {
+        let inner: &Arc<Inner> = given(node, "node")?.inner();
+        let callback = callback.ok_or_else(|| Fault::usage("callback is NULL"))?;
+        let mut place = inner.callback_mut();
+        if place.is_some() {
+            return Err(Fault::usage("this node has a callback already"));
+        }
+        let (core, context) = (Arc::clone(inner.core()), Context(context));
+        let work = move || run(&core.queue, callback, &context);
+        let thread = thread::Builder::new().name("exonet-events".to_owned()).spawn(work);
+        *place = Some(thread.map_err(|error| Fault::system("a thread", &error))?);
+        Ok(())
+    })
+}
+
+impl Inner {
+    fn callback(&self) -> std::sync::MutexGuard<'_, Option<thread::JoinHandle<()>>> {
+        self.callback_mut()
+    }
+
+    fn callback_mut(&self) -> std::sync::MutexGuard<'_, Option<thread::JoinHandle<()>>> {
+        self.callback.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the end of the callback's thread, unless this is it.
+    pub(crate) fn join_callback(&self) {
+        let thread = self.callback_mut().take();
+        if let Some(thread) = thread.filter(|thread| thread.thread().id() != thread::current().id()) {
+            // An error is a panic of the callback's, which has said so.
+            let _ = thread.join();
+        }
+    }
+}

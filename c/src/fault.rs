@@ -1,0 +1,219 @@
+//! Errors: as Rust has them, and as C sees them.
+
+use std::any::Any;
+
+use bytes::Bytes;
+use exo::error::{BodyError, BuildError, CallError, NotDelivered, PeerAddrError, SendError, ServeError};
+use exo::send::CancelError;
+
+use crate::border::{free, look};
+use crate::raw::{exonet_bytes, exonet_str};
+use crate::text::Text;
+
+/// What a function says of how it went.
+#[repr(i32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum exonet_code {
+    /// It went well.
+    EXONET_OK = 0,
+    /// What was waited for is not there yet. It goes on: wait again.
+    EXONET_TIMEOUT = 1,
+    /// An argument is wrong, or the function cannot be called now. The message says which.
+    EXONET_USAGE = 2,
+    /// The node is closed, or what was asked has ended.
+    EXONET_CLOSED = 3,
+    /// The node could not be made.
+    EXONET_NOT_OPENED = 4,
+    /// The message was not accepted: nothing has been queued.
+    EXONET_NOT_SENT = 5,
+    /// The queue to the peer is full, and the caller did not want to wait: nothing has been queued.
+    EXONET_FULL = 6,
+    /// The message was not delivered, and must not be acted on: its record is gone.
+    EXONET_NOT_DELIVERED = 7,
+    /// The message is settled, or has left and cannot be withdrawn: its outcome will tell.
+    EXONET_NOT_CANCELLED = 8,
+    /// The call was answered by a failure: exonet_error_status and exonet_error_body say more.
+    EXONET_CALL_FAILED = 9,
+    /// The call ran once or not at all, and it will not be known which.
+    EXONET_CALL_UNKNOWN = 10,
+    /// The deadline of the call came before it left: it certainly does not run.
+    EXONET_CALL_EXPIRED = 11,
+    /// The call was withdrawn before it left: it certainly does not run.
+    EXONET_CALL_CANCELLED = 12,
+    /// The call was not accepted, here or by the peer: it certainly does not run.
+    EXONET_CALL_REFUSED = 13,
+    /// The method cannot be served.
+    EXONET_NOT_SERVED = 14,
+    /// The system does not give what is needed: a thread, a pipe.
+    EXONET_SYSTEM = 15,
+    /// A fault of the library: it is to be reported. The handle may be freed, and nothing else.
+    EXONET_PANIC = 16,
+}
+
+use exonet_code as Code;
+
+/// An error to be.
+#[derive(Clone, Debug)]
+pub(crate) struct Fault {
+    code: Code,
+    message: Text,
+    status: u32,
+    body: Bytes,
+    has_not_run: bool,
+}
+
+impl Fault {
+    pub(crate) fn new(code: Code, message: impl ToString) -> Self {
+        Self { code, message: Text::new(message), status: 0, body: Bytes::new(), has_not_run: false }
+    }
+
+    pub(crate) fn usage(message: impl ToString) -> Self {
+        Self::new(Code::EXONET_USAGE, message)
+    }
+
+    pub(crate) fn closed() -> Self {
+        Self::new(Code::EXONET_CLOSED, "the node is closed")
+    }
+
+    pub(crate) fn timeout() -> Self {
+        Self::new(Code::EXONET_TIMEOUT, "it is not there yet")
+    }
+
+    pub(crate) fn system(what: &str, error: &std::io::Error) -> Self {
+        Self::new(Code::EXONET_SYSTEM, format!("cannot make {what}: {error}"))
+    }
+
+    pub(crate) fn panic(panic: &(dyn Any + Send)) -> Self {
+        let said = panic.downcast_ref::<String>().map(String::as_str);
+        let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no more is said");
+        Self::new(Code::EXONET_PANIC, format!("a fault of the library, please report it: {said}"))
+    }
+
+    /// How a call has ended, and what more was said.
+    pub(crate) fn call(error: &CallError, body: Bytes) -> Self {
+        let code = match error {
+            CallError::Refused(SendError::Closed) => Code::EXONET_CLOSED,
+            CallError::Failed { .. } => Code::EXONET_CALL_FAILED,
+            CallError::Expired => Code::EXONET_CALL_EXPIRED,
+            CallError::Cancelled => Code::EXONET_CALL_CANCELLED,
+            CallError::Refused(_) | CallError::NotTaken(_) => Code::EXONET_CALL_REFUSED,
+            _ => Code::EXONET_CALL_UNKNOWN,
+        };
+        let status = if let CallError::Failed { status, .. } = error { status.0 } else { 0 };
+        Self { status, body, has_not_run: error.has_not_run(), ..Self::new(code, error) }
+    }
+
+    pub(crate) const fn code(&self) -> Code {
+        self.code
+    }
+
+    #[cfg(test)]
+    pub(crate) fn message(&self) -> &str {
+        self.message.as_str()
+    }
+}
+
+impl From<BuildError> for Fault {
+    fn from(error: BuildError) -> Self {
+        Self::new(Code::EXONET_NOT_OPENED, error)
+    }
+}
+
+impl From<PeerAddrError> for Fault {
+    fn from(error: PeerAddrError) -> Self {
+        Self::usage(error)
+    }
+}
+
+impl From<SendError> for Fault {
+    fn from(error: SendError) -> Self {
+        let code = match error {
+            SendError::Closed => Code::EXONET_CLOSED,
+            SendError::Full => Code::EXONET_FULL,
+            _ => Code::EXONET_NOT_SENT,
+        };
+        Self::new(code, error)
+    }
+}
+
+impl From<CancelError> for Fault {
+    fn from(error: CancelError) -> Self {
+        Self::new(Code::EXONET_NOT_CANCELLED, format!("{error}: wait for its outcome"))
+    }
+}
+
+impl From<NotDelivered> for Fault {
+    fn from(error: NotDelivered) -> Self {
+        Self::new(Code::EXONET_NOT_DELIVERED, error)
+    }
+}
+
+impl From<BodyError> for Fault {
+    fn from(error: BodyError) -> Self {
+        let code = match error {
+            BodyError::Closed => Code::EXONET_CLOSED,
+            _ => Code::EXONET_NOT_DELIVERED,
+        };
+        Self::new(code, error)
+    }
+}
+
+impl From<ServeError> for Fault {
+    fn from(error: ServeError) -> Self {
+        let code = match error {
+            ServeError::Closed => Code::EXONET_CLOSED,
+            _ => Code::EXONET_NOT_SERVED,
+        };
+        Self::new(code, error)
+    }
+}
+
+/// What went wrong. It belongs to the caller: exonet_error_free.
+pub struct exonet_error(Fault);
+
+impl exonet_error {
+    pub(crate) const fn new(fault: Fault) -> Self {
+        Self(fault)
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn fault(&self) -> &Fault {
+        &self.0
+    }
+}
+
+/// The code that the function returned. EXONET_OK for NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn exonet_error_code(error: Option<&exonet_error>) -> exonet_code {
+    error.map_or(Code::EXONET_OK, |error| error.0.code)
+}
+
+/// A sentence for people: what is wrong, where, and what to do.
+#[unsafe(no_mangle)]
+pub extern "C" fn exonet_error_message(error: Option<&exonet_error>) -> exonet_str {
+    look(exonet_str::empty(), || error.map(|error| error.0.message.lend()))
+}
+
+/// Of EXONET_CALL_FAILED, the number that the server said; else 0. Numbers from 0xffffff00 on are said by nodes, not by applications.
+#[unsafe(no_mangle)]
+pub extern "C" fn exonet_error_status(error: Option<&exonet_error>) -> u32 {
+    error.map_or(0, |error| error.0.status)
+}
+
+/// Of EXONET_CALL_FAILED, what more the server said.
+#[unsafe(no_mangle)]
+pub extern "C" fn exonet_error_body(error: Option<&exonet_error>) -> exonet_bytes {
+    look(exonet_bytes::empty(), || error.map(|error| exonet_bytes::lend(&error.0.body)))
+}
+
+/// Of a call, whether it has certainly not run, so that it may be made again.
+#[unsafe(no_mangle)]
+pub extern "C" fn exonet_error_has_not_run(error: Option<&exonet_error>) -> bool {
+    error.is_some_and(|error| error.0.has_not_run)
+}
+
+/// Frees an error.
+#[unsafe(no_mangle)]
+pub extern "C" fn exonet_error_free(error: Option<Box<exonet_error>>) {
+    free(error);
+}

@@ -1,0 +1,285 @@
+//! The node, and the threads that run it.
+
+use std::ffi::c_char;
+use std::fmt::Write as _;
+use std::future::Future;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use exo::stats::Stats;
+use exo::{Node, Peer, PeerAddr};
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::Semaphore;
+
+use crate::border::{Out, border, free, given, look};
+use crate::delivery::{Begun, exonet_delivery};
+use crate::fault::{Fault, exonet_code, exonet_error};
+use crate::options::{self, exonet_node_options};
+use crate::queue::{Event, Queue};
+use crate::raw::{self, exonet_str};
+use crate::text::Text;
+
+/// How long the end of a node waits for what blocks: a look-up, a write to the disk.
+const STRAGGLERS: Duration = Duration::from_secs(1);
+
+/// A node: it sends and receives messages, each exactly once.
+pub struct exonet_node(Arc<Inner>);
+
+impl exonet_node {
+    pub(crate) const fn inner(&self) -> &Arc<Inner> {
+        &self.0
+    }
+}
+
+/// What the handles of C share. Tasks have the core alone, so that the runtime never ends on a thread of its own.
+pub(crate) struct Inner {
+    core: Arc<Core>,
+    /// None: it has ended.
+    runtime: Option<Runtime>,
+    handle: Handle,
+    id: Text,
+    address: Text,
+    journal: bool,
+    watched: AtomicBool,
+    pub(crate) callback: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What tasks have of a node.
+pub(crate) struct Core {
+    pub(crate) node: Node,
+    pub(crate) queue: Queue,
+    /// Deliveries whose bodies were being put together when the time of a waiting thread was over.
+    pub(crate) begun: Begun,
+}
+
+/// How long to wait. None: for ever.
+pub(crate) fn patience(timeout_ms: i64) -> Option<Duration> {
+    u64::try_from(timeout_ms).ok().map(Duration::from_millis)
+}
+
+impl Inner {
+    fn open(options: &exonet_node_options) -> Result<Arc<Self>, Fault> {
+        let (builder, journal) = options.builder()?;
+        // One thread: a node keeps no more than one busy. Those that call wait on their own.
+        let runtime =
+            Builder::new_multi_thread().worker_threads(1).thread_name("exonet").enable_all().build();
+        let runtime = runtime.map_err(|error| Fault::system("the thread of the node", &error))?;
+        let node = runtime.block_on(builder.build())?;
+        let (id, address) = (Text::new(node.id()), Text::new(node.peer_addr()));
+        Ok(Arc::new(Self {
+            core: Arc::new(Core { node, queue: Queue::new(), begun: Begun::default() }),
+            handle: runtime.handle().clone(),
+            runtime: Some(runtime),
+            id,
+            address,
+            journal,
+            watched: AtomicBool::new(false),
+            callback: Mutex::new(None),
+        }))
+    }
+
+    pub(crate) const fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    pub(crate) const fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// Whether what is sent is in a journal.
+    pub(crate) const fn journal(&self) -> bool {
+        self.journal
+    }
+
+    pub(crate) fn peer(&self, text: &exonet_str) -> Result<Peer, Fault> {
+        Ok(self.core.node.peer(text.get("peer")?.parse::<PeerAddr>()?))
+    }
+
+    /// What `work` comes to. It runs on this thread.
+    pub(crate) fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
+        self.handle.block_on(work)
+    }
+
+    /// What `work` comes to within the time.
+    pub(crate) fn wait<T>(&self, timeout_ms: i64, work: impl Future<Output = T>) -> Result<T, Fault> {
+        match patience(timeout_ms) {
+            None => Ok(self.block_on(work)),
+            Some(most) => {
+                self.block_on(async { tokio::time::timeout(most, work).await }).map_err(|_| Fault::timeout())
+            }
+        }
+    }
+
+    pub(crate) fn watches_messages(&self) -> bool {
+        self.watched.swap(true, Ordering::AcqRel)
+    }
+
+    /// Makes events of messages that come.
+    pub(crate) fn watch(&self, most: usize) {
+        let (core, room) =
+            (Arc::clone(&self.core), Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))));
+        self.handle.spawn(async move {
+            while let Ok(place) = Arc::clone(&room).acquire_owned().await {
+                let Ok(delivery) = core.next().await else { return };
+                core.queue.put(Event::Message(Box::new(delivery), place));
+            }
+        });
+    }
+
+    fn close(&self, timeout: Duration) -> usize {
+        let open = self.block_on(self.core.node.close(timeout)).len();
+        self.core.queue.put(Event::Closed);
+        open
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.core.queue.clear();
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_timeout(STRAGGLERS);
+        }
+    }
+}
+
+/// Opens a node. It waits for the disk if the node has a state_dir. EXONET_NOT_OPENED says what is wrong.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn exonet_node_open(
+    options: *const exonet_node_options,
+    node: Option<&mut MaybeUninit<*mut exonet_node>>,
+    error: Option<&mut MaybeUninit<*mut exonet_error>>,
+) -> exonet_code {
+    border(error, || {
+        let mut node = Out::handle(node, "node")?;
+        // SAFETY: the caller gives NULL, or options with their size.
+        let options = unsafe { raw::options(options, "options") }?;
+        node.give(exonet_node(Inner::open(&options)?));
+        Ok(())
+    })
+}
+
+/// The id of the node: its key.
+#[unsafe(no_mangle)]
+pub extern "C" fn exonet_node_id(node: Option<&exonet_node>) -> exonet_str {
+    look(exonet_str::empty(), || node.map(|node| node.0.id.lend()))
+}
+
+/// How the node is reached from the same machine: ID@HOST:PORT. From others, with another host.
+#[unsafe(no_mangle)]
+pub extern "C" fn exonet_node_address(node: Option<&exonet_node>) -> exonet_str {
+    look(exonet_str::empty(), || node.map(|node| node.0.address.lend()))
+}
+
+/// Changes which nodes may talk to this one: "anyone", or ids with commas between. It holds for each from its next opening on.
+#[unsafe(no_mangle)]
+pub extern "C" fn exonet_node_set_allow(
+    node: Option<&exonet_node>,
+    allow: exonet_str,
+    error: Option<&mut MaybeUninit<*mut exonet_error>>,
+) -> exonet_code {
+    border(error, || {
+        let inner = given(node, "node")?.inner();
+        inner.core.node.set_allow(options::allow(allow.get("allow")?)?);
+        Ok(())
+    })
+}
+
+/// The figures of the node as an object of JSON, whose names are those of the library: "sent", "delivered" and so on. A text that ends
+/// with a NUL and belongs to the caller: exonet_text_free.
+#[unsafe(no_mangle)]
+pub extern "C" fn exonet_node_stats(
+    node: Option<&exonet_node>,
+    json: Option<&mut MaybeUninit<*mut c_char>>,
+    error: Option<&mut MaybeUninit<*mut exonet_error>>,
+) -> exonet_code {
+    border(error, || {
+        let mut json = Out::value(json, "json")?;
+        json.set(std::ptr::null_mut());
+        json.set(raw::give_text(&figures(&given(node, "node")?.inner().core.node.stats())));
+        Ok(())
+    })
+}
+
+fn figures(stats: &Stats) -> String {
+    let mut json = String::from("{");
+    for figure in Stats::FIGURES {
+        let comma = if json.len() > 1 { "," } else { "" };
+        // A string takes all that is written.
+        let _ = write!(json, "{comma}\"{}\":{}", figure.name, (figure.of)(stats));
+    }
+    json.push('}');
+    json
+}
+
+/// Frees a text that the caller owns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn exonet_text_free(text: *mut c_char) {
+    // SAFETY: the caller gives NULL, or what it got from this library.
+    unsafe { raw::take_text(text) };
+}
+
+/// Waits until what was sent is settled, for `timeout_ms` at most. EXONET_TIMEOUT: something is still open.
+#[unsafe(no_mangle)]
+pub extern "C" fn exonet_node_flush(
+    node: Option<&exonet_node>,
+    timeout_ms: i64,
+    error: Option<&mut MaybeUninit<*mut exonet_error>>,
+) -> exonet_code {
+    border(error, || {
+        let inner = given(node, "node")?.inner();
+        let open = inner.block_on(inner.core.node.flush(patience(timeout_ms)));
+        if open.is_empty() { Ok(()) } else { Err(Fault::timeout()) }
+    })
+}
+
+/// Ends the node: it takes no new work, waits until all is settled and its peers know, for `timeout_ms` at most (negative: a day), and
+/// stops. `open`, which may be NULL, gets how many messages are not settled. Threads that wait in the node get EXONET_CLOSED.
+#[unsafe(no_mangle)]
+pub extern "C" fn exonet_node_close(
+    node: Option<&exonet_node>,
+    timeout_ms: i64,
+    open: Option<&mut MaybeUninit<u64>>,
+    error: Option<&mut MaybeUninit<*mut exonet_error>>,
+) -> exonet_code {
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+    border(error, || {
+        let inner = given(node, "node")?.inner();
+        let left = inner.close(patience(timeout_ms).unwrap_or(DAY));
+        if let Some(open) = open {
+            open.write(u64::try_from(left).unwrap_or(u64::MAX));
+        }
+        Ok(())
+    })
+}
+
+/// Frees a node. If it is not closed, it ends as by exonet_node_close with a timeout of 0: that takes up to a second. No other thread
+/// may use the node any more, or wait in it. Its threads end when its last handle is freed: receipts, calls, services.
+#[unsafe(no_mangle)]
+pub extern "C" fn exonet_node_free(node: Option<Box<exonet_node>>) {
+    look((), || {
+        let inner = node.as_ref()?.inner();
+        inner.close(Duration::ZERO);
+        inner.join_callback();
+        None
+    });
+    free(node);
+}
+
+/// Waits for a message, for `timeout_ms` at most.
+#[unsafe(no_mangle)]
+pub extern "C" fn exonet_recv(
+    node: Option<&exonet_node>,
+    timeout_ms: i64,
+    delivery: Option<&mut MaybeUninit<*mut exonet_delivery>>,
+    error: Option<&mut MaybeUninit<*mut exonet_error>>,
+) -> exonet_code {
+    border(error, || {
+        let inner = given(node, "node")?.inner();
+        let mut delivery = Out::handle(delivery, "delivery")?;
+        delivery.give(inner.wait(timeout_ms, inner.core.next())??);
+        Ok(())
+    })
+}

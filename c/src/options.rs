@@ -1,0 +1,284 @@
+//! Options, and what their fields mean.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use exo::call::Call;
+use exo::{Allow, Builder, Carrier, Confirm, Durability, Message, Node, NodeId, PeerAddr, Priority};
+
+use crate::fault::Fault;
+use crate::raw::{Options, exonet_bytes, exonet_str};
+
+/// The longest message, unless the application says otherwise, in bytes: a body is put together in memory.
+const LONGEST: u64 = 64 << 20;
+
+/// How a node is to be.
+#[repr(C)]
+pub struct exonet_node_options {
+    /// sizeof(exonet_node_options).
+    size: usize,
+    /// The directory of an identity that outlives the process, which is made on first use. Default: a fresh identity, which ends with
+    /// the node.
+    state_dir: exonet_str,
+    /// The local address, as in "0.0.0.0:4455". Default: any port of all addresses.
+    bind: exonet_str,
+    /// The nodes that may talk to this one: "anyone", or ids with commas between. Default: none but those that this node sends to.
+    allow: exonet_str,
+    /// How much a crash may take: "memory", "process", "batched=MS" or "sync". Default: "process" with a state_dir, else "memory".
+    durability: exonet_str,
+    /// What carries packets: "udp", "tcp" or "auto". Default: "udp".
+    carrier: exonet_str,
+    /// The largest message that is sent or taken, in bytes. Default: 64 MiB.
+    max_message: u64,
+    /// How many messages may be queued to one peer. Default: that of the library.
+    queued_messages: u64,
+    /// A message in doubt for this long ends EXONET_UNKNOWN. Default: never.
+    doubt_timeout_ms: u64,
+    /// A ping after this long without a packet, to keep address translations alive. Default: none.
+    keepalive_ms: u64,
+    /// How often a message is handed out that is not acknowledged, before it is rejected. Default: as often as it takes.
+    attempts: u32,
+}
+
+// SAFETY: it is `repr(C)`, begins with its size, and zero bytes make one.
+unsafe impl Options for exonet_node_options {}
+
+/// How a message is to be treated.
+#[repr(C)]
+pub struct exonet_send_options {
+    /// sizeof(exonet_send_options).
+    size: usize,
+    /// For dispatch at the receiver: at most 255 bytes.
+    tag: exonet_bytes,
+    /// How long after the call the message is still wanted. Default: for ever.
+    deadline_ms: u64,
+    /// EXONET_CONFIRM_DELIVERED or EXONET_CONFIRM_PROCESSED.
+    confirm: u32,
+    /// EXONET_PRIORITY_NORMAL or another.
+    priority: i32,
+    /// The message has to be in a journal: without one, the node refuses it. How hard the journal is, the node's durability says.
+    durable: bool,
+    /// If the queue to the peer is full, the function returns EXONET_FULL. Default: it waits.
+    no_wait: bool,
+    /// The outcome is an event too: EXONET_EVENT_SETTLED.
+    notify: bool,
+    /// What the event says of which message it is.
+    token: u64,
+}
+
+// SAFETY: as above.
+unsafe impl Options for exonet_send_options {}
+
+/// How a call is to be made.
+#[repr(C)]
+pub struct exonet_call_options {
+    /// sizeof(exonet_call_options).
+    size: usize,
+    /// How long the call is waited for. Default: until its end is known.
+    deadline_ms: u64,
+    /// EXONET_PRIORITY_NORMAL or another.
+    priority: i32,
+    /// Its end is an event too: EXONET_EVENT_CALL_ENDED.
+    notify: bool,
+    /// What the event says of which call it is.
+    token: u64,
+}
+
+// SAFETY: as above.
+unsafe impl Options for exonet_call_options {}
+
+/// How a method is to be served.
+#[repr(C)]
+pub struct exonet_serve_options {
+    /// sizeof(exonet_serve_options).
+    size: usize,
+    /// Calls that may be unanswered at once; others wait at their callers. Default: 256.
+    concurrency: u64,
+    /// A call that is not answered for this long fails. Default: never.
+    timeout_ms: u64,
+    /// The calls are events, EXONET_EVENT_REQUEST, and exonet_service_next gives none.
+    notify: bool,
+    /// What the events say of which method it is.
+    token: u64,
+}
+
+// SAFETY: as above.
+unsafe impl Options for exonet_serve_options {}
+
+/// The sender is told that the receiving application has the message. The default.
+pub const EXONET_CONFIRM_DELIVERED: u32 = 0;
+/// The sender is told that the receiving application has processed the message.
+pub const EXONET_CONFIRM_PROCESSED: u32 = 1;
+
+/// Before all others.
+pub const EXONET_PRIORITY_URGENT: i32 = 1;
+/// The default.
+pub const EXONET_PRIORITY_NORMAL: i32 = 0;
+/// After normal ones.
+pub const EXONET_PRIORITY_LOW: i32 = -1;
+/// After all others.
+pub const EXONET_PRIORITY_BULK: i32 = -2;
+
+/// Zero is none.
+pub(crate) const fn millis(ms: u64) -> Option<Duration> {
+    if ms == 0 { None } else { Some(Duration::from_millis(ms)) }
+}
+
+fn priority(priority: i32) -> Result<Priority, Fault> {
+    match priority {
+        EXONET_PRIORITY_URGENT => Ok(Priority::Urgent),
+        EXONET_PRIORITY_NORMAL => Ok(Priority::Normal),
+        EXONET_PRIORITY_LOW => Ok(Priority::Low),
+        EXONET_PRIORITY_BULK => Ok(Priority::Bulk),
+        _ => Err(Fault::usage(format!("{priority} is not a priority: see EXONET_PRIORITY_NORMAL"))),
+    }
+}
+
+/// The number of a priority.
+pub(crate) const fn priority_number(priority: Priority) -> i32 {
+    match priority {
+        Priority::Urgent => EXONET_PRIORITY_URGENT,
+        Priority::Normal => EXONET_PRIORITY_NORMAL,
+        Priority::Low => EXONET_PRIORITY_LOW,
+        Priority::Bulk => EXONET_PRIORITY_BULK,
+    }
+}
+
+fn durability(text: &str) -> Result<Durability, Fault> {
+    match text {
+        "memory" => Ok(Durability::Memory),
+        "process" => Ok(Durability::Process),
+        "sync" => Ok(Durability::Sync),
+        _ => {
+            let ms = text.strip_prefix("batched=").and_then(|ms| ms.parse().ok());
+            ms.map(|ms| Durability::Batched(Duration::from_millis(ms))).ok_or_else(|| {
+                Fault::usage(format!(
+                    "durability is \"memory\", \"process\", \"batched=MS\" or \"sync\", not {text:?}"
+                ))
+            })
+        }
+    }
+}
+
+fn carrier(text: &str) -> Result<Carrier, Fault> {
+    match text {
+        "udp" => Ok(Carrier::Udp),
+        "tcp" => Ok(Carrier::Tcp),
+        "auto" => Ok(Carrier::Auto),
+        _ => Err(Fault::usage(format!("carrier is \"udp\", \"tcp\" or \"auto\", not {text:?}"))),
+    }
+}
+
+/// Which nodes may talk to this one.
+pub(crate) fn allow(text: &str) -> Result<Allow, Fault> {
+    if text == "anyone" {
+        return Ok(Allow::anyone());
+    }
+    let words = text.split(|c: char| c == ',' || c.is_whitespace()).filter(|word| !word.is_empty());
+    let ids = words.map(|word| Ok(word.parse::<PeerAddr>()?.id)).collect::<Result<Vec<NodeId>, Fault>>()?;
+    Ok(Allow::only(ids))
+}
+
+impl exonet_node_options {
+    /// How the node is to be made, and whether it has a journal.
+    pub(crate) fn builder(&self) -> Result<(Builder, bool), Fault> {
+        let mut builder = Node::builder(allow(self.allow.get("options->allow")?)?);
+        let state_dir = self.state_dir.given("options->state_dir")?;
+        let durability = self.durability.given("options->durability")?.map(durability).transpose()?;
+        let journal = state_dir.is_some() && durability != Some(Durability::Memory);
+        if let Some(path) = state_dir {
+            builder = builder.state_dir(path);
+        }
+        if let Some(durability) = durability {
+            builder = builder.durability(durability);
+        }
+        if let Some(address) = self.bind.given("options->bind")? {
+            builder = builder.bind(address);
+        }
+        if let Some(text) = self.carrier.given("options->carrier")? {
+            builder = builder.carrier(carrier(text)?);
+        }
+        if let Some(timeout) = millis(self.doubt_timeout_ms) {
+            builder = builder.doubt_timeout(timeout);
+        }
+        if let Some(interval) = millis(self.keepalive_ms) {
+            builder = builder.keepalive(interval);
+        }
+        if let Some(most) = NonZeroU32::new(self.attempts) {
+            builder = builder.attempts(most);
+        }
+        let builder = builder.limits(|limits| {
+            limits.message = if self.max_message == 0 { LONGEST } else { self.max_message };
+            if let Ok(most @ 1..) = usize::try_from(self.queued_messages) {
+                limits.queued_messages = most;
+            }
+        });
+        Ok((builder, journal))
+    }
+}
+
+impl exonet_send_options {
+    /// A message with this body, of a node that has a journal or not.
+    pub(crate) fn message(&self, body: &exonet_bytes, journal: bool) -> Result<Message, Fault> {
+        if self.durable && !journal {
+            return Err(Fault::usage(
+                "options->durable needs a node with a journal: open it with a state_dir, and durability \"process\" or above",
+            ));
+        }
+        let message = Message::new(body.copy("body")?).tag(self.tag.copy("options->tag")?);
+        let message = message.priority(priority(self.priority)?);
+        let message = match self.confirm {
+            EXONET_CONFIRM_DELIVERED => message,
+            EXONET_CONFIRM_PROCESSED => message.confirm(Confirm::Processed),
+            other => {
+                return Err(Fault::usage(format!(
+                    "options->confirm is {other}: see EXONET_CONFIRM_DELIVERED"
+                )));
+            }
+        };
+        Ok(match millis(self.deadline_ms) {
+            Some(deadline) => message.deadline(deadline),
+            None => message,
+        })
+    }
+
+    pub(crate) const fn no_wait(&self) -> bool {
+        self.no_wait
+    }
+
+    /// The token of the event that is wanted.
+    pub(crate) const fn token(&self) -> Option<u64> {
+        if self.notify { Some(self.token) } else { None }
+    }
+}
+
+impl exonet_call_options {
+    pub(crate) fn treat(&self, call: Call) -> Result<Call, Fault> {
+        let call = call.priority(priority(self.priority)?);
+        Ok(match millis(self.deadline_ms) {
+            Some(deadline) => call.deadline(deadline),
+            None => call,
+        })
+    }
+
+    /// The token of the event that is wanted.
+    pub(crate) const fn token(&self) -> Option<u64> {
+        if self.notify { Some(self.token) } else { None }
+    }
+}
+
+impl exonet_serve_options {
+    /// Calls at once, unless the default is wanted.
+    pub(crate) fn concurrency(&self) -> Option<usize> {
+        usize::try_from(self.concurrency).ok().filter(|most| *most > 0)
+    }
+
+    pub(crate) const fn timeout(&self) -> Option<Duration> {
+        millis(self.timeout_ms)
+    }
+
+    /// The token of the events that are wanted.
+    pub(crate) const fn token(&self) -> Option<u64> {
+        if self.notify { Some(self.token) } else { None }
+    }
+}

@@ -1,0 +1,136 @@
+//! The events of a node, and the pipe that says that there are some.
+
+use std::collections::VecDeque;
+use std::io::{PipeReader, PipeWriter, Read as _, Write as _};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use exo::send::Settled;
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::delivery::exonet_delivery;
+use crate::fault::Fault;
+use crate::serve::exonet_request;
+
+/// What has happened.
+pub(crate) enum Event {
+    /// With a place among the messages that may wait, which the next gets when this one is taken.
+    Message(Box<exonet_delivery>, OwnedSemaphorePermit),
+    Settled {
+        token: u64,
+        settled: Settled,
+    },
+    CallEnded {
+        token: u64,
+    },
+    Request {
+        token: u64,
+        request: Box<exonet_request>,
+    },
+    Closed,
+}
+
+/// Events that wait to be taken.
+pub(crate) struct Queue {
+    state: Mutex<State>,
+    more: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    events: VecDeque<Event>,
+    /// The last event has been put in.
+    closed: bool,
+    pipe: Option<Pipe>,
+}
+
+/// It has a byte in it whenever there is something to take, or to learn that there is no more.
+struct Pipe {
+    reader: PipeReader,
+    writer: PipeWriter,
+    full: bool,
+}
+
+impl State {
+    /// Keeps the pipe true. It never has more than one byte, so that neither end can block.
+    fn tell(&mut self) {
+        let wanted = self.closed || !self.events.is_empty();
+        let Some(pipe) = &mut self.pipe else { return };
+        if pipe.full != wanted {
+            let moved = if wanted { pipe.writer.write_all(&[1]) } else { pipe.reader.read_exact(&mut [0]) };
+            if moved.is_ok() {
+                pipe.full = wanted;
+            }
+        }
+    }
+}
+
+impl Queue {
+    pub(crate) fn new() -> Self {
+        Self { state: Mutex::default(), more: Condvar::new() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts an event in. After the last there is none.
+    pub(crate) fn put(&self, event: Event) {
+        let mut state = self.state();
+        if state.closed {
+            drop(state);
+            // Its guard goes to the node without our lock.
+            drop(event);
+            return;
+        }
+        state.closed = matches!(event, Event::Closed);
+        state.events.push_back(event);
+        state.tell();
+        if state.closed { self.more.notify_all() } else { self.more.notify_one() }
+    }
+
+    /// Waits for the next event.
+    pub(crate) fn take(&self, timeout: Option<Duration>) -> Result<Event, Fault> {
+        let empty = |state: &mut State| state.events.is_empty() && !state.closed;
+        let state = self.state();
+        let mut state = match timeout {
+            None => self.more.wait_while(state, empty).unwrap_or_else(PoisonError::into_inner),
+            Some(timeout) => {
+                self.more.wait_timeout_while(state, timeout, empty).unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
+        let event = state.events.pop_front();
+        state.tell();
+        event.ok_or_else(|| if state.closed { Fault::closed() } else { Fault::timeout() })
+    }
+
+    /// What can be polled: readable when there is something to take.
+    #[cfg(unix)]
+    pub(crate) fn fd(&self) -> Result<i32, Fault> {
+        use std::os::fd::AsRawFd as _;
+        let mut state = self.state();
+        let pipe = match state.pipe.take() {
+            Some(pipe) => pipe,
+            None => {
+                let (reader, writer) = std::io::pipe().map_err(|error| Fault::system("a pipe", &error))?;
+                Pipe { reader, writer, full: false }
+            }
+        };
+        let fd = pipe.reader.as_raw_fd();
+        state.pipe = Some(pipe);
+        state.tell();
+        Ok(fd)
+    }
+
+    /// Nothing that could be polled with sockets.
+    #[cfg(not(unix))]
+    pub(crate) fn fd(&self) -> Result<i32, Fault> {
+        Err(Fault::usage("this system has no descriptors: wait by exonet_node_next_event, or by a callback"))
+    }
+
+    /// What nobody will take.
+    pub(crate) fn clear(&self) {
+        let events = std::mem::take(&mut self.state().events);
+        drop(events);
+    }
+}

@@ -1,0 +1,215 @@
+//! What C gives, as Rust has it. Here is what has to be believed; everything else is checked.
+
+use std::ffi::{CStr, CString, c_char};
+use std::{ptr, slice};
+
+use bytes::Bytes;
+
+use crate::fault::Fault;
+
+/// A text in UTF-8. Its data may be NULL if its length is 0.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct exonet_str {
+    /// The text.
+    data: *const c_char,
+    /// Bytes of it.
+    len: usize,
+}
+
+/// Bytes. Their data may be NULL if their length is 0.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct exonet_bytes {
+    /// The bytes.
+    data: *const u8,
+    /// How many.
+    len: usize,
+}
+
+impl exonet_str {
+    /// No text, which is a text all the same.
+    pub(crate) const fn empty() -> Self {
+        Self { data: c"".as_ptr(), len: 0 }
+    }
+
+    /// Of a text that ends with a NUL, which is not counted.
+    pub(crate) const fn fixed(text: &'static str) -> Self {
+        Self { data: text.as_ptr().cast(), len: text.len().saturating_sub(1) }
+    }
+
+    /// For as long as `text` lives, which is followed by a NUL.
+    pub(crate) const fn lend(text: &str) -> Self {
+        Self { data: text.as_ptr().cast(), len: text.len() }
+    }
+
+    /// A text of C.
+    ///
+    /// # Safety
+    /// It is NULL, or ends with a NUL.
+    pub(crate) unsafe fn of_c(text: *const c_char) -> Self {
+        if text.is_null() {
+            return Self::empty();
+        }
+        // SAFETY: as above.
+        let len = unsafe { CStr::from_ptr(text) }.count_bytes();
+        Self { data: text, len }
+    }
+
+    /// The text, for the time of a call.
+    pub(crate) fn get(&self, name: &str) -> Result<&str, Fault> {
+        let bytes = exonet_bytes { data: self.data.cast(), len: self.len };
+        // SAFETY: the slice lives as long as `self`, of which `bytes` is a copy.
+        let bytes = unsafe { bytes.slice(name) }?;
+        str::from_utf8(bytes).map_err(|error| {
+            Fault::usage(format!("{name} is not UTF-8: byte {} is wrong", error.valid_up_to()))
+        })
+    }
+
+    /// The text, unless it is empty.
+    pub(crate) fn given(&self, name: &str) -> Result<Option<&str>, Fault> {
+        let text = self.get(name)?;
+        Ok(if text.is_empty() { None } else { Some(text) })
+    }
+}
+
+impl exonet_bytes {
+    /// No bytes.
+    pub(crate) const fn empty() -> Self {
+        Self { data: c"".as_ptr().cast(), len: 0 }
+    }
+
+    /// For as long as `bytes` lives.
+    pub(crate) const fn lend(bytes: &[u8]) -> Self {
+        if bytes.is_empty() { Self::empty() } else { Self { data: bytes.as_ptr(), len: bytes.len() } }
+    }
+
+    /// A copy, which is the caller's no more.
+    pub(crate) fn copy(&self, name: &str) -> Result<Bytes, Fault> {
+        // SAFETY: the slice is copied before the call ends.
+        unsafe { self.slice(name) }.map(Bytes::copy_from_slice)
+    }
+
+    /// The bytes.
+    ///
+    /// # Safety
+    /// They are used only during the call of C for which they were given. Its caller has promised that there are `len` of them: the
+    /// fields are private, so that C alone makes what is not made here.
+    unsafe fn slice<'a>(&self, name: &str) -> Result<&'a [u8], Fault> {
+        match (self.data.is_null(), self.len) {
+            (_, 0) => Ok(&[]),
+            (true, len) => Err(Fault::usage(format!("{name} is NULL, but is said to have {len} bytes"))),
+            (false, len) if isize::try_from(len).is_err() => {
+                Err(Fault::usage(format!("{name} is said to have {len} bytes: more than there can be")))
+            }
+            // SAFETY: as above.
+            (false, len) => Ok(unsafe { slice::from_raw_parts(self.data, len) }),
+        }
+    }
+}
+
+/// A text that belongs to C from here on.
+pub(crate) fn give_text(text: &str) -> *mut c_char {
+    // What has a NUL in it ends there for C.
+    let text = text.split('\0').next().unwrap_or_default();
+    CString::new(text).unwrap_or_default().into_raw()
+}
+
+/// Frees a text of [`give_text`].
+///
+/// # Safety
+/// It is NULL, or from there, and given back once.
+pub(crate) unsafe fn take_text(text: *mut c_char) {
+    if !text.is_null() {
+        // SAFETY: as above.
+        drop(unsafe { CString::from_raw(text) });
+    }
+}
+
+/// Options: a struct that begins with its size, and is valid if all of it is zero.
+///
+/// # Safety
+/// It is `repr(C)`, its first field is a `usize`, and zero bytes make one.
+pub(crate) unsafe trait Options: Sized {}
+
+/// The largest that options may ever be, in bytes.
+const LARGEST: usize = 4_096;
+
+/// The options that a caller gives: NULL, or those of an older or newer version.
+///
+/// # Safety
+/// `given` is NULL, or points to as many bytes as the `usize` there says.
+pub(crate) unsafe fn options<T: Options>(given: *const T, name: &str) -> Result<T, Fault> {
+    // SAFETY: zero bytes make one, as `Options` says.
+    let mut options: T = unsafe { std::mem::zeroed() };
+    if given.is_null() {
+        return Ok(options);
+    }
+    // SAFETY: the size is their first field.
+    let size = unsafe { given.cast::<usize>().read() };
+    if !(size_of::<usize>()..=LARGEST).contains(&size) {
+        return Err(Fault::usage(format!("{name}->size is {size}: it must be sizeof *{name}")));
+    }
+    let known = size.min(size_of::<T>());
+    // SAFETY: the caller has `size` bytes, and `T` has room for what is taken of them.
+    unsafe { ptr::copy_nonoverlapping(given.cast::<u8>(), (&raw mut options).cast::<u8>(), known) };
+    // SAFETY: these are the bytes behind, of which the caller has as many.
+    let rest = unsafe { slice::from_raw_parts(given.cast::<u8>().add(known), size - known) };
+    if rest.iter().any(|byte| *byte != 0) {
+        return Err(Fault::usage(format!("{name} sets what this version of the library does not know")));
+    }
+    Ok(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[repr(C)]
+    struct Old {
+        size: usize,
+        a: u64,
+    }
+    #[repr(C)]
+    struct New {
+        size: usize,
+        a: u64,
+        b: u64,
+    }
+    // SAFETY: it is so.
+    unsafe impl Options for Old {}
+    // SAFETY: it is so.
+    unsafe impl Options for New {}
+
+    #[test]
+    fn options_of_older_and_newer_programs_are_understood() {
+        let old = Old { size: size_of::<Old>(), a: 7 };
+        // SAFETY: it has its size.
+        let new = unsafe { options((&raw const old).cast::<New>(), "options") }.unwrap();
+        assert_eq!((new.a, new.b), (7, 0));
+        for (b, known) in [(0, true), (1, false)] {
+            let new = New { size: size_of::<New>(), a: 8, b };
+            // SAFETY: it has its size.
+            let old = unsafe { options((&raw const new).cast::<Old>(), "options") };
+            assert_eq!(old.is_ok_and(|old| old.a == 8), known);
+        }
+        for size in [0, 7, LARGEST + 1] {
+            let wrong = Old { size, a: 0 };
+            // SAFETY: no more than its size is read.
+            assert!(unsafe { options(&raw const wrong, "options") }.is_err());
+        }
+    }
+
+    #[test]
+    fn texts_and_bytes_are_checked() {
+        let wrong = b"ab\xffc";
+        let text = exonet_str { data: wrong.as_ptr().cast(), len: wrong.len() };
+        assert!(text.get("name").unwrap_err().message().contains("byte 2"));
+        let none = exonet_bytes { data: ptr::null(), len: 3 };
+        assert!(none.copy("body").unwrap_err().message().contains("NULL"));
+        let empty = exonet_bytes { data: ptr::null(), len: 0 };
+        assert!(empty.copy("body").unwrap().is_empty());
+        let huge = exonet_bytes { data: wrong.as_ptr(), len: usize::MAX };
+        assert!(huge.copy("body").is_err());
+    }
+}

@@ -1,0 +1,39 @@
+//! Sending.
+
+use std::mem::MaybeUninit;
+
+use crate::border::{Out, border, given};
+use crate::fault::{exonet_code, exonet_error};
+use crate::node::exonet_node;
+use crate::options::exonet_send_options;
+use crate::raw::{self, exonet_bytes, exonet_str};
+use crate::receipt::exonet_receipt;
+
+/// Sends a message to a peer, ID@HOST:PORT, or an id alone for one that has been heard. It waits for room in the queue to the peer, and
+/// for the disk if the node is as durable as that; then the message is queued. `options` and `receipt` may be NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn exonet_send(
+    node: Option<&exonet_node>,
+    peer: exonet_str,
+    body: exonet_bytes,
+    options: *const exonet_send_options,
+    receipt: Option<&mut MaybeUninit<*mut exonet_receipt>>,
+    error: Option<&mut MaybeUninit<*mut exonet_error>>,
+) -> exonet_code {
+    border(error, || {
+        let mut place = receipt.map(|receipt| Out::handle(Some(receipt), "receipt")).transpose()?;
+        let inner = given(node, "node")?.inner();
+        // SAFETY: the caller gives NULL, or options with their size.
+        let options: exonet_send_options = unsafe { raw::options(options, "options") }?;
+        let (peer, message) = (inner.peer(&peer)?, options.message(&body, inner.journal())?);
+        let sent =
+            if options.no_wait() { peer.try_send(message)? } else { inner.block_on(peer.send(message))? };
+        if place.is_some() || options.token().is_some() {
+            let receipt = exonet_receipt::new(inner, sent, options.token());
+            if let Some(place) = &mut place {
+                place.give(receipt);
+            }
+        }
+        Ok(())
+    })
+}
