@@ -156,6 +156,8 @@ if [[ -x $go ]]; then
     say "Go"
     cd go
     export GOFLAGS=-mod=mod GOCACHE=${GOCACHE:-$CARGO_TARGET_DIR/go} GOTOOLCHAIN=local
+    # Go keeps what it has compiled, and looks at the flags alone: not at what pkg-config says, nor at the header.
+    export CGO_CFLAGS="-O2 -g -DTESTED=${work##*.}"
     unformatted=$("$("$go" env GOROOT)/bin/gofmt" -l .)
     [[ -z $unformatted ]] || fail "gofmt would change $unformatted"
     "$go" vet ./...

@@ -90,6 +90,12 @@ enum exonet_code
     EXONET_SYSTEM = 15,
     // A fault of the library: it is to be reported. The handle may be freed, and nothing else.
     EXONET_PANIC = 16,
+    // The stream has ended, and all of it was received.
+    EXONET_STREAM_ENDED = 17,
+    // Messages are missing here in the stream, or came before this process. It goes on behind them.
+    EXONET_STREAM_GAP = 18,
+    // The sender has given the rest of the stream up, or has forgotten it: there is no more.
+    EXONET_STREAM_BROKEN = 19,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -177,6 +183,9 @@ typedef struct exonet_request exonet_request;
 
 // A method that is served. Freed, it is served no more: calls that were taken can be answered.
 typedef struct exonet_service exonet_service;
+
+// A stream with a peer: messages in order, both ways. Freed, it ends neither direction.
+typedef struct exonet_stream exonet_stream;
 
 // A text in UTF-8. Its data may be NULL if its length is 0.
 typedef struct exonet_str {
@@ -560,6 +569,48 @@ exonet_code exonet_request_fail(const struct exonet_request *request,
 
 // Frees a request. If it was not answered, the call fails.
 void exonet_request_free(struct exonet_request *request);
+
+// A stream with a peer, under a name of 1 to 255 bytes. Nothing is sent yet. One handle for a peer and a name at a time.
+exonet_code exonet_stream_open(const struct exonet_node *node,
+                               struct exonet_str peer,
+                               struct exonet_str name,
+                               struct exonet_stream **stream,
+                               struct exonet_error **error);
+
+// Waits for a stream that a peer has begun, for `timeout_ms` at most.
+exonet_code exonet_stream_accept(const struct exonet_node *node,
+                                 int64_t timeout_ms,
+                                 struct exonet_stream **stream,
+                                 struct exonet_error **error);
+
+// The node at the other end.
+struct exonet_str exonet_stream_peer(const struct exonet_stream *stream);
+
+// The name of the stream.
+struct exonet_str exonet_stream_name(const struct exonet_stream *stream);
+
+// Sends a message behind all that were sent before it in this stream, as exonet_send does. It has no tag.
+exonet_code exonet_stream_send(const struct exonet_stream *stream,
+                               struct exonet_bytes body,
+                               const struct exonet_send_options *options,
+                               struct exonet_receipt **receipt,
+                               struct exonet_error **error);
+
+// Ends this direction behind all that was sent in it. The receipt, which may be NULL, says when the peer's application has had the end.
+exonet_code exonet_stream_close(const struct exonet_stream *stream,
+                                struct exonet_receipt **receipt,
+                                struct exonet_error **error);
+
+// Waits for the next message of the stream, for `timeout_ms` at most. A message is handed out when the one before it has been dealt
+// with. EXONET_STREAM_ENDED: all was received. EXONET_STREAM_GAP: the message says what is missing; the next call goes on behind it.
+// EXONET_STREAM_BROKEN: there is no more.
+exonet_code exonet_stream_recv(const struct exonet_stream *stream,
+                               int64_t timeout_ms,
+                               struct exonet_delivery **delivery,
+                               struct exonet_error **error);
+
+// Frees a stream. It ends neither direction: another handle goes on where it was.
+void exonet_stream_free(struct exonet_stream *stream);
 
 #ifdef __cplusplus
 }  // extern "C"

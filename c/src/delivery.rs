@@ -113,7 +113,7 @@ struct Key {
 }
 
 impl exonet_delivery {
-    fn new(delivery: Delivery, body: Bytes) -> Self {
+    pub(crate) fn new(delivery: Delivery, body: Bytes) -> Self {
         Self {
             key: Key { id: delivery.id(), id_text: OnceLock::new(), from_text: OnceLock::new() },
             tag: delivery.tag().clone(),

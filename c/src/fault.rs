@@ -48,6 +48,12 @@ pub enum exonet_code {
     EXONET_SYSTEM = 15,
     /// A fault of the library: it is to be reported. The handle may be freed, and nothing else.
     EXONET_PANIC = 16,
+    /// The stream has ended, and all of it was received.
+    EXONET_STREAM_ENDED = 17,
+    /// Messages are missing here in the stream, or came before this process. It goes on behind them.
+    EXONET_STREAM_GAP = 18,
+    /// The sender has given the rest of the stream up, or has forgotten it: there is no more.
+    EXONET_STREAM_BROKEN = 19,
 }
 
 use exonet_code as Code;

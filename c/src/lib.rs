@@ -17,6 +17,7 @@ mod raw;
 mod receipt;
 mod send;
 mod serve;
+mod stream;
 mod text;
 
 use raw::exonet_str;

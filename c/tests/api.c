@@ -76,6 +76,7 @@ static void nothing_is_safe_to_free(void)
     exonet_call_free(NULL);
     exonet_service_free(NULL);
     exonet_request_free(NULL);
+    exonet_stream_free(NULL);
     exonet_text_free(NULL);
     HOLDS(exonet_error_code(NULL) == EXONET_OK && exonet_error_message(NULL).len == 0);
     HOLDS(exonet_error_status(NULL) == 0 && exonet_error_body(NULL).len == 0 && !exonet_error_has_not_run(NULL));
@@ -85,6 +86,7 @@ static void nothing_is_safe_to_free(void)
     HOLDS(exonet_delivery_attempt(NULL) == 0 && exonet_delivery_priority(NULL) == 0);
     HOLDS(exonet_receipt_id(NULL).len == 0 && exonet_receipt_reason(NULL).len == 0 && !exonet_receipt_in_doubt(NULL));
     HOLDS(exonet_call_reply(NULL).len == 0 && exonet_call_id(NULL).len == 0);
+    HOLDS(exonet_stream_peer(NULL).len == 0 && exonet_stream_name(NULL).len == 0);
     HOLDS(exonet_request_caller(NULL).len == 0 && exonet_request_id(NULL).len == 0);
     HOLDS(exonet_request_method(NULL).len == 0 && exonet_request_body(NULL).len == 0);
 }
@@ -534,6 +536,56 @@ static void calls_are_made_and_answered(void)
     exonet_node_free(bob);
 }
 
+static void streams_keep_their_order(void)
+{
+    exonet_node *alice = open_node(NULL), *bob = open_node(NULL);
+    exonet_stream *orders, *incoming;
+    exonet_send_options how;
+    exonet_delivery *delivery;
+    exonet_receipt *last, *end;
+    char text[8];
+
+    HOLDS(exonet_stream_open(alice, exonet_node_address(bob), exonet_cstr(""), &orders, &err) == EXONET_USAGE);
+    said(EXONET_USAGE, "name");
+    check(exonet_stream_open(alice, exonet_node_address(bob), exonet_cstr("orders"), &orders, &err), &err, "open");
+    HOLDS(exonet_stream_accept(bob, 0, &incoming, &err) == EXONET_TIMEOUT && incoming == NULL && err == NULL);
+    DEFAULTS(how);
+    how.tag = bytes_of("x");
+    HOLDS(exonet_stream_send(orders, bytes_of("x"), &how, &last, &err) == EXONET_NOT_SENT && last == NULL);
+    said(EXONET_NOT_SENT, "tag");
+    for (int i = 0; i < 50; i++) {
+        snprintf(text, sizeof text, "%d", i);
+        check(exonet_stream_send(orders, bytes_of(text), NULL, i == 49 ? &last : NULL, &err), &err, "send");
+    }
+    check(exonet_stream_close(orders, &end, &err), &err, "close");
+    HOLDS(exonet_stream_send(orders, bytes_of("x"), NULL, NULL, &err) == EXONET_NOT_SENT);
+    said(EXONET_NOT_SENT, "closed at this end");
+
+    check(exonet_stream_accept(bob, MINUTE, &incoming, &err), &err, "accept");
+    HOLDS(strcmp(exonet_stream_name(incoming).data, "orders") == 0);
+    HOLDS(strcmp(exonet_stream_peer(incoming).data, exonet_node_id(alice).data) == 0);
+    for (int i = 0; i < 50; i++) {
+        snprintf(text, sizeof text, "%d", i);
+        check(exonet_stream_recv(incoming, MINUTE, &delivery, &err), &err, "recv");
+        HOLDS(same(exonet_delivery_body(delivery), text));
+        if (i == 0) {
+            exonet_delivery *none;
+            HOLDS(exonet_stream_recv(incoming, 1, &none, &err) == EXONET_TIMEOUT && none == NULL);
+        }
+        check(exonet_delivery_ack(delivery, 0, &err), &err, "ack");
+        exonet_delivery_free(delivery);
+    }
+    HOLDS(exonet_stream_recv(incoming, MINUTE, &delivery, &err) == EXONET_STREAM_ENDED && delivery == NULL);
+    said(EXONET_STREAM_ENDED, "ended");
+    HOLDS(outcome_of(last).kind == EXONET_DELIVERED && outcome_of(end).kind == EXONET_DELIVERED);
+    exonet_receipt_free(last);
+    exonet_receipt_free(end);
+    exonet_stream_free(orders);
+    exonet_stream_free(incoming);
+    exonet_node_free(alice);
+    exonet_node_free(bob);
+}
+
 static void an_identity_is_stored(const char *state_dir)
 {
     exonet_node *bob = open_node(state_dir), *other = NULL, *alice = open_node(NULL);
@@ -575,6 +627,7 @@ int main(int argc, char **argv)
     events_go_to_a_callback();
     a_callback_may_free_its_node();
     calls_are_made_and_answered();
+    streams_keep_their_order();
     an_identity_is_stored(argv[1]);
     puts("all of it holds");
     return 0;

@@ -1,0 +1,206 @@
+//! Streams: messages in order.
+
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use exo::stream::{OpenError, Stream, StreamError, StreamReceiver, StreamSendError, StreamSender};
+use exo::{Message, Receipt};
+use tokio::sync::Mutex;
+
+use crate::border::{Out, border, free, given, look};
+use crate::delivery::exonet_delivery;
+use crate::fault::{Fault, exonet_code, exonet_error};
+use crate::node::{Inner, exonet_node};
+use crate::options::exonet_send_options;
+use crate::raw::{self, exonet_bytes, exonet_str};
+use crate::receipt::exonet_receipt;
+use crate::text::Text;
+
+/// A stream with a peer: messages in order, both ways. Freed, it ends neither direction.
+pub struct exonet_stream {
+    inner: Arc<Inner>,
+    sender: Mutex<StreamSender>,
+    receiver: Mutex<StreamReceiver>,
+    peer: Text,
+    name: Text,
+}
+
+impl exonet_stream {
+    fn new(inner: &Arc<Inner>, stream: Stream) -> Self {
+        let peer = Text::new(stream.peer().id());
+        let name = Text::new(String::from_utf8_lossy(stream.name()));
+        let (sender, receiver) = stream.split();
+        let (sender, receiver) = (Mutex::new(sender), Mutex::new(receiver));
+        Self { inner: Arc::clone(inner), sender, receiver, peer, name }
+    }
+
+    fn queued(
+        &self,
+        place: Option<&mut MaybeUninit<*mut exonet_receipt>>,
+        receipt: Receipt,
+        token: Option<u64>,
+    ) -> Result<(), Fault> {
+        if place.is_some() || token.is_some() {
+            let receipt = exonet_receipt::new(&self.inner, receipt, token);
+            if let Some(place) = place {
+                Out::handle(Some(place), "receipt")?.give(receipt);
+            }
+        }
+        Ok(())
+    }
+
+    async fn next(&self) -> Result<exonet_delivery, Fault> {
+        let delivery = self.receiver.lock().await.recv().await?;
+        let mut delivery = delivery.ok_or_else(|| {
+            Fault::new(exonet_code::EXONET_STREAM_ENDED, "the stream has ended, and all of it was received")
+        })?;
+        let whole = delivery.body().as_whole().cloned();
+        let body = match whole {
+            Some(body) => body,
+            None => delivery.body_mut().bytes(u64::MAX).await?,
+        };
+        Ok(exonet_delivery::new(delivery, body))
+    }
+}
+
+impl From<OpenError> for Fault {
+    fn from(error: OpenError) -> Self {
+        Self::usage(error)
+    }
+}
+
+impl From<StreamSendError> for Fault {
+    fn from(error: StreamSendError) -> Self {
+        match error {
+            StreamSendError::Send(error) => Self::from(error),
+            error => Self::new(exonet_code::EXONET_NOT_SENT, error),
+        }
+    }
+}
+
+impl From<StreamError> for Fault {
+    fn from(error: StreamError) -> Self {
+        let code = match error {
+            StreamError::Missing(_) | StreamError::Continues(_) => exonet_code::EXONET_STREAM_GAP,
+            StreamError::Closed => exonet_code::EXONET_CLOSED,
+            _ => exonet_code::EXONET_STREAM_BROKEN,
+        };
+        Self::new(code, error)
+    }
+}
+
+/// A stream with a peer, under a name of 1 to 255 bytes. Nothing is sent yet. One handle for a peer and a name at a time.
+#[unsafe(no_mangle)]
+pub extern "C" fn exonet_stream_open(
+    node: Option<&exonet_node>,
+    peer: exonet_str,
+    name: exonet_str,
+    stream: Option<&mut MaybeUninit<*mut exonet_stream>>,
+    error: Option<&mut MaybeUninit<*mut exonet_error>>,
+) -> exonet_code {
+    border(error, || {
+        let mut place = Out::handle(stream, "stream")?;
+        let inner = given(node, "node")?.inner();
+        let name = Bytes::copy_from_slice(name.get("name")?.as_bytes());
+        place.give(exonet_stream::new(inner, inner.peer(&peer)?.stream(name)?));
+        Ok(())
+    })
+}
+
+/// Waits for a stream that a peer has begun, for `timeout_ms` at most.
+#[unsafe(no_mangle)]
+pub extern "C" fn exonet_stream_accept(
+    node: Option<&exonet_node>,
+    timeout_ms: i64,
+    stream: Option<&mut MaybeUninit<*mut exonet_stream>>,
+    error: Option<&mut MaybeUninit<*mut exonet_error>>,
+) -> exonet_code {
+    border(error, || {
+        let mut place = Out::handle(stream, "stream")?;
+        let inner = given(node, "node")?.inner();
+        let accepted = inner.wait(timeout_ms, inner.core().node.accept_stream())?;
+        place.give(exonet_stream::new(inner, accepted.map_err(|_| Fault::closed())?));
+        Ok(())
+    })
+}
+
+/// The node at the other end.
+#[unsafe(no_mangle)]
+pub extern "C" fn exonet_stream_peer(stream: Option<&exonet_stream>) -> exonet_str {
+    look(exonet_str::empty(), || Some(stream?.peer.lend()))
+}
+
+/// The name of the stream.
+#[unsafe(no_mangle)]
+pub extern "C" fn exonet_stream_name(stream: Option<&exonet_stream>) -> exonet_str {
+    look(exonet_str::empty(), || Some(stream?.name.lend()))
+}
+
+/// Sends a message behind all that were sent before it in this stream, as exonet_send does. It has no tag.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn exonet_stream_send(
+    stream: Option<&exonet_stream>,
+    body: exonet_bytes,
+    options: *const exonet_send_options,
+    receipt: Option<&mut MaybeUninit<*mut exonet_receipt>>,
+    error: Option<&mut MaybeUninit<*mut exonet_error>>,
+) -> exonet_code {
+    border(error, || {
+        let mut place = receipt;
+        if let Some(place) = &mut place {
+            place.write(std::ptr::null_mut());
+        }
+        let stream = given(stream, "stream")?;
+        // SAFETY: the caller gives NULL, or options with their size.
+        let options: exonet_send_options = unsafe { raw::options(options, "options") }?;
+        let message: Message = options.message(&body, stream.inner.journal())?;
+        let sent = stream.inner.block_on(async {
+            let mut sender = stream.sender.lock().await;
+            if options.no_wait() { sender.try_send(message) } else { sender.send(message).await }
+        })?;
+        stream.queued(place, sent, options.token())
+    })
+}
+
+/// Ends this direction behind all that was sent in it. The receipt, which may be NULL, says when the peer's application has had the end.
+#[unsafe(no_mangle)]
+pub extern "C" fn exonet_stream_close(
+    stream: Option<&exonet_stream>,
+    receipt: Option<&mut MaybeUninit<*mut exonet_receipt>>,
+    error: Option<&mut MaybeUninit<*mut exonet_error>>,
+) -> exonet_code {
+    border(error, || {
+        let mut place = receipt;
+        if let Some(place) = &mut place {
+            place.write(std::ptr::null_mut());
+        }
+        let stream = given(stream, "stream")?;
+        let sent = stream.inner.block_on(async { stream.sender.lock().await.close().await })?;
+        stream.queued(place, sent, None)
+    })
+}
+
+/// Waits for the next message of the stream, for `timeout_ms` at most. A message is handed out when the one before it has been dealt
+/// with. EXONET_STREAM_ENDED: all was received. EXONET_STREAM_GAP: the message says what is missing; the next call goes on behind it.
+/// EXONET_STREAM_BROKEN: there is no more.
+#[unsafe(no_mangle)]
+pub extern "C" fn exonet_stream_recv(
+    stream: Option<&exonet_stream>,
+    timeout_ms: i64,
+    delivery: Option<&mut MaybeUninit<*mut exonet_delivery>>,
+    error: Option<&mut MaybeUninit<*mut exonet_error>>,
+) -> exonet_code {
+    border(error, || {
+        let mut place = Out::handle(delivery, "delivery")?;
+        let stream = given(stream, "stream")?;
+        place.give(stream.inner.wait(timeout_ms, stream.next())??);
+        Ok(())
+    })
+}
+
+/// Frees a stream. It ends neither direction: another handle goes on where it was.
+#[unsafe(no_mangle)]
+pub extern "C" fn exonet_stream_free(stream: Option<Box<exonet_stream>>) {
+    free(stream);
+}
