@@ -81,7 +81,7 @@ fn the_lines_of_the_readme_do_what_it_says() {
         let known = match line.strip_prefix("cargo run --release -p exonet-model -- ") {
             Some(command) => MODEL.contains(&format!("\n  {command} ")),
             None => {
-                line == "cargo install --path crates/exonet-cli"
+                line == "cargo install --path crates/exonet-cli --locked"
                     || [" {}\n", " {} 2>&1 |"].iter().any(|way| GATE.contains(&way.replace("{}", line)))
             }
         };
