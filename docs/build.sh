@@ -9,8 +9,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 VERSION=0.5.4
-# What the demo may have, compressed: 400 KiB.
-MOST=409600
+# What the demo may have, compressed: 400 kB.
+MOST=400000
 SITE=$PWD/target/site
 
 case ${1-} in
