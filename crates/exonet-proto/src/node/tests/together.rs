@@ -363,6 +363,8 @@ fn each_group_of_a_journal_is_whole_whatever_of_its_tail_is_lost() {
     };
     let whole = open(&groups);
     assert_eq!(places(&whole), (2..20).map(|n| (n, n, 1)).collect::<Vec<_>>());
+    let tag = |of_stream| if of_stream { &b"s"[..] } else { b"t" };
+    assert!(whole.open.each().all(|(_, posted)| posted.tag[..] == *tag(posted.part.is_some())));
     assert!(whole.open.each().all(|(_, posted)| matches!(posted.placed, Placed::Bound(..))));
     // A snapshot says the same.
     let mut snapshot = Recovered::read(&pair.ends[0].snapshot(pair.now)).unwrap();
