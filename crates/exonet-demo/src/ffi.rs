@@ -47,7 +47,7 @@ pub extern "C" fn demo_send(count: u32, deadline: u32) -> u32 {
     with(|world| world.send(count, deadline))
 }
 
-/// Kills Alice (0) or Bob, who find their journal again, or not.
+/// Kills a node: Alice (0) or Bob (1). It restarts with its journal, or without one.
 // SAFETY: as above.
 #[unsafe(no_mangle)]
 pub extern "C" fn demo_kill(side: u32, journal: u32) {

@@ -165,7 +165,7 @@ impl World {
         }
     }
 
-    /// Alice sends so many messages; gives how many were accepted. None are while she is dead.
+    /// Alice sends messages. Returns the number that her node accepted: none while her process is dead.
     pub fn send(&mut self, count: u32, deadline: Option<Duration>) -> u32 {
         let deadline = deadline.map(|after| self.now + after);
         let (bob, now) = (self.bob.id, clocks(self.now));

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-/// Things that are handed out under a handle. What is not asked back in time is dropped, and its drop says what that means.
+/// Items on loan, each under a handle. An item that its client does not return in time is dropped; its `Drop` acts on that.
 pub(super) struct Leases<T> {
     held: Mutex<HashMap<String, Held<T>>>,
     changed: Notify,

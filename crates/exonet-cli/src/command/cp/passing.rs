@@ -1,6 +1,6 @@
 //! An identity for one offer: a name server takes a name only of a node that proves itself, by a key that outlives the node's start.
 //!
-//! It lies beside the identities until the offer ends. What a killed command leaves is found by the next one, which gives the
+//! The key lies beside the identities until the offer ends. The next command finds the key of a killed one, and gives the
 //! number back.
 
 use std::fs;
