@@ -173,7 +173,10 @@ impl Running {
     /// The next line of standard output that is of this type.
     pub(crate) fn line_of(&mut self, name: &str) -> Value {
         loop {
-            let line = self.line().unwrap_or_else(|| panic!("no {name}"));
+            let Some(line) = self.line() else {
+                let errors: String = self.stderr.iter().collect();
+                panic!("the process ended before it said {name:?}\n--- stderr\n{errors}");
+            };
             if line["type"] == name {
                 return line;
             }
