@@ -1,13 +1,10 @@
 //! Packets over connections of every kind: through proxies, in TLS, in a WebSocket, in a pipe.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
-
-mod common;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use common::{builder, bytes, within};
+use crate::common::{builder, bytes, within};
 use exonet::carrier::{Connection, Dialler, Dialling, Proxy, Tls, TlsServer};
 use exonet::{Carrier, Node, Outcome};
 use futures_util::{SinkExt, StreamExt};

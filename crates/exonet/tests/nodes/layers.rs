@@ -1,16 +1,13 @@
 //! Calls with types, and through services, over real sockets.
 #![cfg(all(feature = "serde", feature = "tower"))]
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
-
-mod common;
 
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::common::{builder, nobody, pair, within};
 use bytes::Bytes;
-use common::{builder, nobody, pair, within};
 use exonet::call::{CallService, Failure, ReplyStatus, Request};
 use exonet::error::{CallError, SendError, TypedError};
 use serde::{Deserialize, Serialize};

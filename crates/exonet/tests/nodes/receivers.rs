@@ -1,12 +1,9 @@
 //! Receivers of some peers or tags, and what becomes of their messages.
-#![allow(clippy::unwrap_used, clippy::expect_used)] // a failure here is the failure of a test
-
-mod common;
 
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
-use common::{node, pair, within};
+use crate::common::{node, pair, within};
 use exonet::receive::{Filter, Received, Receiver, Standing};
 use exonet::{Delivery, Message, Node, Outcome};
 use futures_core::Stream;

@@ -1,13 +1,10 @@
 //! What nodes with a journal do for an application, at each durability.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)] // a failure here is the failure of a test
-
-mod common;
 
 use std::future::Future;
 use std::path::Path;
 use std::time::Duration;
 
-use common::{builder, node, within};
+use crate::common::{builder, node, within};
 use exonet::call::{Failure, Request};
 use exonet::error::BuildError;
 use exonet::receive::Filter;
@@ -225,7 +222,7 @@ async fn what_waits_on_the_disk_arrives_once_after_a_restart() {
 #[tokio::test]
 async fn a_life_without_a_journal_ends_what_the_journal_knows() {
     let home = tempfile::tempdir().unwrap();
-    let nobody = common::nobody().await;
+    let nobody = crate::common::nobody().await;
     within(async {
         let alice = stored(home.path(), Durability::Process).await;
         let receipt = alice.peer(&nobody).send("never").await.unwrap();
@@ -253,7 +250,7 @@ async fn an_identity_that_dies_with_its_node_keeps_no_journal() {
 async fn a_journal_that_is_put_back_from_a_copy_is_not_believed() {
     let home = tempfile::tempdir().unwrap();
     let (journal, copy) = (home.path().join("journal"), home.path().join("copy"));
-    let nobody = common::nobody().await;
+    let nobody = crate::common::nobody().await;
     within(async {
         let alice = stored(home.path(), Durability::Sync).await;
         let receipt = alice.peer(&nobody).send("old").await.unwrap();

@@ -1,14 +1,11 @@
 //! What real links do to datagrams: their size, and their marks. In networks of its own, which only root may make.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
-
-mod common;
 
 use std::process::Command;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use common::{bytes, skipped, within};
+use crate::common::{bytes, skipped, within};
 use exonet::{Allow, Message, Node, Outcome};
 use nix::sched::{CloneFlags, unshare};
 

@@ -1,12 +1,9 @@
 //! Streams: order, ends, breaks, bytes.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)] // a failure here is the failure of a test
-
-mod common;
 
 use std::path::Path;
 use std::time::Duration;
 
-use common::{builder, node, within};
+use crate::common::{builder, node, within};
 use exonet::stream::{MAX_STREAM_BODY, OpenError, StreamError, StreamReceiver, StreamSendError};
 use exonet::{Confirm, Delivery, Durability, Message, Node, Outcome};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

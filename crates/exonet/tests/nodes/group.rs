@@ -1,15 +1,12 @@
 //! Messages to groups of nodes that live, over real sockets.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod common;
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::common::{builder, cautious, nobody, node, within};
 use bytes::Bytes;
-use common::{builder, cautious, nobody, node, within};
 use exonet::error::{GroupError, SendError};
 use exonet::group::{Ended, Load, MemberLine, MemberState, Mode, Path, Remove, Verdict, Why};
 use exonet::{Confirm, Message, Node, NodeId, Outcome, PeerAddr};

@@ -1,12 +1,9 @@
 //! Sessions: both ways in order, messages of any size, ends, events, caps, processes that end.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)] // a failure here is the failure of a test
-
-mod common;
 
 use std::path::Path;
 use std::time::Duration;
 
-use common::{builder, bytes, node, within};
+use crate::common::{builder, bytes, node, within};
 use exonet::session::{
     PER_PEER, SessionEnd, SessionError, SessionEvent, SessionId, SessionOpenError, SessionReceiver,
     SessionSendError,

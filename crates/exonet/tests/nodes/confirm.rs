@@ -1,12 +1,10 @@
 //! What the receiving application says of a message, through real sockets.
 
-mod common;
-
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::time::Duration;
 
-use common::{builder, pair, within};
+use crate::common::{builder, pair, within};
 use exonet::{Allow, Confirm, Message, MessageId, Node, Outcome};
 
 const LATE: Duration = Duration::from_secs(30);
@@ -176,7 +174,7 @@ async fn a_dead_letter_has_the_body_if_it_is_still_here_or_says_why_not() {
         small.reject("no");
         assert_eq!((letter().body.as_deref(), letter_count(&bob)), (Some(&b"pay 3"[..]), 0));
         // Large, and read in part.
-        let large = common::bytes(3 << 20);
+        let large = crate::common::bytes(3 << 20);
         let receipt = to.send(large.clone()).await.unwrap();
         let mut read = bob.recv().await.unwrap();
         assert!(read.body().is_stream() && read.body_mut().chunk().await.unwrap().is_some());
@@ -186,13 +184,13 @@ async fn a_dead_letter_has_the_body_if_it_is_still_here_or_says_why_not() {
         assert!(matches!(receipt.await.outcome, Outcome::Rejected { .. }));
         // Its sender has not written the end.
         let (receipt, mut writer) = to.send_stream("", None).await.unwrap();
-        writer.write_chunk(common::bytes(100_000).into()).await.unwrap();
+        writer.write_chunk(crate::common::bytes(100_000).into()).await.unwrap();
         bob.recv().await.unwrap().reject("no");
         let kept = letter();
         assert_eq!((kept.body, kept.not_kept), (None, Some(NotKept::Incomplete)));
         drop((writer, receipt));
         // All of it has come, and nobody has read it.
-        let body = common::bytes(100_000);
+        let body = crate::common::bytes(100_000);
         loop {
             let (receipt, mut writer) = to.send_stream("", None).await.unwrap();
             writer.write_chunk(body.clone().into()).await.unwrap();

@@ -1,14 +1,11 @@
 //! Calls to groups of nodes that live, over real sockets.
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod common;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use common::{nobody, node, within};
+use crate::common::{nobody, node, within};
 use exonet::call::{Failure, Reply, Request, Serving};
 use exonet::error::{CallError, GatherError, GroupError};
 use exonet::group::{Ended, Load, Path};

@@ -1,7 +1,4 @@
 //! Messages over connections, alone and beside datagrams, with whatever may stand in the way.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
-
-mod common;
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
@@ -9,7 +6,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use common::{builder, bytes, within};
+use crate::common::{builder, bytes, within};
 use exonet::{Carrier, Node, Outcome, PeerAddr};
 
 async fn node(carrier: Carrier) -> Node {

@@ -1,13 +1,11 @@
 //! How nodes begin, move and end, and what becomes of messages meanwhile.
 
-mod common;
-
 use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{builder, cautious, nobody, node, pair, skipped, within};
+use crate::common::{builder, cautious, nobody, node, pair, skipped, within};
 use exonet::error::{BuildError, CallError, Closed, SendError};
 use exonet::send::{CancelError, Refusal, Status};
 use exonet::{Allow, Message, Node, Outcome};

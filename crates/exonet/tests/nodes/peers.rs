@@ -1,7 +1,4 @@
 //! A peer, as a node holds it.
-#![allow(clippy::unwrap_used, clippy::expect_used)] // a failure here is the failure of a test
-
-mod common;
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -9,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use common::{builder, cautious, nobody, node, pair, within};
+use crate::common::{builder, cautious, nobody, node, pair, within};
 use exonet::error::SendError;
 use exonet::send::Refusal;
 use exonet::{Allow, Message, Node, Outcome};

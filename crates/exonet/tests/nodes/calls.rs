@@ -1,15 +1,11 @@
 //! Calls between nodes that live, over real sockets.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
-
-mod common;
-
 use std::io::Cursor;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use common::{builder, bytes, nobody, node, pair, within};
+use crate::common::{builder, bytes, nobody, node, pair, within};
 use exonet::call::{CallId, Failure, Reply, ReplyStatus, Request, Serving};
 use exonet::error::{BodyError, CallError, SendError, SendFromError, ServeError, Why};
 use exonet::send::{CancelError, Status};

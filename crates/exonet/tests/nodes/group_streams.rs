@@ -1,15 +1,12 @@
 //! Streams to groups of nodes that live, over real sockets: every member takes the messages in order, and none waits for another.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
-
-mod common;
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::common::{builder, cautious, nobody, node, within};
 use bytes::Bytes;
-use common::{builder, cautious, nobody, node, within};
 use exonet::error::{GroupError, SendError};
 use exonet::group::{
     Cause, GroupReceipt, GroupStream, MemberLine, MemberState, Mode, Remove, Verdict, WhenFull, Why,

@@ -1,12 +1,10 @@
 //! Messages between nodes that live, over real sockets.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::task::Poll;
 
-use common::{builder, bytes, cautious, nobody, node, pair, within};
+use crate::common::{builder, bytes, cautious, nobody, node, pair, within};
 use exonet::error::{BodyError, SendError};
 use exonet::send::{CancelError, Status};
 use exonet::{Message, Outcome, Priority};

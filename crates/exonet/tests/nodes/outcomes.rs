@@ -1,11 +1,8 @@
 //! What becomes of messages is told of all that a node sends, whoever holds their receipts.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)] // a failure here is the failure of a test
-
-mod common;
 
 use std::time::Duration;
 
-use common::{builder, node, pair, within};
+use crate::common::{builder, node, pair, within};
 use exonet::blocking;
 use exonet::send::Fate;
 use exonet::{Outcome, PeerAddr};

@@ -1,5 +1,4 @@
 //! The node of a program without an async runtime.
-#![allow(clippy::unwrap_used, clippy::expect_used)] // a failure here is the failure of a test
 
 use std::time::Duration;
 
