@@ -22,6 +22,7 @@ free ones.
 
 import os
 import pathlib
+import random
 import re
 import signal
 import socket
@@ -98,6 +99,17 @@ def pattern(expected):
     return re.compile("".join(parts))
 
 
+def is_free(port):
+    """Whether no socket of either kind is at this port of the loopback."""
+    for kind in (socket.SOCK_DGRAM, socket.SOCK_STREAM):
+        with socket.socket(socket.AF_INET, kind) as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                return False
+    return True
+
+
 class Terminal:
     """A shell, and what it prints."""
 
@@ -156,15 +168,15 @@ class Run:
             "PYTHONUNBUFFERED": "1",
         }
         self.shell = Terminal(["bash"], self.directory, self.environment)
+        # Below those that the system gives to sockets without one.
+        self.candidates = iter(random.sample(range(12_000, 32_000), 1_000))
 
     def free(self, text):
         """The text with ports that are free here."""
 
         def port(found):
             if found[1] not in self.ports:
-                with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-                    probe.bind(("127.0.0.1", 0))
-                    self.ports[found[1]] = str(probe.getsockname()[1])
+                self.ports[found[1]] = str(next(filter(is_free, self.candidates)))
             return f"127.0.0.1:{self.ports[found[1]]}"
 
         return PORT.sub(port, text)

@@ -10,8 +10,9 @@
 )]
 
 mod common;
+#[path = "../../exonet/tests/common/free.rs"]
+mod free;
 
-use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,7 @@ use exonet::naming::{Expect, Naming, NamingError};
 use exonet_names::EtcdNames;
 
 use crate::common::{key, name, record, rules};
+use crate::free::free_address;
 
 struct Etcd {
     process: Child,
@@ -35,8 +37,7 @@ impl Etcd {
             return None;
         }
         let place = tempfile::tempdir().unwrap();
-        let ports = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-        let [url, peers] = ports.map(|port| format!("http://{}", port.local_addr().unwrap()));
+        let [url, peers] = [(); 2].map(|()| format!("http://{}", free_address()));
         let process = Command::new("etcd")
             .args(["--name", "one", "--listen-client-urls", &url, "--advertise-client-urls", &url])
             .args(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", &peers])

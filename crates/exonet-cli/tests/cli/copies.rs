@@ -14,7 +14,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::relay::Relay;
-use crate::support::{Ended, Listener, Running, World, arg, entries, noise};
+use crate::support::{Ended, Listener, Running, World, arg, entries, free_address, noise};
 
 const MIB: u64 = 1 << 20;
 
@@ -30,10 +30,7 @@ struct Inbox {
 impl Inbox {
     fn new(options: &[&str]) -> Self {
         let world = World::new();
-        // Its address is its own for as long as nobody else is given it.
-        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-        let address = socket.local_addr().unwrap();
-        drop(socket);
+        let address = free_address();
         let out = world.path("out");
         let options = [&["--out", arg(&out)], options].concat();
         let listener = world.listen_at(&address.to_string(), &options);

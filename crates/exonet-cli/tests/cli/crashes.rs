@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use rustix::process::Signal;
 
 use crate::relay::Relay;
-use crate::support::{Ended, Gate, Listener, Running, World, arg};
+use crate::support::{Ended, Gate, Listener, Running, World, arg, free_address};
 
 /// The reply is as long as this: no other datagram that a server sends is, but for its encryption.
 const REPLY: usize = 900;
@@ -35,10 +35,7 @@ impl Shop {
             at = arg(&at),
             voice = arg(&voice),
         );
-        // Its address is its own for as long as nobody else is given it.
-        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-        let address = socket.local_addr().unwrap();
-        drop(socket);
+        let address = free_address();
         let exec = ["--method", "buy", "--exec", "sh", "-c", &script];
         let options: Vec<String> =
             [options, &exec].concat().iter().map(|&option| option.to_owned()).collect();

@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use rustix::process::Signal;
 
-use crate::support::{Ended, Running, World};
+use crate::support::{Ended, Running, World, free_address};
 
 const LINES: usize = 20_000;
 
@@ -18,10 +18,7 @@ fn texts(of: &Ended) -> Vec<String> {
 fn a_listener_that_ends_under_load_leaves_nothing_unknown() {
     for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
         let world = World::new();
-        // Its address is its own for as long as nobody else is given it.
-        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-        let address = socket.local_addr().unwrap().to_string();
-        drop(socket);
+        let address = free_address().to_string();
         let mut here = world.listen_at(&address, &[]);
         let mut command = world.command(&["send", &here.peer, "--json"]);
         command.stdin(Stdio::piped());

@@ -23,6 +23,8 @@ mod ends;
 #[cfg(unix)]
 mod exec;
 mod files;
+#[path = "../../../exonet/tests/common/free.rs"]
+mod free;
 #[cfg(unix)]
 mod gateway;
 #[cfg(unix)]

@@ -3,13 +3,12 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
-use std::net::TcpListener;
 use std::process::Stdio;
 
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{Running, World, arg, entries, noise};
+use crate::support::{Running, World, arg, entries, free_address, noise};
 
 fn texts(messages: &[Value]) -> Vec<String> {
     messages.iter().map(|m| m["text"].as_str().unwrap().to_owned()).collect()
@@ -53,7 +52,7 @@ fn messages_go_in_tls_and_a_proxy_that_lets_nothing_through_is_named() {
     let listener = world.listen(&["--exit-after", "3", "--carrier", "auto"]);
     world.run(&["send", "--tls", &listener.peer, "a"]).expect(0);
     world.run(&["send", "--tls=www.example", "--carrier", "auto", &listener.peer, "b"]).expect(0);
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = free_address();
     let proxy = format!("http://me:secret@{nobody}");
     let refused = world.run(&["send", "--proxy", &proxy, "--timeout", "1s", &listener.peer, "c"]).expect(3);
     assert!(

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 
 use crate::readme::{commands, shell};
 use crate::skip::skipped;
-use crate::support::{Running, World, until};
+use crate::support::{Running, World, free_address, until};
 
 const PAGE: &str = include_str!("../../../../docs/observing.md");
 
@@ -117,7 +117,7 @@ fn the_lines_of_the_page_do_what_it_says() {
         return skipped("curl is not here");
     }
     let world = World::new();
-    let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let free = || free_address().port().to_string();
     let (figures, gateway) = (free(), free());
     let (mut held, mut lines) = (Vec::new(), 0);
     for line in commands(PAGE) {

@@ -4,7 +4,6 @@
 //! A listener that is found by its name moves from *here* to *there*. A client sends messages before, in the middle and after; each
 //! listener prints what it takes, and all of that together has to be what the client has sent.
 
-use std::net::UdpSocket;
 use std::process::Command;
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ use rustix::process::Signal;
 
 #[cfg(target_os = "linux")]
 use crate::support::until;
-use crate::support::{Ended, Running, World, arg};
+use crate::support::{Ended, Running, World, arg, free_address};
 
 /// How often a batch of messages is sent.
 const BATCH: u32 = 10;
@@ -48,8 +47,7 @@ impl Stage {
         let client = runtime
             .block_on(Node::builder(Allow::anyone()).bind("127.0.0.1:0").naming(names).build())
             .unwrap();
-        // Its address is its own for as long as nobody else is given it.
-        let door = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let door = free_address().to_string();
         Self {
             world,
             id,

@@ -11,7 +11,7 @@ use exonet::{Allow, Node};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Ended, Listener, Running, World, arg, entries, noise, until};
+use crate::support::{Ended, Listener, Running, World, arg, entries, free_address, noise, until};
 
 const PIECE: usize = 256 << 10;
 /// Slow enough that a file of some pieces takes seconds: a bound, and nothing here is fast because of it.
@@ -176,14 +176,9 @@ fn when_all_are_gone_what_has_come_stays_and_another_goes_on() {
     assert!(number(&summary, "had") > 0, "{summary}");
 }
 
-/// An address of nobody yet: that of somebody for as long as nobody else is given it.
-fn address() -> String {
-    std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
-}
-
 fn comes_back(end: impl Fn(&mut Running)) {
     let films = Films::new(12, 5);
-    let (directory, address) = (films.directory("a"), address());
+    let (directory, address) = (films.directory("a"), free_address().to_string());
     let again = || films.world.share_at(&address, "a", &directory, &SLOW);
     let mut server = again();
     let mut get = films.get(&[&server.peer], &[]);
@@ -208,7 +203,7 @@ fn a_server_that_was_stopped_goes_on_when_it_is_back() {
 fn one_that_comes_late_helps_and_is_judged_as_the_others() {
     let films = Films::new(20, 24);
     let good = films.share("good", &SLOW);
-    let [late, other] = ["late", "other"].map(|name| (films.directory(name), address()));
+    let [late, other] = ["late", "other"].map(|name| (films.directory(name), free_address().to_string()));
     fs::write(other.0.join("new/film"), noise(PIECE, 25)).unwrap();
     let share = |(directory, address): &(PathBuf, String), name: &str| {
         films.world.share_at(address, name, directory, &OPEN)

@@ -9,6 +9,8 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
+pub(crate) use crate::free::free_address;
+
 /// Longer than anything here takes: a test that hangs fails then, and the next ones run.
 const HANG: Duration = Duration::from_secs(120);
 

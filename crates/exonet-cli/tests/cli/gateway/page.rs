@@ -1,12 +1,10 @@
 //! The shell lines of docs/gateway.md, run as they stand there, with a port that is free.
 
-use std::net::TcpListener;
-
 use serde_json::Value;
 
 use crate::readme::{commands, shell};
 use crate::skip::skipped;
-use crate::support::{Listener, Running, World, until};
+use crate::support::{Listener, Running, World, free_address, until};
 
 const PAGE: &str = include_str!("../../../../../docs/gateway.md");
 
@@ -18,7 +16,7 @@ fn the_lines_of_the_page_do_what_it_says() {
     let world = World::new();
     world.file("photo.jpg", b"\xff\xd8 a photo\n");
     world.file("names", b"b\na\n");
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let port = free_address().port().to_string();
     let till = world.listen(&["--as", "till"]);
     let sorter = world.serve(&["--as", "sorter", "--method", "sort", "--exec", "sort"]);
     let (mut up, mut peers): (Option<Listener>, _) =

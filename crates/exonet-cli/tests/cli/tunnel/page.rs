@@ -1,17 +1,13 @@
 //! The shell lines of docs/tunnel.md, run as they stand there, with ports that are free.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 
 use super::port;
 use crate::readme::{commands, shell};
 use crate::skip::skipped;
-use crate::support::{Listener, Running, World, until};
+use crate::support::{Listener, Running, World, free_address, until};
 
 const PAGE: &str = include_str!("../../../../../docs/tunnel.md");
-
-fn free() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
 
 #[test]
 fn the_lines_of_the_page_do_what_it_says() {
@@ -21,7 +17,7 @@ fn the_lines_of_the_page_do_what_it_says() {
     }
     let world = World::new();
     world.file("index.html", b"from the far end\n");
-    let [target, local, socks] = [free(), free(), free()];
+    let [target, local, socks] = [(); 3].map(|()| free_address().port());
     let (mut far, mut held): (Option<Listener>, Vec<Running>) = (None, Vec::new());
     let mut fetched = 0;
     for line in commands(PAGE) {

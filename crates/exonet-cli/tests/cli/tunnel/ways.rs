@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use super::{BYE, Target, break_off, client, entrance, forward, is_reset, port, proxy, say, say_all, why};
-use crate::support::{World, noise};
+use crate::support::{World, free_address, noise};
 
 #[test]
 fn each_way_of_a_connection_ends_by_itself() {
@@ -72,7 +72,7 @@ fn connections_come_from_the_far_end() {
     assert_eq!((&opened["way"], &opened["to"]), (&"remote".into(), &target.at.to_string().into()));
     assert_eq!((why(&mut near), why(&mut far.running)), ("ended".into(), "ended".into()));
     // Nothing listens at the near end's target.
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = free_address();
     let mut near = forward(&world, &["-R", &format!("0:{free}"), &far.peer]);
     is_reset(client(port(&mut near)));
     assert_eq!(why(&mut near), "refused");
@@ -99,7 +99,7 @@ fn socks(at: SocketAddr, address: &[u8], port: u16) -> (u8, TcpStream) {
 fn socks_clients_say_where_they_want_to_go() {
     let world = World::new();
     let target = Target::echo();
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let free = free_address().port();
     let allowed = ["--allow-to", "127.0.0.1:*", "--allow-to", "[::1]:*", "--allow-to", "*.invalid:80"];
     let far = proxy(&world, &allowed);
     let mut near = forward(&world, &["-D", "0", &far.peer]);
@@ -143,7 +143,7 @@ fn standard_input_and_output_are_a_connection() {
     let to = target.at.to_string();
     let told = world.feed(&["forward", "--stdio", &to, &far.peer], text.as_bytes()).expect(0);
     assert!(told.stdout == format!("{text}that is all") && told.stderr.is_empty(), "{}", told.stderr);
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let free = free_address().to_string();
     let told = world.feed(&["forward", "--stdio", &free, &far.peer], b"").expect(1);
     assert!(told.stderr.contains("Connection refused"), "{}", told.stderr);
     let told = world.feed(&["forward", "--stdio", "db:5432", &far.peer], b"").expect(4);
