@@ -114,7 +114,6 @@ impl Peer {
         lane: &Lane,
     ) -> bool {
         let messages = run.end - run.start;
-        self.journal_record(cx);
         let taken = self.id == id.sender && self.inbound.take(run.clone(), id.r, len, lane);
         if taken {
             self.journal_take(cx, run, matches!(lane, Lane::Method(_)));

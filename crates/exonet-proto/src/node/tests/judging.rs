@@ -107,6 +107,26 @@ fn messages_that_come_together_are_confirmed_each() {
     assert!(is_over(&mut pair));
 }
 
+/// Its sender asks of some only whether they were delivered.
+#[test]
+fn messages_that_come_together_are_judged_each() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    let confirms = [Confirm::Delivered, Confirm::Processed, Confirm::Processed, Confirm::Delivered];
+    let keys = confirms.map(|confirm| send(&mut pair, confirm));
+    pair.pass(SECOND);
+    confirms.map(|_| done(&mut pair));
+    pair.pass(SECOND);
+    for (confirm, key) in confirms.iter().zip(keys) {
+        let said = match confirm {
+            Confirm::Processed => Outcome::Processed { status: 0 },
+            _ => Outcome::Delivered,
+        };
+        assert_eq!(outcome(&pair, key), Some(said));
+    }
+    assert!(is_over(&mut pair));
+}
+
 #[test]
 fn a_verdict_that_is_lost_is_told_again() {
     let mut pair = Pair::open();
