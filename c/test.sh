@@ -145,6 +145,8 @@ if have valgrind; then
     say "leaks"
     check=(valgrind --quiet --leak-check=full --show-leak-kinds=definite,indirect,possible --error-exitcode=9)
     check+=(--suppressions="$PWD/tests/valgrind.supp" --fair-sched=yes)
+    # Optimized Rust may branch on the content of an `Option` that is empty, and take neither branch's result: that is no fault.
+    check+=(--undef-value-errors=no)
     "${check[@]}" "$work/api" "$work/state"
     examples "${check[@]}"
 else
