@@ -2,15 +2,16 @@
 
 mod trial;
 
-use std::fmt::Display;
+use std::fmt::{Debug, Display};
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::Instant;
 
+use exonet_model::exhaust::Found;
 use exonet_model::{
     Bound, Config, Explored, Limits, MUTANTS, Mutant, Space, configs, explore, find_config, find_mutant,
-    json, search, sql, summary, trace, walk, with_mutant,
+    json, moving, search, sql, summary, trace, walk, with_mutant,
 };
 
 const HELP: &str = "\
@@ -24,6 +25,7 @@ exonet-model: everything that can happen to a half-connection
   walk CONFIG [OPTIONS]   random walks through one configuration
   matrix [OPTIONS]        every mutant in every configuration
   sql                     from one database to another: every state, and each rule taken away once
+  move                    an identity that moves: the same
   core [MUTANT...]        the rules around the half-connection, each taken away once: the tests that die of it
 
 Options:
@@ -159,6 +161,7 @@ fn run(args: &Args) -> Result<bool, String> {
             }
         }
         "sql" => return databases(),
+        "move" => return moves(),
         "run" => return with_mutant(args.mutant, || Ok(one(args, chosen(args)?)? != End::Found)),
         "quick" => return all(args, configs(Bound::Quick), 2),
         "deep" => return all(args, configs(Bound::Deep), 1),
@@ -223,22 +226,34 @@ fn one(args: &Args, config: Config) -> Result<End, String> {
 
 /// Outbox and inbox in databases. True if the rules hold, and each of them is needed.
 fn databases() -> Result<bool, String> {
+    rules(&sql::SCENES.map(|scene| (scene.name, scene)), &sql::RULES, sql::search)
+}
+
+/// An identity that moves. True as above.
+fn moves() -> Result<bool, String> {
+    rules(&moving::SCENES.map(|scene| (scene.name, scene)), &moving::RULES, moving::search)
+}
+
+/// Searches each scene, and without each of the rules until that is noticed.
+fn rules<S, R: Copy + Debug>(
+    scenes: &[(&str, S)],
+    rules: &[R],
+    search: fn(&S, Option<R>) -> Found,
+) -> Result<bool, String> {
     let mut good = true;
-    for scene in sql::SCENES {
-        let found = sql::search(&scene, None);
-        good &= matches!(found, sql::Found::Nothing { .. });
-        say(format_args!("{:<20}{found}", scene.name))?;
+    for (name, scene) in scenes {
+        let found = search(scene, None);
+        good &= matches!(found, Found::Nothing { .. });
+        say(format_args!("{name:<20}{found}"))?;
     }
-    for rule in sql::RULES {
-        let search = |scene: &sql::Scene| (scene.name, sql::search(scene, Some(rule)));
-        let notices = |found: &sql::Found| !matches!(found, sql::Found::Nothing { .. } | sql::Found::Cut);
-        let first = sql::SCENES.iter().map(search).find(|(_, found)| notices(found));
-        good &= first.is_some();
-        match first {
-            Some((scene, found)) => {
-                say(format_args!("without {:<20}{scene:<20}{found}", format!("{rule:?}")))?;
+    for rule in rules {
+        let searched = scenes.iter().map(|(name, scene)| (name, search(scene, Some(*rule))));
+        match searched.into_iter().find(|(_, found)| found.is_noticed()) {
+            Some((name, found)) => say(format_args!("without {:<20}{name:<20}{found}", format!("{rule:?}")))?,
+            None => {
+                good = false;
+                say(format_args!("without {rule:?} nothing is found"))?;
             }
-            None => say(format_args!("without {rule:?} nothing is found"))?,
         }
     }
     Ok(good)

@@ -1,6 +1,7 @@
 //! Outbox and inbox in databases: every state, and each rule taken away.
 
-use exonet_model::sql::{Found, RESTORED_LATE, RULES, Rule, SCENES, search};
+use exonet_model::exhaust::Found;
+use exonet_model::sql::{RESTORED_LATE, RULES, Rule, SCENES, search};
 
 #[test]
 fn every_row_is_processed_once_and_nothing_is_kept() {
@@ -12,11 +13,7 @@ fn every_row_is_processed_once_and_nothing_is_kept() {
 
 #[test]
 fn each_rule_is_needed() {
-    let noticed = |rule: &Rule| {
-        SCENES
-            .iter()
-            .any(|scene| matches!(search(scene, Some(*rule)), Found::Broken { .. } | Found::Leak { .. }))
-    };
+    let noticed = |rule: &Rule| SCENES.iter().any(|scene| search(scene, Some(*rule)).is_noticed());
     let unnoticed: Vec<_> = RULES.iter().filter(|rule| !noticed(rule)).collect();
     assert!(unnoticed.is_empty(), "{unnoticed:?}");
 }

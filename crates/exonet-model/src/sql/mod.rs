@@ -1,10 +1,10 @@
 //! From one database to another: rows of an outbox, nodes, and the inbox beside the receiver's own tables. What
 //! `exonet-sql` does, searched with every crash, every order and every copy; and with each rule taken away.
 
-mod search;
 mod world;
 
-pub use search::{Found, search};
+use crate::exhaust::{Found, Model, exhaust};
+use world::{Steps, World};
 
 /// How much of everything happens.
 #[derive(Clone, Copy, Debug)]
@@ -136,3 +136,34 @@ pub const RULES: [Rule; 20] = [
     Rule::FencedSignOff,
     Rule::Collected,
 ];
+
+struct Databases<'a> {
+    scene: &'a Scene,
+    without: Option<Rule>,
+}
+
+impl Model for Databases<'_> {
+    type World = World;
+
+    fn start(&self) -> World {
+        World::new(self.scene)
+    }
+
+    fn steps(&self, from: &World) -> Vec<(String, World)> {
+        Steps::of(self.scene, self.without, from)
+    }
+
+    fn broken(&self, world: &World) -> Option<&'static str> {
+        world.broken(self.scene)
+    }
+
+    /// In the end nothing is kept.
+    fn is_end(&self, world: &World) -> bool {
+        world.is_clean()
+    }
+}
+
+/// Searches a scene, without one of the rules if that is named.
+pub fn search(scene: &Scene, without: Option<Rule>) -> Found {
+    exhaust(&Databases { scene, without })
+}

@@ -1,15 +1,31 @@
-//! All states of a scene, breadth first.
+//! All states of a small model, breadth first.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
+use std::hash::Hash;
 
-use super::world::{Steps, World};
-use super::{Rule, Scene};
+/// A model small enough that each of its states is kept.
+pub(crate) trait Model {
+    /// One state of everything.
+    type World: Clone + Eq + Hash;
+
+    /// Where it begins.
+    fn start(&self) -> Self::World;
+
+    /// Every step from a state, by its name, and where it leads.
+    fn steps(&self, from: &Self::World) -> Vec<(String, Self::World)>;
+
+    /// The promise that a state breaks.
+    fn broken(&self, world: &Self::World) -> Option<&'static str>;
+
+    /// Whether a state is a good end. From each state there has to be a way to one.
+    fn is_end(&self, world: &Self::World) -> bool;
+}
 
 /// What a search has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// Nothing. From each state there is a way to one in which nothing is kept.
+    /// Nothing. From each state there is a way to a good end.
     Nothing {
         /// States.
         states: usize,
@@ -21,8 +37,8 @@ pub enum Found {
         /// The shortest way.
         steps: Vec<String>,
     },
-    /// From some states there is no way to one in which nothing is kept.
-    Leak {
+    /// From some states there is no way to a good end.
+    Stuck {
         /// How many.
         states: usize,
         /// The shortest way to one of them.
@@ -32,12 +48,19 @@ pub enum Found {
     Cut,
 }
 
+impl Found {
+    /// Whether a search without a rule has noticed that.
+    pub fn is_noticed(&self) -> bool {
+        matches!(self, Self::Broken { .. } | Self::Stuck { .. })
+    }
+}
+
 impl fmt::Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nothing { states } => write!(f, "nothing in {states} states"),
             Self::Broken { what, steps } => write!(f, "{what} in {} steps", steps.len()),
-            Self::Leak { states, .. } => write!(f, "{states} states from which nothing is cleaned up"),
+            Self::Stuck { states, .. } => write!(f, "{states} states without a way to a good end"),
             Self::Cut => f.write_str("too many states"),
         }
     }
@@ -46,41 +69,39 @@ impl fmt::Display for Found {
 /// States at most.
 const MOST: usize = 2_000_000;
 
-/// Searches a scene, without one of the rules if that is named.
-pub fn search(scene: &Scene, without: Option<Rule>) -> Found {
-    let mut space = Space::new(scene, without);
+/// Searches all states.
+pub(crate) fn exhaust<M: Model>(model: &M) -> Found {
+    let mut space = Space::new(model);
     while let Some(at) = space.queue.pop_front() {
         let world = space.worlds[at].clone();
-        if let Some(what) = world.broken(scene) {
+        if let Some(what) = model.broken(&world) {
             return Found::Broken { what, steps: space.way(at) };
         }
-        for (_, to) in Steps::of(scene, without, &world) {
+        for (_, to) in model.steps(&world) {
             space.reach(at, to);
         }
         if space.worlds.len() > MOST {
             return Found::Cut;
         }
     }
-    space.leaks()
+    space.stuck()
 }
 
-struct Space<'a> {
-    scene: &'a Scene,
-    without: Option<Rule>,
-    index: HashMap<World, usize>,
-    worlds: Vec<World>,
+struct Space<'a, M: Model> {
+    model: &'a M,
+    index: HashMap<M::World, usize>,
+    worlds: Vec<M::World>,
     /// Where each was first reached from, and all from which it is reached.
     first: Vec<usize>,
     before: Vec<Vec<usize>>,
     queue: VecDeque<usize>,
 }
 
-impl<'a> Space<'a> {
-    fn new(scene: &'a Scene, without: Option<Rule>) -> Self {
-        let start = World::new(scene);
+impl<'a, M: Model> Space<'a, M> {
+    fn new(model: &'a M) -> Self {
+        let start = model.start();
         Self {
-            scene,
-            without,
+            model,
             index: HashMap::from([(start.clone(), 0)]),
             worlds: vec![start],
             first: vec![0],
@@ -89,7 +110,7 @@ impl<'a> Space<'a> {
         }
     }
 
-    fn reach(&mut self, from: usize, world: World) {
+    fn reach(&mut self, from: usize, world: M::World) {
         let next = self.worlds.len();
         let at = *self.index.entry(world).or_insert_with_key(|world| {
             self.worlds.push(world.clone());
@@ -105,7 +126,7 @@ impl<'a> Space<'a> {
         let (mut at, mut steps) = (to, Vec::new());
         while at != 0 {
             let from = self.first[at];
-            let all = Steps::of(self.scene, self.without, &self.worlds[from]);
+            let all = self.model.steps(&self.worlds[from]);
             let step = all.into_iter().find(|(_, world)| *world == self.worlds[at]);
             steps.extend(step.map(|(what, _)| what));
             at = from;
@@ -114,9 +135,10 @@ impl<'a> Space<'a> {
         steps
     }
 
-    /// From where nothing can be cleaned up any more.
-    fn leaks(&self) -> Found {
-        let mut ends: Vec<_> = (0..self.worlds.len()).filter(|at| self.worlds[*at].is_clean()).collect();
+    /// From where there is no way to a good end any more.
+    fn stuck(&self) -> Found {
+        let mut ends: Vec<_> =
+            (0..self.worlds.len()).filter(|at| self.model.is_end(&self.worlds[*at])).collect();
         let mut good = vec![false; self.worlds.len()];
         ends.iter().for_each(|at| good[*at] = true);
         while let Some(at) = ends.pop() {
@@ -129,7 +151,7 @@ impl<'a> Space<'a> {
         let states = good.iter().filter(|good| !**good).count();
         match good.iter().position(|good| !good) {
             None => Found::Nothing { states: good.len() },
-            Some(at) => Found::Leak { states, steps: self.way(at) },
+            Some(at) => Found::Stuck { states, steps: self.way(at) },
         }
     }
 }

@@ -1,0 +1,116 @@
+//! An identity that moves from place to place, as `exon move` does it: every order of its steps, with deaths of each process, what the network
+//! says twice or late, and copies of what was left behind; and with each rule taken away. Slots are not in it: a place has what it
+//! has taken.
+
+mod world;
+
+use crate::exhaust::{Found, Model, exhaust};
+use world::{Steps, World};
+
+/// How much of everything happens.
+#[derive(Clone, Copy, Debug)]
+pub struct Scene {
+    /// Its name.
+    pub name: &'static str,
+    /// Messages that the client has to send: 1 or 2.
+    pub messages: usize,
+    /// Moves that begin.
+    pub moves: u8,
+    /// Processes that die.
+    pub deaths: u8,
+    /// Copies that are made of an identity while it lives, and started after it has moved.
+    pub copies: u8,
+    /// Whether a name service decides which generation lives.
+    pub decides: bool,
+}
+
+const ONE: Scene = Scene { name: "one", messages: 1, moves: 2, deaths: 2, copies: 0, decides: false };
+
+/// The scenes in which the rules as they stand must hold.
+pub const SCENES: [Scene; 6] = [
+    ONE,
+    Scene { name: "messages", messages: 2, moves: 2, deaths: 1, ..ONE },
+    Scene { name: "back", moves: 3, deaths: 1, ..ONE },
+    Scene { name: "decided", decides: true, ..ONE },
+    Scene { name: "copy", moves: 1, deaths: 1, copies: 1, ..ONE },
+    Scene { name: "copy-decided", moves: 1, deaths: 1, copies: 1, decides: true, ..ONE },
+];
+
+/// A rule, to be taken away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// A place that stands still takes nothing.
+    TakesNothingStill,
+    /// The load is cut while the place stands still.
+    CutStill,
+    /// A move that begins again has another attempt's number.
+    FreshAttempt,
+    /// The identity is ceded only when its load is on the disk of the new place.
+    LandedFirst,
+    /// The deed leaves when the identity is ceded, not before.
+    CededFirst,
+    /// An identity that was ceded does not start.
+    CededIsSilent,
+    /// A load alone starts nothing: the key comes with the deed.
+    KeyLast,
+    /// A deed is for the load of its attempt.
+    DeedOfAttempt,
+    /// A load of an earlier attempt does not land where that of a later one is: the door hears the one that has asked it last.
+    LatestLands,
+    /// A load of an earlier generation lands on nothing that has lived since.
+    LaterLoad,
+    /// Who arrives lives in the next generation.
+    NextGeneration,
+    /// A peer that has met a generation talks to no earlier one.
+    Fence,
+    /// Where a name service decides, it is asked before a place says anything.
+    Asks,
+}
+
+/// All of them.
+pub const RULES: [Rule; 13] = [
+    Rule::TakesNothingStill,
+    Rule::CutStill,
+    Rule::FreshAttempt,
+    Rule::LandedFirst,
+    Rule::CededFirst,
+    Rule::CededIsSilent,
+    Rule::KeyLast,
+    Rule::DeedOfAttempt,
+    Rule::LatestLands,
+    Rule::LaterLoad,
+    Rule::NextGeneration,
+    Rule::Fence,
+    Rule::Asks,
+];
+
+struct Moves<'a> {
+    scene: &'a Scene,
+    without: Option<Rule>,
+}
+
+impl Model for Moves<'_> {
+    type World = World;
+
+    fn start(&self) -> World {
+        World::new(self.scene)
+    }
+
+    fn steps(&self, from: &World) -> Vec<(String, World)> {
+        Steps::of(self.scene, self.without, from)
+    }
+
+    fn broken(&self, world: &World) -> Option<&'static str> {
+        world.broken(self.scene)
+    }
+
+    /// In the end one place speaks, and has all that the client has sent.
+    fn is_end(&self, world: &World) -> bool {
+        world.is_settled(self.scene)
+    }
+}
+
+/// Searches a scene, without one of the rules if that is named.
+pub fn search(scene: &Scene, without: Option<Rule>) -> Found {
+    exhaust(&Moves { scene, without })
+}
