@@ -113,6 +113,7 @@ fn put(writer: &mut Writer<'_>, frame: &Frame<'_>) -> bool {
         }
         Frame::Token { r, s } => writer.token(*r, *s),
         Frame::Revoke { r, s, n } => writer.revoke(*r, *s, *n),
+        Frame::RevokeStream(revoke) => writer.revoke_stream(*revoke),
         Frame::Withdrawn { r, s, n } => writer.withdrawn(*r, *s, *n),
         Frame::Have(have) => writer.have(have.r, have.s, have.prefix, have.limit, have.ranges),
         Frame::Early(early) => {

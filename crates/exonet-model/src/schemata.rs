@@ -33,6 +33,7 @@ pub const FILES: &[&str] = &[
     "sender.rs",
     "stamps.rs",
     "tokens.rs",
+    "voids.rs",
 ];
 
 /// What a node holds of calls, relative to the core's `pattern`.

@@ -60,6 +60,8 @@ struct Entry {
     outcome: Option<Outcome>,
     /// The application gave it up: Unknown is excused.
     excused: bool,
+    /// Its sender has withdrawn it, or does so when its deadline passes.
+    unwanted: bool,
     /// Its sender died, or its core did, and nobody was told of it.
     orphaned: bool,
     call: bool,
@@ -113,6 +115,7 @@ impl Ledger {
             keeper: None,
             outcome: None,
             excused: false,
+            unwanted: false,
             orphaned: false,
             call,
             dropped: false,
@@ -183,17 +186,29 @@ impl Ledger {
         self.orders.sent(message, stream);
     }
 
+    /// The sender of a message withdraws it, or will.
+    pub fn unwanted(&mut self, message: u64) {
+        if let Some(entry) = self.entries.get_mut(&message) {
+            entry.unwanted = true;
+        }
+    }
+
+    /// How many times an application heard that messages of a stream are missing.
+    pub const fn missed(&self) -> u64 {
+        self.orders.missed
+    }
+
     /// The application has a message of a stream, and heard of this gap before it.
     pub(crate) fn had(&mut self, message: Option<u64>, gap: Gap) {
         let Some(message) = message else { return };
         let entries = &self.entries;
         let rejected = |message: u64| entries.get(&message).is_some_and(|entry| entry.rejected);
-        // What has certainly not left, what died with its sender, what the application has rejected itself, and what was handed
+        // What has certainly not left or is withdrawn, what died with its sender, what the application has rejected itself, and what was handed
         // to it at once just before it died.
         let explains = |skipped: u64| {
             entries.get(&skipped).is_none_or(|entry| {
                 let withdrawn = entry.outcome.is_some_and(|outcome| is_withdrawn(&outcome));
-                entry.rejected || entry.handed || entry.orphaned || withdrawn
+                entry.rejected || entry.handed || entry.orphaned || entry.unwanted || withdrawn
             })
         };
         match self.orders.had(message, gap, rejected, explains) {

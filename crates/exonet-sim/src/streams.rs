@@ -1,5 +1,6 @@
 //! Messages in streams: sent in order, and taken in order, or with a word of what is missing.
 
+use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
@@ -41,6 +42,8 @@ pub(crate) struct Orders {
     sent: BTreeMap<(NodeId, NodeId, Bytes), BTreeSet<u64>>,
     /// The last that was taken, or rejected, of each.
     last: BTreeMap<(NodeId, NodeId, Bytes), u64>,
+    /// How many times an application heard that messages are missing.
+    pub(crate) missed: u64,
 }
 
 /// What is wrong with a message that was taken.
@@ -67,6 +70,7 @@ impl Orders {
         rejected: impl Fn(u64) -> bool,
         explains: impl Fn(u64) -> bool,
     ) -> Option<Disorder> {
+        self.missed += u64::from(matches!(gap, Gap::Missing(_)));
         let stream = self.of.get(&message)?;
         let last = self.last.insert(stream.clone(), message);
         if last.is_some_and(|last| last > message || (last == message && !rejected(message))) {
@@ -92,13 +96,34 @@ impl World {
         size: usize,
         end: StreamEnd,
     ) -> Result<(u64, MessageKey), SendError> {
+        self.say_until(from, to, name, size, end, None)
+    }
+
+    /// As [`World::say`], of a message that is wanted no longer than `deadline` after that.
+    ///
+    /// # Errors
+    /// As [`World::say`].
+    pub fn say_until(
+        &mut self,
+        from: NodeIndex,
+        to: NodeIndex,
+        name: &str,
+        size: usize,
+        end: StreamEnd,
+        deadline: Option<Duration>,
+    ) -> Result<(u64, MessageKey), SendError> {
         let body = body::part(self.next_message, 0, size.max(8));
-        let message = Outgoing { tag: Bytes::copy_from_slice(name.as_bytes()), body, ..Outgoing::default() };
+        let deadline = deadline.map(|after| self.clock(from).mono + after);
+        let tag = Bytes::copy_from_slice(name.as_bytes());
+        let message = Outgoing { tag, body, deadline, ..Outgoing::default() };
         let sent = self.submit(from, to, false, |node, now, id, address| {
             node.send_in_stream(now, id, &[address], message, end, false)
         })?;
         if let Some((from, to)) = self.id(from).zip(self.id(to)) {
             self.ledger.in_stream(sent.0, (from, to, Bytes::copy_from_slice(name.as_bytes())));
+        }
+        if deadline.is_some() {
+            self.ledger.unwanted(sent.0);
         }
         Ok(sent)
     }

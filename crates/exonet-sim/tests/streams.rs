@@ -5,7 +5,7 @@
 use core::time::Duration;
 
 use crate::common::{MS, SECOND, bad_link, forgotten, open, settled};
-use exonet_proto::node::{Config, Durability, StreamEnd};
+use exonet_proto::node::{Cancel, Config, Durability, MessageKey, StreamEnd};
 use exonet_sim::{Disk, NodeIndex, World};
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
@@ -45,46 +45,78 @@ fn end_and_begin(world: &mut World, node: NodeIndex) {
     world.run_for(400 * MS);
 }
 
-/// Random traffic both ways, in streams and beside them.
-fn traffic(world: &mut World, [a, b]: [NodeIndex; 2], fates: Fates<'_>) {
-    for _ in 0..60 {
-        let size = [8, 50, 1_000, 20_000, 60_000][world.dice().below(5) as usize];
-        // What a node has sent itself may end Unknown with it.
-        let back = world.dice().chance(0.3) && fates.end.is_empty();
-        let (from, to) = if back { (b, a) } else { (a, b) };
-        let name = NAMES[world.dice().below(4) as usize];
-        let end = match world.dice().below(30) {
-            0 => StreamEnd::Last,
-            1 => StreamEnd::Reset,
-            _ => StreamEnd::Open,
-        };
-        if world.dice().chance(0.2) {
-            world.send(from, to, size).unwrap();
-        } else if let Ok((number, key)) = world.say(from, to, name, size, end) {
-            match world.dice().below(20) {
-                0 => drop(world.with(from, |node, now| node.cancel(now, key))),
-                1 if fates.gives_up => {
-                    let after = Duration::from_micros(world.dice().below(100_000));
-                    world.run_for(after);
-                    world.ledger.excuse(number);
-                    world.with(from, |node, now| node.abandon(now, key));
-                }
-                _ => {}
-            }
+/// A message, by its sender, its number and its key.
+type Sent = (NodeIndex, u64, MessageKey);
+
+/// One of these messages is withdrawn, if it has no outcome yet: whether it has left.
+fn withdraw_one(world: &mut World, sent: &[Sent]) -> bool {
+    let nth = world.dice().below(sent.len() as u64) as usize;
+    let (from, number, key) = sent[nth];
+    let asked = world.with(from, |node, now| node.cancel(now, key)) == Some(Ok(Cancel::Asked));
+    if asked {
+        world.ledger.unwanted(number);
+    }
+    asked
+}
+
+/// Sends a message in a stream, or beside them.
+fn send_one(world: &mut World, [a, b]: [NodeIndex; 2], fates: Fates<'_>, sent: &mut Vec<Sent>) {
+    let size = [8, 50, 1_000, 20_000, 60_000][world.dice().below(5) as usize];
+    // What a node has sent itself may end Unknown with it.
+    let back = world.dice().chance(0.3) && fates.end.is_empty();
+    let (from, to) = if back { (b, a) } else { (a, b) };
+    let name = NAMES[world.dice().below(4) as usize];
+    let end = match world.dice().below(30) {
+        0 => StreamEnd::Last,
+        1 => StreamEnd::Reset,
+        _ => StreamEnd::Open,
+    };
+    if world.dice().chance(0.2) {
+        world.send(from, to, size).unwrap();
+        return;
+    }
+    // What ends a stream is not withdrawn.
+    let late = end == StreamEnd::Open && world.dice().chance(0.1);
+    let deadline = late.then(|| Duration::from_micros(world.dice().below(150_000)));
+    let Ok((number, key)) = world.say_until(from, to, name, size, end, deadline) else { return };
+    match world.dice().below(20) {
+        0 => drop(world.with(from, |node, now| node.cancel(now, key))),
+        1 if fates.gives_up => {
+            let after = Duration::from_micros(world.dice().below(100_000));
+            world.run_for(after);
+            world.ledger.excuse(number);
+            world.with(from, |node, now| node.abandon(now, key));
         }
+        _ => sent.push((from, number, key)),
+    }
+}
+
+/// Random traffic both ways, in streams and beside them. How many messages were withdrawn that had left.
+fn traffic(world: &mut World, nodes: [NodeIndex; 2], fates: Fates<'_>) -> u64 {
+    // Of the present processes.
+    let (mut sent, mut revoked) = (Vec::new(), 0);
+    for _ in 0..60 {
+        send_one(world, nodes, fates, &mut sent);
         let pause = Duration::from_micros(world.dice().below(60_000));
         world.run_for(pause);
+        if !sent.is_empty() && world.dice().chance(0.3) {
+            let recent = sent.len().saturating_sub(6);
+            revoked += u64::from(withdraw_one(world, &sent[recent..]));
+        }
         for node in fates.crash {
             if world.dice().chance(0.05) {
                 world.crash(*node);
+                sent.clear();
             }
         }
         for node in fates.end {
             if world.dice().chance(0.03) {
                 end_and_begin(world, *node);
+                sent.clear();
             }
         }
     }
+    revoked
 }
 
 /// Every message is delivered once, or was withdrawn, and every sender knows it.
@@ -96,13 +128,16 @@ fn all_is_certain(world: &mut World, what: &str) {
 }
 
 #[test]
-fn bad_links_break_no_order() {
+fn bad_links_break_no_order_and_what_is_withdrawn_leaves_no_gap() {
+    let mut revoked = 0;
     for seed in 0..60 {
         let mut world = World::new(seed, bad_link(0.1));
         let nodes = [world.add(config(1 << 32), true), world.add(config(1 << 32), true)];
-        traffic(&mut world, nodes, NONE);
+        revoked += traffic(&mut world, nodes, NONE);
         all_is_certain(&mut world, &format!("seed {seed}"));
+        assert_eq!(world.ledger.missed(), 0, "seed {seed}");
     }
+    assert!(revoked > 200, "{revoked}");
 }
 
 #[test]
@@ -140,6 +175,7 @@ fn with_journals_processes_that_die_lose_nothing() {
         let dies = [&nodes[..1], &nodes[1..], &nodes[..]][seed as usize % 3];
         traffic(&mut world, nodes, Fates { crash: dies, ..NONE });
         all_is_certain(&mut world, &format!("seed {seed}"));
+        assert_eq!(world.ledger.missed(), 0, "seed {seed}");
         crashes += world.coverage().crashes;
     }
     assert!(crashes > 200, "{crashes}");

@@ -15,7 +15,8 @@
 //!   such a slot, and goes to [`Sender::on_verdict`].
 //! * [`Receiver::withdraw`] where a sender takes a message back; a WITHDRAWN answers, and goes to [`Sender::on_withdrawn`]. It is said
 //!   only once a crash cannot undo it.
-//! * Of streams: [`Writers`] says the place of a message when it is bound, [`may_follow`] and [`Readers`] whether it may be taken.
+//! * Of streams: [`Writers`] says the place of a message when it is bound, [`may_follow`] and [`Readers`] whether it may be taken, and
+//!   [`Voids`] what of them was withdrawn.
 //! * A STATE that finds no sender record is answered with [`Ask::farewell`] if it is live.
 
 mod clock;
@@ -28,6 +29,7 @@ mod stamps;
 #[cfg(test)]
 mod tests;
 mod tokens;
+mod voids;
 
 pub use clock::{Clock, DEFAULT_BLOCK};
 pub use interval::IntervalSet;
@@ -35,6 +37,7 @@ pub use order::{Gap, Reader, Readers, Writers, may_follow, opening};
 pub use receiver::{Answer, Receiver};
 pub use sender::{Progress, Sender};
 pub use stamps::{Bound, EVERY, Far, Hull, Stamps, Taken};
+pub use voids::{Void, Voids};
 
 use crate::id::{Incarnation, MAX_NUMBER, Slot, Stamp};
 

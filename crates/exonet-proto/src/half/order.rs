@@ -1,14 +1,15 @@
 //! Streams: which message of a stream may be taken next (PROTOCOL.md "Streams").
 //!
 //! A message gets its place in the stream when it is bound, so one that is withdrawn before leaves no gap. It names the slot of
-//! the message before it while that may be free. The receiver takes it once that slot is free no more.
+//! the message before it while that may be free. The receiver takes it once that slot is free no more. One that is withdrawn later
+//! keeps its place: what names it waits for the one before it instead ([`Voids`]).
 
 use core::ops::Range;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use super::{IntervalSet, Receiver};
+use super::{IntervalSet, Receiver, Voids};
 use crate::id::Slot;
 use crate::wire::{StreamEnd, StreamMark};
 
@@ -67,11 +68,15 @@ impl Writers {
     }
 
     /// The message that says `mark` was certainly not taken from `s`: it is bound again, before all that follow it in its stream.
-    /// Those come back too, before anything is bound.
-    pub fn give_back(&mut self, name: &Bytes, s: Slot, mark: StreamMark) {
+    /// Those come back too, before anything is bound, the last first.
+    ///
+    /// `withdrawn`: it is not bound again. Messages behind it may have been taken then, and its place is not given back unless all of
+    /// them have come back.
+    pub fn give_back(&mut self, name: &Bytes, s: Slot, mark: StreamMark, withdrawn: bool) {
         let writer = self.0.entry(name.clone()).or_default();
         writer.open.remove(s.0);
-        if writer.back.is_none_or(|least| s < least) {
+        let is_last = writer.o == opening(s, mark) && writer.n == mark.n.saturating_add(1);
+        if writer.back.is_none_or(|least| s < least) && (!withdrawn || is_last) {
             writer.back = Some(s);
             (writer.o, writer.n) = (opening(s, mark).filter(|_| mark.n > 0), mark.n);
         }
@@ -135,12 +140,21 @@ pub struct Readers {
     readers: BTreeMap<Bytes, Reader>,
     /// Streams that have ended, by the slot of their last message: they are forgotten once the sender has passed it.
     ended: BTreeMap<Slot, Bytes>,
+    /// Messages that were withdrawn and that no message behind them was taken for.
+    pub voids: Voids,
 }
 
-/// Whether the message at `s` that says `mark` waits for no other: the one before it cannot come any more, or has been taken.
-pub fn may_follow(record: Option<&Receiver>, s: Slot, mark: StreamMark) -> bool {
-    let before = s.0.checked_sub(mark.link).filter(|_| mark.link > 0).map(Slot);
-    !before.is_some_and(|before| record.is_some_and(|record| record.is_open(before)))
+/// Whether the message at `s` of the stream `name`, which says `mark`, waits for no other: the one before it cannot come any more, or has
+/// been taken. If that is withdrawn, the one before that counts.
+pub fn may_follow(record: Option<&Receiver>, voids: &Voids, name: &Bytes, s: Slot, mark: StreamMark) -> bool {
+    let mut before = s.0.checked_sub(mark.link).filter(|_| mark.link > 0).map(Slot);
+    while let Some(slot) = before {
+        if record.is_some_and(|record| record.is_open(slot)) {
+            return false;
+        }
+        before = voids.before(name, slot);
+    }
+    true
 }
 
 /// How far a stream was taken.
@@ -173,20 +187,24 @@ impl Readers {
     /// What comes before the message at `s` that says `mark`. None: it may not be taken any more.
     pub fn gap(&self, name: &Bytes, s: Slot, mark: StreamMark) -> Option<Gap> {
         let o = opening(s, mark)?;
-        let Some(reader) = self.readers.get(name) else {
-            return Some(if mark.n == 0 { Gap::Opens } else { Gap::Continues(mark.n) });
+        // How many messages lie before it, from a place on. What was withdrawn is not missed.
+        let since = |from: u64| {
+            let all = mark.n.saturating_sub(from);
+            if self.voids.is_empty() {
+                all
+            } else {
+                all.saturating_sub(self.voids.count(name, o, s, from, mark.n))
+            }
         };
+        let begins = || if since(0) == 0 { Gap::Opens } else { Gap::Continues(since(0)) };
+        let Some(reader) = self.readers.get(name) else { return Some(begins()) };
         if o > reader.o {
-            return Some(match (reader.ended, mark.n) {
-                (Some(_), 0) => Gap::Opens,
-                (Some(_), n) => Gap::Continues(n),
-                (None, _) => Gap::Breaks,
-            });
+            return Some(if reader.ended.is_some() { begins() } else { Gap::Breaks });
         }
         if o < reader.o || reader.ended.is_some() || mark.n < reader.next {
             return None;
         }
-        let missing = mark.n - reader.next;
+        let missing = since(reader.next);
         Some(if missing == 0 { Gap::None } else { Gap::Missing(missing) })
     }
 
@@ -197,7 +215,9 @@ impl Readers {
         let reader = Reader { o, next: mark.n.saturating_add(1), ended };
         match self.readers.get_mut(name) {
             // Mostly: it goes on.
-            Some(before) if before.ended.is_none() && ended.is_none() => *before = reader,
+            Some(before) if before.ended.is_none() && ended.is_none() && self.voids.is_empty() => {
+                *before = reader;
+            }
             _ => self.put(name.clone(), reader),
         }
         Some(reader)
@@ -205,6 +225,7 @@ impl Readers {
 
     /// The stream stands so.
     pub fn put(&mut self, name: Bytes, reader: Reader) {
+        self.voids.pass(&name, reader.o, reader.next);
         if let Some(before) = self.readers.insert(name.clone(), reader)
             && let Some(s) = before.ended
         {
@@ -242,7 +263,7 @@ impl Readers {
 
     /// Whether nothing is remembered of any stream.
     pub fn is_empty(&self) -> bool {
-        self.readers.is_empty()
+        self.readers.is_empty() && self.voids.is_empty()
     }
 
     /// How many.

@@ -9,6 +9,7 @@ mod ledger;
 mod published;
 mod receiver;
 mod sender;
+mod voids;
 mod world;
 
 use std::ops::Range;

@@ -12,7 +12,7 @@
 //! | `Live` | a STATE that claims the record, or slots that it grants |
 //! | `Drop`, `Front` | a STATE that claims no record |
 //! | `Take` | a STATE that claims the slot to be used, and the application's message or acknowledgement |
-//! | `Mark`, `Withdraw` | the VERDICT, the WITHDRAWN |
+//! | `Mark`, `Withdraw`, `Void` | the VERDICT, the WITHDRAWN |
 //! | `Reader` | as the `Take` or the `Mark` before it |
 //! | `Answered` | nothing: if it is lost, the caller hears once more that the call has failed |
 //!

@@ -81,6 +81,8 @@ pub(crate) enum Record<'a> {
     Mark { peer: u32, s: Slot, verdict: Verdict },
     /// The messages of these slots were withdrawn by their sender.
     Withdraw { peer: u32, run: Range<u64> },
+    /// As `Withdraw`, of `len` messages of a stream that lie one behind the other, in slots and in it, from the one in `s` on.
+    Void { peer: u32, name: &'a [u8], s: Slot, len: u64, age: u64, n: u64, link: u64 },
     /// A message is handed out for the `attempt`th time.
     Given { peer: u32, s: Slot, attempt: u32 },
     /// A call needs no reply any more.
@@ -119,6 +121,7 @@ const WITHDRAW: u8 = 23;
 // 15 and 20 were these without a head in common, and of one message alone.
 const PUT_SPAN: u8 = 24;
 const PLACE: u8 = 25;
+const VOID: u8 = 26;
 
 impl<'a> Record<'a> {
     /// Puts the record behind what is in `to`.
@@ -192,6 +195,10 @@ impl<'a> Record<'a> {
                 prefixed(to, reason.as_bytes());
             }
             Self::Withdraw { peer, run } => head(to, WITHDRAW, [u64::from(*peer), run.start, run.end]),
+            Self::Void { peer, name, s, len, age, n, link } => {
+                head(to, VOID, [u64::from(*peer), s.0, *len, *age, *n, *link]);
+                prefixed(to, name);
+            }
             Self::Given { peer, s, attempt } => head(to, GIVEN, [u64::from(*peer), s.0, u64::from(*attempt)]),
             Self::Answered { peer, s } => head(to, ANSWERED, [u64::from(*peer), s.0]),
             Self::Front { b, hull } => head(to, FRONT, [b.0, hull.above.0, hull.upto.0]),
@@ -234,6 +241,7 @@ impl<'a> Record<'a> {
             TAKE => Self::Take { peer: small(from)?, run: run(from)?, call: flag(from)? },
             MARK => Self::Mark { peer: small(from)?, s: slot(from)?, verdict: verdict(from)? },
             WITHDRAW => Self::Withdraw { peer: small(from)?, run: run(from)? },
+            VOID => Self::void(from)?,
             GIVEN => Self::Given { peer: small(from)?, s: slot(from)?, attempt: small(from)? },
             ANSWERED => Self::Answered { peer: small(from)?, s: slot(from)? },
             FRONT => {
@@ -275,6 +283,15 @@ impl<'a> Record<'a> {
             return Err(Malformed::Length);
         }
         Ok(Self::PutSpan { letter, n, peer, heading, body, entries })
+    }
+
+    fn void(from: &mut Take<'a>) -> Result<Self, Malformed> {
+        let (peer, s, len) = (small(from)?, slot(from)?, from.varint()?);
+        let (age, n, link) = (from.varint()?, from.varint()?, from.varint()?);
+        if len == 0 || s.0.checked_add(len).is_none() {
+            return Err(Malformed::Range);
+        }
+        Ok(Self::Void { peer, name: name(from)?, s, len, age, n, link })
     }
 
     fn live(from: &mut Take<'a>) -> Result<Self, Malformed> {
@@ -474,6 +491,7 @@ mod tests {
                 verdict: Verdict { attempts: 9, ..Verdict::new(Word::Rejected, 7, "no") },
             },
             Record::Withdraw { peer: 3, run: 4..1 << 40 },
+            Record::Void { peer: 3, name: b"a", s, len: 2, age: 1 << 33, n: 70, link: 0 },
             Record::Given { peer: 3, s, attempt: 2 },
             Record::Answered { peer: 3, s },
             Record::Front { b: r, hull: Hull { above: Stamp(2), upto: Stamp(3) } },

@@ -416,6 +416,11 @@ impl Recovered {
                 known.verdicts.insert(s, verdict);
             }
             Record::Withdraw { peer, run } => self.peer(peer)?.withdrawn.insert(run),
+            Record::Void { peer, name, s, len, age, n, link } => {
+                let known = self.peer(peer)?;
+                known.withdrawn.insert(s.0..s.0 + len);
+                known.readers.voids.insert(name, s, len, StreamMark { age, n, link, ..StreamMark::OPEN });
+            }
             Record::Given { peer, s, attempt } => {
                 self.peer(peer)?.attempts.insert(s, attempt);
             }

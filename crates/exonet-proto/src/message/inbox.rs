@@ -396,7 +396,7 @@ impl Inbox {
 }
 
 /// Of messages that came together, those that are waited for stay.
-fn sift(
+pub(super) fn sift(
     mut run: Run,
     waited_for: &impl Fn(&Front) -> bool,
     kept: &mut VecDeque<Waiting>,

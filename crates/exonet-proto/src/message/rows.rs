@@ -1,10 +1,11 @@
 //! Messages of streams that wait for the application: a row for each stream, in the order of their slots, which is theirs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 
 use super::arrived::{Arrived, Front};
+use super::inbox::sift;
 use super::waiting::Waiting;
 use crate::id::Slot;
 
@@ -136,20 +137,18 @@ impl Rows {
         self.0.get(&peer).into_iter().flat_map(BTreeMap::keys)
     }
 
-    /// Takes out what is not to be `kept`. Of messages that came together, those at the front go: what a sender passes lies below all
-    /// that it has not.
+    /// Takes out what is not to be `kept`.
     pub(super) fn sweep(&mut self, kept: impl Fn(&Front) -> bool) -> Vec<Arrived> {
-        let mut gone = Vec::new();
+        let (mut gone, mut left) = (Vec::new(), VecDeque::new());
         for row in self.0.values_mut().flat_map(BTreeMap::values_mut) {
-            for (last, waiting) in core::mem::take(&mut row.waiting) {
-                let mut rest = Some(waiting);
-                while let Some(waiting) = rest.take_if(|waiting| !kept(&waiting.first())) {
-                    let (first, behind) = waiting.pop();
-                    gone.extend(first);
-                    rest = behind;
+            for waiting in core::mem::take(&mut row.waiting).into_values() {
+                match waiting {
+                    Waiting::One(one) if kept(&one.front()) => left.push_back(Waiting::One(one)),
+                    Waiting::One(one) => gone.push(one),
+                    Waiting::Run(run) => sift(run, &kept, &mut left, &mut gone),
                 }
-                row.waiting.extend(rest.map(|rest| (last, rest)));
             }
+            left.drain(..).for_each(|waiting| row.insert(waiting));
         }
         for rows in self.0.values_mut() {
             rows.retain(|_, row| !row.waiting.is_empty());

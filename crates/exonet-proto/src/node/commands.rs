@@ -217,7 +217,8 @@ impl Node {
     /// Cancelled, certainly never delivered, or Delivered, once that is known, and Unknown only where any message would.
     ///
     /// # Errors
-    /// [`CancelError`] when it is settled, or has left and is a call or a message of a stream: these are not withdrawn.
+    /// [`CancelError`] when it is settled, or has left and is a call, the end of a stream, or a part of a message of several: these are not
+    /// withdrawn.
     pub fn cancel(&mut self, now: Now, key: MessageKey) -> Result<Cancel, CancelError> {
         let bound = self.cx.store.open(key).map(|letter| letter.slot_of(key).is_some());
         let cancelled = self.of_message(now, key, |peer, cx| match bound {

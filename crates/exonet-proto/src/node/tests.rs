@@ -27,6 +27,7 @@ mod streams;
 mod together;
 mod twins;
 mod unmeasured;
+mod voids;
 mod waiting;
 mod withdrawing;
 

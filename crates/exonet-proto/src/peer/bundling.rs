@@ -5,6 +5,7 @@ use core::ops::Range;
 
 use bytes::Bytes;
 
+use super::withdrawing::is_withdrawn;
 use super::{Context, Peer};
 use crate::event::SendError;
 use crate::half::Sender;
@@ -237,7 +238,7 @@ impl Peer {
         let passed = self.expire_unbound(cx, now, key);
         let Some(letter) = cx.store.get_mut(key) else { return };
         letter.late |= passed;
-        let (deadline, plain) = (letter.deadline.filter(|_| !passed), letter.role == Role::Plain);
+        let (deadline, goes) = (letter.deadline.filter(|_| !passed), is_withdrawn(letter.role));
         let mut next = deadline.unwrap_or(Mono::NEVER);
         for (these, bound) in open_runs(letter) {
             // In doubt since it was bound; what has not left is not in doubt.
@@ -248,7 +249,7 @@ impl Peer {
                 continue;
             }
             next = next.min(given_up);
-            if let Some((_, s)) = bound.filter(|_| passed && plain) {
+            if let Some((_, s)) = bound.filter(|_| passed && goes) {
                 let slots = (s.0..).map(Slot).take(these.len());
                 slots.for_each(|s| self.outbound.revoke(now.mono, s, Outcome::Expired));
             }

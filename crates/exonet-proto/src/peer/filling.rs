@@ -11,10 +11,10 @@ use crate::message::{HEAD_ROOM, Letter, MessageKey, Store, Verdict};
 use crate::pattern::call::Server;
 use crate::peer::epoch::{Carried, Epoch};
 use crate::peer::inbound::Inbound;
-use crate::peer::outbound::{Followed, Outbound};
+use crate::peer::outbound::{Followed, Outbound, Revoke};
 use crate::peer::piece::{Next, Piece, Room};
 use crate::time::Mono;
-use crate::wire::{self, ALIKE_HEAD, MessagesWriter, Writer};
+use crate::wire::{self, ALIKE_HEAD, MessagesWriter, RevokeStream, Writer};
 
 /// Most free ranges in a STATE.
 const MAX_STATE_RANGES: u16 = 256;
@@ -120,9 +120,10 @@ impl Filling<'_, '_> {
             self.ask(ask, Carried::Ask);
         }
         while self.writer.remaining() >= MIN_RUN
-            && let Some((r, s, n)) = outbound.next_revoke()
+            && outbound.next_revoke().is_some_and(|next| revoke(&mut self.writer, next))
         {
-            self.eliciting |= self.writer.revoke(r, s, n);
+            outbound.revoke_left();
+            self.eliciting = true;
         }
         while self.writer.remaining() >= MIN_TOKEN
             && let Some((s, r)) = outbound.probes.pop_front()
@@ -429,5 +430,15 @@ impl From<wire::Ask> for Ask {
     fn from(ask: wire::Ask) -> Self {
         let wire::Ask { s, n, l, ts } = ask;
         Self { s, n, l, ts }
+    }
+}
+
+/// Writes REVOKE or REVOKE_STREAM. False: there is no room.
+fn revoke(writer: &mut Writer<'_>, revoke: &Revoke) -> bool {
+    let Revoke { r, s, n, place } = revoke;
+    let (r, s, n) = (*r, *s, *n);
+    match place {
+        None => writer.revoke(r, s, n),
+        Some((name, mark)) => writer.revoke_stream(RevokeStream { r, s, n, name, mark: *mark }),
     }
 }

@@ -6,7 +6,7 @@ use core::ops::Range;
 use super::inbound::Said;
 use super::{Context, Peer};
 use crate::event::Event;
-use crate::half::{Reader, Receiver, Sender};
+use crate::half::{Reader, Receiver, Sender, Void};
 use crate::id::{Incarnation, LetterId, Slot, Stamp};
 use crate::journal::{Binding, Heading, Journal, Known, Place, Placed, Position, Posted, Record};
 use crate::message::{Bundle, Ending, Letter, MessageKey, Outgoing, Source, Verdict};
@@ -257,6 +257,16 @@ impl Peer {
         cx.journal.append(&Record::Withdraw { peer, run })
     }
 
+    /// As [`Self::journal_withdrawal`], of messages of a stream, of which the first is in `s`.
+    pub(super) fn journal_void(&mut self, cx: &mut Context, name: &[u8], s: Slot, void: Void) -> Position {
+        if !cx.journal.is_on() {
+            return Position(0);
+        }
+        self.journal_record(cx);
+        let peer = self.number(&mut cx.journal);
+        cx.journal.append(&void_record(peer, name, s, void))
+    }
+
     /// A stream was taken so far.
     pub(super) fn journal_reader(&mut self, cx: &mut Context, name: &Bytes, reader: Reader) {
         if cx.journal.is_on() {
@@ -379,6 +389,9 @@ impl Peer {
         for (s, verdict) in self.inbound.verdicts.said() {
             Record::Mark { peer, s, verdict: verdict.clone() }.encode(to);
         }
+        for (name, s, void) in self.inbound.readers.voids.iter() {
+            void_record(peer, name, s, void).encode(to);
+        }
         let withdrawn = self.inbound.receiver.iter().flat_map(|record| record.withdrawn().iter());
         withdrawn.for_each(|run| Record::Withdraw { peer, run }.encode(to));
         for (s, attempt) in self.inbound.verdicts.attempts() {
@@ -410,6 +423,11 @@ impl Peer {
             Record::Place { letter: id, count: 1, age, n, link }.encode(to);
         }
     }
+}
+
+fn void_record(peer: u32, name: &[u8], s: Slot, void: Void) -> Record<'_> {
+    let StreamMark { age, n, link, .. } = void.mark;
+    Record::Void { peer, name, s, len: void.len, age, n, link }
 }
 
 /// Writes those of a bundle that are open.

@@ -21,6 +21,7 @@ pub(crate) use bundled::Followed;
 pub(crate) use fate::Had;
 use given_up::GivenUp;
 use lanes::Lanes;
+pub(crate) use revoking::Revoke;
 use revoking::Revoking;
 use scheduling::Scheduling;
 

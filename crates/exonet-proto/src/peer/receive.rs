@@ -175,6 +175,7 @@ impl Peer {
             Frame::StampRejected { ts, time } => self.on_stamp_rejected(cx, now, ts, time),
             Frame::Token { r, s } => self.inbound.on_probe(now.mono, s, r),
             Frame::Revoke { r, s, n } => self.on_revoke(cx, now, s.0..s.0.saturating_add(n), r),
+            Frame::RevokeStream(revoke) => self.on_revoke_stream(cx, now, &revoke),
             Frame::Withdrawn { r, s, n } => self.on_withdrawn(cx, now, s.0..s.0.saturating_add(n), r),
             Frame::Have(have) => self.on_have(cx, now, &have),
             Frame::Verdict(verdict) => self.on_verdict(cx, now, &verdict),

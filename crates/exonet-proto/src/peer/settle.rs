@@ -8,7 +8,7 @@ use crate::event::Event;
 use crate::id::{MessageId, Slot};
 use crate::message::{Ending, Letter, MessageKey, Outcome, Refusal};
 use crate::time::{Mono, Now};
-use crate::wire::Role;
+use crate::wire::{Role, StreamEnd};
 
 /// How the messages to a peer end that takes nothing more.
 pub(crate) struct Fates {
@@ -62,10 +62,16 @@ impl Peer {
         self.withdraw(cx, now, key, Outcome::Cancelled);
     }
 
-    /// Withdraws what has not left of a stream.
+    /// Withdraws what has not left of a stream, and nothing of one of the same name before it whose end waits too.
     pub(crate) fn cancel_stream(&mut self, cx: &mut Context, now: Now, name: &Bytes) {
-        let in_it = |letter: &Letter| matches!(letter.role, Role::Stream(_)) && letter.tag == *name;
-        for key in self.own(cx, |key, letter| letter.slot_of(key).is_none() && in_it(letter)) {
+        let waits = |key, letter: &Letter| letter.slot_of(key).is_none() && letter.tag == *name;
+        let ends = |letter: &Letter| matches!(letter.role, Role::Stream(mark) if mark.end != StreamEnd::Open);
+        let orders = |keys: Vec<MessageKey>, cx: &Context| {
+            keys.into_iter().filter_map(|key| cx.store.get(key).map(|letter| letter.order)).max()
+        };
+        let end = orders(self.own(cx, |key, letter| waits(key, letter) && ends(letter)), cx).unwrap_or(0);
+        let in_it = |letter: &Letter| matches!(letter.role, Role::Stream(_)) && letter.order > end;
+        for key in self.own(cx, |key, letter| waits(key, letter) && in_it(letter)) {
             self.cancel(cx, now, key);
         }
     }
@@ -182,7 +188,7 @@ impl Peer {
         for (s, key) in returned.into_iter().rev() {
             self.journal_back(cx, s, key);
             let withdrawn = self.outbound.revoked(s);
-            self.outbound.take_back_letter(&mut cx.store, s, key);
+            self.outbound.take_back_letter(&mut cx.store, s, key, withdrawn.is_some());
             self.journal_stream_back(cx, key);
             let takes = self.outbound.limits.takes;
             let letter = cx.store.get(key);

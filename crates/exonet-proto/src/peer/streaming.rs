@@ -37,7 +37,7 @@ impl Peer {
         let readers = &self.inbound.readers;
         let Some(gap) = readers.gap(name, s, mark) else { return Turn::Never };
         let known = gap == Gap::None || readers.has_room(name, cx.config.limits.lanes);
-        let first = may_follow(self.inbound.receiver.as_ref(), s, mark);
+        let first = may_follow(self.inbound.receiver.as_ref(), &readers.voids, name, s, mark);
         if first && known && self.keeps(&front) { Turn::Now(gap) } else { Turn::Later }
     }
 
@@ -101,6 +101,16 @@ impl Peer {
         let MessageId { s, r, .. } = arrived.id;
         self.discard(cx, arrived.held());
         self.inbound.evict_pending(s, r, Some(&arrived.lane()), arrived.wire_len);
+    }
+
+    /// Messages at the front of a stream that nobody waits for any more go, so that what lies behind them is seen.
+    pub(super) fn drop_stale_of(&mut self, cx: &mut Context, name: &Bytes) {
+        let stale = |peer: &Self, first: &Waiting| !peer.waits_for(&first.first());
+        while cx.inbox.first_of(self.place, name).is_some_and(|first| stale(self, first))
+            && let Some(arrived) = cx.inbox.pop_of(self.place, name)
+        {
+            self.drop_stale(cx, &arrived);
+        }
     }
 
     /// Whether the frontier `l` passes slots that are free: messages that were to follow them may be taken.

@@ -2,17 +2,20 @@
 
 use core::ops::Range;
 
+use bytes::Bytes;
+
 use super::{Context, Peer};
-use crate::id::Incarnation;
+use crate::half::Void;
+use crate::id::{Incarnation, Slot};
 use crate::message::{MessageKey, Outcome};
 use crate::time::Now;
-use crate::wire::Role;
+use crate::wire::{RevokeStream, Role, StreamEnd};
 
 impl Peer {
     /// The application does not want a message any more that has left, or its deadline has passed: it ends as `outcome` says once that is
     /// certain, unless it is delivered. False: such a message is not withdrawn, and goes on.
     pub(crate) fn revoke(&mut self, cx: &Context, now: Now, key: MessageKey, outcome: Outcome) -> bool {
-        let Some(letter) = cx.store.open(key).filter(|letter| letter.role == Role::Plain) else {
+        let Some(letter) = cx.store.open(key).filter(|letter| is_withdrawn(letter.role)) else {
             return false;
         };
         let Some((s, _)) = letter.slot_of(key) else { return false };
@@ -28,6 +31,36 @@ impl Peer {
             let at = self.journal_withdrawal(cx, run);
             self.inbound.revoked.withdrew(at);
         }
+        self.withdrew(cx, now, run, r);
+    }
+
+    /// REVOKE_STREAM: the sender withdraws messages of a stream. What waits for them waits for the one before them from here on.
+    pub(crate) fn on_revoke_stream(&mut self, cx: &mut Context, now: Now, revoke: &RevokeStream<'_>) {
+        let RevokeStream { r, s, n, name, mark } = *revoke;
+        let run = s.0..s.0.saturating_add(n);
+        let l = self.inbound.receiver.as_ref().map_or(Slot(0), |record| record.parts().1);
+        // Without room it asks, as TOKEN does.
+        let room = self.inbound.readers.voids.make_room(l);
+        self.journal_record(cx);
+        let gone = if room { self.inbound.withdraw(run.clone(), r) } else { Vec::new() };
+        for run in &gone {
+            let Some(mark) = mark.nth(run.start - s.0) else { continue };
+            let (first, len) = (Slot(run.start), run.end - run.start);
+            cx.stats.revoked += len;
+            self.inbound.readers.voids.insert(name, first, len, mark);
+            let at = self.journal_void(cx, name, first, Void { len, mark });
+            self.inbound.revoked.withdrew(at);
+        }
+        self.withdrew(cx, now, run, r);
+        if !gone.is_empty() {
+            let name = Bytes::copy_from_slice(name);
+            self.drop_stale_of(cx, &name);
+            self.tell_stream(cx, &name);
+        }
+    }
+
+    /// What could be withdrawn of `run` is: the sender is told.
+    fn withdrew(&mut self, cx: &mut Context, now: Now, run: Range<u64>, r: Incarnation) {
         self.inbound.on_revoke(now.mono, run, r);
         cx.inbox.note_withdrawn(self.inbound.take_stale());
         self.wait_for_journal(cx);
@@ -52,5 +85,15 @@ impl Peer {
             let outcome = self.outbound.revoked(s).unwrap_or(forgotten);
             self.end_judged(cx, now.mono, key, outcome);
         }
+    }
+}
+
+/// Whether a message of this role can be withdrawn once it has left. What ends a stream, or is a part of a message of several, cannot:
+/// those around it would mean something else.
+pub(super) const fn is_withdrawn(role: Role) -> bool {
+    match role {
+        Role::Plain => true,
+        Role::Stream(mark) => matches!(mark.end, StreamEnd::Open) && !mark.more,
+        _ => false,
     }
 }

@@ -3,7 +3,7 @@
 use super::base::{self, stamp};
 use super::cursor::Take;
 use super::kind;
-use super::{Ack, Bases, Early, Have, Malformed, Messages, Params, Reply, State, Verdict};
+use super::{Ack, Bases, Early, Have, Malformed, Messages, Params, Reply, RevokeStream, State, Verdict};
 use crate::{Incarnation, MAX_NUMBER, Slot, Stamp, Wall};
 
 /// The most slots of a REVOKE or a WITHDRAWN: so a frame of a few bytes costs its reader little.
@@ -49,6 +49,8 @@ pub enum Frame<'a> {
         /// How many: at least one, at most [`MAX_RUN`]. `s + n` is at most [`MAX_NUMBER`].
         n: u64,
     },
+    /// The messages of a stream in the slots `s` to `s + n - 1` are withdrawn by their sender.
+    RevokeStream(RevokeStream<'a>),
     /// The messages in these slots, as of [`Frame::Revoke`], were withdrawn: they certainly were not and will not be delivered.
     Withdrawn {
         /// Their incarnation.
@@ -181,13 +183,14 @@ fn take<'a>(kind: u8, input: &mut Take<'a>, bases: Bases) -> Result<Frame<'a>, M
         kind::NOCALL => Frame::NoCall(base::slot(input.varint()?, bases.receiver)),
         kind::COMPUTING => Frame::Computing(base::slot(input.varint()?, bases.receiver)),
         kind::VERDICT => Frame::Verdict(Verdict::take(input, bases)?),
+        kind::REVOKE_STREAM => Frame::RevokeStream(RevokeStream::decode(input.prefixed()?, bases)?),
         kind::FIRST_IGNORABLE..=kind::LAST_IGNORABLE => Frame::Unknown { kind, body: input.prefixed()? },
         _ => return Err(Malformed::UnknownFrame(kind)),
     })
 }
 
 /// `r`, `s`, `n`: slots of a record of the end whose base is `bases.sender`.
-fn run(input: &mut Take<'_>, bases: Bases) -> Result<(Incarnation, Slot, u64), Malformed> {
+pub(super) fn run(input: &mut Take<'_>, bases: Bases) -> Result<(Incarnation, Slot, u64), Malformed> {
     let r = base::incarnation(input.varint()?, bases.sender);
     let s = base::slot(input.varint()?, bases.receiver);
     let n = input.varint()?;

@@ -32,5 +32,7 @@ pub(super) const LENGTH: u8 = 0x02;
 /// Of one message whose length was not known when it began: it goes on behind the frame, or ends with it.
 pub(super) const GOES_ON: u8 = 0x04;
 pub(super) const ENDS: u8 = 0x08;
+/// Nodes that do not know it leave the message where it is.
+pub(super) const REVOKE_STREAM: u8 = 0x81;
 pub(super) const FIRST_IGNORABLE: u8 = 0x80;
 pub(super) const LAST_IGNORABLE: u8 = 0xbf;

@@ -39,6 +39,7 @@ mod messages;
 mod number;
 mod params;
 mod ranges;
+mod revoke;
 mod state;
 mod stream;
 mod tlv;
@@ -71,6 +72,7 @@ pub use messages::{
 pub use number::expand;
 pub use params::{Params, ResetToken};
 pub use ranges::Ranges;
+pub use revoke::RevokeStream;
 pub use state::{Claim, Have, MAX_HAVE_RANGES, State};
 pub use stream::{StreamEnd, StreamMark};
 pub use tlv::{Tlv, Tlvs};

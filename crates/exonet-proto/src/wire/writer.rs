@@ -7,7 +7,9 @@ use super::base::relative;
 use super::cursor::Put;
 use super::kind;
 use super::messages::{MessagesWriter, messages_overhead};
-use super::{Ask, Bases, Claim, Ecn, Params, Reply, Verdict, ack, call, state, varint, varint_len};
+use super::{
+    Ask, Bases, Claim, Ecn, Params, Reply, RevokeStream, Verdict, ack, call, state, varint, varint_len,
+};
 use crate::{Incarnation, Slot, Stamp, Wall};
 
 /// Writes frames into a slice, each whole or not at all: a method that returns `false` or `None` has left no trace.
@@ -260,6 +262,11 @@ impl<'a> Writer<'a> {
     /// REVOKE: the messages in `n` slots from `s` on, under `r`, are withdrawn.
     pub fn revoke(&mut self, r: Incarnation, s: Slot, n: u64) -> bool {
         self.frame(|out, bases| put_run(out, kind::REVOKE, bases.reversed(), (r, s, n))).is_some()
+    }
+
+    /// REVOKE_STREAM: as [`Writer::revoke`], of messages of a stream.
+    pub fn revoke_stream(&mut self, revoke: RevokeStream<'_>) -> bool {
+        self.frame(|out, bases| revoke.put(out, bases)).is_some()
     }
 
     /// WITHDRAWN: the messages in `n` slots from `s` on, under `r`, were withdrawn.

@@ -123,7 +123,7 @@ impl Receipt {
     /// and Delivered if it was; it is Unknown only where that of any message would be.
     ///
     /// # Errors
-    /// [`CancelError::InDoubt`]: it has left, and is a call or of a stream: only its outcome will tell. Or the journal cannot
+    /// [`CancelError::InDoubt`]: it has left, and is a call, or the end of a stream: only its outcome will tell. Or the journal cannot
     /// be written. [`CancelError::Settled`]: its outcome is known.
     pub fn cancel(&self) -> Result<Cancel, CancelError> {
         let cancelled = self.hold.ask(|engine, now, key| engine.cancel(now, key));

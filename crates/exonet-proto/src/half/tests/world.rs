@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::ledger::{Checked, Ledger, Outcome, ensure};
 use super::*;
-use walk::Random;
+pub(super) use walk::Random;
 
 #[derive(Clone, Debug)]
 enum Datagram {

@@ -53,10 +53,10 @@ fn what_comes_back_after_its_deadline_expires() {
     pair.talk(0);
     let (now, id, at) = (pair.now, pair.ends[1].id(), address(1));
     let deadline = Some(now.mono + 100 * MS);
-    // What has left of a stream is not withdrawn.
+    // A part of a message of several is not withdrawn.
     let message = Outgoing { tag: Bytes::from_static(b"log"), deadline, ..Outgoing::default() };
     let end_of = crate::wire::StreamEnd::Open;
-    let key = pair.ends[0].send_in_stream(now, id, &[at], message, end_of, false).unwrap();
+    let key = pair.ends[0].send_in_stream(now, id, &[at], message, end_of, true).unwrap();
     pair.pass(SECOND);
     assert!(matches!(pair.ends[0].status(key), Status::InDoubt { late: true, .. }));
     end(&mut pair);

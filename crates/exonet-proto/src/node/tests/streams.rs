@@ -8,11 +8,11 @@ use crate::message::{InStream, IncomingBody};
 use crate::wire::StreamEnd;
 
 /// A short message of a stream from `from`.
-fn say(pair: &mut Pair, from: usize, name: &'static str, body: &'static str) -> MessageKey {
+pub(super) fn say(pair: &mut Pair, from: usize, name: &'static str, body: &'static str) -> MessageKey {
     say_end(pair, from, name, body, StreamEnd::Open)
 }
 
-fn say_end(
+pub(super) fn say_end(
     pair: &mut Pair,
     from: usize,
     name: &'static str,
@@ -25,7 +25,7 @@ fn say_end(
 }
 
 /// What `end` takes now of a stream.
-fn hear(pair: &mut Pair, end: usize, name: &'static str) -> Vec<(String, Gap)> {
+pub(super) fn hear(pair: &mut Pair, end: usize, name: &'static str) -> Vec<(String, Gap)> {
     let (now, id) = (pair.now, pair.ends[1 - end].id());
     let next = || pair.ends[end].recv_stream(now, &id, &name.into());
     core::iter::from_fn(next).map(|said| (text(&said), said.gap)).collect()
@@ -36,7 +36,7 @@ fn text(said: &InStream) -> String {
     String::from_utf8_lossy(body).into_owned()
 }
 
-fn heard(pair: &mut Pair, end: usize, name: &'static str) -> String {
+pub(super) fn heard(pair: &mut Pair, end: usize, name: &'static str) -> String {
     hear(pair, end, name).into_iter().map(|(body, _)| body).collect()
 }
 
@@ -60,7 +60,7 @@ fn messages_of_a_stream_come_in_order_and_wait_for_no_other() {
 }
 
 /// Withholds what `from` says while `act` runs, and gives it.
-fn withheld(pair: &mut Pair, from: usize, act: impl FnOnce(&mut Pair)) -> Vec<Vec<u8>> {
+pub(super) fn withheld(pair: &mut Pair, from: usize, act: impl FnOnce(&mut Pair)) -> Vec<Vec<u8>> {
     pair.cut(from);
     act(pair);
     pair.pump();
@@ -68,14 +68,14 @@ fn withheld(pair: &mut Pair, from: usize, act: impl FnOnce(&mut Pair)) -> Vec<Ve
 }
 
 /// The two ends have a channel, and `0` has envelopes to send with.
-fn joined() -> Pair {
+pub(super) fn joined() -> Pair {
     let mut pair = Pair::open();
     pair.talk(0);
     pair.events.clear();
     pair
 }
 
-fn outcome_of(pair: &Pair, key: MessageKey) -> Option<Outcome> {
+pub(super) fn outcome_of(pair: &Pair, key: MessageKey) -> Option<Outcome> {
     pair.outcomes().iter().find(|(of, ..)| *of == key).map(|(_, outcome, _)| *outcome)
 }
 
@@ -150,7 +150,7 @@ fn what_is_at_the_application_holds_up_what_follows_until_it_is_done() {
 }
 
 /// Short messages of one length that are queued together, of a stream from `0`: each is its number. They make one bundle.
-fn say_together(pair: &mut Pair, name: &'static str, numbers: core::ops::Range<u8>) -> MessageKey {
+pub(super) fn say_together(pair: &mut Pair, name: &'static str, numbers: core::ops::Range<u8>) -> MessageKey {
     let (id, at, now) = (pair.ends[1].id(), address(1), pair.now);
     let message =
         |n: u8| Outgoing { tag: name.into(), body: vec![b'a' + n; 40].into(), ..Outgoing::default() };
@@ -163,16 +163,16 @@ fn say_together(pair: &mut Pair, name: &'static str, numbers: core::ops::Range<u
 }
 
 /// What the other end takes of them, and what it hears before each.
-fn heard_together(pair: &mut Pair, name: &'static str) -> Vec<(u8, Gap)> {
+pub(super) fn heard_together(pair: &mut Pair, name: &'static str) -> Vec<(u8, Gap)> {
     let heard = hear(pair, 1, name);
     heard.into_iter().map(|(body, gap)| (body.as_bytes()[0] - b'a', gap)).collect()
 }
 
-fn in_order(numbers: impl Iterator<Item = u8>) -> Vec<(u8, Gap)> {
+pub(super) fn in_order(numbers: impl Iterator<Item = u8>) -> Vec<(u8, Gap)> {
     numbers.map(|n| (n, Gap::None)).collect()
 }
 
-fn is_sound(pair: &Pair) -> bool {
+pub(super) fn is_sound(pair: &Pair) -> bool {
     let mut sound = true;
     pair.ends.iter().for_each(|end| end.audit(|holding| sound &= holding.is_sound()));
     sound
@@ -648,13 +648,13 @@ fn a_name_and_a_length_are_checked_before_anything_is_queued() {
 }
 
 /// Two nodes with journals.
-struct Journaled {
-    pair: Pair,
+pub(super) struct Journaled {
+    pub(super) pair: Pair,
     written: [Vec<u8>; 2],
 }
 
 impl Journaled {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let mut this = Self { pair: Pair::open(), written: [Vec::new(), Vec::new()] };
         (0..2).for_each(|end| this.boot(end));
         this
@@ -692,17 +692,17 @@ impl Journaled {
     }
 
     /// What `end` has written is written without what is over.
-    fn snapshot(&mut self, end: usize) {
+    pub(super) fn snapshot(&mut self, end: usize) {
         self.write();
         self.written[end] = self.pair.ends[end].snapshot(self.pair.now);
     }
 
-    fn crash(&mut self, end: usize) {
+    pub(super) fn crash(&mut self, end: usize) {
         self.write();
         self.boot(end);
     }
 
-    fn pass(&mut self, span: Duration) {
+    pub(super) fn pass(&mut self, span: Duration) {
         let step = MS * 20;
         for _ in 0..span.as_millis() / step.as_millis() {
             self.pair.pass(step);

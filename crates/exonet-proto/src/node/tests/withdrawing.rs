@@ -3,6 +3,7 @@
 use super::*;
 use crate::id::MessageId;
 use crate::message::IncomingBody;
+use crate::wire::StreamEnd;
 
 const ASKED: Result<Cancel, CancelError> = Ok(Cancel::Asked);
 
@@ -240,16 +241,18 @@ fn the_death_of_the_receiver_is_the_one_reason_for_doubt() {
 }
 
 #[test]
-fn calls_and_messages_of_streams_are_not_withdrawn() {
+fn calls_ends_of_streams_and_parts_are_not_withdrawn() {
     let mut pair = Pair::open();
     pair.talk(0);
     let (now, id, at) = (pair.now, pair.ends[1].id(), address(1));
+    let mut say = |end, more| {
+        let message = Outgoing { tag: Bytes::from_static(b"log"), ..Outgoing::default() };
+        pair.ends[0].send_in_stream(now, id, &[at], message, end, more).unwrap()
+    };
+    let in_stream = [say(StreamEnd::Open, true), say(StreamEnd::Last, false), say(StreamEnd::Reset, false)];
     let call = pair.call(0);
-    let message = Outgoing { tag: Bytes::from_static(b"log"), ..Outgoing::default() };
-    let in_stream =
-        pair.ends[0].send_in_stream(now, id, &[at], message, crate::wire::StreamEnd::Open, false).unwrap();
     pair.pass(10 * MS);
-    for key in [call, in_stream] {
+    for key in in_stream.into_iter().chain([call]) {
         assert_eq!(pair.ends[0].cancel(pair.now, key), Err(CancelError::InDoubt));
     }
 }

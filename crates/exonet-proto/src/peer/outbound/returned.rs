@@ -13,8 +13,9 @@ impl Outbound {
         (self.ask_due, self.frontier_due) = (true, true);
     }
 
-    /// The message of `key`, which was bound to `s`, goes back to the head of its queue as if it had never left.
-    pub(crate) fn take_back_letter(&mut self, store: &mut Store, s: Slot, key: MessageKey) {
+    /// The message of `key`, which was bound to `s`, goes back to the head of its queue as if it had never left. `withdrawn`:
+    /// its sender has withdrawn it.
+    pub(crate) fn take_back_letter(&mut self, store: &mut Store, s: Slot, key: MessageKey, withdrawn: bool) {
         self.lost.remove(s.0);
         self.caller.ended(s);
         let Some(letter) = store.get_mut(key) else {
@@ -41,7 +42,7 @@ impl Outbound {
         }
         self.unbound += 1;
         if let Role::Stream(mark) = role {
-            return self.come_back(store, s, key, mark);
+            return self.come_back(store, s, key, mark, withdrawn);
         }
         self.enqueue_first(key.first(), letter);
     }

@@ -3,19 +3,44 @@
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
+use bytes::Bytes;
+
 use super::Outbound;
 use crate::backoff::Backoff;
 use crate::half::Sender;
 use crate::id::{Incarnation, Slot};
-use crate::message::{MessageKey, Outcome, Store};
+use crate::message::{Letter, MessageKey, Outcome, Store};
 use crate::time::Mono;
-use crate::wire::MAX_RUN;
+use crate::wire::{MAX_RUN, Role, StreamMark};
 
 /// REVOKEs at once, of runs of messages. The others have their turn behind them.
 const AT_ONCE: usize = 32;
 
-/// A REVOKE: the incarnation, the first slot, and how many.
-type Revoke = (Incarnation, Slot, u64);
+/// A REVOKE, or a REVOKE_STREAM.
+#[derive(Debug)]
+pub(crate) struct Revoke {
+    pub(crate) r: Incarnation,
+    /// The first slot, and how many.
+    pub(crate) s: Slot,
+    pub(crate) n: u64,
+    /// The stream, and the place of the first in it.
+    pub(crate) place: Option<(Bytes, StreamMark)>,
+}
+
+impl Revoke {
+    /// The message of `key` is the next of these.
+    fn goes_on(&self, r: Incarnation, s: Slot, letter: &Letter, key: MessageKey) -> bool {
+        let behind = self.r == r && self.s.0 + self.n == s.0 && self.n < MAX_RUN;
+        behind
+            && match (&self.place, letter.role_of(key)) {
+                (None, Role::Plain) => true,
+                (Some((name, first)), Role::Stream(mark)) => {
+                    *name == letter.tag && first.nth(self.n) == Some(mark)
+                }
+                _ => false,
+            }
+    }
+}
 
 /// The messages that are withdrawn, and what of that is to be said.
 #[derive(Debug)]
@@ -42,17 +67,21 @@ impl Revoking {
         let later = self.wanted.range(self.from..).chain(self.wanted.range(..self.from));
         for (s, _) in later {
             let Some((r, key)) = sender.token(*s) else { continue };
-            if store.get(*key).is_none_or(|letter| letter.unsafe_yet) {
-                continue;
-            }
+            let Some(letter) = store.get(*key).filter(|letter| !letter.unsafe_yet) else { continue };
             let runs = self.due.len();
             match self.due.back_mut() {
-                Some((last, first, n)) if *last == r && first.0 + *n == s.0 && *n < MAX_RUN => *n += 1,
+                Some(last) if last.goes_on(r, *s, letter, *key) => last.n += 1,
                 _ if runs == AT_ONCE => break,
-                _ => self.due.push_back((r, *s, 1)),
+                _ => {
+                    let place = match letter.role_of(*key) {
+                        Role::Stream(mark) => Some((letter.tag.clone(), mark)),
+                        _ => None,
+                    };
+                    self.due.push_back(Revoke { r, s: *s, n: 1, place });
+                }
             }
         }
-        self.from = self.due.back().map_or(Slot(0), |(_, s, n)| Slot(s.0 + n));
+        self.from = self.due.back().map_or(Slot(0), |last| Slot(last.s.0 + last.n));
     }
 }
 
@@ -105,8 +134,13 @@ impl Outbound {
     }
 
     /// The next REVOKE to be sent.
-    pub(crate) fn next_revoke(&mut self) -> Option<Revoke> {
-        self.revoking.due.pop_front()
+    pub(crate) fn next_revoke(&self) -> Option<&Revoke> {
+        self.revoking.due.front()
+    }
+
+    /// It has left.
+    pub(crate) fn revoke_left(&mut self) {
+        self.revoking.due.pop_front();
     }
 
     /// How many messages are withdrawn, and have no outcome.

@@ -64,10 +64,17 @@ impl Outbound {
     }
 
     /// The message of `key`, which was bound to `s` at the place `mark`, goes back into its queue, before all that follow it in its
-    /// stream.
-    pub(super) fn come_back(&mut self, store: &mut Store, s: Slot, key: MessageKey, mark: StreamMark) {
+    /// stream. `withdrawn`: it does so to end there.
+    pub(super) fn come_back(
+        &mut self,
+        store: &mut Store,
+        s: Slot,
+        key: MessageKey,
+        mark: StreamMark,
+        withdrawn: bool,
+    ) {
         let Some(letter) = store.get_mut(key) else { return };
-        self.writers.give_back(&letter.tag, s, mark);
+        self.writers.give_back(&letter.tag, s, mark, withdrawn);
         // Others of its bundle may be there already, behind it.
         if std::mem::replace(&mut letter.queued, true) {
             return;

@@ -40,6 +40,7 @@ enum Spec {
     Open { r: Incarnation, s: Slot, offset: u64, data: Vec<u8>, ends: bool },
     Token { r: Incarnation, s: Slot },
     Revoke { r: Incarnation, s: Slot, n: u64 },
+    RevokeStream { r: Incarnation, s: Slot, n: u64, name: Vec<u8>, mark: StreamMark },
     Withdrawn { r: Incarnation, s: Slot, n: u64 },
     Have { r: Incarnation, s: Slot, prefix: u64, limit: u64, ranges: Vec<Range<u64>> },
     Early { ts: Stamp, s: Slot, entries: Vec<Vec<u8>> },
@@ -87,6 +88,9 @@ impl Spec {
             }
             Self::Token { r, s } => writer.token(*r, *s),
             Self::Revoke { r, s, n } => writer.revoke(*r, *s, *n),
+            Self::RevokeStream { r, s, n, name, mark } => {
+                writer.revoke_stream(RevokeStream { r: *r, s: *s, n: *n, name, mark: *mark })
+            }
             Self::Withdrawn { r, s, n } => writer.withdrawn(*r, *s, *n),
             Self::Have { r, s, prefix, limit, ranges } => {
                 writer.have(*r, *s, *prefix, *limit, ranges.clone())
@@ -166,6 +170,9 @@ fn own_other(frame: &Frame<'_>) -> Spec {
         Frame::Messages(_) => unreachable!(),
         Frame::Token { r, s } => Spec::Token { r, s },
         Frame::Revoke { r, s, n } => Spec::Revoke { r, s, n },
+        Frame::RevokeStream(RevokeStream { r, s, n, name, mark }) => {
+            Spec::RevokeStream { r, s, n, name: name.to_vec(), mark }
+        }
         Frame::Withdrawn { r, s, n } => Spec::Withdrawn { r, s, n },
         Frame::Have(Have { r, s, prefix, limit, ranges }) => {
             Spec::Have { r, s, prefix, limit, ranges: ranges.collect() }
@@ -387,6 +394,14 @@ fn spec() -> impl Strategy<Value = Spec> {
         (incarnation(), slot()).prop_map(|(r, s)| Spec::Token { r, s }),
         run().prop_map(|(r, s, n)| Spec::Revoke { r, s, n }),
         run().prop_map(|(r, s, n)| Spec::Withdrawn { r, s, n }),
+        (run(), vec(any::<u8>(), 1..=255), 0_u64..1 << 20, any::<u64>()).prop_map(
+            |((r, s, n), name, age, any)| {
+                let age = age.min(s.0);
+                let n_of = if age == 0 { 0 } else { 1 + any % age };
+                let mark = StreamMark { age, n: n_of, link: any % (s.0 + 1), ..StreamMark::OPEN };
+                Spec::RevokeStream { r, s, n, name, mark }
+            }
+        ),
         have(),
         (slot(), any::<u32>(), vec(any::<u8>(), 0..200)).prop_map(|(s, status, body)| Spec::Reply {
             s,

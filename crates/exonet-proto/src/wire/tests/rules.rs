@@ -58,6 +58,7 @@ fn only_one_range_of_unknown_frames_is_ignorable() {
         .chain([0x10, 0x11, 0x12])
         .chain(0x14..=0x1f)
         .chain(0x20..=0x2b)
+        .chain([0x81])
         .collect::<Vec<u8>>();
     for kind in (0..=255).filter(|kind| !known.contains(kind)) {
         let payload = [kind, 2, 9, 9, 0x01];

@@ -3,21 +3,21 @@
 use super::*;
 
 /// SplitMix64: the whole walk follows from the seed.
-pub(super) struct Random(pub(super) u64);
+pub(in crate::half::tests) struct Random(pub(in crate::half::tests) u64);
 
 impl Random {
-    pub(super) fn below(&mut self, n: u64) -> u64 {
+    pub(in crate::half::tests) fn below(&mut self, n: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         (z ^ (z >> 31)) % n
     }
 
-    pub(super) fn index(&mut self, n: usize) -> usize {
+    pub(in crate::half::tests) fn index(&mut self, n: usize) -> usize {
         self.below(n as u64) as usize
     }
 
-    pub(super) fn chance(&mut self, one_in: u64) -> bool {
+    pub(in crate::half::tests) fn chance(&mut self, one_in: u64) -> bool {
         self.below(one_in) == 0
     }
 }

@@ -130,6 +130,10 @@ fn frame(spec: &Spec) -> Vec<Value> {
         Spec::Fragment { r, s, total, offset, data } => piece(r, s.0, *offset, Some(*total), data, false),
         Spec::Open { r, s, offset, data, ends } => piece(r, s.0, *offset, None, data, *ends),
         Spec::Revoke { r, s, n } => json!({ "frame": "REVOKE", "r": r.0, "s": s.0, "n": n }),
+        Spec::RevokeStream { r, s, n, name, mark } => json!({
+            "frame": "REVOKE_STREAM", "r": r.0, "s": s.0, "n": n, "name": hex(name),
+            "age": mark.age, "place": mark.n, "link": mark.link,
+        }),
         Spec::Withdrawn { r, s, n } => json!({ "frame": "WITHDRAWN", "r": r.0, "s": s.0, "n": n }),
         Spec::Token { r, s } => json!({ "frame": "TOKEN", "r": r.0, "s": s.0 }),
         Spec::Have { r, s, prefix, limit, ranges } => json!({
