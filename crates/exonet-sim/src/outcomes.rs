@@ -1,6 +1,6 @@
 //! What applications hear of their messages.
 
-use exonet_proto::node::{Conflict, Event, MessageKey, Outcome, ReplyBody};
+use exonet_proto::node::{Cancel, CancelError, Conflict, Event, MessageKey, Outcome, ReplyBody};
 use exonet_proto::{MessageId, Slot};
 
 use crate::check::Breach;
@@ -8,6 +8,17 @@ use crate::host::Waiting;
 use crate::{NodeIndex, World, body};
 
 impl World {
+    /// The application of `node` withdraws a message.
+    pub fn cancel(&mut self, node: NodeIndex, key: MessageKey) -> Option<Result<Cancel, CancelError>> {
+        let waiting = self.hosts.get(&node.0).and_then(|host| host.waiting.get(&key));
+        let number = waiting.map(|waiting| waiting.number);
+        let done = self.instruct(node, |node, now| node.cancel(now, key));
+        if done == Some(Ok(Cancel::Asked)) {
+            number.into_iter().for_each(|number| self.ledger.unwanted(number));
+        }
+        done
+    }
+
     /// The application of `node` gives a message up: Cancelled if it never left, Unknown otherwise.
     pub fn abandon(&mut self, node: NodeIndex, key: MessageKey) {
         if let Some(waiting) = self.hosts.get(&node.0).and_then(|host| host.waiting.get(&key)) {

@@ -53,7 +53,7 @@ impl Crew {
                 Ok((number, key)) => {
                     copies.insert(at, number);
                     if world.dice().chance(0.02) {
-                        let _ = world.with(self.sender, |node, now| node.cancel(now, key));
+                        let _ = world.cancel(self.sender, key);
                     }
                 }
                 Err(_) => self.leave(world, at, true),

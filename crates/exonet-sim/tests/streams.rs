@@ -45,18 +45,14 @@ fn end_and_begin(world: &mut World, node: NodeIndex) {
     world.run_for(400 * MS);
 }
 
-/// A message, by its sender, its number and its key.
-type Sent = (NodeIndex, u64, MessageKey);
+/// A message, by its sender and its key.
+type Sent = (NodeIndex, MessageKey);
 
 /// One of these messages is withdrawn, if it has no outcome yet: whether it has left.
 fn withdraw_one(world: &mut World, sent: &[Sent]) -> bool {
     let nth = world.dice().below(sent.len() as u64) as usize;
-    let (from, number, key) = sent[nth];
-    let asked = world.with(from, |node, now| node.cancel(now, key)) == Some(Ok(Cancel::Asked));
-    if asked {
-        world.ledger.unwanted(number);
-    }
-    asked
+    let (from, key) = sent[nth];
+    world.cancel(from, key) == Some(Ok(Cancel::Asked))
 }
 
 /// Sends a message in a stream, or beside them.
@@ -80,14 +76,14 @@ fn send_one(world: &mut World, [a, b]: [NodeIndex; 2], fates: Fates<'_>, sent: &
     let deadline = late.then(|| Duration::from_micros(world.dice().below(150_000)));
     let Ok((number, key)) = world.say_until(from, to, name, size, end, deadline) else { return };
     match world.dice().below(20) {
-        0 => drop(world.with(from, |node, now| node.cancel(now, key))),
+        0 => drop(world.cancel(from, key)),
         1 if fates.gives_up => {
             let after = Duration::from_micros(world.dice().below(100_000));
             world.run_for(after);
             world.ledger.excuse(number);
             world.with(from, |node, now| node.abandon(now, key));
         }
-        _ => sent.push((from, number, key)),
+        _ => sent.push((from, key)),
     }
 }
 

@@ -598,7 +598,7 @@ impl<'a> Run<'a> {
         let node = NodeIndex(sent.node);
         match how {
             Withdraw::Cancel(_) => {
-                let done = self.world.instruct(node, |node, now| node.cancel(now, sent.key));
+                let done = self.world.cancel(node, sent.key);
                 self.coverage.add("cancelled", u64::from(done == Some(Ok(Cancel::Done))));
                 self.coverage.add("revoked", u64::from(done == Some(Ok(Cancel::Asked))));
             }

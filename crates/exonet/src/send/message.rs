@@ -69,7 +69,7 @@ impl Message {
 
     /// How long after the call of `send` it is still wanted. One that has not left by then ends Expired. One that has left is
     /// withdrawn at its receiver: it ends Expired, certainly never delivered, or Delivered if it was taken, and its receipt is
-    /// marked late. Messages of streams that have left are not withdrawn, only marked late.
+    /// marked late. Of a stream it leaves no gap.
     #[must_use]
     pub fn deadline(mut self, from_now: Duration) -> Self {
         self.deadline = Some(from_now);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::common::{builder, node, within};
 use exonet::stream::{MAX_STREAM_BODY, OpenError, StreamError, StreamReceiver, StreamSendError};
-use exonet::{Confirm, Delivery, Durability, Message, Node, Outcome};
+use exonet::{Cancel, Confirm, Delivery, Durability, Message, Node, Outcome};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 const LATE: Duration = Duration::from_secs(5);
@@ -68,6 +68,27 @@ async fn what_is_not_acknowledged_comes_again_before_all_else() {
         again.reject("no");
         assert_eq!(next(&mut lines).await.unwrap(), "2");
         assert!(matches!(rejected.await.outcome, Outcome::Rejected { attempts: 2, .. }));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_message_that_has_left_is_withdrawn_and_leaves_no_gap() {
+    within(async {
+        let (alice, bob) = (node().await, node().await);
+        let (mut out, _) = alice.peer(bob.peer_addr()).stream("a").unwrap().split();
+        let first = out.send("1").await.unwrap();
+        // It is there.
+        let (_, mut lines) = bob.accept_stream().await.unwrap().split();
+        let late = out.send(Message::new("2").deadline(Duration::from_millis(20))).await.unwrap();
+        assert_eq!(first.cancel().unwrap(), Cancel::Asked);
+        assert_eq!(first.await.outcome, Outcome::Cancelled);
+        assert_eq!(late.await.outcome, Outcome::Expired);
+        drop(out.send("3").await.unwrap());
+        assert_eq!(next(&mut lines).await.unwrap(), "3", "and none is missing");
+        let end = out.close().await.unwrap();
+        assert_eq!(next(&mut lines).await, None);
+        assert_eq!(end.await.outcome, Outcome::Delivered);
     })
     .await;
 }

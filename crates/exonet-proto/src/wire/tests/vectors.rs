@@ -164,6 +164,13 @@ fn other_frames() {
             })
             && writer.revoke(Incarnation(THEIRS + 3), Slot(OURS + 18), 2)
             && writer.withdrawn(r, Slot(THEIRS + 12), 64)
+            && writer.revoke_stream(RevokeStream {
+                r: Incarnation(THEIRS + 3),
+                s: Slot(OURS + 18),
+                n: 2,
+                name: b"log",
+                mark: StreamMark { age: 3, n: 1, link: 3, ..StreamMark::OPEN },
+            })
     });
     agrees("frames", &bytes);
 }
