@@ -4,8 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::common::{builder, node, within};
+use exonet::send::Cancel;
 use exonet::stream::{MAX_STREAM_BODY, OpenError, StreamError, StreamReceiver, StreamSendError};
-use exonet::{Cancel, Confirm, Delivery, Durability, Message, Node, Outcome};
+use exonet::{Confirm, Delivery, Durability, Message, Node, Outcome};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 const LATE: Duration = Duration::from_secs(5);
