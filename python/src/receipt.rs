@@ -144,7 +144,7 @@ impl Receipt {
     /// Withdraws the message. True: it had not left, and its outcome is CANCELLED, certainly never delivered. False: it has left, and
     /// its receiver is asked for it: its outcome is CANCELLED too if it was not taken, and DELIVERED if it was.
     ///
-    /// Raises `CancelError` if it has its outcome, or has left and is of a stream.
+    /// Raises `CancelError` if it has its outcome, or has left and is the end of a stream.
     fn cancel(&self, py: Python<'_>) -> PyResult<bool> {
         let receipt = self.receipt.get()?;
         let cancelled = py.detach(|| receipt.lock().cancel()).map_err(Fault::from)?;
