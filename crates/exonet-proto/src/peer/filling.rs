@@ -120,7 +120,7 @@ impl Filling<'_, '_> {
             self.ask(ask, Carried::Ask);
         }
         while self.writer.remaining() >= MIN_RUN
-            && outbound.next_revoke().is_some_and(|next| revoke(&mut self.writer, next))
+            && outbound.next_revoke().is_some_and(|next| revoke(self.writer, next))
         {
             outbound.revoke_left();
             self.eliciting = true;
