@@ -58,7 +58,8 @@ impl Node {
         self.send_all(now, peer, hints, &mut messages.map(lent), Role::Stream(StreamMark::OPEN), queued)
     }
 
-    /// Withdraws what has not left of the stream `name` to `peer`: it ends Cancelled.
+    /// Withdraws what has not left of the stream `name` to `peer`: it ends Cancelled. What was queued of an earlier stream of this name, up
+    /// to its end, stays.
     pub fn cancel_stream(&mut self, now: Now, peer: &NodeId, name: &Bytes) {
         let Some(place) = self.peers.find(peer) else { return };
         if let Some((peer, cx)) = self.at(place) {

@@ -29,8 +29,8 @@ pub enum StreamSendError {
 
 /// Sends in a stream.
 ///
-/// The peer's application takes the messages in the order in which they were sent here. One that is cancelled, or expires, before
-/// it has left leaves no gap. One that is given up in doubt leaves one, of which the reader hears.
+/// The peer's application takes the messages in the order in which they were sent here. One that ends Cancelled or Expired leaves no
+/// gap, whether it has left or not. One that is given up in doubt leaves one, of which the reader hears.
 ///
 /// Dropping it ends nothing: [`Self::close`] does.
 #[derive(Debug)]
@@ -105,7 +105,7 @@ impl StreamSender {
     }
 
     /// Gives up what has not left of this direction, and ends it: that is Cancelled, and the peer's application hears of the reset
-    /// behind what has left.
+    /// behind what has left. What was sent by an earlier handle of this name before it closed its stream is not given up.
     ///
     /// # Errors
     /// As [`Self::close`].

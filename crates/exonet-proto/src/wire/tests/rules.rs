@@ -83,6 +83,29 @@ fn slots_that_are_withdrawn_are_some_and_not_too_many() {
 }
 
 #[test]
+fn what_is_withdrawn_of_a_stream_has_a_name_and_a_place() {
+    // r, s, n, the name, the place: flags, age, n, link.
+    let framed = |body: &[u8]| [&[0x81, u8::try_from(body.len()).unwrap()], body].concat();
+    let fits = [1, 9, 2, 1, b'a', 0, 3, 1, 9];
+    assert!(read(&framed(&fits), NO_BASES).is_ok());
+    assert!(
+        read(&framed(&[&fits[..], &[7, 7]].concat()), NO_BASES).is_ok(),
+        "what follows is of a later version"
+    );
+    let changed = |at: usize, to: u8| {
+        let mut body = fits;
+        body[at] = to;
+        error(&framed(&body))
+    };
+    for (at, to) in [(2, 0), (3, 0), (5, 1), (5, 3), (5, 4), (6, 10), (7, 0), (7, 4), (8, 10)] {
+        assert!(changed(at, to).is_some(), "byte {at} is {to}");
+    }
+    for len in 0..fits.len() {
+        assert!(error(&framed(&fits[..len])).is_some(), "cut at {len}");
+    }
+}
+
+#[test]
 fn nothing_follows_an_error() {
     let mut frames = Frames::new(&[0x01, 0xff, 0x01], NO_BASES);
     assert_eq!(frames.next(), Some(Ok(Frame::Ping)));
