@@ -75,9 +75,18 @@ fn what_follows_a_withdrawn_message_waits_for_the_one_before_it() {
     assert!(is_over(&mut pair));
 }
 
+/// A message that is not read keeps the frontier of the sender where it is.
+fn pinned() -> Pair {
+    let mut pair = joined();
+    say(&mut pair, 0, "b", "pins the frontier");
+    pair.pump();
+    assert_eq!(told(&mut pair), 1);
+    pair
+}
+
 #[test]
 fn what_waited_for_a_message_that_is_withdrawn_is_told_of() {
-    let mut pair = joined();
+    let mut pair = pinned();
     let mut first = None;
     withheld(&mut pair, 0, |pair| first = Some(say(pair, 0, "a", "1")));
     say(&mut pair, 0, "a", "2");
@@ -92,7 +101,7 @@ fn what_waited_for_a_message_that_is_withdrawn_is_told_of() {
 /// One word withdraws a message that is lost, and one that has come and lies before another.
 #[test]
 fn what_lies_behind_a_message_that_is_withdrawn_is_told_of() {
-    let mut pair = joined();
+    let mut pair = pinned();
     let mut first = None;
     withheld(&mut pair, 0, |pair| first = Some(say(pair, 0, "a", "1")));
     let second = say(&mut pair, 0, "a", "2");
