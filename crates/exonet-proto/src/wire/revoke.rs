@@ -25,6 +25,9 @@ impl<'a> RevokeStream<'a> {
     /// Most bytes that it takes, its name aside.
     pub const MAX: usize = 32 + StreamMark::MAX;
 
+    // Seldom: other frames are read in fewer steps without it.
+    #[cold]
+    #[inline(never)]
     pub(super) fn decode(body: &'a [u8], bases: Bases) -> Result<Self, Malformed> {
         let mut input = Take(body);
         let (r, s, n) = run(&mut input, bases.reversed())?;
