@@ -10,6 +10,7 @@ pub mod channel;
 mod config;
 pub mod crypto;
 mod event;
+mod follow;
 pub mod half;
 mod id;
 mod journal;

@@ -95,6 +95,7 @@ pub mod dead;
 mod driver;
 mod engine;
 pub mod error;
+pub mod follow;
 pub mod group;
 mod journal;
 pub mod naming;

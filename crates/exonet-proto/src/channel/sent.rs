@@ -212,6 +212,12 @@ impl<C: Copy> Sent<C> {
         self.staged
     }
 
+    /// What the packet being assembled carries so far.
+    pub fn staged(&self) -> impl Iterator<Item = C> + '_ {
+        let before = self.items.len().saturating_sub(usize::try_from(self.staged).unwrap_or(usize::MAX));
+        self.items.range(before..).copied()
+    }
+
     /// The packet being assembled is not sent: its items are forgotten, without a fate.
     pub fn discard(&mut self) {
         let keep = self.items.len().saturating_sub(usize::try_from(self.staged).unwrap_or(usize::MAX));

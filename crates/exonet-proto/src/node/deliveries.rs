@@ -5,6 +5,7 @@ use bytes::Bytes;
 use super::Node;
 use crate::account::Account;
 use crate::event::{BodyRead, Event};
+use crate::follow::What;
 use crate::id::NodeId;
 use crate::message::arrived::{Arrived, ArrivedBody, Front};
 use crate::message::run::IncomingRun;
@@ -212,6 +213,7 @@ impl Node {
         if let Some((peer, _)) = self.sender_of(arrived.peer, arrived.id.sender) {
             peer.inbound.note_handed(arrived.id.s, arrived.id.r, false);
             peer.came_back(&arrived);
+            self.cx.follow_came(arrived.id, 1, What::GivenBack, false);
         }
         if !matches!(arrived.body, ArrivedBody::Stream { .. }) {
             let cx = &mut self.cx;

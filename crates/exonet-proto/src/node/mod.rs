@@ -12,6 +12,7 @@ mod audit;
 mod commands;
 mod deliveries;
 mod flow;
+mod following;
 #[allow(clippy::module_inception)]
 mod node;
 mod openings;
@@ -32,6 +33,10 @@ pub use crate::config::{Carrier, Config, CongestionChoice, Limits, Policy, Takes
 pub use crate::event::{
     Arrival, Batch, BodyRead, BodyWrite, Cancel, CancelError, Conflict, Dial, Event, Lsn, Notes, OpenMessage,
     ReplyBody, SendError, Status, Transmit,
+};
+pub use crate::follow::{
+    Again, Carrier as Bearer, Follow, FollowError, FollowerId, Kind, MAX_FOLLOWED, MAX_FOLLOWERS, MAX_STEPS,
+    Missed, Packet, Step, What,
 };
 pub use crate::half::{Far, Gap, Hull, Taken};
 pub use crate::id::{CallId, LetterId};

@@ -186,9 +186,10 @@ impl Node {
         self.touch(place);
     }
 
-    /// Does what a peer has asked for: releases strays, takes memory back, forgets replies beyond the cap, and sweeps the
+    /// Does what a peer has asked for: tells followers the time, releases strays, takes memory back, forgets replies beyond the cap, and sweeps the
     /// receive queue.
     fn obey(&mut self, now: Now) {
+        self.cx.followers.stamp(now.mono);
         self.release_risen(now);
         if std::mem::take(&mut self.cx.short_of_memory) {
             self.reclaim(now);

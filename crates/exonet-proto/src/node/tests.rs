@@ -7,6 +7,7 @@ mod calls;
 mod ending;
 mod filling;
 mod flow;
+mod following;
 mod giving_up;
 mod journaling;
 mod judging;

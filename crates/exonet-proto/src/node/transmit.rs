@@ -49,6 +49,7 @@ impl Node {
         }
         let transmit = peer.poll_transmit(cx, now, segments, ends, buf)?;
         cx.count_out(transmit.len.div_ceil(transmit.segment.max(1)), transmit.len);
+        cx.followers.stamp(now.mono);
         self.last_sent = Some(place);
         Some(transmit)
     }

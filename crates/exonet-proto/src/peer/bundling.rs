@@ -171,6 +171,7 @@ impl Peer {
             if let Some(at) = due {
                 cx.look_again(key, at);
             }
+            cx.follow_accepted(self, key, count);
             cx.stats.sent += u64::from(count);
             queued(key, count);
         }

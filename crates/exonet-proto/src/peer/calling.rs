@@ -2,6 +2,7 @@
 
 use super::{Context, Peer};
 use crate::event::{Event, ReplyBody};
+use crate::follow::What;
 use crate::id::{MessageId, Slot};
 use crate::message::arrived::{Arrived, ArrivedBody};
 use crate::message::lane::Lane;
@@ -23,6 +24,7 @@ impl Peer {
         let body = self.outbound.served(key, letter);
         cx.store.let_go_body(body);
         self.outbound.caller.delivered(now, s, wait);
+        cx.follow_sent(key, What::Delivered, false);
         true
     }
 
@@ -84,6 +86,7 @@ impl Peer {
         cx.store.bury(letter);
         cx.stats.delivered += 1;
         cx.stats.calls_replied += 1;
+        cx.follow_sent(key, What::Replied { status }, true);
         let id = MessageId { sender: cx.id, r, s };
         cx.events.push_back(Event::Reply { key, id, status, body });
         self.say_sendable(cx);

@@ -12,6 +12,7 @@ use crate::channel::{Fate, SkipSeed};
 use crate::config::Config;
 use crate::crypto::{CookieJar, SecretKey};
 use crate::event::{Arrival, Dial, Event, Transmit};
+use crate::follow::Followers;
 use crate::half::{Bound, Clock, IntervalSet};
 use crate::id::{NodeId, Stamp};
 use crate::journal::{Journal, Position, Shelf};
@@ -115,6 +116,8 @@ pub(crate) struct Context {
     pub(crate) conflicts: Conflicts,
     loose: VecDeque<Loose>,
     pub(crate) events: VecDeque<Event>,
+    /// Those that are told of single messages step by step: none, mostly.
+    pub(crate) followers: Followers,
     pub(crate) stats: Stats,
     pub(crate) scratch: Scratch,
     /// The node refuses new work, and drains.
@@ -186,6 +189,7 @@ impl Context {
             conflicts: Conflicts::default(),
             loose: VecDeque::new(),
             events: VecDeque::new(),
+            followers: Followers::default(),
             stats: Stats::default(),
             scratch: Scratch::default(),
             closing: false,
@@ -241,6 +245,7 @@ impl Context {
         self.latest_rose
             || self.short_of_memory
             || self.inbox.has_stale()
+            || self.followers.any()
             || self.replies.exceed(self.config.limits.reply_bytes as u64)
     }
 

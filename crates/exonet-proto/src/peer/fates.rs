@@ -26,6 +26,7 @@ pub(crate) fn join_fate(fates: &mut Vec<(Carried, Fate)>, item: Carried, fate: F
 impl Peer {
     /// The halves learn what became of what was carried.
     pub(crate) fn apply(&mut self, cx: &mut Context, now: Now, fates: &mut Vec<(Carried, Fate)>) {
+        self.follow_fates(cx, fates);
         let wait = self.link.pto() * 2;
         let rtt = self.link.recovery.rtt().latest();
         let (out, store) = (&mut self.outbound, &mut cx.store);

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use super::context::Settled;
 use super::{Context, Peer};
 use crate::event::Event;
+use crate::follow::What;
 use crate::half::{self, Answer, Claim, EVERY, Proof, State};
 use crate::id::{Incarnation, MessageId, Slot, Stamp};
 use crate::message::arena::SHORT;
@@ -165,7 +166,7 @@ impl Peer {
                 for (n, one) in alike.singly().enumerate() {
                     let taken = self.enqueue_one(cx, r, one, read, n, &mut replies);
                     tight |= taken == Taken::NoMemory;
-                    Self::note_untaken(cx, &taken);
+                    self.note_untaken(cx, r, Slot(one.slots().start), &taken);
                 }
             }
         }
@@ -178,12 +179,18 @@ impl Peer {
         cx.short_of_memory |= tight;
     }
 
-    fn note_untaken(cx: &mut Context, taken: &Taken) {
+    fn note_untaken(&self, cx: &mut Context, r: Incarnation, s: Slot, taken: &Taken) {
         match taken {
-            Taken::Ignored => cx.stats.duplicates_suppressed += 1,
+            Taken::Ignored => {
+                cx.stats.duplicates_suppressed += 1;
+                self.follow_slots(cx, r, s, 1, What::Duplicate, false);
+            }
             Taken::Malformed => cx.stats.malformed += 1,
             Taken::Violation => cx.stats.violations += 1,
-            Taken::NoRoom | Taken::NoMemory => cx.stats.dropped_for_room += 1,
+            Taken::NoRoom | Taken::NoMemory => {
+                cx.stats.dropped_for_room += 1;
+                self.follow_slots(cx, r, s, 1, What::NoRoom, false);
+            }
             _ => {}
         }
     }
@@ -313,7 +320,12 @@ impl Peer {
             }
         }
         let limits = &cx.config.limits;
-        self.inbound.on_whole(entries.slots(), r, lane, len, limits)
+        let taken = self.inbound.on_whole(entries.slots(), r, lane, len, limits);
+        if taken == Taken::Whole {
+            let first = MessageId { sender: self.id, r, s: Slot(entries.slots().start) };
+            cx.follow_entries(first, entries);
+        }
+        taken
     }
 
     /// Memory for messages of a lane: where it is short, the lane of this peer that holds most gives back what came last. It comes
@@ -356,6 +368,7 @@ impl Peer {
             return self.drop_stale(cx, arrived);
         }
         self.discard(cx, arrived.held());
+        cx.follow_came(arrived.id, 1, What::NoRoom, false);
         self.inbound.evict_pending(arrived.id.s, arrived.id.r, Some(lane), arrived.wire_len);
         cx.stats.dropped_for_room += 1;
     }
@@ -380,17 +393,17 @@ impl Peer {
             Taken::Announce => self.announce(cx, now, id),
             Taken::Readable(key) => cx.events.push_back(Event::BodyReadable { key }),
             Taken::Partly | Taken::Whole | Taken::Malformed => {}
-            Taken::Ignored => {
-                cx.stats.duplicates_suppressed += 1;
-                self.owe_state(cx, now);
+            taken => {
+                self.note_untaken(cx, r, s, &taken);
+                match taken {
+                    Taken::Ignored => self.owe_state(cx, now),
+                    Taken::NoMemory => {
+                        cx.short_of_memory = true;
+                        self.give_way(cx, s);
+                    }
+                    _ => {}
+                }
             }
-            Taken::NoRoom => cx.stats.dropped_for_room += 1,
-            Taken::NoMemory => {
-                cx.stats.dropped_for_room += 1;
-                cx.short_of_memory = true;
-                self.give_way(cx, s);
-            }
-            Taken::Violation => cx.stats.violations += 1,
         }
     }
 
@@ -406,6 +419,7 @@ impl Peer {
         if !cx.config.takes.takes(role) {
             return self.decline(cx, now, id.r);
         }
+        cx.follow_head(id, (&head, role), Some(len - at as u64));
         if message.len() <= SHORT && role == Role::Plain && !head.confirm {
             self.hold(cx, len + ARRIVED);
             let run = Run::one(self.place, id, len, cx.arena.copy_entry(&message));
@@ -457,6 +471,7 @@ impl Peer {
             return;
         }
         let len = total.map(|total| total - at as u64);
+        cx.follow_head(id, (&head, role), len);
         // It is large, however short it turns out to be.
         let whole = total.map_or(u64::MAX, |total| total.max(POOLED + 1));
         let arrived = arrived(self.place, id, (&head, role), ArrivedBody::Stream { len }, whole);

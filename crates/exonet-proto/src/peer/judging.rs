@@ -2,6 +2,7 @@
 
 use super::{Context, Peer};
 use crate::event::Event;
+use crate::follow::What;
 use crate::id::MessageId;
 use crate::message::arrived::Arrived;
 use crate::message::{Outcome, Verdict, Word};
@@ -25,6 +26,8 @@ impl Peer {
             cx.stats.received += u64::from(verdict.word != Word::Rejected);
             self.taken += u64::from(verdict.word != Word::Rejected);
             cx.stats.rejected += u64::from(verdict.word == Word::Rejected);
+            let (word, status) = (verdict.word, verdict.status);
+            cx.follow_came(arrived.id, 1, What::Judged { word, status }, true);
             let at = self.journal_verdict(cx, s, &verdict);
             self.inbound.verdicts.say(s, at, verdict);
             self.stream_goes_on(cx, arrived);

@@ -22,6 +22,7 @@ pub(crate) mod dialling;
 pub(crate) mod epoch;
 pub(crate) mod fates;
 mod filling;
+mod following;
 mod frames;
 pub(crate) mod handshake;
 pub(crate) mod inbound;

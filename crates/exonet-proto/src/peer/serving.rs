@@ -30,6 +30,7 @@ impl Peer {
         self.inbound.server.reply(s, form, age, bytes, now.mono + cx.config.reply_kept);
         cx.replies.computing -= 1;
         cx.stats.calls_served += 1;
+        self.follow_call(cx, s, status);
         self.bound_replies(cx, now);
         true
     }

@@ -147,6 +147,7 @@ impl Peer {
         }
         let at = self.journal_end(cx, letter, count);
         let id = letter.bound.map(|(s, r)| MessageId { sender: cx.id, r, s });
+        cx.follow_settled(key, count, (outcome, letter.late), id);
         cx.report(at, Event::Outcome { key, peer: self.id, count, outcome, id, late: letter.late });
     }
 

@@ -122,6 +122,7 @@ impl Peer {
             cx.look_again(key, at);
         }
         self.journal_put(cx, now, key);
+        cx.follow_accepted(self, key, 1);
         cx.stats.sent += 1;
         cx.stats.calls += u64::from(role == Role::Call);
         Ok(key)

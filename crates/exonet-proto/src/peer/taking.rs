@@ -6,6 +6,7 @@ use core::time::Duration;
 use super::{Context, Peer};
 use crate::account::Account;
 use crate::event::BodyRead;
+use crate::follow::What;
 use crate::id::{CallId, MessageId, Slot};
 use crate::message::arrived::{Arrived, ArrivedBody, Front};
 use crate::message::lane::Lane;
@@ -70,6 +71,7 @@ impl Peer {
         let attempt = self.attempt(cx, &arrived);
         let streamed = matches!(body, IncomingBody::Stream { .. });
         self.inbound.note_handed(id.s, id.r, true);
+        cx.follow_came(id, 1, What::HandedOut { attempt }, false);
         let key = cx.inbox.hand_out(now, arrived);
         if streamed && let Some(partial) = self.inbound.partial(id.s) {
             partial.stream = Some(key);
@@ -119,6 +121,8 @@ impl Peer {
             self.journal_take(cx, run, matches!(lane, Lane::Method(_)));
             cx.stats.received += messages;
             self.taken += messages;
+            let goes_on = cx.config.serves && matches!(lane, Lane::Method(_));
+            cx.follow_came(id, messages, What::Taken, !goes_on);
             // Others of this peer that wait will be taken soon; their STATE covers this one. That of a call goes with the
             // reply.
             let soon = matches!(lane, Lane::Method(_)) || self.inbound.has_pending();
@@ -132,6 +136,7 @@ impl Peer {
     /// A message whose record is gone has left the receive queue.
     pub(crate) fn drop_stale(&mut self, cx: &mut Context, arrived: &Arrived) {
         self.discard(cx, arrived.held());
+        cx.follow_came(arrived.id, 1, What::Dropped, true);
         self.inbound.drop_stale(arrived.id.r, &arrived.lane(), arrived.wire_len);
         cx.inbox.stale_left();
     }

@@ -3,11 +3,9 @@
 use core::time::Duration;
 
 use super::epoch::{Carried, Pending};
-use super::link::Link;
-use super::outbound::Outbound;
 use super::{Context, Peer};
 use crate::event::Event;
-use crate::message::Store;
+use crate::follow::Again;
 use crate::time::{Mono, Now};
 
 /// A record that an opening has made and no data packet has confirmed is kept for this: the network may have gone
@@ -24,6 +22,9 @@ impl Peer {
             roaming.on_timeout(now.mono);
         }
         if self.link.pto_at().is_some_and(|at| at <= now.mono) {
+            if let Some(epoch) = self.link.current.as_ref() {
+                self.follow_copies(cx, epoch, None, Again::Probe);
+            }
             let link = &mut self.link;
             let probe = link.recovery.on_pto(now.mono);
             link.probes = probe.packets;
@@ -44,8 +45,8 @@ impl Peer {
             self.on_pipe_broken(cx, now, pipe);
         }
         self.try_datagrams(cx, now);
+        self.copy_lone(cx, now);
         let (link, config) = (&mut self.link, &cx.config);
-        copy_lone(now, link, &mut self.outbound, &mut cx.store);
         let wears_out = link.current.as_ref().is_some_and(|epoch| epoch.wears_out());
         if link.opening.is_none() && (wears_out || link.rekey_at(config) <= now.mono) {
             link.reopen = true;
@@ -117,17 +118,22 @@ impl Peer {
         self.apply(cx, now, &mut fates);
         cx.scratch.fates = fates;
     }
-}
 
-/// Packets that had nothing behind them, and of which nothing was heard yet, go again.
-fn copy_lone(now: Now, link: &mut Link, outbound: &mut Outbound, store: &mut Store) {
-    while let Some((_, index, number)) = link.hedges.front().copied().filter(|(at, ..)| *at <= now.mono) {
-        link.hedges.pop_front();
-        let Some(epoch) = link.current.as_ref().filter(|epoch| epoch.index == index) else { continue };
-        let Some((bytes, items)) = epoch.sent.still_out(number) else { continue };
-        if link.recovery.has_room(bytes) {
-            outbound.send_again(store, items.filter(|item| *item != Carried::Ask));
-            link.copies.push_back(number);
+    /// Packets that had nothing behind them, and of which nothing was heard yet, go again.
+    fn copy_lone(&mut self, cx: &mut Context, now: Now) {
+        while let Some((_, index, number)) =
+            self.link.hedges.front().copied().filter(|(at, ..)| *at <= now.mono)
+        {
+            self.link.hedges.pop_front();
+            let Some(epoch) = self.link.current.as_ref().filter(|epoch| epoch.index == index) else {
+                continue;
+            };
+            let Some((bytes, items)) = epoch.sent.still_out(number) else { continue };
+            if self.link.recovery.has_room(bytes) {
+                self.outbound.send_again(&mut cx.store, items.filter(|item| *item != Carried::Ask));
+                self.follow_copies(cx, epoch, Some(number), Again::Copy);
+                self.link.copies.push_back(number);
+            }
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::channel::ecn::ECT0;
 use crate::channel::path::PathAddr;
 use crate::channel::recovery::Allowance;
 use crate::event::Transmit;
+use crate::follow::Again;
 use crate::peer::epoch::{Carried, Epoch, OVERHEAD};
 use crate::peer::filling::{Filling, write_state};
 use crate::peer::inbound::Inbound;
@@ -54,6 +55,7 @@ impl Peer {
         }
         self.open_if_wanted(cx, now);
         self.bind_ahead(cx, now);
+        cx.follow_bound();
         if let Some(transmit) = self.transmit_opening(cx, now, buf) {
             return Some(transmit);
         }
@@ -267,6 +269,7 @@ impl Assembler<'_> {
         if purpose == Purpose::Probe && peer.link.probes > 0 && !peer.outbound.has_something() {
             // There are fewer messages than probes.
             peer.outbound.probe(&mut self.cx.store, epoch.sent.outstanding(), 1);
+            peer.follow_copies(self.cx, &epoch, None, Again::Probe);
         }
         let again = peer.outbound.has_lost();
         if !again {
@@ -278,7 +281,12 @@ impl Assembler<'_> {
             self.fill(peer, purpose, (cap, full), epoch, writer, &mut made);
         });
         match size {
-            Some(bytes) => self.note_sent(peer, &mut epoch, bytes, made),
+            Some(bytes) => {
+                if self.cx.followers.any() {
+                    peer.follow_packet(self.cx, epoch.sent.next_number(), epoch.sent.staged());
+                }
+                self.note_sent(peer, &mut epoch, bytes, made);
+            }
             None => {
                 epoch.sent.discard();
                 if purpose == Purpose::Data && !made.more {

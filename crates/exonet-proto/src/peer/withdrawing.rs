@@ -5,6 +5,7 @@ use core::ops::Range;
 use bytes::Bytes;
 
 use super::{Context, Peer};
+use crate::follow::What;
 use crate::half::Void;
 use crate::id::{Incarnation, Slot};
 use crate::message::{MessageKey, Outcome};
@@ -28,6 +29,7 @@ impl Peer {
         self.journal_record(cx);
         for run in self.inbound.withdraw(run.clone(), r) {
             cx.stats.revoked += run.end - run.start;
+            self.follow_slots(cx, r, Slot(run.start), run.end - run.start, What::Withdrawn, true);
             let at = self.journal_withdrawal(cx, run);
             self.inbound.revoked.withdrew(at);
         }

@@ -156,6 +156,7 @@ impl Peer {
         if let Some(pipe) = pipe {
             cx.pipes.spend(pipe, buf.len());
         }
+        self.follow_opening(cx, remote, pipe);
         Some(Transmit { remote, src_ip: None, ecn: 0, segment: buf.len(), len: buf.len(), pipe })
     }
 
