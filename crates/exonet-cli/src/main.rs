@@ -28,6 +28,7 @@ mod sim;
 mod store;
 mod text;
 mod top;
+mod trace;
 mod transfer;
 mod tunnel;
 mod units;

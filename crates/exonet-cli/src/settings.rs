@@ -13,7 +13,7 @@ use crate::output::Output;
 use crate::peers::{self, Names};
 
 /// Settings of one run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Settings {
     /// Who this node is.
     pub(crate) identity: Identity,

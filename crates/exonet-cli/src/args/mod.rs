@@ -28,6 +28,7 @@ mod share;
 mod shell;
 mod sim;
 mod top;
+mod trace;
 mod up;
 
 use std::path::PathBuf;
@@ -68,6 +69,7 @@ pub(crate) use share::ShareArgs;
 pub(crate) use shell::{CompletionsArgs, ManArgs, ServiceArgs};
 pub(crate) use sim::{Profiles, SimArgs};
 pub(crate) use top::TopArgs;
+pub(crate) use trace::TraceArgs;
 pub(crate) use up::{DownArgs, UpArgs};
 
 const STYLES: Styles = Styles::styled()
@@ -170,6 +172,7 @@ impl Cli {
                 | Command::Inbox(_)
                 | Command::Dead(_)
                 | Command::Top(_)
+                | Command::Trace(_)
                 | Command::Up(_)
                 | Command::Down(_)
                 | Command::Proxy(_),
@@ -265,6 +268,7 @@ pub(crate) enum Command {
     Inbox(InboxArgs),
     Dead(DeadArgs),
     Top(TopArgs),
+    Trace(TraceArgs),
     Cp(CpArgs),
     Share(ShareArgs),
     Get(GetArgs),

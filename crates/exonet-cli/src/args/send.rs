@@ -34,6 +34,9 @@ EXAMPLES
   A message that counts when the application there has done its work, not when it has it:
       exon send ID@HOST:PORT --confirm processed 'pay 10'
 
+  Where do the milliseconds go? Each step of each message:
+      exon send --trace ID@HOST:PORT 'hello'
+
 EXIT CODES
     0  every message was delivered, or processed
     1  an error, told on standard error
@@ -106,6 +109,10 @@ pub(crate) struct SendArgs {
     /// this, such a node is made use of where it runs
     #[arg(long, conflicts_with = "go_on")]
     pub(crate) up: bool,
+    /// Tell on standard error what happens to each message, step by step: queued, bound, each packet,
+    /// settled. Where `exon up` sends them, `exon trace` shows that
+    #[arg(long, conflicts_with_all = ["go_on", "up"])]
+    pub(crate) trace: bool,
 }
 
 impl SendArgs {
@@ -135,6 +142,7 @@ impl SendArgs {
             durable: false,
             go_on: true,
             up: false,
+            trace: false,
         }
     }
 }

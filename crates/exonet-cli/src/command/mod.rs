@@ -35,6 +35,8 @@ mod sim;
 mod standing;
 pub(crate) mod stop;
 mod top;
+mod trace;
+mod traced;
 mod up;
 mod view;
 
@@ -84,6 +86,7 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Dead(args) => dead::run(&Settings::new(common, Some(DEFAULT_IDENTITY))?, &args).await,
         Command::Cp(args) if args.code => cp::offer(Settings::new(common, None)?, &args).await,
         Command::Top(args) => top::run(&Settings::new(common, Some(DEFAULT_IDENTITY))?, &args).await,
+        Command::Trace(args) => trace::run(&Settings::new(common, Some(DEFAULT_IDENTITY))?, &args).await,
         Command::Cp(args) => cp::run(&Settings::new(common, None)?, &args).await,
         Command::Share(args) => share::run(&Settings::new(common, Some(DEFAULT_IDENTITY))?, args).await,
         Command::Get(args) => get::run(&Settings::new(common, None)?, &args).await,

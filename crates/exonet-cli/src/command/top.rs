@@ -1,6 +1,5 @@
 //! `exon top`: a node that runs, watched.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -13,7 +12,7 @@ use crate::control::Client;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::identity::Identity;
-use crate::peers::Book;
+use crate::peers;
 use crate::settings::Settings;
 use crate::top::{App, Asked, Course, Said, Sample, Screen, line, unfit, whole_text};
 
@@ -25,7 +24,7 @@ const WIDTH: usize = 120;
 pub(super) async fn run(settings: &Settings, args: &TopArgs) -> Result<Exit, Failure> {
     let output = settings.output;
     let process = running::find(settings).await?;
-    let mut course = Course::new(names(settings));
+    let mut course = Course::new(peers::names(settings));
     let first = Sample::take(&process).await?;
     if output.is_json() {
         course.add(first);
@@ -45,19 +44,6 @@ pub(super) async fn run(settings: &Settings, args: &TopArgs) -> Result<Exit, Fai
             .hint("--once prints one screen as plain text, --json a line a second"));
     }
     watch(settings, course, first).await
-}
-
-/// The names that the user has for peers, by their ids. Without them there are ids.
-fn names(settings: &Settings) -> BTreeMap<String, String> {
-    match Book::open() {
-        Ok(book) => {
-            book.peers().into_iter().map(|(name, peer)| (peer.id.to_string(), name.to_owned())).collect()
-        }
-        Err(failure) => {
-            settings.note(format!("peers go by their ids: {failure}"));
-            BTreeMap::new()
-        }
-    }
 }
 
 /// A line a second, from the second look on: rates need two.

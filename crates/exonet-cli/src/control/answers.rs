@@ -74,7 +74,9 @@ pub(super) async fn answer(office: &Office, request: Request, to: &mut OwnedWrit
                 return Err(refusal(format!("`exon {command}` runs this identity, not `exon up`")));
             }
         },
-        Request::Send(_) | Request::DeadRetry { .. } | Request::Move { .. } => return Ok(()),
+        Request::Send(_) | Request::DeadRetry { .. } | Request::Move { .. } | Request::Trace(_) => {
+            return Ok(());
+        }
     }
     let _ = say(to, &Reply::Done).await;
     Ok(())

@@ -31,6 +31,8 @@ mod retry;
 #[cfg(unix)]
 mod server;
 #[cfg(unix)]
+mod trace;
+#[cfg(unix)]
 mod wire;
 
 use std::sync::Arc;

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::figures::{NodeFigures, PeerFigures};
 use crate::moving::{Moved, Step};
+use crate::trace::Happened;
 
 /// The version of what is said here. Another one is refused.
 pub(crate) const VERSION: u32 = 1;
@@ -51,6 +52,8 @@ pub(crate) enum Request {
     DeadRetry { id: String },
     /// Hands messages over: [`Part`]s follow.
     Send(Head),
+    /// Messages step by step: [`Reply::Trace`], then each step as [`Reply::Happened`].
+    Trace(Wanted),
     /// Ends `exon up`.
     Stop,
     /// Ends the process in order, since its identity is to move.
@@ -63,6 +66,17 @@ pub(crate) enum Request {
         timeout_ms: u64,
         freeze_ms: u64,
     },
+}
+
+/// Which messages are followed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Wanted {
+    /// To and from this peer only.
+    pub(crate) peer: Option<String>,
+    /// This one only: its number in the outbox, or its id.
+    pub(crate) message: Option<String>,
+    /// So many.
+    pub(crate) count: Option<u32>,
 }
 
 /// What all messages of a handover have in common.
@@ -158,6 +172,19 @@ pub(crate) enum Reply {
         n: u64,
     },
     Settled(Settled),
+    /// The trace begins.
+    Trace {
+        node: String,
+        command: String,
+        /// When, in ms since 1970.
+        began_ms: u64,
+    },
+    Happened(Box<Happened>),
+    /// There was no room for so many steps, and for so many messages.
+    Missed {
+        steps: u64,
+        messages: u64,
+    },
     Step(Step),
     Moved(Moved),
     Done,
@@ -328,6 +355,10 @@ mod tests {
             (r#"{"exon":1,"do":"inbox"}"#, "Inbox"),
             (r#"{"exon":1,"do":"inbox_show","id":"x"}"#, "InboxShow { id: \"x\" }"),
             (r#"{"exon":1,"do":"dead_retry","id":"x"}"#, "DeadRetry { id: \"x\" }"),
+            (
+                r#"{"exon":1,"do":"trace","peer":null,"message":"7","count":null}"#,
+                "Trace(Wanted { peer: None, message: Some(\"7\"), count: None })",
+            ),
             (r#"{"exon":1,"do":"stop"}"#, "Stop"),
             (r#"{"exon":1,"do":"leave"}"#, "Leave"),
             (

@@ -8,15 +8,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use exonet::Node;
+use tokio::net::unix::OwnedWriteHalf;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
 use super::departure::{self, Wanted};
 use super::protocol::{Envelope, Reply, Request, VERSION};
 use super::wire::{self, Lines};
-use super::{Role, answers, handover, place, retry};
+use super::{Role, answers, handover, place, retry, trace};
 use crate::command::stop::Leave;
 use crate::failure::Failure;
 use crate::identity::Identity;
@@ -25,6 +26,9 @@ use crate::settings::Settings;
 /// Clients at once that ask something, and that hand messages over.
 const ASKERS: usize = 16;
 const GIVERS: usize = 16;
+/// Clients that follow messages, of which a node has fewer at once, and how long they have to hear the last of them.
+const TRACERS: u32 = 16;
+const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How long a client may take for its request, and for reading what is answered.
 const REQUEST_TIME: Duration = Duration::from_secs(30);
 /// The durability of a stored identity, if nothing else is said.
@@ -59,8 +63,10 @@ impl Control {
         let durability = settings.level().unwrap_or_else(|| USUAL.to_owned());
         let (identity, moves) = (settings.identity.clone(), Arc::new(Semaphore::new(1)));
         let started = Instant::now();
-        let office =
-            Arc::new(Office { node: node.clone(), role, durability, leave, identity, moves, started });
+        let (ending, tracers) = (watch::Sender::new(false), Semaphore::new(TRACERS as usize));
+        let node = node.clone();
+        let office = Office { node, role, durability, leave, identity, moves, started, ending, tracers };
+        let office = Arc::new(office);
         let task = tokio::spawn(attend(listener, office, ended));
         Ok(Self { bound: Some((bound, end, task)) })
     }
@@ -143,6 +149,10 @@ pub(super) struct Office {
     /// There is one move at a time.
     pub(super) moves: Arc<Semaphore>,
     pub(super) started: Instant,
+    /// The socket closes: whoever follows messages hears the last of them.
+    pub(super) ending: watch::Sender<bool>,
+    /// Held by each that does.
+    pub(super) tracers: Semaphore,
 }
 
 /// Takes clients until the other end of `ended` is gone, then sends all away.
@@ -164,6 +174,9 @@ async fn attend(listener: UnixListener, office: Arc<Office>, mut ended: oneshot:
             },
         }
     }
+    // Those that follow messages hear the last of them.
+    office.ending.send_replace(true);
+    let _ = timeout(LAST_WORDS, office.tracers.acquire_many(TRACERS)).await;
     clients.shutdown().await;
 }
 
@@ -177,9 +190,10 @@ async fn serve(stream: UnixStream, office: Arc<Office>, place: OwnedSemaphorePer
             Err(error) => return Err(refusal(format!("this is no request: {error}"))),
         };
         match request {
-            request @ (Request::Send(_) | Request::DeadRetry { .. } | Request::Move { .. }) => {
-                Ok(Some(request))
-            }
+            request @ (Request::Send(_)
+            | Request::DeadRetry { .. }
+            | Request::Move { .. }
+            | Request::Trace(_)) => Ok(Some(request)),
             request => answers::answer(&office, request, &mut to).await.map(|()| None),
         }
     });
@@ -195,6 +209,11 @@ async fn serve(stream: UnixStream, office: Arc<Office>, place: OwnedSemaphorePer
                 drop(tokio::spawn(departure::begin(office, wanted, lines, to)));
                 return;
             }
+            if let Request::Trace(wanted) = request {
+                let _place = office.tracers.try_acquire();
+                let told = trace::tell(&office, &wanted, lines, &mut to).await;
+                return refuse(told, &mut to).await;
+            }
             match (givers.try_acquire_owned(), request) {
                 (Ok(_place), Request::Send(head)) => handover::take(&office, head, lines, &mut to).await,
                 (Ok(_place), Request::DeadRetry { id }) => retry::pass_on(&office, &id, &mut to).await,
@@ -204,8 +223,12 @@ async fn serve(stream: UnixStream, office: Arc<Office>, place: OwnedSemaphorePer
         }
         Ok(Err(refused)) => Err(refused),
     };
+    refuse(last, &mut to).await;
+}
+
+async fn refuse(last: Result<(), Reply>, to: &mut OwnedWriteHalf) {
     if let Err(refused) = last {
-        let _ = timeout(REQUEST_TIME, wire::say(&mut to, &refused)).await;
+        let _ = timeout(REQUEST_TIME, wire::say(to, &refused)).await;
     }
 }
 

@@ -11,6 +11,7 @@
 mod explain;
 mod services;
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -253,6 +254,19 @@ pub(crate) fn is_one_slip(a: &str, b: &str) -> bool {
         || a == behind(b, 1)
         || behind(a, 1) == behind(b, 1)
         || (swapped && behind(a, 2) == behind(b, 2))
+}
+
+/// The names that the user has for peers, by their ids. Without them there are ids.
+pub(crate) fn names(settings: &crate::settings::Settings) -> BTreeMap<String, String> {
+    match Book::open() {
+        Ok(book) => {
+            book.peers().into_iter().map(|(name, peer)| (peer.id.to_string(), name.to_owned())).collect()
+        }
+        Err(failure) => {
+            settings.note(format!("peers go by their ids: {failure}"));
+            BTreeMap::new()
+        }
+    }
 }
 
 /// Where identities are, and the file of names with them.

@@ -61,6 +61,8 @@ mod support;
 #[cfg(unix)]
 mod top;
 #[cfg(unix)]
+mod trace;
+#[cfg(unix)]
 mod tunnel;
 #[cfg(unix)]
 mod twins;

@@ -35,6 +35,10 @@ pub(super) async fn run(settings: &Settings, args: &SendArgs, up: &Client) -> Re
         return Err(Failure::new(format!("identity {} is in use by {}", settings.identity, who(up)))
             .hint(format!("that takes no messages of other commands: end it and run exon up{options}, or use another identity: --as NAME")));
     }
+    if args.trace {
+        return Err(Failure::new(format!("{} sends the messages, not this command", who(up)))
+            .hint(format!("exon trace{options} shows what happens to them")));
+    }
     if args.go_on {
         return Err(Failure::new(format!("{} goes on with its messages by itself", who(up))).hint(format!(
             "to hurry them: exon outbox retry{options}; to look at them: exon outbox ls{options}"

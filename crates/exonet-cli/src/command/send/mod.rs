@@ -20,6 +20,7 @@ use super::announce::be_somebody;
 use super::refusals::Refusals;
 use super::running::{self, Found};
 use super::show;
+use super::traced::Traced;
 use crate::args::SendArgs;
 use crate::control::{Control, Role};
 use crate::exit::Exit;
@@ -96,6 +97,7 @@ async fn own_node(
     if args.go_on && left.is_empty() {
         settings.note("no former run has left anything");
     }
+    let traced = if args.trace { Some(Traced::begin(settings, &node)?) } else { None };
     let others = book.recover(left, wanted);
     let ended = {
         let (receipts, offered) = mpsc::channel(256);
@@ -114,6 +116,9 @@ async fn own_node(
         };
         book.keep(&node, args, offer, offered).await
     };
+    if let Some(traced) = traced {
+        traced.end().await?;
+    }
     for peer in &book.peers {
         show::say_conflict(settings, &node, peer);
     }

@@ -1,0 +1,47 @@
+//! `exon trace`.
+
+use std::time::Duration;
+
+use clap::Args;
+use exonet::NodeId;
+
+use crate::peers::parse_id;
+use crate::units::parse_span;
+
+const AFTER_HELP: &str = "\
+EXAMPLES
+  Follow the next message of the node that `exon up`, `exon listen` or `exon serve` runs:
+      exon trace -n 1
+
+  All messages to and from one peer, until Ctrl-C; and each step as a line for a script:
+      exon trace --as shop --peer till
+      exon trace --as shop --peer till --json
+
+  Why has message 12 of the outbox no outcome?
+      exon trace 12 --as shop
+
+  A message at the node that receives it, by the id that its sender has:
+      exon trace ID/RECORD/SLOT --as till
+
+The identity is `default` unless --as names another. What is followed is shown from now on: queued,
+journaled, bound to a slot, each packet it leaves in and why it leaves again, acknowledged, settled;
+and at the receiver: arrived, handed out, taken. A node follows up to 1,024 messages at once for a
+trace, and says how many it missed. With more than one to follow, each is shown when it is over.";
+
+/// Follow messages of a node that runs, step by step
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct TraceArgs {
+    /// This message only: its number in `exon outbox ls`, or its id
+    #[arg(value_name = "MESSAGE", conflicts_with_all = ["peer", "count"])]
+    pub(crate) message: Option<String>,
+    /// Messages to and from this peer only: a name (see `exon peer`), or its id
+    #[arg(long, value_name = "PEER", value_parser = parse_id)]
+    pub(crate) peer: Option<NodeId>,
+    /// End when so many messages are over; without it, at Ctrl-C
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) count: Option<u32>,
+    /// Stop after this long
+    #[arg(long, value_name = "TIME", value_parser = parse_span)]
+    pub(crate) timeout: Option<Duration>,
+}

@@ -1,0 +1,59 @@
+//! `exon trace`: messages of a node that runs, step by step.
+
+use super::running;
+use super::stop::{Stop, stop};
+use crate::args::TraceArgs;
+use crate::control::protocol::{Reply, Request, Wanted};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::peers;
+use crate::settings::Settings;
+use crate::trace::{Timeline, too_much};
+
+pub(super) async fn run(settings: &Settings, args: &TraceArgs) -> Result<Exit, Failure> {
+    let mut stop = std::pin::pin!(stop(args.timeout)?);
+    let output = settings.output;
+    let process = running::find(settings).await?;
+    let live = args.message.is_some() || args.count == Some(1);
+    let wanted = Wanted {
+        peer: args.peer.map(|peer| peer.to_string()),
+        message: args.message.clone(),
+        count: args.count,
+    };
+    let mut hearer = process.ask(Request::Trace(wanted)).await?;
+    let mut timeline = Timeline::new(peers::names(settings), 0, live);
+    let ended = loop {
+        let reply = tokio::select! {
+            stopped = &mut stop => break Ok(if stopped == Stop::TimedOut { Exit::Success } else { Exit::Interrupted }),
+            reply = hearer.next() => reply,
+        };
+        let reply = match reply {
+            Ok(Some(reply)) => reply,
+            Ok(None) => break Ok(Exit::Success),
+            Err(failure) => break Err(failure),
+        };
+        output.line(&reply)?;
+        match &reply {
+            Reply::Trace { began_ms, command, .. } => {
+                timeline = Timeline::new(peers::names(settings), *began_ms, live);
+                let identity = &settings.identity;
+                settings.note(format!(
+                    "following messages of {identity}, which exon {command} runs; Ctrl-C ends"
+                ));
+            }
+            Reply::Happened(happened) => {
+                for line in timeline.add(happened) {
+                    output.text(&line)?;
+                }
+            }
+            Reply::Missed { steps, messages } => {
+                settings.error(too_much(*steps, *messages));
+            }
+            _ => {}
+        }
+    };
+    for line in timeline.rest() {
+        output.text(&line)?;
+    }
+    ended
+}

@@ -1,0 +1,109 @@
+//! Messages that a command wants to follow.
+
+use std::time::Duration;
+
+use exonet::follow::{Follow, Follower};
+use exonet::{MessageId, Node, NodeId};
+use exonet_proto::{Incarnation, Slot};
+use tokio::net::unix::OwnedWriteHalf;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::protocol::{Reply, Wanted};
+use super::server::{Office, refusal};
+use super::wire::{Lines, say};
+use crate::trace::said;
+
+/// Time between two looks: a follower keeps more than happens in it.
+const TICK: Duration = Duration::from_millis(50);
+
+/// Tells each step until all messages that are wanted are over, the client leaves, or the node ends.
+pub(super) async fn tell(
+    office: &Office,
+    wanted: &Wanted,
+    mut lines: Lines,
+    to: &mut OwnedWriteHalf,
+) -> Result<(), Reply> {
+    let node = &office.node;
+    let (follower, most) = begin(node, wanted)?;
+    let began_ms = follower.began().wall.0 / 1_000_000;
+    let command = office.role.command().to_owned();
+    if say(to, &Reply::Trace { node: node.id().to_string(), command, began_ms }).await.is_err() {
+        return Ok(());
+    }
+    let mut ending = office.ending.subscribe();
+    let (mut ticks, mut over) = (interval(TICK), 0);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let ends = tokio::select! {
+            _ = ticks.tick() => false,
+            _ = ending.wait_for(|ending| *ending) => true,
+            // It says nothing more: it has left.
+            _ = lines.next::<serde_json::Value>() => return Ok(()),
+        };
+        let noted = follower.take();
+        for step in &noted.steps {
+            over += u32::from(step.last);
+            if say(to, &Reply::Happened(Box::new(said(step, &follower)))).await.is_err() {
+                return Ok(());
+            }
+        }
+        let (steps, messages) = (noted.missed.steps, noted.missed.messages);
+        if steps + messages > 0 && say(to, &Reply::Missed { steps, messages }).await.is_err() {
+            return Ok(());
+        }
+        if over >= most {
+            let _ = say(to, &Reply::Done).await;
+            return Ok(());
+        }
+        if ends {
+            return Err(refusal("the node has ended meanwhile"));
+        }
+    }
+}
+
+/// The follower, and how many messages it has to see the end of.
+fn begin(node: &Node, wanted: &Wanted) -> Result<(Follower, u32), Reply> {
+    let failed = |error: exonet::follow::FollowError| refusal(error.to_string());
+    let Some(message) = &wanted.message else {
+        let peer = wanted.peer.as_deref().map(str::parse::<NodeId>).transpose();
+        let peer = peer.map_err(|error| refusal(error.to_string()))?;
+        let most = wanted.count.unwrap_or(u32::MAX);
+        return Ok((node.follow(Follow::New { peer, most }).map_err(failed)?, most));
+    };
+    let which = match message.parse::<u64>() {
+        Ok(number) => {
+            let found = node.outbox(0).into_iter().find(|waiting| waiting.number == Some(number));
+            let none = || refusal(format!("there is no message {number} in the outbox"));
+            Follow::Open(found.ok_or_else(none)?.message.key)
+        }
+        Err(_) => Follow::Named(named(message).ok_or_else(|| {
+            refusal(format!(
+                "{message:?} is no message: write its number in the outbox, or its id, NODE/RECORD/SLOT"
+            ))
+        })?),
+    };
+    Ok((node.follow(which).map_err(failed)?, 1))
+}
+
+/// An id as it is written everywhere.
+fn named(text: &str) -> Option<MessageId> {
+    let mut parts = text.split('/');
+    let (sender, r, s) = (parts.next()?.parse().ok()?, parts.next()?, parts.next()?.parse().ok()?);
+    let r = if r == "-" { Incarnation::UNNAMED } else { Incarnation(r.parse().ok()?) };
+    parts.next().is_none().then_some(MessageId { sender, r, s: Slot(s) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_read_as_they_are_written() {
+        for r in [Incarnation(7), Incarnation::UNNAMED] {
+            let id = MessageId { sender: NodeId([3; 32]), r, s: Slot(18) };
+            assert_eq!(named(&id.to_string()), Some(id));
+            assert_eq!(named(&format!("{id}/1")), None);
+        }
+        assert_eq!(named("x/1/1"), None);
+    }
+}

@@ -1,0 +1,15 @@
+//! The life of a message, as `exon trace` tells it.
+
+mod step;
+mod timeline;
+
+pub(crate) use step::{Happened, said};
+pub(crate) use timeline::Timeline;
+
+use crate::units::counted;
+
+/// What is said of what a follower had no room for.
+pub(crate) fn too_much(steps: u64, messages: u64) -> String {
+    let (steps, messages) = (counted(steps, "step"), counted(messages, "message"));
+    format!("too much at once: {steps} are not shown, and {messages} not followed")
+}

@@ -1,0 +1,112 @@
+//! `exon trace`: messages of a node that runs, step by step.
+
+use serde_json::Value;
+
+use crate::support::{Running, World, until};
+
+fn trace(world: &World, args: &[&str]) -> Running {
+    Running::start(world.command(&[&["trace"], args].concat()))
+}
+
+/// The names of the steps, in order.
+fn steps(lines: &[Value]) -> Vec<&str> {
+    lines
+        .iter()
+        .filter(|line| line["type"] == "happened")
+        .map(|line| line["step"].as_str().unwrap())
+        .collect()
+}
+
+#[test]
+fn a_message_is_followed_at_its_sender_and_at_its_receiver() {
+    let world = World::new();
+    let listener = world.listen(&["--as", "till"]);
+    let _up = world.up(&[]);
+    let mut near = trace(&world, &["--as", "sender", "-n", "1", "--json"]);
+    let mut far = trace(&world, &["--as", "till", "-n", "1", "--json"]);
+    assert_eq!(
+        (&near.line_of("trace")["command"], &far.line_of("trace")["command"]),
+        (&"up".into(), &"listen".into())
+    );
+    world.run(&["send", &listener.peer, "--as", "sender", "--durable", "--tag", "order", "pay 20"]).expect(0);
+    let (near, far) = (near.end().expect(0).lines(), far.end().expect(0).lines());
+    let sent = steps(&near);
+    assert_eq!(sent[..4], ["queued", "journaled", "bound", "left"], "{near:?}");
+    assert_eq!((&near[1]["tag"], &near[1]["size"]), (&"order".into(), &6.into()));
+    let last = near.last().unwrap();
+    assert_eq!(
+        (&last["step"], &last["outcome"], &last["last"]),
+        (&"settled".into(), &"delivered".into(), &true.into())
+    );
+    let times: Vec<i64> = near.iter().filter_map(|line| line["at_us"].as_i64()).collect();
+    assert!(times.is_sorted(), "{times:?}");
+    let came = steps(&far);
+    assert_eq!((came[0], *came.last().unwrap()), ("arrived", "taken"), "{far:?}");
+    assert_eq!(far[1]["id"], last["id"], "one name at both ends");
+}
+
+#[test]
+fn a_message_in_doubt_is_found_by_its_number_and_by_its_id() {
+    let world = World::new();
+    let mut listener = world.listen(&["--as", "till", "--exec", "cat"]);
+    let peer = listener.peer.clone();
+    listener.running.kill();
+    listener.running.wait();
+    let up = world.up(&[]);
+    world.run(&["send", &peer, "--as", "sender", "--durable", "pay 20"]).expect(0);
+    let mut id = None;
+    until("it has left", || {
+        let open = world.run(&["outbox", "ls", "--as", "sender", "--json"]).expect(0).of_type("message");
+        id = open[0]["id"].as_str().map(str::to_owned);
+        id.is_some()
+    });
+    for message in ["1", &id.unwrap()] {
+        let told = world.run(&["trace", message, "--as", "sender", "--timeout", "200ms"]).expect(0);
+        assert!(told.stdout.contains("open when the trace began"), "{}", told.stdout);
+        assert!(told.stdout.contains("bound early, to slot"), "{}", told.stdout);
+        assert!(told.stdout.contains("not over yet"), "{}", told.stdout);
+        assert!(told.stdout.lines().all(|line| line.chars().count() <= 80), "{}", told.stdout);
+    }
+    let told = world.run(&["trace", "7", "--as", "sender"]).expect(1);
+    assert!(told.stderr.contains("no message 7"), "{}", told.stderr);
+    let told = world.run(&["trace", "x/y", "--as", "sender"]).expect(1);
+    assert!(told.stderr.contains("NODE/RECORD/SLOT"), "{}", told.stderr);
+    drop(up);
+    let told = world.run(&["trace", "--as", "sender"]).expect(1);
+    assert!(told.stderr.contains("exon up --as sender"), "{}", told.stderr);
+}
+
+#[test]
+fn only_messages_of_the_peer_that_is_named_are_followed_and_the_end_of_the_node_is_told() {
+    let world = World::new();
+    let (till, shop) = (world.listen(&["--as", "till"]), world.listen(&["--as", "shop"]));
+    let _up = world.up(&[]);
+    world.run(&["peer", "add", "till", &till.peer]).expect(0);
+    let mut watching = trace(&world, &["--as", "sender", "--peer", "till"]);
+    watching.says("following messages of sender, which exon up runs");
+    for peer in [&shop.peer, &till.peer] {
+        world.run(&["send", peer, "--as", "sender", "--durable", "x"]).expect(0);
+    }
+    watching.hears("settled: delivered");
+    world.run(&["down", "--as", "sender"]).expect(0);
+    let told = watching.end().expect(1);
+    assert!(told.stderr.contains("the node has ended meanwhile"), "{}", told.stderr);
+    assert!(!told.stdout.contains("#2"), "{}", told.stdout);
+}
+
+#[test]
+fn a_command_that_sends_by_itself_tells_its_own_steps() {
+    let world = World::new();
+    let listener = world.listen(&[]);
+    let told = world.run(&["send", &listener.peer, "--trace", "one", "two"]).expect(0);
+    for n in ["#1 to ", "#2 to "] {
+        assert!(told.stderr.contains(n), "{}", told.stderr);
+    }
+    assert_eq!(told.stderr.matches("settled: delivered").count(), 2, "{}", told.stderr);
+    let told = world.run(&["send", &listener.peer, "--trace", "--json", "one"]).expect(0);
+    let lines = told.lines();
+    assert_eq!(steps(&lines)[..3], ["queued", "bound", "left"], "{}", told.stdout);
+    let _up = world.up(&[]);
+    let told = world.run(&["send", &listener.peer, "--as", "sender", "--trace", "one"]).expect(1);
+    assert!(told.stderr.contains("exon trace --as sender"), "{}", told.stderr);
+}
