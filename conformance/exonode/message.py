@@ -25,12 +25,14 @@ class Head(NamedTuple):
     confirm: bool = False
     call: bool = False
     reply: Optional[tuple] = None       # (s of the call, status)
+    trace: Optional[bytes] = None       # trace, parent, flags
 
     def write(self, body):
         extensions = b"\x01\x00" if self.call else b""
         if self.reply:
             value = varint(self.reply[0]) + varint(self.reply[1])
             extensions = b"\x02" + varint(len(value)) + value
+        extensions += b"\x03\x19" + self.trace if self.trace else b""
         flags = (self.priority | bool(self.tag) << 2 | bool(extensions) << 3 | bool(self.place) << 4
                  | self.confirm << 5)
         out = bytes([flags]) + (bytes([len(self.tag)]) + self.tag if self.tag else b"")
@@ -57,14 +59,16 @@ def read_message(data):
         demand(inner.left())
         while inner.left():
             seen.setdefault(inner.varint(), inner.block())
-    call, reply = seen.get(1), None
+    call, reply, trace = seen.get(1), None, seen.get(3, b"")
+    if len(trace) != 25 or not any(trace[:16]) or not any(trace[16:24]):
+        trace = None                    # it says nothing
     demand(not call)
     if 2 in seen:
         inner = Reader(seen[2])
         reply = (inner.varint(), inner.varint())
         demand(not inner.left() and reply[1] < 1 << 32 and call is None)
     demand(not place or call is None and reply is None)
-    return Head(flags & 3, tag, place, bool(flags & 32), call is not None, reply), read.rest()
+    return Head(flags & 3, tag, place, bool(flags & 32), call is not None, reply, trace), read.rest()
 
 
 def spelled_out(piece, before):

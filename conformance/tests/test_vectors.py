@@ -81,7 +81,8 @@ class Frames(unittest.TestCase):
                 place = head.place and head.place._asdict()
                 self.assertEqual(v["head"], {
                     "priority": head.priority, "confirm": head.confirm, "tag": head.tag.hex(), "place": place,
-                    "call": head.call, "reply": head.reply and list(head.reply), "body": body.hex()})
+                    "call": head.call, "reply": head.reply and list(head.reply),
+                    "trace": head.trace and head.trace.hex(), "body": body.hex()})
                 self.assertEqual(message.read_message(head.write(body)), (head, body))
 
 

@@ -22,7 +22,9 @@ mod pattern;
 mod peer;
 mod stats;
 pub mod time;
+
 pub mod wire;
 
 pub use id::{Generation, Incarnation, MAX_NUMBER, MessageId, NodeId, ParseNodeIdError, Slot, Stamp};
 pub use time::{Mono, Now, Wall};
+pub use wire::{ParseTraceparentError, Traceparent};

@@ -101,6 +101,8 @@ mod journal;
 pub mod naming;
 mod node;
 mod openings;
+#[cfg(feature = "opentelemetry")]
+pub mod otel;
 pub mod parts;
 mod peer;
 mod peer_addr;
@@ -139,7 +141,7 @@ pub use session::Session;
 pub use stream::Stream;
 
 pub use exonet_proto::node::{Carrier, Confirm, Outcome, Priority};
-pub use exonet_proto::{MessageId, NodeId};
+pub use exonet_proto::{MessageId, NodeId, Traceparent};
 
 /// Compiles and runs the example in the README.
 #[cfg(doctest)]

@@ -266,7 +266,7 @@ mod tests {
             let body = Bytes::from(vec![7; n]);
             let letter = LetterId::new(n as u64).unwrap();
             let (priority, early) = (Priority::Normal, Early::AsNode);
-            let heading = Heading { priority, early, confirm: false, part: None, expires: None, tag: b"" };
+            let heading = Heading { priority, early, ..Heading::PLAIN };
             let record = Record::PutSpan { letter, n: 1, peer: 1, heading, body: 2, entries: &body };
             record.encode(&mut expected);
             let end = journal.append_sharing(&record, Some(&body));

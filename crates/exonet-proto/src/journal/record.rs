@@ -7,6 +7,7 @@ use crate::half::{Hull, Taken};
 use crate::id::{Incarnation, LetterId, NodeId, Slot, Stamp};
 use crate::message::{Early, Priority, Verdict, Word};
 use crate::time::Wall;
+use crate::wire::Traceparent;
 use crate::wire::{self, Malformed, StreamEnd, Take, put_varint};
 
 /// What the application gave of a message, or of several alike, beside the body.
@@ -19,6 +20,8 @@ pub(crate) struct Heading<'a> {
     pub(crate) part: Option<(StreamEnd, bool)>,
     pub(crate) expires: Option<Wall>,
     pub(crate) tag: &'a [u8],
+    /// The trace that it is part of.
+    pub(crate) trace: Option<Traceparent>,
 }
 
 impl Heading<'_> {
@@ -30,6 +33,7 @@ impl Heading<'_> {
         part: None,
         expires: None,
         tag: b"",
+        trace: None,
     };
 }
 
@@ -309,11 +313,14 @@ impl<'a> Record<'a> {
 
 impl<'a> Heading<'a> {
     fn encode(&self, to: &mut Vec<u8>) {
-        let Self { priority, early, confirm, part, expires, tag } = self;
+        let Self { priority, early, confirm, part, expires, tag, trace } = self;
         let kind = u64::from(*priority as u8) | early_bits(*early) << 2 | u64::from(*confirm) << 4;
-        put_varint(to, kind | part_bits(*part) << 5);
+        put_varint(to, kind | part_bits(*part) << 5 | u64::from(trace.is_some()) << 8);
         put_varint(to, expires.map_or(0, |at| at.0));
         prefixed(to, tag);
+        if let Some(trace) = trace {
+            prefixed(to, &trace.to_bytes());
+        }
     }
 
     fn decode(from: &mut Take<'a>) -> Result<Self, Malformed> {
@@ -325,13 +332,18 @@ impl<'a> Heading<'a> {
             2 => Early::No,
             _ => return Err(Malformed::Reserved),
         };
-        let (confirm, part) = (kind >> 4 & 1 > 0, part(kind >> 5)?);
+        let (confirm, part, traced) = (kind >> 4 & 1 > 0, part(kind >> 5 & 7)?, kind >> 8);
         let expires = Some(from.varint()?).filter(|at| *at > 0).map(Wall);
         let tag = from.prefixed()?;
         if tag.len() > wire::MAX_TAG {
             return Err(Malformed::Length);
         }
-        Ok(Self { priority, early, confirm, part, expires, tag })
+        let trace = match traced {
+            0 => None,
+            1 => Some(Traceparent::from_bytes(from.prefixed()?).ok_or(Malformed::Length)?),
+            _ => return Err(Malformed::Reserved),
+        };
+        Ok(Self { priority, early, confirm, part, expires, tag, trace })
     }
 }
 
@@ -445,6 +457,7 @@ mod tests {
             part: expires.map(|_| (StreamEnd::Reset, true)),
             expires,
             tag: b"tag",
+            trace: expires.and_then(|_| Traceparent::new([1; 16], [2; 8], 1)),
         };
         let put =
             |early, expires| Record::Put { letter, peer: 3, heading: heading(early, expires), body: b"body" };

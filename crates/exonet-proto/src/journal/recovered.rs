@@ -12,6 +12,7 @@ use crate::half::{Hull, IntervalSet, Reader, Readers, Receiver, Taken};
 use crate::id::{Incarnation, LetterId, MessageId, NodeId, Slot, Stamp};
 use crate::message::{Confirm, Early, Priority, SMALL, Verdict};
 use crate::time::Wall;
+use crate::wire::Traceparent;
 use crate::wire::{Malformed, StreamEnd, StreamMark, Take};
 
 /// The records of a journal are not what this version writes.
@@ -125,6 +126,7 @@ pub(crate) struct Posted {
     pub(crate) confirm: Confirm,
     pub(crate) expires: Option<Wall>,
     pub(crate) tag: Bytes,
+    pub(crate) trace: Option<Traceparent>,
     /// The body; of several, all as they stand in a frame.
     pub(crate) body: Bytes,
     /// Of the first.
@@ -144,7 +146,7 @@ pub(crate) struct Posted {
 impl Posted {
     /// `n` messages with this head and a body of `len` bytes each, as they stand in `body`.
     pub(super) fn alike(peer: u32, heading: &Heading<'_>, n: u32, len: usize, body: Bytes) -> Self {
-        let Heading { priority, early, confirm, part, expires, tag } = *heading;
+        let Heading { priority, early, confirm, part, expires, tag, trace } = *heading;
         let confirm = if confirm { Confirm::Processed } else { Confirm::Delivered };
         let (tag, placed, place) = (Bytes::copy_from_slice(tag), Placed::Nowhere, (0, 0, 0));
         let (group, shelved, missing) = (0, false, false);
@@ -157,6 +159,7 @@ impl Posted {
             confirm,
             expires,
             tag,
+            trace,
             body,
             placed,
             part,
@@ -174,7 +177,8 @@ impl Posted {
 
     /// Whether each is a body alone.
     pub(crate) fn is_plain(&self) -> bool {
-        let bare = self.tag.is_empty() && self.part.is_none() && self.expires.is_none();
+        let bare =
+            self.tag.is_empty() && self.part.is_none() && self.expires.is_none() && self.trace.is_none();
         bare && self.confirm == Confirm::Delivered && self.early == Early::AsNode
     }
 
@@ -533,14 +537,7 @@ mod tests {
         bytes
     }
 
-    const HEADING: Heading<'static> = Heading {
-        priority: Priority::Normal,
-        early: Early::AsNode,
-        confirm: false,
-        part: None,
-        expires: None,
-        tag: b"",
-    };
+    const HEADING: Heading<'static> = Heading::PLAIN;
 
     fn put(letter: u64) -> Record<'static> {
         Record::Put { letter: LetterId::new(letter).unwrap(), peer: 1, heading: HEADING, body: b"x" }

@@ -8,6 +8,7 @@ use super::Priority;
 use super::lane::Lane;
 use crate::id::{Incarnation, MessageId, NodeId};
 use crate::wire::Role;
+use crate::wire::Traceparent;
 
 /// What a message in the receive queue takes beside its bytes.
 pub(crate) const ARRIVED: u64 = 160;
@@ -23,6 +24,7 @@ pub(crate) struct Arrived {
     pub(crate) priority: Priority,
     /// Its sender wants to be told that it was processed.
     pub(crate) confirm: bool,
+    pub(crate) trace: Option<Box<Traceparent>>,
     pub(crate) body: ArrivedBody,
     /// Of the wire form, head included; more than any where that is not known.
     pub(crate) wire_len: u64,

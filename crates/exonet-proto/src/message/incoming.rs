@@ -6,6 +6,7 @@ use super::{DeliveryKey, Priority};
 use crate::half::Gap;
 use crate::id::{CallId, MessageId};
 use crate::wire::StreamEnd;
+use crate::wire::Traceparent;
 
 /// A message that is handed to the application.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub struct Incoming {
     /// Which time it is that the message is handed out, as far as this node knows: the first is 1. After a crash it may have been
     /// handed out before, and counts as if it was.
     pub attempt: u32,
+    /// The trace that it is part of, as its sender says.
+    pub trace: Option<Box<Traceparent>>,
     /// The content, or its length, if that is known, where it is read as it comes.
     pub body: IncomingBody,
 }

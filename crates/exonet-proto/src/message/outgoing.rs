@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use crate::message::Confirm;
 use crate::time::Mono;
+use crate::wire::Traceparent;
 use crate::wire::{MAX_TAG, Role, StreamMark};
 
 /// A message that this node was asked to send. The index is dense and reused; the generation is not.
@@ -90,6 +91,8 @@ pub struct Outgoing {
     pub early: Early,
     /// What its sender wants to be told in the end.
     pub confirm: Confirm,
+    /// The trace that it is part of, for its receiver; a message that has one is kept by itself.
+    pub trace: Option<Box<Traceparent>>,
 }
 
 /// What messages that are kept together have in common beside the length of their bodies: the head that stands before one of them, and the
@@ -113,7 +116,7 @@ impl Alike {
     pub fn of(message: &Outgoing, in_stream: bool) -> Option<Self> {
         let Outgoing { tag, priority, deadline, early, confirm, .. } = message;
         let (priority, deadline, confirm) = (*priority, *deadline, *confirm);
-        let usual = in_stream || *early == Early::AsNode;
+        let usual = (in_stream || *early == Early::AsNode) && message.trace.is_none();
         usual.then(|| Self { tag: tag.clone(), priority, deadline, confirm, in_stream })
     }
 
@@ -121,7 +124,7 @@ impl Alike {
     #[inline]
     pub(crate) fn is_of(&self, message: &Outgoing) -> bool {
         let Outgoing { tag, priority, deadline, early, confirm, .. } = message;
-        let usual = self.in_stream || *early == Early::AsNode;
+        let usual = (self.in_stream || *early == Early::AsNode) && message.trace.is_none();
         let named = tag.len() == self.tag.len() && (tag.is_empty() || *tag == self.tag);
         let same = (*priority, *deadline, *confirm) == (self.priority, self.deadline, self.confirm);
         usual && same && named

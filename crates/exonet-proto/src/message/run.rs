@@ -9,6 +9,7 @@ use super::lane::Lane;
 use super::{Incoming, IncomingBody};
 use crate::id::{MessageId, NodeId, Slot};
 use crate::message::{DeliveryKey, Priority};
+use crate::wire::Traceparent;
 use crate::wire::{self, ALIKE_HEAD, Entries, Head, Role, StreamMark};
 
 /// What messages that wait together have in common, where they have more than a body and a priority.
@@ -23,13 +24,16 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    /// Of messages of which the first has this head, and this role. None: one of this role is kept by itself.
+    /// Of messages of which the first has this head, and this role. None: one of this role, or of a trace, is kept by itself.
     pub(crate) fn of(head: &Head<'_>, role: Role) -> Option<Self> {
         let mark = match role {
             Role::Plain => None,
             Role::Stream(mark) => Some(mark),
             Role::Call | Role::Reply { .. } => return None,
         };
+        if Traceparent::of(head.extensions).is_some() {
+            return None;
+        }
         let (tag, priority) = (Bytes::copy_from_slice(head.tag), head.priority.into());
         Some(Self { tag, priority, confirm: head.confirm, mark })
     }
@@ -180,12 +184,12 @@ impl Run {
         let (id, message) = self.next()?;
         let role = self.common.as_ref().map_or(Role::Plain, |common| common.role_of(0));
         let confirm = self.confirms();
-        let (tag, priority, at) = self.head_of(&message)?;
+        let (tag, priority, trace, at) = self.head_of(&message)?;
         let (peer, wire_len) = (self.peer, message.len() as u64);
         let mut body = message;
         body.advance(at);
         let body = ArrivedBody::Whole(body);
-        Some(Arrived { peer, id, tag, priority, confirm, role, body, wire_len })
+        Some(Arrived { peer, id, tag, priority, confirm, trace, role, body, wire_len })
     }
 
     /// The first `most`.
@@ -229,15 +233,16 @@ impl Run {
         })
     }
 
-    /// What stands before the body of the first, which is gone: its tag, its priority, and how long that is.
+    /// What stands before the body of the first, which is gone: its tag, its priority, its trace, and how long that is.
     #[inline]
-    fn head_of(&mut self, message: &Bytes) -> Option<(Bytes, Priority, usize)> {
+    fn head_of(&mut self, message: &Bytes) -> Option<(Bytes, Priority, Option<Box<Traceparent>>, usize)> {
         if let Some(common) = self.common.as_mut() {
             common.advance(1);
-            return Some((common.tag.clone(), common.priority, body_at(message)));
+            return Some((common.tag.clone(), common.priority, None, body_at(message)));
         }
         let (head, at) = Head::parse(message).ok()?;
-        Some((part(message, head.tag), Priority::from(head.priority), at))
+        let trace = if head.extensions.is_empty() { None } else { Traceparent::of(head.extensions) };
+        Some((part(message, head.tag), Priority::from(head.priority), trace.map(Box::new), at))
     }
 
     /// The name and the wire form of the first.
@@ -334,10 +339,11 @@ impl Iterator for IncomingRun {
             Content::One(one) => one.take(),
             Content::Run(run) => {
                 let (id, mut message) = run.next()?;
-                let (tag, priority, at) = run.head_of(&message)?;
+                let (tag, priority, trace, at) = run.head_of(&message)?;
                 message.advance(at);
                 let body = IncomingBody::Whole(message);
-                Some(Incoming { key: DeliveryKey::NONE, id, call: None, tag, priority, attempt: 1, body })
+                let key = DeliveryKey::NONE;
+                Some(Incoming { key, id, call: None, tag, priority, attempt: 1, trace, body })
             }
         }
     }

@@ -10,10 +10,11 @@ use super::{Confirm, Early, MessageKey, Outgoing, Priority};
 use crate::id::{Incarnation, LetterId, Slot};
 use crate::journal::Shelf;
 use crate::time::Mono;
+use crate::wire::Traceparent;
 use crate::wire::{Role, StreamMark};
 
-/// The longest head that is written: flags, the tag's length, a tag of 255 bytes, the role.
-pub(crate) const HEAD_ROOM: usize = 257 + Role::MAX;
+/// The longest head that is written: flags, the tag's length, a tag of 255 bytes, the role, the trace that it is part of.
+pub(crate) const HEAD_ROOM: usize = 257 + Role::MAX + Traceparent::MAX;
 
 /// The longest body of a message of a stream, in bytes: what is longer goes in several that say so.
 pub const MAX_STREAM_BODY: usize = (64 << 10) - HEAD_ROOM;
@@ -42,6 +43,8 @@ pub(crate) struct Letter {
     pub(crate) early: Early,
     /// Its sender wants to be told that it was processed.
     pub(crate) confirm: bool,
+    /// The trace that it is part of.
+    pub(crate) trace: Option<Box<Traceparent>>,
     /// Its slot, once bound; under [`Incarnation::UNNAMED`] while it is early.
     pub(crate) bound: Option<(Slot, Incarnation)>,
     /// When it was bound.
@@ -77,7 +80,7 @@ impl Letter {
     pub(crate) fn new(peer: u32, message: Outgoing, source: Source, role: Role) -> Self {
         Self {
             peer,
-            head: head_len(&message.tag, role),
+            head: head_len(&message.tag, role, message.trace.is_some()),
             tag: message.tag,
             role,
             lane: LaneKey::PLAIN,
@@ -88,6 +91,7 @@ impl Letter {
             late: false,
             early: message.early,
             confirm: message.confirm == Confirm::Processed,
+            trace: message.trace,
             bound: None,
             bound_at: Mono(0),
             order: 0,
@@ -178,7 +182,7 @@ impl Letter {
     /// It has this place in its stream.
     pub(crate) fn set_mark(&mut self, mark: StreamMark) {
         self.role = Role::Stream(mark);
-        self.head = head_len(&self.tag, self.role);
+        self.head = head_len(&self.tag, self.role, self.trace.is_some());
     }
 
     /// It answers a call: its outcome is the node's own affair.
@@ -274,7 +278,8 @@ impl Letter {
 
     /// The head of a message without a tag and a role: its flags.
     pub(crate) fn short_head(&self) -> Option<[u8; 1]> {
-        let short = self.tag.is_empty() && self.role == Role::Plain && !self.confirm;
+        let bare = self.tag.is_empty() && self.role == Role::Plain;
+        let short = bare && !self.confirm && self.trace.is_none();
         short.then_some([self.priority as u8])
     }
 
@@ -288,6 +293,8 @@ impl Letter {
         };
         next == Some(self.role_of(key))
             && self.short_head().is_none()
+            && self.trace.is_none()
+            && other.trace.is_none()
             && (&self.tag, self.priority, self.confirm) == (&other.tag, other.priority, other.confirm)
     }
 
@@ -328,7 +335,8 @@ impl Letter {
 
     fn head_as<'a>(&self, role: Role, room: &'a mut [u8; HEAD_ROOM]) -> &'a [u8] {
         let tag = self.tag.len();
-        let written = 1 + if tag > 0 { 1 + tag } else { 0 } + role.encoded_len();
+        let trace = self.trace.as_deref();
+        let written = 1 + if tag > 0 { 1 + tag } else { 0 } + role.encoded_len_with(trace.is_some());
         let [flags, rest @ ..] = room;
         let kind = match role {
             Role::Plain => 0,
@@ -336,21 +344,21 @@ impl Letter {
             Role::Stream(_) => 1 << 4,
         };
         *flags = self.priority as u8 | u8::from(tag > 0) << 2 | kind;
-        *flags |= u8::from(self.confirm) << 5;
+        *flags |= u8::from(self.confirm) << 5 | u8::from(trace.is_some()) << 3;
         let (front, behind) = rest.split_at_mut(if tag > 0 { (1 + tag).min(256) } else { 0 });
         if let [len, room @ ..] = front {
             *len = u8::try_from(tag).unwrap_or(u8::MAX);
             room.iter_mut().zip(self.tag.iter()).for_each(|(to, from)| *to = *from);
         }
-        role.encode(behind);
+        role.encode_with(trace, behind);
         room.get(..written).unwrap_or_default()
     }
 }
 
-/// Bytes of a head: the flags, the tag behind its length, the role.
-fn head_len(tag: &Bytes, role: Role) -> u16 {
+/// Bytes of a head: the flags, the tag behind its length, the role, the trace.
+fn head_len(tag: &Bytes, role: Role, traced: bool) -> u16 {
     let tag = if tag.is_empty() { 0 } else { 1 + tag.len() };
-    u16::try_from(1 + tag + role.encoded_len()).unwrap_or(u16::MAX)
+    u16::try_from(1 + tag + role.encoded_len_with(traced)).unwrap_or(u16::MAX)
 }
 
 /// What is left of a letter when its outcome is said.

@@ -310,10 +310,10 @@ impl Node {
         let letter = self.cx.store.open(key)?;
         let body = letter.body_of(key);
         let body = Bytes::copy_from_slice(body.get(..most).unwrap_or(body));
-        let Letter { tag, priority, deadline, early, confirm, .. } = letter;
+        let Letter { tag, priority, deadline, early, confirm, trace, .. } = letter;
         let confirm = if *confirm { Confirm::Processed } else { Confirm::Delivered };
         let (tag, priority, deadline, early) = (tag.clone(), *priority, *deadline, *early);
-        Some(Outgoing { tag, body, priority, deadline, early, confirm })
+        Some(Outgoing { tag, body, priority, deadline, early, confirm, trace: trace.clone() })
     }
 
     /// Where a peer may be, as far as that is known: the latest last.

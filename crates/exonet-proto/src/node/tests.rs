@@ -26,6 +26,7 @@ mod silence;
 mod stamping;
 mod streams;
 mod together;
+mod tracing;
 mod twins;
 mod unmeasured;
 mod voids;

@@ -18,6 +18,7 @@ use crate::message::{MessageKey, Outcome, POOLED, Priority, read_head};
 use crate::peer::inbound::{ANNOUNCED, Inbound, Taken};
 use crate::peer::outbound::Had;
 use crate::time::{Now, Wall};
+use crate::wire::Traceparent;
 use crate::wire::{self, Head, Role};
 
 impl Peer {
@@ -547,5 +548,6 @@ fn arrived(
 ) -> Arrived {
     let priority = Priority::from(head.priority);
     let (tag, confirm) = (Bytes::copy_from_slice(head.tag), head.confirm);
-    Arrived { peer, id, tag, role, priority, confirm, body, wire_len }
+    let trace = Traceparent::of(head.extensions).map(Box::new);
+    Arrived { peer, id, tag, role, priority, confirm, trace, body, wire_len }
 }

@@ -480,11 +480,13 @@ fn letters(
 
 /// A message that the journal has, and where.
 fn letter(at: u32, now: Now, id: LetterId, posted: Posted) -> (Letter, Placed) {
-    let Posted { priority, early, confirm, expires, tag, body, placed, group, part, place, .. } = posted;
+    let Posted { priority, early, confirm, expires, tag, trace, body, placed, group, part, place, .. } =
+        posted;
     let (age, n, link) = place;
     let role = part.map_or(Role::Plain, |(end, more)| Role::Stream(StreamMark { age, n, link, end, more }));
     let deadline = expires.map(|at| now.mono + Mono(at.0).since(Mono(now.wall.0)));
-    let message = Outgoing { tag, priority, deadline, early, confirm, ..Outgoing::default() };
+    let trace = trace.map(Box::new);
+    let message = Outgoing { tag, priority, deadline, early, confirm, trace, ..Outgoing::default() };
     let (source, _) = Source::whole(body);
     let mut letter = Letter::new(at, message, source, role);
     (letter.journaled, letter.group) = (Some(id), group);
@@ -503,11 +505,11 @@ fn put(now: Now, peer: u32, id: LetterId, letter: &Letter) -> Record<'_> {
 
 /// What the journal has of a message beside its body.
 fn heading(now: Now, letter: &Letter) -> Heading<'_> {
-    let Letter { priority, early, confirm, tag, deadline, .. } = letter;
+    let Letter { priority, early, confirm, tag, deadline, trace, .. } = letter;
     let expires = deadline.map(|at| Wall(now.wall.0.saturating_add(at.0.saturating_sub(now.mono.0))));
     let (priority, early, confirm) = (*priority, *early, *confirm);
     let part = if let Role::Stream(mark) = letter.role { Some((mark.end, mark.more)) } else { None };
-    Heading { priority, early, confirm, part, expires, tag }
+    Heading { priority, early, confirm, part, expires, tag, trace: trace.as_deref().copied() }
 }
 
 /// What a message of the peer with this number is bound to, and its place in its stream. The journal has the peer of all that it

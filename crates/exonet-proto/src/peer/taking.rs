@@ -54,14 +54,15 @@ impl Peer {
         let attempt = self.inbound.verdicts.next_attempt(arrived.id.s);
         let taken = self.take_at_once(cx, now, &arrived);
         let ArrivedBody::Whole(body) = arrived.body else { return None };
-        let (id, tag, priority) = (arrived.id, arrived.tag, arrived.priority);
-        let body = IncomingBody::Whole(body);
-        taken.then_some(Incoming { key: DeliveryKey::NONE, id, call, tag, priority, attempt, body })
+        let (id, tag, priority, trace) = (arrived.id, arrived.tag, arrived.priority, arrived.trace);
+        let (key, body) = (DeliveryKey::NONE, IncomingBody::Whole(body));
+        taken.then_some(Incoming { key, id, call, tag, priority, attempt, trace, body })
     }
 
     /// Hands a message out that the application has not taken yet.
     pub(crate) fn hand_out(&mut self, cx: &mut Context, now: Mono, arrived: Arrived) -> Incoming {
         let (id, tag, priority) = (arrived.id, arrived.tag.clone(), arrived.priority);
+        let trace = arrived.trace.clone();
         let call = call_of(cx, &arrived);
         let body = match &arrived.body {
             ArrivedBody::Whole(body) => IncomingBody::Whole(body.clone()),
@@ -76,7 +77,7 @@ impl Peer {
         if streamed && let Some(partial) = self.inbound.partial(id.s) {
             partial.stream = Some(key);
         }
-        Incoming { key, id, call, tag, priority, attempt, body }
+        Incoming { key, id, call, tag, priority, attempt, trace, body }
     }
 
     /// A streamed message that was handed out has been read to its end.

@@ -5,6 +5,7 @@
 use super::base::{self, relative};
 use super::cursor::{Put, Take};
 use super::kind;
+use super::traceparent::{TRACE, Traceparent};
 use super::{Bases, Head, Malformed, StreamMark, Tlvs, varint_len};
 use crate::Slot;
 
@@ -105,6 +106,16 @@ impl Role {
         }
     }
 
+    /// Bytes that it takes in a head behind the tag with this beside it, the length of the extensions included.
+    pub(crate) const fn encoded_len_with(&self, traced: bool) -> usize {
+        let alone = self.encoded_len();
+        match self {
+            _ if !traced => alone,
+            Self::Plain | Self::Stream(_) => alone + Traceparent::MAX,
+            Self::Call | Self::Reply { .. } => alone + Traceparent::EXTENSION,
+        }
+    }
+
     /// Bytes that it takes in a head behind the tag, the length of the extensions included.
     pub const fn encoded_len(&self) -> usize {
         match self {
@@ -117,26 +128,43 @@ impl Role {
 
     /// Puts it to the front of `room`, as a head has it behind the tag. False: there is no room.
     pub fn encode(&self, room: &mut [u8]) -> bool {
-        self.put(&mut Put::new(room)).is_some()
+        self.encode_with(None, room)
     }
 
-    fn put(&self, out: &mut Put<'_>) -> Option<()> {
+    /// As [`Role::encode`], with this beside it.
+    pub(crate) fn encode_with(&self, trace: Option<&Traceparent>, room: &mut [u8]) -> bool {
+        self.put(trace, &mut Put::new(room)).is_some()
+    }
+
+    fn put(&self, trace: Option<&Traceparent>, out: &mut Put<'_>) -> Option<()> {
+        let beside = trace.map_or(0, |_| Traceparent::EXTENSION);
         match *self {
-            Self::Plain => Some(()),
-            Self::Stream(mark) => mark.put(out),
+            Self::Plain | Self::Stream(_) => {
+                if let Self::Stream(mark) = self {
+                    mark.put(out)?;
+                }
+                if trace.is_some() {
+                    out.length(beside)?;
+                }
+            }
             Self::Call => {
-                out.length(2)?;
+                out.length(2 + beside)?;
                 out.varint(CALL)?;
-                out.length(0)
+                out.length(0)?;
             }
             Self::Reply { s, status } => {
                 let value = varint_len(s.0) + varint_len(u64::from(status));
-                out.length(2 + value)?;
+                out.length(2 + value + beside)?;
                 out.varint(REPLY)?;
                 out.length(value)?;
                 out.varint(s.0)?;
-                out.varint(u64::from(status))
+                out.varint(u64::from(status))?;
             }
         }
+        let Some(trace) = trace else { return Some(()) };
+        let value = trace.to_bytes();
+        out.varint(TRACE)?;
+        out.length(value.len())?;
+        out.bytes(&value)
     }
 }

@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use exonet_proto::node::{CancelError, Early, MessageKey, Outcome, Outgoing, Priority, Status};
-use exonet_proto::{Mono, NodeId};
+use exonet_proto::{Mono, NodeId, Traceparent};
 use tokio::io::AsyncRead;
 use tokio::time::timeout;
 use tracing::Span;
@@ -39,7 +39,7 @@ use crate::error::{CallError, SendError, SendFromError, Why};
 use crate::peer::Peer;
 use crate::receive::body::Body;
 use crate::send::line::wait_for_room;
-use crate::send::message::drop_empty;
+use crate::send::message::{current_trace, drop_empty};
 use crate::send::permit::Permit;
 use crate::send::receipt::Receipt;
 use crate::send::receipts::{Settled, SlotIndex};
@@ -77,11 +77,13 @@ pub(crate) struct Options {
     pub(crate) priority: Priority,
     pub(crate) deadline: Option<Duration>,
     pub(crate) early: Early,
+    pub(crate) traceparent: Option<Traceparent>,
 }
 
 impl Options {
     pub(crate) fn new(method: Bytes) -> Self {
-        Self { method, priority: Priority::default(), deadline: None, early: Early::default() }
+        let (priority, early) = (Priority::default(), Early::default());
+        Self { method, priority, deadline: None, early, traceparent: None }
     }
 
     /// What the call does is logged within this. Its id is recorded when it ends.
@@ -96,8 +98,10 @@ impl Options {
 
     fn head(self, body: Bytes, now: Mono) -> Outgoing {
         let deadline = self.deadline.map(|deadline| now + deadline);
-        let (tag, body) = (drop_empty(self.method), drop_empty(body));
-        Outgoing { tag, body, priority: self.priority, deadline, early: self.early, ..Outgoing::default() }
+        let trace = self.traceparent.or_else(current_trace).map(Box::new);
+        let Self { method, priority, early, .. } = self;
+        let (tag, body) = (drop_empty(method), drop_empty(body));
+        Outgoing { tag, body, priority, deadline, early, trace, ..Outgoing::default() }
     }
 }
 
@@ -159,6 +163,13 @@ impl Call {
     /// then takes one round trip, where clocks agree.
     pub fn early(mut self, early: bool) -> Self {
         self.options.early = if early { Early::Yes } else { Early::No };
+        self
+    }
+
+    /// The trace that the call is part of, as W3C Trace Context has it: its handler finds it in [`Request::traceparent`]. With the feature
+    /// `opentelemetry` that of the span is taken that is current when the call is made, where none is given.
+    pub fn traceparent(mut self, parent: Traceparent) -> Self {
+        self.options.traceparent = Some(parent);
         self
     }
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use exonet_proto::NodeId;
 use exonet_proto::node::{CallId, DeliveryKey, Incoming, IncomingBody, ReplyBody};
+use exonet_proto::{NodeId, Traceparent};
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
@@ -37,6 +37,9 @@ pub struct Request {
     pub id: CallId,
     /// As it was called.
     pub method: Bytes,
+    /// The trace that the call is part of, as its caller says. With the feature `opentelemetry` it is the current context while the handler
+    /// runs.
+    pub traceparent: Option<Traceparent>,
     /// The content. A large one ([`Body::is_stream`]) is read as it comes: nothing in it may be acted on before its end
     /// has been read without error; dropped before, or answered before, the rest is not wanted.
     pub body: Body,
@@ -234,6 +237,8 @@ impl Desk {
                 taken = next, if tasks.len() < concurrency => taken,
             };
             let Some((request, unanswered)) = taken else { break };
+            let trace = Trace::of(&request);
+            let _current = trace.enter();
             // Begun here, as a service must be; a panic is that of this one call.
             let begin = core::panic::AssertUnwindSafe(|| work.work(request));
             let Ok(answer) = std::panic::catch_unwind(begin) else {
@@ -251,7 +256,7 @@ impl Desk {
                 unanswered.shared.times.serve.record(took.as_secs_f64());
                 unanswered.answer(answer);
             };
-            tasks.spawn(work.instrument(span));
+            tasks.spawn(trace.around(work.instrument(span)));
         }
         drop(work);
         self.end();
@@ -287,7 +292,8 @@ impl Desk {
         self.running.fetch_add(1, Ordering::AcqRel);
         let (shared, running) = (Arc::clone(&self.shared), Arc::clone(&self.running));
         let unanswered = Unanswered { shared, running, key, id, open: true };
-        (Request { caller: id.caller, id, method: incoming.tag, body }, unanswered)
+        let traceparent = incoming.trace.as_deref().copied();
+        (Request { caller: id.caller, id, method: incoming.tag, traceparent, body }, unanswered)
     }
 
     fn end(&self) {
@@ -298,6 +304,42 @@ impl Desk {
 impl Drop for Desk {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+/// The trace that a call goes on with while it is served.
+#[cfg(feature = "opentelemetry")]
+struct Trace(opentelemetry::Context);
+
+#[cfg(feature = "opentelemetry")]
+impl Trace {
+    fn of(request: &Request) -> Self {
+        Self(request.traceparent.map_or_else(opentelemetry::Context::new, crate::otel::context))
+    }
+
+    fn enter(&self) -> opentelemetry::ContextGuard {
+        self.0.clone().attach()
+    }
+
+    fn around<F: Future>(self, work: F) -> impl Future<Output = F::Output> {
+        opentelemetry::context::FutureExt::with_context(work, self.0)
+    }
+}
+
+/// Nobody asks for it.
+#[cfg(not(feature = "opentelemetry"))]
+struct Trace;
+
+#[cfg(not(feature = "opentelemetry"))]
+impl Trace {
+    const fn of(_: &Request) -> Self {
+        Self
+    }
+
+    const fn enter(&self) {}
+
+    fn around<F: Future>(self, work: F) -> F {
+        work
     }
 }
 

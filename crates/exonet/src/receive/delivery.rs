@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use exonet_proto::node::{DeliveryKey, Incoming, Priority, Verdict, View, Word};
-use exonet_proto::{MessageId, NodeId};
+use exonet_proto::{MessageId, NodeId, Traceparent};
 
 use crate::dead::DeadLetter;
 use crate::dead::keeper::Job;
@@ -29,6 +29,8 @@ pub struct Received {
     pub tag: Bytes,
     /// As the sender set it.
     pub priority: Priority,
+    /// The trace that it is part of, as its sender says.
+    pub traceparent: Option<Traceparent>,
     /// The content.
     pub body: Body,
 }
@@ -43,6 +45,7 @@ impl Received {
             id: incoming.id,
             tag: incoming.tag,
             priority: incoming.priority,
+            traceparent: incoming.trace.as_deref().copied(),
             body,
         }
     }
@@ -55,7 +58,8 @@ impl Received {
     /// The message, and in its place one without content.
     fn take(&mut self) -> Self {
         let (tag, body) = (core::mem::take(&mut self.tag), self.body.take());
-        Self { from: self.from, id: self.id, tag, priority: self.priority, body }
+        let Self { from, id, priority, traceparent, .. } = *self;
+        Self { from, id, tag, priority, traceparent, body }
     }
 }
 
@@ -97,6 +101,11 @@ impl Delivery {
     /// As the sender set it.
     pub const fn priority(&self) -> Priority {
         self.message.priority
+    }
+
+    /// The trace that it is part of, as its sender says: see [`Message::traceparent`](crate::Message::traceparent).
+    pub const fn traceparent(&self) -> Option<Traceparent> {
+        self.message.traceparent
     }
 
     /// Which time it is that the message is handed out under a guard: the first is 1. After a crash of this node it may have been

@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use bytes::Bytes;
-use exonet_proto::Mono;
 use exonet_proto::node::{Alike, Confirm, Early, Outgoing, Priority};
+use exonet_proto::{Mono, Traceparent};
 
 /// Bytes that are a unit of tokio's cooperative budget, of which a task has 128 a turn.
 const UNIT_SHIFT: u32 = 12;
@@ -45,7 +45,16 @@ pub struct Message {
     deadline: Option<Duration>,
     early: Early,
     confirm: Confirm,
+    traceparent: Option<Box<Traceparent>>,
 }
+
+/// The trace that is gone on with where the application says nothing.
+#[cfg(not(feature = "opentelemetry"))]
+pub(crate) const fn current_trace() -> Option<Traceparent> {
+    None
+}
+#[cfg(feature = "opentelemetry")]
+pub(crate) use crate::otel::current as current_trace;
 
 impl Message {
     /// A message with this body, an empty tag, normal priority and no deadline.
@@ -92,6 +101,20 @@ impl Message {
         self
     }
 
+    /// The trace that it is part of, as W3C Trace Context has it: its receiver finds it in
+    /// [`Delivery::traceparent`](crate::Delivery::traceparent). With the feature `opentelemetry` that of the current span is taken where none is
+    /// given.
+    #[must_use]
+    pub fn traceparent(mut self, parent: Traceparent) -> Self {
+        self.traceparent = Some(Box::new(parent));
+        self
+    }
+
+    /// Whether it is part of a trace.
+    fn is_traced(&self) -> bool {
+        self.traceparent.is_some() || current_trace().is_some()
+    }
+
     pub(crate) fn has_tag(&self) -> bool {
         !self.tag.is_empty()
     }
@@ -127,10 +150,10 @@ impl Message {
         Self { body, ..self }
     }
 
-    /// What it may have in common with others. None: it has a deadline, or leaves beside an opening otherwise than the node is set.
+    /// What it may have in common with others. None: it has a deadline, is part of a trace, or leaves beside an opening otherwise than the node is set.
     pub(crate) fn alike(&self, in_stream: bool) -> Option<Alike> {
         let Self { tag, priority, early, confirm, .. } = self;
-        let usual = self.deadline.is_none() && *early == Early::default();
+        let usual = self.deadline.is_none() && *early == Early::default() && !self.is_traced();
         // A copy, or the name of a stream, which is one: its owner's destructor would run under the lock.
         let tag = || if in_stream { tag.clone() } else { Bytes::copy_from_slice(tag) };
         let (priority, confirm) = (*priority, *confirm);
@@ -141,7 +164,7 @@ impl Message {
     #[inline]
     pub(crate) fn is(&self, alike: &Alike) -> bool {
         let Self { tag, priority, deadline, early, confirm, .. } = self;
-        let usual = deadline.is_none() && *early == Early::default();
+        let usual = deadline.is_none() && *early == Early::default() && !self.is_traced();
         usual && *priority == alike.priority && *confirm == alike.confirm && *tag == alike.tag
     }
 
@@ -162,8 +185,9 @@ impl Message {
 
     pub(crate) fn into_outgoing(self, now: Mono) -> Outgoing {
         let deadline = self.deadline.map(|deadline| now + deadline);
-        let Self { tag, body, priority, early, confirm, .. } = self;
-        Outgoing { tag, body, priority, deadline, early, confirm }
+        let Self { tag, body, priority, early, confirm, traceparent, .. } = self;
+        let trace = traceparent.or_else(|| current_trace().map(Box::new));
+        Outgoing { tag, body, priority, deadline, early, confirm, trace }
     }
 }
 

@@ -128,6 +128,13 @@ proptest! {
     #[test]
     fn any_role_comes_back(s in slot(), status in any::<u32>()) {
         for role in [Role::Plain, Role::Call, Role::Reply { s, status }] {
+            let trace = Traceparent::new([1; 16], [2; 8], 3);
+            let mut both = [0; Role::MAX + Traceparent::MAX];
+            prop_assert!(role.encode_with(trace.as_ref(), &mut both));
+            let message = [&[0b1000][..], &both[..role.encoded_len_with(true)]].concat();
+            let (head, at) = Head::parse(&message).unwrap();
+            prop_assert_eq!((Role::of(&head), at), (Ok(role), message.len()));
+            prop_assert_eq!(Traceparent::of(head.extensions), trace);
             let mut room = [0; Role::MAX];
             prop_assert!(role.encode(&mut room));
             let len = role.encoded_len();

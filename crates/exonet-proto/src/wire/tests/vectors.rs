@@ -209,6 +209,21 @@ fn messages_that_are_alike() {
 }
 
 #[test]
+fn the_head_of_a_message_of_a_trace() {
+    let trace: Traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".parse().unwrap();
+    let mut extensions = [0; Traceparent::MAX];
+    assert!(Role::Plain.encode_with(Some(&trace), &mut extensions));
+    assert_eq!(Role::Plain.encoded_len_with(true), extensions.len());
+    let head = [&[0x09], &extensions[..]].concat();
+    agrees("trace-head", &head);
+    let (read, at) = Head::parse(&head).unwrap();
+    assert_eq!(
+        (Traceparent::of(read.extensions), Role::of(&read), at),
+        (Some(trace), Ok(Role::Plain), head.len())
+    );
+}
+
+#[test]
 fn the_head_of_a_reply() {
     let role = Role::Reply { s: Slot(OURS + 18), status: 7 };
     let mut extensions = [0; Role::MAX];

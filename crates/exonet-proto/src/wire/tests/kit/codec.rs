@@ -231,9 +231,10 @@ fn head(message: &[u8]) -> Value {
         })
     });
     let reply = if let Role::Reply { s, status } = role { Some((s.0, status)) } else { None };
+    let trace = Traceparent::of(head.extensions).map(|trace| hex(&trace.to_bytes()));
     json!({
         "priority": head.priority.get(), "confirm": head.confirm, "tag": hex(head.tag), "place": place,
-        "call": role == Role::Call, "reply": reply, "body": hex(&message[at..]),
+        "call": role == Role::Call, "reply": reply, "trace": trace, "body": hex(&message[at..]),
     })
 }
 
@@ -258,6 +259,22 @@ const HEADS: &[(&str, &str)] = &[
     ("extensions of no bytes", "09006869"),
     ("an extension that ends beyond the extensions", "0903210361616869"),
     ("a call twice: the first counts", "09050100010161"),
+    ("a trace", "091b03194bf92f3577b34da6a3ce929d0e0e473600f067aa0ba902b7016869"),
+    ("a call of a trace", "0d046563686f1d010003194bf92f3577b34da6a3ce929d0e0e473600f067aa0ba902b70070"),
+    ("a trace of a stream", "1d036c6f67000301031b03194bf92f3577b34da6a3ce929d0e0e473600f067aa0ba902b701"),
+    ("a trace of no id says nothing", "091b03190000000000000000000000000000000000f067aa0ba902b7016869"),
+    (
+        "a trace without a parent says nothing",
+        "091b03194bf92f3577b34da6a3ce929d0e0e47360000000000000000016869",
+    ),
+    (
+        "a trace that is too short says nothing",
+        "091a03184bf92f3577b34da6a3ce929d0e0e473600f067aa0ba902b76869",
+    ),
+    (
+        "a trace that is too long says nothing",
+        "091c031a4bf92f3577b34da6a3ce929d0e0e473600f067aa0ba902b701026869",
+    ),
     ("the first of a stream", "15036c6f6700000000"),
     ("a later one", "15036c6f6700030103"),
     ("the last", "15036c6f6701040201"),
