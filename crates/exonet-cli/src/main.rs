@@ -29,6 +29,7 @@ mod store;
 mod text;
 mod top;
 mod trace;
+mod traceparent;
 mod transfer;
 mod tunnel;
 mod units;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use exonet::PeerAddr;
+use exonet::{PeerAddr, Traceparent};
 
 use crate::peers::parse_peer;
 use crate::units::parse_span;
@@ -21,6 +21,10 @@ EXAMPLES
 
   A script that pays once, whatever happens:
       exon call ID@HOST:PORT pay 10 --as shop --json || echo \"how it ended: $?\"
+
+  A call that is part of a trace, which goes on in the server's handler:
+      exon call ID@HOST:PORT pay 10 \
+          --traceparent 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
 
 EXIT CODES
     0  the reply is on standard output
@@ -52,4 +56,8 @@ pub(crate) struct CallArgs {
     /// with forward secrecy
     #[arg(long)]
     pub(crate) no_early: bool,
+    /// The trace that this is part of, as W3C Trace Context writes it: 00-TRACE-PARENT-FLAGS. Default: that of
+    /// TRACEPARENT in the environment, if it is one. The handler has it in its own TRACEPARENT
+    #[arg(long, value_name = "TRACEPARENT")]
+    pub(crate) traceparent: Option<Traceparent>,
 }

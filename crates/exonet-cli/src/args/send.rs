@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use exonet::{Confirm, PeerAddr, Priority};
+use exonet::{Confirm, PeerAddr, Priority, Traceparent};
 
 use crate::peers::parse_peer;
 use crate::units::parse_span;
@@ -113,6 +113,10 @@ pub(crate) struct SendArgs {
     /// settled. Where `exon up` sends them, `exon trace` shows that
     #[arg(long, conflicts_with_all = ["go_on", "up"])]
     pub(crate) trace: bool,
+    /// The trace that the messages are part of, as W3C Trace Context writes it: 00-TRACE-PARENT-FLAGS.
+    /// Default: that of TRACEPARENT in the environment, if it is one
+    #[arg(long, value_name = "TRACEPARENT")]
+    pub(crate) traceparent: Option<Traceparent>,
 }
 
 impl SendArgs {
@@ -143,6 +147,7 @@ impl SendArgs {
             go_on: true,
             up: false,
             trace: false,
+            traceparent: None,
         }
     }
 }

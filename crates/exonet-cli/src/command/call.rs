@@ -23,7 +23,7 @@ use crate::failure::Failure;
 use crate::node::{self, GOODBYE};
 use crate::settings::Settings;
 use crate::text::escape;
-use crate::units;
+use crate::{traceparent, units};
 
 /// A body of standard input that is longer waits in a file until it is sent.
 const HELD: usize = 1 << 20;
@@ -146,6 +146,9 @@ impl Content {
         }
         if args.no_early {
             call = call.early(false);
+        }
+        if let Some(parent) = traceparent::given(args.traceparent) {
+            call = call.traceparent(parent);
         }
         call.start().await
     }

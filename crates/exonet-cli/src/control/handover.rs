@@ -186,6 +186,10 @@ impl Intake<'_> {
         let confirm = if head.processed { Confirm::Processed } else { Confirm::Delivered };
         let message = message.confirm(confirm);
         let message = if head.early { message } else { message.early(false) };
+        let message = match head.traceparent.as_deref().and_then(|parent| parent.parse().ok()) {
+            Some(parent) => message.traceparent(parent),
+            None => message,
+        };
         let message = match head.deadline() {
             Some(deadline) => message.deadline(deadline),
             None => message,

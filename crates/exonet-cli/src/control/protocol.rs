@@ -93,6 +93,9 @@ pub(crate) struct Head {
     /// The sender is to be told when the application there has processed it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) processed: bool,
+    /// The trace that they are part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) traceparent: Option<String>,
 }
 
 impl Head {

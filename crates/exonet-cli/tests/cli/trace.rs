@@ -1,4 +1,4 @@
-//! `exon trace`: messages of a node that runs, step by step.
+//! `exon trace`: messages of a node that runs, step by step; and the trace that a message is part of.
 
 use serde_json::Value;
 
@@ -109,4 +109,47 @@ fn a_command_that_sends_by_itself_tells_its_own_steps() {
     let _up = world.up(&[]);
     let told = world.run(&["send", &listener.peer, "--as", "sender", "--trace", "one"]).expect(1);
     assert!(told.stderr.contains("exon trace --as sender"), "{}", told.stderr);
+}
+
+const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+#[test]
+fn a_trace_goes_on_through_handlers_that_call() {
+    let world = World::new();
+    let leaf =
+        world.serve(&["--as", "leaf", "--method", "m", "--exec", "sh", "-c", "echo ${TRACEPARENT:-none}"]);
+    let script = format!("{} call {} m", env!("CARGO_BIN_EXE_exon"), leaf.peer);
+    let relay = world.serve(&["--as", "relay", "--method", "m", "--exec", "sh", "-c", &script]);
+    let call = ["call", &relay.peer, "m"];
+    let told = world.run(&[&call[..], &["--traceparent", PARENT]].concat()).expect(0);
+    assert_eq!(told.stdout.trim(), PARENT);
+    assert_eq!(world.run(&call).expect(0).stdout.trim(), "none");
+    for (variable, told) in [(PARENT, PARENT), ("no trace", "none")] {
+        let mut command = world.command(&call);
+        command.env("TRACEPARENT", variable);
+        assert_eq!(Running::start(command).end().expect(0).stdout.trim(), told);
+    }
+    let wrong = world.run(&[&call[..], &["--traceparent", "00-1-2-3"]].concat()).expect(2);
+    assert!(wrong.stderr.contains("00-TRACE-PARENT-FLAGS"), "{}", wrong.stderr);
+}
+
+#[test]
+fn a_handler_has_the_trace_of_its_message_and_no_other() {
+    let world = World::new();
+    let script = "echo \"it is ${TRACEPARENT:-none}\" >&2";
+    let mut command =
+        world.command(&["listen", "--json", "--bind", "127.0.0.1:0", "--exec", "sh", "-c", script]);
+    command.env("TRACEPARENT", PARENT.replace('4', "5"));
+    let mut worker = world.listener_of("listening", command);
+    let mut listener = world.listen(&["--as", "till"]);
+    let _up = world.up(&[]);
+    let parent = ["--traceparent", PARENT];
+    for args in [&["--as", "sender", "--durable"][..], &[]] {
+        world.run(&[&["send", &worker.peer, "x"], args, &parent].concat()).expect(0);
+        worker.running.says(&format!("it is {PARENT}"));
+        world.run(&[&["send", &worker.peer, "x"], args].concat()).expect(0);
+        worker.running.says("it is none");
+    }
+    world.run(&[&["send", &listener.peer, "x"][..], &parent].concat()).expect(0);
+    assert_eq!(listener.running.line_of("message")["traceparent"], PARENT);
 }

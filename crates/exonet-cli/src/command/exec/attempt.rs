@@ -4,13 +4,13 @@ use std::future::pending;
 use std::io;
 use std::time::{Duration, Instant};
 
-use exonet::{Delivery, MessageId, NodeId};
+use exonet::{Delivery, MessageId, NodeId, Traceparent};
 use tokio::io::AsyncRead;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::{Broken, Program, Run, Stdout};
-use crate::units;
+use crate::{traceparent, units};
 
 /// The exit code by which a command says that a message is wrong, and will be whenever it comes: `EX_DATAERR`.
 const WRONG: u32 = 65;
@@ -34,22 +34,25 @@ pub(in crate::command) struct Head {
     pub(in crate::command) from: NodeId,
     pub(in crate::command) tag: String,
     pub(in crate::command) attempt: u32,
+    pub(in crate::command) traceparent: Option<Traceparent>,
 }
 
 impl Head {
     pub(in crate::command) fn of(delivery: &Delivery) -> Self {
         let tag = String::from_utf8_lossy(delivery.tag()).into_owned();
-        Self { id: delivery.id(), from: delivery.from(), tag, attempt: delivery.attempt() }
+        let (attempt, traceparent) = (delivery.attempt(), delivery.traceparent());
+        Self { id: delivery.id(), from: delivery.from(), tag, attempt, traceparent }
     }
 
     fn environment(&self) -> Vec<(&'static str, String)> {
-        vec![
+        let own = [
             ("EXON_ID", self.id.to_string()),
             ("EXON_FROM", self.from.to_string()),
             // A variable cannot hold it.
             ("EXON_TAG", self.tag.replace('\0', "\u{fffd}")),
             ("EXON_ATTEMPT", self.attempt.to_string()),
-        ]
+        ];
+        own.into_iter().chain(traceparent::variable(self.traceparent)).collect()
     }
 }
 

@@ -16,6 +16,7 @@ use tokio::time::timeout;
 use super::reaper::{self, Reaper};
 use crate::failure::Failure;
 use crate::text::escape;
+use crate::traceparent;
 
 /// A longer line of standard error is logged in pieces.
 const LONGEST_LINE: u64 = 4 << 10;
@@ -171,6 +172,7 @@ impl Program {
 
     fn start(&self, run: &Run<'_>) -> Result<Process, Broken> {
         let mut command = Command::new(&self.path);
+        traceparent::pass_on(&mut command);
         command
             .args(&self.args)
             .envs(run.environment.iter().map(|(name, value)| (name, value)))

@@ -71,6 +71,9 @@ struct MessageLine {
     /// It came in the stream of this name.
     #[serde(skip_serializing_if = "Option::is_none")]
     stream: Option<String>,
+    /// The trace that it is part of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traceparent: Option<String>,
 }
 
 /// What the taking of one delivery needs.
@@ -258,5 +261,6 @@ fn message_line(
         hex,
         path,
         stream: None,
+        traceparent: delivery.traceparent().map(|parent| parent.to_string()),
     }
 }

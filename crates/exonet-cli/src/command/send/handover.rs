@@ -18,6 +18,7 @@ use crate::control::{Client, Giver, Heard, Hearer, too_long};
 use crate::exit::{Exit, Tally};
 use crate::failure::Failure;
 use crate::settings::Settings;
+use crate::traceparent;
 use crate::units::{self, counted};
 
 /// How long the background node may take to say that it has what it was given, when this ends before its time.
@@ -63,6 +64,7 @@ pub(super) async fn run(settings: &Settings, args: &SendArgs, up: &Client) -> Re
         early: !args.no_early,
         outcomes,
         processed: args.confirm == Confirmed::Processed,
+        traceparent: traceparent::given(args.traceparent).map(|parent| parent.to_string()),
     };
     let (mut giver, mut hearer) = up.give(Request::Send(head)).await?;
     let given = Cell::new(0);

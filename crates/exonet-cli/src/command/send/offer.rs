@@ -11,6 +11,7 @@ use super::cannot_send;
 use super::input::{Taker, became_shorter};
 use crate::args::SendArgs;
 use crate::failure::Failure;
+use crate::traceparent;
 use crate::transfer::{self, PourError};
 
 /// Hands the messages to the node as fast as it takes them.
@@ -30,6 +31,10 @@ impl Offer<'_> {
             Message::new(body).tag(self.args.tag.clone().into_bytes()).priority(self.args.priority.into());
         let message = message.confirm(self.args.confirm.into());
         let message = if self.args.no_early { message.early(false) } else { message };
+        let message = match traceparent::given(self.args.traceparent) {
+            Some(parent) => message.traceparent(parent),
+            None => message,
+        };
         match self.args.deadline {
             Some(deadline) => message.deadline(deadline),
             None => message,

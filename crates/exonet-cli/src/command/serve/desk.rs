@@ -16,7 +16,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 use crate::args::ServeArgs;
 use crate::command::exec::{Broken, Program, Run, Stdout};
 use crate::text::escape;
-use crate::units;
+use crate::{traceparent, units};
 
 /// How often it is looked whether a caller is still there.
 const LOOK: Duration = Duration::from_millis(250);
@@ -169,11 +169,12 @@ impl Desk {
 /// A process for a call: its output is the reply, its exit code the status.
 async fn process(program: &Program, mut request: Request, max_reply: u64) -> Result<Bytes, Answer> {
     let id = request.id.to_string();
-    let environment = vec![
+    let own = [
         ("EXON_CALLER", request.caller.to_string()),
         ("EXON_CALL_ID", id.clone()),
         ("EXON_METHOD", String::from_utf8_lossy(&request.method).into_owned()),
     ];
+    let environment = own.into_iter().chain(traceparent::variable(request.traceparent)).collect();
     let run = Run { environment, name: &id, stdout: Stdout::Read(max_reply) };
     match program.run(run, &mut request.body).await {
         Ok(ended) if ended.status == 0 => Ok(ended.output.into()),
