@@ -11,11 +11,13 @@ Nothing is left behind: all is in a folder of its own, on free ports of 127.0.0.
 import json
 import pathlib
 import re
+import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.parse
 import urllib.request
 
@@ -72,10 +74,15 @@ class World:
 
 
 def ask(prometheus, query):
+    """What a query gives; that it is no query is an error, and that nothing answers yet is none."""
     address = f"{prometheus}/api/v1/query?{urllib.parse.urlencode({'query': query})}"
     try:
         with urllib.request.urlopen(address, timeout=10) as answer:
             return json.load(answer)["data"]["result"]
+    except urllib.error.HTTPError as refused:
+        if refused.code == 400:
+            sys.exit(f"not valid: {query}: {json.load(refused)['error']}")
+        return []
     except OSError:
         return []
 
@@ -97,6 +104,9 @@ def real(results):
 
 
 def main():
+    if shutil.which("prometheus") is None:
+        print("SKIPPED: prometheus is not here")
+        return
     exon = str(pathlib.Path(sys.argv[1]).resolve())
     with tempfile.TemporaryDirectory() as place:
         world = World(exon, pathlib.Path(place))

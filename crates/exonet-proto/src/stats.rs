@@ -205,10 +205,10 @@ pub struct PeerStats {
     pub work: Work,
 }
 
-/// A figure of a peer, with all that an exporter needs.
+/// A figure of a peer, with all that an exporter needs: of its [`PeerStats`], or of what flows (`PeerFlow`).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub struct PeerFigure {
+pub struct PeerFigure<T = PeerStats> {
     /// Its name among the metrics of other things; it ends in its unit.
     pub metric: &'static str,
     /// What it says.
@@ -218,48 +218,61 @@ pub struct PeerFigure {
     /// Those of several peers make a sum that means something.
     pub adds: bool,
     /// Its value. None: it is not known now.
-    pub of: fn(&PeerStats) -> Option<f64>,
+    pub of: fn(&T) -> Option<f64>,
 }
 
-const fn counts(metric: &'static str, about: &'static str, of: fn(&PeerStats) -> Option<f64>) -> PeerFigure {
-    PeerFigure { metric, about, counts: true, adds: true, of }
-}
+impl<T> PeerFigure<T> {
+    /// What counts since the peer is known.
+    pub(crate) const fn counts(metric: &'static str, about: &'static str, of: fn(&T) -> Option<f64>) -> Self {
+        Self { metric, about, counts: true, adds: true, of }
+    }
 
-const fn adds(metric: &'static str, about: &'static str, of: fn(&PeerStats) -> Option<f64>) -> PeerFigure {
-    PeerFigure { metric, about, counts: false, adds: true, of }
-}
+    /// What there is now, of which a sum means something.
+    pub(crate) const fn adds(metric: &'static str, about: &'static str, of: fn(&T) -> Option<f64>) -> Self {
+        Self { metric, about, counts: false, adds: true, of }
+    }
 
-const fn single(metric: &'static str, about: &'static str, of: fn(&PeerStats) -> Option<f64>) -> PeerFigure {
-    PeerFigure { metric, about, counts: false, adds: false, of }
+    /// What there is now, of this peer alone.
+    pub(crate) const fn single(metric: &'static str, about: &'static str, of: fn(&T) -> Option<f64>) -> Self {
+        Self { metric, about, counts: false, adds: false, of }
+    }
 }
 
 impl PeerStats {
     /// All that are numbers.
     pub const FIGURES: &'static [PeerFigure] = &[
-        adds("peer_connected", "Whether a channel stands.", |peer| Some(f64::from(peer.remote.is_some()))),
-        adds("peer_piped", "Whether a connection carries its packets.", |peer| Some(f64::from(peer.piped))),
-        single("peer_rtt_seconds", "Smoothed round-trip time.", |peer| {
+        PeerFigure::adds("peer_connected", "Whether a channel stands.", |peer| {
+            Some(f64::from(peer.remote.is_some()))
+        }),
+        PeerFigure::adds("peer_piped", "Whether a connection carries its packets.", |peer| {
+            Some(f64::from(peer.piped))
+        }),
+        PeerFigure::single("peer_rtt_seconds", "Smoothed round-trip time.", |peer| {
             peer.remote.map(|_| peer.rtt.as_secs_f64())
         }),
-        single("peer_min_rtt_seconds", "The least round-trip time seen lately.", |peer| {
+        PeerFigure::single("peer_min_rtt_seconds", "The least round-trip time seen lately.", |peer| {
             peer.remote.map(|_| peer.min_rtt.as_secs_f64())
         }),
-        single("peer_clock_ahead_seconds", "How far this clock was ahead of the peer's.", |peer| {
-            peer.clock_ahead.map(|nanos| nanos as f64 / 1e9)
+        PeerFigure::single(
+            "peer_clock_ahead_seconds",
+            "How far this clock was ahead of the peer's.",
+            |peer| peer.clock_ahead.map(|nanos| nanos as f64 / 1e9),
+        ),
+        PeerFigure::single("peer_mtu_bytes", "The path's datagram size.", |peer| Some(f64::from(peer.mtu))),
+        PeerFigure::single("peer_window_bytes", "Congestion window.", |peer| Some(peer.window as f64)),
+        PeerFigure::adds("peer_in_flight_bytes", "Bytes in flight.", |peer| Some(peer.in_flight as f64)),
+        PeerFigure::counts("peer_packets_sent", "Data packets sent.", |peer| Some(peer.packets_sent as f64)),
+        PeerFigure::counts("peer_packets_lost", "Data packets declared lost.", |peer| {
+            Some(peer.packets_lost as f64)
         }),
-        single("peer_mtu_bytes", "The path's datagram size.", |peer| Some(f64::from(peer.mtu))),
-        single("peer_window_bytes", "Congestion window.", |peer| Some(peer.window as f64)),
-        adds("peer_in_flight_bytes", "Bytes in flight.", |peer| Some(peer.in_flight as f64)),
-        counts("peer_packets_sent", "Data packets sent.", |peer| Some(peer.packets_sent as f64)),
-        counts("peer_packets_lost", "Data packets declared lost.", |peer| Some(peer.packets_lost as f64)),
-        adds("peer_messages_queued", "Messages queued.", |peer| Some(peer.queued as f64)),
-        adds("peer_messages_in_doubt", "Messages in doubt.", |peer| Some(peer.in_doubt as f64)),
-        adds("peer_envelopes", "Envelopes held.", |peer| Some(peer.envelopes as f64)),
-        adds("peer_free_slots", "Slots granted and free.", |peer| Some(peer.free_slots as f64)),
-        counts("peer_driver_seconds", "What its datagrams took the driver.", |peer| {
+        PeerFigure::adds("peer_messages_queued", "Messages queued.", |peer| Some(peer.queued as f64)),
+        PeerFigure::adds("peer_messages_in_doubt", "Messages in doubt.", |peer| Some(peer.in_doubt as f64)),
+        PeerFigure::adds("peer_envelopes", "Envelopes held.", |peer| Some(peer.envelopes as f64)),
+        PeerFigure::adds("peer_free_slots", "Slots granted and free.", |peer| Some(peer.free_slots as f64)),
+        PeerFigure::counts("peer_driver_seconds", "What its datagrams took the driver.", |peer| {
             Some(peer.work.time.as_secs_f64())
         }),
-        counts("peer_datagrams_dropped", "Datagrams that the driver dropped unread.", |peer| {
+        PeerFigure::counts("peer_datagrams_dropped", "Datagrams that the driver dropped unread.", |peer| {
             Some(peer.work.dropped as f64)
         }),
     ];
@@ -285,11 +298,14 @@ impl Work {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node::PeerFlow;
 
     #[test]
     fn each_figure_of_a_peer_has_a_name_of_its_own() {
-        let names: std::collections::BTreeSet<_> = PeerStats::FIGURES.iter().map(|it| it.metric).collect();
-        assert_eq!(names.len(), PeerStats::FIGURES.len());
+        let flow = PeerFlow::FIGURES.iter().map(|it| it.metric);
+        let names: std::collections::BTreeSet<_> =
+            PeerStats::FIGURES.iter().map(|it| it.metric).chain(flow).collect();
+        assert_eq!(names.len(), PeerStats::FIGURES.len() + PeerFlow::FIGURES.len());
         assert!(names.iter().all(|name| name.starts_with("peer_")));
     }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::PoisonError;
 
-use exonet::stats::{PeerStats, Stats};
+use exonet::stats::{PeerFigure, PeerFlow, PeerStats, Stats};
 use exonet::{Node, NodeId};
 
 use super::Desk;
@@ -11,6 +11,8 @@ use super::times::{BOUNDS, Times};
 
 /// The peers that have no series of their own.
 const OTHER: &str = "other";
+/// What the journal's lag is.
+const LAG: &str = "Bytes of the journal that a loss of power may still take, while it is waited for.";
 
 /// All figures of a node.
 pub(super) fn of(desk: &Desk, node: &Node) -> String {
@@ -22,6 +24,8 @@ pub(super) fn of(desk: &Desk, node: &Node) -> String {
     page.line("exonet_info", &labels, 1.0);
     page.head("exonet_uptime_seconds", "gauge", "How long it has run.");
     page.line("exonet_uptime_seconds", "", desk.started.elapsed().as_secs_f64());
+    page.head("exonet_journal_lag_bytes", "gauge", LAG);
+    page.whole("exonet_journal_lag_bytes", "", node.journal_lag());
     let stats = node.stats();
     for figure in Stats::FIGURES {
         let name = name(figure.metric, figure.counts);
@@ -64,11 +68,21 @@ impl Page {
     fn peers(&mut self, desk: &Desk, node: &Node) {
         let known = node.peers();
         let (named, others) = desk.labelled.lock().unwrap_or_else(PoisonError::into_inner).part(&known);
-        let stats = |id: &NodeId| node.peer(id).stats();
-        let named: Vec<(String, PeerStats)> =
-            named.iter().filter_map(|id| Some((id.to_string(), stats(id)?))).collect();
-        let others: Vec<PeerStats> = others.iter().filter_map(stats).collect();
-        for figure in PeerStats::FIGURES {
+        self.figures(PeerStats::FIGURES, &named, &others, |id| node.peer(id).stats());
+        self.figures(PeerFlow::FIGURES, &named, &others, |id| node.peer(id).flow());
+    }
+
+    /// Figures of these peers, of which the `others` have no series of their own.
+    fn figures<T>(
+        &mut self,
+        figures: &[PeerFigure<T>],
+        named: &[NodeId],
+        others: &[NodeId],
+        of: impl Fn(&NodeId) -> Option<T>,
+    ) {
+        let named: Vec<(String, T)> = named.iter().filter_map(|id| Some((id.to_string(), of(id)?))).collect();
+        let others: Vec<T> = others.iter().filter_map(of).collect();
+        for figure in figures {
             let name = name(figure.metric, figure.counts);
             self.head(&name, kind(figure.counts), figure.about);
             for (peer, stats) in &named {
@@ -118,8 +132,12 @@ mod tests {
         let peer = PeerStats::FIGURES
             .iter()
             .map(|figure| row(&name(figure.metric, figure.counts), kind(figure.counts), figure.about));
+        let flow = PeerFlow::FIGURES
+            .iter()
+            .map(|figure| row(&name(figure.metric, figure.counts), kind(figure.counts), figure.about));
         let times = TIMES.iter().map(|(name, about)| row(name, "histogram", about));
-        for rows in [node.collect::<String>(), peer.collect(), times.collect()] {
+        let lag = row("exonet_journal_lag_bytes", "gauge", LAG);
+        for rows in [lag + &node.collect::<String>(), peer.chain(flow).collect(), times.collect()] {
             assert!(PAGE.contains(&rows), "docs/observing.md has to have these rows:\n{rows}");
         }
     }

@@ -67,6 +67,12 @@ fn every_command_that_stays_up_gives_its_figures() {
     assert_eq!(of(&up_at, "exonet_messages_delivered_total"), 1.0);
     assert_eq!(of(&up_at, "exonet_peer_connected"), 1.0);
     assert!(of(&up_at, "exonet_peer_rtt_seconds") > 0.0 && of(&up_at, "exonet_out_bytes_total") > 100.0);
+    assert_eq!(of(&up_at, "exonet_peer_messages_out_total"), 1.0);
+    assert_eq!(of(&till_at, "exonet_peer_messages_in_total"), 1.0);
+    for (at, name) in [(&up_at, "exonet_peer_out_bytes_total"), (&till_at, "exonet_peer_in_bytes_total")] {
+        until(name, || of(at, name) > 0.0);
+    }
+    assert!(scrape(&up_at).0.contains("\nexonet_peer_oldest_in_doubt_seconds{"));
     until("times are told", || of(&up_at, "exonet_message_seconds_count") == 1.0);
     assert_eq!(of(&sorter_at, "exonet_serve_seconds_count"), 1.0);
 }

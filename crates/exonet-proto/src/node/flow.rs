@@ -5,6 +5,7 @@ use core::time::Duration;
 use super::Node;
 use crate::id::NodeId;
 use crate::peer::Peer;
+use crate::stats::PeerFigure;
 use crate::time::{Mono, Now};
 
 /// What has gone between this node and a peer since it is known, and what stands still.
@@ -23,6 +24,38 @@ pub struct PeerFlow {
     pub oldest_in_doubt: Option<Duration>,
     /// Where the peer stands.
     pub presence: Presence,
+}
+
+impl PeerFlow {
+    /// All that are numbers.
+    pub const FIGURES: &'static [PeerFigure<Self>] = &[
+        PeerFigure::counts(
+            "peer_messages_out",
+            "Messages, calls and replies accepted for it.",
+            |flow: &Self| Some(flow.messages_out as f64),
+        ),
+        PeerFigure::counts(
+            "peer_messages_in",
+            "Messages and calls of it that the application took.",
+            |flow: &Self| Some(flow.messages_in as f64),
+        ),
+        PeerFigure::counts("peer_out_bytes", "Bytes of packets sent on its channels.", |flow: &Self| {
+            Some(flow.bytes_out as f64)
+        }),
+        PeerFigure::counts("peer_in_bytes", "Bytes of authentic packets of it.", |flow: &Self| {
+            Some(flow.bytes_in as f64)
+        }),
+        PeerFigure::single(
+            "peer_oldest_in_doubt_seconds",
+            "For how long the message is in doubt that is so for longest; 0: none is.",
+            |flow: &Self| Some(flow.oldest_in_doubt.unwrap_or_default().as_secs_f64()),
+        ),
+        PeerFigure::adds(
+            "peer_away",
+            "Whether it answers nothing of what is under way to it.",
+            |flow: &Self| Some(f64::from(flow.presence == Presence::Away)),
+        ),
+    ];
 }
 
 /// Whether a peer is there, as far as the node knows.
