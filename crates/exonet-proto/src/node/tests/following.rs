@@ -264,3 +264,17 @@ fn memory_is_bounded_and_what_is_missed_is_counted() {
     assert_eq!(noted.len(), MAX_STEPS);
     assert!(missed.steps > 0);
 }
+
+#[test]
+fn memory_of_what_is_over_is_given_back() {
+    let (mut pair, [near, far]) = followed();
+    for _ in 0..MAX_FOLLOWED + 10 {
+        pair.send(0, 1);
+        pair.pump();
+        assert!(pair.ends[1].recv(pair.now).is_some());
+        pair.pass(30 * MS);
+        for (end, follower) in [(0, near), (1, far)] {
+            assert_eq!(steps(&mut pair, end, follower).1, Missed::default());
+        }
+    }
+}
