@@ -50,6 +50,10 @@ pub(super) async fn call(office: &Office, given: &Given) -> Result<Answer, ApiEr
         Some(priority) => call.priority(priority.into()),
         None => call,
     };
+    let call = match given.traceparent {
+        Some(parent) => call.traceparent(parent),
+        None => call,
+    };
     let reply = match call.await {
         Ok(reply) => reply,
         Err(error) => return Err(failed(office, error).await),

@@ -18,7 +18,7 @@ use tokio::time::{Instant, interval, timeout_at};
 
 use super::Office;
 use super::leases::{Leases, handle};
-use super::request::{Given, lease, number, wait};
+use super::request::{Given, TRACEPARENT, lease, number, wait};
 use super::respond::{Answer, ApiError, in_json, put_body, raw, stream as streamed};
 use crate::control::protocol::LONGEST_BODY;
 
@@ -61,6 +61,7 @@ impl Default for Inbox {
 struct Shown {
     handle: String,
     head: [(&'static str, Value); 6],
+    traceparent: Option<String>,
     body: Bytes,
 }
 
@@ -69,6 +70,7 @@ impl Shown {
         let mut fields = serde_json::Map::new();
         fields.insert("handle".to_owned(), self.handle.into());
         fields.extend(self.head.into_iter().map(|(name, value)| (name.to_owned(), value)));
+        fields.extend(self.traceparent.map(|parent| (TRACEPARENT.to_owned(), parent.into())));
         put_body(&mut fields, &self.body);
         Value::Object(fields)
     }
@@ -87,6 +89,7 @@ impl Shown {
             other => other.to_string(),
         });
         let headers = std::iter::once(("exonet-handle", self.handle)).chain(names.into_iter().zip(values));
+        let headers = headers.chain(self.traceparent.map(|parent| (TRACEPARENT, parent)));
         raw(self.body, &headers.collect::<Vec<_>>())
     }
 }
@@ -141,6 +144,7 @@ impl Inbox {
                 ("attempt", delivery.attempt().into()),
                 ("redelivered", delivery.is_redelivered().into()),
             ],
+            traceparent: delivery.traceparent().map(|parent| parent.to_string()),
             body,
         };
         self.out.put(&shown.handle, Out { delivery, _places: places }, lease, owner);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
+use exonet::Traceparent;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{ACCEPT, CONTENT_TYPE};
@@ -33,6 +34,9 @@ const WAIT: Duration = Duration::from_secs(20);
 const LONGEST_LEASE: Duration = Duration::from_secs(3_600);
 const LEASE: Duration = Duration::from_secs(30);
 
+/// The header of W3C Trace Context.
+pub(super) const TRACEPARENT: &str = "traceparent";
+
 /// A request whose body has been read.
 pub(super) struct Given {
     query: Map<String, Value>,
@@ -40,6 +44,8 @@ pub(super) struct Given {
     is_json: bool,
     /// The client wants bodies as they are.
     pub(super) wants_raw: bool,
+    /// The trace that the request is part of.
+    pub(super) traceparent: Option<Traceparent>,
     body: Bytes,
 }
 
@@ -50,6 +56,9 @@ impl Given {
         let kind = header(CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         let wants_raw =
             header(ACCEPT).split(',').any(|kind| kind.trim().starts_with("application/octet-stream"));
+        // What is none is passed over, as W3C wants it.
+        let traceparent =
+            request.headers().get(TRACEPARENT).and_then(|value| value.to_str().ok()?.parse().ok());
         let pairs = form_urlencoded::parse(request.uri().query().unwrap_or_default().as_bytes());
         let query =
             pairs.map(|(name, value)| (name.into_owned(), Value::String(value.into_owned()))).collect();
@@ -84,7 +93,7 @@ impl Given {
                 ));
             }
         };
-        Ok(Self { query, is_json: kind == "application/json", wants_raw, body })
+        Ok(Self { query, is_json: kind == "application/json", wants_raw, traceparent, body })
     }
 
     /// The options of a request that has no body of its own.

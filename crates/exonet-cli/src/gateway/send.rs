@@ -134,8 +134,12 @@ pub(super) async fn send(office: &Arc<Office>, given: &Given) -> Result<Answer, 
     let (id, durable, wait) = (begun.id.clone(), draft.durable, wait(draft.wait_ms));
     match office.sent.claim(&begun, durable)? {
         Claim::New(place) => {
-            let handover =
-                Handover { to, size: body.len(), message: draft.message(body), id: id.clone(), place };
+            let (size, message) = (body.len(), draft.message(body));
+            let message = match given.traceparent {
+                Some(parent) => message.traceparent(parent),
+                None => message,
+            };
+            let handover = Handover { to, size, message, id: id.clone(), place };
             let office = Arc::clone(office);
             // A client that leaves meanwhile leaves nothing half done.
             let handed = tokio::spawn(async move { handover.run(&office).await });

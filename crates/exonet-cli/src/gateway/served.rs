@@ -17,7 +17,7 @@ use tokio::time::{Instant, interval, timeout_at};
 
 use super::Office;
 use super::leases::{Leases, handle};
-use super::request::{Content, Given, HasContent, lease, number, wait};
+use super::request::{Content, Given, HasContent, TRACEPARENT, lease, number, wait};
 use super::respond::{Answer, ApiError, in_json, put_body, raw, whole};
 use crate::control::protocol::LONGEST_BODY;
 
@@ -34,6 +34,7 @@ const CLIENTS: u64 = 0;
 struct Offer {
     id: String,
     caller: String,
+    traceparent: Option<String>,
     body: Bytes,
     /// Told when a client has it.
     taken: oneshot::Sender<()>,
@@ -132,8 +133,9 @@ impl Served {
 async fn offer(give: mpsc::Sender<Offer>, mut request: Request) -> Result<Bytes, Refusal> {
     let body = request.body.bytes(LONGEST_BODY as u64).await?;
     let (id, caller) = (request.id.to_string(), request.caller.to_string());
+    let traceparent = request.traceparent.map(|parent| parent.to_string());
     let ((taken, is_taken), (answer, answered)) = (oneshot::channel(), oneshot::channel());
-    let given = give.send(Offer { id, caller, body, taken, answer }).await;
+    let given = give.send(Offer { id, caller, traceparent, body, taken, answer }).await;
     // No client has it, nor will one: the method is not served any more.
     if given.is_err() || is_taken.await.is_err() {
         return Err(ReplyStatus::DRAINING.into());
@@ -160,9 +162,9 @@ pub(super) async fn poll(office: &Office, given: &Given) -> Result<Answer, ApiEr
     let next = async {
         let mut offers = offers.lock().await;
         loop {
-            let Offer { id, caller, body, taken, answer } = offers.recv().await?;
+            let Offer { id, caller, traceparent, body, taken, answer } = offers.recv().await?;
             if taken.send(()).is_ok() {
-                break Some((id, caller, body, answer));
+                break Some((id, caller, traceparent, body, answer));
             }
         }
     };
@@ -173,16 +175,19 @@ pub(super) async fn poll(office: &Office, given: &Given) -> Result<Answer, ApiEr
             in_json(StatusCode::OK, &json!({ "calls": [] }))
         });
     };
-    let (id, caller, body, answer) = next.ok_or_else(ApiError::closed)?;
+    let (id, caller, traceparent, body, answer) = next.ok_or_else(ApiError::closed)?;
     let handle = handle();
     office.served.out.put(&handle, answer, lease, CLIENTS);
     if given.wants_raw {
-        return Ok(raw(body, &[("exonet-handle", handle), ("exonet-id", id), ("exonet-from", caller)]));
+        let own = [("exonet-handle", handle), ("exonet-id", id), ("exonet-from", caller)];
+        let headers = own.into_iter().chain(traceparent.map(|parent| (TRACEPARENT, parent)));
+        return Ok(raw(body, &headers.collect::<Vec<_>>()));
     }
     let mut fields = Map::new();
     for (name, value) in [("handle", handle), ("id", id), ("from", caller), ("method", method.clone())] {
         fields.insert(name.to_owned(), value.into());
     }
+    fields.extend(traceparent.map(|parent| (TRACEPARENT.to_owned(), parent.into())));
     put_body(&mut fields, &body);
     Ok(in_json(StatusCode::OK, &json!({ "calls": [fields] })))
 }

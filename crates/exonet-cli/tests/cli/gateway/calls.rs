@@ -49,3 +49,28 @@ fn a_call_is_answered_by_a_client_of_another_gateway() {
     );
     assert_eq!(far.get("/v1/served?method=price&wait_ms=0").expect(200).json(), json!({ "calls": [] }));
 }
+
+#[test]
+fn a_trace_goes_on_through_gateways() {
+    const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let world = World::new();
+    let (near, far) = (world.gateway("near", &[]), world.gateway("far", &["--anyone"]));
+    let post = |path: &str, body: &serde_json::Value, parent: &str| {
+        let headers = format!("{}Content-Type: application/json\r\nTraceparent: {parent}\r\n", near.shown());
+        near.begin("POST", path, &headers, body.to_string().as_bytes())
+    };
+    for (parent, told) in [(PARENT, json!(PARENT)), ("00-0-0-0", json!(null))] {
+        read(&mut post("/v1/messages", &json!({ "to": far.peer, "text": "x", "durable": true }), parent))
+            .expect(202);
+        let message = far.message("lease_ms=60000");
+        assert_eq!(message["traceparent"], told, "{message}");
+        let mut asked = far.open("/v1/served?method=price&wait_ms=60000&lease_ms=60000");
+        until("the method is served", || far.get("/v1/node").json()["methods"] == json!(["price"]));
+        let call = json!({ "to": far.peer, "method": "price", "deadline_ms": 60_000 });
+        let mut called = post("/v1/calls", &call, parent);
+        let got = read(&mut asked).expect(200).json()["calls"][0].clone();
+        assert_eq!(got["traceparent"], told, "{got}");
+        far.post(&format!("/v1/served/{}", got["handle"].as_str().unwrap()), &json!({})).expect(200);
+        read(&mut called).expect(200);
+    }
+}
