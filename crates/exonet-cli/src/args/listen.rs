@@ -51,8 +51,8 @@ and standard error says so. When standard output fails or is closed, the command
 code 1: what was not printed was not taken, and its sender keeps it.
 
 With --exec each message is the standard input of a command, which has EXON_ID, EXON_FROM, EXON_TAG,
-EXON_ATTEMPT (1 for the first) and, if the message is part of a trace, TRACEPARENT in its environment.
-How it ends decides:
+EXON_ATTEMPT (1 for the first) and, if the message is part of a trace, TRACEPARENT in its
+environment. How it ends decides:
     exit code 0    the message is processed, and only now acknowledged
     exit code 65   it is rejected at once; the last line of standard error is the reason
     anything else  it is put off, for --retry-after, then twice as long each time (1 min at most);

@@ -34,9 +34,9 @@ command is to get and `exon serve` has too goes through a shell: --exec sh -c 'r
 The command runs once per call, never again for the same one, with the body on its standard input
 and in its environment EXON_CALLER (an id), EXON_CALL_ID (the same at both ends, never used again:
 a key for effects outside), EXON_METHOD, and TRACEPARENT if the call is part of a trace. Its output
-is the reply, its exit code the status; 128 and N: ended by signal N; 126, 127: could not be started.
-What it writes to standard error is logged here. A body that breaks off ends its process before that
-sees the end of its input.
+is the reply, its exit code the status; 128 and N: ended by signal N; 126, 127: could not be
+started. What it writes to standard error is logged here. A body that breaks off ends its process
+before that sees the end of its input.
 
 Everything that a process started and did not put into a group of its own ends with it when it is
 ended: by --timeout, --end-orphans or the end of this command, kill -9 included. The reply is what
