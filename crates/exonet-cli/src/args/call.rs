@@ -23,7 +23,7 @@ EXAMPLES
       exon call ID@HOST:PORT pay 10 --as shop --json || echo \"how it ended: $?\"
 
   A call that is part of a trace, which goes on in the server's handler:
-      exon call ID@HOST:PORT pay 10 \
+      exon call ID@HOST:PORT pay 10 \\
           --traceparent 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
 
 EXIT CODES
