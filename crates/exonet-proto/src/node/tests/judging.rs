@@ -115,7 +115,7 @@ fn messages_that_come_together_are_judged_each() {
     let confirms = [Confirm::Delivered, Confirm::Processed, Confirm::Processed, Confirm::Delivered];
     let keys = confirms.map(|confirm| send(&mut pair, confirm));
     pair.pass(SECOND);
-    confirms.map(|_| done(&mut pair));
+    confirms.iter().for_each(|_| done(&mut pair));
     pair.pass(SECOND);
     for (confirm, key) in confirms.iter().zip(keys) {
         let said = match confirm {
