@@ -102,7 +102,6 @@ def test_a_signal_ends_a_wait():
             signal.signal(signal.SIGALRM, previous)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.filterwarnings("ignore:.*fork.*")
 def test_a_child_of_a_fork_makes_nodes_of_its_own():
     with node() as bob, node() as alice:

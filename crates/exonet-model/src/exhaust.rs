@@ -6,14 +6,16 @@ use std::hash::Hash;
 
 /// A model small enough that each of its states is kept.
 pub(crate) trait Model {
+    /// A rule that can be taken away.
+    type Rule: Copy;
     /// One state of everything.
     type World: Clone + Eq + Hash;
 
     /// Where it begins.
     fn start(&self) -> Self::World;
 
-    /// Every step from a state, by its name, and where it leads.
-    fn steps(&self, from: &Self::World) -> Vec<(String, Self::World)>;
+    /// Every step from a state, by its name, and where it leads; without one of the rules if that is named.
+    fn steps(&self, without: Option<Self::Rule>, from: &Self::World) -> Vec<(String, Self::World)>;
 
     /// The promise that a state breaks.
     fn broken(&self, world: &Self::World) -> Option<&'static str>;
@@ -69,15 +71,15 @@ impl fmt::Display for Found {
 /// States at most.
 const MOST: usize = 2_000_000;
 
-/// Searches all states.
-pub(crate) fn exhaust<M: Model>(model: &M) -> Found {
-    let mut space = Space::new(model);
+/// Searches all states, without one of the rules if that is named.
+pub(crate) fn exhaust<M: Model>(model: &M, without: Option<M::Rule>) -> Found {
+    let mut space = Space::new(model, without);
     while let Some(at) = space.queue.pop_front() {
         let world = space.worlds[at].clone();
         if let Some(what) = model.broken(&world) {
             return Found::Broken { what, steps: space.way(at) };
         }
-        for (_, to) in model.steps(&world) {
+        for (_, to) in model.steps(without, &world) {
             space.reach(at, to);
         }
         if space.worlds.len() > MOST {
@@ -89,6 +91,7 @@ pub(crate) fn exhaust<M: Model>(model: &M) -> Found {
 
 struct Space<'a, M: Model> {
     model: &'a M,
+    without: Option<M::Rule>,
     index: HashMap<M::World, usize>,
     worlds: Vec<M::World>,
     /// Where each was first reached from, and all from which it is reached.
@@ -98,10 +101,11 @@ struct Space<'a, M: Model> {
 }
 
 impl<'a, M: Model> Space<'a, M> {
-    fn new(model: &'a M) -> Self {
+    fn new(model: &'a M, without: Option<M::Rule>) -> Self {
         let start = model.start();
         Self {
             model,
+            without,
             index: HashMap::from([(start.clone(), 0)]),
             worlds: vec![start],
             first: vec![0],
@@ -126,7 +130,7 @@ impl<'a, M: Model> Space<'a, M> {
         let (mut at, mut steps) = (to, Vec::new());
         while at != 0 {
             let from = self.first[at];
-            let all = self.model.steps(&self.worlds[from]);
+            let all = self.model.steps(self.without, &self.worlds[from]);
             let step = all.into_iter().find(|(_, world)| *world == self.worlds[at]);
             steps.extend(step.map(|(what, _)| what));
             at = from;

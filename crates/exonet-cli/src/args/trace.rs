@@ -38,7 +38,7 @@ pub(crate) struct TraceArgs {
     /// Messages to and from this peer only: a name (see `exon peer`), or its id
     #[arg(long, value_name = "PEER", value_parser = parse_id)]
     pub(crate) peer: Option<NodeId>,
-    /// End when so many messages are over; without it, at Ctrl-C
+    /// End when N messages are over; without it, at Ctrl-C
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) count: Option<u32>,
     /// Stop after this long

@@ -183,7 +183,7 @@ pub(crate) enum Reply {
         began_ms: u64,
     },
     Happened(Box<Happened>),
-    /// There was no room for so many steps, and for so many messages.
+    /// How many steps, and how many messages, were left out for lack of room.
     Missed {
         steps: u64,
         messages: u64,

@@ -84,33 +84,29 @@ pub const RULES: [Rule; 13] = [
     Rule::Asks,
 ];
 
-struct Moves<'a> {
-    scene: &'a Scene,
-    without: Option<Rule>,
-}
-
-impl Model for Moves<'_> {
+impl Model for Scene {
+    type Rule = Rule;
     type World = World;
 
     fn start(&self) -> World {
-        World::new(self.scene)
+        World::new(self)
     }
 
-    fn steps(&self, from: &World) -> Vec<(String, World)> {
-        Steps::of(self.scene, self.without, from)
+    fn steps(&self, without: Option<Rule>, from: &World) -> Vec<(String, World)> {
+        Steps::of(self, without, from)
     }
 
     fn broken(&self, world: &World) -> Option<&'static str> {
-        world.broken(self.scene)
+        world.broken(self)
     }
 
     /// In the end one place speaks, and has all that the client has sent.
     fn is_end(&self, world: &World) -> bool {
-        world.is_settled(self.scene)
+        world.is_settled(self)
     }
 }
 
 /// Searches a scene, without one of the rules if that is named.
 pub fn search(scene: &Scene, without: Option<Rule>) -> Found {
-    exhaust(&Moves { scene, without })
+    exhaust(scene, without)
 }

@@ -59,7 +59,7 @@ struct Load {
 
 /// A state.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) struct World {
+pub(crate) struct World {
     places: [Place; PLACES + 1],
     loads: [Option<Load>; ATTEMPTS],
     /// The new place has said that it has the load; the deed is under way.

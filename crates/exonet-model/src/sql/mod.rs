@@ -137,24 +137,20 @@ pub const RULES: [Rule; 20] = [
     Rule::Collected,
 ];
 
-struct Databases<'a> {
-    scene: &'a Scene,
-    without: Option<Rule>,
-}
-
-impl Model for Databases<'_> {
+impl Model for Scene {
+    type Rule = Rule;
     type World = World;
 
     fn start(&self) -> World {
-        World::new(self.scene)
+        World::new(self)
     }
 
-    fn steps(&self, from: &World) -> Vec<(String, World)> {
-        Steps::of(self.scene, self.without, from)
+    fn steps(&self, without: Option<Rule>, from: &World) -> Vec<(String, World)> {
+        Steps::of(self, without, from)
     }
 
     fn broken(&self, world: &World) -> Option<&'static str> {
-        world.broken(self.scene)
+        world.broken(self)
     }
 
     /// In the end nothing is kept.
@@ -165,5 +161,5 @@ impl Model for Databases<'_> {
 
 /// Searches a scene, without one of the rules if that is named.
 pub fn search(scene: &Scene, without: Option<Rule>) -> Found {
-    exhaust(&Databases { scene, without })
+    exhaust(scene, without)
 }

@@ -70,7 +70,7 @@ struct Inbox {
 
 /// A state.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) struct World {
+pub(crate) struct World {
     rows: Vec<Row>,
     inbox: Vec<Inbox>,
     owner: usize,

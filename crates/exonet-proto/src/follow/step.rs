@@ -85,7 +85,7 @@ pub enum What {
         /// It was there before it was followed.
         open: bool,
     },
-    /// It was written to the journal.
+    /// The journal has it. Nothing of it leaves before the journal is as safe as the node's durability asks.
     Journaled {
         /// The journal's name of it.
         number: LetterId,

@@ -186,8 +186,8 @@ impl Node {
         self.touch(place);
     }
 
-    /// Does what a peer has asked for: tells followers the time, releases strays, takes memory back, forgets replies beyond the cap, and sweeps the
-    /// receive queue.
+    /// Does what a peer has asked for: tells followers the time, releases strays, takes memory back, forgets replies beyond the cap,
+    /// and sweeps the receive queue.
     fn obey(&mut self, now: Now) {
         self.cx.followers.stamp(now.mono);
         self.release_risen(now);

@@ -58,8 +58,8 @@ impl Node {
         self.send_all(now, peer, hints, &mut messages.map(lent), Role::Stream(StreamMark::OPEN), queued)
     }
 
-    /// Withdraws what has not left of the stream `name` to `peer`: it ends Cancelled. What was queued of an earlier stream of this name, up
-    /// to its end, stays.
+    /// Cancels the messages of the stream `name` to `peer` that have not left. If an earlier stream of this name has ended and still
+    /// waits to leave, its messages stay.
     pub fn cancel_stream(&mut self, now: Now, peer: &NodeId, name: &Bytes) {
         let Some(place) = self.peers.find(peer) else { return };
         if let Some((peer, cx)) = self.at(place) {

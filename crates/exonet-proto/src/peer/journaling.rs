@@ -210,7 +210,7 @@ impl Peer {
         }
     }
 
-    /// Slots were used. Their record is written before that is.
+    /// Slots were used. The journal has their record first, then that they were used.
     pub(super) fn journal_take(&mut self, cx: &mut Context, run: Range<u64>, call: bool) {
         self.note_taken(cx);
         if !cx.journal.is_on() {

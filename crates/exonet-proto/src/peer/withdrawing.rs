@@ -49,6 +49,7 @@ impl Peer {
             let Some(mark) = mark.nth(run.start - s.0) else { continue };
             let (first, len) = (Slot(run.start), run.end - run.start);
             cx.stats.revoked += len;
+            self.follow_slots(cx, r, first, len, What::Withdrawn, true);
             self.inbound.readers.voids.insert(name, first, len, mark);
             let at = self.journal_void(cx, name, first, Void { len, mark });
             self.inbound.revoked.withdrew(at);
@@ -90,8 +91,8 @@ impl Peer {
     }
 }
 
-/// Whether a message of this role can be withdrawn once it has left. What ends a stream, or is a part of a message of several, cannot:
-/// those around it would mean something else.
+/// Whether a message of this role can be withdrawn once it has left. The end of a stream cannot, and neither can one part of a message
+/// that has several: without it, the messages around it would mean something else.
 pub(super) const fn is_withdrawn(role: Role) -> bool {
     match role {
         Role::Plain => true,

@@ -7,7 +7,7 @@ mod skip;
 use std::future::Future;
 use std::time::Duration;
 
-use exonet::{Allow, Builder, Node, PeerAddr};
+use exonet::{Allow, Builder, Node, Outcome, PeerAddr};
 
 #[allow(unused_imports)] // each test file uses its own part
 pub(crate) use skip::skipped;
@@ -57,4 +57,19 @@ pub(crate) fn bytes(n: usize) -> Vec<u8> {
     }
     bytes.truncate(n);
     bytes
+}
+
+/// Messages of these sizes go from `client` to `server`, and are answered alike.
+pub(crate) async fn exchange(client: &Node, server: &Node, sizes: &[usize]) {
+    let peer = client.peer(server.peer_addr());
+    for &size in sizes {
+        let receipt = peer.send(bytes(size)).await.unwrap();
+        let mut body = server.at_most_once().recv().await.unwrap().body;
+        assert_eq!(body.bytes(1 << 24).await.unwrap(), bytes(size));
+        assert_eq!(receipt.await.outcome, Outcome::Delivered);
+        let answer = server.peer(client.id()).send(bytes(size)).await.unwrap();
+        let mut body = client.at_most_once().recv().await.unwrap().body;
+        assert_eq!(body.bytes(1 << 24).await.unwrap(), bytes(size));
+        assert_eq!(answer.await.outcome, Outcome::Delivered);
+    }
 }

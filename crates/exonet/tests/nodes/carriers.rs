@@ -6,7 +6,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::common::{builder, bytes, within};
+use crate::common::{builder, bytes, exchange, within};
 use exonet::{Carrier, Node, Outcome, PeerAddr};
 
 async fn node(carrier: Carrier) -> Node {
@@ -124,17 +124,7 @@ fn is_piped(node: &Node, peer: &Node) -> bool {
 async fn messages_go_both_ways_over_tcp_alone() {
     within(async {
         let (server, client) = (node(Carrier::Tcp).await, node(Carrier::Tcp).await);
-        let peer = client.peer(server.peer_addr());
-        for size in [0, 1, 1_000, 20_000, 3_000_000] {
-            let receipt = peer.send(bytes(size)).await.unwrap();
-            let mut body = server.at_most_once().recv().await.unwrap().body;
-            assert_eq!(body.bytes(1 << 24).await.unwrap(), bytes(size));
-            assert_eq!(receipt.await.outcome, Outcome::Delivered);
-            let answer = server.peer(client.id()).send(bytes(size)).await.unwrap();
-            let mut body = client.at_most_once().recv().await.unwrap().body;
-            assert_eq!(body.bytes(1 << 24).await.unwrap(), bytes(size));
-            assert_eq!(answer.await.outcome, Outcome::Delivered);
-        }
+        exchange(&client, &server, &[0, 1, 1_000, 20_000, 3_000_000]).await;
         assert!(is_piped(&client, &server) && is_piped(&server, &client));
     })
     .await;

@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::common::{builder, bytes, within};
+use crate::common::{builder, exchange, within};
 use exonet::carrier::{Connection, Dialler, Dialling, Proxy, Tls, TlsServer};
-use exonet::{Carrier, Node, Outcome};
+use exonet::{Carrier, Node};
 use futures_util::{SinkExt, StreamExt};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, copy_bidirectional, duplex};
 use tokio::net::{TcpListener, TcpStream};
@@ -19,18 +19,8 @@ const PIPE: usize = 16_384;
 
 /// Messages of several sizes go both ways, by a connection.
 async fn talk(client: &Node, server: &Node) {
-    let peer = client.peer(server.peer_addr());
-    for size in [0, 1_000, 300_000] {
-        let receipt = peer.send(bytes(size)).await.unwrap();
-        let mut body = server.at_most_once().recv().await.unwrap().body;
-        assert_eq!(body.bytes(1 << 24).await.unwrap(), bytes(size));
-        assert_eq!(receipt.await.outcome, Outcome::Delivered);
-        let answer = server.peer(client.id()).send(bytes(size)).await.unwrap();
-        let mut body = client.at_most_once().recv().await.unwrap().body;
-        assert_eq!(body.bytes(1 << 24).await.unwrap(), bytes(size));
-        assert_eq!(answer.await.outcome, Outcome::Delivered);
-    }
-    assert!(peer.stats().unwrap().piped);
+    exchange(client, server, &[0, 1_000, 300_000]).await;
+    assert!(client.peer(server.id()).stats().unwrap().piped);
 }
 
 async fn node(dialler: impl Dialler) -> Node {

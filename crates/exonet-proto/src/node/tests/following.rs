@@ -1,5 +1,6 @@
 //! What a follower is told of a message, step by step.
 
+use super::streams::say;
 use super::*;
 use crate::follow::{Again, Follow, FollowError, MAX_FOLLOWED, MAX_FOLLOWERS, MAX_STEPS, Missed, Step, What};
 
@@ -216,6 +217,20 @@ fn one_that_is_handed_out_given_back_and_judged_is_followed_by_its_name() {
 fn a_withdrawn_message_is_told_at_both_ends() {
     let (mut pair, [near, far]) = followed();
     let key = pair.send(0, 10);
+    pair.pump();
+    pair.ends[0].cancel(pair.now, key).unwrap();
+    pair.pass(SECOND);
+    let (came, _) = steps(&mut pair, 1, far);
+    assert_eq!(names(&came, 1), ["Arrived", "Withdrawn"], "{came:?}");
+    let (sent, _) = steps(&mut pair, 0, near);
+    let cancelled = |step: &Step| matches!(step.what, What::Settled { outcome: Outcome::Cancelled, .. });
+    assert!(sent.last().is_some_and(cancelled), "{sent:?}");
+}
+
+#[test]
+fn a_withdrawn_message_of_a_stream_is_told_at_both_ends() {
+    let (mut pair, [near, far]) = followed();
+    let key = say(&mut pair, 0, "s", "x");
     pair.pump();
     pair.ends[0].cancel(pair.now, key).unwrap();
     pair.pass(SECOND);
