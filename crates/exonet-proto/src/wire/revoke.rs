@@ -13,7 +13,7 @@ pub struct RevokeStream<'a> {
     pub r: Incarnation,
     /// The slot of the first.
     pub s: Slot,
-    /// How many: as of [`Frame::Revoke`].
+    /// How many: as of [`Frame::Revoke`](super::Frame::Revoke).
     pub n: u64,
     /// The name of the stream: at least one byte, at most [`MAX_TAG`].
     pub name: &'a [u8],

@@ -238,10 +238,9 @@ impl Desk {
             };
             let Some((request, unanswered)) = taken else { break };
             let trace = Trace::of(&request);
-            let _current = trace.enter();
             // Begun here, as a service must be; a panic is that of this one call.
             let begin = core::panic::AssertUnwindSafe(|| work.work(request));
-            let Ok(answer) = std::panic::catch_unwind(begin) else {
+            let Ok(answer) = trace.within(|| std::panic::catch_unwind(begin)) else {
                 unanswered.answer(Err(ReplyStatus::PANICKED.into()));
                 continue;
             };
@@ -317,8 +316,9 @@ impl Trace {
         Self(request.traceparent.map_or_else(opentelemetry::Context::new, crate::otel::context))
     }
 
-    fn enter(&self) -> opentelemetry::ContextGuard {
-        self.0.clone().attach()
+    fn within<T>(&self, work: impl FnOnce() -> T) -> T {
+        let _current = self.0.clone().attach();
+        work()
     }
 
     fn around<F: Future>(self, work: F) -> impl Future<Output = F::Output> {
@@ -336,7 +336,9 @@ impl Trace {
         Self
     }
 
-    const fn enter(&self) {}
+    fn within<T>(&self, work: impl FnOnce() -> T) -> T {
+        work()
+    }
 
     fn around<F: Future>(self, work: F) -> F {
         work
