@@ -91,13 +91,15 @@ fn needs_hint(peer: &PeerAddr) -> Result<(), Failure> {
 }
 
 /// A node that sends for others, and takes from those it sends to only what they say of that, unless it has a gateway; and what
-/// was left.
+/// was left. It is at `again` if that can be: where the node was before.
 pub(crate) async fn background(
     settings: &Settings,
+    again: Option<String>,
     args: &UpArgs,
 ) -> Result<(Node, Vec<(OpenMessage, Receipt)>), Failure> {
     let builder = settings.apply(Node::builder(gateway::allow(&args.gateway)))?;
-    let builder = match &args.bind {
+    let again = again.filter(|again| try_bind(again).is_ok());
+    let builder = match again.as_ref().or(args.bind.as_ref()) {
         Some(bind) => builder.bind(bind),
         None => builder,
     };

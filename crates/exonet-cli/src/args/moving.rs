@@ -39,7 +39,7 @@ pub(crate) struct MoveArgs {
     /// The door on the other machine, as `exon serve --arrive` or `exon listen --arrive` prints it
     #[arg(long, value_name = "PEER", value_parser = parse_peer, required_unless_present = "take_back")]
     pub(crate) to: Option<PeerAddr>,
-    /// Wait this long for a process to end that cannot move the identity itself
+    /// Wait this long for a process to end that cannot be asked to move the identity
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_span)]
     pub(crate) drain: Duration,
     /// Wait this long for the door

@@ -43,7 +43,7 @@ impl Begin {
 /// What a command does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Its identity has moved, or is moved by somebody else.
+    /// Its identity has moved, or was not to move.
     End,
     /// Its identity lives here: it goes on.
     GoOn,

@@ -1,9 +1,9 @@
 //! What ends a wait before its time.
 
 use std::future::pending;
-use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use std::{io, mem};
 
 use tokio::sync::watch;
 
@@ -54,8 +54,8 @@ pub(crate) struct Leave(Arc<watch::Sender<u32>>, Arc<Mutex<Asked>>);
 enum Asked {
     #[default]
     Not,
-    /// A move has begun, and goes on when the node stands still. None: somebody else moves the identity then.
-    Move(Option<Box<Departure>>),
+    /// A move has begun, and goes on when the node stands still.
+    Move(Box<Departure>),
     /// It goes on.
     Taken,
 }
@@ -73,10 +73,10 @@ impl Leave {
 
     /// Asks.
     #[cfg_attr(not(unix), allow(dead_code, reason = "there is nobody to ask"))]
-    pub(crate) fn ask(&self, departure: Option<Departure>) {
+    pub(crate) fn ask(&self, departure: Departure) {
         let mut asked = self.asked();
         if let Asked::Not = *asked {
-            *asked = Asked::Move(departure.map(Box::new));
+            *asked = Asked::Move(Box::new(departure));
             self.0.send_modify(|count| *count += 1);
         }
     }
@@ -89,10 +89,13 @@ impl Leave {
     /// The move that is to go on, once the node stands still.
     pub(crate) fn take(&self) -> Option<Departure> {
         let mut asked = self.asked();
-        let Asked::Move(departure) = &mut *asked else { return None };
-        let departure = departure.take();
-        *asked = Asked::Taken;
-        departure.map(|departure| *departure)
+        match mem::replace(&mut *asked, Asked::Taken) {
+            Asked::Move(departure) => Some(*departure),
+            other => {
+                *asked = other;
+                None
+            }
+        }
     }
 
     /// The identity stays: the command goes on, unless it was asked to end by somebody else as well.

@@ -57,16 +57,6 @@ pub(super) async fn answer(office: &Office, request: Request, to: &mut OwnedWrit
         Request::Retry { number, wait_ms } => retry(node, number, wait_ms, to).await?,
         Request::Inbox => inbox::list(node, to).await,
         Request::InboxShow { id } => inbox::show(node, &id, to).await?,
-        Request::Leave => match (&office.leave, &office.role) {
-            (Some(leave), _) => leave.ask(None),
-            (None, Role::Up(desk)) => drop(desk.end.send_replace(true)),
-            (None, role) => {
-                let command = role.command();
-                return Err(refusal(format!(
-                    "`exon {command}` runs this identity, and does not leave when asked: end it"
-                )));
-            }
-        },
         Request::Stop => match &office.role {
             Role::Up(desk) => drop(desk.end.send_replace(true)),
             Role::Command(_) | Role::Worker(_) => {

@@ -33,7 +33,7 @@ pub(super) async fn begin(office: Arc<Office>, wanted: Wanted, lines: Lines, mut
     let watcher = Watcher { tell, gone: is_gone };
     match Departing::begin(&office.identity, plan, watcher).await {
         Ok(departing) => match &office.leave {
-            Some(leave) => leave.ask(Some(Departure { departing, client })),
+            Some(leave) => leave.ask(Departure { departing, client }),
             None => drop(client),
         },
         Err(failure) => client.tell(Err(&failure)).await,

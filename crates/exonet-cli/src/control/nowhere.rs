@@ -6,6 +6,7 @@ use exonet::Node;
 
 use super::Role;
 use super::protocol::{Reply, Request};
+use crate::command::stop::Leave;
 use crate::failure::Failure;
 use crate::identity::Identity;
 use crate::settings::Settings;
@@ -21,7 +22,7 @@ pub(crate) struct Control(());
 
 impl Control {
     /// Fails for `exon up`, which is of no use without.
-    pub(crate) fn open(_: &Settings, _: &Node, role: Role) -> Result<Self, Failure> {
+    pub(crate) fn open_leaving(_: &Settings, _: &Node, role: Role, _: &Leave) -> Result<Self, Failure> {
         match role {
             Role::Up(_) => Err(nowhere()),
             Role::Command(_) | Role::Worker(_) => Ok(Self(())),
@@ -32,7 +33,7 @@ impl Control {
         Self(())
     }
 
-    pub(crate) fn try_open_leaving(_: &Settings, _: &Node, _: Role, _: &crate::command::stop::Leave) -> Self {
+    pub(crate) fn try_open_leaving(_: &Settings, _: &Node, _: Role, _: &Leave) -> Self {
         Self(())
     }
 

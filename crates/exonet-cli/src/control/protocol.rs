@@ -56,8 +56,6 @@ pub(crate) enum Request {
     Trace(Wanted),
     /// Ends `exon up`.
     Stop,
-    /// Ends the process in order, since its identity is to move.
-    Leave,
     /// Moves the identity to a door, and ends then; goes on if there is no move. Answered by [`Reply::Step`]s and [`Reply::Moved`].
     /// A client that leaves before the identity is ceded wants no move.
     Move {
@@ -363,7 +361,6 @@ mod tests {
                 "Trace(Wanted { peer: None, message: Some(\"7\"), count: None })",
             ),
             (r#"{"exon":1,"do":"stop"}"#, "Stop"),
-            (r#"{"exon":1,"do":"leave"}"#, "Leave"),
             (
                 r#"{"exon":1,"do":"move","to":"p","timeout_ms":1,"freeze_ms":2}"#,
                 "Move { to: \"p\", timeout_ms: 1, freeze_ms: 2 }",

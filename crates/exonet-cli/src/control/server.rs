@@ -43,20 +43,21 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// Opens the control socket of the identity that `node` runs. An ephemeral one has none.
+    /// Opens the control socket of the identity that `node` runs, for a command that leaves when its identity moves. An ephemeral
+    /// identity has none.
     ///
     /// # Errors
     /// There is no place for it.
-    pub(crate) fn open(settings: &Settings, node: &Node, role: Role) -> Result<Self, Failure> {
-        Self::open_with(settings, node, role, None)
-    }
-
-    fn open_with(
+    pub(crate) fn open_leaving(
         settings: &Settings,
         node: &Node,
         role: Role,
-        leave: Option<Leave>,
+        leave: &Leave,
     ) -> Result<Self, Failure> {
+        Self::open(settings, node, role, Some(leave.clone()))
+    }
+
+    fn open(settings: &Settings, node: &Node, role: Role, leave: Option<Leave>) -> Result<Self, Failure> {
         let Identity::Stored { path, .. } = &settings.identity else { return Ok(Self { bound: None }) };
         let (bound, listener) = Bound::bind(place::of(path)?)?;
         let (end, ended) = oneshot::channel();
@@ -71,17 +72,17 @@ impl Control {
         Ok(Self { bound: Some((bound, end, task)) })
     }
 
-    /// As [`Self::open`], for a command that can do without: a remark says why there is none.
+    /// For a command that can do without, and does not move its identity: a remark says why there is none.
     pub(crate) fn try_open(settings: &Settings, node: &Node, role: Role) -> Self {
-        Self::open(settings, node, role).unwrap_or_else(|failure| {
+        Self::open(settings, node, role, None).unwrap_or_else(|failure| {
             settings.note(format!("{failure}"));
             Self { bound: None }
         })
     }
 
-    /// As [`Self::try_open`], for a command that ends when it is asked to leave.
+    /// As [`Self::open_leaving`], for a command that can do without.
     pub(crate) fn try_open_leaving(settings: &Settings, node: &Node, role: Role, leave: &Leave) -> Self {
-        Self::open_with(settings, node, role, Some(leave.clone())).unwrap_or_else(|failure| {
+        Self::open_leaving(settings, node, role, leave).unwrap_or_else(|failure| {
             settings.note(format!("{failure}"));
             Self { bound: None }
         })

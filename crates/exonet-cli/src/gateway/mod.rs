@@ -107,7 +107,7 @@ pub(crate) struct Gateway {
 
 /// A place for a gateway: taken before there is a node, so that what is wrong with it is said first.
 pub(crate) struct Site {
-    listener: TcpListener,
+    listener: Arc<TcpListener>,
     address: SocketAddr,
 }
 
@@ -122,12 +122,12 @@ impl Site {
         let listener = server::bind(address, "--http").await?;
         let address =
             listener.local_addr().map_err(|e| Failure::new("the listener has no address").because(&e))?;
-        Ok(Some(Self { listener, address }))
+        Ok(Some(Self { listener: Arc::new(listener), address }))
     }
 
-    /// Opens the gateway. What a former life of the identity has left is `left`; the askers are for these, one each.
+    /// Opens the gateway of a node; another one may follow when that is closed. What a former life of the identity has left is `left`; the askers are for these, one each.
     pub(crate) fn open(
-        self,
+        &self,
         settings: &Settings,
         node: &Node,
         args: &GatewayArgs,
@@ -162,7 +162,7 @@ impl Site {
             });
         }
         let (end, ended) = oneshot::channel();
-        let task = tokio::spawn(server::serve(self.listener, Arc::clone(&office), ended));
+        let task = tokio::spawn(server::serve(Arc::clone(&self.listener), Arc::clone(&office), ended));
         Ok((Gateway { office, end, task, url, token: path }, askers))
     }
 }

@@ -39,7 +39,7 @@ pub(crate) async fn bind(address: SocketAddr, option: &str) -> Result<TcpListene
 }
 
 /// Serves clients until the other end of `ended` is gone, then sends all away.
-pub(super) async fn serve(listener: TcpListener, office: Arc<Office>, mut ended: oneshot::Receiver<()>) {
+pub(super) async fn serve(listener: Arc<TcpListener>, office: Arc<Office>, mut ended: oneshot::Receiver<()>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     let mut clients = JoinSet::new();
     loop {

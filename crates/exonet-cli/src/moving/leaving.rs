@@ -17,8 +17,8 @@ use crate::settings::Settings;
 /// Between two looks whether a process has ended.
 const AGAIN: Duration = Duration::from_millis(5);
 
-/// Moves the identity of `settings` as `plan` says, and takes the process that runs it down for that. `drain`: how long a process may
-/// take to end that cannot do it itself. `tell` hears of each step.
+/// Moves the identity of `settings` as `plan` says; the process that runs it does that. `drain`: how long a process may take to end
+/// that cannot be asked. `tell` hears of each step.
 pub(crate) async fn leave(
     settings: &Settings,
     plan: &Plan,
@@ -41,17 +41,10 @@ pub(crate) async fn leave(
     identity.require()?;
     if let Some(process) = Client::find(identity).await? {
         let (command, pid) = (&process.command, process.pid);
-        if command != "up" {
-            settings
-                .note(format!("asks `exon {command}`, process {pid}, which runs the identity, to move it"));
-            return by_process(&process, plan, &mut tell).await;
-        }
-        settings.note(format!("ends `exon {command}`, process {pid}, which runs the identity"));
-        let began = Instant::now();
-        end(&process).await?;
-        return by_ourselves(identity, plan, (began, drain), &mut tell).await;
+        settings.note(format!("asks `exon {command}`, process {pid}, which runs the identity, to move it"));
+        return by_process(&process, plan, &mut tell).await;
     }
-    by_ourselves(identity, plan, (Instant::now(), drain), &mut tell).await
+    by_ourselves(identity, plan, drain, &mut tell).await
 }
 
 /// The process that runs the identity moves it, and goes on if that fails.
@@ -89,9 +82,10 @@ async fn by_process(
 async fn by_ourselves(
     identity: &Identity,
     plan: &Plan,
-    (began, drain): (Instant, Duration),
+    drain: Duration,
     tell: &mut impl FnMut(&Step) -> Result<(), Failure>,
 ) -> Result<Moved, Failure> {
+    let began = Instant::now();
     free(identity, began + drain).await?;
     let (steps, mut told) = mpsc::unbounded_channel();
     let (_stays, gone) = watch::channel(false);
@@ -112,18 +106,6 @@ async fn by_ourselves(
         tell(&step)?;
     }
     moved
-}
-
-/// Asks a process to end in order.
-async fn end(process: &Client) -> Result<(), Failure> {
-    let mut hearer = process.ask(Request::Leave).await?;
-    loop {
-        match hearer.hear().await {
-            Heard::Reply(_) => {}
-            Heard::Done | Heard::Gone => return Ok(()),
-            Heard::Failed(failure) => return Err(failure),
-        }
-    }
 }
 
 /// Waits until no process runs the identity.

@@ -1,9 +1,11 @@
 //! Services that move from one place to another while they are used.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::support::{Running, World, arg};
+use crate::support::{Running, World, arg, free_address, until};
 
 /// A service of sessions and calls: what its processes say tells where they run.
 fn serve(world: &World, place: &str, more: &[&str]) -> Command {
@@ -123,4 +125,71 @@ fn a_door_that_is_killed_opens_again() {
     there.wait();
     let mut again = Running::start(serve(&world, "there", &["--arrive", &own, "--door", "127.0.0.1:0"]));
     assert_eq!(again.line_of("listening")["id"], own.as_str());
+}
+
+/// A place called *there* that waits for the background node `sender`, and its door.
+fn arrive_as_listener(world: &World, id: &str, point: &str) -> (Running, String) {
+    let args = ["listen", "--as", "sender", "--json", "--bind", "127.0.0.1:0", "--door", "127.0.0.1:0"];
+    let mut command = world.command(&[&args[..], &["--arrive", id]].concat());
+    command.env("EXONET_STATE", world.path("there")).env("EXON_MOVE_POINT", point);
+    let mut there = Running::start(command);
+    let door = there.line_of("waiting")["door"].as_str().unwrap().to_owned();
+    (there, door)
+}
+
+/// The first line of what is answered over HTTP.
+fn fetch(url: &str, token: &str) -> String {
+    let (at, path) = url.trim_start_matches("http://").split_once('/').unwrap();
+    let mut stream = TcpStream::connect(at).unwrap();
+    let head = format!("Host: {at}\r\nAuthorization: Bearer {token}\r\nConnection: close");
+    write!(stream, "GET /{path} HTTP/1.1\r\n{head}\r\n\r\n").unwrap();
+    let mut told = String::new();
+    stream.read_to_string(&mut told).unwrap();
+    told.lines().next().unwrap_or_default().to_owned()
+}
+
+/// A background node goes on where its move fails, with its gateway, its figures and what it waits for. When it has moved, it ends.
+#[test]
+fn a_background_node_goes_on_if_it_does_not_move() {
+    let world = World::new();
+    let id = world.run(&["id", "sender", "--new"]).expect(0).stdout.trim().to_owned();
+    let listener = world.listen(&["--as", "receiver"]);
+    let nobody = free_address();
+    let absent = world.run(&["id", "absent", "--new"]).expect(0).stdout.trim().to_owned();
+    let args = ["up", "--as", "sender", "--json", "--bind", "127.0.0.1:0"];
+    let offers = ["--http", "127.0.0.1:0", "--metrics", "127.0.0.1:0"];
+    let mut up = Running::start(world.command(&[&args[..], &offers].concat()));
+    let said = up.line_of("up");
+    let said = |what: &str| said[what].as_str().unwrap().to_owned();
+    let token = std::fs::read_to_string(said("http_token")).unwrap();
+    let send = |more: &[&str]| world.run(&[&["send", "--as", "sender", "--up"], more].concat()).expect(0);
+    send(&[&listener.peer, "before"]);
+    send(&["--durable", &format!("{absent}@{nobody}"), "in the middle"]);
+
+    let (there, door) = arrive_as_listener(&world, &id, "door: load:die");
+    let args = ["move", "--as", "sender", "--to", &door, "--timeout", "1s", "--freeze", "500ms"];
+    let cut = world.run(&args).expect(1);
+    assert!(cut.stderr.contains("goes on here"), "{}", cut.stderr);
+    assert_eq!(there.end().code, None);
+    up.line_of("stays");
+    until("it can be asked again", || Path::new(&said("control")).exists());
+    send(&[&listener.peer, "after"]);
+    assert_eq!(fetch(&format!("{}/v1/node", said("http")), token.trim()), "HTTP/1.1 200 OK");
+    assert_eq!(fetch(&said("metrics"), ""), "HTTP/1.1 200 OK");
+    let late = world.listen_at(&nobody.to_string(), &["--as", "absent", "--exit-after", "1"]);
+    assert_eq!(late.running.end().expect(0).of_type("message")[0]["text"], "in the middle");
+
+    // What is open goes along.
+    send(&["--durable", &format!("{absent}@{nobody}"), "at the end"]);
+    let (mut there, door) = arrive_as_listener(&world, &id, "");
+    world.run(&["move", "--as", "sender", "--to", &door]).expect(0);
+    there.line_of("listening");
+    let ended = up.end().expect(0);
+    assert_eq!(ended.of_type("up").len(), 1);
+    let summary = ended.summary();
+    assert_eq!(summary["end"], "moved");
+    let figures = ["taken", "recovered", "delivered"].map(|name| summary[name].as_u64().unwrap());
+    assert_eq!(figures, [4, 0, 3]);
+    let late = world.listen_at(&nobody.to_string(), &["--as", "absent", "--exit-after", "1"]);
+    assert_eq!(late.running.end().expect(0).of_type("message")[0]["text"], "at the end");
 }

@@ -45,7 +45,15 @@ pub(super) struct Book<'a> {
     node: &'a Node,
     refusals: Refusals,
     open: FuturesUnordered<Entry>,
+    totals: &'a mut Totals,
+}
+
+/// What all lives of the node came to.
+#[derive(Debug, Default)]
+pub(super) struct Totals {
+    /// Handed over by commands and by clients of the gateway.
     pub(super) taken: u64,
+    /// Of a former run.
     pub(super) recovered: u64,
     pub(super) tally: Tally,
 }
@@ -69,16 +77,15 @@ impl<'a> Book<'a> {
         node: &'a Node,
         left: Vec<(OpenMessage, Receipt)>,
         askers: Vec<Option<Asker>>,
+        totals: &'a mut Totals,
     ) -> Self {
-        let recovered = u64::try_from(left.len()).unwrap_or(u64::MAX);
         let askers = askers.into_iter().chain(std::iter::repeat_with(|| None));
         let entry = |((message, receipt), asker): ((OpenMessage, Receipt), Option<Asker>)| {
             let size = message.size;
             Entry { receipt, size, asker }
         };
         let open = left.into_iter().zip(askers).map(entry).collect();
-        let (refusals, tally) = (Refusals::default(), Tally::default());
-        Self { settings, node, refusals, open, taken: 0, recovered, tally }
+        Self { settings, node, refusals: Refusals::default(), open, totals }
     }
 
     /// Until told to stop.
@@ -95,7 +102,7 @@ impl<'a> Book<'a> {
             tokio::select! {
                 () = &mut *stop => return Ok(()),
                 Some(taken) = handed.recv() => {
-                    self.taken += 1;
+                    self.totals.taken += 1;
                     let size = u64::try_from(taken.size).unwrap_or(u64::MAX);
                     self.open.push(Entry { receipt: taken.receipt, size, asker: taken.asker });
                 }
@@ -130,7 +137,7 @@ impl<'a> Book<'a> {
         let told = settled.id.and_then(|id| self.refusals.forget(id));
         // The receiver takes a refused message only after we took the refusal.
         let outcome = if told.is_some() { Ending::Refused } else { settled.outcome.into() };
-        self.tally.count(outcome);
+        self.totals.tally.count(outcome);
         let (mut reason, mut todo) = (told.or_else(|| said.map(|said| escape(said.as_bytes()))), None);
         if let Outcome::Refused(why) = settled.outcome {
             reason = reason.or_else(|| Some(why.to_string()));

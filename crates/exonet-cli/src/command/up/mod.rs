@@ -4,17 +4,20 @@ mod book;
 #[cfg(unix)]
 mod detach;
 
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use exonet::Node;
+use futures_util::future::join;
 use serde::Serialize;
 use tokio::sync::{mpsc, watch};
 
-use self::book::Book;
+use self::book::{Book, Totals};
 use super::announce::be_somebody;
-use super::stop::stop;
+use super::standing::{Begin, Next, depart, superseded};
+use super::stop::{Leave, requests_or};
 use crate::args::UpArgs;
 use crate::control::{Control, Desk, Role};
 use crate::exit::{Exit, Tally};
@@ -41,43 +44,102 @@ pub(super) async fn run(settings: &Settings, args: &UpArgs) -> Result<Exit, Fail
         // A terminal that is closed ends nothing. It is the first of its session already, if this fails.
         let _ = rustix::process::setsid();
     }
-    let stop = stop(None)?;
+    let leave = Leave::default();
+    let requests = requests_or(2, &leave)?;
     let site = Site::take(&args.gateway).await?;
     let metrics = Metrics::open(settings, &args.metrics, "up").await?;
-    let (node, left) = node::background(settings, args).await?;
-    let _watched = metrics.as_ref().map(|metrics| metrics.watch(&node));
     let started = Instant::now();
-    let (taken, mut handed) = mpsc::unbounded_channel();
-    let (end, mut ended) = watch::channel(false);
-    let desk = Desk { taken, end: Arc::new(end) };
-    let (gateway, askers) = match site {
-        Some(site) => site
-            .open(settings, &node, &args.gateway, &desk.taken, &left)
-            .map(|(it, askers)| (Some(it), askers))?,
-        None => (None, Vec::new()),
+    let life = Life { settings, args, site, leave: &leave, metrics, end: Arc::default() };
+    let mut totals = Totals::default();
+    let mut begin = Begin::First;
+    let open = loop {
+        match life.run(begin, requests.clone(), &mut totals).await? {
+            Over::Ended { open } => break open,
+            Over::Stays(at) => begin = Begin::Again(at),
+        }
     };
-    let control = Control::open(settings, &node, Role::Up(desk))?;
-    announce(settings, &node, &control, (gateway.as_ref(), metrics.as_ref()))?;
-    let mut book = Book::new(settings, &node, left, askers);
-    let worked = {
-        let mut stop = pin!(async {
+    sum_up(settings, &totals, (open, leave.is_asked()), started.elapsed())?;
+    Ok(if leave.is_asked() { Exit::Success } else { Exit::Interrupted })
+}
+
+/// How a life of the node was over.
+enum Over {
+    Ended {
+        /// Messages without an outcome.
+        open: usize,
+    },
+    /// The identity was to move, and did not: it goes on where it was.
+    Stays(SocketAddr),
+}
+
+/// One life of the node: until the command ends, or the node stands still for a move.
+struct Life<'a> {
+    settings: &'a Settings,
+    args: &'a UpArgs,
+    site: Option<Site>,
+    leave: &'a Leave,
+    metrics: Option<Metrics>,
+    /// True: `exon down` wants an end.
+    end: Arc<watch::Sender<bool>>,
+}
+
+impl Life<'_> {
+    async fn run(
+        &self,
+        begin: Begin,
+        mut requests: watch::Receiver<u32>,
+        totals: &mut Totals,
+    ) -> Result<Over, Failure> {
+        let Self { settings, args, leave, .. } = *self;
+        let (node, left) = node::background(settings, begin.bind(), args).await?;
+        let _watched = self.metrics.as_ref().map(|metrics| metrics.watch(&node));
+        if begin == Begin::First {
+            totals.recovered = u64::try_from(left.len()).unwrap_or(u64::MAX);
+        }
+        let (taken, mut handed) = mpsc::unbounded_channel();
+        let desk = Desk { taken, end: Arc::clone(&self.end) };
+        let (gateway, askers) = match &self.site {
+            Some(site) => site
+                .open(settings, &node, &args.gateway, &desk.taken, &left)
+                .map(|(it, askers)| (Some(it), askers))?,
+            None => (None, Vec::new()),
+        };
+        let control = Control::open_leaving(settings, &node, Role::Up(desk), leave)?;
+        begin.greet(&node);
+        if begin.bind() != Some(node.local_addr().to_string()) {
+            announce(settings, &node, &control, (gateway.as_ref(), self.metrics.as_ref()))?;
+        }
+        let mut book = Book::new(settings, &node, left, askers, totals);
+        let mut ended = self.end.subscribe();
+        let worked = {
+            let mut stop = pin!(async {
+                tokio::select! {
+                    _ = requests.wait_for(|requests| *requests > 0) => {}
+                    _ = ended.wait_for(|ended| *ended) => {}
+                }
+            });
             tokio::select! {
-                _ = stop => {}
-                // The desk lives as long as the control socket.
-                _ = ended.wait_for(|ended| *ended) => {}
+                biased;
+                failure = superseded(&node) => Err(failure),
+                worked = book.keep(&mut handed, &mut stop) => worked,
             }
-        });
-        book.keep(&mut handed, &mut stop).await
-    };
-    control.close().await;
-    if let Some(gateway) = gateway {
-        gateway.close().await;
+        };
+        control.close().await;
+        if let Some(gateway) = gateway {
+            gateway.close().await;
+        }
+        let (at, began) = (node.local_addr(), Instant::now());
+        if leave.is_asked() {
+            node.freeze(GOODBYE).await;
+        }
+        let (next, open) = join(depart(settings, leave, began), node.close(GOODBYE)).await;
+        book.finish()?;
+        worked?;
+        Ok(match next? {
+            Next::End => Over::Ended { open: open.len() },
+            Next::GoOn => Over::Stays(at),
+        })
     }
-    let open = node.close(GOODBYE).await.len();
-    book.finish()?;
-    worked?;
-    sum_up(settings, &book, open, started.elapsed())?;
-    Ok(Exit::Interrupted)
 }
 
 fn announce(
@@ -122,7 +184,13 @@ fn announce(
     })
 }
 
-fn sum_up(settings: &Settings, book: &Book<'_>, open: usize, took: Duration) -> Result<(), Failure> {
+/// `moved`: what is open has moved with the identity.
+fn sum_up(
+    settings: &Settings,
+    totals: &Totals,
+    (open, moved): (usize, bool),
+    took: Duration,
+) -> Result<(), Failure> {
     #[derive(Serialize)]
     struct Summary {
         r#type: &'static str,
@@ -135,9 +203,9 @@ fn sum_up(settings: &Settings, book: &Book<'_>, open: usize, took: Duration) -> 
         open: usize,
         seconds: f64,
     }
-    let taken = counted(book.taken, "message");
-    settings.note(format!("took {taken} in {}: {}", units::span(took), book.tally.describe()));
-    if open > 0 {
+    let taken = counted(totals.taken, "message");
+    settings.note(format!("took {taken} in {}: {}", units::span(took), totals.tally.describe()));
+    if open > 0 && !moved {
         let number = counted(u64::try_from(open).unwrap_or(u64::MAX), "message");
         let options = settings.identity.options();
         settings
@@ -145,10 +213,10 @@ fn sum_up(settings: &Settings, book: &Book<'_>, open: usize, took: Duration) -> 
     }
     settings.output.line(&Summary {
         r#type: "summary",
-        end: "interrupted",
-        taken: book.taken,
-        recovered: book.recovered,
-        tally: book.tally,
+        end: if moved { "moved" } else { "interrupted" },
+        taken: totals.taken,
+        recovered: totals.recovered,
+        tally: totals.tally,
         open,
         seconds: took.as_secs_f64(),
     })
