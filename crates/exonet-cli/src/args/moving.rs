@@ -28,7 +28,8 @@ never two.
 A move that fails before the identity is ceded has not happened, and its process goes on. If that
 was killed, start it again, or give this command again. After ceding, the identity does not open
 here any more, and the same command carries the key again.
---take-back is for an identity that certainly never arrived: its door is gone for good.
+--take-back is for an identity that certainly never arrived: its door is gone for good. A name
+service that is given (--names) is asked first; if it knows of a later generation, there is an error.
 
 Peers that have met the identity at its new place talk to no copy of what was left behind.";
 

@@ -1,6 +1,7 @@
 //! `exon move`: gives an identity away.
 
-use exonet::state;
+use exonet::naming::NamingError;
+use exonet::{NodeId, state};
 use serde::Serialize;
 
 use crate::args::MoveArgs;
@@ -33,9 +34,60 @@ struct TakenBack {
     generation: u64,
 }
 
+/// Asks the name service whether it knows of a later generation of the identity `id`, which is to be taken back.
+///
+/// # Errors
+/// It does: the identity has arrived somewhere. Or it could not be asked.
+async fn ask_names(settings: &Settings, id: NodeId) -> Result<(), Failure> {
+    let Some(naming) = settings.own_naming().await? else {
+        settings.note(
+            "nobody was asked whether it lives elsewhere: no name service is given (--names, or EXON_NAMES)",
+        );
+        return Ok(());
+    };
+    let failed = |error: &NamingError| {
+        let failure = Failure::new("cannot ask the name service whether the identity lives elsewhere");
+        failure.because(error).hint("try again when it answers; nothing has changed")
+    };
+    let term = settings.identity.term()?;
+    // What was granted before is granted again, and changes nothing there.
+    let (mut latest, mut can_tell) = (None, true);
+    match naming.claim(&id, term).await {
+        Ok(()) => {}
+        Err(NamingError::Superseded { generation }) => latest = Some(generation),
+        Err(NamingError::NoAuthority(_)) => can_tell = false,
+        Err(error) => return Err(failed(&error)),
+    }
+    let names = match naming.list().await {
+        Ok(names) => names,
+        Err(NamingError::NoAuthority(_)) => Vec::new(),
+        Err(error) => return Err(failed(&error)),
+    };
+    let later = names.into_iter().map(|(_, found)| found.record);
+    let later = later.filter(|record| record.peer.id == id && record.generation > term.generation);
+    let later: Vec<_> = later.collect();
+    latest = latest.max(later.iter().map(|record| record.generation).max());
+    let Some(generation) = latest else {
+        if !can_tell {
+            settings.note("the name service does not know where identities live: it could not be asked");
+        }
+        return Ok(());
+    };
+    let mut places: Vec<_> = later.iter().flat_map(|record| record.peer.hints()).collect();
+    places.sort_unstable();
+    places.dedup();
+    let place = if places.is_empty() { String::new() } else { format!(", at {}", places.join(", ")) };
+    Err(Failure::new(format!(
+        "{} is not taken back: the name service knows it as generation {generation}{place}",
+        id.short()
+    ))
+    .hint("it has arrived there; to have it here again, move it from there: exon move --to"))
+}
+
 pub(super) async fn run(settings: &Settings, args: &MoveArgs) -> Result<Exit, Failure> {
     let id = settings.identity.look()?;
     let Some(to) = &args.to else {
+        ask_names(settings, id).await?;
         let term = state::take_back(settings.identity.place()?);
         let term = term.map_err(|error| Failure::new("cannot take the identity back").because(&error))?;
         settings.note(format!("{} lives here again, as generation {}", id.short(), term.generation));

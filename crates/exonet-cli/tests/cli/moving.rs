@@ -111,7 +111,37 @@ fn an_identity_that_never_arrived_is_taken_back() {
     assert!(left.stderr.contains("has moved"), "{}", left.stderr);
     let back = at(&world, "here", &["move", "--as", "calc", "--take-back", "--json"]).end().expect(0);
     assert_eq!(back.of_type("taken_back")[0]["generation"], 2);
+    assert!(back.stderr.contains("nobody was asked"), "{}", back.stderr);
     drop(world.listener_of("listening", serve(&world, "here", &[])));
+}
+
+/// A name service that knows where the identity is keeps it from being taken back: by what was granted, and by what is bound.
+#[test]
+fn an_identity_that_has_arrived_is_not_taken_back() {
+    let world = World::new();
+    let names = format!("file:{}", arg(&world.path("services")));
+    let here = world.listener_of("listening", serve(&world, "here", &[]));
+    let id = here.peer.split_once('@').unwrap().0.to_owned();
+    let (mut there, door) = arrive(&world, "there", &id);
+    at(&world, "here", &["move", "--as", "calc", "--to", &door]).end().expect(0);
+    let peer = there.line_of("listening")["peer"].as_str().unwrap().to_owned();
+    let take_back = || at(&world, "here", &["move", "--as", "calc", "--take-back", "--names", &names]).end();
+    let refused = take_back().expect(1);
+    let place = peer.split_once('@').unwrap().1;
+    assert!(refused.stderr.contains(&format!("generation 1, at {place}")), "{}", refused.stderr);
+    there.kill();
+    there.wait();
+    at(&world, "there", &["names", "unbind", "calc", "--as", "calc", "--names", &names]).end().expect(0);
+    let refused = take_back().expect(1);
+    assert!(refused.stderr.contains("generation 1"), "{}", refused.stderr);
+    // One that nobody knows of elsewhere is taken back.
+    std::fs::remove_file(world.path("services")).unwrap();
+    let back = take_back().expect(0);
+    assert!(
+        back.stderr.contains("generation 2") && !back.stderr.contains("nobody was asked"),
+        "{}",
+        back.stderr
+    );
 }
 
 /// The process of the new place is killed at any moment: started again, it is there, or the move has not happened.
