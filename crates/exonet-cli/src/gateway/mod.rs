@@ -125,7 +125,8 @@ impl Site {
         Ok(Some(Self { listener: Arc::new(listener), address }))
     }
 
-    /// Opens the gateway of a node; another one may follow when that is closed. What a former life of the identity has left is `left`; the askers are for these, one each.
+    /// Opens the gateway of a node; another one may follow when that is closed. What a former life of the identity has left is
+    /// `left`; the askers are for these, one each.
     pub(crate) fn open(
         &self,
         settings: &Settings,
