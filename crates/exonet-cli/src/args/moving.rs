@@ -29,7 +29,7 @@ A move that fails before the identity is ceded has not happened, and its process
 was killed, start it again, or give this command again. After ceding, the identity does not open
 here any more, and the same command carries the key again.
 --take-back is for an identity that certainly never arrived: its door is gone for good. A name
-service that is given (--names) is asked first; if it knows of a later generation, there is an error.
+service that is given (--names) is asked first: if it knows a later generation, that is an error.
 
 Peers that have met the identity at its new place talk to no copy of what was left behind.";
 
