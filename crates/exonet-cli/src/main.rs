@@ -14,6 +14,7 @@ mod demo;
 mod exit;
 mod failure;
 mod gateway;
+mod http;
 mod identity;
 mod log;
 mod metrics;

@@ -22,7 +22,7 @@ impl Guard {
     pub(super) fn check(&self, headers: &HeaderMap, open: bool) -> Result<(), ApiError> {
         let one = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
         let host = one(HOST).unwrap_or_default();
-        if headers.get_all(HOST).iter().count() != 1 || !self.is_ours(host) {
+        if !is_for_us(headers, &self.names) {
             return Err(ApiError::new(
                 StatusCode::MISDIRECTED_REQUEST,
                 "host_not_known",
@@ -49,15 +49,21 @@ impl Guard {
         let message = if missing { "the request shows no token" } else { "this is not the token" };
         Err(ApiError::unauthorized(message, remedy))
     }
+}
 
-    fn is_ours(&self, host: &str) -> bool {
-        if let Some((address, port)) = host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-            return address.parse::<IpAddr>().is_ok() && is_port(port);
-        }
-        let (name, port) = host.find(':').map_or((host, ""), |at| host.split_at(at));
-        let name = name.to_ascii_lowercase();
-        is_port(port) && (name == "localhost" || name.parse::<IpAddr>().is_ok() || self.names.contains(&name))
+/// Whether a request came by an address, by `localhost`, or by one of these names, in lower case.
+pub(crate) fn is_for_us(headers: &HeaderMap, names: &[String]) -> bool {
+    let mut hosts = headers.get_all(HOST).iter();
+    let host = hosts.next().map(|host| host.to_str().unwrap_or_default()).unwrap_or_default();
+    if hosts.next().is_some() {
+        return false;
     }
+    if let Some((address, port)) = host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        return address.parse::<IpAddr>().is_ok() && is_port(port);
+    }
+    let (name, port) = host.find(':').map_or((host, ""), |at| host.split_at(at));
+    let name = name.to_ascii_lowercase();
+    is_port(port) && (name == "localhost" || name.parse::<IpAddr>().is_ok() || names.contains(&name))
 }
 
 fn is_port(text: &str) -> bool {

@@ -32,6 +32,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
 
+pub(crate) use self::guard::is_for_us;
 pub(crate) use self::server::bind;
 
 use self::guard::Guard;

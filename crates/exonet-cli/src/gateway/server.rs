@@ -5,9 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
@@ -16,14 +14,12 @@ use tokio::time::sleep;
 use super::Office;
 use super::routes::answer;
 use crate::failure::Failure;
+use crate::http;
 
 /// Connections at once; more wait in the system.
 const CONNECTIONS: usize = 128;
 /// How long a client may take for the head of a request, and be silent between two.
 const HEAD_TIME: Duration = Duration::from_secs(15);
-/// The longest head of a request, and its most lines.
-const LONGEST_HEAD: usize = 64 << 10;
-const HEADERS: usize = 64;
 /// Before the system is asked again for what it had no room for.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -72,12 +68,5 @@ async fn converse(stream: TcpStream, office: Arc<Office>) {
         let office = Arc::clone(&office);
         async move { Ok::<_, Infallible>(answer(&office, request).await) }
     });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIME)
-        .max_buf_size(LONGEST_HEAD)
-        .max_headers(HEADERS)
-        .serve_connection(TokioIo::new(stream), service);
-    // How a client ends does not matter.
-    let _ = connection.await;
+    http::converse(stream, HEAD_TIME, service).await;
 }

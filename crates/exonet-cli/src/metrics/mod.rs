@@ -15,26 +15,24 @@ use bytes::Bytes;
 use exonet::Node;
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
-use hyper::server::conn::http1;
+use hyper::header::{ALLOW, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use self::labelled::Labelled;
 use self::times::Times;
 use crate::args::MetricsArgs;
 use crate::failure::Failure;
+use crate::http;
 use crate::settings::Settings;
 
 /// Connections at once; more wait in the system.
 const CONNECTIONS: usize = 16;
-/// How long a client may be silent, and may take for all that it asks.
-const HEAD_TIME: Duration = Duration::from_secs(60);
-const PATIENCE: Duration = Duration::from_secs(600);
+/// How long a client may be silent: some ask once a minute.
+const SILENCE: Duration = Duration::from_secs(90);
 /// Before the system is asked again for what it had no room for.
 const PAUSE: Duration = Duration::from_millis(100);
 const KIND: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -54,6 +52,8 @@ struct Desk {
     started: Instant,
     identity: String,
     command: &'static str,
+    /// Only programs of this machine reach it.
+    is_local: bool,
 }
 
 /// A node that is told of, for as long as this lives.
@@ -84,6 +84,7 @@ impl Metrics {
             started: Instant::now(),
             identity: settings.identity.to_string(),
             command,
+            is_local: local.ip().is_loopback(),
         });
         let url = format!("http://{local}/metrics");
         settings.note(format!("figures for Prometheus at {url}"));
@@ -106,8 +107,7 @@ async fn serve(listener: TcpListener, desk: Arc<Desk>) {
             Ok((stream, _)) => drop(tokio::spawn({
                 let desk = Arc::clone(&desk);
                 async move {
-                    // How a client ends does not matter.
-                    let _ = timeout(PATIENCE, converse(stream, desk)).await;
+                    converse(stream, desk).await;
                     drop(place);
                 }
             })),
@@ -116,13 +116,12 @@ async fn serve(listener: TcpListener, desk: Arc<Desk>) {
     }
 }
 
-async fn converse(stream: TcpStream, desk: Arc<Desk>) -> hyper::Result<()> {
+async fn converse(stream: TcpStream, desk: Arc<Desk>) {
     let service = service_fn(move |request| {
         let answer = answer(&desk, &request);
         async move { Ok::<_, Infallible>(answer) }
     });
-    let server = http1::Builder::new().timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).to_owned();
-    server.serve_connection(TokioIo::new(stream), service).await
+    http::converse(stream, SILENCE, service).await;
 }
 
 fn answer(desk: &Desk, request: &Request<Incoming>) -> Response<Full<Bytes>> {
@@ -132,6 +131,11 @@ fn answer(desk: &Desk, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(KIND));
         response
     };
+    // A page in a browser may have a name of its own lead here (DNS rebinding), and could read what it is told.
+    let headers = request.headers();
+    if desk.is_local && headers.contains_key(HOST) && !crate::gateway::is_for_us(headers, &[]) {
+        return plain(StatusCode::MISDIRECTED_REQUEST, "ask for an address, or for localhost\n".to_owned());
+    }
     if request.uri().path() != "/metrics" {
         return plain(StatusCode::NOT_FOUND, "there is only /metrics\n".to_owned());
     }

@@ -13,7 +13,7 @@ const PAGE: &str = include_str!("../../../../docs/observing.md");
 /// What a scraper reads.
 fn scrape(address: &str) -> (String, BTreeMap<String, f64>) {
     let mut stream = TcpStream::connect(address).unwrap();
-    write!(stream, "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    write!(stream, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
     let mut told = String::new();
     stream.read_to_string(&mut told).unwrap();
     let (head, body) = told.split_once("\r\n\r\n").unwrap();
@@ -104,11 +104,15 @@ fn nothing_else_is_served_there() {
     let world = World::new();
     let mut till = world.listen(&["--metrics", "127.0.0.1:0"]);
     let at = place(&mut till.running);
-    for (request, status) in
-        [("GET / HTTP/1.1", 404), ("POST /metrics HTTP/1.1", 405), ("GET /metrics HTTP/1.0", 200)]
-    {
+    for (request, host, status) in [
+        ("GET / HTTP/1.1", "localhost", 404),
+        ("POST /metrics HTTP/1.1", &at, 405),
+        ("GET /metrics HTTP/1.1", "localhost:1", 200),
+        ("GET /metrics HTTP/1.1", "evil.example", 421),
+        ("GET /metrics HTTP/1.0", &at, 200),
+    ] {
         let mut stream = TcpStream::connect(&at).unwrap();
-        write!(stream, "{request}\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+        write!(stream, "{request}\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
         let mut told = String::new();
         stream.read_to_string(&mut told).unwrap();
         assert!(told.starts_with(&format!("HTTP/1.{} {status}", request.chars().last().unwrap())), "{told}");
