@@ -194,6 +194,10 @@ pub fn plant<N: Clone>(files: &[(N, String)], mutants: &[Entry]) -> Result<Vec<(
                 misfits.push(format!("{name}: {times} times in {}, not once: {}", edit.item, edit.original));
                 continue;
             };
+            if files.get(*file).is_some_and(|(_, text)| is_const(text, &edit.item, at.start)) {
+                misfits.push(format!("{}: {} is a const fn, which cannot ask", mutant.name, edit.item));
+                continue;
+            }
             let Some(sites) = sites.get_mut(*file) else { continue };
             match sites.iter_mut().find(|(place, _)| place == at) {
                 Some((_, branches)) => branches.push((id, &edit.replacement)),
@@ -207,6 +211,16 @@ pub fn plant<N: Clone>(files: &[(N, String)], mutants: &[Entry]) -> Result<Vec<(
     let planted =
         files.iter().zip(&mut sites).map(|((name, text), sites)| Ok((name.clone(), branch(text, sites)?)));
     planted.collect()
+}
+
+/// Whether the item around a site is a function that is evaluated when it is compiled: no branch of it can be chosen later.
+fn is_const(text: &str, item: &str, site: usize) -> bool {
+    let name = item.rsplit("::").next().unwrap_or(item);
+    let before = text.get(..site).unwrap_or_default();
+    before
+        .rfind(&format!("fn {name}"))
+        .and_then(|at| before.get(..at))
+        .is_some_and(|it| it.ends_with("const "))
 }
 
 /// A text with its sites.

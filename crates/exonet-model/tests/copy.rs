@@ -76,6 +76,7 @@ fn an_edit_that_does_not_fit_does_not_build() {
     assert!(within("a b").is_err(), "gone");
     assert!(within("g(F) g( F )").is_err(), "twice");
     assert!(planted(entry, "impl T { fn f() { g(F) } }").is_err(), "no such item");
+    assert!(planted(entry, "impl S { const fn f() { g(F) } }").is_err(), "it would not build");
     assert!(schemata::parse("mutant: x\nrule: y\nfrom: z\n").is_err(), "neither found nor equivalent");
 }
 

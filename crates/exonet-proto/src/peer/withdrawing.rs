@@ -93,7 +93,7 @@ impl Peer {
 
 /// Whether a message of this role can be withdrawn once it has left. The end of a stream cannot, and neither can one part of a message
 /// that has several: without it, the messages around it would mean something else.
-pub(super) const fn is_withdrawn(role: Role) -> bool {
+pub(super) fn is_withdrawn(role: Role) -> bool {
     match role {
         Role::Plain => true,
         Role::Stream(mark) => matches!(mark.end, StreamEnd::Open) && !mark.more,
