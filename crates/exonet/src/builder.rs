@@ -294,10 +294,11 @@ impl Builder {
     ///
     /// # Errors
     /// [`BuildError`] names what is wrong.
-    pub async fn build(self) -> Result<Node, BuildError> {
+    pub async fn build(mut self) -> Result<Node, BuildError> {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
         let (socket, listener) = bind_both(self.bind.as_deref(), self.config.carrier)?;
         let in_memory = self.config.limits.queued_in_memory;
+        self.carriers.limit(&self.config.limits);
         let Opened { key, boot, store, journal } = self.identity.open(self.durability, in_memory).await?;
         let term = store.as_ref().map_or_else(Term::default, |store| store.term());
         if let Some(naming) = self.naming.as_ref().filter(|naming| store.is_some() && naming.is_authority()) {
