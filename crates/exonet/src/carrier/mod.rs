@@ -19,6 +19,8 @@ mod listener;
 mod outlet;
 #[cfg(feature = "proxy")]
 mod proxy;
+#[cfg(feature = "proxy")]
+mod stand_ins;
 #[cfg(feature = "tls")]
 mod tls;
 mod traffic;
@@ -38,7 +40,7 @@ use tokio::sync::{Notify, Semaphore};
 
 pub use self::connection::Connection;
 use self::crowd::{Crowd, Stranger};
-pub use self::dial::{Dialler, Dialling, Tcp};
+pub use self::dial::{Dialler, Dialling, LookUp, Tcp};
 use self::dialler::Dials;
 pub(crate) use self::dialler::dial;
 pub(crate) use self::listener::{admit, bind, listen};
@@ -70,7 +72,7 @@ pub(crate) struct Carriers {
     moved: Mutex<Option<TcpListener>>,
     moving: Notify,
     /// Opens connections.
-    pub(crate) dialler: Box<dyn Dialler>,
+    pub(crate) dialler: Arc<dyn Dialler>,
     /// The dialler is the usual one.
     pub(crate) straight: bool,
     /// Takes in connections that begin with TLS.
@@ -90,7 +92,7 @@ impl Default for Carriers {
             openings: Mutex::default(),
             moved: Mutex::default(),
             moving: Notify::new(),
-            dialler: Box::new(Tcp),
+            dialler: Arc::new(Tcp),
             straight: true,
             #[cfg(feature = "tls")]
             tls: None,
