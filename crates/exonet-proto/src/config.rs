@@ -129,6 +129,11 @@ pub struct Limits {
     /// Received bytes held for all peers together, and set aside for messages that are partly there; what finds
     /// no room is treated as lost. One message is always let in. Default 1 GiB.
     pub received_bytes: usize,
+    /// Connections taken in from peers that have shown who they are, at once, where a driver takes any (`Carrier::Tcp`, `Carrier::Auto`).
+    /// While there are so many, a further one is closed at once. Default 65,536.
+    pub connections: usize,
+    /// The same of one peer, which uses one, and for seconds a second that takes the place of the first. Default 8.
+    pub connections_per_peer: usize,
 }
 
 impl Limits {
@@ -171,6 +176,8 @@ impl Default for Limits {
             replies: 1_024,
             reply_bytes: 256 << 20,
             received_bytes: 1 << 30,
+            connections: 65_536,
+            connections_per_peer: 8,
         }
     }
 }

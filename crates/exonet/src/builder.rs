@@ -141,7 +141,7 @@ impl Builder {
     /// How connections are opened, where the [carrier](Self::carrier) has any. Default: straight to the peer,
     /// [`Tcp`](carrier::Tcp).
     pub fn dialler(mut self, dialler: impl carrier::Dialler) -> Self {
-        (self.carriers.dialler, self.carriers.straight) = (Box::new(dialler), false);
+        (self.carriers.dialler, self.carriers.straight) = (Arc::new(dialler), false);
         self
     }
 
@@ -294,10 +294,11 @@ impl Builder {
     ///
     /// # Errors
     /// [`BuildError`] names what is wrong.
-    pub async fn build(self) -> Result<Node, BuildError> {
+    pub async fn build(mut self) -> Result<Node, BuildError> {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
         let (socket, listener) = bind_both(self.bind.as_deref(), self.config.carrier)?;
         let in_memory = self.config.limits.queued_in_memory;
+        self.carriers.limit(&self.config.limits);
         let Opened { key, boot, store, journal } = self.identity.open(self.durability, in_memory).await?;
         let term = store.as_ref().map_or_else(Term::default, |store| store.term());
         if let Some(naming) = self.naming.as_ref().filter(|naming| store.is_some() && naming.is_authority()) {
@@ -333,7 +334,12 @@ impl Builder {
             Some(store) => Arc::new(Pins::of(store.pins()?, store)),
             None => Arc::default(),
         };
-        let of_system = || Names::of_system(self.naming.clone(), Arc::clone(&pins));
+        // Datagrams need addresses that are real.
+        let dialler: Arc<dyn carrier::Dialler> = match self.config.carrier {
+            Carrier::Udp => Arc::new(carrier::Tcp),
+            _ => Arc::clone(&self.carriers.dialler),
+        };
+        let of_system = || Names::of_system(self.naming.clone(), Arc::clone(&pins), dialler);
         let names = self.names.unwrap_or_else(of_system);
         let service = Service { names, naming: self.naming.clone(), pins, generation: term.generation };
         let mut shared = Shared::new(engine, clock, Arc::clone(&socket), service, dead, self.attempts);

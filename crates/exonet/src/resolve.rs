@@ -14,6 +14,7 @@ use exonet_proto::{Mono, NodeId};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
+use crate::carrier::{Dialler, LookUp};
 use crate::error::SendError;
 use crate::naming::{self, Naming, Pins};
 use crate::peer_addr::PeerAddr;
@@ -101,13 +102,17 @@ impl Names {
         Self { known: Mutex::default(), lookup, answered: Notify::new() }
     }
 
-    /// Host names as the system looks them up, and names of services as `naming` does.
-    pub(crate) fn of_system(naming: Option<Arc<dyn Naming>>, pins: Arc<Pins>) -> Self {
+    /// Host names as the system or `dialler` looks them up, and names of services as `naming` does.
+    pub(crate) fn of_system(
+        naming: Option<Arc<dyn Naming>>,
+        pins: Arc<Pins>,
+        dialler: Arc<dyn Dialler>,
+    ) -> Self {
         Self::new(move |hint| {
-            let (naming, pins) = (naming.clone(), Arc::clone(&pins));
+            let (naming, pins, dialler) = (naming.clone(), Arc::clone(&pins), Arc::clone(&dialler));
             async move {
                 let Some(name) = naming::of_hint(&hint) else {
-                    return Ok(Answer::from(hosts(&hint).await?));
+                    return Ok(Answer::from(hosts(&hint, &*dialler).await?));
                 };
                 let service = naming.ok_or_else(|| io::Error::other(naming::NamingError::NoService))?;
                 let found = service.look_up(&name).await.map_err(io::Error::other)?;
@@ -119,7 +124,7 @@ impl Names {
                 let mut addresses = peer.literals().to_vec();
                 // A name does not lead to another one, or to itself.
                 for host in peer.names().iter().filter(|host| naming::of_hint(host).is_none()) {
-                    addresses.extend(hosts(host).await?);
+                    addresses.extend(hosts(host, &*dialler).await?);
                 }
                 Ok(Answer { addresses, of: Some(peer.id) })
             }
@@ -291,9 +296,18 @@ impl Shared {
     }
 }
 
-/// The addresses of `host:port`.
-async fn hosts(host: &str) -> io::Result<Vec<SocketAddr>> {
-    Ok(tokio::net::lookup_host(host).await?.collect())
+/// The addresses of `host:port`, or the one that stands for it.
+async fn hosts(host: &str, dialler: &dyn Dialler) -> io::Result<Vec<SocketAddr>> {
+    let way = dialler.look_up(host);
+    if let LookUp::There(address) = way {
+        return Ok(vec![address]);
+    }
+    let found: io::Result<Vec<_>> = tokio::net::lookup_host(host).await.map(Iterator::collect);
+    match (found, way) {
+        (Ok(found), _) if !found.is_empty() => Ok(found),
+        (_, LookUp::HereFirst(address)) => Ok(vec![address]),
+        (found, _) => found,
+    }
 }
 
 #[cfg(test)]

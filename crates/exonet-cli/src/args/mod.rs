@@ -218,7 +218,8 @@ pub(crate) struct Common {
     #[arg(long, value_name = "CARRIER", global = true, value_parser = parse_carrier, help_heading = "Common options")]
     pub(crate) carrier: Option<Carrier>,
     /// Open tcp connections through a proxy: http://HOST:PORT or socks5://HOST:PORT, with NAME:PASSWORD@
-    /// before HOST if it asks for that. Without --carrier everything goes by tcp then
+    /// before HOST if it asks for that; socks5h:// looks up the names of peers as well. Without --carrier
+    /// everything goes by tcp then
     #[arg(
         long,
         value_name = "URL",

@@ -39,6 +39,10 @@ pub(super) async fn answer(office: &Office, request: Request, to: &mut OwnedWrit
                 open: u64::try_from(node.stats().open_messages).unwrap_or(u64::MAX),
                 takes: matches!(office.role, Role::Up(_)),
                 works: matches!(office.role, Role::Worker(_)),
+                places: match &office.role {
+                    Role::Up(desk) => Box::new(desk.places.clone()),
+                    Role::Command(_) | Role::Worker(_) => Box::default(),
+                },
             };
             let _ = say(to, &status).await;
         }

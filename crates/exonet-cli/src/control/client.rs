@@ -9,7 +9,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::OwnedWriteHalf;
 use tokio::time::timeout;
 
-use super::protocol::{Envelope, LONGEST_BODY, PIECE, Part, Reply, Request, VERSION};
+use super::protocol::{Envelope, LONGEST_BODY, PIECE, Part, Places, Reply, Request, VERSION};
 use super::wire::{Lines, say};
 use super::{place, wire};
 use crate::failure::Failure;
@@ -34,6 +34,7 @@ pub(crate) struct Client {
     pub(crate) takes: bool,
     /// It tries dead letters again.
     pub(crate) works: bool,
+    pub(crate) places: Box<Places>,
 }
 
 impl Client {
@@ -46,10 +47,10 @@ impl Client {
         let asked = timeout(HELLO, async {
             let mut hearer = connection.ask(Request::Status).await?;
             let first = hearer.next().await;
-            let Some(Reply::Node { command, pid, id, durability, takes, works, .. }) = first? else {
+            let Some(Reply::Node { command, pid, id, durability, takes, works, places, .. }) = first? else {
                 return Ok(None);
             };
-            Ok(Some(Self { identity: identity.clone(), command, pid, id, durability, takes, works }))
+            Ok(Some(Self { identity: identity.clone(), command, pid, id, durability, takes, works, places }))
         });
         let hangs = |_| Failure::new(format!("the process that runs identity {identity} does not answer"));
         asked.await.map_err(hangs)?

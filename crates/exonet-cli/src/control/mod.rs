@@ -40,7 +40,7 @@ use std::sync::Arc;
 use exonet::{MessageId, Receipt};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 
-use self::protocol::{Retried, Settled};
+use self::protocol::{Places, Retried, Settled};
 
 #[cfg(unix)]
 pub(crate) use self::client::{Client, Giver, Heard, Hearer, too_long};
@@ -86,6 +86,7 @@ pub(crate) struct Desk {
     pub(crate) taken: mpsc::UnboundedSender<Taken>,
     /// Set to true by who wants the node to end.
     pub(crate) end: Arc<watch::Sender<bool>>,
+    pub(crate) places: Places,
 }
 
 /// A message that was handed over, and who wants to know what becomes of it.

@@ -5,7 +5,7 @@ use std::path::Path;
 use exonet::Node;
 
 use super::Role;
-use super::protocol::{Reply, Request};
+use super::protocol::{Places, Reply, Request};
 use crate::command::stop::Leave;
 use crate::failure::Failure;
 use crate::identity::Identity;
@@ -53,6 +53,7 @@ pub(crate) struct Client {
     pub(crate) durability: String,
     pub(crate) takes: bool,
     pub(crate) works: bool,
+    pub(crate) places: Box<Places>,
 }
 
 impl Client {

@@ -135,6 +135,22 @@ pub(crate) enum Part {
     End,
 }
 
+/// Where others reach a process: the ports that the system has chosen are known to it alone.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Places {
+    /// Its node, as `ID@HOST:PORT`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) peer: Option<String>,
+    /// Its gateway, and the file with the token of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) http: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) http_token: Option<String>,
+    /// Its figures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) metrics: Option<String>,
+}
+
 /// What is answered.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -152,6 +168,8 @@ pub(crate) enum Reply {
         /// Dead letters are tried again.
         #[serde(default)]
         works: bool,
+        #[serde(flatten)]
+        places: Box<Places>,
     },
     Figures(Box<NodeFigures>),
     PeerFigures(Box<PeerFigures>),

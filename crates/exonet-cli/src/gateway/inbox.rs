@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use exonet::{Delivery, Node, Priority};
+use exonet::{Delivery, Priority};
 use futures_util::stream;
 use http_body_util::{BodyExt, StreamBody};
 use hyper::StatusCode;
@@ -17,13 +17,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, interval, timeout_at};
 
 use super::Office;
+use super::arrivals::{Arrival, Arrivals, NoArrival, OUT};
 use super::leases::{Leases, handle};
 use super::request::{Given, TRACEPARENT, lease, number, wait};
 use super::respond::{Answer, ApiError, in_json, put_body, raw, stream as streamed};
-use crate::control::protocol::LONGEST_BODY;
 
-/// Messages that clients have at once.
-const OUT: usize = 1_024;
 /// Messages in one answer, and messages that a stream of events has at once, at most.
 const MANY: u64 = 256;
 const USUAL: u64 = 16;
@@ -34,27 +32,21 @@ const LONGEST_RETRY: Duration = Duration::from_secs(86_400);
 /// The owner of what is handed out by long polls: it never leaves.
 const POLLS: u64 = 0;
 
-/// A place among all that are handed out, and one among those of a stream.
-type Places = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
-
 /// A message that a client has. Dropped, it is given again.
 struct Out {
     delivery: Delivery,
-    _places: Places,
+    _place: OwnedSemaphorePermit,
+    /// Among those of its stream.
+    _own: Option<OwnedSemaphorePermit>,
 }
 
 /// Where clients get messages.
+#[derive(Default)]
 pub(super) struct Inbox {
+    pub(super) arrivals: Arrivals,
     out: Leases<Out>,
-    places: Arc<Semaphore>,
+    /// How many streams of events there have been.
     streams: AtomicU64,
-}
-
-impl Default for Inbox {
-    fn default() -> Self {
-        let places = Arc::new(Semaphore::new(OUT));
-        Self { out: Leases::default(), places, streams: AtomicU64::new(POLLS + 1) }
-    }
 }
 
 /// A message as a client sees it.
@@ -105,29 +97,15 @@ impl Inbox {
         self.out.len()
     }
 
-    fn place(&self) -> Result<OwnedSemaphorePermit, ApiError> {
-        Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
-            let message = format!("clients have {OUT} messages that they have not answered for");
-            ApiError::busy("too_many_out", message, "acknowledge them, reject them, or let their leases end")
-        })
-    }
-
-    /// The next message, handed out. None: its body broke off, and it comes again.
-    async fn hand_out(
+    /// Hands a message out.
+    fn hand_out(
         &self,
-        mut delivery: Delivery,
+        arrival: Arrival,
         lease: Duration,
         owner: u64,
-        places: Places,
-    ) -> Option<Shown> {
-        let body = match delivery.body_mut().bytes(LONGEST_BODY as u64).await {
-            Ok(body) => body,
-            Err(exonet::error::BodyError::TooLarge { .. }) => {
-                delivery.reject(format!("the gateway takes messages of {LONGEST_BODY} bytes at most"));
-                return None;
-            }
-            Err(_) => return None,
-        };
+        own: Option<OwnedSemaphorePermit>,
+    ) -> Shown {
+        let Arrival { delivery, body, place } = arrival;
         let priority = match delivery.priority() {
             Priority::Urgent => "urgent",
             Priority::Low => "low",
@@ -147,8 +125,8 @@ impl Inbox {
             traceparent: delivery.traceparent().map(|parent| parent.to_string()),
             body,
         };
-        self.out.put(&shown.handle, Out { delivery, _places: places }, lease, owner);
-        Some(shown)
+        self.out.put(&shown.handle, Out { delivery, _place: place, _own: own }, lease, owner);
+        shown
     }
 
     fn take(&self, handle: &str) -> Result<Delivery, ApiError> {
@@ -164,6 +142,19 @@ impl Inbox {
     }
 }
 
+impl From<NoArrival> for ApiError {
+    fn from(why: NoArrival) -> Self {
+        match why {
+            NoArrival::TooManyOut => {
+                let message = format!("clients have {OUT} messages that they have not answered for");
+                let remedy = "acknowledge them, reject them, or let their leases end";
+                Self::busy("too_many_out", message, remedy)
+            }
+            NoArrival::Closed => Self::closed(),
+        }
+    }
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Poll {
@@ -176,7 +167,7 @@ struct Poll {
 }
 
 /// Waits for a message, and gives it with those that are there.
-pub(super) async fn poll(office: &Office, given: &Given) -> Result<Answer, ApiError> {
+pub(super) async fn poll(office: &Arc<Office>, given: &Given) -> Result<Answer, ApiError> {
     let Poll { wait_ms, lease_ms, max } = given.options()?;
     let (until, lease) = (Instant::now() + wait(wait_ms), lease(lease_ms));
     let most = if given.wants_raw { 1 } else { max.unwrap_or(1).clamp(1, MANY) };
@@ -184,19 +175,14 @@ pub(super) async fn poll(office: &Office, given: &Given) -> Result<Answer, ApiEr
     let inbox = &office.inbox;
     let mut messages = Vec::new();
     while (messages.len() as u64) < most {
-        let place = match inbox.place() {
-            Ok(place) => place,
-            Err(_) if !messages.is_empty() => break,
-            Err(error) => return Err(error),
-        };
-        let delivery = if messages.is_empty() {
-            let Ok(delivery) = timeout_at(until, office.node.recv()).await else { break };
-            delivery.map_err(|_| ApiError::closed())?
+        let arrival = if messages.is_empty() {
+            let Ok(arrival) = timeout_at(until, inbox.arrivals.next(office, false)).await else { break };
+            arrival?
         } else {
-            let Some(delivery) = office.node.try_recv() else { break };
-            delivery
+            let Some(arrival) = inbox.arrivals.try_next(office) else { break };
+            arrival
         };
-        messages.extend(inbox.hand_out(delivery, lease, POLLS, (place, None)).await);
+        messages.push(inbox.hand_out(arrival, lease, POLLS, None));
     }
     if given.wants_raw {
         return Ok(match messages.pop() {
@@ -228,7 +214,7 @@ pub(super) fn listen(office: &Arc<Office>, given: &Given) -> Result<Answer, ApiE
         say,
         lease: lease(lease_ms),
         places: Arc::new(Semaphore::new(most)),
-        owner: office.inbox.streams.fetch_add(1, Ordering::Relaxed),
+        owner: POLLS + 1 + office.inbox.streams.fetch_add(1, Ordering::Relaxed),
     };
     office.spawn(async move {
         feed.run().await;
@@ -268,15 +254,13 @@ impl Feed {
         loop {
             let next = tokio::select! {
                 () = self.say.closed() => break,
-                _ = alive.tick() => Some(Bytes::from_static(b": alive\n\n")),
-                next = self.next(&self.office.node) => match next {
-                    Some((delivery, places)) => self.hand_out(delivery, places).await,
+                _ = alive.tick() => Bytes::from_static(b": alive\n\n"),
+                next = self.next() => match next {
+                    Some((arrival, own)) => self.hand_out(arrival, own),
                     None => break,
                 },
             };
-            if let Some(next) = next
-                && self.say.send(next).await.is_err()
-            {
+            if self.say.send(next).await.is_err() {
                 break;
             }
         }
@@ -285,16 +269,16 @@ impl Feed {
     }
 
     /// Waits for a place first: what finds none is left to others. None: the node is closed.
-    async fn next(&self, node: &Node) -> Option<(Delivery, Places)> {
+    async fn next(&self) -> Option<(Arrival, OwnedSemaphorePermit)> {
         let own = Arc::clone(&self.places).acquire_owned().await.ok()?;
-        let place = Arc::clone(&self.office.inbox.places).acquire_owned().await.ok()?;
-        Some((node.recv().await.ok()?, (place, Some(own))))
+        let arrival = self.office.inbox.arrivals.next(&self.office, true).await.ok()?;
+        Some((arrival, own))
     }
 
-    async fn hand_out(&self, delivery: Delivery, places: Places) -> Option<Bytes> {
-        let shown = self.office.inbox.hand_out(delivery, self.lease, self.owner, places).await?;
+    fn hand_out(&self, arrival: Arrival, own: OwnedSemaphorePermit) -> Bytes {
+        let shown = self.office.inbox.hand_out(arrival, self.lease, self.owner, Some(own));
         let handle = shown.handle.clone();
-        Some(event("message", Some(&handle), &shown.json()))
+        event("message", Some(&handle), &shown.json())
     }
 }
 

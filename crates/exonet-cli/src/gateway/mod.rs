@@ -7,6 +7,7 @@
 //! others get it. What a client has sent is known by an id of its own ([`sent`]), which [`ledger`] keeps for the next life.
 
 mod about;
+mod arrivals;
 mod calls;
 mod guard;
 mod inbox;

@@ -1,7 +1,7 @@
 //! The token that each request shows.
 
-use std::fs;
-use std::io::{self, Write as _};
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -29,12 +29,18 @@ pub(super) struct Token {
 impl Token {
     /// Reads it, and makes it where it is not there yet.
     pub(super) fn open(path: PathBuf) -> Result<Self, Failure> {
-        let text = match fs::read(&path) {
-            Ok(text) => Zeroizing::new(text),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => make(&path)?,
-            Err(error) => return Err(Failure::path("read the token in", &path, &error)),
+        let failed = |e: &io::Error| Failure::path("read the token in", &path, e);
+        let file = match File::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                make(&path)?;
+                File::open(&path)
+            }
+            opened => opened,
         };
-        check_mode(&path)?;
+        let file = file.map_err(|e| failed(&e))?;
+        check(&file, &path)?;
+        let mut text = Zeroizing::new(Vec::with_capacity(LONGEST + 2));
+        (&file).take(LONGEST as u64 + 2).read_to_end(&mut text).map_err(|e| failed(&e))?;
         let token = text.trim_ascii();
         if !(SHORTEST..=LONGEST).contains(&token.len()) || !token.iter().all(u8::is_ascii_graphic) {
             let failure = Failure::new(format!("{} has no token", path.display()));
@@ -54,7 +60,7 @@ impl Token {
 }
 
 /// A file that is there whole or not at all, and that nobody else may read.
-fn make(path: &Path) -> Result<Zeroizing<Vec<u8>>, Failure> {
+fn make(path: &Path) -> Result<(), Failure> {
     let failed = |e: &io::Error| Failure::path("make the token in", path, e);
     let mut random = Zeroizing::new([0; 32]);
     OsRng
@@ -65,28 +71,31 @@ fn make(path: &Path) -> Result<Zeroizing<Vec<u8>>, Failure> {
     // It is born with mode 0600.
     let mut file = tempfile::NamedTempFile::new_in(directory).map_err(|e| failed(&e))?;
     file.write_all(&token).and_then(|()| file.as_file().sync_all()).map_err(|e| failed(&e))?;
-    file.persist_noclobber(path).map_err(|e| failed(&e.error))?;
-    Ok(token)
+    match file.persist_noclobber(path) {
+        // Another process has made it just now.
+        Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists && path.exists() => Ok(()),
+        made => made.map(drop).map_err(|e| failed(&e.error)),
+    }
 }
 
-#[cfg(unix)]
-fn check_mode(path: &Path) -> Result<(), Failure> {
-    use std::os::unix::fs::PermissionsExt;
-    let about = fs::metadata(path).map_err(|e| Failure::path("look at the token in", path, &e))?;
-    if about.permissions().mode() & 0o077 != 0 {
+/// Of the file that is open, whatever is at its path meanwhile.
+fn check(file: &File, path: &Path) -> Result<(), Failure> {
+    let about = file.metadata().map_err(|e| Failure::path("look at the token in", path, &e))?;
+    if !about.is_file() {
+        return Err(Failure::new(format!("{} is no file", path.display())));
+    }
+    #[cfg(unix)]
+    if std::os::unix::fs::PermissionsExt::mode(&about.permissions()) & 0o077 != 0 {
         let failure = Failure::new(format!("others may read the token in {}", path.display()));
         return Err(failure.hint(format!("make it yours alone: chmod 600 {}", path.display())));
     }
     Ok(())
 }
 
-#[cfg(not(unix))]
-fn check_mode(_: &Path) -> Result<(), Failure> {
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -126,5 +135,34 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         fs::write(&path, "short").unwrap();
         assert!(Token::open(path).err().unwrap().to_string().contains("has no token"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_is_as_private_as_what_it_leads_to_and_nothing_is_made_behind_one() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let place = tempfile::tempdir().unwrap();
+        let (path, there) = (place.path().join(FILE), place.path().join("there"));
+        symlink(&there, &path).unwrap();
+        assert!(Token::open(path.clone()).is_err() && !there.exists());
+        fs::write(&there, "0123456789abcdef").unwrap();
+        fs::set_permissions(&there, fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(Token::open(path.clone()).err().unwrap().to_string().contains("chmod 600"));
+        fs::set_permissions(&there, fs::Permissions::from_mode(0o600)).unwrap();
+        assert!(Token::open(path).unwrap().is_shown(b"Bearer 0123456789abcdef"));
+    }
+
+    #[test]
+    fn what_is_no_file_or_has_no_end_is_refused() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join(FILE);
+        fs::create_dir(&path).unwrap();
+        assert!(Token::open(path.clone()).is_err());
+        fs::remove_dir(&path).unwrap();
+        drop(Token::open(path.clone()).unwrap());
+        fs::write(&path, "x".repeat(LONGEST + 1)).unwrap();
+        assert!(Token::open(path).err().unwrap().to_string().contains("has no token"));
+        #[cfg(unix)]
+        assert!(Token::open("/dev/zero".into()).err().unwrap().to_string().contains("is no file"));
     }
 }

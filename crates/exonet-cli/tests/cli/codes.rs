@@ -179,6 +179,28 @@ fn an_offer_that_is_gone_is_told() {
 
 #[test]
 fn a_code_that_is_brought_again_goes_on() {
+    brought_again(|first| {
+        first.signal(Signal::INT);
+        let first = first.end();
+        let interrupted = first.code != Some(0);
+        if interrupted {
+            assert_eq!(first.expect(130).summary()["end"], "interrupted");
+        }
+        interrupted
+    });
+}
+
+/// It leaves without a word, and the sender does not wait for it.
+#[test]
+fn a_code_that_is_brought_again_after_kill_9_goes_on() {
+    brought_again(|mut first| {
+        first.kill();
+        first.end().code.is_none()
+    });
+}
+
+/// `cut`: ends the first receiver. False: it was done before.
+fn brought_again(cut: impl FnOnce(Running) -> bool) {
     let world = World::new();
     let content = noise(400 << 20, 3);
     let file = world.file("large", &content);
@@ -192,17 +214,67 @@ fn a_code_that_is_brought_again_goes_on() {
         entries.into_iter().any(|entry| entry.file_name().to_string_lossy().ends_with(".part"))
     };
     until("a part of the file is there, or all of it", || has_part() || out.join("large").exists());
-    // It takes its leave, and is forgotten.
-    first.signal(Signal::INT);
-    let first = first.end();
-    if first.code == Some(0) {
-        return skipped("the file was there before the receiver could be interrupted");
+    if !cut(first) || out.join("large").exists() {
+        return skipped("the file was there before the receiver could be cut off");
     }
-    assert_eq!(first.expect(130).summary()["end"], "interrupted");
     world.run(&args).expect(0);
     assert_eq!(fs::read(out.join("large")).unwrap(), content);
     offer.line_of("receiver");
     offer.end().expect(0);
+}
+
+/// The content goes to one of them, whole, and the other is not left waiting.
+#[test]
+fn of_two_receivers_at_once_one_gets_all() {
+    let world = World::new();
+    let content = noise(30 << 20, 5);
+    let file = world.file("f", &content);
+    let (offer, code) = offer(&world, &[arg(&file)]);
+    let (names, outs) = (names(&world), ["a", "b"].map(|name| world.path(name)));
+    let gets = outs.each_ref().map(|out| {
+        let way = ["--json", "--no-local", "--names", &names, "--patience", "20s", "--out", arg(out)];
+        Running::start(world.command(&[&["get", &code], &way[..]].concat()))
+    });
+    let ended = gets.map(Running::end);
+    let got = ended.each_ref().map(|ended| ended.code == Some(0));
+    assert!(got[0] != got[1], "{} {}", ended[0].stderr, ended[1].stderr);
+    for ((ended, out), got) in ended.into_iter().zip(&outs).zip(got) {
+        if got {
+            assert_eq!(fs::read(out.join("f")).unwrap(), content);
+        } else {
+            assert!(ended.expect(1).stderr.contains("offer of"));
+        }
+    }
+    assert_eq!(offer.end().expect(0).summary()["stored"], 1);
+}
+
+/// The key of a killed offer is still there, and the next offer gives up its name by it.
+#[test]
+fn the_next_offer_gives_up_the_name_of_one_that_was_killed() {
+    let world = World::new();
+    let server =
+        world.listener_of("listening", world.command(&["names", "serve", "--json", "--bind", "127.0.0.1:0"]));
+    let file = world.file("f", b"x");
+    let args = ["cp", "--code", "--json", "--no-local", "--names", &server.peer, arg(&file)];
+    let mut offer = Running::start(world.command(&args));
+    let killed = offer.line_of("code")["number"].to_string();
+    offer.kill();
+    offer.wait();
+    let listed = || world.run(&["names", "ls", "--names", &server.peer]).expect(0).stdout;
+    assert!(listed().contains(&format!("code.{killed} ")));
+    // A key that has just been made may be of an offer that is about to start.
+    let keys = world.path("state/.codes");
+    let key = fs::read_dir(&keys).unwrap().next().unwrap().unwrap().path();
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3_600);
+    fs::File::open(&key).unwrap().set_modified(long_ago).unwrap();
+    let mut offer = Running::start(world.command(&args));
+    let number = offer.line_of("code")["number"].to_string();
+    assert!(!key.exists());
+    let left = listed();
+    assert!(left.lines().count() == 1 && left.contains(&format!("code.{number} ")), "{left}");
+    offer.signal(Signal::INT);
+    offer.end().expect(130);
+    assert_eq!((listed(), fs::read_dir(&keys).unwrap().count()), (String::new(), 0));
 }
 
 #[test]

@@ -386,7 +386,18 @@ fn a_node_may_run_without_a_terminal_until_it_is_ended() {
     let away = Away::new();
     let world = &away.world;
     let exon = |args: &[&str]| world.run(&[args, &["--as", "sender", "--json"]].concat());
-    let started = exon(&["up", "--detach", "--bind", "127.0.0.1:0"]).expect(0);
+    let free = "127.0.0.1:0";
+    let started = exon(&["up", "--detach", "--bind", free, "--http", free, "--metrics", free]).expect(0);
+    let up = &started.of_type("up")[0];
+    for place in ["http", "metrics"] {
+        let at = up[place].as_str().unwrap();
+        assert!(started.stderr.contains(at), "{}", started.stderr);
+        let at = at.strip_prefix("http://").unwrap().split('/').next().unwrap();
+        std::net::TcpStream::connect(at).unwrap();
+    }
+    assert!(std::path::Path::new(up["http_token"].as_str().unwrap()).is_file());
+    assert!(started.stderr.contains(up["http_token"].as_str().unwrap()), "{}", started.stderr);
+    assert!(up["peer"].as_str().unwrap().contains("@127.0.0.1:"), "{up}");
     let pid = started.of_type("up")[0]["pid"].clone();
     let pid = rustix::process::Pid::from_raw(i32::try_from(pid.as_u64().unwrap()).unwrap()).unwrap();
     assert_eq!(rustix::process::getsid(Some(pid)).unwrap(), pid, "a session of its own");

@@ -49,8 +49,13 @@ impl Node {
 
     /// Whether anything is or may come on the connection. If not, it is to be closed.
     pub fn uses_pipe(&self, pipe: Pipe) -> bool {
-        let place = self.cx.pipes.owner(pipe);
-        place.and_then(|place| self.peers.get(place)).is_some_and(|peer| peer.link.uses_pipe(pipe))
+        self.peer_on(pipe).is_some()
+    }
+
+    /// The peer whose packets come or may come on the connection. None: it is of no use.
+    pub fn peer_on(&self, pipe: Pipe) -> Option<NodeId> {
+        let peer = self.peers.get(self.cx.pipes.owner(pipe)?)?;
+        peer.link.uses_pipe(pipe).then_some(peer.id)
     }
 
     /// An opening of the peer at `place` has come by the connection, if it came by one. False: that is another peer's, or gone.

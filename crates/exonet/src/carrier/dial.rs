@@ -50,6 +50,26 @@ pub trait Dialler: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// Why there is none. The node logs it, and tries again for as long as it wants a connection.
     fn dial(&self, to: SocketAddr) -> Dialling<'_>;
+
+    /// Where `name`, the `HOST:PORT` of a peer, is looked up. Default: by the system.
+    ///
+    /// A dialler whose other end looks names up gives an address that stands for the name. [`Self::dial`] is asked for that address
+    /// then, in this process and, where the node keeps a journal, in later ones.
+    fn look_up(&self, name: &str) -> LookUp {
+        let _ = name;
+        LookUp::Here
+    }
+}
+
+/// Where the name of a host is looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LookUp {
+    /// By the system.
+    Here,
+    /// By the system; where that finds nothing, at the other end of the dialler, to which the address stands for the name.
+    HereFirst(SocketAddr),
+    /// At the other end alone: the system does not learn of the name.
+    There(SocketAddr),
 }
 
 /// TCP connections straight to the peer: the default.

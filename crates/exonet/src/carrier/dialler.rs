@@ -30,8 +30,28 @@ const REMEMBERED: usize = 4_096;
 pub(super) struct Dials {
     /// Peers that a task does it for.
     dialling: BTreeSet<NodeId>,
-    /// How often it was tried since a connection to the peer has worked.
-    tries: BTreeMap<NodeId, u32>,
+    /// What was tried since a connection to the peer has worked.
+    tries: BTreeMap<NodeId, Tries>,
+}
+
+#[derive(Default)]
+struct Tries {
+    /// How often.
+    count: u32,
+    /// It was said aloud that there is no connection.
+    told: bool,
+}
+
+impl Dials {
+    /// A try to reach the peer failed. Whether that is news: no try has failed since a connection has worked.
+    fn is_news(&mut self, peer: &NodeId) -> bool {
+        self.tries.get_mut(peer).is_some_and(|tries| !core::mem::replace(&mut tries.told, true))
+    }
+
+    /// A connection to the peer works. Whether that is news: it was said that there is none.
+    fn works_again(&mut self, peer: &NodeId) -> bool {
+        self.tries.remove(peer).is_some_and(|tries| tries.told)
+    }
 }
 
 /// Opens a connection as the core has asked, as long as it wants one.
@@ -101,22 +121,23 @@ impl Carriers {
             dials.dialling.remove(&peer);
             return None;
         }
-        if dials.tries.len() >= REMEMBERED {
+        if dials.tries.len() >= REMEMBERED && !dials.tries.contains_key(&peer) {
             dials.tries.pop_first();
         }
         let tries = dials.tries.entry(peer).or_default();
-        let most = tries.checked_sub(1).map_or(Duration::ZERO, |again| {
+        let most = tries.count.checked_sub(1).map_or(Duration::ZERO, |again| {
             FIRST_WAIT.saturating_mul(1_u32.checked_shl(again).unwrap_or(u32::MAX)).min(LAST_WAIT)
         });
-        *tries = tries.saturating_add(1);
+        tries.count = tries.count.saturating_add(1);
         Some(jitter(most))
     }
 
-    /// Nobody else tells why a proxy lets nothing through, so the first failure is said aloud.
+    /// Nobody else tells why a proxy lets nothing through, so the first failure is said aloud; those behind it, and at further
+    /// addresses, say the same.
     fn failed(&self, peer: &NodeId, address: SocketAddr, error: &io::Error) {
-        let first = self.dials().tries.get(peer).is_none_or(|tries| *tries <= 1);
+        let news = self.dials().is_news(peer);
         let peer = peer.short();
-        if first && !self.straight {
+        if news && !self.straight {
             tracing::warn!(%peer, %address, "no connection: {error}");
         } else {
             tracing::debug!(%peer, %address, "no connection: {error}");
@@ -125,7 +146,9 @@ impl Carriers {
 
     /// A connection to the peer works.
     pub(super) fn worked(&self, peer: &NodeId) {
-        self.dials().tries.remove(peer);
+        if self.dials().works_again(peer) && !self.straight {
+            tracing::info!(peer = %peer.short(), "there is a connection again");
+        }
     }
 }
 
@@ -141,6 +164,22 @@ fn jitter(most: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_failure_is_news_once_until_a_connection_works() {
+        let (mut dials, peer) = (Dials::default(), NodeId([1; 32]));
+        for _ in 0..2 {
+            // Three tries, each with two addresses.
+            let news: Vec<_> = (0..6)
+                .map(|n| {
+                    dials.tries.entry(peer).or_default().count += u32::from(n % 2 == 0);
+                    dials.is_news(&peer)
+                })
+                .collect();
+            assert_eq!(news, [true, false, false, false, false, false]);
+            assert!(dials.works_again(&peer) && !dials.works_again(&peer));
+        }
+    }
 
     #[test]
     fn jitter_is_anything_up_to_the_wait() {

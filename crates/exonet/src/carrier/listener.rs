@@ -11,9 +11,9 @@ use tokio::time::timeout;
 
 use super::canonical;
 use super::connection::Connection;
+use super::crowd::Stranger;
 use super::outlet::{Outlet, ROOM};
-use super::strangers::Stranger;
-use super::traffic::{FIRST_WORD, Origin, Traffic};
+use super::traffic::{FIRST_WORD, Origin, Traffic, Whose};
 use crate::shared::Shared;
 
 /// Connections that wait to be taken in.
@@ -54,7 +54,7 @@ pub(crate) async fn listen(shared: Arc<Shared>, listener: TcpListener) {
         match accepted {
             // One too many is closed at once.
             Ok((stream, remote)) => {
-                if let Some(stranger) = shared.carriers.strangers.admit(remote.ip()) {
+                if let Some(stranger) = shared.carriers.admit(remote.ip()) {
                     tokio::spawn(take(Arc::clone(&shared), stream, canonical(remote), stranger));
                 }
             }
@@ -101,9 +101,9 @@ async fn open(_: &Shared, stream: TcpStream) -> io::Result<Connection> {
     Connection::tcp(stream)
 }
 
-/// Takes in a connection that somebody else has accepted. False: there are too many of strangers.
+/// Takes in a connection that somebody else has accepted. False: there are too many.
 pub(crate) fn admit(shared: &Arc<Shared>, connection: Connection, remote: SocketAddr) -> bool {
-    let Some(stranger) = shared.carriers.strangers.admit(remote.ip()) else { return false };
+    let Some(stranger) = shared.carriers.admit(remote.ip()) else { return false };
     tokio::spawn(carry(shared, connection, canonical(remote), stranger).run());
     true
 }
@@ -116,5 +116,5 @@ fn carry(shared: &Arc<Shared>, connection: Connection, remote: SocketAddr, stran
         shared.carriers.enter(pipe, &outlet);
         pipe
     });
-    Traffic::new(shared, (reader, outlet), (pipe, remote), Origin::Taken(Some(stranger)))
+    Traffic::new(shared, (reader, outlet), (pipe, remote), Origin::Taken(Whose::Stranger(stranger)))
 }

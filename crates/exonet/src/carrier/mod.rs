@@ -11,6 +11,7 @@
 // take at once by the task (`Outlet`).
 
 mod connection;
+mod crowd;
 mod dial;
 mod dialler;
 mod frame;
@@ -18,26 +19,28 @@ mod listener;
 mod outlet;
 #[cfg(feature = "proxy")]
 mod proxy;
-mod strangers;
+#[cfg(feature = "proxy")]
+mod stand_ins;
 #[cfg(feature = "tls")]
 mod tls;
 mod traffic;
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 #[cfg(target_os = "linux")]
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use exonet_proto::Mono;
-use exonet_proto::node::{Arrival, Pipe};
+use exonet_proto::node::{Arrival, Limits, Pipe, Prefix};
+use exonet_proto::{Mono, NodeId};
 use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, Semaphore};
 
 pub use self::connection::Connection;
-pub use self::dial::{Dialler, Dialling, Tcp};
+use self::crowd::{Crowd, Stranger};
+pub use self::dial::{Dialler, Dialling, LookUp, Tcp};
 use self::dialler::Dials;
 pub(crate) use self::dialler::dial;
 pub(crate) use self::listener::{admit, bind, listen};
@@ -45,7 +48,6 @@ use self::outlet::Outlet;
 pub(crate) use self::outlet::Written;
 #[cfg(feature = "proxy")]
 pub use self::proxy::{BadProxy, Proxy};
-use self::strangers::Strangers;
 #[cfg(feature = "tls")]
 pub use self::tls::{Tls, TlsServer};
 
@@ -70,13 +72,14 @@ pub(crate) struct Carriers {
     moved: Mutex<Option<TcpListener>>,
     moving: Notify,
     /// Opens connections.
-    pub(crate) dialler: Box<dyn Dialler>,
+    pub(crate) dialler: Arc<dyn Dialler>,
     /// The dialler is the usual one.
     pub(crate) straight: bool,
     /// Takes in connections that begin with TLS.
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<TlsServer>,
-    strangers: Strangers,
+    strangers: Crowd<Prefix>,
+    peers: Crowd<NodeId>,
     /// Closed when the node takes no connections in any more.
     pub(crate) listening: Semaphore,
 }
@@ -89,11 +92,12 @@ impl Default for Carriers {
             openings: Mutex::default(),
             moved: Mutex::default(),
             moving: Notify::new(),
-            dialler: Box::new(Tcp),
+            dialler: Arc::new(Tcp),
             straight: true,
             #[cfg(feature = "tls")]
             tls: None,
-            strangers: Strangers::default(),
+            strangers: Crowd::of_strangers(),
+            peers: Crowd::of_peers(&Limits::default()),
             listening: Semaphore::new(0),
         }
     }
@@ -102,6 +106,17 @@ impl Default for Carriers {
 impl Carriers {
     fn open(&self) -> MutexGuard<'_, BTreeMap<Pipe, Arc<Outlet>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As many are taken in as `limits` say.
+    pub(crate) fn limit(&mut self, limits: &Limits) {
+        self.peers = Crowd::of_peers(limits);
+    }
+
+    /// A place for one that somebody has opened. None: there are too many, of strangers or of peers. One that is closed before anything
+    /// has come is dialled again later and later.
+    fn admit(&self, from: IpAddr) -> Option<Stranger> {
+        self.strangers.admit(from).filter(|_| self.peers.has_room())
     }
 
     fn enter(&self, pipe: Pipe, outlet: &Arc<Outlet>) {

@@ -9,10 +9,12 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio_socks::TargetAddr;
 use tokio_socks::tcp::Socks5Stream;
 
 use super::connection::Connection;
-use super::dial::{Dialler, Dialling};
+use super::dial::{Dialler, Dialling, LookUp};
+use super::stand_ins::{StandIns, Target};
 
 /// The longest answer of an HTTP proxy, in bytes.
 const MAX_ANSWER: usize = 8_192;
@@ -26,7 +28,8 @@ enum Kind {
 /// Connections through a proxy: HTTP CONNECT (RFC 9110, section 9.3.6) or SOCKS5 (RFC 1928).
 ///
 /// The proxy sees addresses and sizes, and nothing of what is said: packets are encrypted from node to node. It is asked for the
-/// address of the peer, never for a name.
+/// address of the peer. Where the peer is given by the name of a host and the system finds no address for that, the proxy is asked for the
+/// name. One that is written with `socks5h` looks up all names, and the system none.
 ///
 /// ```
 /// use exonet::carrier::Proxy;
@@ -37,14 +40,26 @@ enum Kind {
 /// # let _ = builder;
 /// # Ok::<_, exonet::carrier::BadProxy>(())
 /// ```
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Proxy {
     kind: Kind,
+    /// The system looks up no names of peers.
+    names_there: bool,
     /// `HOST:PORT`, looked up at each dialling.
     at: String,
     /// Name and password.
     user: Option<(String, String)>,
+    names: StandIns,
 }
+
+impl PartialEq for Proxy {
+    fn eq(&self, other: &Self) -> bool {
+        let parts = |it: &Self| (it.kind, it.names_there, it.at.clone(), it.user.clone());
+        parts(self) == parts(other)
+    }
+}
+
+impl Eq for Proxy {}
 
 /// The text names no proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,7 +71,7 @@ pub struct BadProxy;
 impl FromStr for Proxy {
     type Err = BadProxy;
 
-    /// `http://[NAME:PASSWORD@]HOST:PORT`, or the same with `socks5`.
+    /// `http://[NAME:PASSWORD@]HOST:PORT`, or the same with `socks5` or `socks5h`.
     fn from_str(text: &str) -> Result<Self, BadProxy> {
         let (scheme, rest) = text.split_once("://").ok_or(BadProxy)?;
         let kind = match scheme {
@@ -78,7 +93,8 @@ impl FromStr for Proxy {
         if !is_host || port.parse::<u16>().is_err() {
             return Err(BadProxy);
         }
-        Ok(Self { kind, at: at.to_owned(), user })
+        let names_there = scheme == "socks5h";
+        Ok(Self { kind, names_there, at: at.to_owned(), user, names: StandIns::default() })
     }
 }
 
@@ -87,6 +103,7 @@ impl fmt::Display for Proxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = match self.kind {
             Kind::Http => "http",
+            Kind::Socks5 if self.names_there => "socks5h",
             Kind::Socks5 => "socks5",
         };
         write!(f, "{scheme}://{}", self.at)
@@ -105,27 +122,46 @@ impl Dialler for Proxy {
             let unreachable = |error: io::Error| {
                 io::Error::new(error.kind(), format!("the proxy {self} cannot be reached: {error}"))
             };
+            let to = self.names.target(to).ok_or_else(forgotten)?;
             let stream = TcpStream::connect(&self.at).await.map_err(unreachable)?;
             Connection::tcp(match self.kind {
-                Kind::Http => self.connect(stream, to).await?,
-                Kind::Socks5 => self.socks(stream, to).await?,
+                Kind::Http => self.connect(stream, &to).await?,
+                Kind::Socks5 => self.socks(stream, &to).await?,
             })
         })
     }
+
+    fn look_up(&self, name: &str) -> LookUp {
+        match self.names.of(name) {
+            Some(address) if self.names_there => LookUp::There(address),
+            Some(address) => LookUp::HereFirst(address),
+            None => LookUp::Here,
+        }
+    }
+}
+
+fn forgotten() -> io::Error {
+    io::Error::other(
+        "the proxy was to look up the name of this peer, which a former process knew: give ID@HOST:PORT again",
+    )
 }
 
 impl Proxy {
-    async fn socks(&self, stream: TcpStream, to: SocketAddr) -> io::Result<TcpStream> {
+    async fn socks(&self, stream: TcpStream, target: &Target) -> io::Result<TcpStream> {
+        let to = match target {
+            Target::Address(address) => TargetAddr::Ip(*address),
+            Target::Name(host, port) => TargetAddr::Domain((&**host).into(), *port),
+        };
         let connected = match &self.user {
             None => Socks5Stream::connect_with_socket(stream, to).await,
             Some((name, password)) => {
                 Socks5Stream::connect_with_password_and_socket(stream, to, name, password).await
             }
         };
-        connected.map(Socks5Stream::into_inner).map_err(|error| self.refuses(to, &error))
+        connected.map(Socks5Stream::into_inner).map_err(|error| self.refuses(target, &error))
     }
 
-    async fn connect(&self, mut stream: TcpStream, to: SocketAddr) -> io::Result<TcpStream> {
+    async fn connect(&self, mut stream: TcpStream, to: &Target) -> io::Result<TcpStream> {
         let mut request = format!("CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n");
         if let Some((name, password)) = &self.user {
             let proof = BASE64_STANDARD.encode(format!("{name}:{password}"));
@@ -142,7 +178,7 @@ impl Proxy {
         }
     }
 
-    fn refuses(&self, to: SocketAddr, why: &dyn fmt::Display) -> io::Error {
+    fn refuses(&self, to: &Target, why: &dyn fmt::Display) -> io::Error {
         let text = format!("the proxy {self} opens no connection to {to}: {why}");
         io::Error::new(io::ErrorKind::ConnectionRefused, text)
     }
@@ -172,6 +208,10 @@ mod tests {
         assert_eq!(
             "socks5://p.example:1080".parse::<Proxy>().unwrap().to_string(),
             "socks5://p.example:1080"
+        );
+        assert_eq!(
+            "socks5h://p.example:1080".parse::<Proxy>().unwrap().to_string(),
+            "socks5h://p.example:1080"
         );
         for wrong in [
             "",

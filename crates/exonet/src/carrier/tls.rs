@@ -20,7 +20,7 @@ use tokio_rustls::rustls::{
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use super::connection::Connection;
-use super::dial::{Dialler, Dialling, Tcp};
+use super::dial::{Dialler, Dialling, LookUp, Tcp};
 
 /// A TLS record that begins a connection, by its first byte (RFC 8446, section 5.1).
 const HANDSHAKE: u8 = 0x16;
@@ -112,6 +112,10 @@ impl Dialler for Tls {
             let failed = |error: io::Error| io::Error::new(error.kind(), format!("TLS with {to}: {error}"));
             Ok(Connection::new(stream.await.map_err(failed)?))
         })
+    }
+
+    fn look_up(&self, name: &str) -> LookUp {
+        self.inner.look_up(name)
     }
 }
 

@@ -12,9 +12,9 @@ use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::connection::Reader;
+use super::crowd::{Guest, Stranger};
 use super::frame::Unframer;
 use super::outlet::{Outlet, Written};
-use super::strangers::Stranger;
 use crate::engine::Phase;
 use crate::shared::Shared;
 
@@ -37,8 +37,16 @@ const LAST_WORD: Duration = Duration::from_secs(1);
 pub(super) enum Origin {
     /// It was dialled, for this peer.
     Dialled(NodeId),
-    /// It dialled. Some: it is not known yet.
-    Taken(Option<Stranger>),
+    /// It dialled.
+    Taken(Whose),
+}
+
+/// Among which connections one counts that was taken in.
+#[expect(dead_code, reason = "a place is held for as long as it lives")]
+pub(super) enum Whose {
+    /// It is not known yet who dialled.
+    Stranger(Stranger),
+    Peer(Guest),
 }
 
 pub(super) struct Traffic {
@@ -95,10 +103,10 @@ impl Traffic {
                     }
                 }
                 () = &mut look => {
-                    if !self.is_of_use() || !known && matches!(self.origin, Origin::Dialled(_)) {
+                    let Some(peer) = self.peer() else { return };
+                    if !known && matches!(self.origin, Origin::Dialled(_)) || !self.meet(&mut known, Some(peer)) {
                         return;
                     }
-                    self.meet(&mut known, true);
                     unframer.rest();
                     outlet.rest();
                     look.as_mut().reset(Instant::now() + LOOK_EVERY);
@@ -138,10 +146,10 @@ impl Traffic {
         let Self { shared, pipe, remote, .. } = self;
         let arrival = Arrival { remote: *remote, local_ip: None, ecn: 0, pipe: Some(*pipe) };
         let mut openings = Vec::new();
-        let (sound, of_use) = shared.step_calmly(|engine, now| {
+        let (sound, peer) = shared.step_calmly(|engine, now| {
             let broken = engine.phase == Phase::Broken;
-            let of_use = *known || !broken && engine.core.uses_pipe(*pipe);
-            if of_use {
+            let peer = if *known || broken { None } else { engine.core.peer_on(*pipe) };
+            if *known || peer.is_some() {
                 unframer.trust();
             }
             let sound = loop {
@@ -158,25 +166,29 @@ impl Traffic {
                     }
                 }
             };
-            (sound, of_use)
+            (sound, peer)
         });
         if !openings.is_empty() && shared.carriers.put(openings) {
             shared.work.notify_one();
         }
-        self.meet(known, of_use);
-        sound
+        self.meet(known, peer) && sound
     }
 
-    /// Looks whether the other end has shown who it is.
-    fn meet(&mut self, known: &mut bool, of_use: bool) {
-        if *known || !of_use {
-            return;
-        }
+    /// The other end has shown that it is `peer`, if it has. False: that has too many connections, or all have.
+    fn meet(&mut self, known: &mut bool, peer: Option<NodeId>) -> bool {
+        let Some(peer) = peer.filter(|_| !*known) else { return true };
         *known = true;
         match &mut self.origin {
             Origin::Dialled(peer) => self.shared.carriers.worked(peer),
-            Origin::Taken(stranger) => drop(stranger.take()),
+            Origin::Taken(whose) => match self.shared.carriers.peers.admit(peer) {
+                Some(guest) => *whose = Whose::Peer(guest),
+                None => {
+                    tracing::debug!(peer = %peer.short(), "one connection too many");
+                    return false;
+                }
+            },
         }
+        true
     }
 
     /// False: the connection is over.
@@ -194,11 +206,12 @@ impl Traffic {
         true
     }
 
-    fn is_of_use(&self) -> bool {
+    /// The peer that the connection is of use for. None: it is of none.
+    fn peer(&self) -> Option<NodeId> {
         let Self { shared, outlet, pipe, .. } = self;
         let now = shared.clock().mono();
         let stuck = outlet.stuck_since().is_some_and(|since| now.since(since) >= PATIENCE);
-        !stuck && shared.look(|engine| engine.core.uses_pipe(*pipe))
+        if stuck { None } else { shared.look(|engine| engine.core.peer_on(*pipe)) }
     }
 }
 

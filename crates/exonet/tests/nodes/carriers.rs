@@ -5,9 +5,11 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use crate::common::{builder, bytes, exchange, within};
 use exonet::{Carrier, Node, Outcome, PeerAddr};
+use futures_util::FutureExt as _;
 
 async fn node(carrier: Carrier) -> Node {
     builder().carrier(carrier).build().await.unwrap()
@@ -126,6 +128,48 @@ async fn messages_go_both_ways_over_tcp_alone() {
         let (server, client) = (node(Carrier::Tcp).await, node(Carrier::Tcp).await);
         exchange(&client, &server, &[0, 1, 1_000, 20_000, 3_000_000]).await;
         assert!(is_piped(&client, &server) && is_piped(&server, &client));
+    })
+    .await;
+}
+
+/// While there are as many connections as the node takes, a further one is closed at once, and dialled again.
+#[tokio::test]
+async fn one_connection_too_many_waits_for_another_to_end() {
+    within(async {
+        let server = builder().carrier(Carrier::Tcp).limits(|limits| limits.connections = 1);
+        let server = server.build().await.unwrap();
+        let (first, second) = (node(Carrier::Tcp).await, node(Carrier::Tcp).await);
+        let delivered = first.peer(server.peer_addr()).send("one").await.unwrap();
+        take(&server, 1).await;
+        assert_eq!(delivered.await.outcome, Outcome::Delivered);
+        let relay = Relay::new(server.local_addr(), Mode::Pass);
+        let peer = second.peer(at(&server, relay.address));
+        let mut waiting = peer.send("two").await.unwrap();
+        while relay.taken() < 3 {
+            assert_eq!(peer.ping(Duration::from_millis(50)).await.unwrap(), None);
+        }
+        assert!((&mut waiting).now_or_never().is_none());
+        assert!(server.peer(second.id()).stats().is_none(), "it hears nothing of what comes on one too many");
+        first.close(Duration::from_secs(1)).await;
+        take(&server, 1).await;
+        assert_eq!(waiting.await.outcome, Outcome::Delivered);
+    })
+    .await;
+}
+
+/// A peer that has shown who it is has no more connections than it may.
+#[tokio::test]
+async fn a_peer_has_no_more_connections_than_it_may() {
+    within(async {
+        let server = builder().carrier(Carrier::Tcp).limits(|limits| limits.connections_per_peer = 0);
+        let server = server.build().await.unwrap();
+        let client = node(Carrier::Tcp).await;
+        let relay = Relay::new(server.local_addr(), Mode::Pass);
+        let peer = client.peer(at(&server, relay.address));
+        // None lives for longer than it takes to see whose it is.
+        while relay.taken() < 3 {
+            let _ = peer.ping(Duration::from_millis(50)).await.unwrap();
+        }
     })
     .await;
 }

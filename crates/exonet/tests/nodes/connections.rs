@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::common::{builder, exchange, within};
-use exonet::carrier::{Connection, Dialler, Dialling, Proxy, Tls, TlsServer};
-use exonet::{Carrier, Node};
+use exonet::carrier::{Connection, Dialler, Dialling, LookUp, Proxy, Tls, TlsServer};
+use exonet::{Carrier, Node, Outcome, PeerAddr};
 use futures_util::{SinkExt, StreamExt};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, copy_bidirectional, duplex};
 use tokio::net::{TcpListener, TcpStream};
@@ -14,6 +14,9 @@ use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::Message as Frame;
 use tokio_tungstenite::{WebSocketStream, accept_async, client_async};
 
+/// What a SOCKS5 proxy is asked for.
+const IPV4: u8 = 1;
+const NAME: u8 = 3;
 /// What waits in a pipe at most.
 const PIPE: usize = 16_384;
 
@@ -42,6 +45,9 @@ async fn next(listener: &TcpListener) -> TcpStream {
     listener.accept().await.unwrap().0
 }
 
+/// Names that a proxy knows, and nobody else: they lead to this machine.
+const KNOWN: &str = ".invalid";
+
 /// An HTTP proxy that knows CONNECT, and may want a password.
 async fn http_proxy(password: Option<&'static str>) -> (SocketAddr, Arc<Counts>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -63,6 +69,8 @@ async fn http_proxy(password: Option<&'static str>) -> (SocketAddr, Arc<Counts>)
                 continue;
             }
             let target = head.strip_prefix("CONNECT ").unwrap().split(' ').next().unwrap();
+            let (host, port) = target.rsplit_once(':').unwrap();
+            let target = if host.ends_with(KNOWN) { format!("127.0.0.1:{port}") } else { target.to_owned() };
             let mut far = TcpStream::connect(target).await.unwrap();
             near.write_all(b"HTTP/1.1 200 OK\r\nVia: test\r\n\r\n").await.unwrap();
             counted.passed.fetch_add(1, Ordering::Relaxed);
@@ -72,8 +80,8 @@ async fn http_proxy(password: Option<&'static str>) -> (SocketAddr, Arc<Counts>)
     (address, counts)
 }
 
-/// A SOCKS5 proxy without a password (RFC 1928), for IPv4.
-async fn socks_proxy() -> (SocketAddr, Arc<Counts>) {
+/// A SOCKS5 proxy without a password (RFC 1928), for IPv4 or for names, which lead to this machine.
+async fn socks_proxy(kind: u8) -> (SocketAddr, Arc<Counts>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, counts) = (listener.local_addr().unwrap(), Arc::<Counts>::default());
     let counted = Arc::clone(&counts);
@@ -84,14 +92,15 @@ async fn socks_proxy() -> (SocketAddr, Arc<Counts>) {
             near.read_exact(&mut hello).await.unwrap();
             assert_eq!(hello, [5, 1, 0]);
             near.write_all(&[5, 0]).await.unwrap();
-            let mut ask = [0; 10];
+            let mut ask = [0; 4];
             near.read_exact(&mut ask).await.unwrap();
-            assert_eq!(ask[..4], [5, 1, 0, 1]);
-            let ip = <[u8; 4]>::try_from(&ask[4..8]).unwrap();
-            let mut far =
-                TcpStream::connect((std::net::Ipv4Addr::from(ip), u16::from_be_bytes([ask[8], ask[9]])))
-                    .await
-                    .unwrap();
+            assert_eq!(ask, [5, 1, 0, kind]);
+            let length = if kind == NAME { near.read_u8().await.unwrap().into() } else { 4 };
+            let mut host = vec![0; length];
+            near.read_exact(&mut host).await.unwrap();
+            let ip = <[u8; 4]>::try_from(host).ok().filter(|_| kind == IPV4).unwrap_or([127, 0, 0, 1]);
+            let port = near.read_u16().await.unwrap();
+            let mut far = TcpStream::connect((std::net::Ipv4Addr::from(ip), port)).await.unwrap();
             near.write_all(&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0]).await.unwrap();
             counted.passed.fetch_add(1, Ordering::Relaxed);
             tokio::spawn(async move { copy_bidirectional(&mut near, &mut far).await });
@@ -114,10 +123,91 @@ async fn packets_go_through_an_http_proxy() {
     .await;
 }
 
+/// A message to a peer that is given by a name, through this proxy.
+async fn by_name(proxy_at: &str, host: &str) {
+    let (client, server) = (node(proxy(proxy_at)).await, server().await);
+    let peer = PeerAddr::new(server.id(), [format!("{host}:{}", server.local_addr().port())]).unwrap();
+    let receipt = client.peer(peer).send("by name").await.unwrap();
+    server.recv().await.unwrap().ack().unwrap();
+    assert_eq!(receipt.await.outcome, Outcome::Delivered);
+}
+
+#[tokio::test]
+async fn a_proxy_looks_up_names_that_the_system_does_not_know() {
+    within(async {
+        let ((http, socks), name) = ((http_proxy(None).await, socks_proxy(NAME).await), "far.invalid");
+        by_name(&format!("http://{}", http.0), name).await;
+        by_name(&format!("socks5://{}", socks.0), name).await;
+        for counts in [http.1, socks.1] {
+            assert_eq!(counts.passed.load(Ordering::Relaxed), 1);
+        }
+    })
+    .await;
+}
+
+/// The system knows the name, and is asked for it or not, as the proxy is written.
+#[tokio::test]
+async fn a_proxy_looks_up_all_names_on_request() {
+    within(async {
+        for (scheme, kind) in [("socks5h", NAME), ("socks5", IPV4)] {
+            let (at, counts) = socks_proxy(kind).await;
+            by_name(&format!("{scheme}://{at}"), "localhost").await;
+            assert_eq!(counts.passed.load(Ordering::Relaxed), 1);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn packets_go_in_tls_by_a_name_that_a_proxy_looks_up() {
+    within(async {
+        let (at, counts) = socks_proxy(NAME).await;
+        let tls = Tls::new().unwrap().over(proxy(&format!("socks5h://{at}")));
+        let server =
+            builder().carrier(Carrier::Tcp).tls(TlsServer::self_signed().unwrap()).build().await.unwrap();
+        let (client, name) = (node(tls).await, format!("localhost:{}", server.local_addr().port()));
+        let peer = PeerAddr::new(server.id(), [name]).unwrap();
+        let receipt = client.peer(peer).send("by name").await.unwrap();
+        server.recv().await.unwrap().ack().unwrap();
+        assert_eq!(receipt.await.outcome, Outcome::Delivered);
+        assert_eq!(counts.passed.load(Ordering::Relaxed), 1);
+    })
+    .await;
+}
+
+/// Datagrams go through no proxy, and so need an address that is real.
+#[tokio::test]
+async fn the_system_looks_up_names_where_there_are_no_connections() {
+    within(async {
+        let client = builder().dialler(proxy("socks5h://127.0.0.1:9")).build().await.unwrap();
+        let server = builder().build().await.unwrap();
+        let name = format!("localhost:{}", server.local_addr().port());
+        let peer = PeerAddr::new(server.id(), [name]).unwrap();
+        let receipt = client.peer(peer).send("by name").await.unwrap();
+        server.recv().await.unwrap().ack().unwrap();
+        assert_eq!(receipt.await.outcome, Outcome::Delivered);
+    })
+    .await;
+}
+
+/// A name that a former process gave to the proxy stands for nothing in this one.
+#[tokio::test]
+async fn an_address_that_stands_for_a_name_is_never_connected_to() {
+    within(async {
+        let (at, counts) = http_proxy(None).await;
+        let before = proxy(&format!("http://{at}"));
+        let LookUp::HereFirst(stands) = before.look_up("far.invalid:1") else { panic!() };
+        let error = proxy(&format!("http://{at}")).dial(stands).await.unwrap_err().to_string();
+        assert!(error.contains("ID@HOST:PORT"), "{error}");
+        assert_eq!(counts.passed.load(Ordering::Relaxed), 0);
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn packets_go_through_a_socks_proxy() {
     within(async {
-        let ((at, counts), server) = (socks_proxy().await, server().await);
+        let ((at, counts), server) = (socks_proxy(IPV4).await, server().await);
         talk(&node(proxy(&format!("socks5://{at}"))).await, &server).await;
         assert_eq!(counts.passed.load(Ordering::Relaxed), 1);
     })

@@ -89,11 +89,20 @@ impl Offering {
                 }
                 self.open(from, &key).await
             }
-            Request::Begin if self.state().open == Some(from) => {
+            Request::Begin => self.begin(from),
+        }
+    }
+
+    /// The node that has proven last that it knows the code is the one that is served.
+    fn begin(&self, from: NodeId) -> Reply {
+        let open = self.state().open;
+        match open {
+            Some(open) if open == from => {
                 self.tell(Event::Begin { from });
                 Reply::Begun
             }
-            Request::Begin => over("the code comes first"),
+            Some(_) => over("the code was brought again, by another node"),
+            None => over("the code comes first"),
         }
     }
 
@@ -233,6 +242,21 @@ mod tests {
         assert!(events.try_recv().is_err());
         assert_eq!(offering.answer(from, Request::Begin).await, Reply::Begun);
         assert_eq!(events.try_recv().unwrap(), Event::Begin { from });
+    }
+
+    #[tokio::test]
+    async fn of_two_that_bring_the_code_at_once_one_begins_and_the_other_is_told() {
+        let (offering, mut events) = offering();
+        let (first, second) = (NodeId([2; 32]), NodeId([3; 32]));
+        for from in [first, second] {
+            let key = meet(&offering, "7-lucky-otter", from);
+            assert!(matches!(confirm(&offering, &key, from).await, Reply::Open { .. }));
+        }
+        let Reply::Over { why } = offering.answer(first, Request::Begin).await else { panic!() };
+        assert!(why.contains("another node"), "{why}");
+        assert_eq!(offering.answer(second, Request::Begin).await, Reply::Begun);
+        assert_eq!(events.try_recv().unwrap(), Event::Begin { from: second });
+        assert!(events.try_recv().is_err());
     }
 
     #[tokio::test]

@@ -10,6 +10,7 @@ use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
 use crate::control::Client;
+use crate::control::protocol::Places;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::settings::Settings;
@@ -73,15 +74,25 @@ fn announce(settings: &Settings, process: &Client, log: &Path) -> Result<Exit, F
         identity: String,
         pid: u32,
         log: String,
+        #[serde(flatten)]
+        places: &'a Places,
     }
     let (identity, pid, options) = (&settings.identity, process.pid, settings.identity.options());
     settings.note(format!("identity {identity} is up (process {pid}); to end it: exon down{options}"));
+    let Places { http, http_token, metrics, .. } = &*process.places;
+    if let Some((http, token)) = http.as_ref().zip(http_token.as_ref()) {
+        settings.note(format!("HTTP at {http}; each request shows the token in {token}"));
+    }
+    if let Some(metrics) = metrics {
+        settings.note(format!("figures for Prometheus at {metrics}"));
+    }
     settings.output.line(&Up {
         r#type: "up",
         id: &process.id,
         identity: identity.to_string(),
         pid,
         log: log.display().to_string(),
+        places: &process.places,
     })?;
     Ok(Exit::Success)
 }

@@ -19,6 +19,7 @@ use super::announce::be_somebody;
 use super::standing::{Begin, Next, depart, superseded};
 use super::stop::{Leave, requests_or};
 use crate::args::UpArgs;
+use crate::control::protocol::Places;
 use crate::control::{Control, Desk, Role};
 use crate::exit::{Exit, Tally};
 use crate::failure::Failure;
@@ -97,17 +98,18 @@ impl Life<'_> {
             totals.recovered = u64::try_from(left.len()).unwrap_or(u64::MAX);
         }
         let (taken, mut handed) = mpsc::unbounded_channel();
-        let desk = Desk { taken, end: Arc::clone(&self.end) };
         let (gateway, askers) = match &self.site {
             Some(site) => site
-                .open(settings, &node, &args.gateway, &desk.taken, &left)
+                .open(settings, &node, &args.gateway, &taken, &left)
                 .map(|(it, askers)| (Some(it), askers))?,
             None => (None, Vec::new()),
         };
+        let places = places(&node, gateway.as_ref(), self.metrics.as_ref());
+        let desk = Desk { taken, end: Arc::clone(&self.end), places: places.clone() };
         let control = Control::open_leaving(settings, &node, Role::Up(desk), leave)?;
         begin.greet(&node);
         if begin.bind() != Some(node.local_addr().to_string()) {
-            announce(settings, &node, &control, (gateway.as_ref(), self.metrics.as_ref()))?;
+            announce(settings, &node, &control, (gateway.as_ref(), places))?;
         }
         let mut book = Book::new(settings, &node, left, askers, totals);
         let mut ended = self.end.subscribe();
@@ -142,26 +144,30 @@ impl Life<'_> {
     }
 }
 
+fn places(node: &Node, gateway: Option<&Gateway>, metrics: Option<&Metrics>) -> Places {
+    Places {
+        peer: Some(node.peer_addr().to_string()),
+        http: gateway.map(|gateway| gateway.url.clone()),
+        http_token: gateway.map(|gateway| gateway.token.display().to_string()),
+        metrics: metrics::url(metrics),
+    }
+}
+
 fn announce(
     settings: &Settings,
     node: &Node,
     control: &Control,
-    (gateway, metrics): (Option<&Gateway>, Option<&Metrics>),
+    (gateway, places): (Option<&Gateway>, Places),
 ) -> Result<(), Failure> {
     #[derive(Serialize)]
     struct Up {
         r#type: &'static str,
         id: String,
-        peer: String,
         identity: String,
         pid: u32,
         control: Option<String>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        http: Option<String>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        http_token: Option<String>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        metrics: Option<String>,
+        #[serde(flatten)]
+        places: Places,
     }
     let options = settings.identity.options();
     let (identity, pid) = (&settings.identity, std::process::id());
@@ -174,13 +180,10 @@ fn announce(
     settings.output.line(&Up {
         r#type: "up",
         id: node.id().to_string(),
-        peer: node.peer_addr().to_string(),
         identity: identity.to_string(),
         pid,
         control: control.path().map(|path| path.display().to_string()),
-        http: gateway.map(|gateway| gateway.url.clone()),
-        http_token: gateway.map(|gateway| gateway.token.display().to_string()),
-        metrics: metrics::url(metrics),
+        places,
     })
 }
 

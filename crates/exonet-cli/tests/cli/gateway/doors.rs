@@ -1,6 +1,6 @@
 //! Whom the gateway answers, and how much at once.
 
-use std::io::{Read, Write};
+use std::io::{BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
 
 use serde_json::json;
@@ -50,7 +50,7 @@ fn a_name_that_is_given_is_known_and_garbage_upsets_nothing() {
         let mut stream = TcpStream::connect(&gate.at).unwrap();
         let shown = gate.shown();
         write!(stream, "GET /v1/node HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{shown}\r\n").unwrap();
-        assert_eq!(head(&mut std::io::BufReader::new(stream)).1, status, "{host}");
+        assert_eq!(head(&mut BufReader::new(stream)).1, status, "{host}");
     }
     for garbage in
         [&b"\x16\x03\x01\x02\x00"[..], b"GET\r\n\r\n", b"GET / HTTP/1.1\r\nContent-Length: -1\r\n\r\n"]
@@ -76,6 +76,59 @@ fn no_more_requests_wait_than_there_are_places() {
     gate.get("/v1/node").expect(200);
     drop(waiting);
     crate::support::until("places are free again", || gate.get("/v1/inbox?wait_ms=0").status == 200);
+}
+
+#[test]
+fn a_head_has_no_more_lines_than_it_may() {
+    let world = World::new();
+    let gate = world.gateway("shop", &[]);
+    // Three of these tests' own, and the token.
+    let lines = |count| gate.shown() + &(4..count).map(|n| format!("X-{n}: y\r\n")).collect::<String>();
+    gate.ask("GET", "/v1/node", &lines(64), b"").expect(200);
+    gate.ask("GET", "/v1/node", &lines(65), b"").expect(431);
+}
+
+/// A client that keeps its connection.
+fn keeps(gate: &super::Gateway) -> BufReader<TcpStream> {
+    let stream = TcpStream::connect(&gate.at).unwrap();
+    stream.set_read_timeout(Some(super::HANG)).unwrap();
+    BufReader::new(stream)
+}
+
+fn asks(client: &mut BufReader<TcpStream>) {
+    client.get_mut().write_all(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+}
+
+fn hears(client: &mut BufReader<TcpStream>) {
+    let (head, status) = head(client);
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+    let mut body = vec![0; length.parse().unwrap()];
+    client.read_exact(&mut body).unwrap();
+    assert_eq!(status, 200);
+}
+
+#[test]
+fn no_more_connections_are_served_than_there_are_places() {
+    let world = World::new();
+    let gate = world.gateway("shop", &[]);
+    let mut clients: Vec<_> = (0..128).map(|_| keeps(&gate)).collect();
+    for client in &mut clients {
+        asks(client);
+        hears(client);
+    }
+    let mut further = keeps(&gate);
+    asks(&mut further);
+    // While all places are taken it is not served, however often others are.
+    for client in &mut clients {
+        asks(client);
+        hears(client);
+    }
+    further.get_ref().set_nonblocking(true).unwrap();
+    let mut byte = [0];
+    assert_eq!(further.read(&mut byte).unwrap_err().kind(), ErrorKind::WouldBlock);
+    further.get_ref().set_nonblocking(false).unwrap();
+    drop(clients.pop());
+    hears(&mut further);
 }
 
 #[test]

@@ -1,9 +1,76 @@
 //! Receiving: a message is taken for good when its client says so, and is given again otherwise.
 
-use serde_json::json;
+use exonet::{Allow, Node, Outcome, PeerAddr};
+use serde_json::{Value, json};
 
 use super::{event, head};
 use crate::support::{Running, World};
+
+/// A client that asks has its answer in time, and what others send is not held up.
+#[test]
+fn a_body_that_is_slow_to_come_holds_up_no_request() {
+    let world = World::new();
+    let gate = world.gateway("shop", &["--anyone"]);
+    let peer: PeerAddr = gate.peer.parse().unwrap();
+    let (half, none) = (vec![b'x'; 2 << 20], json!({ "messages": [] }));
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let node = runtime.block_on(Node::builder(Allow::anyone()).bind("127.0.0.1:0").build()).unwrap();
+    let slow = runtime.block_on(async {
+        let (receipt, mut writer) = node.peer(&peer).send_stream("", None).await.unwrap();
+        writer.write_chunk(half.clone().into()).await.unwrap();
+        let quick = node.peer(&peer).send("quick").await.unwrap();
+        (receipt, writer, quick)
+    });
+    let (receipt, mut writer, quick) = slow;
+    let ack = |message: &Value| {
+        gate.post(&format!("/v1/inbox/{}/ack", message["handle"].as_str().unwrap()), &json!({})).expect(200)
+    };
+    let first = gate.message("");
+    assert_eq!(first["text"], "quick");
+    ack(&first);
+    assert_eq!(runtime.block_on(quick).outcome, Outcome::Delivered);
+    assert_eq!(gate.get("/v1/inbox?wait_ms=0").expect(200).json(), none);
+    let mut events = gate.open("/v1/inbox/events");
+    assert_eq!(head(&mut events).1, 200);
+    drop(events);
+    runtime.block_on(async {
+        writer.write_chunk(half.into()).await.unwrap();
+        writer.finish().unwrap();
+    });
+    // It was never given back, although those have left who asked while it came: what is written as it goes could not come again.
+    let second = gate.message("");
+    assert_eq!((second["text"].as_str().unwrap().len(), &second["attempt"]), (4 << 20, &json!(1)));
+    ack(&second);
+    assert_eq!(runtime.block_on(receipt).outcome, Outcome::Delivered);
+}
+
+#[test]
+fn clients_have_no_more_messages_than_they_may() {
+    let world = World::new();
+    let gate = world.gateway("shop", &["--anyone"]);
+    let input: String = (0..1_025).map(|n| format!("{n}\n")).collect();
+    let lines = world.file("lines", input.as_bytes());
+    let mut sender = world.command(&["send", "--json", &gate.peer]);
+    sender.stdin(std::fs::File::open(lines).unwrap());
+    let sender = Running::start(sender);
+    let mut out = Vec::new();
+    while out.len() < 1_024 {
+        let told = gate.get("/v1/inbox?wait_ms=60000&max=256&lease_ms=3600000").expect(200).json();
+        out.extend(told["messages"].as_array().unwrap().iter().cloned());
+    }
+    assert_eq!(out.len(), 1_024);
+    for query in ["wait_ms=0", "wait_ms=60000"] {
+        let told = gate.get(&format!("/v1/inbox?{query}")).expect(429);
+        assert!(told.code() == "too_many_out" && told.head.contains("retry-after: 1\r\n"), "{}", told.head);
+    }
+    let ack = |message: &Value| {
+        gate.post(&format!("/v1/inbox/{}/ack", message["handle"].as_str().unwrap()), &json!({})).expect(200)
+    };
+    ack(&out[0]);
+    out[0] = gate.message("");
+    out.iter().for_each(|message| drop(ack(message)));
+    assert_eq!(sender.end().expect(0).summary()["delivered"], 1_025);
+}
 
 #[test]
 fn a_message_that_is_not_acknowledged_in_time_is_given_again_and_flagged() {

@@ -133,6 +133,29 @@ fn socks_clients_say_where_they_want_to_go() {
     assert!(matches!(other.read(&mut [0]), Ok(0) | Err(_)));
 }
 
+/// The near end passes names on: it looks up none, and the far end decides by the name itself.
+#[test]
+fn a_socks_client_reaches_a_name_by_its_name_alone() {
+    let world = World::new();
+    let target = Target::echo();
+    let port_there = target.at.port();
+    let far = proxy(&world, &["--allow-to", &format!("localhost:{port_there}")]);
+    let mut near = forward(&world, &["-D", "0", &far.peer]);
+    let at = port(&mut near);
+    let (reply, socket) = socks(at, b"\x03\x09LocalHost", port_there);
+    assert_eq!(reply, 0);
+    say_all(socket, b"by name");
+    let closed = near.line_of("closed");
+    assert_eq!(
+        (closed["why"].as_str(), closed["to"].as_str()),
+        (Some("ended"), Some(&*format!("localhost:{port_there}")))
+    );
+    for (address, port) in [(&[1, 127, 0, 0, 1][..], port_there), (b"\x03\x09localhost", port_there ^ 1)] {
+        let (reply, _) = socks(at, address, port);
+        assert_eq!((reply, why(&mut near)), (2, "denied".into()), "{address:?}");
+    }
+}
+
 #[test]
 fn standard_input_and_output_are_a_connection() {
     let world = World::new();

@@ -108,6 +108,7 @@ impl<'a> Taking<'a> {
         let watch = self.open.peer.watch();
         match ask(&self.open.peer, &Request::Begin, READY).await {
             Ok(Reply::Begun) => {}
+            Ok(Reply::Over { why }) => return Err(self.gone(&escape(why.as_bytes()))),
             Ok(_) => return Err(self.gone("it does not begin")),
             Err(Met::Over(why)) => return Err(self.gone(&why)),
             Err(_) => return Err(self.gone("its answer makes no sense")),
