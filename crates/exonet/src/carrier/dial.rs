@@ -15,8 +15,8 @@ pub type Dialling<'a> = Pin<Box<dyn Future<Output = io::Result<Connection>> + Se
 
 /// Opens connections for a node: see [`Builder::dialler`](crate::Builder::dialler).
 ///
-/// The node asks when it wants a connection to a peer (`docs/carriers.md`, "Who dials"), and asks again after a failure, with a
-/// growing wait between. An attempt that takes longer than 10 s is dropped.
+/// The node calls it when it wants a connection to a peer (`docs/carriers.md`, "Who dials"), and calls it again after a
+/// failure, with growing waits. An attempt that takes longer than 10 s is dropped.
 ///
 /// ```
 /// use std::net::SocketAddr;
@@ -48,11 +48,12 @@ pub trait Dialler: fmt::Debug + Send + Sync + 'static {
     /// Opens a connection to a node that is believed to be at this address.
     ///
     /// # Errors
-    /// Why there is none. The node logs it, and tries again for as long as it wants a connection.
+    /// The reason for which there is no connection. The node logs it, and tries again for as long as it wants a
+    /// connection.
     fn dial(&self, to: SocketAddr) -> Dialling<'_>;
 }
 
-/// TCP connections straight to the peer: the default.
+/// Opens TCP connections straight to the peer: the default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tcp;
 

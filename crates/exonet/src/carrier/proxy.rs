@@ -25,8 +25,8 @@ enum Kind {
 
 /// Connections through a proxy: HTTP CONNECT (RFC 9110, section 9.3.6) or SOCKS5 (RFC 1928).
 ///
-/// The proxy sees addresses and sizes, and nothing of what is said: packets are encrypted from node to node. It is asked for the
-/// address of the peer, never for a name.
+/// The proxy sees addresses and sizes, and no content: packets are encrypted from node to node. The node asks the proxy
+/// for the address of the peer, never for a name.
 ///
 /// ```
 /// use exonet::carrier::Proxy;
@@ -40,13 +40,13 @@ enum Kind {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Proxy {
     kind: Kind,
-    /// `HOST:PORT`, looked up at each dialling.
+    /// `HOST:PORT`, looked up for each connection.
     at: String,
     /// Name and password.
     user: Option<(String, String)>,
 }
 
-/// The text names no proxy.
+/// The text does not name a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "write a proxy as http://HOST:PORT or socks5://HOST:PORT, with NAME:PASSWORD@ before HOST if it asks for that"
@@ -148,7 +148,7 @@ impl Proxy {
     }
 }
 
-/// The head of the proxy's answer, and no byte of what comes behind it.
+/// Reads the head of the proxy's answer, and no byte behind it.
 async fn answer(stream: &mut TcpStream) -> io::Result<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {

@@ -1,4 +1,4 @@
-//! Connections of those who have not shown yet who they are: a bounded number, shared out between networks.
+//! Connections whose other end has not proven its identity yet: a bounded number, shared between networks.
 
 use core::net::IpAddr;
 use std::collections::BTreeMap;
@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use exonet_proto::node::Prefix;
 
-/// So many at once.
+/// The largest number of such connections at once.
 const ALL: usize = 1_024;
-/// Of one network. Those of this machine share without bounds.
+/// The largest number from one network. Connections from this machine are not bounded by it.
 const EACH: usize = 16;
 
 #[derive(Debug, Default)]
@@ -17,13 +17,13 @@ struct Counts {
     each: BTreeMap<Prefix, usize>,
 }
 
-/// Counts them.
+/// Counts connections of strangers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Strangers {
     counts: Arc<Mutex<Counts>>,
 }
 
-/// One of them, until it is dropped.
+/// A counted connection, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Stranger {
     among: Strangers,
@@ -31,7 +31,7 @@ pub(crate) struct Stranger {
 }
 
 impl Strangers {
-    /// One more; None: there are too many.
+    /// Counts one more; None: there are too many.
     pub(crate) fn admit(&self, from: IpAddr) -> Option<Stranger> {
         let prefix = Prefix::told(from);
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
