@@ -28,7 +28,9 @@ pub(crate) const LOT: usize = 256;
 
 /// Another node, as this one sees it: the handle to send to it, to call it, and to ask what is known of it.
 ///
-/// [`Node::peer`] returns it at once: it sends, looks up and opens nothing before there is a message. It is cheap to clone; all handles on one peer share its queue and its channel. Like every clone of a [`Node`], it keeps the node going.
+/// [`Node::peer`] returns it at once: it sends, looks up and opens nothing before there is a message. It is cheap to
+/// clone; all handles on one peer share its queue and its channel. Like every clone of a [`Node`], it keeps the node
+/// going.
 ///
 /// ```
 /// # use exonet::{Allow, Node, Outcome};
@@ -324,7 +326,8 @@ impl Peer {
     /// If the future is dropped early, the message is withdrawn.
     ///
     /// # Errors
-    /// [`SendFromError`]; the message has been withdrawn. A message that is settled before the end of its body is not an error here: the receipt has its outcome.
+    /// [`SendFromError`]; the message has been withdrawn. A message that is settled before the end of its body is not
+    /// an error here: the receipt has its outcome.
     pub async fn send_from(
         &self,
         head: impl Into<Message>,

@@ -280,7 +280,8 @@ impl PendingCall {
     /// Withdraws the call if it has not left: it ends [Cancelled](CallError::Cancelled), and certainly does not run.
     ///
     /// # Errors
-    /// [`CancelError::InDoubt`]: it has left, and the caller goes on waiting; [`Self::give_up`] ends that. [`CancelError::Settled`]: it has ended.
+    /// [`CancelError::InDoubt`]: it has left, and the caller goes on waiting; [`Self::give_up`] ends that.
+    /// [`CancelError::Settled`]: it has ended.
     pub fn cancel(&self) -> Result<(), CancelError> {
         // A call that has left is not withdrawn: the result is Done, or an error.
         self.receipt.cancel().map(|_| ())

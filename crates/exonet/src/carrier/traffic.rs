@@ -168,7 +168,7 @@ impl Traffic {
         sound
     }
 
-    /// Looks whether the other end has shown who it is.
+    /// Notes that the other end has proven its identity, once it has.
     fn meet(&mut self, known: &mut bool, of_use: bool) {
         if *known || !of_use {
             return;
@@ -180,7 +180,7 @@ impl Traffic {
         }
     }
 
-    /// False: the connection is over.
+    /// Writes the bytes that wait. False: the connection is over.
     fn write(&self) -> bool {
         let Self { shared, outlet, pipe, .. } = self;
         match outlet.flush(shared.clock().mono()) {
@@ -203,7 +203,7 @@ impl Traffic {
     }
 }
 
-/// The node has ended: what it has said last still leaves, if the other end takes it soon.
+/// The node has ended: bytes that still wait leave if the other end takes them soon.
 async fn say_the_rest(shared: &Shared, outlet: &Outlet) {
     let rest = async {
         while outlet.flush(shared.clock().mono()) != Written::Broken && outlet.is_waiting() {

@@ -483,7 +483,8 @@ impl Group {
     /// on, and its outcome is not reported.
     ///
     /// # Errors
-    /// [`GroupError`]; nothing has been sent, unless the node stopped while the call waited for the disk. An error of one member is not returned here: it is in the line of that member.
+    /// [`GroupError`]; nothing has been sent, unless the node stopped while the call waited for the disk. An error of
+    /// one member is not returned here: it is in the line of that member.
     pub async fn send(&self, mode: Mode, message: impl Into<Message>) -> Result<GroupReceipt, GroupError> {
         let Inner { node, common, patience, waiting, .. } = &*self.inner;
         let (shared, message) = (node.shared(), message.into());

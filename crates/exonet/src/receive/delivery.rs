@@ -144,7 +144,8 @@ impl Delivery {
     /// first. A streamed body must have been read to its end.
     ///
     /// # Errors
-    /// [`NotDelivered`]: the record of the message died meanwhile, or its body has not been read. The application must not act on it.
+    /// [`NotDelivered`]: the record of the message died meanwhile, or its body has not been read. The application must
+    /// not act on it.
     pub fn ack(self) -> Result<(), NotDelivered> {
         self.take().map(drop)
     }

@@ -125,7 +125,8 @@ impl Receipt {
     /// message would be.
     ///
     /// # Errors
-    /// [`CancelError::InDoubt`]: the message has left and is a call or the end of a stream, so only its outcome will tell; or the journal cannot be written. [`CancelError::Settled`]: its outcome is known.
+    /// [`CancelError::InDoubt`]: the message has left and is a call or the end of a stream, so only its outcome will
+    /// tell; or the journal cannot be written. [`CancelError::Settled`]: its outcome is known.
     pub fn cancel(&self) -> Result<Cancel, CancelError> {
         let cancelled = self.hold.ask(|engine, now, key| engine.cancel(now, key));
         cancelled.unwrap_or(Err(CancelError::Settled))

@@ -419,7 +419,8 @@ impl Session {
     /// [`SessionSender::close`].
     ///
     /// # Errors
-    /// [`SessionError::Away`]: not everything was settled in time; delivery goes on while the node does. [`SessionError::Send`]: this end had closed the session before.
+    /// [`SessionError::Away`]: not everything was settled in time; delivery goes on while the node does.
+    /// [`SessionError::Send`]: this end had closed the session before.
     pub async fn close(self, timeout: Duration) -> Result<(), SessionError> {
         let (mut sender, mut receiver) = self.split();
         let closed = tokio::time::timeout(timeout, async {

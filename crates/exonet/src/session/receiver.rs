@@ -114,7 +114,8 @@ impl SessionReceiver {
     /// Cancel-safe.
     ///
     /// # Errors
-    /// [`SessionError`]: `Missing` is returned once, and the next call goes on. The other errors are returned from then on.
+    /// [`SessionError`]: `Missing` is returned once, and the next call goes on. The other errors are returned from then
+    /// on.
     pub async fn recv(&mut self) -> Result<Option<SessionMessage>, SessionError> {
         loop {
             let delivery = match self.next.take() {

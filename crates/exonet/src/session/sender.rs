@@ -78,7 +78,8 @@ impl SessionSender {
     /// queues it. A message that is longer than a message of a stream goes in parts, and its receipt is the receipt of
     /// the last part. The peer's application gets the whole message or nothing of it.
     ///
-    /// [`Message::confirm`] works as usual. A [deadline](Message::deadline) applies to the last part. Cancel-safe like [`Peer::send`](crate::Peer::send): parts that were queued before have no effect without the last.
+    /// [`Message::confirm`] works as usual. A [deadline](Message::deadline) applies to the last part. Cancel-safe like
+    /// [`Peer::send`](crate::Peer::send): parts that were queued before have no effect without the last.
     ///
     /// # Errors
     /// [`SessionSendError`]; the peer's application sees nothing of the message.
@@ -100,7 +101,8 @@ impl SessionSender {
     /// Sends a message of one part if there is room.
     ///
     /// # Errors
-    /// [`SendError::Full`] instead of waiting, [`SendError::TooLarge`] for a message that would go in parts, and the other errors of [`SessionSendError`].
+    /// [`SendError::Full`] instead of waiting, [`SendError::TooLarge`] for a message that would go in parts, and the
+    /// other errors of [`SessionSendError`].
     pub fn try_send(&mut self, message: impl Into<Message>) -> Result<Receipt, SessionSendError> {
         self.check()?;
         let (body, message) = message.into().split();

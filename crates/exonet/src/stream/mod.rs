@@ -1,6 +1,10 @@
 //! Streams: messages in order, each stream independent of all others.
 //!
-//! [`Peer::stream`] returns a [`Stream`]: two directions under one name, each a sequence of messages. [`Node::accept_stream`] returns the streams that peers begin. The first message opens a stream, and [`StreamSender::close`] ends it. A stream outlives channels, changes of address and long silence, and, if the node of a process is durable, a crash of that process. Nothing extra is sent to open a stream. An idle stream costs an entry at each end, and nothing on the wire.
+//! [`Peer::stream`] returns a [`Stream`]: two directions under one name, each a sequence of messages.
+//! [`Node::accept_stream`] returns the streams that peers begin. The first message opens a stream, and
+//! [`StreamSender::close`] ends it. A stream outlives channels, changes of address and long silence, and, if the node
+//! of a process is durable, a crash of that process. Nothing extra is sent to open a stream. An idle stream costs an
+//! entry at each end, and nothing on the wire.
 //!
 //! A reader is told of missing messages; they are never passed over: see [`StreamError`]. `docs/streams.md` has the
 //! rules.

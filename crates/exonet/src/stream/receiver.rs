@@ -76,7 +76,8 @@ impl StreamReceiver {
     /// Cancel-safe.
     ///
     /// # Errors
-    /// [`StreamError`]: `Missing` and `Continues` are returned once, and the next call goes on. The other errors are returned from then on.
+    /// [`StreamError`]: `Missing` and `Continues` are returned once, and the next call goes on. The other errors are
+    /// returned from then on.
     pub async fn recv(&mut self) -> Result<Option<Delivery>, StreamError> {
         tokio::task::coop::consume_budget().await;
         loop {

@@ -160,10 +160,12 @@ impl Drop for Front {
 impl Group {
     /// A stream to the current members of the group. Nothing is sent before the first message.
     ///
-    /// [`GroupStream::add`] adds other members. A member that is [removed](Self::remove) from the group leaves the stream.
+    /// [`GroupStream::add`] adds other members. A member that is [removed](Self::remove) from the group leaves the
+    /// stream.
     ///
     /// # Errors
-    /// [`GroupError::Empty`], [`GroupError::Name`], [`GroupError::NoRuntime`]; [`GroupError::Stream`] if this process has a handle on a stream of that name with a member.
+    /// [`GroupError::Empty`], [`GroupError::Name`], [`GroupError::NoRuntime`]; [`GroupError::Stream`] if this process
+    /// has a handle on a stream of that name with a member.
     pub fn stream(&self, name: impl Into<Bytes>) -> Result<GroupStream, GroupError> {
         let name = stream::checked(name.into()).map_err(GroupError::Name)?;
         let runtime = Handle::try_current().map_err(|_| GroupError::NoRuntime)?;
@@ -300,13 +302,16 @@ impl GroupStream {
     /// Sends a message to all members of the stream, behind all that were sent before. It waits while the stream is
     /// full: see [`Self::queue`] and [`WhenFull`].
     ///
-    /// [`Mode::All`], [`Mode::Any`] and [`Mode::Quorum`] say how many members must have it; the `send` of a quorum is the least number of members in the stream. The message's deadline counts for the verdict and for each copy: a copy that has not left by then ends Expired and leaves no gap.
+    /// [`Mode::All`], [`Mode::Any`] and [`Mode::Quorum`] say how many members must have it; the `send` of a quorum is
+    /// the least number of members in the stream. The message's deadline counts for the verdict and for each copy: a
+    /// copy that has not left by then ends Expired and leaves no gap.
     ///
     /// Cancel-safe like [`Group::send`]. If several tasks send, their messages have some order, the same at all
     /// members.
     ///
     /// # Errors
-    /// [`GroupError`]; nothing has been sent, unless the node stopped while the call waited for the disk. [`GroupError::Unordered`] for [`Mode::Balanced`].
+    /// [`GroupError`]; nothing has been sent, unless the node stopped while the call waited for the disk.
+    /// [`GroupError::Unordered`] for [`Mode::Balanced`].
     pub async fn send(&self, mode: Mode, message: impl Into<Message>) -> Result<GroupReceipt, GroupError> {
         let message = checked(message.into())?;
         take_turns(message.weight().saturating_mul(self.members().len())).await;
