@@ -51,7 +51,7 @@
 //! | [`Outcome::Delivered`] | the receiving application has taken it, once |
 //! | [`Outcome::Processed`] | the receiving application has processed it, for a message that asked to be told so ([`Confirm`]) |
 //! | [`Outcome::Rejected`] | the receiving application does not take it and will not see it again: its node keeps it as a [dead letter](dead) |
-//! | [`Outcome::Expired`], [`Outcome::Cancelled`] | certainly never delivered: it never left, was withdrawn, or came back after the receiver said that it did not take it |
+//! | [`Outcome::Expired`], [`Outcome::Cancelled`] | certainly never delivered: it never left, was withdrawn, or came back untaken |
 //! | [`Outcome::Refused`] | certainly never delivered: the peer does not take it, and has said why |
 //! | [`Outcome::Unknown`] | one of the two sides no longer knows: it was delivered once or not at all |
 //! | [`Outcome::Kept`] | this node has ended first: the next life of its identity goes on with the message |

@@ -13,7 +13,7 @@
 //! | `superseded` | that the identity lives elsewhere, though it was not ceded here: this is a copy | once |
 //! | `term` | [`Term`]: how often the identity has moved; there if it ever has | at each move |
 //! | `strays` | the stamps of senders whose clocks are far ahead; there if ever there was one | with each such sender |
-//! | `early` | of a node without a journal: what it took early. It serves the next life if only the process dies, and is never forced | with each first message |
+//! | `early` | the early messages that a node without a journal took, for the life after the death of the process; never forced | with each first message |
 //!
 //! Exactly-once delivery requires that `clock` never goes back under a `key` that peers know. Hence the contract:
 //!
