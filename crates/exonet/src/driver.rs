@@ -53,8 +53,8 @@ const LOOK_AFTER: u32 = 4;
 /// How long a woken task has to send something before the driver sends.
 const PATIENCE: Duration = Duration::from_millis(1);
 
-/// A driver that has always something to do lets the runtime look for events this often. In between it goes to the end of
-/// the queue of those that are ready: to yield means to go behind all that they become ready for meanwhile.
+/// How often a driver that always has something to do lets the runtime look for events. In between it goes to the end of
+/// the queue of ready tasks: to yield would put it behind all tasks that become ready meanwhile.
 const YIELD_EVERY: Duration = Duration::from_millis(1);
 
 pub(crate) struct Driver {

@@ -115,7 +115,8 @@ impl Openings {
         Some((kind, waiting))
     }
 
-    /// More wait than will soon be worked on, or would if they were not sifted: without a mac2 none is.
+    /// Whether more openings wait than will soon be handled, or would wait if they were not sifted. Then none without a
+    /// mac2 is handled.
     pub(crate) fn are_many(&self) -> bool {
         let [plain, _] = &self.lines;
         plain.waiting.len() * 2 >= PLACES || self.sieve.sifts_plain()

@@ -304,8 +304,8 @@ impl Shared {
         self.flush(CALLER_BURST);
     }
 
-    /// One step after which nothing is urgent: what it makes the core say goes out with the next thing that
-    /// does, or with the driver's next turn. A reply to what was just received so takes the STATE with it.
+    /// One step after which nothing is urgent: datagrams that it causes leave together with the next urgent ones, or in
+    /// the driver's next turn. A reply to a message that was just received thus takes the STATE along.
     pub(crate) fn step_calmly<T>(&self, f: impl FnOnce(&mut Engine, Now) -> T) -> T {
         let ((out, call), _, mut after) =
             self.step_quietly(|engine, now| (f(engine, now), engine.leave_to_driver()));
