@@ -1,4 +1,4 @@
-//! Where the [names](exonet::naming) of services are kept.
+//! Services that keep [names](exonet::naming).
 //!
 //! | | Where | Takes names | Decides where an identity lives |
 //! |---|---|---|---|
@@ -7,7 +7,7 @@
 //! | [`EtcdNames`] | etcd | from those that etcd lets in | yes |
 //! | [`DnsNames`] | SRV and TXT records | no | no |
 //!
-//! [`open`] takes each of them as text.
+//! [`open`] makes each of them from text.
 //!
 //! ```
 //! use exonet::naming::{Expect, Name, Naming, Record};
