@@ -9,7 +9,7 @@ use crate::format::{Head, Kept, Kind};
 use crate::segment::{Place, Segment};
 use crate::shared::{Base, Mark, Shared};
 
-/// For every `ALIKE` segments in use, new segments are twice as long, up to `LONGEST` times.
+/// Every `ALIKE` segments in use double the length of new segments, at most `LONGEST` times.
 const ALIKE: usize = 64;
 const LONGEST: usize = 4;
 

@@ -7,7 +7,7 @@
 //!   The points are `create`, `write`, `sync`, `rename`, `remove`, `names` (forcing the names of a directory), each
 //!   with `.before` and `.after`; `write.torn` (half of the bytes were written); and those of the files of an identity:
 //!   `state.write`, `state.rename`, `state.names`, likewise.
-//! * `fail=KIND:FROM-TO:ERROR`: of the operations of that kind, the FROMth to the TOth fail and do nothing; ERROR is
+//! * `fail=KIND:FROM-TO:ERROR`: the FROMth to the TOth operation of that kind fail and do nothing; ERROR is
 //!   `full` or `io`.
 //! * `boot=TEXT`: the id of the system's boot, instead of the true one.
 //! * `memory=DIR`: the directory of the witness.

@@ -23,8 +23,8 @@
 //! | File | Holds | Changes |
 //! |---|---|---|
 //! | `run` | how the last run began and ended: one line, replaced as a whole and forced | at the start, at a clean end, when a sync fails |
-//! | `log-N.snapshot` | what stands for all groups up to some LSN; N is the generation in which the log began | with each snapshot |
-//! | `log-N.seg-K` | groups; or nothing that counts, in the pool | with each group |
+//! | `log-N.snapshot` | the snapshot, which stands for all groups up to some LSN; N is the generation in which the log began | with each snapshot |
+//! | `log-N.seg-K` | a segment: groups, or in the pool nothing that counts | with each group |
 //! | `untrusted-N.*` | the last log that was not trusted, at most one: may be removed | when a log is not trusted |
 //! | `*.new` | a file that was not finished | |
 //! | `exonet-IDENTITY` in the runtime directory | the witness: generation and last LSN | with each group, at the level `Process` |
@@ -39,22 +39,22 @@
 //! | identity | 32 | the caller's tag |
 //! | log | 8 | the generation in which the log began |
 //! | run | 8 | the generation that wrote this header |
-//! | LSN | 8 | of a segment: of its first group, 0 in the pool; of a snapshot: of the last group that it stands for |
-//! | length | 8 | of a segment: of the file; of a snapshot: of what follows the header |
-//! | checksum | 4 | of a snapshot: of what follows the header |
-//! | version | 4 | 1; 2 of a snapshot that counts on groups before it |
-//! | kept | 8 | of such a snapshot: the LSN of the first of these, with which a segment begins |
-//! | forced | 8 | of such a snapshot: all groups up to this LSN were on the disk when it was written |
+//! | LSN | 8 | in a segment: that of its first group, 0 in the pool; in a snapshot: that of the last group that it stands for |
+//! | length | 8 | in a segment: that of the file; in a snapshot: that of the bytes after the header |
+//! | checksum | 4 | in a snapshot: that of the bytes after the header |
+//! | version | 4 | 1; 2 in a snapshot that counts on groups before it |
+//! | kept | 8 | in such a snapshot: the LSN of the first of these groups, with which a segment begins |
+//! | forced | 8 | in such a snapshot: all groups up to this LSN were on disk when it was written |
 //! | zeros | 28 | |
 //! | checksum | 4 | CRC-32C of the bytes before |
 //!
 //! | Group, at a multiple of 8 | Bytes | |
 //! |---|---|---|
-//! | checksum | 4 | CRC-32C of identity, log, and what follows |
-//! | length | 4 | of the bytes of the group, at least 1 |
+//! | checksum | 4 | CRC-32C of identity, log, and the bytes after this field |
+//! | length | 4 | the number of bytes of the group, at least 1 |
 //! | LSN | 8 | one more than that of the group before |
 //! | run | 8 | the generation that appended it, exclusive-or the first eight bytes of the identity |
-//! | forced | 8 | all groups up to this LSN were on the disk when this one was appended |
+//! | forced | 8 | all groups up to this LSN were on disk when this one was appended |
 //! | bytes | length | |
 //!
 //! A snapshot may count on groups before it: their segments stay, and are read behind the snapshot. At the levels that

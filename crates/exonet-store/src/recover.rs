@@ -212,7 +212,7 @@ impl Opening {
         self.names.iter().filter_map(move |name| Some(place.parse(name)?.0))
     }
 
-    /// A run of which nothing is known.
+    /// A run that has left no record.
     fn unknown(&self, log: u64) -> Run {
         let Options { identity, level, .. } = self.options;
         Run {

@@ -34,7 +34,7 @@ use crate::state::{StateDir, StateError, Term};
 use crate::timer::Timer;
 use crate::trace::Trace;
 
-/// The largest datagram that is ever tried.
+/// The largest datagram that the node ever tries.
 const LARGEST: u16 = 65_000;
 
 /// The number of ports that are tried until one is free for both carriers, if the system chooses the port.
@@ -303,7 +303,7 @@ impl Builder {
     /// peers would end Unknown.
     ///
     /// # Errors
-    /// [`BuildError`] names what is wrong.
+    /// [`BuildError`] says what is wrong.
     pub async fn build(self) -> Result<Node, BuildError> {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
         let (socket, listener) = bind_both(self.bind.as_deref(), self.config.carrier)?;

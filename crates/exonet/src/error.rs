@@ -90,7 +90,8 @@ pub enum SendError {
     /// No address is known for the peer, and it has not been heard of.
     #[error("no address is known for node {0}: give one as id@host:port")]
     NoAddress(NodeId),
-    /// None of the peer's host names could be looked up, now or less than two seconds ago, and no other way to it is known.
+    /// None of the peer's host names could be looked up, now or less than two seconds ago, and no other address of it
+    /// is known.
     #[error("cannot look up {hint:?}: {reason}")]
     Lookup {
         /// The hint in question.
@@ -195,7 +196,7 @@ pub enum CallError {
     /// Its deadline came before it left: it certainly does not run.
     #[error("the call expired before it left")]
     Expired,
-    /// It was withdrawn before it left, or is larger than the peer turned out to take: it certainly does not run.
+    /// It was withdrawn before it left, or is larger than the peer accepts: it certainly does not run.
     #[error("the call was cancelled before it left")]
     Cancelled,
     /// The peer does not take it: it certainly does not run.
@@ -239,7 +240,7 @@ pub enum Why {
     /// This node was closed.
     #[error("this node is closed")]
     Closed,
-    /// Two nodes have the identity of one of the two sides: [`crate::Peer::conflict`] says whose.
+    /// Two nodes have the identity of one of the two sides: [`crate::Peer::conflict`] says which side.
     #[error("two nodes have the identity of one of the two sides")]
     Conflict,
     /// One of the two sides no longer knows: the server has crashed or has forgotten the reply, the peer was abandoned,
@@ -302,7 +303,7 @@ pub enum BodyError {
     /// discard the part that it has read.
     #[error("the body will never be complete: the message was not delivered")]
     NotDelivered,
-    /// The node stopped first.
+    /// The node stopped before the body ended.
     #[error("the node is closed")]
     Closed,
 }

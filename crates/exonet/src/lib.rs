@@ -49,7 +49,7 @@
 //! | Outcome | Means |
 //! |---|---|
 //! | [`Outcome::Delivered`] | the receiving application has taken it, once |
-//! | [`Outcome::Processed`] | the receiving application has processed it, for a message that asked to be told so ([`Confirm`]) |
+//! | [`Outcome::Processed`] | the receiving application has processed it; only for a message that asked for this ([`Confirm`]) |
 //! | [`Outcome::Rejected`] | the receiving application does not take it and will not see it again: its node keeps it as a [dead letter](dead) |
 //! | [`Outcome::Expired`], [`Outcome::Cancelled`] | certainly never delivered: it never left, was withdrawn, or came back untaken |
 //! | [`Outcome::Refused`] | certainly never delivered: the peer does not take it, and has said why |

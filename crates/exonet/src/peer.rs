@@ -26,7 +26,7 @@ use crate::shared::Shared;
 /// The number of messages of a batch that are made and queued at once.
 pub(crate) const LOT: usize = 256;
 
-/// Another node, as this one sees it: the handle to send to it, to call it, and to ask what is known of it.
+/// Another node, as this one sees it: the handle to send to it, to call it, and to ask about it.
 ///
 /// [`Node::peer`] returns it at once: it sends, looks up and opens nothing before there is a message. It is cheap to
 /// clone; all handles on one peer share its queue and its channel. Like every clone of a [`Node`], it keeps the node
@@ -222,7 +222,7 @@ impl Peer {
     /// the fastest way to send many messages.
     ///
     /// # Errors
-    /// As [`Self::send_batch`].
+    /// As for [`Self::send_batch`].
     pub async fn send_bodies<B: AsRef<[u8]>>(
         &self,
         bodies: impl IntoIterator<Item = B>,

@@ -127,7 +127,7 @@ impl Names {
         })
     }
 
-    /// The addresses of `peer` that are known already, fresh or not.
+    /// The known addresses of `peer`, fresh or not.
     pub(crate) fn known<'a>(&self, peer: &'a PeerAddr) -> Cow<'a, [SocketAddr]> {
         if peer.names().is_empty() {
             return Cow::Borrowed(peer.literals());

@@ -426,7 +426,7 @@ impl Shared {
                 // For the core, any other error is a lost datagram.
                 Ok(()) | Err(_) => outbox.pending = None,
             }
-            // The call may well have taken longer than a lull.
+            // The call may have taken longer than a lull.
             self.last_sent.store(self.clock.mono().0, Ordering::Relaxed);
             self.sent_since.fetch_add(1, Ordering::Relaxed);
             *left -= 1;

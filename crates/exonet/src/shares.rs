@@ -32,8 +32,8 @@ const BEHIND: Duration = Duration::from_millis(2);
 /// How long nothing may have been left waiting before the driver is no longer pressed.
 const RELIEF: Duration = Duration::from_millis(50);
 
-/// How long waiting datagrams are handled before the socket is emptied again, at least: as long as emptying it took
-/// last, within `SLICE` and `LONGEST`. Datagrams that come meanwhile fit into the buffer of most systems.
+/// How long waiting datagrams are handled before the socket is emptied again: as long as emptying it took last, but at
+/// least `SLICE` and at most `LONGEST`. Datagrams that come meanwhile fit into the buffer of most systems.
 const SLICE: Duration = Duration::from_micros(200);
 const LONGEST: Duration = Duration::from_millis(2);
 

@@ -13,7 +13,7 @@ use crate::sieve::Mesh;
 #[cfg(target_os = "linux")]
 use crate::sieve::program;
 
-/// The buffer size requested for each direction; the system grants what it allows.
+/// The requested size of the buffer in each direction; the system may grant less.
 const BUFFER: usize = 8 << 20;
 
 pub(crate) struct Socket {
@@ -358,7 +358,7 @@ mod tests {
         Transmit { remote, src_ip: None, ecn: EcnCodepoint::Ect0 as u8, segment, len, pipe: None }
     }
 
-    /// Sends `data` in segments, with one call for as many as the socket takes, and collects what arrives.
+    /// Sends `data` in segments, with one call for as many as the socket takes, and collects the datagrams that arrive.
     async fn pass(from: &Socket, to: &Socket, address: SocketAddr, segment: usize, data: &[u8]) -> Vec<u8> {
         let step = segment * from.max_segments().min(65_507 / segment);
         let mut inbox = Inbox::new();

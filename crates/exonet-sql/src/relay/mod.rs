@@ -1,4 +1,4 @@
-//! Hands the rows of an outbox to a node, and deletes those that are processed.
+//! Hands the rows of an outbox to a node, and deletes the rows that are processed.
 //!
 //! # Rules
 //!

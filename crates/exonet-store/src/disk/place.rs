@@ -90,7 +90,7 @@ pub(super) fn writes_in_place(_: &Path) -> bool {
 
 #[cfg(target_os = "linux")]
 fn magic(dir: &Path) -> io::Result<u64> {
-    // Its type differs between platforms; the numbers have 32 bits.
+    // The type of this field differs between platforms; the numbers have 32 bits.
     #[allow(clippy::cast_sign_loss, clippy::unnecessary_cast)]
     Ok(rustix::fs::statfs(dir)?.f_type as u64 & 0xFFFF_FFFF)
 }

@@ -1,4 +1,4 @@
-//! Any course of appends, snapshots and forced writes, with any crash, on the simulated disk.
+//! Tests of any course of appends, snapshots and forced writes, with any crash, on the simulated disk.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -109,7 +109,7 @@ impl GroupStream {
         Self { stream: self.stream.queue(most), runtime: self.runtime }
     }
 
-    /// What happens to a member that has reached this limit: see [`group::GroupStream::when_full`].
+    /// The treatment of a member that has reached this limit: see [`group::GroupStream::when_full`].
     #[must_use]
     pub fn when_full(self, when_full: WhenFull) -> Self {
         Self { stream: self.stream.when_full(when_full), runtime: self.runtime }

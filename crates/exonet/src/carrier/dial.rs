@@ -1,4 +1,4 @@
-//! How connections are opened.
+//! The opening of connections.
 
 use core::fmt;
 use core::future::Future;

@@ -1,6 +1,6 @@
-//! Datagrams in a stream of bytes: `u16 big-endian length | datagram`, again and again.
+//! Datagrams in a stream of bytes: `u16 big-endian length | datagram`, repeated.
 
-/// The bytes before each datagram.
+/// The length of the field before each datagram.
 pub(crate) const LENGTH: usize = 2;
 /// The longest datagram that a peer may send.
 pub(crate) const MAX_FRAME: usize = 16_384;

@@ -17,7 +17,7 @@ const MOST: u64 = 1 << 30;
 /// How long a file is kept.
 const LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// The longest file: a body that is kept is bounded by the size of what the node holds.
+/// The longest file: the node bounds the size of a body that is kept.
 const MOST_FILE: u64 = 1 << 30;
 
 /// The extension of the files.

@@ -140,7 +140,7 @@ impl Engine {
         if full { Err(CoreError::NoSpace) } else { Ok(()) }
     }
 
-    // ---- what waits for the disk
+    // ---- waiting for the disk
 
     /// Whether messages that are taken or accepted wait for the disk.
     pub(crate) fn is_forced(&self) -> bool {

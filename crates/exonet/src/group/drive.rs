@@ -48,7 +48,7 @@ struct Copy {
     withdrawn: bool,
 }
 
-/// How a message is sent.
+/// The plan for sending a message.
 pub(super) struct Plan {
     pub(super) rule: Rule,
     /// Whether the task waits for room in a full queue; if not, such a member is skipped.
@@ -280,7 +280,7 @@ impl Drive {
         }
     }
 
-    // ---- what comes from outside
+    // ---- events from outside
 
     fn obey(&mut self, order: Order) {
         match order {

@@ -21,7 +21,7 @@ pub struct Path {
 pub enum Ended {
     /// As it should end.
     Good,
-    /// In any other way.
+    /// It ended badly in any other way.
     Bad,
     /// This node has withdrawn it: the member is not at fault, though it may have been slow.
     Withdrawn,

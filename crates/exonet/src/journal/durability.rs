@@ -4,12 +4,12 @@ use core::time::Duration;
 
 /// How much of a node's knowledge a crash may take.
 ///
-/// | | death of the process | loss of power | forced writes |
+/// | | death of the process | power failure | forced writes |
 /// |---|---|---|---|
-/// | [`Memory`](Self::Memory) | what was in doubt ends Unknown | the same | none for messages |
-/// | [`Process`](Self::Process) | takes nothing | as `Memory` | none for messages |
-/// | [`Batched`](Self::Batched) | takes nothing | takes nothing | one for all messages of an interval |
-/// | [`Sync`](Self::Sync) | takes nothing | takes nothing | one for all messages that wait |
+/// | [`Memory`](Self::Memory) | messages in doubt end Unknown | the same | none for messages |
+/// | [`Process`](Self::Process) | loses nothing | as `Memory` | none for messages |
+/// | [`Batched`](Self::Batched) | loses nothing | loses nothing | one for all messages of an interval |
+/// | [`Sync`](Self::Sync) | loses nothing | loses nothing | one for all messages that wait |
 ///
 /// With every setting, nothing is delivered twice, and nothing is reported Delivered that was not: a node that has lost
 /// something knows that, and reports Unknown.

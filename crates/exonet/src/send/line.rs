@@ -1,4 +1,4 @@
-//! Waiting for room in a peer's queue.
+//! The lines of tasks that wait for room in a peer's queue.
 
 use std::sync::Arc;
 

@@ -94,8 +94,8 @@ impl Message {
         self
     }
 
-    /// What the sender is told in the end: that the receiving application has the message, which is the default, or
-    /// that it has [processed](Confirm::Processed) it. A sender that needs neither drops the receipt.
+    /// The confirmation that the sender gets in the end: that the receiving application has the message, which is the
+    /// default, or that it has [processed](Confirm::Processed) it. A sender that needs neither drops the receipt.
     #[must_use]
     pub fn confirm(mut self, confirm: Confirm) -> Self {
         self.confirm = confirm;
@@ -129,7 +129,7 @@ impl Message {
         self.deadline
     }
 
-    /// What the sender is told in the end.
+    /// The confirmation that the sender gets in the end.
     pub(crate) const fn confirm_is(&self) -> Confirm {
         self.confirm
     }

@@ -16,8 +16,8 @@ use crate::shared::Shared;
 
 /// The handle that `send` returns: it tells where the message stands and, in the end, its outcome.
 ///
-/// It ends in exactly one [`Settled`], in every case; awaiting it again returns the same. Dropping it
-/// neither cancels the message nor hurries it.
+/// It ends in exactly one [`Settled`], in every case; awaiting it again returns the same. Dropping it neither cancels
+/// the message nor hurries it.
 #[must_use = "a receipt says what became of the message; drop it only if that does not matter"]
 pub struct Receipt {
     hold: Hold,

@@ -116,7 +116,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// Every message, open or not.
+    /// The keys of all messages, open or not.
     fn keys(self) -> impl Iterator<Item = MessageKey> {
         (0..self.count).map(move |n| self.key.nth(n))
     }

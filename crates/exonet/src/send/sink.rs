@@ -106,7 +106,7 @@ impl MessageSink {
     /// Flushes, and waits until every message is settled. Counts all messages since the sink was made.
     ///
     /// # Errors
-    /// As [`Self::flush`].
+    /// As for [`Self::flush`].
     pub async fn settled(&mut self) -> Result<Tally, SendError> {
         self.flush().await?;
         Ok(self.receipt.outcomes().await)

@@ -81,7 +81,7 @@ pub const PER_PEER: usize = 64;
 /// The largest number of sessions that a node has in all.
 pub const PER_NODE: usize = 10_000;
 
-/// Why there is no session.
+/// The reason for which a session cannot be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionOpenError {

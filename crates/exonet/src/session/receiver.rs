@@ -151,7 +151,7 @@ impl SessionReceiver {
                 self.state.touch();
                 Ok(Some(delivery))
             }
-            // The peer's last word came before: this is the end of its stream.
+            // The peer's last word came earlier: this is the end of its stream.
             Ok(None) if self.state.is_closing() => Ok(None),
             Ok(None) | Err(StreamError::Reset) => self.ends(SessionEnd::Aborted),
             Err(StreamError::Missing(n)) => Err(SessionError::Missing(n)),

@@ -28,7 +28,7 @@ pub enum SessionSendError {
     /// The session has ended.
     #[error("the session has ended: {0}")]
     Ended(SessionEnd),
-    /// A message of a session has no tag of its own.
+    /// The message has a tag. A message of a session has no tag of its own.
     #[error("a message of a session has no tag of its own")]
     Tagged,
     /// The object cannot be written as JSON, for this reason.

@@ -12,7 +12,7 @@ use super::SessionId;
 use super::wire::Code;
 use crate::peer::Peer;
 
-/// How a session has ended.
+/// The end of a session.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionEnd {

@@ -13,7 +13,7 @@ use super::error::StateError;
 const MAX_LEN: usize = 256;
 
 pub(super) fn exists(path: &Path) -> Result<bool, StateError> {
-    // Not `try_exists`: a dangling link is something that must not be overwritten.
+    // Not `try_exists`: a dangling link must not be overwritten.
     match fs::symlink_metadata(path) {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
@@ -21,14 +21,14 @@ pub(super) fn exists(path: &Path) -> Result<bool, StateError> {
     }
 }
 
-/// Reads a state file after `check` has seen the metadata of the very file that is read.
+/// Reads a state file, after `check` has accepted the metadata of the opened file.
 pub(super) fn read(
     path: &Path,
     check: impl FnOnce(&Metadata) -> Result<(), StateError>,
 ) -> Result<Zeroizing<Vec<u8>>, StateError> {
     let file = File::open(path).map_err(StateError::io("open", path))?;
     check(&file.metadata().map_err(StateError::io("inspect", path))?)?;
-    // Twice the limit: a vector that grows would leave a copy of a secret behind in freed memory.
+    // Twice the limit: a growing vector would leave a copy of a secret behind in freed memory.
     let mut text = Zeroizing::new(Vec::with_capacity(2 * MAX_LEN));
     let mut limited = file.take(MAX_LEN as u64 + 1);
     limited.read_to_end(&mut text).map_err(StateError::io("read", path))?;

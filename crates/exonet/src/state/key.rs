@@ -12,7 +12,7 @@ use super::{disk, line};
 pub(super) const FILE: &str = "key";
 const LABEL: &str = "exonet-secret-1";
 
-/// Writes a new key file. Fails, and changes nothing, when one exists.
+/// Writes a new key file. If one exists, it fails and changes nothing.
 pub(super) fn create(path: &Path, secret: &[u8; 32]) -> Result<(), StateError> {
     disk::publish(path, &line::encode(LABEL, secret))
 }

@@ -5,14 +5,14 @@
 //! | `lock` | the pid of the process that runs this identity, which holds the lock | at every start |
 //! | `key` | the X25519 secret: the node *is* this key | never |
 //! | `clock` | [`ClockRecord`]: the numbers and stamps that may already be in use | once per block; every few seconds of first contacts |
-//! | `journal` | a folder: what the node has not settled yet (see [`Durability`](crate::Durability)) | with each message |
+//! | `journal` | a folder: the records of messages that the node has not settled yet (see [`Durability`](crate::Durability)) | with each message |
 //! | `dead` | a folder: the messages that the node has rejected (see [`dead`](crate::dead)) | with each such message |
-//! | `moved` | where the identity was ceded to: it does not open here any more | once |
-//! | `attempt` | by which checkpoint the identity came here; there if it ever has moved | at each move |
-//! | `pins` | a folder: which node was met under which [name](crate::naming) | with each new name |
-//! | `superseded` | that the identity lives elsewhere, though it was not ceded here: this is a copy | once |
-//! | `term` | [`Term`]: how often the identity has moved; there if it ever has | at each move |
-//! | `strays` | the stamps of senders whose clocks are far ahead; there if ever there was one | with each such sender |
+//! | `moved` | the node that the identity was ceded to: it no longer opens here | once |
+//! | `attempt` | the checkpoint by which the identity came here; present if it ever has moved | at each move |
+//! | `pins` | a folder: the node that was met under each [name](crate::naming) | with each new name |
+//! | `superseded` | the mark that the identity lives elsewhere, though it was not ceded here: this is a copy | once |
+//! | `term` | [`Term`]: how often the identity has moved; present if it ever has | at each move |
+//! | `strays` | the stamps of senders whose clocks are far ahead; present if there ever was such a sender | with each such sender |
 //! | `early` | the early messages that a node without a journal took, for the life after the death of the process; never forced | with each first message |
 //!
 //! Exactly-once delivery requires that `clock` never goes back under a `key` that peers know. Hence the contract:

@@ -207,7 +207,7 @@ mod tests {
         let path = dir.path().join(FILE);
         written(&path);
         let mut file = NotesFile::read_at(path.clone(), KEY, 3, BOOT);
-        // Behind what this life has not written: there is no telling what is there.
+        // These notes would follow notes that this life has not written, so the file cannot be trusted.
         file.write(&Notes { hull: None, taken: vec![note(4)] }).unwrap();
         assert!(!path.exists());
         file.write(&all(vec![note(4)])).unwrap();

@@ -59,7 +59,7 @@ use lane::Claim;
 /// The longest name of a stream, in bytes.
 pub const MAX_NAME: usize = 255;
 
-/// Why there is no handle on a stream.
+/// The reason for which a stream cannot be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {

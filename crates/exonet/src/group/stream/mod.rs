@@ -231,7 +231,7 @@ impl GroupStream {
         self
     }
 
-    /// What happens to a member that has reached this limit. Default: it falls out.
+    /// The treatment of a member that has reached this limit. Default: it falls out.
     #[must_use]
     pub fn when_full(self, when_full: WhenFull) -> Self {
         self.core().with(|state| state.settings.when_full = when_full);
