@@ -179,7 +179,7 @@ impl Naming for EtcdNames {
 
     fn list(&self) -> Answer<'_, Vec<(Name, Found)>> {
         Box::pin(async move {
-            // All keys that begin with the prefix, up to the first key behind them.
+            // All keys that begin with the prefix, up to the first key after them.
             let (first, behind) = (STANDARD.encode(NAMES), STANDARD.encode(NAMES_END));
             let question =
                 json!({ "key": first, "range_end": behind, "sort_order": "ASCEND", "sort_target": "KEY" });
@@ -209,7 +209,7 @@ impl Naming for EtcdNames {
     }
 }
 
-/// The prefix of the keys of names, and the first key behind all of them.
+/// The prefix of the keys of names, and the first key after all of them.
 const NAMES: &str = "exonet/name/";
 const NAMES_END: &str = "exonet/name0";
 

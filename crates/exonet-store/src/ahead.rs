@@ -27,7 +27,7 @@ pub enum Standing {
 pub struct Settled {
     /// The header: its first bytes.
     pub head: [u8; HEADER],
-    /// The bytes before this one do not change. In a segment, no group that counts begins behind it, unless it was
+    /// The bytes before this one do not change. In a segment, no group that counts begins after it, unless it was
     /// appended since.
     pub end: u64,
     /// LSN and run of the group before `end`; if there is none, those with which the segment begins.
@@ -36,7 +36,7 @@ pub struct Settled {
 }
 
 /// What can happen to the file `name` in the journal in `dir`, to which its owner may append meanwhile. `known` is an
-/// earlier result: if the header is still the same, only the part behind it is read.
+/// earlier result: if the header is still the same, only the part after it is read.
 ///
 /// # Errors
 /// [`StoreError::Io`]: the file cannot be read, or is gone.

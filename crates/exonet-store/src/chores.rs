@@ -49,7 +49,7 @@ pub(crate) struct Start {
 pub(crate) fn replace(shared: &Arc<Shared>, mark: Mark, from: Start, bytes: Vec<u8>, limit: u64) {
     let mut state = shared.lock();
     state.replacing = true;
-    // Groups that are appended from here on lie behind the snapshot.
+    // Groups that are appended from here on lie after the snapshot.
     let grown = std::mem::take(&mut state.grown);
     drop(state);
     let ending = Ending { shared: Arc::clone(shared), job: Job::Replace };
@@ -99,7 +99,7 @@ fn settle(shared: &Shared, mark: Mark, base: Base, limit: u64) {
     }
     let mut gone = Vec::new();
     while state.full.front().is_some_and(|it| it.first <= mark.lsn) {
-        // Groups up to the snapshot and groups behind it are in different segments.
+        // Groups up to the snapshot and groups after it are in different segments.
         let next = state.full.get(1).map_or(mark.lsn + 1, |next| next.first.min(mark.lsn + 1));
         if next > base.from {
             break;

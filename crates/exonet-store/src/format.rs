@@ -48,9 +48,9 @@ pub(crate) struct Head {
     pub(crate) run: u64,
     /// In a segment: the LSN of its first group. In a snapshot: the LSN of the last group that it stands for.
     pub(crate) lsn: u64,
-    /// In a segment: the length of the file. In a snapshot: the number of bytes behind the header.
+    /// In a segment: the length of the file. In a snapshot: the number of bytes after the header.
     pub(crate) len: u64,
-    /// In a snapshot: the checksum of the bytes behind the header.
+    /// In a snapshot: the checksum of the bytes after the header.
     pub(crate) check: u32,
     /// In a snapshot that counts on groups before it: the first of them, and how far the log was on disk. None: the
     /// snapshot stands for all groups.
@@ -151,9 +151,9 @@ pub(crate) struct Group {
     pub(crate) run: u64,
     /// All groups up to this LSN were on disk when it was appended.
     pub(crate) forced: u64,
-    /// The number of bytes behind the header.
+    /// The number of bytes after the header.
     pub(crate) len: u32,
-    /// The checksum of the rest of the header and the bytes behind it.
+    /// The checksum of the rest of the header and the bytes after it.
     pub(crate) check: u32,
 }
 

@@ -117,7 +117,7 @@ impl Groups {
         Ok(())
     }
 
-    /// The next group: the snapshot, then the groups that it counts on, then those behind it; None at the end.
+    /// The next group: the snapshot, then the groups that it counts on, then those after it; None at the end.
     ///
     /// # Errors
     /// [`StoreError::Corrupt`] if the file has changed since the journal was opened, [`StoreError::Io`].

@@ -1,6 +1,6 @@
 //! The journal of an Exonet node on disk.
 //!
-//! This crate keeps bytes: groups, which are appended one behind the other, forced to disk, and found again after a
+//! This crate keeps bytes: groups, which are appended one after the other, forced to disk, and found again after a
 //! crash. It knows nothing of their meaning. `docs/store.md` is for operators of nodes.
 //!
 //! ```
@@ -57,16 +57,16 @@
 //! | forced | 8 | all groups up to this LSN were on disk when this one was appended |
 //! | bytes | length | |
 //!
-//! A snapshot may count on groups before it: their segments stay, and are read behind the snapshot. At the levels that
+//! A snapshot may count on groups before it: their segments stay, and are read after the snapshot. At the levels that
 //! force, these groups are on disk before the snapshot; at the level `Process`, a log that lacks one of them is not
 //! trusted.
 //!
-//! A group lies in one segment. If it does not fit behind the others, it begins another. A group that is longer than a
+//! A group lies in one segment. If it does not fit after the others, it begins another. A group that is longer than a
 //! segment gets its own longer one, which is removed after the next snapshot. The log ends where no group follows whose
 //! checksum, LSN and run fit: so the old groups of a reused segment never count.
 //!
 //! The run of a group is never below that of the group before, or below that of the segment's header. A group with a
-//! lower run also ends the log: a power failure left it behind the end of an earlier run.
+//! lower run also ends the log: a power failure left it after the end of an earlier run.
 //!
 //! # Contract
 //!
@@ -140,7 +140,7 @@ impl fmt::Display for Level {
 /// Dropping it is like a crash of the process: the end is not noted as clean. The drop waits for work on other threads
 /// that has begun.
 pub trait Storage: Send {
-    /// Appends one group behind all others. Once it returns, the death of this process loses nothing of it. A group is
+    /// Appends one group after all others. Once it returns, the death of this process loses nothing of it. A group is
     /// kept whole, or lost together with all that follow. `through` is the caller's position after it, counted from
     /// zero in this run. Empty records make no group.
     ///
@@ -176,7 +176,7 @@ pub trait Storage: Send {
     }
 
     /// Like [`Storage::snapshot`], for a state that refers to groups from the LSN `from` on: these stay, and are found
-    /// again behind the snapshot, as [kept](FoundGroup::kept). Groups that a snapshot did not keep cannot be kept
+    /// again after the snapshot, as [kept](FoundGroup::kept). Groups that a snapshot did not keep cannot be kept
     /// later.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! The log: groups in segments, one behind the other.
+//! The log: groups in segments, one after the other.
 
 use std::sync::Arc;
 
@@ -212,7 +212,7 @@ impl Storage for Log {
             return Err(late);
         }
         drop(shared);
-        // Groups behind the snapshot begin a segment, so that all segments before it can be removed.
+        // Groups after the snapshot begin a segment, so that all segments before it can be removed.
         if self.at > HEADER as u64 || self.current.is_none() {
             self.roll(0)?;
         }

@@ -53,7 +53,7 @@ impl Pieces {
         Ok(have(self).and_then(|range| self.piece.get(range)))
     }
 
-    /// The checksum of the bytes behind the header of a snapshot.
+    /// The checksum of the bytes after the header of a snapshot.
     fn check(&mut self) -> io::Result<u32> {
         let (mut at, mut check) = (HEADER as u64, 0);
         while let Some(rest) = self.len.checked_sub(at).filter(|rest| *rest > 0) {
@@ -116,14 +116,14 @@ pub(crate) struct Scan {
     /// The LSN of the last group of the log; `check` is its checksum, or that of the snapshot that replaces it.
     pub(crate) end: u64,
     pub(crate) check: u32,
-    /// The number of bytes of groups behind the snapshot, and of those that it counts on.
+    /// The number of bytes of groups after the snapshot, and of those that it counts on.
     pub(crate) bytes: u64,
     pub(crate) kept: u64,
     /// All groups up to this one were on disk at some time.
     pub(crate) forced: u64,
     /// The checksum of the requested group.
     pub(crate) noted: Option<u32>,
-    /// Whether a whole part of the last run lies behind the end.
+    /// Whether a whole part of the last run lies after the end.
     pub(crate) hole: bool,
     /// The latest run that has written anything.
     pub(crate) newest: u64,
@@ -167,7 +167,7 @@ pub(crate) fn scan(disk: &dyn Disk, wanted: Wanted, files: &[String]) -> Result<
     // that count.
     live.sort_by_key(|live| live.head.lsn);
     scan.read_groups(disk, wanted, live)?;
-    // The bytes behind the end tell whether the end is in the right place.
+    // The bytes after the end tell whether the end is in the right place.
     for (name, mut pieces) in doubtful {
         let found = scan.search(&mut pieces, wanted, HEADER as u64);
         found.map_err(StoreError::io("read", &disk.path(&name)))?;
@@ -252,7 +252,7 @@ impl Scan {
         Ok(())
     }
 
-    /// Follows the groups to the end of the log, and searches behind it.
+    /// Follows the groups to the end of the log, and searches after it.
     fn read_groups(&mut self, disk: &dyn Disk, wanted: Wanted, found: Vec<Live>) -> Result<(), StoreError> {
         // Segments begun by a run whose last groups were lost. Their groups are of a lower run than those that now
         // follow the end, so they never count again.
@@ -290,7 +290,7 @@ impl Scan {
         // A segment that was begun again may hold groups that were lost, together with its header, in a power failure.
         self.run = self.run.max(live.head.run);
         while let Some((group, _)) = live.pieces.group(key, live.end)? {
-            // Groups that an earlier run left behind the end of its successor's groups do not count.
+            // Groups that an earlier run left after the end of its successor's groups do not count.
             if group.lsn != self.end + 1 || group.run < self.run {
                 break;
             }
@@ -313,7 +313,7 @@ impl Scan {
         Ok(())
     }
 
-    /// Searches for whole groups of the last run behind the end of the log.
+    /// Searches for whole groups of the last run after the end of the log.
     fn search(&mut self, pieces: &mut Pieces, wanted: Wanted, from: u64) -> io::Result<()> {
         let key = wanted.owner.key();
         let mut at = from;

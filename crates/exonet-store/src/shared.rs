@@ -81,7 +81,7 @@ pub(crate) struct State {
     pub(crate) filling: bool,
     pub(crate) replacing: bool,
     pub(crate) base: Option<Base>,
-    /// The number of bytes of groups behind the snapshot.
+    /// The number of bytes of groups after the snapshot.
     pub(crate) grown: u64,
     /// The value of `grown` at which the next snapshot is due.
     pub(crate) due: u64,

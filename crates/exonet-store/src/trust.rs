@@ -71,7 +71,7 @@ pub(crate) enum Verdict {
 /// `boot` is the id of the current boot; `witness` has generation and LSN.
 pub(crate) fn judge(run: &Run, scan: &Scan, boot: Option<[u8; 16]>, witness: Option<(u64, u64)>) -> Verdict {
     use Verdict::{Corrupt, Trusted, Untrusted};
-    // Behind a damaged snapshot, groups may be found that it had replaced.
+    // After a damaged snapshot, groups may be found that it had replaced.
     let is_here = scan.snapshot_damaged || scan.noted.is_none_or(|check| check == run.check);
     if scan.newest > run.generation || !is_here {
         return Untrusted(Reason::RolledBack);

@@ -43,7 +43,7 @@ pub(crate) trait DiskFile: Send {
     fn len(&self) -> io::Result<u64>;
     /// Reads up to `to.len()` bytes; fewer at the end.
     fn read_at(&self, at: u64, to: &mut [u8]) -> io::Result<usize>;
-    /// Writes the parts behind each other. Written bytes survive the process once this returns.
+    /// Writes the parts one after the other. Written bytes survive the process once this returns.
     fn write_at(&mut self, at: u64, parts: &[&[u8]]) -> io::Result<()>;
     /// Makes later writes within the present length as fast as possible. It is not an error if they are not.
     fn map(&mut self);

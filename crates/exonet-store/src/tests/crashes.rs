@@ -63,7 +63,7 @@ struct Course {
     appended: usize,
     forced: usize,
     through: u64,
-    /// The caller's position behind each group of this run, with the number of groups.
+    /// The caller's position after each group of this run, with the number of groups.
     positions: Vec<(u64, usize)>,
     /// The groups that were read from the last untrusted journal, until something is appended to its successor.
     aside: Option<Vec<Vec<u8>>>,
@@ -108,7 +108,7 @@ fn prefix(known: &[Vec<u8>], read: &[Vec<u8>], ever: &BTreeSet<Vec<u8>>) -> Opti
     read.iter().all(is_known).then_some(count)
 }
 
-/// The number of groups that were read, if each was appended at some time, behind the one before.
+/// The number of groups that were read, if each was appended at some time, after the one before.
 fn any_order(read: &[Vec<u8>], ever: &BTreeSet<Vec<u8>>) -> Option<usize> {
     let first = read.first().filter(|first| first[0] == b'S').map_or(0, |first| number(first));
     let groups: Vec<_> =

@@ -160,7 +160,7 @@ fn a_log_that_lacks_what_its_snapshot_counts_on_is_not_trusted() {
         sim.world().has_witness = false;
         if lost {
             sim.tamper(SEGMENT, |bytes| bytes[HEADER + 4 * (GROUP + 104) + 50] ^= 1);
-            // The segment behind it does not show that there was more either.
+            // The segment after it does not show that there was more either.
             sim.tamper("log-1.seg-1", |bytes| bytes[..HEADER].fill(0));
         }
         let sim = sim.killed();
@@ -510,7 +510,7 @@ fn a_segment_that_a_lost_run_had_begun_does_not_count_again() {
     let (mut log, found) = open(&sim, Level::Sync);
     assert_eq!(first_bytes(found), [1, 2]);
     log.append(1, &[9; 50]).unwrap();
-    // The groups behind it would begin in the other segment, with the LSN that this one had before.
+    // The groups after it would begin in the other segment, with the LSN that this one had before.
     log.snapshot(vec![8]).unwrap();
     log.snapshot(vec![8]).unwrap();
     sim.world().dead = true;

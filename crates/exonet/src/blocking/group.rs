@@ -153,7 +153,7 @@ impl GroupStream {
         self.stream.answers(member).map(|receiver| StreamReceiver::new(receiver, &self.runtime))
     }
 
-    /// Ends the stream at every member behind everything that was sent: see [`group::GroupStream::close`].
+    /// Ends the stream at every member after everything that was sent: see [`group::GroupStream::close`].
     ///
     /// # Errors
     /// As for that method.

@@ -74,7 +74,7 @@ impl StreamSender {
         Self { sender: self.sender.priority(priority), runtime: self.runtime }
     }
 
-    /// Sends a message behind all that were sent before it in this stream, waiting for room in the peer's queue.
+    /// Sends a message after all that were sent before it in this stream, waiting for room in the peer's queue.
     ///
     /// # Errors
     /// [`StreamSendError`]; nothing has been queued.
@@ -91,7 +91,7 @@ impl StreamSender {
         self.sender.try_send(message).map(|receipt| Receipt::new(receipt, &self.runtime))
     }
 
-    /// Ends this direction behind everything that was sent in it: see [`stream::StreamSender::close`].
+    /// Ends this direction after everything that was sent in it: see [`stream::StreamSender::close`].
     ///
     /// # Errors
     /// [`StreamSendError`].
@@ -221,7 +221,7 @@ pub struct ByteWriter {
 }
 
 impl ByteWriter {
-    /// Ends this direction behind everything that was written: the reader gets the end of file.
+    /// Ends this direction after everything that was written: the reader gets the end of file.
     ///
     /// # Errors
     /// As for a write.

@@ -119,7 +119,7 @@ impl Traffic {
         }
     }
 
-    /// `first` has come: reads the bytes behind it, up to a limit. False: the connection is over.
+    /// `first` has come: reads the bytes after it, up to a limit. False: the connection is over.
     fn read(&mut self, first: &[u8], unframer: &mut Unframer, known: &mut bool) -> bool {
         unframer.add(first);
         let mut count = first.len();

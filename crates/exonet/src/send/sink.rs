@@ -94,7 +94,7 @@ impl MessageSink {
     ///
     /// # Errors
     /// [`SendError`] of the first message that is refused: that message is dropped if it is itself at fault, for
-    /// example too large. The messages behind it stay to be flushed.
+    /// example too large. The messages after it stay to be flushed.
     pub async fn flush(&mut self) -> Result<(), SendError> {
         let bytes = self.bytes;
         poll_fn(|cx| self.poll_queue(cx)).await?;

@@ -15,7 +15,7 @@ use crate::stream::{StreamError, StreamReceiver};
 #[non_exhaustive]
 pub enum SessionError {
     /// This number of messages, or parts of messages, is missing here: the peer gave them up, or was told that their
-    /// outcome is unknown. The session goes on behind them.
+    /// outcome is unknown. The session goes on after them.
     #[error("{0} messages are missing before the next one of this session")]
     Missing(u64),
     /// The session has ended, and not because both ends closed it.

@@ -74,7 +74,7 @@ impl SessionSender {
         &self.state
     }
 
-    /// Sends a message behind all that were sent before it in this session: waits for room in the peer's queue, then
+    /// Sends a message after all that were sent before it in this session: waits for room in the peer's queue, then
     /// queues it. A message that is longer than a message of a stream goes in parts, and its receipt is the receipt of
     /// the last part. The peer's application gets the whole message or nothing of it.
     ///
@@ -139,7 +139,7 @@ impl SessionSender {
         Ok(SessionWriter { sender: self, head, chunk: BytesMut::new(), total: 0, first: true })
     }
 
-    /// Closes this direction: the peer's application sees the end behind everything that was sent. The receipt says
+    /// Closes this direction: the peer's application sees the end after everything that was sent. The receipt says
     /// when it has seen it.
     ///
     /// # Errors

@@ -20,7 +20,7 @@ use crate::receive::delivery::Delivery;
 #[non_exhaustive]
 pub enum StreamError {
     /// This number of messages is missing here: their sender gave them up, or was told that their outcome is unknown.
-    /// The stream goes on behind them.
+    /// The stream goes on after them.
     #[error("{0} messages are missing before the next one of this stream")]
     Missing(u64),
     /// This number of messages came before the next one, and this process does not know them: they were for an earlier

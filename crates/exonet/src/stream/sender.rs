@@ -69,7 +69,7 @@ impl StreamSender {
         self
     }
 
-    /// Sends a message behind all that were sent before it in this stream: waits for room in the peer's queue, then queues it.
+    /// Sends a message after all that were sent before it in this stream: waits for room in the peer's queue, then queues it.
     ///
     /// A [deadline](Message::deadline) and [`Message::confirm`] work as usual. Cancel-safe like [`Peer::send`].
     ///
@@ -95,7 +95,7 @@ impl StreamSender {
         Ok(self.lane.try_queue(checked(message)?, StreamEnd::Open)?)
     }
 
-    /// Ends this direction of the stream behind everything that was sent in it. The receipt says when the peer's
+    /// Ends this direction of the stream after everything that was sent in it. The receipt says when the peer's
     /// application has had the end.
     ///
     /// # Errors
@@ -105,7 +105,7 @@ impl StreamSender {
     }
 
     /// Ends this direction, and gives up the messages that have not left: they are Cancelled, and the peer's
-    /// application is told of the reset behind those that have left. Messages that an earlier handle of this name sent
+    /// application is told of the reset after those that have left. Messages that an earlier handle of this name sent
     /// before it closed its stream are not given up.
     ///
     /// # Errors

@@ -65,7 +65,7 @@ pub(super) struct Member {
     pub(super) heard: bool,
     /// The number of copies that have not ended.
     pub(super) open: usize,
-    /// The items behind `entry`, in order.
+    /// The items after `entry`, in order.
     pub(super) waiting: VecDeque<Next>,
     pub(super) entry: Option<Entry>,
 }

@@ -265,8 +265,8 @@ impl GroupStream {
     }
 
     /// Removes a member from this stream only: it gets no later messages. With [`Remove::Drain`], messages that were
-    /// sent to it go on and count, and its stream is closed behind them. With [`Remove::Now`], messages that have not
-    /// left for it are withdrawn and do not count, and its stream is reset behind those that have left. The last member
+    /// sent to it go on and count, and its stream is closed after them. With [`Remove::Now`], messages that have not
+    /// left for it are withdrawn and do not count, and its stream is reset after those that have left. The last member
     /// can be removed too: then nothing can be sent until another is added.
     ///
     /// # Errors
@@ -299,7 +299,7 @@ impl GroupStream {
 
     // ---- messages
 
-    /// Sends a message to all members of the stream, behind all that were sent before. It waits while the stream is
+    /// Sends a message to all members of the stream, after all that were sent before. It waits while the stream is
     /// full: see [`Self::queue`] and [`WhenFull`].
     ///
     /// [`Mode::All`], [`Mode::Any`] and [`Mode::Quorum`] say how many members must have it; the `send` of a quorum is
@@ -335,7 +335,7 @@ impl GroupStream {
         self.core().with(|state| state.send(mode, message)).map(GroupReceipt::new)
     }
 
-    /// Ends the stream at every member behind everything that was sent. The receipt says for each member when its
+    /// Ends the stream at every member after everything that was sent. The receipt says for each member when its
     /// application has had the end.
     ///
     /// # Errors
@@ -344,7 +344,7 @@ impl GroupStream {
         self.end(StreamEnd::Last).await
     }
 
-    /// Withdraws the messages that have not left, and ends the stream at every member by a reset behind those that
+    /// Withdraws the messages that have not left, and ends the stream at every member by a reset after those that
     /// have.
     ///
     /// # Errors

@@ -172,8 +172,8 @@ impl State {
         Ok(())
     }
 
-    /// The member gets no later messages, and its stream ends: behind all messages that were sent to it if it drains,
-    /// else by a reset behind those that have left.
+    /// The member gets no later messages, and its stream ends: after all messages that were sent to it if it drains,
+    /// else by a reset after those that have left.
     fn depart(&mut self, key: usize, cause: Cause) {
         let Some(member) = self.member(key).filter(|member| member.active) else { return };
         member.active = false;
@@ -224,7 +224,7 @@ impl State {
         Ok(self.say(rule, message, StreamEnd::Open))
     }
 
-    /// Ends the stream at every member: behind everything that was sent, or behind the messages that have left.
+    /// Ends the stream at every member: after everything that was sent, or after the messages that have left.
     pub(super) fn close(&mut self, end: StreamEnd) -> Result<Arc<Board>, GroupError> {
         if self.ended {
             return Err(GroupError::Ended);

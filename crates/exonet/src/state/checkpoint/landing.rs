@@ -267,7 +267,7 @@ fn open_deed(deed: &[u8], reader: &SecretKey, of: &Arriving) -> Result<Zeroizing
     Ok(secret)
 }
 
-/// Writes the data that a checkpoint has of a file behind the data that came ahead. The caller forces it.
+/// Writes the data that a checkpoint has of a file after the data that came ahead. The caller forces it.
 fn put(path: &Path, file: &Kept) -> std::io::Result<File> {
     let mut to = OpenOptions::new().create(true).truncate(file.ahead.is_none()).write(true).open(path)?;
     let at = file.ahead.map_or(0, |ahead| ahead.len);
