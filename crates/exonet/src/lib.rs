@@ -74,7 +74,7 @@
 //!
 //! [`Peer::send`], [`Peer::reserve`], [`Node::recv`], [`Call::start`](call::Call::start) and [`Receipt::outcome`] are
 //! cancel-safe: a future that is dropped before it is ready has done nothing. Dropping a receipt does not cancel its
-//! message. Dropping a [`PendingCall`](call::PendingCall) cancels its call. Dropping the last handle settles every
+//! message. Dropping a [`PendingCall`](call::PendingCall) gives up its call. Dropping the last handle settles every
 //! receipt.
 //! Any number of tasks may send and receive on one node. Every queue is bounded: senders wait for room, and receivers
 //! grant only as much as they can hold.

@@ -12,7 +12,6 @@
 //!   sure of, since it takes part in tokio's cooperative budget.
 //! * A caller sends at most [`CALLER_BURST`] batches before it leaves the rest to the driver, so that no caller is kept
 //!   busy sending the messages of others.
-//!
 //! * While the driver is awake, messages of one kind that are sent one by one come in without the lock, and the next
 //!   task that takes the lock queues them together ([`Intake`]).
 //!
