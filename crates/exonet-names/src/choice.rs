@@ -1,4 +1,4 @@
-//! A name service as people write it.
+//! A name service in text form.
 
 use std::sync::Arc;
 
@@ -10,26 +10,26 @@ use exonet::state::SecretKey;
 use crate::client::ServerNames;
 use crate::file::FileNames;
 
-/// Why a text leads to no name service.
+/// The reason for which a text does not lead to a name service.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// It is of a kind that this program was built without, or of none.
+    /// Its kind is unknown, or this program was built without it.
     #[error("{0:?} is no name service: write file:PATH, ID@HOST:PORT, etcd:URL or dns:DOMAIN")]
     Kind(String),
-    /// It is no peer.
+    /// It is not a peer.
     #[error(transparent)]
     Peer(#[from] PeerAddrError),
-    /// There is no node to ask by.
+    /// There is no node to send requests with.
     #[error(transparent)]
     Node(#[from] BuildError),
-    /// It cannot be asked.
+    /// The service cannot be used.
     #[error("{0}")]
     Service(String),
 }
 
-/// The name service that `text` leads to: `file:PATH`, `ID@HOST:PORT` for a [name server](crate::NameServer), `etcd:URL` and `dns:DOMAIN`
-/// where the features are there. `key`: the node that names are bound for.
+/// The name service that `text` leads to: `file:PATH`, `ID@HOST:PORT` for a [name server](crate::NameServer), and, with
+/// their features, `etcd:URL` and `dns:DOMAIN`. `key` is the key of the node that names are bound to.
 ///
 /// # Errors
 /// [`OpenError`].

@@ -15,13 +15,13 @@ use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::rr::{RData, RecordType};
 use tokio::time::{Duration, Instant, sleep};
 
-/// What names of services stand below.
+/// The labels above the names of services.
 const SERVICE: &str = "_exonet._udp";
-/// How often a watcher looks, and for how long at most: records live for a minute, as a rule.
+/// How often a watcher looks, and for how long at most: records usually live for a minute.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 const LOOK_FOR: Duration = Duration::from_secs(30);
 
-/// Names below a domain: the name `chat` of `example.org` is `_exonet._udp.chat.example.org`. It answers look-ups alone.
+/// Names below a domain: the name `chat` of `example.org` is `_exonet._udp.chat.example.org`. It only answers look-ups.
 #[derive(Clone)]
 pub struct DnsNames {
     domain: String,
@@ -29,16 +29,16 @@ pub struct DnsNames {
 }
 
 impl DnsNames {
-    /// Names below `domain`, by the servers that the system asks.
+    /// Names below `domain`, looked up at the servers of the system's configuration.
     ///
     /// # Errors
-    /// The system says of none.
+    /// The system names no servers.
     pub fn of_system(domain: &str) -> Result<Self, NamingError> {
         let builder = TokioResolver::builder_tokio().map_err(|e| unreachable(&e))?;
         Ok(Self { domain: domain.to_owned(), resolver: builder.build().map_err(|e| unreachable(&e))? })
     }
 
-    /// Names below `domain`, by the server at `server`.
+    /// Names below `domain`, looked up at `server`.
     ///
     /// # Errors
     /// The resolver cannot be made.
@@ -117,21 +117,21 @@ impl Naming for DnsNames {
     }
 }
 
-/// The id that a TXT record gives.
+/// The id in a TXT record.
 fn id_of(data: &RData) -> Option<String> {
     let RData::TXT(text) = data else { return None };
     let text: Vec<u8> = text.txt_data.iter().flat_map(|part| part.iter().copied()).collect();
     String::from_utf8(text).ok()?.trim().strip_prefix("id=").map(str::to_owned)
 }
 
-/// The place that an SRV record gives: lower priorities first.
+/// The address in an SRV record, with its priority; lower priorities come first.
 fn place_of(data: &RData) -> Option<(u16, String)> {
     let RData::SRV(place) = data else { return None };
     let host = place.target.to_utf8();
     Some((place.priority, format!("{}:{}", host.trim_end_matches('.'), place.port)))
 }
 
-/// DNS counts no changes: what the record says stands for its number.
+/// DNS does not count changes: a hash of the record serves as its version.
 fn version_of(peer: &PeerAddr) -> Version {
     use std::hash::{DefaultHasher, Hash as _, Hasher as _};
     let mut hasher = DefaultHasher::new();

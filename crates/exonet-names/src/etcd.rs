@@ -1,12 +1,12 @@
-//! Names in etcd, through the JSON gateway that every etcd serves beside gRPC.
+//! Names in etcd, through the JSON gateway that every etcd serves besides gRPC.
 //!
 //! | Key | Value |
 //! |---|---|
 //! | `exonet/name/NAME` | `{"peer": "ID@...", "generation": n}` |
 //! | `exonet/term/ID` | `{"generation": n, "lineage": [8 bytes]}` |
 //!
-//! A key is changed only as it was read: a transaction compares its revision. So no lease and no clock decides who has a name, or
-//! where an identity lives.
+//! A key changes only if it is still as it was read: a transaction compares its revision. So no lease and no clock
+//! decides which node has a name, or where an identity lives.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
-/// How long an answer is waited for.
+/// How long a request may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How often a watcher looks, and for how long at most.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -46,7 +46,7 @@ struct TermValue {
     lineage: [u8; 8],
 }
 
-/// What a key has.
+/// The content of a key.
 struct Stored<T> {
     value: T,
     /// The revision of its last change.
@@ -54,13 +54,13 @@ struct Stored<T> {
 }
 
 impl EtcdNames {
-    /// Names in the cluster of which a member is at `url`, as in `http://127.0.0.1:2379`.
+    /// Names in the cluster that has a member at `url`, as in `http://127.0.0.1:2379`.
     pub fn new(url: &str) -> Self {
         let config = ureq::Agent::config_builder().timeout_global(Some(PATIENCE)).http_status_as_error(false);
         Self { url: url.trim_end_matches('/').into(), agent: config.build().into() }
     }
 
-    /// Asks the gateway, where waiting hurts nobody.
+    /// Sends a request to the gateway, on a thread that may block.
     async fn ask(&self, path: &'static str, question: Value) -> Result<Value, NamingError> {
         let (agent, url) = (self.agent.clone(), format!("{}/v3/kv/{path}", self.url));
         let unreachable = |e: &dyn std::fmt::Display| NamingError::Unreachable(format!("etcd: {e}"));
@@ -85,8 +85,8 @@ impl EtcdNames {
         stored(answer.pointer("/kvs/0"))
     }
 
-    /// Puts `value` under `key`, or nothing, if the key was changed last at `revision`; 0: if it is not there. Gives the revision of the
-    /// change; None: another one was made.
+    /// Puts `value` under `key`, or deletes the key, if the last change of the key had this `revision`; 0: if the key
+    /// does not exist. Returns the revision of the change; None: the key has changed meanwhile.
     async fn swap<T: Serialize>(
         &self,
         key: &str,
@@ -151,7 +151,7 @@ impl EtcdNames {
                 return Err(NamingError::Superseded { generation: now.generation });
             }
             let value = TermValue { generation: term.generation, lineage: term.lineage };
-            // Where somebody was quicker, the next look says who. A reply that is lost leaves this claim there.
+            // If another node was faster, the next look finds it. If the reply is lost, the next look finds this claim.
             if self.swap(&term_key(id), Some(&value), revision).await?.is_some() {
                 return Ok(());
             }
@@ -179,7 +179,7 @@ impl Naming for EtcdNames {
 
     fn list(&self) -> Answer<'_, Vec<(Name, Found)>> {
         Box::pin(async move {
-            // All keys that begin with the prefix: up to the one behind them.
+            // All keys that begin with the prefix, up to the first key after them.
             let (first, behind) = (STANDARD.encode(NAMES), STANDARD.encode(NAMES_END));
             let question =
                 json!({ "key": first, "range_end": behind, "sort_order": "ASCEND", "sort_target": "KEY" });
@@ -209,7 +209,7 @@ impl Naming for EtcdNames {
     }
 }
 
-/// What the keys of names begin with, and the first key behind all of these.
+/// The prefix of the keys of names, and the first key after all of them.
 const NAMES: &str = "exonet/name/";
 const NAMES_END: &str = "exonet/name0";
 
@@ -217,7 +217,7 @@ fn name_key(name: &Name) -> String {
     format!("{NAMES}{name}")
 }
 
-/// A name of a list, and what it stands for.
+/// A name of a list, and its record.
 fn named(kv: &Value) -> Result<(Name, Found), NamingError> {
     let key = kv.get("key").and_then(Value::as_str).unwrap_or_default();
     let key = String::from_utf8(STANDARD.decode(key).map_err(|e| damaged(&e))?).map_err(|e| damaged(&e))?;
@@ -236,7 +236,7 @@ fn found(stored: &Stored<NameValue>) -> Result<Found, NamingError> {
     Ok(Found { record, version: Version(stored.revision) })
 }
 
-/// What the answer to a range says of one key.
+/// The content of one key in the answer to a range request.
 fn stored<T: DeserializeOwned>(kv: Option<&Value>) -> Result<Option<Stored<T>>, NamingError> {
     let Some(kv) = kv else { return Ok(None) };
     let value = kv.get("value").and_then(Value::as_str).unwrap_or_default();
@@ -245,7 +245,7 @@ fn stored<T: DeserializeOwned>(kv: Option<&Value>) -> Result<Option<Stored<T>>, 
     Ok(Some(Stored { value, revision: number(kv.get("mod_revision"))? }))
 }
 
-/// Numbers of 64 bits are texts in this JSON.
+/// Numbers of 64 bits are strings in this JSON.
 fn number(value: Option<&Value>) -> Result<u64, NamingError> {
     let number = value.and_then(Value::as_str).and_then(|text| text.parse().ok());
     number.ok_or_else(|| NamingError::Damaged("etcd gives no revision".to_owned()))

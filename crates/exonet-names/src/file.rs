@@ -1,4 +1,4 @@
-//! Names in a file: for the services of one machine, and what a name server keeps.
+//! Names in a file: for the services of one machine, and for the data of a name server.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
@@ -16,11 +16,11 @@ use crate::table::Table;
 /// How often a watcher looks into the file, and for how long at most.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 const LOOK_FOR: Duration = Duration::from_secs(30);
-/// No such file is longer.
+/// The longest file, in bytes.
 const LONGEST: u64 = 64 << 20;
 
-/// Names in a file, which people may read and the processes of this machine share. It is replaced as a whole, and durable before a change
-/// counts; changes wait for each other.
+/// Names in a file, which people can read and the processes of this machine share. The file is replaced as a whole, and
+/// is durable before a change counts; changes wait for each other.
 #[derive(Clone, Debug)]
 pub struct FileNames {
     path: PathBuf,
@@ -32,7 +32,7 @@ impl FileNames {
         Self { path: path.into() }
     }
 
-    /// Runs what waits for the disk elsewhere.
+    /// Runs work on the disk on a thread that may block.
     fn with<T: Send + 'static>(
         &self,
         what: impl FnOnce(&Path) -> Result<T, NamingError> + Send + 'static,
@@ -102,14 +102,15 @@ impl Naming for FileNames {
     }
 }
 
-/// Keeps others from changing the file at `path` for as long as what this returns lives. The lock is beside the file, which is replaced.
+/// Locks the file at `path` against changes by others, until the returned file is dropped. The lock is a separate file,
+/// since the file itself is replaced.
 pub(crate) fn lock(path: &Path) -> Result<File, NamingError> {
     let beside = lock_of(path);
     let file = open_lock(&beside).and_then(|file| FileExt::lock(&file).map(|()| file));
     file.map_err(|error| unreachable("lock", &beside, &error))
 }
 
-/// As [`lock`], without waiting. None: somebody has it.
+/// Like [`lock`], without waiting. None: the file is locked already.
 pub(crate) fn try_lock(path: &Path) -> Result<Option<File>, NamingError> {
     let beside = lock_of(path);
     let file = open_lock(&beside).map_err(|error| unreachable("open", &beside, &error))?;
@@ -151,7 +152,7 @@ pub(crate) fn read(path: &Path) -> Result<Table, NamingError> {
     }
 }
 
-/// Puts `table` in place of what is at `path`: whole, and durable on return.
+/// Replaces the file at `path` with `table`: whole, and durable on return.
 pub(crate) fn write(path: &Path, table: &Table) -> Result<(), NamingError> {
     let failed = |error: &io::Error| unreachable("write", path, error);
     let directory = match path.parent() {

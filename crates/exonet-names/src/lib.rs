@@ -1,13 +1,13 @@
-//! Where the [names](exonet::naming) of services are kept.
+//! Services that keep [names](exonet::naming).
 //!
 //! | | Where | Takes names | Decides where an identity lives |
 //! |---|---|---|---|
 //! | [`FileNames`] | a file of this machine | yes | yes, on this machine |
-//! | [`ServerNames`] | a [`NameServer`], which is a node met by its id | from those that prove who they are | yes |
-//! | [`EtcdNames`] | etcd | from those that etcd lets in | yes |
+//! | [`ServerNames`] | a [`NameServer`], which is a node reached by its id | from nodes that prove their id | yes |
+//! | [`EtcdNames`] | etcd | from clients that etcd admits | yes |
 //! | [`DnsNames`] | SRV and TXT records | no | no |
 //!
-//! [`open`] takes each of them as text.
+//! [`open`] makes each of them from text.
 //!
 //! ```
 //! use exonet::naming::{Expect, Name, Naming, Record};

@@ -17,10 +17,10 @@ use crate::file;
 use crate::table::Table;
 use crate::wire::{Change, LONGEST, METHOD, Named, PAGE, Reply, Request, Signed, WATCH, said};
 
-/// Questions that are answered at once; watchers wait among them.
+/// The number of requests that are answered at once, including those of watchers that wait.
 const CONCURRENCY: usize = 4_096;
 
-/// Why a name server does not start.
+/// The reason for which a name server does not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
@@ -30,16 +30,16 @@ pub enum ServerError {
     /// Another process has the file.
     #[error("{} is in use by another name server", .0.display())]
     InUse(PathBuf),
-    /// The key is not the node's.
+    /// The key is not that of the node.
     #[error("the key is not that of the node which is to serve names")]
     Key,
-    /// The node does not serve.
+    /// The node cannot serve the method.
     #[error(transparent)]
     Serve(#[from] ServeError),
 }
 
-/// A name server, for as long as this lives. Everybody whom its node lets in may look names up; a name is bound, and a place claimed,
-/// by a node that proves its id. Every change is durable before it is confirmed.
+/// A name server, for as long as this exists. Every peer that its node admits may look names up. A node that proves its
+/// id may bind a name and claim a place. Every change is durable before it is confirmed.
 #[derive(Debug)]
 pub struct NameServer {
     serving: Serving,
@@ -51,15 +51,16 @@ struct Desk {
     path: PathBuf,
     key: SecretKey,
     table: Mutex<Table>,
-    /// Held while the file is written: changes go one after another.
+    /// Held while the file is written: changes happen one after the other.
     writing: tokio::sync::Mutex<()>,
     changed: Notify,
-    /// Keeps other servers from the file.
+    /// Prevents other servers from using the file.
     _lock: File,
 }
 
 impl NameServer {
-    /// Serves the names in the file at `path`, which need not exist yet, at `node`, whose key is `key`: it checks proofs.
+    /// Serves the names in the file at `path`, which need not exist yet, on `node`. `key` is the key of the node, which
+    /// checks the proofs.
     ///
     /// # Errors
     /// [`ServerError`].
@@ -91,7 +92,7 @@ impl NameServer {
         Ok(Self { serving, desk })
     }
 
-    /// The names and their records, in the order of the names.
+    /// The names and their records, ordered by name.
     pub fn names(&self) -> Vec<(Name, Found)> {
         self.desk.table().names().map(|(name, found)| (name.clone(), found.clone())).collect()
     }
@@ -127,7 +128,7 @@ impl Desk {
     async fn watch(&self, name: &str, since: Option<Version>) -> Result<Reply, NamingError> {
         let (name, until) = (name_of(name)?, Instant::now() + WATCH);
         loop {
-            // Made before the look, so that no change is missed between the look and the wait.
+            // Created before the look, so that no change is missed between the look and the wait.
             let changed = self.changed.notified();
             let found = self.table().look_up(&name).cloned();
             if found.as_ref().map(|found| found.version) != since || timeout_at(until, changed).await.is_err()
@@ -172,7 +173,7 @@ impl Desk {
     }
 }
 
-/// What the node `by` wants changed.
+/// Applies a change that the node `by` asks for.
 fn apply(table: &mut Table, by: NodeId, change: Change) -> Result<Reply, NamingError> {
     match change {
         Change::Bind { name, peer, generation, version } => {

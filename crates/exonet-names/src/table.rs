@@ -1,4 +1,4 @@
-//! Names and what they stand for, as a whole: the rules by which they change.
+//! The table of names and their records, and the rules by which it changes.
 
 use std::collections::BTreeMap;
 
@@ -6,22 +6,23 @@ use exonet::NodeId;
 use exonet::naming::{Expect, Found, Name, NamingError, Record, Term, Version};
 use serde::{Deserialize, Serialize};
 
-/// Names that one table has at most.
+/// The largest number of names in one table.
 pub const MOST_NAMES: usize = 10_000;
-/// Names that stand for one node at most.
+/// The largest number of names that are bound to one node.
 pub const MOST_OF_ONE: usize = 64;
-/// What the text of a table begins with.
+/// The format of the text of a table.
 const FORMAT: &str = "exonet-names-1";
 
-/// Who has which name, and where each identity lives.
+/// The node that has each name, and the term of each identity.
 ///
-/// Rules: a name changes only if it is as its changer expects. It passes from one node to another only by being given up. Where an
-/// identity lives is claimed generation by generation, each by one lineage; nothing of an earlier one counts afterwards.
+/// Rules: a name changes only if its record is the one that the request expects. It passes from one node to another
+/// only after the first has given it up. The term of an identity is claimed generation by generation, each by one
+/// lineage; claims of an earlier generation no longer count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Table {
     names: BTreeMap<Name, Found>,
     claims: BTreeMap<NodeId, Term>,
-    /// The version that was given last.
+    /// The last version that was assigned.
     last: u64,
 }
 
@@ -77,7 +78,7 @@ impl Table {
         }
     }
 
-    /// True: this is news.
+    /// True: the claim is new.
     pub(crate) fn claim(&mut self, id: &NodeId, term: Term) -> Result<bool, NamingError> {
         let known = self.claims.get(id).copied().unwrap_or_default();
         if term == known {
@@ -158,7 +159,7 @@ impl Table {
         });
         let (names, claims) = (names.collect(), claims.collect());
         let text = Text { format: FORMAT.to_owned(), last: self.last, names, claims };
-        // Maps with texts as keys can always be written.
+        // Maps with strings as keys can always be written.
         serde_json::to_string_pretty(&text).unwrap_or_default() + "\n"
     }
 

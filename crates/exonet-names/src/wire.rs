@@ -1,4 +1,4 @@
-//! What a name server and those that ask it say to each other: calls whose bodies are JSON.
+//! The protocol between a name server and its clients: calls whose bodies are JSON.
 
 use exonet::NodeId;
 use exonet::naming::{Expect, Found, Name, NamingError, Record, Term, Version};
@@ -10,10 +10,10 @@ pub(crate) const METHOD: &str = "exonet.names.1";
 pub(crate) const LONGEST: u64 = 64 * 1024;
 /// How long a server lets a watcher wait for a change.
 pub(crate) const WATCH: std::time::Duration = std::time::Duration::from_secs(20);
-/// Names listed at once.
+/// The number of names in one list reply.
 pub(crate) const PAGE: usize = 256;
 
-/// What is asked.
+/// A request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Request {
@@ -24,22 +24,22 @@ pub(crate) enum Request {
         name: String,
         since: Option<u64>,
     },
-    /// The names behind this one, in their order.
+    /// The names after this one, in order.
     List {
         after: Option<String>,
     },
-    /// What changes something: see [`Signed`].
+    /// A change: see [`Signed`].
     Change {
         signed: Signed,
     },
 }
 
-/// A change, and the proof that its author is the node that it is about.
+/// A change, and the proof that its author is the node that it concerns.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Signed {
-    /// Whose proof it is.
+    /// The node that the proof belongs to.
     pub(crate) by: String,
-    /// A [`Change`] as text: what the proof is of, behind the id of the caller.
+    /// A [`Change`] as text: the proof covers it, after the id of the caller.
     pub(crate) change: String,
     pub(crate) proof: [u8; 16],
 }
@@ -51,7 +51,7 @@ pub(crate) enum Change {
         name: String,
         peer: String,
         generation: u64,
-        /// None: the name is to stand for nothing.
+        /// None: the name must be unbound.
         version: Option<u64>,
     },
     Unbind {
@@ -64,7 +64,7 @@ pub(crate) enum Change {
     },
 }
 
-/// What is answered.
+/// A reply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub(crate) enum Reply {
@@ -105,7 +105,7 @@ pub(crate) struct Named {
     pub(crate) version: u64,
 }
 
-/// What the proof of a change is of: it is good for one caller, and a caller says a thing once.
+/// The bytes that the proof of a change covers: the proof is valid for one caller, which sends a change once.
 pub(crate) fn said<'a>(caller: &'a NodeId, change: &'a str) -> [&'a [u8]; 3] {
     [b"exonet names", &caller.0, change.as_bytes()]
 }
@@ -145,7 +145,7 @@ impl Reply {
         }
     }
 
-    /// What was found; an error if this says another thing. `name`: what was asked for.
+    /// The result of a look-up of `name`; an error if this is another reply.
     pub(crate) fn found(self, name: &Name) -> Result<Option<Found>, NamingError> {
         match self {
             Self::Unbound => Ok(None),
@@ -158,7 +158,7 @@ impl Reply {
         }
     }
 
-    /// What is wrong, where this is not what was expected.
+    /// The error in this reply, which is not the expected one.
     pub(crate) fn error(self, name: &Name) -> NamingError {
         let damaged = |what: &str| NamingError::Damaged(format!("the server answered with {what}"));
         match self {
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Other implementations may speak it: what is said does not change by chance.
+    /// Other implementations may speak this protocol, so its text must not change by accident.
     #[test]
     fn it_is_written_like_this() {
         for text in [

@@ -1,4 +1,4 @@
-//! What this crate wants of a database: statements that differ between databases, and two ways to run one.
+//! The interface to a database: the statements that differ between databases, and two ways to run one.
 
 use core::future::Future;
 use core::pin::Pin;
@@ -12,20 +12,20 @@ pub trait Database: sealed::Sql {}
 
 pub(crate) type Waiting<'a, T> = Pin<Box<dyn Future<Output = Result<T, sqlx::Error>> + Send + 'a>>;
 
-/// What a statement is given, and what it gives.
+/// An argument of a statement, or a column of its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// Null, of whatever type. Only read, never given.
+    /// Null, of any type. Only read, never passed.
     Null,
     /// An integer.
     Int(i64),
     /// Bytes, or null.
     Bytes(Option<Vec<u8>>),
-    /// A text, or null.
+    /// A string, or null.
     Text(Option<String>),
-    /// A list of integers, to look among.
+    /// A list of integers, to search.
     Ints(Vec<i64>),
-    /// A list of bytes, to look among.
+    /// A list of byte strings, to search.
     Blobs(Vec<Vec<u8>>),
 }
 
@@ -35,7 +35,7 @@ impl Value {
     }
 }
 
-/// A row of an answer.
+/// A row of a result.
 #[derive(Debug)]
 pub struct Cells(pub(crate) std::vec::IntoIter<Value>);
 
@@ -72,24 +72,24 @@ impl Cells {
     }
 }
 
-/// The statements that this crate runs. What the numbers stand for is said once, here.
+/// The statements that this crate runs. Each comment lists the arguments in order, and the columns of the result.
 pub struct Statements {
-    /// In this order, in one transaction.
+    /// Make the tables: in this order, in one transaction.
     pub migrate: &'static [&'static str],
-    /// The version that these tables have.
+    /// The version of the tables.
     pub version: &'static str,
     /// Inserts a row, and wakes a relay that sleeps: key, lane, peer, addr, ord, tag, body.
     pub send: &'static str,
     /// Deletes rows of lanes that this node owns: node, ids.
     pub settle: &'static str,
-    /// As `settle`, where rows are kept for a while: node, ids.
+    /// Like `settle`, if rows are kept for a while: node, ids.
     pub settle_and_keep: &'static str,
-    /// Marks a row as one that cannot be processed: node, id, why.
+    /// Marks a row as one that cannot be processed: node, id, reason.
     pub fail: &'static str,
-    /// Deletes rows that were settled long ago: seconds, how many at most.
+    /// Deletes rows that were settled long ago: seconds, limit.
     pub purge: &'static str,
-    /// Rows to hand over, in order: node, ids that are under way, peers that take no more now, peer and ord of those under way,
-    /// how many at most. Gives id, key, lane, peer, addr, ord, tag, body, account.
+    /// Rows to hand over, in order: node, ids that are under way, peers that take no more now, peer and ord of the rows
+    /// under way, limit. Returns id, key, lane, peer, addr, ord, tag, body, account.
     pub read: &'static str,
     /// Makes an account for a receiver: peer, addr, account.
     pub add_peer: &'static str,
@@ -97,45 +97,46 @@ pub struct Statements {
     pub peers: &'static str,
     /// All lanes: lane, node, beat.
     pub lanes: &'static str,
-    /// All lanes that former owners have not left: lane, node.
+    /// All lanes that have a former owner which has not left: lane, node.
     pub prevs: &'static str,
-    /// A sign of life: node.
+    /// Notes that a node is alive: node.
     pub beat: &'static str,
-    /// Locks a lane, and gives its node and beat: lane.
+    /// Locks a lane, and returns its node and beat: lane.
     pub lock_lane: &'static str,
-    /// Gives the locked lane to a node, or to none: lane, node.
+    /// Assigns the locked lane to a node, or to none: lane, node.
     pub own_lane: &'static str,
     /// Records that a node had the lane: lane, node.
     pub add_prev: &'static str,
-    /// A node has left lanes: node, lanes.
+    /// Notes that a node has left lanes: node, lanes.
     pub leave: &'static str,
-    /// Whether `send` is to wake the owner: node, 1 or 0.
+    /// Sets whether `send` has to wake the owner: node, 1 or 0.
     pub sleep: &'static str,
-    /// 1 if a transaction has rows in the outbox and has not ended, 0 if not.
+    /// 1 if a transaction that has rows in the outbox has not ended, else 0.
     pub writers: &'static str,
-    /// Which of these keys have no row any more, if every former owner has left and this is no copy of the database: keys.
+    /// Those of these keys that have no row any more, provided that every former owner has left and this is not a copy
+    /// of the database: keys.
     pub gone: &'static str,
     /// Records that a message is processed: owner, key.
     pub process: &'static str,
-    /// Which node speaks for an outbox: owner, this node, that node.
+    /// Sets the node that speaks for an outbox: owner, this node, that node.
     pub set_sender: &'static str,
-    /// The outboxes that send to this node: this node. Gives owner, node.
+    /// The outboxes that send to this node: this node. Returns owner, node.
     pub senders: &'static str,
-    /// Inbox rows of an owner, after a key: owner, key, how many at most. Gives keys.
+    /// Inbox rows of an owner, after a key: owner, key, limit. Returns keys.
     pub processed: &'static str,
     /// Deletes inbox rows: owner, keys.
     pub collect: &'static str,
-    /// 1 if a commit may be undone by a loss of power, 0 if not.
+    /// 1 if a power failure may undo a commit, else 0.
     pub unforced: &'static str,
 }
 
 pub(crate) mod sealed {
     use super::{Arc, Cells, Notify, Pool, Statements, Value, Waiting};
 
-    /// Not to be implemented elsewhere.
+    /// Sealed: other crates cannot implement it.
     pub trait Sql: sqlx::Database {
         const STATEMENTS: &'static Statements;
-        /// Whether `send` notifies a relay that sleeps, and one that is awake looks by itself.
+        /// Whether `send` notifies a relay that sleeps; a relay that is awake looks by itself.
         const NOTIFIES: bool;
 
         fn execute<'a>(
@@ -149,10 +150,10 @@ pub(crate) mod sealed {
             args: Vec<Value>,
         ) -> Waiting<'a, Vec<Cells>>;
 
-        /// Wakes whenever something may have been committed. Runs until it is dropped.
+        /// Notifies `wake` whenever something may have been committed. Runs until it is dropped.
         fn watch(pool: Pool<Self>, wake: Arc<Notify>) -> Waiting<'static, ()>;
 
-        /// A row was inserted by this process.
+        /// Notes that this process has inserted a row.
         fn hint() {}
     }
 }

@@ -1,10 +1,10 @@
-//! What can go wrong.
+//! The errors of this crate.
 
 use core::num::NonZeroU32;
 
 use exonet::error::ServeError;
 
-/// Why something was not done. What was begun in the application's transaction is undone by rolling that back.
+/// The errors of this crate. The application undoes its transaction by rolling it back.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -18,9 +18,9 @@ pub enum Error {
         "the tables in the database are of version {found}, this crate knows versions up to {known}: update the application"
     )]
     TooNew {
-        /// What is there.
+        /// The version that was found.
         found: i64,
-        /// What is known.
+        /// The latest version that this crate knows.
         known: i64,
     },
     /// The body is longer than [`MAX_BODY`](crate::MAX_BODY).
@@ -28,18 +28,18 @@ pub enum Error {
         "the body has {size} bytes, a message in an outbox has at most {limit}: keep large contents elsewhere, and send where they are"
     )]
     BodyTooLarge {
-        /// Its bytes.
+        /// The length of the body in bytes.
         size: usize,
         /// The limit.
         limit: usize,
     },
-    /// A tag or an order key has at most 255 bytes.
+    /// A tag or an order key has more than 255 bytes.
     #[error("a tag and an order key have at most 255 bytes each, this one has {0}")]
     NameTooLong(usize),
-    /// The node gives messages up, so the relay cannot know when a copy is dead.
+    /// The node has a `doubt_timeout`, so the relay cannot know when a copy is dead.
     #[error("the node of a relay must not give messages up: build it without `doubt_timeout`")]
     DoubtTimeout,
-    /// The node rejects messages by itself, so the inbox's own count of attempts would not hold.
+    /// The node itself rejects messages after some attempts, so the inbox's own count of attempts would not hold.
     #[error(
         "the node of an inbox must not count attempts: build it without `attempts` ({0} here), and set `InboxBuilder::attempts`"
     )]
@@ -50,10 +50,10 @@ pub enum Error {
     /// The node is closed.
     #[error("the node is closed")]
     Closed,
-    /// The system gives no random numbers.
+    /// The system returns no random numbers.
     #[error("the system's random generator failed: {0}")]
     Random(String),
-    /// What the database says.
+    /// The error of the database.
     #[error("the database says: {0}")]
     Database(sqlx::Error),
 }
@@ -67,11 +67,11 @@ impl From<sqlx::Error> for Error {
     }
 }
 
-/// What a database says of a table or column that it does not have.
+/// The text with which a database reports a missing table or column.
 fn missing(error: &sqlx::Error) -> Option<String> {
     let said = error.as_database_error()?;
     let (code, text) = (said.code(), said.message());
-    // PostgreSQL: undefined_table, undefined_column. SQLite has no code of its own for these.
+    // PostgreSQL: undefined_table, undefined_column. SQLite has no codes for these.
     let of_code = matches!(code.as_deref(), Some("42P01" | "42703"));
     let of_text = text.starts_with("no such table")
         || text.contains("no such column")

@@ -1,22 +1,22 @@
-//! The name of a message, for both databases.
+//! The key of a message, for both databases.
 
 use core::fmt;
 
 use crate::Error;
 
-/// The name of a message: a random UUID, made when its row is inserted. It travels with the message, and the receiver's inbox knows
-/// the message by it.
+/// The key of a message: a random UUID, made when its row is inserted. It travels with the message, and the receiver's
+/// inbox knows the message by it.
 ///
-/// It is random, not a number of a sequence: a database that is restored from a backup would count again where it was then, and
-/// another message would have the name of one that is processed already.
+/// It is random, and not a number of a sequence: a database that is restored from a backup would repeat numbers, and a
+/// new message would have the key of one that is already processed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(pub [u8; 16]);
 
 impl Key {
-    /// A key that no other message has.
+    /// A new random key.
     ///
     /// # Errors
-    /// [`Error::Random`]: the system gives no random numbers.
+    /// [`Error::Random`]: the system returns no random numbers.
     pub fn random() -> Result<Self, Error> {
         let mut bytes = [0; 16];
         getrandom::fill(&mut bytes).map_err(|error| Error::Random(error.to_string()))?;

@@ -1,13 +1,15 @@
-//! Outbox and inbox in the application's own database, over [`exonet`]: a transaction here, a transaction there, and every message in
-//! between is processed **exactly once**, whatever crashes. No broker, and no window after which doubles slip through.
+//! Outbox and inbox in the application's own database, over [`exonet`]: a transaction at the sender, a transaction at
+//! the receiver, and every message is processed **exactly once**, whatever crashes. There is no broker, and no time
+//! limit after which duplicates can occur.
 //!
-//! * The sender leaves a message by [`Outbox::send`], in the transaction in which it does what the message tells of. Both are
-//!   committed, or neither.
-//! * A [`Relay`] hands what is committed to a node, and deletes the row when the message is processed.
-//! * The receiver's [`Inbox`] calls a handler with a transaction. What the handler does in it and the record that the message is
-//!   processed are committed together; only then is the message acknowledged.
+//! * The sender leaves a message with [`Outbox::send`], in the transaction that does the work which the message
+//!   reports. Both are committed, or neither.
+//! * A [`Relay`] hands committed rows to a node, and deletes each row once its message is processed.
+//! * The receiver's [`Inbox`] calls a handler with a transaction. The handler's work in it, and the record that the
+//!   message is processed, are committed together; only then is the message acknowledged.
 //!
-//! PostgreSQL (feature `postgres`) and SQLite (feature `sqlite`), by [`sqlx`]; the two sides need not have the same.
+//! It supports PostgreSQL (feature `postgres`) and SQLite (feature `sqlite`), with [`sqlx`]; the two sides may use
+//! different ones.
 //!
 //! ```
 //! use exonet::{Allow, Node};
@@ -58,29 +60,32 @@
 //!
 //! # What is promised
 //!
-//! Any number of crashes of either process, of relays and of databases, any network, nodes with or without a journal: a message whose row is
-//! committed is processed once, its handler's transaction committed once. Provided that
+//! For any number of crashes of either process, of relays and of databases, for any network, and for nodes with or
+//! without a journal: a message whose row is committed is processed once, and its handler's transaction is committed
+//! once. This holds provided that
 //!
-//! * databases keep what they have committed (`fsync` and `synchronous_commit` of PostgreSQL, `synchronous = full` of SQLite: a warning is
-//!   logged where it is not so);
-//! * the handler does what it does in its transaction. What it does besides may happen more than once;
+//! * databases keep what they have committed (`fsync` and `synchronous_commit` of PostgreSQL, `synchronous = full` of
+//!   SQLite: a warning is logged otherwise);
+//! * the handler does its work in its transaction. Other effects may happen more than once;
 //! * the node of an inbox leaves the count of attempts to the inbox: no [`attempts`](exonet::Builder::attempts) of its own;
-//! * nodes give no message up: no [`doubt_timeout`](exonet::Builder::doubt_timeout) (a relay refuses such a node), no
-//!   [`Peer::abandon`](exonet::Peer::abandon) of the node of a relay;
-//! * a database that is restored from a backup is treated as `docs/sql.md` says.
+//! * nodes give no message up: no [`doubt_timeout`](exonet::Builder::doubt_timeout) (a relay refuses such a node), and
+//!   no [`Peer::abandon`](exonet::Peer::abandon) on the node of a relay;
+//! * a database that is restored from a backup is treated as described in `docs/sql.md`.
 //!
 //! # Why inbox rows can be deleted
 //!
-//! A receiver asks the sender, by a call, which rows are gone. A row that is gone is not handed over again, and no copy of it is
-//! under way that could still be taken: each slot that it was ever bound to is used up or dead. So the receiver forgets it. Other
-//! inboxes guess how long a copy may take, and process it twice if it takes longer.
+//! A receiver asks the sender, with a call, which rows are gone. A row that is gone is not handed over again, and no
+//! copy of it is under way that could still be taken: each slot that it was ever bound to is used up or dead. So the
+//! receiver deletes its inbox row. Other inboxes guess how long a copy may take, and process it twice if it takes
+//! longer.
 //!
-//! # Where this differs from a search of its rules
+//! # Where this differs from the rules that were searched
 //!
-//! The algorithm was searched exhaustively, with each rule removed once. The tables differ in this: former owners of lanes are a table
-//! (`exonet_prev`) in both databases. `owner` in the inbox is a random name that the outbox has with each receiver (`exonet_peer`), in
-//! place of a mapping of node ids that somebody would have to keep. A relay does not know the rows of the messages that a former
-//! life of its node has left, and waits for all of them, peer by peer.
+//! The algorithm was searched exhaustively, with each rule removed once. The tables differ from the searched model in
+//! this: former owners of lanes are a table (`exonet_prev`) in both databases. `owner` in the inbox is a random name
+//! that the outbox has with each receiver (`exonet_peer`), instead of a mapping of node ids that an operator would have
+//! to maintain. A relay does not know the rows of the messages that a former life of its node has left, and waits for
+//! all of them, peer by peer.
 #![deny(missing_docs)]
 
 mod database;

@@ -1,4 +1,4 @@
-//! Messages that are sent with the application's transaction.
+//! Sends messages in the application's transaction.
 
 use bytes::Bytes;
 
@@ -8,13 +8,13 @@ use crate::database::Value;
 use crate::database::sealed::Sql;
 use crate::{Error, Key};
 
-/// Lanes of an outbox: what relays divide among themselves.
+/// The number of lanes of an outbox, which relays divide among themselves.
 pub(crate) const LANES: u8 = 8;
 
-/// Bytes of the longest body that a row takes: 1 MiB. The rows of a relay are in memory while they are under way.
+/// The longest body of a row, in bytes: 1 MiB. The rows of a relay are in memory while they are under way.
 pub const MAX_BODY: usize = 1 << 20;
 
-/// A message to be: a body, and how it is to be treated.
+/// A message to send: a body, and how it is treated.
 ///
 /// ```
 /// use exonet_sql::OutboxMessage;
@@ -34,16 +34,16 @@ impl OutboxMessage {
         Self { body: body.into(), ..Self::default() }
     }
 
-    /// For dispatch at the receiver: at most 255 bytes.
+    /// A tag for dispatch at the receiver: at most 255 bytes.
     #[must_use]
     pub fn tag(mut self, tag: impl Into<Bytes>) -> Self {
         self.tag = tag.into();
         self
     }
 
-    /// Messages to one peer with the same order key, of at most 255 bytes, are processed one after the other, in the order in which
-    /// they were sent: each leaves when the one before is processed. Of two transactions that run at the same time, either may be
-    /// first. Messages without one go all at once.
+    /// Messages to one peer with the same order key, of at most 255 bytes, are processed one after the other, in the
+    /// order in which they were sent: each leaves once the one before is processed. If two transactions run at the same
+    /// time, either may come first. Messages without an order key do not wait for each other.
     #[must_use]
     pub fn order(mut self, key: impl Into<Bytes>) -> Self {
         self.order = key.into();
@@ -57,20 +57,20 @@ impl<T: Into<Bytes>> From<T> for OutboxMessage {
     }
 }
 
-/// Where the application leaves messages, in its own transactions. It needs no node: a [`Relay`](crate::Relay) hands the messages to one, in this
-/// process or another.
+/// Leaves messages in the application's own transactions. It needs no node: a [`Relay`](crate::Relay), in this process
+/// or another, hands the messages to a node.
 #[derive(Clone, Copy, Debug)]
 pub struct Outbox;
 
 impl Outbox {
-    /// Sends a message to a peer if, and as soon as, the transaction `tx` is committed. Gives its key, under which the receiver's
-    /// inbox knows it.
+    /// Sends a message to a peer if, and as soon as, the transaction `tx` is committed. Returns its key, by which the
+    /// receiver's inbox knows it.
     ///
-    /// Addresses in `peer` are kept with the row; a relay that knows the peer needs none. `tx` is a transaction of the database
-    /// that [`migrate`](crate::migrate) was called for, or a connection, where the message is sent at once.
+    /// Addresses in `peer` are stored with the row; a relay that knows the peer needs none. `tx` is a transaction of
+    /// the database that [`migrate`](crate::migrate) was called for, or a connection, which sends the message at once.
     ///
     /// # Errors
-    /// [`Error`]; roll back then.
+    /// [`Error`]; then roll the transaction back.
     pub async fn send<T: Tx>(
         tx: &mut T,
         peer: impl Into<PeerAddr>,
@@ -113,7 +113,7 @@ mod sealed {
     use crate::InboxTx;
     use crate::database::Database;
 
-    /// Not to be implemented elsewhere.
+    /// Sealed: other crates cannot implement it.
     pub trait Connected: Send {
         type Database: Database;
 
@@ -163,12 +163,13 @@ mod sealed {
     }
 }
 
-/// Messages of one order are in one lane, so that one relay has them all. FNV-1a, mixed.
+/// The lane of an order or a message: messages of one order are in one lane, so that one relay has them all. FNV-1a,
+/// mixed.
 fn lane(name: &[u8]) -> u8 {
     let hash = name.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     });
-    // Of short names, the upper bits are all but the same.
+    // For short names, the upper bits are nearly equal.
     let mixed = (hash ^ (hash >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let lane = (mixed >> 32) % u64::from(LANES);
     u8::try_from(lane).unwrap_or_default()

@@ -19,7 +19,7 @@ static STATEMENTS: Statements = Statements {
         "create table if not exists exonet_lane (lane bigint primary key, node bytea, beat bigint not null default 0,
            asleep boolean not null default true)",
         "create table if not exists exonet_prev (lane bigint not null, node bytea not null, primary key (lane, node))",
-        // Dead rows at the front of the index are what a relay reads over: they are swept early.
+        // A relay reads over dead rows at the front of the index, so they are vacuumed early.
         "create table if not exists exonet_outbox (key bytea primary key, id bigint generated always as identity,
            lane bigint not null, peer bytea not null, addr text, ord bytea, tag bytea not null, body bytea not null,
            at timestamptz not null default now(), failed text, settled_at timestamptz)
@@ -34,10 +34,10 @@ static STATEMENTS: Statements = Statements {
         "insert into exonet_schema (version) values (1) on conflict do nothing",
     ],
     version: "select coalesce(max(version), 0) from exonet_schema",
-    // NOTIFY makes commits wait for each other, so only a relay that sleeps is woken by it.
+    // NOTIFY makes commits wait for each other, so only a relay that sleeps is woken with it.
     send: "with row as (insert into exonet_outbox (key, lane, peer, addr, ord, tag, body) values ($1, $2, $3, $4, $5, $6, $7))
            select pg_notify('exonet_outbox', '')::text from exonet_lane where lane = $2 and asleep",
-    // The lock on the lane makes a relay that takes it over wait for the end of this.
+    // The lock on the lane makes a relay that takes the lane over wait for the end of this statement.
     settle: "with own as (select lane from exonet_lane where node = $1 for share)
              delete from exonet_outbox o using own where o.lane = own.lane and o.id = any($2)
                and o.settled_at is null and o.failed is null",
@@ -79,7 +79,7 @@ static STATEMENTS: Statements = Statements {
     unforced: "select (current_setting('synchronous_commit') = 'off' or current_setting('fsync') = 'off')::int::bigint",
 };
 
-/// A listener that has lost its connection tries again after this.
+/// How long a listener that has lost its connection waits before it reconnects.
 const RECONNECT: Duration = Duration::from_secs(1);
 
 impl Sql for Postgres {
@@ -107,7 +107,7 @@ impl Sql for Postgres {
                 let lost = listen(&pool, &wake).await;
                 tracing::warn!(error = ?lost.err(), "the connection that listens for new rows is lost");
                 tokio::time::sleep(RECONNECT).await;
-                // What was committed meanwhile.
+                // Rows may have been committed meanwhile.
                 wake.notify_one();
             }
         })
@@ -119,7 +119,7 @@ async fn listen(pool: &Pool<Postgres>, wake: &Notify) -> Result<(), sqlx::Error>
     listener.listen("exonet_outbox").await?;
     wake.notify_one();
     loop {
-        // None: the connection was lost and is there again, and a notification may have gone by.
+        // None: the connection was lost and is restored, and a notification may have been missed.
         let _ = listener.try_recv().await?;
         wake.notify_one();
     }

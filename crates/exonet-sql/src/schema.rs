@@ -8,16 +8,16 @@ use crate::database::{Cells, Database, Value};
 /// The version of the tables that this crate makes.
 const VERSION: i64 = 1;
 
-/// Makes the tables of outbox and inbox, or brings old ones up to date. It may be called at each start, by any number of processes.
-/// All names begin with `exonet_`. An application that has a role of its own for migrations calls it there.
+/// Makes the tables of outbox and inbox, or brings old ones up to date. Any number of processes may call it, at each
+/// start. All names begin with `exonet_`. An application that has its own role for migrations calls it with that role.
 ///
 /// # Errors
-/// [`Error::TooNew`], and what the database says.
+/// [`Error::TooNew`], and errors of the database.
 pub async fn migrate<DB: Database>(pool: &Pool<DB>) -> Result<(), Error> {
     match version(pool).await {
         Ok(VERSION) => return Ok(()),
         Ok(found) if found > VERSION => return Err(Error::TooNew { found, known: VERSION }),
-        // Old ones, or none.
+        // The tables are old, or missing.
         Ok(_) | Err(Error::NotMigrated(_)) => {}
         Err(error) => return Err(error),
     }
@@ -28,7 +28,7 @@ pub async fn migrate<DB: Database>(pool: &Pool<DB>) -> Result<(), Error> {
     Ok(tx.commit().await?)
 }
 
-/// Whether the tables are there, and are those that this crate knows.
+/// Checks that the tables exist and have the version that this crate knows.
 pub(crate) async fn check<DB: Database>(pool: &Pool<DB>) -> Result<(), Error> {
     match version(pool).await? {
         VERSION => {}

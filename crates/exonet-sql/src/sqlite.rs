@@ -1,4 +1,4 @@
-//! SQLite: statements, and a look at whether something was committed.
+//! SQLite: statements, and polling for commits.
 
 use core::time::Duration;
 use std::sync::{Arc, LazyLock};
@@ -32,7 +32,7 @@ static STATEMENTS: Statements = Statements {
     ],
     version: "select coalesce(max(version), 0) from exonet_schema",
     send: "insert into exonet_outbox (key, lane, peer, addr, ord, tag, body) values ($1, $2, $3, $4, $5, $6, $7)",
-    // One statement is one transaction, and there is one writer at a time: nothing need be locked.
+    // One statement is one transaction, and there is one writer at a time: nothing needs a lock.
     settle: "delete from exonet_outbox where lane in (select lane from exonet_lane where node = $1)
                and id in (select value from json_each($2)) and settled_at is null and failed is null",
     settle_and_keep: "update exonet_outbox set settled_at = unixepoch()
@@ -73,12 +73,13 @@ static STATEMENTS: Statements = Statements {
     unforced: "select case (select synchronous from pragma_synchronous) when 0 then 1 when 1 then 1 else 0 end",
 };
 
-/// This process has inserted a row into some database.
+/// Notified when this process has inserted a row into any database.
 static INSERTED: LazyLock<Notify> = LazyLock::new(Notify::new);
 
-/// How often a relay looks whether another process has committed something.
+/// How often a relay checks whether another process has committed something.
 const POLL: Duration = Duration::from_millis(10);
-/// And how often, and how long, after this process has inserted a row, whose transaction is about to be committed.
+/// The interval and the number of checks after this process has inserted a row, whose transaction is about to be
+/// committed.
 const SOON: Duration = Duration::from_millis(1);
 const SOON_TIMES: u32 = 50;
 
@@ -118,7 +119,7 @@ impl Sql for Sqlite {
     }
 }
 
-/// `data_version` is another number after each commit of another connection. It is read from memory that is shared.
+/// `data_version` changes with each commit of another connection. It is read from shared memory.
 async fn look(pool: &Pool<Sqlite>, wake: &Notify) -> Result<(), sqlx::Error> {
     let mut conn = pool.acquire().await?;
     let (mut seen, mut soon) = (None, 0);

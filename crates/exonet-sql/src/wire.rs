@@ -1,12 +1,12 @@
-//! What travels in the body of a message of this crate, and in the call by which inbox rows are collected.
+//! The format of the body of a message of this crate, and of the call that collects inbox rows.
 //!
-//! | Bytes | Of every message |
+//! | Bytes | Every message |
 //! |---|---|
 //! | 1 | version: 1 |
 //! | 1 | kind: 0 a row, 1 hello, 2 fence |
 //! | 16 | owner: the account that the sender's outbox has with this receiver |
 //!
-//! | Bytes | Of a row, besides |
+//! | Bytes | A row also has |
 //! |---|---|
 //! | 16 | key |
 //! | 1 + n | length and bytes of the application's tag |
@@ -20,13 +20,13 @@ use crate::Key;
 /// The tag of every message of this crate.
 pub(crate) const TAG: &[u8] = b"exonet.sql";
 
-/// The method by which a receiver asks which rows are gone.
+/// The method with which a receiver asks which rows are gone.
 pub(crate) const GONE: &[u8] = b"exonet.sql.gone";
 
 const VERSION: u8 = 1;
 
-/// The name under which an outbox is known to one receiver. Random, made by the outbox, and known to these two alone: whoever has it
-/// speaks for the outbox, whichever node it is. So a relay may take over from one with another identity.
+/// The name by which one receiver knows an outbox. It is random, made by the outbox, and known only to the two: any
+/// node that has it speaks for the outbox. So a relay may take over from one with another identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Owner(pub(crate) [u8; 16]);
 
@@ -40,9 +40,9 @@ impl Owner {
 pub(crate) enum Envelope {
     /// A row of the outbox.
     Row { owner: Owner, row: Row },
-    /// The sender of this relays for the outbox from now on.
+    /// The sender now relays for the outbox.
     Hello { owner: Owner },
-    /// Nothing that an earlier life of the sender has sent arrives after this.
+    /// After this, nothing arrives that an earlier life of the sender has sent.
     Fence { owner: Owner },
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Row {
     pub(crate) body: Bytes,
 }
 
-/// Why bytes are no envelope.
+/// The reason for which bytes are not an envelope.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BadEnvelope {
     #[error("it is of version {0}, which this application does not know: update it")]
@@ -78,7 +78,7 @@ impl Envelope {
             out.reserve(18 + row.tag.len() + row.order.len() + row.body.len());
             out.put_slice(&row.key.0);
             for name in [&row.tag, &row.order] {
-                // Longer ones are refused where they are given.
+                // Longer ones are refused when they are passed.
                 let name = name.get(..name.len().min(255)).unwrap_or_default();
                 out.put_u8(u8::try_from(name.len()).unwrap_or(u8::MAX));
                 out.put_slice(name);
@@ -115,7 +115,7 @@ impl Envelope {
     }
 }
 
-/// A list of keys: the version, and 16 bytes each. The question which of them are gone, and the answer.
+/// A list of keys: the version, and 16 bytes each. Used for the question which of them are gone, and for the answer.
 pub(crate) fn encode_keys(keys: &[Key]) -> Bytes {
     let mut out = BytesMut::with_capacity(1 + 16 * keys.len());
     out.put_u8(VERSION);

@@ -1,4 +1,4 @@
-//! What of a journal can be copied while it is appended to.
+//! Copying a journal while it is appended to.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,34 +11,35 @@ use crate::scan::Pieces;
 use crate::segment::{Part, Place};
 use crate::{Options, real};
 
-/// What may become of a file of a journal.
+/// What can happen to a file of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// Nothing in it counts: a journal without it finds the same.
+    /// Nothing in it counts: a journal without it finds the same groups.
     Spare,
-    /// What is in it up to some byte stays as it is for as long as its header does.
+    /// Its content up to some byte stays the same for as long as its header does.
     Settled(Settled),
-    /// All of it may change.
+    /// Any of it may change.
     Loose,
 }
 
-/// The part of a file that does not change while its header stays what it is.
+/// The part of a file that does not change while its header stays the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settled {
     /// The header: its first bytes.
     pub head: [u8; HEADER],
-    /// The bytes before this one do not change. In a segment, no group begins behind it that counts, unless it was appended since.
+    /// The bytes before this one do not change. In a segment, no group that counts begins after it, unless it was
+    /// appended since.
     pub end: u64,
-    /// LSN and run of the group before `end`; without one, those with which the segment begins.
+    /// LSN and run of the group before `end`; if there is none, those with which the segment begins.
     last: Option<(u64, u64)>,
     begun: (u64, u64),
 }
 
-/// What may become of the file `name` in the journal in `dir`, which its owner may append to meanwhile. `known`: what was found
-/// before; where the header is still the same, only what is behind that is read.
+/// What can happen to the file `name` in the journal in `dir`, to which its owner may append meanwhile. `known` is an
+/// earlier result: if the header is still the same, only the part after it is read.
 ///
 /// # Errors
-/// [`StoreError::Io`]: it cannot be read, or is gone.
+/// [`StoreError::Io`]: the file cannot be read, or is gone.
 pub fn standing(
     dir: &Path,
     identity: [u8; 32],
@@ -49,7 +50,7 @@ pub fn standing(
         Some((_, Part::Segment(_))) => Kind::Segment,
         Some((_, Part::Snapshot)) => Kind::Snapshot,
         Some((_, Part::Unfinished)) => return Ok(Standing::Spare),
-        // What was put aside counts for nothing; anything else is small.
+        // A file that was put aside does not count; any other file is small.
         None if Place::Aside.parse(name).is_some() => return Ok(Standing::Spare),
         None => return Ok(Standing::Loose),
     };
@@ -70,7 +71,7 @@ pub fn standing(
         return Ok(Standing::Settled(Settled { head, end, last: None, begun }));
     }
     if said.lsn == 0 {
-        // Of the pool: its header and its length are what there is.
+        // In the pool: only its header and its length matter.
         let (end, begun) = (HEADER as u64, (0, said.run));
         return Ok(Standing::Settled(Settled { head, end, last: None, begun }));
     }
@@ -82,12 +83,14 @@ pub fn standing(
 }
 
 impl Settled {
-    /// Whether it is a segment of the pool: a journal without it finds the same, and makes another one when it needs it.
+    /// Whether it is a segment of the pool: a journal without it finds the same groups, and makes another when it needs
+    /// one.
     pub const fn is_spare(&self) -> bool {
         self.begun.0 == 0 && self.last.is_none()
     }
 
-    /// Goes on to where the groups end that lie behind each other: each is whole, the next, and of a run no lower than that before.
+    /// Advances to the end of the consecutive groups. Each is whole, has the next LSN, and is of a run no lower than
+    /// that of the group before.
     fn follow(&mut self, pieces: &mut Pieces, owner: Owner) -> std::io::Result<()> {
         let key = owner.key();
         while let Some((group, _)) = pieces.group(key, self.end)? {
@@ -102,11 +105,11 @@ impl Settled {
     }
 }
 
-/// Whether the last run of the journal in `dir` has ended cleanly, so that the journal is trusted wherever it is opened. True where
-/// there is no journal. The directory above must be locked by the caller.
+/// Whether the last run of the journal in `dir` has ended cleanly, so that the journal is trusted wherever it is
+/// opened. True if there is no journal. The caller must have locked the directory above.
 ///
 /// # Errors
-/// [`StoreError`]: what is there cannot be read.
+/// [`StoreError`]: a file cannot be read.
 pub fn is_clean(dir: &Path, options: Options) -> Result<bool, StoreError> {
     if !dir.try_exists().map_err(StoreError::io("inspect", dir))? {
         return Ok(true);

@@ -1,4 +1,4 @@
-//! What would hold up the thread that appends: filling a segment, and writing a snapshot.
+//! Work that would hold up the thread that appends: filling a segment, and writing a snapshot.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use crate::format::{Head, Kept, Kind};
 use crate::segment::{Place, Segment};
 use crate::shared::{Base, Mark, Shared};
 
-/// As many segments are in use until the next are twice as long, and how often that is.
+/// Every `ALIKE` segments in use double the length of new segments, at most `LONGEST` times.
 const ALIKE: usize = 64;
 const LONGEST: usize = 4;
 
-/// Puts another segment into the pool, if it is empty.
+/// Puts another segment into the pool if the pool is empty.
 pub(crate) fn fill(shared: &Arc<Shared>) {
     let mut state = shared.lock();
     if state.filling || !state.free.is_empty() || state.failed.is_some() {
@@ -22,7 +22,7 @@ pub(crate) fn fill(shared: &Arc<Shared>) {
     state.filling = true;
     let number = state.next_number;
     state.next_number += 1;
-    // Each is an open file: where much waits, they are longer.
+    // Each segment is an open file: if many are in use, they are longer.
     let size = shared.segment << (state.full.len() / ALIKE).min(LONGEST);
     drop(state);
     let ending = Ending { shared: Arc::clone(shared), job: Job::Fill };
@@ -31,24 +31,25 @@ pub(crate) fn fill(shared: &Arc<Shared>) {
         let name = Place::InUse.segment(shared.owner.log, number);
         match Segment::create(&*shared.disk, shared.owner, name, size) {
             Ok(segment) => shared.lock().free.push(segment),
-            // Without room nothing is lost yet: the caller that needs the segment tries again, and says so.
+            // If there is no room, nothing is lost yet: the caller that needs the segment tries again, and returns the
+            // error.
             Err(error) => drop(shared.fail(error)),
         }
     }));
 }
 
-/// Where what a snapshot keeps begins: an LSN, and the run that began the segment which begins with it.
+/// Where the groups that a snapshot keeps begin: an LSN, and the run of the segment that begins with it.
 #[derive(Clone, Copy)]
 pub(crate) struct Start {
     pub(crate) lsn: u64,
     pub(crate) run: u64,
 }
 
-/// Puts `bytes` in the place of all groups up to `mark` that lie before `from`, with which a segment begins.
+/// Replaces all groups up to `mark` that lie before `from` with `bytes`. A segment begins with `from`.
 pub(crate) fn replace(shared: &Arc<Shared>, mark: Mark, from: Start, bytes: Vec<u8>, limit: u64) {
     let mut state = shared.lock();
     state.replacing = true;
-    // What is appended from here on is behind it.
+    // Groups that are appended from here on lie after the snapshot.
     let grown = std::mem::take(&mut state.grown);
     drop(state);
     let ending = Ending { shared: Arc::clone(shared), job: Job::Replace };
@@ -60,7 +61,7 @@ pub(crate) fn replace(shared: &Arc<Shared>, mark: Mark, from: Start, bytes: Vec<
                 let error = shared.fail(error);
                 let mut state = shared.lock();
                 state.grown += grown;
-                // Not at once again: the disk is full.
+                // Not again at once: the disk is full.
                 state.due = state.grown + limit.div_ceil(4);
                 state.late = Some(error);
             }
@@ -72,7 +73,7 @@ fn write(shared: &Shared, mark: Mark, start: Start, bytes: &[u8]) -> Result<Base
     let from = start.lsn;
     let keeps = from <= mark.lsn;
     if keeps && shared.run.level != Level::Process {
-        // What it counts on must not be lost before it.
+        // The groups that it counts on must not be lost before it.
         shared.force()?;
     }
     let base = Base { lsn: mark.lsn, len: bytes.len() as u64, check: crc32c::crc32c(bytes), from };
@@ -83,11 +84,11 @@ fn write(shared: &Shared, mark: Mark, start: Start, bytes: &[u8]) -> Result<Base
     Ok(base)
 }
 
-/// The snapshot is on the disk under its name: what it stands for goes.
+/// The snapshot is on disk under its name: removes the groups that it stands for.
 fn settle(shared: &Shared, mark: Mark, base: Base, limit: u64) {
     let mut state = shared.lock();
     state.base = Some(base);
-    // One that keeps groups is short, and takes long to put together for its length.
+    // A snapshot that keeps groups is short, and takes long to make for its length.
     let times = if base.from > mark.lsn { 1 } else { 4 };
     state.due = limit.max(base.len.saturating_mul(times));
     if base.from > mark.lsn {
@@ -98,7 +99,7 @@ fn settle(shared: &Shared, mark: Mark, base: Base, limit: u64) {
     }
     let mut gone = Vec::new();
     while state.full.front().is_some_and(|it| it.first <= mark.lsn) {
-        // Groups up to the snapshot and those behind it are in different segments.
+        // Groups up to the snapshot and groups after it are in different segments.
         let next = state.full.get(1).map_or(mark.lsn + 1, |next| next.first.min(mark.lsn + 1));
         if next > base.from {
             break;
@@ -110,10 +111,10 @@ fn settle(shared: &Shared, mark: Mark, base: Base, limit: u64) {
             gone.push(segment.name);
         }
     }
-    // What stays is not written any more, and may be much.
+    // The segments that stay are no longer written, and may be many.
     state.full.iter_mut().filter(|it| it.first <= mark.lsn).for_each(|it| it.file.unmap());
     drop(state);
-    // If a name stays, its segment is found to lie before the snapshot, and goes to the pool of the next run.
+    // If a name stays, the next run finds that its segment lies before the snapshot, and puts it into the pool.
     for name in gone {
         let _ = shared.disk.remove(&name);
     }
@@ -124,7 +125,7 @@ enum Job {
     Replace,
 }
 
-/// Says that a job has ended, even if it panics.
+/// Reports that a job has ended, even if it panics.
 struct Ending {
     shared: Arc<Shared>,
     job: Job,

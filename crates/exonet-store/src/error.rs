@@ -1,24 +1,23 @@
-//! What can be wrong with a journal, and what to do about it.
+//! The errors of a journal, each with the way out.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Why a journal cannot be opened, or goes no further. Each text names the path and the way out.
+/// The reason for which a journal cannot be opened or has stopped. Each text names the path and the way out.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// There is no room for what was to be written, and nothing of it counts. The same call may succeed once there is
-    /// room again.
+    /// There was no room for the bytes, and none of them count. The same call may succeed once there is room again.
     #[error("no room for {}: {error}; free some space there, and the journal goes on", path.display())]
     Full {
         /// The file.
         path: PathBuf,
-        /// The system's answer.
+        /// The error of the system.
         error: Arc<io::Error>,
     },
-    /// The system could not write the bytes that it had been given. How many of them are on the disk is not known, and a second
-    /// try would not tell. Every later call fails in the same way.
+    /// The system could not write the bytes that it had been given. It is not known how many of them are on disk, and a
+    /// second try would not tell. Every later call fails in the same way.
     #[error(
         "{} could not be forced to the disk: {error}; what was written last may be lost, so this journal has stopped: \
          check the disk and the system's log, then start again",
@@ -27,10 +26,10 @@ pub enum StoreError {
     Sync {
         /// The file.
         path: PathBuf,
-        /// The system's answer.
+        /// The error of the system.
         error: Arc<io::Error>,
     },
-    /// A part that was on the disk is damaged.
+    /// A part that was on disk is damaged.
     #[error(
         "{} is damaged ({what}), in a part that was safe on the disk: check the disk; to go on without what the \
          journal knew, move the directory of the journal away: messages that were open end Unknown",
@@ -39,7 +38,7 @@ pub enum StoreError {
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The damage.
         what: &'static str,
     },
     /// A file was written by a release with another format.
@@ -48,7 +47,7 @@ pub enum StoreError {
         /// The file.
         path: PathBuf,
     },
-    /// The journal is that of another identity.
+    /// The journal belongs to another identity.
     #[error(
         "{} belongs to another identity: put back the journal that came with this key, or move the directory of the \
          journal away: messages that were open end Unknown",
@@ -67,10 +66,10 @@ pub enum StoreError {
     ReadOnly {
         /// The file or directory.
         path: PathBuf,
-        /// The system's answer.
+        /// The error of the system.
         error: Arc<io::Error>,
     },
-    /// The level `Process` needs a name of the system's run, and this system has none.
+    /// The level `Process` needs an id of the system's boot, and this system has none.
     #[error(
         "this system does not tell one boot from another, so a journal that is not forced could not be trusted after a \
          crash: use the level sync or batched, or no journal"
@@ -94,7 +93,7 @@ pub enum StoreError {
         /// Its length in bytes.
         len: u64,
     },
-    /// A group was appended under a position that does not lie behind the one before.
+    /// A group was appended with a position that is not above that of the group before.
     #[error("the position {through} does not lie behind {last}; the caller has a bug")]
     Backwards {
         /// The position.
@@ -102,23 +101,23 @@ pub enum StoreError {
         /// The position of the last group.
         last: u64,
     },
-    /// A snapshot was given while the groups that were found are still being read.
+    /// A snapshot was passed while the groups that were found are still being read.
     #[error("the groups that were found are still being read: drop `Found` before the first snapshot")]
     Reading,
-    /// The system refused.
+    /// The system has returned an error.
     #[error("cannot {action} {}: {error}", path.display())]
     Io {
-        /// What was tried, as a verb.
+        /// The failed action, as a verb.
         action: &'static str,
-        /// On which file or directory.
+        /// The file or directory.
         path: PathBuf,
-        /// The system's answer.
+        /// The error of the system.
         error: Arc<io::Error>,
     },
 }
 
 impl StoreError {
-    /// What the system's refusal means.
+    /// Maps an error of the system.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         use io::ErrorKind as Kind;
         move |error| {
@@ -131,7 +130,7 @@ impl StoreError {
         }
     }
 
-    /// A failed sync, whatever the reason.
+    /// The error of a failed sync, for any reason.
     pub(crate) fn sync(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |error| Self::Sync { path: path.to_path_buf(), error: Arc::new(error) }
     }

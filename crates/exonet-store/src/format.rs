@@ -1,16 +1,16 @@
 //! The bytes of a segment's header, a snapshot's header and a group's header.
 //!
-//! Numbers are little-endian. A header of a file has 128 bytes in every version, and its last four are the CRC-32C of the
-//! others: so a newer version is told from damage.
+//! Numbers are little-endian. In every version, the header of a file has 128 bytes, and its last four are the CRC-32C
+//! of the others: so a newer version can be told from damage.
 
-/// Bytes of the header of a segment, and of a snapshot.
+/// The length of the header of a segment, and of a snapshot.
 pub(crate) const HEADER: usize = 128;
-/// Bytes of the header of a group.
+/// The length of the header of a group.
 pub(crate) const GROUP: usize = 32;
 /// Groups begin at multiples of this.
 pub(crate) const ALIGN: usize = 8;
 const VERSION: u32 = 1;
-/// Of a snapshot that does not stand alone.
+/// The version of a snapshot that counts on groups before it.
 const KEEPING: u32 = 2;
 const SEGMENT: &[u8; 8] = b"exonseg\n";
 const SNAPSHOT: &[u8; 8] = b"exonsnp\n";
@@ -31,51 +31,52 @@ impl Owner {
     }
 }
 
-/// What makes a group one of this log.
+/// The key that makes a group belong to this log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
-    /// Every checksum begins with this.
+    /// The seed of every checksum.
     sum: u32,
-    /// Run numbers are written under this, so that bytes which somebody chose hardly ever look like a group.
+    /// Run numbers are masked with this, so that bytes chosen by others hardly ever look like a group.
     mask: u64,
 }
 
-/// What the header of a file says.
+/// The content of the header of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) owner: Owner,
     /// The run that wrote it.
     pub(crate) run: u64,
-    /// Of a segment: the LSN of its first group. Of a snapshot: the LSN of the last group that it stands for.
+    /// In a segment: the LSN of its first group. In a snapshot: the LSN of the last group that it stands for.
     pub(crate) lsn: u64,
-    /// Of a segment: the bytes of the file. Of a snapshot: the bytes behind the header.
+    /// In a segment: the length of the file. In a snapshot: the number of bytes after the header.
     pub(crate) len: u64,
-    /// Of a snapshot: the checksum of the bytes behind the header.
+    /// In a snapshot: the checksum of the bytes after the header.
     pub(crate) check: u32,
-    /// Of a snapshot that counts on groups before it: the first of them, and up to where the log was on the disk. None: it
-    /// stands for them all.
+    /// In a snapshot that counts on groups before it: the first of them, and how far the log was on disk. None: the
+    /// snapshot stands for all groups.
     pub(crate) kept: Option<Kept>,
 }
 
-/// Groups before a snapshot that it counts on.
+/// The groups before a snapshot that it counts on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kept {
-    /// The LSN of the first, with which a segment begins.
+    /// The LSN of the first of them, with which a segment begins.
     pub(crate) from: u64,
-    /// All groups up to this LSN were on the disk when the snapshot was written.
+    /// All groups up to this LSN were on disk when the snapshot was written.
     pub(crate) forced: u64,
-    /// The run that began that segment. Another that begins with this LSN was begun by an earlier run, whose groups were lost.
+    /// The run that began that segment. Another segment that begins with this LSN was begun by an earlier run, whose
+    /// groups were lost.
     pub(crate) run: u64,
 }
 
-/// Which file a header is of.
+/// The kind of file that a header belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Segment,
     Snapshot,
 }
 
-/// Why bytes are not the header that was expected.
+/// The reason for which bytes are not the expected header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BadHead {
     Damaged,
@@ -109,7 +110,7 @@ impl Head {
         bytes
     }
 
-    /// The header of a file of the journal of `identity`.
+    /// Reads the header of a file of the journal of `identity`.
     pub(crate) fn decode(kind: Kind, identity: &[u8; 32], bytes: &[u8; HEADER]) -> Result<Self, BadHead> {
         Self::parse(kind, identity, bytes).ok_or(BadHead::Damaged)?
     }
@@ -141,23 +142,23 @@ impl Head {
     }
 }
 
-/// What the header of a group says.
+/// The content of the header of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Group {
-    /// How many groups of this log come before it, and it.
+    /// The number of groups of this log up to and including this one.
     pub(crate) lsn: u64,
     /// The run that appended it.
     pub(crate) run: u64,
-    /// All groups up to this LSN were on the disk when it was appended.
+    /// All groups up to this LSN were on disk when it was appended.
     pub(crate) forced: u64,
-    /// Bytes behind the header.
+    /// The number of bytes after the header.
     pub(crate) len: u32,
-    /// The checksum over the rest of the header and the bytes behind it.
+    /// The checksum of the rest of the header and the bytes after it.
     pub(crate) check: u32,
 }
 
 impl Group {
-    /// The header of a group of `body`, which may lie in several places, and its checksum.
+    /// Makes the header of a group of `body`, which may lie in several places, and sets its checksum.
     pub(crate) fn encode(&mut self, key: Key, body: &[&[u8]]) -> [u8; GROUP] {
         let mut bytes = [0; GROUP];
         let numbers = [self.lsn, self.run ^ key.mask, self.forced].map(u64::to_le_bytes);
@@ -171,7 +172,7 @@ impl Group {
         bytes
     }
 
-    /// What a header says, which may be anything.
+    /// Reads a header, which may have any content.
     pub(crate) fn decode(key: Key, bytes: &[u8; GROUP]) -> Self {
         let (words, _) = bytes.as_chunks::<4>();
         let word = |at: usize| words.get(at).map_or(0, |word| u32::from_le_bytes(*word));
@@ -190,7 +191,7 @@ fn sum(key: Key, head: &[u8], body: &[&[u8]]) -> u32 {
     body.iter().fold(head, |sum, part| crc32c::crc32c_append(sum, part))
 }
 
-/// Bytes that a group of `body` bytes takes in a segment.
+/// The number of bytes that a group of `body` bytes takes in a segment.
 pub(crate) const fn group_len(body: u64) -> u64 {
     (GROUP as u64 + body).next_multiple_of(ALIGN as u64)
 }

@@ -1,4 +1,4 @@
-//! What the last runs left.
+//! The groups that the last runs left.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,44 +11,46 @@ use crate::format::{GROUP, Group, HEADER, Key, Owner, group_len};
 use crate::scan::{Pieces, Scan};
 use crate::trust::Trust;
 
-/// What was found at the opening of a journal.
+/// The result of opening a journal.
 #[derive(Debug)]
 pub struct Found {
-    /// Whether the groups are what was appended.
+    /// Whether the groups are those that were appended.
     pub trust: Trust,
-    /// How many runs this journal has had, this one among them.
+    /// The number of runs of this journal, including this one.
     pub generation: u64,
-    /// Nothing was ever appended, as far as the runs before could have known: there was no journal, or they came to nothing.
+    /// Whether nothing was ever appended, as far as the earlier runs could know: there was no journal, or they came to
+    /// nothing.
     pub is_new: bool,
-    /// The groups, a snapshot first. Of a journal that is not trusted, those of the old one, up to the first that is missing;
-    /// they are told again until something is appended to the new one.
+    /// The groups, a snapshot first. For a journal that is not trusted, the groups of the old one up to the first that
+    /// is missing; they are found again until something is appended to the new one.
     pub groups: Groups,
 }
 
 /// A group that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FoundGroup<'a> {
-    /// Its LSN; zero: it is the snapshot.
+    /// Its LSN; zero for the snapshot.
     pub lsn: u64,
-    /// It lies before the snapshot, which counts on it: see [`crate::Storage::snapshot_keeping`].
+    /// Whether it lies before the snapshot, which counts on it: see [`crate::Storage::snapshot_keeping`].
     pub kept: bool,
-    /// What was appended.
+    /// The bytes that were appended.
     pub bytes: &'a [u8],
 }
 
-/// The groups that were found, in order, the snapshot first if there is one. As an iterator, those that are not kept. Reads them as it goes.
+/// The groups that were found, in order, the snapshot first if there is one. As an iterator, it yields the groups that
+/// are not kept. It reads them on demand.
 pub struct Groups {
-    /// With the bytes of its state.
+    /// With the number of bytes of its state.
     snapshot: Option<(PathBuf, Pieces, usize)>,
     snapshot_is_read: bool,
-    /// With where the last group ends.
+    /// With the end of the last group.
     parts: VecDeque<(PathBuf, Pieces, u64)>,
     at: u64,
     key: Option<Key>,
     bytes: u64,
-    /// Groups up to this LSN stand before the snapshot, which counts on them.
+    /// Groups up to this LSN lie before the snapshot, which counts on them.
     base: u64,
-    /// Keeps the segments from being used again.
+    /// Prevents the segments from being reused.
     _reading: Arc<()>,
 }
 
@@ -81,7 +83,7 @@ impl Groups {
         Ok(Self { snapshot, snapshot_is_read: false, parts, at, key, bytes, base, _reading })
     }
 
-    /// At least as many bytes as all groups have: how much memory it takes to hold them.
+    /// An upper bound on the bytes of all groups: the memory that it takes to hold them.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -89,7 +91,7 @@ impl Groups {
     /// The next group that is not kept for the sake of a snapshot; None at the end.
     ///
     /// # Errors
-    /// As [`Groups::next_found`].
+    /// As for [`Groups::next_found`].
     pub fn next_group(&mut self) -> Result<Option<&[u8]>, StoreError> {
         if self.snapshot.is_none() || self.snapshot_is_read {
             self.skip_kept()?;
@@ -115,7 +117,7 @@ impl Groups {
         Ok(())
     }
 
-    /// The next group: the snapshot, then the groups that it counts on, then those behind it; None at the end.
+    /// The next group: the snapshot, then the groups that it counts on, then those after it; None at the end.
     ///
     /// # Errors
     /// [`StoreError::Corrupt`] if the file has changed since the journal was opened, [`StoreError::Io`].

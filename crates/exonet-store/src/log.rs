@@ -1,4 +1,4 @@
-//! The log: groups behind each other in segments.
+//! The log: groups in segments, one after the other.
 
 use std::sync::Arc;
 
@@ -11,31 +11,31 @@ use crate::segment::{Place, Segment};
 use crate::shared::{Mark, Shared, Unforced};
 use crate::{Force, MAX_GROUP, Storage};
 
-/// What is kept has at most this many times the bytes of what is needed of it.
+/// Kept groups have at most this many times the bytes that are needed of them.
 const SPARSE: u64 = 4;
 
-/// The end that appends.
+/// The end of the log, which appends.
 pub(crate) struct Log {
     shared: Arc<Shared>,
     witness: Option<Box<dyn Witness>>,
-    /// None only while the disk was full when a segment was wanted.
+    /// None only if the disk was full when a segment was wanted.
     current: Option<Segment>,
-    /// Where the next group goes in the current segment.
+    /// The place of the next group in the current segment.
     at: u64,
     /// The last group.
     last: Mark,
-    /// The checksum of the last group, or of the snapshot in its place.
+    /// The checksum of the last group, or of the snapshot that replaces it.
     check: u32,
     key: Key,
-    /// Set while somebody reads what was found.
+    /// Shared with readers of the groups that were found.
     reading: Arc<()>,
-    /// What the caller allows the log to grow by before a snapshot.
+    /// How much the caller lets the log grow before a snapshot.
     limit: u64,
-    /// Whether the disk had no room when the pool was to get another segment ahead of the next need.
+    /// Whether the disk had no room when the pool was to be filled ahead of the next need.
     fill_refused: bool,
 }
 
-/// Where the log goes on.
+/// The place where the log goes on.
 pub(crate) struct Tail {
     pub(crate) current: Segment,
     pub(crate) at: u64,
@@ -80,7 +80,7 @@ impl Log {
         } else {
             state.next_number += 1;
             drop(state);
-            // A group that is longer than a segment gets one of its own, which does not go to the pool later.
+            // A group that is longer than a segment gets its own segment, which does not go to the pool later.
             let size = shared.segment.max((HEADER as u64 + need).next_multiple_of(4096));
             let name = Place::InUse.segment(shared.owner.log, number);
             Segment::create(&*shared.disk, shared.owner, name, size).map_err(|error| shared.fail(error))?
@@ -112,7 +112,7 @@ impl Log {
         chores::fill(&self.shared);
     }
 
-    /// Writes one group, and nothing that counts if it cannot.
+    /// Writes one group. If it fails, nothing that counts is written.
     fn write(&mut self, records: &[&[u8]], len: u32) -> Result<u32, StoreError> {
         let (lsn, run, forced) = (self.last.lsn + 1, self.shared.run.generation, self.shared.forced());
         let mut group = Group { lsn, run, forced, len, check: 0 };
@@ -122,7 +122,7 @@ impl Log {
         };
         let parts: Vec<_> = core::iter::once(&head[..]).chain(records.iter().copied()).collect();
         if let Err(error) = current.file.write_at(self.at, &parts) {
-            // A part of it may be there. If that is all of it, it must not be found.
+            // A part of the group may have been written. If it is all of it, it must not be found.
             let _ = current.file.write_at(self.at, &[&[0; GROUP]]);
             let path = self.shared.disk.path(&current.name);
             return Err(self.shared.fail(StoreError::io("write", &path)(error)));
@@ -212,11 +212,11 @@ impl Storage for Log {
             return Err(late);
         }
         drop(shared);
-        // What comes behind the snapshot begins a segment, so that all segments before it can go.
+        // Groups after the snapshot begin a segment, so that all segments before it can be removed.
         if self.at > HEADER as u64 || self.current.is_none() {
             self.roll(0)?;
         }
-        // Of two that begin with one LSN, the later one counts.
+        // If two segments begin with one LSN, the later one counts.
         let starts = |full: &Segment| Some((full.first, full.run)).filter(|(first, _)| *first <= from);
         let before = self.shared.lock().full.iter().filter_map(starts).max();
         let behind = (self.last.lsn + 1, self.shared.run.generation);
@@ -234,7 +234,7 @@ impl Storage for Log {
     fn has_reserve(&mut self, need: u64) -> bool {
         let size = self.current.as_ref().map_or(0, |current| current.size);
         let left = size.saturating_sub(self.at);
-        // What is longer than a segment gets one of its own: whether there is room for that is seen when it is written.
+        // A longer group gets its own segment: whether there is room for that shows when it is written.
         if left >= need.min(size / 2).saturating_add(size / 4) && size > 0 {
             return true;
         }
@@ -260,7 +260,7 @@ impl Storage for Log {
 }
 
 impl Drop for Log {
-    /// No helper may write once the caller has given up its lock.
+    /// No helper may write once the caller has released its lock.
     fn drop(&mut self) {
         drop(self.shared.wait_while(|state| state.replacing || state.filling));
     }

@@ -1,4 +1,4 @@
-//! Opening: what is made of what the last run left, and the beginning of this one.
+//! Opening a journal: judging what the last run left, and beginning a new run.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::shared::{Helper, Mark, Shared, State, Unforced};
 use crate::trust::{Reason, Trust, Verdict, judge};
 use crate::{Level, Options};
 
-/// The first segment of a journal is no longer than this: a node that says little never needs more.
+/// The longest first segment of a journal: a node with little traffic never needs more.
 const FIRST: u64 = 1 << 20;
 
 struct Opening {
@@ -25,21 +25,21 @@ struct Opening {
     witness: Option<Box<dyn Witness>>,
     /// All names of the directory, sorted.
     names: Vec<String>,
-    /// Those of files that nobody needs once this run has begun.
+    /// The names of files that are not needed once this run has begun.
     gone: Vec<String>,
     reading: Arc<()>,
 }
 
-/// A run, what it left, and what is made of that.
+/// A run, what it left, and the verdict on that.
 type Judged = (Run, Scan, Verdict);
 
-/// What the last run left, as far as this one goes on with it.
+/// The state that this run goes on with.
 struct Start {
     trust: Trust,
     is_new: bool,
     run: Run,
     groups: Groups,
-    /// Empty unless it is trusted.
+    /// Empty unless the log is trusted.
     scan: Scan,
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn open(
     opening.finish(helper, start)
 }
 
-/// What [`open`] would find on this disk, which stays as it is; None: there is no journal.
+/// Reads what [`open`] would find on this disk, without changing it; None: there is no journal.
 pub(crate) fn read(disk: Arc<dyn Disk>, options: Options) -> Result<Option<(Trust, Groups)>, StoreError> {
     let boot = disk.boot();
     Opening::new(disk, options, boot)?.look()
@@ -82,13 +82,13 @@ impl Opening {
         Ok(Self { disk, options, boot, witness, names, gone: Vec::new(), reading: Arc::new(()) })
     }
 
-    /// Judges what is there, and makes what is trusted durable. Nothing of the last run is lost if this stops half way.
+    /// Judges the files, and makes the trusted ones durable. If this stops half-way, nothing of the last run is lost.
     fn start(mut self) -> Result<(Self, Start), StoreError> {
         let identity = self.options.identity;
         let known = Run::read(&*self.disk, &identity)?;
         let newest = self.logs(Place::InUse).max();
         if let Some(run) = known.filter(|run| newest.is_none_or(|log| log <= run.log)) {
-            // The last run may have stopped half way.
+            // The last run may have stopped half-way.
             self.put_aside(run.log)?;
             self.names = list(&*self.disk)?;
         }
@@ -100,7 +100,7 @@ impl Opening {
         let owner = Owner { identity, log: last.log };
         if verdict == Verdict::Trusted {
             match self.secure(&last, &found) {
-                // The memory of the last run is gone with the pages that could not be written.
+                // The memory of the last run is lost with the pages that could not be written.
                 Err(StoreError::Sync { .. }) if last.level == Level::Process && last.ended == Ended::Not => {
                     verdict = Verdict::Untrusted(Reason::SyncFailed);
                 }
@@ -121,10 +121,10 @@ impl Opening {
         Ok((self, start))
     }
 
-    /// The last run, what it left, and what is made of that; None: there was none.
+    /// The last run, what it left, and the verdict on that; None: there was none.
     fn judge(&self, known: Option<Run>, newest: Option<u64>) -> Result<Option<Judged>, StoreError> {
         let (last, reason) = match (known, newest) {
-            // A log began after the last run that is known of.
+            // A log began after the last known run.
             (Some(run), Some(log)) if log > run.log => (Run { log, ..run }, Some(Reason::RolledBack)),
             (Some(run), _) => (run, None),
             (None, Some(log)) => (self.unknown(log), Some(Reason::NoRun)),
@@ -139,7 +139,8 @@ impl Opening {
         Ok(Some((last, found, verdict)))
     }
 
-    /// What [`Self::start`] would find, if the log can be forced now. Changes nothing. A log that is not trusted has no groups here.
+    /// Reads what [`Self::start`] would find, provided that the log can be forced now. Changes nothing. A log that is
+    /// not trusted has no groups here.
     fn look(&self) -> Result<Option<(Trust, Groups)>, StoreError> {
         let known = Run::read(&*self.disk, &self.options.identity)?;
         let Some((last, scan, verdict)) = self.judge(known, self.logs(Place::InUse).max())? else {
@@ -163,7 +164,7 @@ impl Opening {
 
     /// Goes on with a log.
     fn go_on(&self, run: Run, owner: Owner, scan: Scan) -> Result<Start, StoreError> {
-        // Nothing was made yet of the log before, if that was not trusted.
+        // If the previous log was not trusted, nothing may have been made of it yet.
         let before = run.reason.filter(|_| scan.is_empty());
         let (trust, groups) = match before {
             Some(reason) => (Trust::Untrusted(reason), self.aside(run.aside)?),
@@ -189,7 +190,7 @@ impl Opening {
             run.aside = owner.log;
             Groups::new(&*self.disk, owner, &scan, &self.reading)?
         };
-        // What is empty is not worth the place of the one that lies aside, and nobody reads the pool.
+        // Empty segments are not worth the place of the log that lies aside, and nothing reads the pool.
         let is_gone = |name: &String| {
             Place::InUse
                 .parse(name)
@@ -211,7 +212,7 @@ impl Opening {
         self.names.iter().filter_map(move |name| Some(place.parse(name)?.0))
     }
 
-    /// A run of which nothing is known.
+    /// A run that has left no record.
     fn unknown(&self, log: u64) -> Run {
         let Options { identity, level, .. } = self.options;
         Run {
@@ -241,11 +242,11 @@ impl Opening {
             }
             file.syncer().sync().map_err(StoreError::sync(&path))?;
         }
-        // The name of a snapshot, if the last run died before it had forced it: what this run notes counts on it.
+        // The last run may have died before it had forced the name of a snapshot, on which the notes of this run count.
         disk::sync_names(&*self.disk)
     }
 
-    /// Notes that this run has begun, and opens the log to be appended to.
+    /// Notes that this run has begun, and opens the log for appending.
     fn finish(mut self, helper: Arc<dyn Helper>, start: Start) -> Result<(Box<Log>, Found), StoreError> {
         let Start { trust, is_new, run, groups, scan } = start;
         run.write(&*self.disk)?;
@@ -253,7 +254,8 @@ impl Opening {
         self.put_aside(run.log)?;
         let owner = Owner { identity: run.identity, log: run.log };
         let witness = self.witness.take().and_then(|mut witness| {
-            // Only now, since it may have been what spoke against the last run. One that does not grow with the log says nothing.
+            // Only now, since the witness may have spoken against the last run. A witness that does not grow with the
+            // log is of no use.
             let begun = run.level == Level::Process && witness.begin(run.generation, run.lsn).is_ok();
             if !begun {
                 witness.remove();
@@ -268,17 +270,18 @@ impl Opening {
         Ok((Box::new(log), Found { trust, generation, is_new, groups }))
     }
 
-    /// Moves away the files of another log than this, and removes those that lay there.
+    /// Moves away the files of other logs than this one, and removes those that lay aside before.
     fn put_aside(&self, log: u64) -> Result<(), StoreError> {
         let known = self.names.iter().filter_map(|name| Some((name, Place::InUse.parse(name)?)));
         let is_whole = |part: &Part| *part != Part::Unfinished;
         let moved: Vec<_> = known.filter(|(_, (other, part))| *other != log && is_whole(part)).collect();
         if !moved.is_empty() {
-            // If the last run died half way, the name of the file that says which log is in use may not be on the disk yet.
+            // If the last run died half-way, the name of the file that says which log is in use may not be on disk yet.
             disk::sync_names(&*self.disk)?;
         }
         for name in &self.names {
-            // What was moved when the last run stopped half way is of the same log as what is moved now.
+            // Files that were moved before the last run stopped half-way are of the same log as those that are moved
+            // now.
             let is_older =
                 |(older, _)| !moved.is_empty() && moved.iter().all(|(_, (other, _))| *other != older);
             let is_unfinished = Place::InUse.parse(name).is_some_and(|(_, part)| !is_whole(&part));
@@ -297,7 +300,7 @@ impl Opening {
         if moved.is_empty() { Ok(()) } else { disk::sync_names(&*self.disk) }
     }
 
-    /// The segments, with the one that is appended to.
+    /// The segments, including the one that is appended to.
     fn state(&self, owner: Owner, scan: Scan, run: &Run) -> Result<(Tail, State), StoreError> {
         let (mut full, mut free) = (VecDeque::new(), Vec::new());
         for spare in scan.spare {
@@ -311,7 +314,7 @@ impl Opening {
         let mut tail = None;
         for live in scan.live {
             if let Some(file) = self.open(&live.name)? {
-                // What was cut lacks blocks, so nothing more is written there.
+                // A file that was cut lacks blocks, so nothing more is written there.
                 let at = if live.size == live.head.len { live.end } else { live.size };
                 let (size, first, run) = (live.size, live.head.lsn, live.head.run);
                 let segment = Segment { name: live.name, size, first, run, file };
@@ -364,12 +367,12 @@ impl Opening {
     }
 }
 
-/// Writes again what is not known to have been on the disk. After a failed sync the system may hold pages that it takes for
-/// written and that the disk does not have; a sync alone would pass over them. The header of the segment is in the page of its
-/// first group.
+/// Rewrites groups that are not known to have been on disk. After a failed sync the system may hold pages that it takes
+/// for written although the disk does not have them; a sync alone would skip them. The header of the segment is in the
+/// page of its first group.
 fn rewrite(file: &mut dyn DiskFile, live: &Live, forced: u64) -> std::io::Result<()> {
     let key = live.head.owner.key();
-    // What fills the last group up may have been cut off.
+    // The padding of the last group may have been cut off.
     let end = live.end.min(live.size);
     let mut at = HEADER as u64;
     while at < end {

@@ -1,4 +1,4 @@
-//! The forced small file: how the last run of this journal began and ended.
+//! The small file, always forced, that says how the last run of this journal began and ended.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ const LABEL: &str = "exonet-journal-1";
 /// Identity, generation, log, log aside, level, state, reason, boot id, LSN, checksum.
 const PAYLOAD: usize = 32 + 8 + 8 + 8 + 1 + 1 + 1 + 16 + 8 + 4;
 const TEXT: usize = LABEL.len() + 1 + 2 * PAYLOAD + 1 + 8 + 1;
-/// By their codes, from 1.
+/// The reasons in the order of their codes, from 1.
 const REASONS: [Reason; 6] = [
     Reason::Rebooted,
     Reason::SyncFailed,
@@ -23,41 +23,41 @@ const REASONS: [Reason; 6] = [
 ];
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
-/// How a run ended, as far as it could say so.
+/// How a run ended, as far as it could note it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// It did not say: it goes on, or was killed.
+    /// It has noted nothing: it goes on, or was killed.
     Not,
     /// Everything was forced, and nothing came after.
     Clean,
-    /// The system could not force what it had been given.
+    /// The system could not force bytes that it had been given.
     Failed,
 }
 
-/// What the file says.
+/// The content of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) identity: [u8; 32],
-    /// How many runs this journal has had, this one among them.
+    /// The number of runs of this journal, including this one.
     pub(crate) generation: u64,
-    /// The generation in which the log began that is in use.
+    /// The generation in which the log in use began.
     pub(crate) log: u64,
-    /// The last log that was put aside since it was not trusted; zero: there is none.
+    /// The last log that was put aside because it was not trusted; zero: there is none.
     pub(crate) aside: u64,
     pub(crate) level: Level,
     pub(crate) ended: Ended,
-    /// Why the log before this one was not trusted, if there was one.
+    /// The reason for which the log before this one was not trusted, if there was one.
     pub(crate) reason: Option<Reason>,
-    /// The system's run.
+    /// The id of the system's boot.
     pub(crate) boot: Option<[u8; 16]>,
-    /// The LSN of the last group that was surely on the disk when this was written.
+    /// The LSN of the last group that was certainly on disk when this was written.
     pub(crate) lsn: u64,
-    /// The checksum of that group, or of the snapshot in its place.
+    /// The checksum of that group, or of the snapshot that replaces it.
     pub(crate) check: u32,
 }
 
 impl Run {
-    /// What the last run wrote; None if there was none.
+    /// Reads what the last run wrote; None if there was none.
     pub(crate) fn read(disk: &dyn Disk, identity: &[u8; 32]) -> Result<Option<Self>, StoreError> {
         let path = disk.path(FILE);
         let Some(file) = disk.open(FILE).map_err(StoreError::io("open", &path))? else {

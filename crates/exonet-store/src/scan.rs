@@ -1,4 +1,4 @@
-//! What is in the files of a log, and where it ends.
+//! Reads the files of a log, and finds its end.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,12 +9,12 @@ use crate::format::{ALIGN, BadHead, GROUP, Group, HEADER, Head, Kept, Key, Kind,
 use crate::segment::{Part, Place};
 use crate::shared::Base;
 
-/// Bytes that are read at once.
+/// The number of bytes that are read at once.
 const CHUNK: usize = 256 << 10;
-/// No journal has more runs: a larger number is none.
+/// The largest number of runs: a larger number is not a run.
 const RUNS: u64 = 1 << 48;
 
-/// One file, read in pieces that hold what is asked for.
+/// A file that is read in pieces, each of which holds the requested bytes.
 pub(crate) struct Pieces {
     file: Box<dyn DiskFile>,
     len: u64,
@@ -28,7 +28,7 @@ impl Pieces {
         Ok(Self { file, len, start: 0, piece: Vec::new() })
     }
 
-    /// Bytes of the file, when it was opened.
+    /// The length of the file when it was opened.
     pub(crate) const fn len(&self) -> u64 {
         self.len
     }
@@ -53,7 +53,7 @@ impl Pieces {
         Ok(have(self).and_then(|range| self.piece.get(range)))
     }
 
-    /// The checksum of what lies behind the header of a snapshot.
+    /// The checksum of the bytes after the header of a snapshot.
     fn check(&mut self) -> io::Result<u32> {
         let (mut at, mut check) = (HEADER as u64, 0);
         while let Some(rest) = self.len.checked_sub(at).filter(|rest| *rest > 0) {
@@ -65,7 +65,7 @@ impl Pieces {
         Ok(check)
     }
 
-    /// The group at `at`, and its bytes, if there is a whole one.
+    /// The group at `at` and its bytes, if there is a whole one.
     pub(crate) fn group(&mut self, key: Key, at: u64) -> io::Result<Option<(Group, &[u8])>> {
         let Some(group) =
             self.get(at, GROUP)?.and_then(|bytes| bytes.first_chunk()).map(|bytes| Group::decode(key, bytes))
@@ -87,9 +87,9 @@ impl Pieces {
 pub(crate) struct Live {
     pub(crate) name: String,
     pub(crate) head: Head,
-    /// Bytes of the file, which should be what the header says.
+    /// The length of the file, which should be that of the header.
     pub(crate) size: u64,
-    /// Where the last group ends.
+    /// The end of the last group.
     pub(crate) end: u64,
     /// The LSN of the last group.
     pub(crate) last: u64,
@@ -100,34 +100,34 @@ pub(crate) struct Live {
 pub(crate) struct Spare {
     pub(crate) name: String,
     pub(crate) size: u64,
-    /// It has a header, so its blocks are there.
+    /// Whether it has a header, so that its blocks are allocated.
     pub(crate) filled: bool,
 }
 
-/// What was found.
+/// The result of a scan.
 #[derive(Default)]
 pub(crate) struct Scan {
     /// The name of the snapshot, if there is one.
     pub(crate) snapshot: String,
     pub(crate) base: Option<Base>,
-    /// In the order of the log.
+    /// The segments in the order of the log.
     pub(crate) live: Vec<Live>,
     pub(crate) spare: Vec<Spare>,
-    /// The last group of the log, and its checksum, or that of the snapshot in its place.
+    /// The LSN of the last group of the log; `check` is its checksum, or that of the snapshot that replaces it.
     pub(crate) end: u64,
     pub(crate) check: u32,
-    /// Bytes of the groups behind the snapshot, and of those that it counts on.
+    /// The number of bytes of groups after the snapshot, and of those that it counts on.
     pub(crate) bytes: u64,
     pub(crate) kept: u64,
-    /// All groups up to this one were on the disk at some time.
+    /// All groups up to this one were on disk at some time.
     pub(crate) forced: u64,
-    /// The checksum of the group that was asked for.
+    /// The checksum of the requested group.
     pub(crate) noted: Option<u32>,
-    /// Something whole of the last run lies behind the end.
+    /// Whether a whole part of the last run lies after the end.
     pub(crate) hole: bool,
-    /// The largest run that anything was written in.
+    /// The latest run that has written anything.
     pub(crate) newest: u64,
-    /// Where the log ends, and what is wrong there if it should not end there.
+    /// Where the log ends, and the damage there if it should not end there.
     pub(crate) damage: (PathBuf, &'static str),
     pub(crate) snapshot_damaged: bool,
     pub(crate) next_number: u64,
@@ -137,18 +137,18 @@ pub(crate) struct Scan {
     base_run: u64,
 }
 
-/// Which log is read, and what was noted of it.
+/// The log to read, and the notes about it.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted {
     pub(crate) place: Place,
     pub(crate) owner: Owner,
     /// The last run.
     pub(crate) generation: u64,
-    /// The LSN of a group whose checksum is wanted.
+    /// The LSN of a group whose checksum is requested.
     pub(crate) noted: u64,
 }
 
-/// Reads a log, of which `files` has the names.
+/// Reads a log, whose names are in `files`.
 pub(crate) fn scan(disk: &dyn Disk, wanted: Wanted, files: &[String]) -> Result<Scan, StoreError> {
     let (snapshot, damage) = (wanted.place.snapshot(wanted.owner.log), (disk.path(""), "groups are missing"));
     let mut scan = Scan { snapshot, damage, ..Scan::default() };
@@ -163,10 +163,11 @@ pub(crate) fn scan(disk: &dyn Disk, wanted: Wanted, files: &[String]) -> Result<
             _ => {}
         }
     }
-    // Two may begin with one LSN, if no group of the first fitted or was kept: then at most one has groups that count.
+    // Two segments may begin with one LSN, if no group of the first fitted or was kept: then at most one has groups
+    // that count.
     live.sort_by_key(|live| live.head.lsn);
     scan.read_groups(disk, wanted, live)?;
-    // What lies behind the end tells whether the end is where it should be.
+    // The bytes after the end tell whether the end is in the right place.
     for (name, mut pieces) in doubtful {
         let found = scan.search(&mut pieces, wanted, HEADER as u64);
         found.map_err(StoreError::io("read", &disk.path(&name)))?;
@@ -175,12 +176,12 @@ pub(crate) fn scan(disk: &dyn Disk, wanted: Wanted, files: &[String]) -> Result<
 }
 
 impl Scan {
-    /// Groups are missing that the snapshot counts on.
+    /// Whether groups are missing that the snapshot counts on.
     pub(crate) fn lacks_kept(&self) -> bool {
         self.base.is_some_and(|base| self.end < base.lsn)
     }
 
-    /// There is nothing in the log.
+    /// Whether the log has no groups and no snapshot.
     pub(crate) fn is_empty(&self) -> bool {
         self.end == 0 && self.base.is_none()
     }
@@ -209,7 +210,7 @@ impl Scan {
             self.base = Some(Base { lsn, len: head.len, check, from });
             (self.end, self.check, self.forced) = (from - 1, check, forced);
             (self.base_run, self.newest) = (head.run, head.run);
-            // Groups that are kept are of the run that began their segment or of later ones.
+            // Kept groups are of the run that began their segment, or of later ones.
             self.run = run;
         } else {
             self.snapshot_damaged = true;
@@ -243,7 +244,7 @@ impl Scan {
                 return Ok(());
             }
             Ok(head) => filled = head.owner == owner && head.len == size,
-            // Zeros were never used. Anything else may have been.
+            // A header of zeros was never used. Any other may have been.
             Err(BadHead::Damaged) if bytes != [0; HEADER] => doubtful.push((name.clone(), pieces)),
             Err(BadHead::Damaged) => {}
         }
@@ -251,10 +252,10 @@ impl Scan {
         Ok(())
     }
 
-    /// Follows the groups to the end of the log, and looks at what lies behind it.
+    /// Follows the groups to the end of the log, and searches after it.
     fn read_groups(&mut self, disk: &dyn Disk, wanted: Wanted, found: Vec<Live>) -> Result<(), StoreError> {
-        // Begun by a run whose last groups were lost. What is in them is of a lower run than what follows the end now, so they
-        // never count again.
+        // Segments begun by a run whose last groups were lost. Their groups are of a lower run than those that now
+        // follow the end, so they never count again.
         let mut stale = Vec::new();
         for mut live in found {
             self.newest = self.newest.max(live.head.run);
@@ -274,7 +275,7 @@ impl Scan {
         }
         self.live.extend(tail);
         for mut live in stale {
-            // A segment is begun when all groups before it have been written.
+            // A segment is begun after all groups before it have been written.
             self.hole |= live.head.run == wanted.generation && live.head.lsn > self.end;
             let found = self.search(&mut live.pieces, wanted, HEADER as u64);
             found.map_err(StoreError::io("read", &disk.path(&live.name)))?;
@@ -283,13 +284,13 @@ impl Scan {
         Ok(())
     }
 
-    /// Reads the groups of one segment for as long as each is the next.
+    /// Reads the groups of one segment for as long as each has the next LSN.
     fn follow(&mut self, live: &mut Live, wanted: Wanted) -> io::Result<()> {
         let key = wanted.owner.key();
-        // A segment that was begun again may hold groups that were lost with its header in a cut of power.
+        // A segment that was begun again may hold groups that were lost, together with its header, in a power failure.
         self.run = self.run.max(live.head.run);
         while let Some((group, _)) = live.pieces.group(key, live.end)? {
-            // What an earlier run left behind the end of its successor's groups does not count.
+            // Groups that an earlier run left after the end of its successor's groups do not count.
             if group.lsn != self.end + 1 || group.run < self.run {
                 break;
             }
@@ -303,7 +304,7 @@ impl Scan {
                 self.bytes += len;
                 self.noted = if group.lsn == wanted.noted { Some(group.check) } else { self.noted };
             } else {
-                // In the place of what was kept stands the snapshot.
+                // The snapshot replaces the kept groups.
                 self.kept += len;
                 self.run = if group.lsn == base { self.run.max(self.base_run) } else { self.run };
             }
@@ -312,7 +313,7 @@ impl Scan {
         Ok(())
     }
 
-    /// Searches for whole groups of the last run behind the end of the log.
+    /// Searches for whole groups of the last run after the end of the log.
     fn search(&mut self, pieces: &mut Pieces, wanted: Wanted, from: u64) -> io::Result<()> {
         let key = wanted.owner.key();
         let mut at = from;

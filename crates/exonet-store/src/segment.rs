@@ -6,19 +6,19 @@ use crate::disk::{self, Disk, DiskFile, Syncer};
 use crate::error::StoreError;
 use crate::format::{HEADER, Head, Kind, Owner};
 
-/// A segment that this process writes, or may write.
+/// A segment that this process writes or may write.
 pub(crate) struct Segment {
     pub(crate) name: String,
-    /// Bytes of the file.
+    /// The length of the file.
     pub(crate) size: u64,
-    /// The LSN of its first group; of a segment in the pool, of no meaning.
+    /// The LSN of its first group; without meaning for a segment in the pool.
     pub(crate) first: u64,
-    /// The run that began it there.
+    /// The run that began it with that group.
     pub(crate) run: u64,
     pub(crate) file: Box<dyn DiskFile>,
 }
 
-/// What a file of a log is.
+/// The role of a file in a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Snapshot,
@@ -27,11 +27,11 @@ pub(crate) enum Part {
     Unfinished,
 }
 
-/// Where a log is: its files have names that begin with this.
+/// The place of a log, which determines the prefix of its file names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     InUse,
-    /// It is not trusted.
+    /// For a log that is not trusted.
     Aside,
 }
 
@@ -51,7 +51,7 @@ impl Place {
         format!("{}{log}.snapshot", self.prefix())
     }
 
-    /// Which log of this place a file belongs to, and as what.
+    /// The log of this place that a file belongs to, and its role there.
     pub(crate) fn parse(self, name: &str) -> Option<(u64, Part)> {
         let (log, part) = name.strip_prefix(self.prefix())?.split_once('.')?;
         let part = match part {
@@ -63,14 +63,14 @@ impl Place {
     }
 }
 
-/// The name of a file of a log in use once the log is put aside.
+/// The name that a file of the log in use has once the log is put aside.
 pub(crate) fn name_aside(name: &str) -> Option<String> {
     Some(format!("{}{}", Place::Aside.prefix(), name.strip_prefix(Place::InUse.prefix())?))
 }
 
 impl Segment {
-    /// A new file full of zeros, durable with its name. On failure nothing is left of it. It gets a header last: where there
-    /// is a header, all blocks of the file are there.
+    /// Creates a file full of zeros, durable together with its name. On failure nothing is left of it. The header is
+    /// written last: if there is a header, all blocks of the file are allocated.
     pub(crate) fn create(disk: &dyn Disk, owner: Owner, name: String, size: u64) -> Result<Self, StoreError> {
         let file = Self::fill(disk, &name, size).inspect_err(|_| {
             let _ = disk.remove(&name);
@@ -96,7 +96,7 @@ impl Segment {
         Ok(file)
     }
 
-    /// Makes this the segment whose first group has the LSN `first`; zero: of the pool.
+    /// Makes this the segment whose first group has the LSN `first`; zero: a segment of the pool.
     pub(crate) fn begin(
         &mut self,
         disk: &dyn Disk,
@@ -111,7 +111,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Bytes for groups.
+    /// The number of bytes for groups.
     pub(crate) const fn room(&self) -> u64 {
         self.size.saturating_sub(HEADER as u64)
     }

@@ -1,4 +1,4 @@
-//! What the thread that appends, the threads that force and the helpers share.
+//! The state that the thread that appends, the threads that force and the helpers share.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,54 +13,54 @@ use crate::segment::Segment;
 /// The end of the log at some time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mark {
-    /// Groups, counted through all runs.
+    /// The number of groups, over all runs.
     pub(crate) lsn: u64,
-    /// The caller's position, counted in this run.
+    /// The caller's position, in this run.
     pub(crate) through: u64,
 }
 
-/// A snapshot that is on the disk.
+/// A snapshot on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Base {
-    /// It stands for all groups up to this one.
+    /// The last group that it stands for.
     pub(crate) lsn: u64,
-    /// Bytes of its state.
+    /// The length of its state.
     pub(crate) len: u64,
     /// The checksum of its state.
     pub(crate) check: u32,
-    /// The first group that is kept; the one behind `lsn` if it stands for all before.
+    /// The first group that is kept; `lsn + 1` if it stands for all groups before.
     pub(crate) from: u64,
 }
 
-/// Runs what would block: on threads, or in tests when they like.
+/// Runs work that would block: on threads, or in tests when they decide.
 pub(crate) trait Helper: Send + Sync {
     /// Begins a job.
     fn start(&self, job: Box<dyn FnOnce() + Send>);
-    /// Does some of what has begun, on this thread. False: it goes on by itself.
+    /// Does some of the work that has begun, on this thread. False: it runs by itself.
     fn help(&self) -> bool;
 }
 
-/// Constants of a run, and what changes under a lock.
+/// Constants of a run, and the state under a lock.
 pub(crate) struct Shared {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) helper: Arc<dyn Helper>,
     pub(crate) owner: Owner,
-    /// The bytes of a usual segment.
+    /// The length of a usual segment.
     pub(crate) segment: u64,
-    /// The most segments in the pool.
+    /// The largest number of segments in the pool.
     pub(crate) pool: usize,
-    /// What was written before the first effect of this run.
+    /// The record that was written before the first effect of this run.
     pub(crate) run: Run,
     broken: AtomicBool,
-    /// As in the state, for the thread that appends.
+    /// A copy of the value in the state, for the thread that appends.
     forced: AtomicU64,
-    /// Held while files are forced: of two threads that force one file, only one is told of an error.
+    /// Held while files are forced: if two threads force one file, only one of them gets an error.
     forcing: Mutex<()>,
     state: Mutex<State>,
     done: Condvar,
 }
 
-/// A file with bytes that may not be on the disk.
+/// A file with bytes that may not be on disk.
 pub(crate) struct Unforced {
     pub(crate) first: u64,
     pub(crate) name: String,
@@ -71,7 +71,7 @@ pub(crate) struct State {
     pub(crate) failed: Option<StoreError>,
     pub(crate) appended: Mark,
     pub(crate) forced: Mark,
-    /// In the order of the log; the last is the one that is appended to.
+    /// In the order of the log; the last file is the one that is appended to.
     pub(crate) unforced: VecDeque<Unforced>,
     /// Full segments, oldest first.
     pub(crate) full: VecDeque<Segment>,
@@ -81,11 +81,11 @@ pub(crate) struct State {
     pub(crate) filling: bool,
     pub(crate) replacing: bool,
     pub(crate) base: Option<Base>,
-    /// Bytes of groups behind the snapshot.
+    /// The number of bytes of groups after the snapshot.
     pub(crate) grown: u64,
-    /// What `grown` has to reach before the next snapshot.
+    /// The value of `grown` at which the next snapshot is due.
     pub(crate) due: u64,
-    /// Why the last snapshot came to nothing.
+    /// The error of the last snapshot, if it failed.
     pub(crate) late: Option<StoreError>,
 }
 
@@ -135,7 +135,7 @@ impl Shared {
         })
     }
 
-    /// Ends this journal: the first error stays. An error that may pass ends nothing.
+    /// Ends this journal: the first error stays. An error that may pass does not end it.
     #[cold]
     pub(crate) fn fail(&self, error: StoreError) -> StoreError {
         if error.is_full() {
@@ -149,18 +149,17 @@ impl Shared {
         drop(state);
         self.broken.store(true, Ordering::Relaxed);
         self.done.notify_all();
-        // So that the next run does not take what is left in memory for what is on the disk. If this fails too, the next run
-        // has the witness.
+        // Prevents the next run from taking memory for disk. If this fails too, the next run has the witness.
         let _ = Run { ended: Ended::Failed, ..self.run }.write(&*self.disk);
         error
     }
 
-    /// Says that a job has ended.
+    /// Reports that a job has ended.
     pub(crate) fn notify(&self) {
         self.done.notify_all();
     }
 
-    /// Waits while `busy`.
+    /// Waits while `busy` returns true.
     pub(crate) fn wait_while(&self, busy: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
         let mut state = self.lock();
         while busy(&state) {
@@ -174,7 +173,7 @@ impl Shared {
         state
     }
 
-    /// All up to `mark` is on the disk.
+    /// Notes that everything up to `mark` is on disk.
     pub(crate) fn note_forced(&self, state: &mut State, mark: Mark) {
         if state.forced.lsn < mark.lsn {
             state.forced = mark;
@@ -182,13 +181,13 @@ impl Shared {
         }
     }
 
-    /// All groups up to this LSN are on the disk.
+    /// The LSN up to which all groups are on disk.
     #[inline]
     pub(crate) fn forced(&self) -> u64 {
         self.forced.load(Ordering::Relaxed)
     }
 
-    /// Forces all that was appended before the call: the caller's position at that time.
+    /// Forces everything that was appended before the call. Returns the caller's position at that time.
     pub(crate) fn force(&self) -> Result<u64, StoreError> {
         let _forcing = self.forcing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = self.lock();
@@ -210,7 +209,7 @@ impl Shared {
             return Err(failed.clone());
         }
         self.note_forced(&mut state, target);
-        // The last of these files may have got more groups by now.
+        // The last of these files may have more groups by now.
         if let Some((last, ..)) = files.last() {
             state.unforced.retain(|it| it.first >= *last);
         }
@@ -218,7 +217,7 @@ impl Shared {
     }
 }
 
-/// Runs each job on a thread of its own: there are few, and long silences between them.
+/// Runs each job on its own thread: there are few, with long silences between them.
 pub(crate) struct Threads;
 
 impl Helper for Threads {

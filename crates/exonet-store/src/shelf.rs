@@ -1,7 +1,8 @@
-//! A place beside memory for what waits: bytes that this process reads again, and no other.
+//! Storage beside memory for bodies that wait, for this process only.
 //!
-//! They lie in files without a name, which go with the process. The journal has the same bytes: nothing here is forced, and nothing
-//! is found again. A file has [`FILE`] bytes, or what one body needs that is longer, and goes when the last body in it is dropped.
+//! The bytes lie in files without a name, which end with the process. The journal has the same bytes, so nothing here
+//! is forced, and nothing is found again. A file has [`FILE`] bytes, or the length of one longer body, and is freed
+//! when the last body in it is dropped.
 
 #![allow(unsafe_code)]
 
@@ -14,13 +15,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use memmap2::{MmapOptions, MmapRaw};
 
-/// Bytes of a file.
+/// The length of a file.
 const FILE: usize = 16 << 20;
-/// The name of a file before it has none.
+/// The name of a file until it is removed.
 const NAME: &str = "waiting.new";
 
-/// Keeps bytes in files of a directory. Those that are kept cost a few words of memory each, until they are read: then the system
-/// reads the pages that they are in, and takes them back when it needs memory.
+/// Keeps bytes in files of a directory. Kept bytes cost a few words of memory each until they are read: then the system
+/// reads their pages, and takes them back when it needs memory.
 pub struct Shelf {
     dir: PathBuf,
     open: Mutex<Option<Open>>,
@@ -33,7 +34,7 @@ struct Open {
     at: usize,
 }
 
-/// Bytes that are kept, for as long as this lives.
+/// Kept bytes, for as long as this exists.
 pub struct Kept {
     map: Arc<MmapRaw>,
     at: usize,
@@ -41,7 +42,7 @@ pub struct Kept {
 }
 
 impl Shelf {
-    /// In this directory, which is there, and which no other process uses.
+    /// Uses this directory, which exists, and which no other process uses.
     pub fn new(dir: &Path) -> Self {
         Self { dir: dir.into(), open: Mutex::new(None) }
     }
@@ -49,7 +50,7 @@ impl Shelf {
     /// Keeps these bytes.
     ///
     /// # Errors
-    /// The disk is full, or fails.
+    /// The disk is full, or has failed.
     pub fn keep(&self, bytes: &[u8]) -> io::Result<Kept> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let mut on = match open.take() {
@@ -65,7 +66,7 @@ impl Shelf {
 
     fn begin(&self, size: usize) -> io::Result<Open> {
         let path = self.dir.join(NAME);
-        // One may be left of a process that has died right here.
+        // A process that has died right here may have left one.
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}

@@ -1,4 +1,4 @@
-//! Whether a log that was found is what the last run appended.
+//! Decides whether the log that was found is the one that the last run appended.
 
 use std::fmt;
 
@@ -6,28 +6,29 @@ use crate::Level;
 use crate::run::{Ended, Run};
 use crate::scan::Scan;
 
-/// Whether the groups that were found are those that were appended, up to what a crash may take.
+/// Whether the groups that were found are those that were appended, up to the losses that a crash may cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// They are.
+    /// They are those groups.
     Trusted,
     /// They may not be: the node must boot as one that has forgotten everything. A new journal has begun.
     Untrusted(Reason),
 }
 
-/// Why a journal is not trusted.
+/// The reason for which a journal is not trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The system was started anew since, or the directory was moved to another, and the journal had not been forced.
+    /// The system was rebooted since, or the directory was moved to another system, and the journal had not been
+    /// forced.
     Rebooted,
     /// The system could not force the journal of the last run.
     SyncFailed,
-    /// Groups are missing before others that are there.
+    /// Groups are missing before others that are present.
     PagesLost,
     /// The log ends before the last group that was appended.
     CutShort,
-    /// The files are not of one time.
+    /// The files are not from the same time.
     RolledBack,
     /// The file `run` is missing.
     NoRun,
@@ -58,19 +59,19 @@ impl fmt::Display for Reason {
     }
 }
 
-/// What is made of a log.
+/// The verdict on a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Trusted,
     Untrusted(Reason),
-    /// A part is damaged that was on the disk.
+    /// A part that was on disk is damaged.
     Corrupt,
 }
 
-/// `boot`: this run of the system; `witness`: generation and LSN.
+/// `boot` is the id of the current boot; `witness` has generation and LSN.
 pub(crate) fn judge(run: &Run, scan: &Scan, boot: Option<[u8; 16]>, witness: Option<(u64, u64)>) -> Verdict {
     use Verdict::{Corrupt, Trusted, Untrusted};
-    // Behind a snapshot that is damaged, groups may be found that it had replaced.
+    // After a damaged snapshot, groups may be found that it had replaced.
     let is_here = scan.snapshot_damaged || scan.noted.is_none_or(|check| check == run.check);
     if scan.newest > run.generation || !is_here {
         return Untrusted(Reason::RolledBack);

@@ -1,6 +1,6 @@
-//! What a step under the node's lock leaves to be done when the lock is free: everything that runs code of the
-//! application. A waker, a subscriber of logs or the destructor of a body may call the node, which would wait for
-//! itself; and a panic in one of them is no panic of the core.
+//! The work that a step under the node's lock leaves to be done without the lock: everything that runs code of the
+//! application. A waker, a subscriber of logs or the destructor of a body may call the node, which would then wait for
+//! itself. A panic in one of them is not a panic of the core.
 
 use core::cell::Cell;
 use core::net::SocketAddr;
@@ -21,33 +21,33 @@ use crate::engine::Todo;
 use crate::receive::routes::Route;
 use crate::report::Times;
 
-/// Chores for which a thread keeps memory.
+/// The number of chores for which a thread keeps memory.
 const KEPT: usize = 1_024;
 
-/// What is known of a ping: the round trip, or None if it was lost; or why the peer answers none.
+/// The result of a ping: the round trip, or None if it was lost; or the reason for which the peer answers none.
 pub(crate) type Pong = Result<Option<Duration>, Refusal>;
 
-/// One thing to be done.
+/// One piece of work.
 pub(crate) enum Chore {
     Wake(Waker),
-    /// Drops a waker that nobody needs.
+    /// Drops a waker that is no longer needed.
     Forget(Waker),
-    /// Lets the next in a line try.
+    /// Lets the next task in a line try.
     Next(Arc<Notify>),
-    /// Lets all of a line see what has changed.
+    /// Lets all tasks of a line see the change.
     All(Arc<Notify>),
     /// A call of a method waits.
     Called(Arc<Line>),
-    /// No further call of a method is to be taken.
+    /// No further calls of a method are taken.
     Ended(Arc<Line>),
-    /// The answer to a ping; None: the node cannot say.
+    /// The answer to a ping; None: there will be none.
     Pong(oneshot::Sender<Pong>, Option<Pong>),
     Log(Arc<str>, Log),
 }
 
-/// What the node says to the log.
+/// An entry for the log.
 pub(crate) enum Log {
-    /// Policy does not let it in.
+    /// The policy does not admit the peer.
     Refused(NodeId, SocketAddr),
     Connected(NodeId, SocketAddr, Coming),
     /// True: it is worth a line at the default level.
@@ -56,33 +56,33 @@ pub(crate) enum Log {
     OursTwice(NodeId),
     OursMoved(NodeId),
     WriteFailed,
-    /// Why the journal cannot be written.
+    /// The reason for which the journal cannot be written.
     JournalFailed(String),
     CorePanicked,
-    /// Why the node ended, and how many messages were open.
+    /// The reason for which the node ended, and the number of open messages.
     Ended(String, usize),
 }
 
-/// What is to be done after a step.
+/// The work that is left after a step.
 #[derive(Default)]
 pub(crate) struct After {
     pub(crate) todo: Todo,
     pub(crate) chores: Vec<Chore>,
-    /// Bodies and tags that the core needs no more.
+    /// Bodies and tags that the core no longer needs.
     pub(crate) spent: Vec<Bytes>,
-    /// How long messages took until they were delivered, and how many did so together.
+    /// The times that messages took to be delivered, each with the number of messages that were delivered together.
     pub(crate) took: Vec<(Duration, u32)>,
 }
 
 thread_local! {
-    /// Memory that is used again, so that a step allocates nothing.
+    /// Memory that is reused, so that a step allocates nothing.
     static SPARE: Cell<After> = const {
         Cell::new(After { todo: Todo::NOTHING, chores: Vec::new(), spent: Vec::new(), took: Vec::new() })
     };
 }
 
 impl After {
-    /// Nothing to be done yet.
+    /// No work yet.
     pub(crate) fn begin() -> Self {
         SPARE.try_with(Cell::take).unwrap_or_default()
     }
@@ -100,7 +100,7 @@ impl After {
         self.chores.iter().any(|chore| matches!(chore, Chore::Wake(_)))
     }
 
-    /// A receiver of a route has taken a message: the next one is woken if there is `more`.
+    /// A receiver of a route has taken a message: wakes the next receiver if there is `more`.
     pub(crate) fn wake_next(&mut self, route: Option<&Arc<Route>>, more: bool) {
         match route {
             None => self.todo.readable |= more,
@@ -108,7 +108,7 @@ impl After {
         }
     }
 
-    /// Adds what another step has left.
+    /// Adds the work of another step.
     pub(crate) fn join(&mut self, mut other: Self) {
         self.todo.join(other.todo);
         self.chores.append(&mut other.chores);
@@ -117,7 +117,7 @@ impl After {
         other.keep();
     }
 
-    /// Does it all, [`Self::todo`] aside. The caller holds no lock.
+    /// Does all work but [`Self::todo`]. The caller holds no lock.
     pub(crate) fn run(mut self, times: &Times) {
         if !self.took.is_empty() {
             let took = &mut self.took;
@@ -156,7 +156,7 @@ impl Chore {
             Self::All(line) => line.notify_waiters(),
             Self::Called(line) => line.called.notify_one(),
             Self::Ended(line) => line.ended.close(),
-            // The asker may have given up waiting.
+            // The caller may no longer wait.
             Self::Pong(asker, Some(pong)) => drop(asker.send(pong)),
             Self::Pong(asker, None) => drop(asker),
             Self::Log(node, log) => log.write(&node),
@@ -213,11 +213,11 @@ impl Log {
     }
 }
 
-/// Runs code of the application. None: it panicked, which is reported, and ends nothing else.
+/// Runs code of the application. None: it panicked; the panic is reported, and ends nothing else.
 pub(crate) fn shielded<T>(what: &str, f: impl FnOnce() -> T) -> Option<T> {
     let ran = catch_unwind(AssertUnwindSafe(f));
     if ran.is_err() {
-        // The log may be what panicked.
+        // The log itself may have panicked.
         drop(catch_unwind(|| tracing::error!("{what} panicked: the node goes on")));
     }
     ran.ok()

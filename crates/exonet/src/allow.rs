@@ -1,4 +1,4 @@
-//! Who may talk to a node.
+//! The policy of which peers may talk to a node.
 
 use core::fmt;
 use core::net::SocketAddr;
@@ -7,13 +7,13 @@ use std::sync::Arc;
 use exonet_proto::NodeId;
 use exonet_proto::node::Policy;
 
-/// Asked without the node's lock: may the owner of this proven id, heard from this address, talk to us?
+/// Called without the node's lock: may the owner of this proven id, heard from this address, talk to this node?
 pub(crate) type Question = dyn Fn(NodeId, SocketAddr) -> bool + Send + Sync;
 
-/// Which peers may talk to a node. There is no default: the application decides, when the node is built, and by
-/// [`Node::set_allow`](crate::Node::set_allow) while it runs.
+/// Which peers may talk to a node. There is no default: the application decides when it builds the node, and may change
+/// its decision with [`Node::set_allow`](crate::Node::set_allow).
 ///
-/// Peers that this node itself sends to are admitted besides.
+/// The node also admits peers that it sends to itself.
 #[derive(Clone)]
 pub struct Allow(Who);
 
@@ -25,18 +25,18 @@ enum Who {
 }
 
 impl Allow {
-    /// Any node that can prove its id.
+    /// Admits every node that can prove its id.
     pub const fn anyone() -> Self {
         Self(Who::Anyone)
     }
 
-    /// These nodes only; none at all is a choice too.
+    /// Admits only these nodes; there may be none.
     pub fn only(ids: impl IntoIterator<Item = NodeId>) -> Self {
         Self(Who::Only(ids.into_iter().collect()))
     }
 
-    /// Every peer for which `question` returns true. It is asked on the node's own task, once of each peer that is not known: answer
-    /// at once, from memory. A panic is a no.
+    /// Admits every peer for which `question` returns true. The node's own task calls it, once for each unknown peer:
+    /// it should answer at once, from memory. A panic counts as false.
     pub fn ask(question: impl Fn(NodeId, SocketAddr) -> bool + Send + Sync + 'static) -> Self {
         Self(Who::Ask(Arc::new(question)))
     }

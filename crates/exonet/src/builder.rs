@@ -1,4 +1,4 @@
-//! How a node is made.
+//! The builder of a node.
 
 use core::fmt;
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -34,19 +34,20 @@ use crate::state::{StateDir, StateError, Term};
 use crate::timer::Timer;
 use crate::trace::Trace;
 
-/// The largest datagram that is ever tried.
+/// The largest datagram that the node ever tries.
 const LARGEST: u16 = 65_000;
 
-/// Ports that are tried, where any will do, until one is free for both carriers.
+/// The number of ports that are tried until one is free for both carriers, if the system chooses the port.
 const TRIES: u32 = 16;
 
-/// Where the node's key comes from.
+/// The source of the node's key.
 enum Identity {
     Ephemeral,
     Stored(PathBuf),
 }
 
-/// Settings of a node to be. Begun by [`Node::builder`], which demands to know who may talk to it.
+/// Settings of a node to be built. Created by [`Node::builder`], which requires the caller to say which peers may talk
+/// to the node.
 #[must_use = "a builder does nothing before `build`"]
 pub struct Builder {
     config: Config,
@@ -64,7 +65,8 @@ pub struct Builder {
 impl Builder {
     pub(crate) fn new(allow: Allow) -> Self {
         let (policy, question) = allow.into_policy();
-        // The system says what the first link does not carry; beyond, three datagrams in ten minutes find out.
+        // The system reports the limit of the first link. For the links after it, three datagrams every ten minutes
+        // probe for it.
         let suite = Suite::for_processor(has_aes());
         let config = Config { max_datagram: LARGEST, suite, ..Config::new(policy) };
         Self {
@@ -81,11 +83,11 @@ impl Builder {
         }
     }
 
-    /// A fresh key that dies with the node; nothing is kept on disk. The default.
+    /// A new key that ends with the node; nothing is kept on disk. This is the default.
     ///
-    /// The key cannot be chosen, nor taken out: a second node under the same key would begin its numbers anew, and a peer
-    /// that remembers the first might then say Delivered of what it never got. An identity that lives on needs the numbers
-    /// of its former lives, which [`Self::state_dir`] keeps.
+    /// The key can be neither chosen nor exported. A second node with the same key would begin its numbers anew, and a
+    /// peer that remembers the first node might then report Delivered for a message that it never got. An identity that
+    /// outlives a process needs the numbers of its former lives, which [`Self::state_dir`] keeps.
     ///
     /// ```compile_fail
     /// # use exonet::{Allow, Node};
@@ -96,14 +98,15 @@ impl Builder {
         self
     }
 
-    /// The identity that lives in this directory, which is made on first use and locked while the node lives.
+    /// The identity that is stored in this directory. The node creates the directory on first use and locks it while it
+    /// runs.
     pub fn state_dir(mut self, path: impl AsRef<Path>) -> Self {
         self.identity = Identity::Stored(path.as_ref().to_owned());
         self
     }
 
-    /// How much of what the node knows a crash may take. Default: [`Durability::Process`] with a [state directory](Self::state_dir),
-    /// [`Durability::Memory`] without.
+    /// How much of the node's knowledge a crash may take. Default: [`Durability::Process`] with a [state
+    /// directory](Self::state_dir), [`Durability::Memory`] without.
     ///
     /// ```
     /// use exonet::{Allow, Durability, Node};
@@ -123,9 +126,10 @@ impl Builder {
         self
     }
 
-    /// What carries packets to the peers whose addresses this node is given: datagrams (UDP), connections (TCP) where networks let
-    /// nothing else through, or datagrams and a connection where they do not get through. With [`Carrier::Tcp`] and
-    /// [`Carrier::Auto`] the node also takes in connections, at the port of its socket. Default: [`Carrier::Udp`].
+    /// How packets reach the peers whose addresses this node is given: as datagrams (UDP); over connections (TCP), for
+    /// networks that let nothing else through; or as datagrams, with a connection where these do not get through. With
+    /// [`Carrier::Tcp`] and [`Carrier::Auto`] the node also accepts connections, at the port of its socket. Default:
+    /// [`Carrier::Udp`].
     ///
     /// ```
     /// use exonet::{Allow, Carrier, Node};
@@ -138,35 +142,36 @@ impl Builder {
         self
     }
 
-    /// How connections are opened, where the [carrier](Self::carrier) has any. Default: straight to the peer,
+    /// How connections are opened, if the [carrier](Self::carrier) uses any. Default: straight to the peer,
     /// [`Tcp`](carrier::Tcp).
     pub fn dialler(mut self, dialler: impl carrier::Dialler) -> Self {
         (self.carriers.dialler, self.carriers.straight) = (Arc::new(dialler), false);
         self
     }
 
-    /// Takes in connections that begin with TLS as well, at the same port. Default: none.
+    /// Also accepts connections that begin with TLS, at the same port. Default: none.
     #[cfg(feature = "tls")]
     pub fn tls(mut self, tls: carrier::TlsServer) -> Self {
         self.carriers.tls = Some(tls);
         self
     }
 
-    /// Whether a node that [`Allow`] does not let in is told so: its messages end [`Outcome::Refused`](crate::Outcome) at once.
-    /// If not, it hears nothing, and goes on trying. Default: true.
+    /// Whether the node tells a peer that [`Allow`] does not admit. If true, the messages of that peer end
+    /// [`Outcome::Refused`](crate::Outcome) at once; if false, the peer hears nothing and goes on trying. Default:
+    /// true.
     pub fn tell_refused(mut self, tell: bool) -> Self {
         self.config.tell_refused = tell;
         self
     }
 
-    /// What the node takes of others: messages, calls, or both, which is the default. What is of another kind ends
-    /// [`Outcome::Refused`](crate::Outcome) at its sender, certainly not delivered.
+    /// What the node takes from peers: messages, calls, or both, which is the default. A message of another kind ends
+    /// [`Outcome::Refused`](crate::Outcome) at its sender: it is certainly not delivered.
     pub fn takes(mut self, takes: Takes) -> Self {
         self.config.takes = takes;
         self
     }
 
-    /// Changes caps on what the node holds.
+    /// Changes the caps on how much the node holds.
     ///
     /// ```
     /// # use exonet::{Allow, Node};
@@ -181,21 +186,22 @@ impl Builder {
         self
     }
 
-    /// A pair that is quiet for this long forgets its channel. Default 30 s.
+    /// How long a channel may be quiet before both nodes forget it. Default: 30 s.
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
         self.config.idle_timeout = timeout;
         self
     }
 
-    /// A message in doubt for this long ends Unknown. Default: never.
+    /// How long a message may be in doubt before it ends Unknown. Default: without limit.
     pub fn doubt_timeout(mut self, timeout: Duration) -> Self {
         self.config.doubt_timeout = Some(timeout);
         self
     }
 
-    /// How often a message is handed out under a guard that is dropped without acknowledging it, before the node rejects it: its
-    /// sender is told [`Outcome::Rejected`](crate::Outcome::Rejected), and it is kept as a [dead letter](crate::dead). So a
-    /// message that can never be processed ends, and the others go on. Default: as often as it takes.
+    /// How often the node hands a message out, if each delivery is dropped without being acknowledged, before it
+    /// rejects the message: the sender is told [`Outcome::Rejected`](crate::Outcome::Rejected), and the node keeps the
+    /// message as a [dead letter](crate::dead). A message that can never be processed thus ends, and the others go on.
+    /// Default: without limit.
     pub fn attempts(mut self, most: NonZeroU32) -> Self {
         self.attempts = Some(most);
         self
@@ -207,16 +213,16 @@ impl Builder {
         self
     }
 
-    /// Whether first messages to a peer without a channel leave beside its opening: one trip, where clocks agree.
-    /// They are encrypted to the peer's long-term key, so without forward secrecy against its theft; each message
-    /// may say otherwise. Default: true.
+    /// Whether the first messages to a peer without a channel leave beside the opening, which takes one trip if the
+    /// clocks agree. They are encrypted to the peer's long-term key, so they have no forward secrecy if that key is
+    /// stolen. Each message may say otherwise. Default: true.
     pub fn early(mut self, early: bool) -> Self {
         self.config.early = early;
         self
     }
 
-    /// Congestion control of the application's own: `make` makes one for each path. See [`parts`](crate::parts). Default: as
-    /// [`Config::congestion`] says.
+    /// Uses the application's congestion control: `make` makes one for each path. See [`parts`](crate::parts). Default:
+    /// as set by [`Config::congestion`].
     pub fn congestion_control<C: CongestionControl + 'static>(
         mut self,
         make: impl Fn() -> C + Send + Sync + 'static,
@@ -225,16 +231,17 @@ impl Builder {
         self
     }
 
-    /// A scheduler of the application's own: `make` makes one for each peer. It chooses which of the messages to that peer goes next. See
-    /// [`parts`](crate::parts). Default: priorities by weight, and calls of each method and streams by turns.
+    /// Uses the application's scheduler: `make` makes one for each peer. It chooses which message to that peer goes
+    /// next. See [`parts`](crate::parts). Default: priorities by weight; the methods of calls and the streams take
+    /// turns.
     pub fn scheduler<S: Scheduler + 'static>(mut self, make: impl Fn() -> S + Send + Sync + 'static) -> Self {
         self.config.parts.set_scheduler(make);
         self
     }
 
-    /// A retransmission policy of the application's own: `make` makes one for each path. It says when a packet counts as lost, when
-    /// the node probes, and which packets get a copy; [`Config::hedging`] counts for nothing then. See [`parts`](crate::parts).
-    /// Default: [`Standard`](crate::parts::Standard).
+    /// Uses the application's retransmission policy: `make` makes one for each path. It decides when a packet counts as
+    /// lost, when the node probes, and which packets get a copy; [`Config::hedging`] then has no effect. See
+    /// [`parts`](crate::parts). Default: [`Standard`](crate::parts::Standard).
     pub fn retransmission<R: Retransmission + 'static>(
         mut self,
         make: impl Fn() -> R + Send + Sync + 'static,
@@ -259,27 +266,29 @@ impl Builder {
         self
     }
 
-    /// Writes what happens to `sink`, as lines of JSON in the manner of qlog: `time` in ms since the start, `name`,
-    /// `data`. It is written on a thread that may block: what a slow sink has no time for is dropped beyond a MiB, and counted.
+    /// Writes events to `sink` as lines of JSON in the manner of qlog: `time` in ms since the start, `name`, `data`. A
+    /// separate thread writes them and may block. If the sink is slow, events beyond a MiB of backlog are dropped and
+    /// counted.
     pub fn event_trace(mut self, sink: impl io::Write + Send + 'static) -> Self {
         self.trace = Some(Box::new(sink));
         self
     }
 
-    /// Where the [names](crate::naming) of services are looked up, and bound. If it is an authority, a [stored](Self::state_dir)
-    /// identity asks it each time before it says anything: one that has moved away does not start.
+    /// The service in which the [names](crate::naming) of services are looked up and bound. If it is an authority, a
+    /// [stored](Self::state_dir) identity asks it at every start before it sends anything: an identity that has moved
+    /// away does not start.
     pub fn naming(mut self, naming: impl Naming) -> Self {
         self.naming = Some(Arc::new(naming));
         self
     }
 
-    /// As [`Self::naming`], of one that is shared.
+    /// Like [`Self::naming`], for a naming service that is shared.
     pub fn naming_shared(mut self, naming: Arc<dyn Naming>) -> Self {
         self.naming = Some(naming);
         self
     }
 
-    /// Looks host names up otherwise than the system does.
+    /// Looks up host names with `names` instead of the system.
     #[cfg(test)]
     pub(crate) fn names(mut self, names: Names) -> Self {
         self.names = Some(names);
@@ -288,9 +297,10 @@ impl Builder {
 
     /// Makes the node, within a tokio runtime that has I/O and time enabled.
     ///
-    /// With [`Self::state_dir`] this waits for the disk. It waits for up to 500 ms more if a former life of the identity has ended less
-    /// than that ago and this one does not know what that one took, since it has neither a journal that it trusts nor notes of this
-    /// boot of the machine: messages of others would end Unknown. What blocks does so on another thread.
+    /// With [`Self::state_dir`] this waits for the disk, on another thread. It waits for up to 500 ms more if a former
+    /// life of the identity ended less than that ago and this life does not know which messages that one took, because
+    /// it has neither a journal that it trusts nor notes from this boot of the machine. Without this wait, messages of
+    /// peers would end Unknown.
     ///
     /// # Errors
     /// [`BuildError`] names what is wrong.
@@ -312,13 +322,13 @@ impl Builder {
         let now = clock.now();
         let trace = self.trace.is_some().then(|| Trace::new(now, key.node_id()));
         let queue_limit = self.config.limits.queued_messages;
-        // What nobody serves is refused by the engine.
+        // The engine refuses calls of methods that nothing serves.
         let mut config = Config { serves: true, generation: term.generation(), ..self.config };
         if socket.may_fragment() {
             config.max_datagram = config.max_datagram.min(ETHERNET);
         }
         let mut core = Core::new(config, key, boot, seed, now);
-        // Their destructors are the application's, and run without the lock.
+        // The engine drops these later, without the lock: their destructors are the application's code.
         core.keep_spent();
         let timer = Arc::new(Timer::new().map_err(BuildError::Timer)?);
         let mut engine = Engine::new(core, queue_limit, trace, Arc::clone(&timer));
@@ -326,7 +336,8 @@ impl Builder {
         if journal.is_none() {
             engine.notes = store.clone();
         }
-        // Readiness is known only after the reactor has looked once; then the first message leaves inline.
+        // The socket's readiness is known only after the reactor has looked once; then the first message can leave
+        // inline.
         let socket = Arc::new(socket);
         let ready = socket.writable().await;
         ready.map_err(|source| BuildError::Bind { address: socket.local_addr(), source })?;
@@ -363,7 +374,7 @@ impl Builder {
     }
 }
 
-/// A key, what is known of its former lives, and where that is kept.
+/// A key, the knowledge of its former lives, and the store that keeps both.
 struct Opened {
     key: SecretKey,
     boot: Boot,
@@ -414,9 +425,10 @@ fn open_stored(
     Ok(Opened { key, boot, store: Some(Arc::new(dir)), journal })
 }
 
-/// How long it is until stamps are of this life. First messages under those of a former one end Unknown where this life has forgotten
-/// what that one took; `latest` is written half a second ahead, so that is the most after a crash. A life that has the journal of the
-/// one before, or its notes, has forgotten nothing: such messages take one round trip more, which is less than to wait.
+/// How long it is until stamps belong to this life. First messages with the stamps of a former life end Unknown if this
+/// life has forgotten which messages that one took. `latest` is written half a second ahead, so the wait after a crash
+/// is half a second at most. A life that has the journal or the notes of the one before has forgotten nothing. These
+/// messages then take one round trip more, which is shorter than the wait.
 fn former_life(boot: &Boot) -> Duration {
     const MOST: Duration = Duration::from_millis(500);
     let Boot::Stored { latest, notes, journal, .. } = boot else { return Duration::ZERO };
@@ -459,9 +471,9 @@ fn bind(address: Option<&str>) -> Result<Socket, BuildError> {
     bind_to(text.parse().map_err(|_| BuildError::Address(text.to_owned()))?)
 }
 
-/// Binds the socket of datagrams, and at its port the one that takes connections in, if the `carrier` has any.
+/// Binds the UDP socket, and a TCP listener at the same port if the `carrier` uses connections.
 fn bind_both(address: Option<&str>, carrier: Carrier) -> Result<(Socket, Option<TcpListener>), BuildError> {
-    // A port that the system chooses for datagrams may be another program's for connections.
+    // The port that the system chooses for UDP may be in use by another program for TCP.
     let mut tries = TRIES;
     loop {
         tries -= 1;
@@ -482,7 +494,7 @@ fn bind_both(address: Option<&str>, carrier: Carrier) -> Result<(Socket, Option<
     }
 }
 
-/// The port is left to the system.
+/// Whether the system chooses the port.
 fn chooses_port(address: Option<&str>) -> bool {
     let wanted = address.and_then(|text| text.parse::<SocketAddr>().ok());
     wanted.is_none_or(|address| address.port() == 0)

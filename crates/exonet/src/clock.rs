@@ -8,13 +8,13 @@ use exonet_proto::{Mono, Now, Wall};
 
 use monotonic::Monotonic;
 
-/// So long the time of day goes on as the other clock does before it is read again, in nanoseconds.
+/// How long the time of day is extrapolated from the monotonic clock before it is read again, in nanoseconds.
 const WALL_EVERY: u64 = 1_000_000;
 
-/// Both clocks. They are read several times for each datagram, so the time of day is read once a millisecond.
+/// Both clocks. They are read several times per datagram, so the time of day is read once a millisecond.
 pub(crate) struct Clock {
     monotonic: Monotonic,
-    /// When the time of day was read, and what it was.
+    /// When the time of day was last read; `wall` is the time that was read.
     read_at: AtomicU64,
     wall: AtomicU64,
 }
@@ -31,7 +31,7 @@ impl Clock {
         self.monotonic.read()
     }
 
-    /// Both clocks. Under the node's lock only: what was read of one goes with what was read of the other.
+    /// Reads both clocks. Only under the node's lock, since `read_at` and `wall` belong together.
     pub(crate) fn now(&self) -> Now {
         let mono = self.mono();
         let since = mono.0.saturating_sub(self.read_at.load(Ordering::Relaxed));

@@ -1,4 +1,4 @@
-//! Which peers come, move and go, for the log: a line for each, and not many a second.
+//! Logs which peers come, move and go: a line for each, and not many per second.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -6,26 +6,26 @@ use std::collections::BTreeMap;
 
 use exonet_proto::{Mono, NodeId};
 
-/// Peers whose addresses are remembered. Beyond, all are forgotten, and come again.
+/// The number of peers whose addresses are remembered. Beyond that, all are forgotten, and come again.
 const REMEMBERED: usize = 1_024;
-/// Lines at once; afterwards one in each [`GAP`].
+/// The number of lines that may be logged at once; afterwards, one line per [`GAP`].
 const BURST: u32 = 20;
 const GAP: Duration = Duration::from_millis(100);
 
-/// What a connected peer has done.
+/// An event of a connected peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Coming {
     Came,
     Moved,
     Restarted,
-    /// New keys; or there have been too many lines.
+    /// Only new keys; or there have been too many lines.
     Nothing,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Comings {
     at: BTreeMap<NodeId, SocketAddr>,
-    /// Lines of this burst, which ends when a new one could be said without it.
+    /// The number of lines in this burst, which ends once a line would be allowed without it.
     said: u32,
     since: Mono,
 }
@@ -97,7 +97,7 @@ mod tests {
             lines += u32::from(comings.connected(now, NodeId(id), at(1), false) == Coming::Came);
             assert!(comings.at.len() <= REMEMBERED);
         }
-        // Five seconds.
+        // The bounds correspond to five seconds.
         assert!((40..=80).contains(&lines), "{lines}");
     }
 }

@@ -1,4 +1,4 @@
-//! How a node is set: what [`Builder`](crate::Builder) takes and [`Builder::config`](crate::Builder::config) changes.
+//! The settings of a node, for [`Builder`](crate::Builder) and [`Builder::config`](crate::Builder::config).
 
 pub use exonet_proto::channel::Hedging;
 pub use exonet_proto::crypto::Suite;

@@ -1,15 +1,15 @@
-//! The task that receives, keeps time, and does what no caller's thread may: writing to disk, asking the
-//! application whom to admit.
+//! The task that receives, keeps time, and does the work that no caller's thread may do: it writes to disk, and asks
+//! the application which peers to admit.
 //!
-//! It works in turns. A turn takes a bounded number of datagrams, under one hold of the lock per system call,
-//! so that callers get in between; if they are more than there is time for, each peer has its share of it ([`Shares`]).
-//! Then come timers, the way out, and openings, which have a share too ([`Openings`]). It ends by sleeping until the socket, the alarm, a write or a caller
-//! ([`Shared::work`]) wants it.
+//! It works in turns. A turn takes a bounded number of datagrams, under one hold of the lock per system call, so that
+//! callers get in between. If there are more datagrams than the driver has time for, each peer has its share of the
+//! time ([`Shares`]). Then come timers, sending, and openings, which have a share too ([`Openings`]). At the end of a
+//! turn the driver sleeps until the socket, the alarm, a write or a caller ([`Shared::work`]) wakes it.
 //!
-//! A turn in which datagrams have woken someone sends nothing: those run on this thread as soon as the driver sleeps, and
-//! what they say takes ACK and STATE along, in one datagram instead of two. The driver sleeps for that and does not
-//! yield: a runtime that has both a task that has yielded and one that has been woken wakes a thread for the other, which takes
-//! longer than a whole round trip on one.
+//! A turn in which datagrams have woken a task sends nothing. Woken tasks run on this thread as soon as the driver
+//! sleeps, and their messages take ACK and STATE along, in one datagram instead of two. For that, the driver sleeps and
+//! does not yield: a runtime that has both a task that has yielded and a task that was woken wakes a second thread,
+//! which takes longer than a whole round trip on one thread.
 
 use core::net::SocketAddr;
 use core::task::Poll;
@@ -34,27 +34,27 @@ use crate::socket::{Inbox, Socket};
 use crate::state::{ClockRecord, StateDir, StateError};
 use crate::timer::Timer;
 
-/// System calls that receive, in one turn.
+/// The number of system calls per turn that receive.
 const RECEIVE_BURST: usize = 16;
 
-/// After this many datagrams received at once, the driver looks how long they take.
+/// The number of datagrams received at once after which the driver checks how long they take.
 const LOOK_AT_TIME: u32 = 16;
 
-/// When those that were received at once have taken so long, others have come meanwhile.
+/// If datagrams that were received at once have taken this long, others have come meanwhile.
 const LONG: Duration = Duration::from_micros(200);
 
-/// Batches that are sent at once, in one turn.
+/// The number of batches that one turn sends.
 const SEND_BURST: usize = 8;
 
-/// Batches sent after which the driver looks for what the peers say of them, whether or not the runtime has found time
-/// to ask the system: it does so only after many turns of tasks that always have something to do.
+/// The number of batches sent after which the driver looks for the answers of the peers, even if the runtime has not
+/// asked the system for events: it does so only after many turns of tasks that always have something to do.
 const LOOK_AFTER: u32 = 4;
 
-/// A task that was woken has this long to say something before the driver does.
+/// How long a woken task has to send something before the driver sends.
 const PATIENCE: Duration = Duration::from_millis(1);
 
-/// A driver that has always something to do lets the runtime look for events this often. In between it goes to the end of
-/// the queue of those that are ready: to yield means to go behind all that they become ready for meanwhile.
+/// How often a driver that always has something to do lets the runtime look for events. In between it goes to the end of
+/// the queue of ready tasks: to yield would put it behind all tasks that become ready meanwhile.
 const YIELD_EVERY: Duration = Duration::from_millis(1);
 
 pub(crate) struct Driver {
@@ -68,19 +68,19 @@ pub(crate) struct Driver {
     writer: Writer,
     timer: Arc<Timer>,
     report: Report,
-    /// When the runtime last got to look for events.
+    /// The time at which the runtime could last look for events.
     yielded: Mono,
-    /// Something has changed since the last sleep.
+    /// Whether something has changed since the last sleep.
     happened: bool,
-    /// Something came for channels in this turn.
+    /// Whether something came for channels in this turn.
     busy: bool,
-    /// Datagrams have woken someone in this turn.
+    /// Whether datagrams have woken a task in this turn.
     woke: bool,
-    /// This turn sends nothing: the woken tasks go first.
+    /// Whether this turn sends nothing, so that the woken tasks go first.
     patient: bool,
-    /// How long what comes next may wait, after what has come in this turn.
+    /// How long the next datagrams may wait, given those of this turn.
     rest: Duration,
-    /// Until when what arrives is left in the socket, and wakes nobody.
+    /// Until this time, datagrams that arrive stay in the socket and wake no task.
     rests_until: Option<Mono>,
 }
 
@@ -113,7 +113,7 @@ impl Driver {
         }
     }
 
-    /// Until the node stops.
+    /// Runs until the node stops.
     pub(crate) async fn run(self) {
         // Dropped last: a task that waits for the end finds the socket and the state free.
         let _ended = Ended(Arc::clone(&self.shared));
@@ -129,7 +129,7 @@ impl Driver {
             if let Some(meshes) = self.openings.sieve.review(begun) {
                 self.socket.sift(meshes);
             }
-            // Not twice in a row: events that wake tasks with nothing to say may come without end.
+            // Not twice in a row: events that wake tasks without anything to send may come without end.
             self.patient = self.woke && !self.patient && !more && self.openings.is_empty();
             if self.tick() {
                 return self.tell_the_rest().await;
@@ -144,7 +144,8 @@ impl Driver {
         }
     }
 
-    /// Goes on after the tasks that are ready to run by now. The runtime only sometimes looks for tasks that have become ready.
+    /// Goes on after the tasks that are ready to run now. The runtime looks only occasionally for tasks that have
+    /// become ready.
     async fn pass_turn(&mut self, now: Mono) {
         if now.since(self.yielded) >= YIELD_EVERY {
             self.yielded = now;
@@ -162,14 +163,14 @@ impl Driver {
         .await;
     }
 
-    /// Sends what there is to send, and has time for openings. The turn has begun at `begun`.
+    /// Sends the datagrams that are ready, and spends time on openings. The turn began at `begun`.
     fn speak(&mut self, begun: Mono) -> Flushed {
         let flushed = self.shared.flush(SEND_BURST);
         self.busy |= flushed == Flushed::More;
         if self.busy {
             self.openings.earn(self.shared.clock().mono().since(begun));
         }
-        // However much there is to send, openings have their share.
+        // Openings have their share, however much there is to send.
         match flushed {
             Flushed::Blocked => Flushed::Blocked,
             Flushed::Empty => self.open(),
@@ -180,7 +181,7 @@ impl Driver {
         }
     }
 
-    /// The socket may have changed during the sleep, and openings may have come otherwise.
+    /// Notices a new socket, and takes openings that came over connections.
     fn look_around(&mut self) {
         for (arrival, opening) in self.shared.carriers.take_openings() {
             self.openings.put(arrival, &opening);
@@ -195,7 +196,8 @@ impl Driver {
         }
     }
 
-    /// Takes what the socket has, and works on it or on what waits. True: there may be more. The turn has begun at `begun`.
+    /// Receives from the socket, and handles the datagrams or those that wait. True: there may be more. The turn began
+    /// at `begun`.
     fn receive(&mut self, begun: Mono) -> bool {
         if self.rests_until.is_some_and(|until| begun < until) {
             return false;
@@ -206,20 +208,20 @@ impl Driver {
         inbox.give_back();
         self.work_on_waiting(begun);
         let more = more || !self.shares.is_empty();
-        // With more to do at once there is nothing to wait for.
+        // With more work at hand, there is no reason to wait.
         self.rest_for(begun, if more { Duration::ZERO } else { self.rest });
         more
     }
 
-    /// Leaves what arrives in the socket for so long: a packet that comes alone costs as much as several that have come by
-    /// then ([`exonet_proto::node::Node::may_rest`]).
+    /// Leaves arriving datagrams in the socket for the time `rest`: a packet that comes alone costs as much as several
+    /// that have come by then ([`exonet_proto::node::Node::may_rest`]).
     fn rest_for(&mut self, now: Mono, rest: Duration) {
         let rests = !rest.is_zero();
         if rests != self.rests_until.is_some()
             && let Err(error) = self.socket.watch(!rests)
         {
             tracing::warn!(%error, "watching the socket");
-            // Looked at by the clock, then.
+            // The driver then looks by the clock.
             self.rests_until = Some(now + Duration::from_millis(1));
             return;
         }
@@ -240,13 +242,13 @@ impl Driver {
                     return false;
                 }
                 Err(error) => {
-                    // What an ICMP message says of an earlier datagram, which anyone could have sent.
+                    // The content of an ICMP message about an earlier datagram, which anyone could have sent.
                     tracing::debug!(%error, "receiving");
                     continue;
                 }
             };
             if round > 0 && self.busy && !self.shares.is_pressed() {
-                // What the round before brought about: under load nothing is gained by waiting.
+                // Sends the results of the previous round: under load, nothing is gained by waiting.
                 self.shared.flush(SEND_BURST);
             }
             let (begun, ended) = self.take_in(inbox);
@@ -261,7 +263,7 @@ impl Driver {
         true
     }
 
-    /// Works on what has been received, or puts it aside. Says from when to when.
+    /// Handles the received datagrams, or puts them aside. Returns when it began and ended.
     fn take_in(&mut self, inbox: &mut Inbox) -> (Mono, Mono) {
         let Self { openings, shares, busy, shared, rest, .. } = self;
         let (clock, mut span) = (shared.clock(), (Mono(0), Mono(0)));
@@ -289,7 +291,7 @@ impl Driver {
                         let held = || Held { arrival, datagram: (&*datagram).into() };
                         run.dropped += u64::from(!shares.put(now.mono, seat, datagram.len(), held));
                     }
-                    // Of no peer: that costs next to nothing.
+                    // The datagram belongs to no peer: it costs next to nothing.
                     _ => engine.core.handle_datagram(now, arrival, datagram),
                 }
             }
@@ -301,7 +303,7 @@ impl Driver {
         span
     }
 
-    /// Works for a while on what was put aside.
+    /// Handles datagrams that were put aside, for a while.
     fn work_on_waiting(&mut self, begun: Mono) {
         if self.shares.is_empty() {
             return;
@@ -324,7 +326,7 @@ impl Driver {
         (self.busy, self.happened) = (true, true);
     }
 
-    /// Works on openings for as long as they may take now, and sends what is said to them.
+    /// Handles openings for as long as they may take now, and sends the answers.
     fn open(&mut self) -> Flushed {
         if self.openings.is_empty() {
             return Flushed::Empty;
@@ -337,7 +339,7 @@ impl Driver {
             && let Some((kind, mut opening)) = self.openings.take()
         {
             let (many, dropped) = (self.openings.are_many(), self.openings.take_dropped());
-            // The answer leaves when this turn ends. So does whatever a task says that the opening wakes.
+            // The answer leaves when this turn ends. So do messages of tasks that the opening wakes.
             pass(&self.shared, |engine, now| {
                 engine.core.press(many, dropped);
                 engine.core.handle_datagram(now, opening.arrival, &mut opening.datagram);
@@ -353,14 +355,14 @@ impl Driver {
         flushed
     }
 
-    /// Timers, writes, questions, figures. True: the node has stopped, and this was the last word on it.
+    /// Handles timers, writes, questions and figures. True: the node has stopped, and this was the last tick.
     fn tick(&mut self) -> bool {
         let (asks, absent, report) = (&mut self.asks, &mut self.absent, &mut self.report);
         let (lines, idle, patient) = (&mut self.lines, self.writer.is_idle(), self.patient);
         let writes = report.can_write();
         let ((stopped, batch, figures, dials), _, mut after) = self.shared.step_quietly(|engine, now| {
             engine.armed = AWAKE;
-            // It is flushed next, if this turn sends anything.
+            // The flush follows, if this turn sends anything.
             engine.left_to_driver &= patient;
             if engine.core.poll_timeout().is_some_and(|due| due <= now.mono) {
                 engine.core.handle_timeout(now);
@@ -396,7 +398,7 @@ impl Driver {
         stopped
     }
 
-    /// The last lines of the event trace.
+    /// Writes the last lines of the event trace.
     async fn tell_the_rest(&mut self) {
         self.report.written().await;
         let lines = &mut self.lines;
@@ -407,11 +409,11 @@ impl Driver {
         });
         self.report.write(&mut self.lines);
         self.report.written().await;
-        // A write that goes on holds the identity.
+        // A write in progress holds the identity.
         if !self.writer.is_idle() {
             let _ = self.writer.end().await;
         }
-        // Should this fail, the next life takes this one's end for a crash.
+        // If this fails, the next life takes the end of this one for a crash.
         if let Some(journal) = self.shared.leave_journal() {
             let closed = tokio::task::spawn_blocking(move || journal.close()).await;
             if let Ok(Err(error)) = closed {
@@ -420,7 +422,7 @@ impl Driver {
         }
     }
 
-    /// Asks the application, without the lock, and passes its answers on. A question that panics is a no.
+    /// Asks the application, without the lock, and passes its answers on. A question that panics counts as refused.
     fn answer(&mut self) {
         if self.asks.is_empty() {
             return;
@@ -437,7 +439,7 @@ impl Driver {
         }
     }
 
-    /// Sets the alarm, and sees to it that nothing is slept over.
+    /// Sets the alarm, and makes sure that the driver does not sleep while there is work.
     fn prepare_sleep(&mut self) {
         let happened = core::mem::take(&mut self.happened);
         let (timer, report, idle, patient) =
@@ -492,7 +494,7 @@ struct Held {
     datagram: Box<[u8]>,
 }
 
-/// Datagrams of one channel that were received one after the other: their time is measured together.
+/// Datagrams of one channel that were received one after the other: their time is measured as a whole.
 struct Run {
     channel: Option<ChannelIndex>,
     seat: Option<Seat>,
@@ -505,7 +507,7 @@ impl Run {
         Self { channel: None, seat: None, begun: now, dropped: 0 }
     }
 
-    /// Says what it took whom, and begins another.
+    /// Charges the peer for the run, and begins another.
     fn end(self, engine: &mut Engine, shares: &mut Shares<Held>, now: Mono) -> Self {
         if let Some(seat) = self.seat {
             let work = Work::new(now.since(self.begun), self.dropped);
@@ -516,14 +518,14 @@ impl Run {
     }
 }
 
-/// Datagrams go in. True: that has woken someone.
+/// Handles datagrams. True: they have woken a task.
 fn pass(shared: &Shared, f: impl FnOnce(&mut Engine, Now)) -> bool {
     let ((), _, mut after) = shared.step_quietly(|engine, now| {
         engine.armed = AWAKE;
         f(engine, now);
     });
     let woke = after.todo.readable || after.todo.called || after.wakes();
-    // The driver is here.
+    // The driver need not be woken: it is the caller.
     after.todo.driver = false;
     shared.finish(after);
     woke
@@ -539,9 +541,10 @@ impl Drop for Ended {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        // Nobody receives any more, so nothing can become of what is open. Says nothing after a proper end.
+        // Nothing receives any more, so open messages cannot be settled. Has no effect after a proper end.
         self.shared.stop(Some("the runtime ended"));
-        // Another process may open it once the identity is free. Should this fail, that takes this one's end for a crash.
+        // Another process may open the journal once the identity is released. If this fails, that process takes the end
+        // of this one for a crash.
         if let Some(journal) = self.shared.leave_journal() {
             let _ = journal.close();
         }
@@ -602,7 +605,7 @@ mod tests {
     #[tokio::test]
     async fn openings_have_their_share_however_much_there_is_to_send() {
         let node = crate::Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await.unwrap();
-        // From here on nothing is waited for: the node's own driver does not run.
+        // The test waits for nothing from here on: the node's own driver does not run.
         let shared = Arc::clone(node.shared());
         let socket = shared.socket().unwrap();
         let timer = Arc::new(Timer::new().unwrap());
@@ -626,7 +629,7 @@ mod tests {
         let receipt = friend.peer(node.peer_addr()).send("1").await.unwrap();
         node.recv().await.unwrap().ack().unwrap();
         receipt.await;
-        // From here on nothing is waited for: the nodes' own drivers do not run.
+        // The test waits for nothing from here on: the nodes' own drivers do not run.
         let shared = Arc::clone(node.shared());
         let timer = Arc::new(Timer::new().unwrap());
         let socket = shared.socket().unwrap();
@@ -642,7 +645,7 @@ mod tests {
         driver.shares.press(shared.clock().mono());
         receive(&mut driver, "2");
         assert!(shared.take(None, false).unwrap().is_none() && !driver.shares.is_empty());
-        // Whose queue is full loses what comes.
+        // A peer whose queue is full loses datagrams that come.
         let (mut waiting, mut its) = (Vec::new(), None);
         while let Some((seat, held)) = driver.shares.take() {
             waiting.push(held);

@@ -1,4 +1,4 @@
-//! What the node's lock guards: the core, and the tasks that wait for it.
+//! The state that the node's lock guards: the core, and the tasks that wait for it.
 
 pub(crate) mod journaling;
 mod sending;
@@ -36,39 +36,39 @@ use crate::stream::desk::Streams;
 use crate::timer::Timer;
 use crate::trace::Trace;
 
-/// How far a node is in its life.
+/// The phase of a node's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
     Open,
-    /// New work is refused; what is under way goes on.
+    /// New work is refused; open messages go on.
     Closing,
-    /// The driver is gone or going; every receipt is settled.
+    /// The driver has ended or is ending; every receipt is settled.
     Stopped,
-    /// The core panicked: nothing that it says can be relied on.
+    /// The core panicked: none of its state can be relied on.
     Broken,
 }
 
-/// The driver is at work, or has been woken.
+/// The value of `armed` while the driver is at work, or has been woken.
 pub(crate) const AWAKE: Mono = Mono(0);
 
-/// How many times the intake is opened without anything coming in.
+/// How many times the intake is opened without a message before it stays closed.
 const IDLE: u32 = 4;
 
-/// How the intake stands.
+/// The state of the intake.
 #[derive(Default)]
 struct Gathering {
     is_open: bool,
-    /// What it is to be opened for, when the lock is released.
+    /// The kind that the intake is opened for when the lock is released.
     wanted: Option<Kind>,
-    /// So often it has been opened since something last came in.
+    /// The number of times that it has been opened since a message last came in.
     idle: u32,
-    /// Memory for what comes in.
+    /// Memory for the next messages.
     spare: Bodies,
-    /// What has come in is being queued.
+    /// The lot of the messages that are being queued.
     lot: Option<Arc<Lot>>,
 }
 
-/// What the caller of [`Engine::pump`] has to see to once the lock is free.
+/// The work that the caller of [`Engine::pump`] does once the lock is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Todo {
     /// The driver has work.
@@ -81,9 +81,9 @@ pub(crate) struct Todo {
     pub(crate) called: bool,
     /// The node has ended: every waiting task looks again.
     pub(crate) ended: bool,
-    /// A peer says that the identity lives elsewhere.
+    /// A peer reports that the identity lives elsewhere.
     pub(crate) suspected: bool,
-    /// Room was made that the core says nothing of.
+    /// Room was made that the core does not report.
     freed: bool,
 }
 
@@ -98,7 +98,7 @@ impl Todo {
         freed: false,
     };
 
-    /// What either of the two says.
+    /// Adds the work of `other`.
     pub(crate) fn join(&mut self, other: Self) {
         self.driver |= other.driver;
         self.settled |= other.settled;
@@ -119,47 +119,47 @@ pub(crate) struct Engine {
     pub(crate) core: Core,
     pub(crate) phase: Phase,
     pub(crate) receipts: Receipts,
-    /// For logs.
+    /// The name of the node, for logs.
     pub(crate) name: Arc<str>,
-    /// What is to be done without the lock.
+    /// The work that is done without the lock.
     pub(crate) after: After,
     pub(crate) trace: Option<Trace>,
-    /// The driver wakes at this time without being told to; or it is [`AWAKE`].
+    /// The driver wakes at this time by itself; or it is [`AWAKE`].
     pub(crate) armed: Mono,
-    /// By which it does.
+    /// The timer that wakes the driver.
     pub(crate) timer: Arc<Timer>,
-    /// There is work for the driver from after it last began to flush.
+    /// Whether there is work for the driver that came after it last began to flush.
     pub(crate) left_to_driver: bool,
     /// The latest write that the core wants, for the driver.
     pub(crate) batch: Option<Batch>,
     /// None: this node keeps no journal, or has ended.
     journal: Option<journal::Log>,
-    /// It keeps one: nothing leaves that is not written there.
+    /// Whether the node keeps a journal: then nothing leaves that is not written there.
     is_journaled: bool,
-    /// Where a node without a journal notes what it took early.
+    /// The place where a node without a journal notes the early messages that it took.
     pub(crate) notes: Option<Arc<StateDir>>,
-    /// What was taken and waits for the disk.
+    /// Messages that were taken and wait for the disk.
     held: journal::Held,
-    /// What a former life has left, until the application asks for it.
+    /// The open messages of a former life, until the application asks for them.
     recovered: Vec<(OpenMessage, journaling::Hold)>,
-    /// Peers that do not answer, for the driver: their names are looked up again.
+    /// Peers that do not answer, for the driver, which looks their names up again.
     pub(crate) absent: Vec<NodeId>,
-    /// Peers to be admitted or not, for the driver.
+    /// Peers that the driver asks the application about.
     pub(crate) asks: Vec<(NodeId, SocketAddr)>,
-    /// Connections to be opened, by the driver.
+    /// Connections for the driver to open.
     pub(crate) dials: Vec<Dial>,
     pub(crate) room: Room,
-    /// Messages that come in without the lock.
+    /// The messages that come in without the lock.
     gathering: Gathering,
     pub(crate) calls: Calls,
     pub(crate) routes: Routes,
     pub(crate) streams: Streams,
     pub(crate) presences: Presences,
-    /// Who answers for the application, where policy asks it.
+    /// The application's function that admits peers, if the policy asks it.
     pub(crate) question: Option<Arc<Question>>,
-    /// Peers that it has let in.
+    /// The peers that it has admitted.
     welcomed: BTreeSet<NodeId>,
-    /// Tasks that wait for all that was sent to one peer to be settled.
+    /// The number of tasks that wait until all messages to one peer are settled.
     pub(crate) peer_waits: usize,
     writers: BTreeMap<MessageKey, Option<Waker>>,
     readers: BTreeMap<DeliveryKey, Waker>,
@@ -167,9 +167,9 @@ pub(crate) struct Engine {
     next_ping: u64,
     oldest: u64,
     comings: Comings,
-    /// Why peers' applications said what they said of messages.
+    /// The reasons that receiving applications gave.
     reasons: Reasons,
-    /// Who wants to know what becomes of messages.
+    /// The streams of outcomes.
     pub(crate) outlets: Outlets,
 }
 
@@ -214,21 +214,21 @@ impl Engine {
         }
     }
 
-    /// Leaves work to the driver. True: it sleeps, and must be woken.
+    /// Leaves work to the driver. True: the driver sleeps, and must be woken.
     pub(crate) fn leave_to_driver(&mut self) -> bool {
         self.left_to_driver = true;
         core::mem::replace(&mut self.armed, AWAKE) != AWAKE
     }
 
-    /// Takes what the core has to say. What follows from it is left in [`Engine::after`].
+    /// Takes the events of the core. The work that follows from them is left in [`Engine::after`].
     pub(crate) fn pump(&mut self, now: Now) {
         let mut todo = Todo::default();
-        // An outcome is told when its record is written.
+        // An outcome is reported only after its record is written.
         if self.is_journaled {
             self.write_journal(now);
         }
         while let Some(batch) = self.core.poll_persist() {
-            // Each write holds all that those before it held: only the last is needed.
+            // Each write contains those before it: only the last is needed.
             self.batch = Some(batch);
         }
         while let Some(event) = self.core.poll_event() {
@@ -241,7 +241,7 @@ impl Engine {
             self.dials.push(dial);
         }
         if todo.freed {
-            // The core tells of room that a STATE made, and only where it refused a message itself.
+            // The core reports room that a STATE made, but only after it has refused a message itself.
             self.room.serve_all(&mut self.core, &mut self.after);
         }
         let oldest = self.receipts.oldest();
@@ -251,7 +251,7 @@ impl Engine {
         let next = self.core.poll_timeout().unwrap_or(Mono::NEVER);
         let mut late = false;
         if next < self.armed {
-            // The driver need not wake only to sleep less long.
+            // The driver need not wake only to shorten its sleep.
             if next > now.mono {
                 self.armed = self.timer.arm(now.mono, next);
             }
@@ -341,7 +341,7 @@ impl Engine {
         }
     }
 
-    /// Two nodes have one identity.
+    /// Handles a conflict: two nodes have one identity.
     fn conflict(&mut self, peer: NodeId, whose: Conflict) {
         self.log(match whose {
             Conflict::Theirs => Log::TheirsTwice(peer),
@@ -358,7 +358,7 @@ impl Engine {
 
     // ---- receiving
 
-    /// Reads on in a streamed body, or takes the waker.
+    /// Reads on in a streamed body, or stores the waker.
     pub(crate) fn read(&mut self, now: Now, key: DeliveryKey, waker: &mut Option<Waker>) -> BodyRead {
         let read = self.core.body_read(now, key);
         let old = match waker.take_if(|_| read == BodyRead::Pending) {
@@ -373,18 +373,18 @@ impl Engine {
         self.phase != Phase::Broken && self.core.done(now, key) && self.write_journal(now)
     }
 
-    /// As [`Self::done`], where the application does not say what becomes of the message.
+    /// Like [`Self::done`], without a verdict of the application.
     pub(crate) fn taken(&mut self, now: Now, key: DeliveryKey) -> bool {
         self.phase != Phase::Broken && self.core.taken(now, key) && self.write_journal(now)
     }
 
-    /// Ends a message with what the application says of it.
+    /// Ends a message with the verdict of the application.
     pub(crate) fn judge(&mut self, now: Now, key: DeliveryKey, verdict: Verdict) -> bool {
         let judged = self.phase < Phase::Stopped && self.core.judge(now, key, verdict);
         judged && self.write_journal(now)
     }
 
-    /// Hands a message out again when `at` has come.
+    /// Hands a message out again at the time `at`.
     pub(crate) fn release_at(&mut self, key: DeliveryKey, at: Mono) -> Option<Waker> {
         if self.phase < Phase::Stopped {
             self.core.release_at(key, at);
@@ -392,7 +392,7 @@ impl Engine {
         self.leave_readable(key)
     }
 
-    /// Why the application of the receiver said what it said of a message.
+    /// The reason that the receiving application gave for a message.
     pub(crate) fn reason(&self, id: &MessageId) -> Option<Arc<str>> {
         self.reasons.of(id)
     }
@@ -404,12 +404,12 @@ impl Engine {
         self.leave_readable(key)
     }
 
-    /// The reader is gone.
+    /// Forgets a reader. Returns its waker.
     pub(crate) fn leave_readable(&mut self, key: DeliveryKey) -> Option<Waker> {
         self.readers.remove(&key)
     }
 
-    /// Puts the next message of a route into `place`. Gives whether more waits there.
+    /// Puts the next message of a route into `place`. Returns whether more messages wait.
     pub(crate) fn take(
         &mut self,
         now: Now,
@@ -448,7 +448,7 @@ impl Engine {
         self.core.has_waiting()
     }
 
-    /// As [`Self::take`], of what the core has handed out already.
+    /// Like [`Self::take`], for messages that the core has handed out already.
     fn take_routed(
         &mut self,
         now: Now,
@@ -459,7 +459,7 @@ impl Engine {
         loop {
             let (incoming, more) = self.routes.next(route);
             let incoming = incoming?;
-            // Nobody waits any more for one that is not delivered by that.
+            // If taking the message fails, no peer waits for it any more.
             if guarded || is_streamed(&incoming) || self.taken(now, incoming.key) {
                 *place = Some(incoming);
                 return Some(more || self.more_waits(route));
@@ -471,7 +471,7 @@ impl Engine {
         route.is_none() && self.routes.are_none() && self.core.has_waiting()
     }
 
-    /// At most `most` messages of a route at once, as many as wait. Gives whether more do.
+    /// Takes up to `most` messages of a route at once. Returns whether more wait.
     pub(crate) fn take_many(
         &mut self,
         now: Now,
@@ -506,7 +506,7 @@ impl Engine {
         self.core.has_waiting()
     }
 
-    /// A receiver of its own for some messages.
+    /// Adds a receiver with a filter.
     pub(crate) fn add_route(&mut self, now: Now, route: Arc<Route>) {
         if self.phase < Phase::Stopped {
             self.routes.add(route);
@@ -514,19 +514,19 @@ impl Engine {
         }
     }
 
-    /// What waited for it goes to others.
+    /// Removes a receiver. The messages that wait for it go to others.
     pub(crate) fn remove_route(&mut self, route: &Arc<Route>) {
         self.after.todo.readable |= self.routes.remove(route, &mut self.after);
         self.held.leave(route);
         self.after.todo.readable |= !self.held.is_empty();
     }
 
-    /// The node takes nothing new.
+    /// Whether the node takes no new work.
     pub(crate) fn is_ending(&self) -> bool {
         self.phase >= Phase::Closing
     }
 
-    /// Lets the receivers see that the node is ending.
+    /// Wakes the receivers to see that the node is ending.
     pub(crate) fn wake_routes(&mut self) {
         self.routes.wake_all(&mut self.after);
         self.streams.wake_all(&mut self.after);
@@ -539,7 +539,7 @@ impl Engine {
             return None;
         }
         let transmit = self.core.poll_transmit(now, segments, buffer)?;
-        // What it says may rest on records of this poll.
+        // The datagrams may depend on records of this poll.
         self.write_journal(now).then_some(transmit)
     }
 
@@ -562,7 +562,7 @@ impl Engine {
         Ok((cookie, answer))
     }
 
-    /// Refuses new work; what is under way goes on.
+    /// Refuses new work; open messages go on.
     pub(crate) fn close(&mut self, now: Now) {
         if self.phase == Phase::Open {
             self.phase = Phase::Closing;
@@ -572,36 +572,36 @@ impl Engine {
         }
     }
 
-    /// No further call is taken: those that come are told to try again.
+    /// Takes no further calls: callers are told to try again.
     pub(crate) fn drain(&mut self) {
         self.calls.draining = true;
     }
 
-    /// Nothing more is taken of anybody, and peers are told what was not.
+    /// Takes no further messages, and tells peers which were not taken.
     pub(crate) fn finish(&mut self, now: Now) {
         if self.phase < Phase::Stopped {
             self.core.finish(now);
         }
     }
 
-    /// Every peer that can be told has heard that.
+    /// Whether every peer that can be told has heard this.
     pub(crate) fn is_finished(&self) -> bool {
         self.phase >= Phase::Stopped || self.core.is_finished()
     }
 
-    /// Tells the peers that had something for an identity that ends. Returns when to do so again, if at all.
+    /// Tells the peers that sent something to an identity that ends. Returns when to do so again, if at all.
     pub(crate) fn foretell_end(&mut self) -> Option<Duration> {
         if self.phase < Phase::Stopped { self.core.foretell_end() } else { None }
     }
 
-    /// Says goodbye to everybody.
+    /// Says goodbye to every peer.
     pub(crate) fn leave_all(&mut self, now: Now) {
         if self.phase < Phase::Stopped {
             self.core.leave_all(now);
         }
     }
 
-    /// Nothing is left to do.
+    /// Whether nothing is left to do.
     pub(crate) fn is_quiet(&self) -> bool {
         self.phase >= Phase::Stopped || (self.core.is_quiet() && self.held.is_empty())
     }
@@ -612,18 +612,18 @@ impl Engine {
     }
 
     pub(crate) fn open_messages(&self) -> Vec<OpenMessage> {
-        // Afterwards everything is settled, whatever the core still holds.
+        // After a stop everything is settled, whatever the core still holds.
         if self.phase >= Phase::Stopped { Vec::new() } else { self.core.open_messages() }
     }
 
-    /// What is open of what was sent to a peer.
+    /// The open messages to a peer.
     pub(crate) fn open_messages_to(&self, peer: &NodeId) -> Vec<OpenMessage> {
         let mut open = self.open_messages();
         open.retain(|message| message.peer == *peer);
         open
     }
 
-    /// Whether something that was sent to a peer is open, or may be: replies to its calls count while there are many.
+    /// Whether a message to a peer is open, or may be: if there are many, replies to its calls count as well.
     pub(crate) fn has_open(&self, peer: &NodeId) -> bool {
         const MANY: usize = 1_024;
         let held = self.core.peer_stats(peer).map_or(0, |stats| stats.queued + stats.in_doubt);
@@ -631,14 +631,15 @@ impl Engine {
         !stopped && held > 0 && (held > MANY || !self.open_messages_to(peer).is_empty())
     }
 
-    /// Gives up what is open of what was sent to a peer.
+    /// Gives up the open messages to a peer.
     pub(crate) fn abandon_peer(&mut self, now: Now, peer: &NodeId) {
         if self.phase < Phase::Stopped {
             self.core.abandon_peer(now, peer);
         }
     }
 
-    /// Lets other peers in from now on. Gives back who answered before: its destructor is the application's.
+    /// Admits other peers from now on. Returns the former function of the application, whose destructor is the
+    /// application's code.
     pub(crate) fn set_allow(&mut self, now: Now, allow: Allow) -> Option<Arc<Question>> {
         let (policy, question) = allow.into_policy();
         if self.phase < Phase::Stopped {
@@ -650,7 +651,7 @@ impl Engine {
         core::mem::replace(&mut self.question, question)
     }
 
-    /// The application has answered, if it is still this question that is asked.
+    /// Passes on the answer of the application, if it is the answer of the current function.
     pub(crate) fn admit(
         &mut self,
         now: Now,
@@ -673,26 +674,26 @@ impl Engine {
         self.core.admit(now, id, yes);
     }
 
-    /// A name of a peer has led to an address. The core knows it only if something has been sent to it.
+    /// The name of a peer has led to an address. The core uses it only if something has been sent to the peer.
     pub(crate) fn learn(&mut self, now: Now, peer: NodeId, hint: SocketAddr) {
         if self.phase < Phase::Stopped {
             self.core.suggest(now, &peer, hint);
         }
     }
 
-    /// Whether `peer` answers nothing of what is under way to it.
+    /// Whether `peer` answers none of the messages that are on their way to it.
     pub(crate) fn is_away(&self, peer: &NodeId) -> bool {
         self.phase < Phase::Stopped && self.core.is_away(peer)
     }
 
-    /// The network under the node changed.
+    /// Tells the core that the network under the node has changed.
     pub(crate) fn rebind(&mut self, now: Now) {
         if self.phase < Phase::Stopped {
             self.core.rebind(now);
         }
     }
 
-    /// Ends everything: settles receipts and wakes every waiting task. True if this changed anything.
+    /// Ends everything: settles receipts and wakes every waiting task. True: this changed something.
     pub(crate) fn stop(&mut self, phase: Phase) -> bool {
         if self.phase >= Phase::Stopped {
             return false;
@@ -705,7 +706,7 @@ impl Engine {
                 self.receipts.settle(*key, 1, settled, |waker| self.after.wake(Some(waker)));
             }
         }
-        // Of the rest nobody can tell: the core is not asked, or has settled it and was not heard.
+        // The outcomes of the rest are unknown: the core is not asked, or has settled them without reporting.
         let unknown = Settled { outcome: Outcome::Unknown, id: None, late: false };
         for key in open {
             self.receipts.settle(key, u32::MAX, unknown, |waker| self.after.wake(Some(waker)));
@@ -724,7 +725,7 @@ impl Engine {
         true
     }
 
-    /// Ends everything after a panic of the core, which is not asked any more.
+    /// Ends everything after a panic of the core, which is not called any more.
     pub(crate) fn break_down(&mut self) {
         self.log(Log::CorePanicked);
         self.stop(Phase::Broken);
@@ -732,7 +733,7 @@ impl Engine {
         self.after.todo.ended = true;
     }
 
-    /// What a receipt is told when its node ends before its message is settled.
+    /// The last outcome of a receipt whose node ends before its message is settled.
     fn last_word(&self, key: MessageKey) -> Option<Settled> {
         if self.phase == Phase::Broken {
             return None;

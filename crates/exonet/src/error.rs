@@ -1,6 +1,6 @@
-//! What can go wrong, each thing by its name.
+//! The errors of this crate.
 //!
-//! Of a call that has failed, [`CallError::has_not_run`] says whether it may safely be made again.
+//! For a call that has failed, [`CallError::has_not_run`] says whether the caller may safely repeat it.
 
 use std::io;
 
@@ -20,7 +20,7 @@ use crate::receive::body::Body;
 use crate::send::receipt::BatchReceipt;
 pub use crate::state::StateError;
 
-/// Why a node could not be built.
+/// The reason for which a node could not be built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -29,33 +29,33 @@ pub enum BuildError {
         "{0:?} is not a socket address: an IP address and a port are wanted, as in 0.0.0.0:4455 or [::]:4455"
     )]
     Address(String),
-    /// Someone else has the address.
+    /// Another socket has the address.
     #[error("{0} is in use by another socket: choose another port, or 0 for any")]
     AddressInUse(core::net::SocketAddr),
     /// The socket could not be made.
     #[error("cannot bind {address}: {source}")]
     Bind {
-        /// Where.
+        /// The address.
         address: core::net::SocketAddr,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
     /// The state directory cannot be used.
     #[error(transparent)]
     State(#[from] StateError),
-    /// The name service does not let the identity live here: it has moved, or the service cannot say.
+    /// The name service does not let the identity live here: it has moved, or the service does not know.
     #[error("the name service does not confirm that this identity lives here: {0}")]
     Naming(#[from] NamingError),
-    /// The system gives no random numbers.
+    /// The system returns no random numbers.
     #[error("the system's random generator failed: {0}")]
     Random(getrandom::Error),
     /// Not called within a tokio runtime.
     #[error("a node must be built within a tokio runtime that has I/O and time enabled")]
     NoRuntime,
-    /// The thread that forces the journal to the disk could not be started.
+    /// The thread that forces the journal to disk could not be started.
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
-    /// A node without a [state directory](crate::Builder::state_dir) is to outlive its process.
+    /// The durability requires a [state directory](crate::Builder::state_dir), and the node has none.
     #[error("durability beyond `Memory` needs an identity that is stored: name a directory by `state_dir`")]
     NotStored,
     /// The runtime of a [blocking](crate::blocking) node could not be made.
@@ -66,14 +66,14 @@ pub enum BuildError {
     Timer(io::Error),
 }
 
-/// Why a message is not accepted. Nothing has been queued.
+/// The reason for which a message is not accepted. Nothing has been queued.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
-    /// Larger than this node or the peer takes.
+    /// The message is larger than this node or the peer accepts.
     #[error("the message has {size} bytes, the limit is {limit}")]
     TooLarge {
-        /// The bytes of the message.
+        /// The length of the message in bytes.
         size: u64,
         /// The limit in force.
         limit: u64,
@@ -84,18 +84,19 @@ pub enum SendError {
     /// The tag is longer than 255 bytes.
     #[error("a tag has at most 255 bytes, this has {0}")]
     TagTooLong(usize),
-    /// The peer's queue is full. Only the calls that do not wait say so.
+    /// The peer's queue is full. Only calls that do not wait return this.
     #[error("the queue to this peer is full")]
     Full,
     /// No address is known for the peer, and it has not been heard of.
     #[error("no address is known for node {0}: give one as id@host:port")]
     NoAddress(NodeId),
-    /// None of the peer's host names could be looked up, now or less than two seconds ago, and no other way to it is known.
+    /// None of the peer's host names could be looked up, now or less than two seconds ago, and no other address of it
+    /// is known.
     #[error("cannot look up {hint:?}: {reason}")]
     Lookup {
         /// The hint in question.
         hint: String,
-        /// What the resolver says.
+        /// The error of the resolver.
         reason: String,
     },
     /// The cap on peers is reached.
@@ -104,7 +105,8 @@ pub enum SendError {
     /// A node does not send to itself.
     #[error("a node cannot send to itself")]
     Myself,
-    /// The disk of this node's journal is full. What was accepted before goes on; new messages are accepted again once there is room.
+    /// The disk of this node's journal is full. Messages that were accepted before go on; new messages are accepted
+    /// again once there is room.
     #[error("the disk of this node's journal is full: free some space there")]
     NoSpace,
     /// The node is closing or has stopped.
@@ -112,25 +114,25 @@ pub enum SendError {
     Closed,
 }
 
-/// Why a batch was not queued to its end.
+/// The reason for which a batch was not queued to its end.
 #[derive(Debug, thiserror::Error)]
 #[error("the batch ended after {} messages: {source}", sent.len())]
 #[non_exhaustive]
 pub struct BatchError {
-    /// Of those that have been queued.
+    /// The receipt of the messages that have been queued.
     pub sent: BatchReceipt,
-    /// What refused the next.
+    /// The error of the next message.
     pub source: SendError,
 }
 
-/// Why there is no answer to a ping, where that is known.
+/// The reason for which there is no answer to a ping, if known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PingError {
     /// It was not sent.
     #[error(transparent)]
     Send(#[from] SendError),
-    /// The peer says that it answers none.
+    /// The peer says that it answers no pings of this node.
     #[error("{0}")]
     Refused(Refusal),
 }
@@ -151,7 +153,7 @@ impl From<CoreError> for SendError {
     }
 }
 
-/// Why [`crate::Peer::send_from`] ended without a complete message. The message has been withdrawn.
+/// The reason for which [`crate::Peer::send_from`] ended without a complete message. The message has been withdrawn.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendFromError {
@@ -164,9 +166,9 @@ pub enum SendFromError {
     /// The source ended early.
     #[error("the body ended after {read} of {len} bytes")]
     Short {
-        /// Bytes that came.
+        /// The number of bytes that came.
         read: u64,
-        /// Bytes that were announced.
+        /// The number of bytes that were announced.
         len: u64,
     },
     /// The source, whose length was not announced, has more bytes than a message may have.
@@ -174,42 +176,42 @@ pub enum SendFromError {
     TooLarge(#[source] io::Error),
 }
 
-/// How a call ended that has no reply.
+/// The error of a call that has no reply.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
-    /// It was not accepted, and certainly does not run.
+    /// The call was not accepted, and certainly does not run.
     #[error(transparent)]
     Refused(#[from] SendError),
-    /// It was answered by a failure: by what serves it, or in its stead.
+    /// The call was answered with a failure, by its server or in place of it.
     #[error("the call {id} failed: {status}")]
     Failed {
-        /// Which call.
+        /// The id of the call.
         id: CallId,
-        /// Not zero; [`ReplyStatus::has_not_run`] tells of some.
+        /// Not zero; see [`ReplyStatus::has_not_run`].
         status: ReplyStatus,
-        /// What more is said.
+        /// The details.
         body: Body,
     },
     /// Its deadline came before it left: it certainly does not run.
     #[error("the call expired before it left")]
     Expired,
-    /// It was withdrawn before it left, or is larger than the peer turned out to take: it certainly does not run.
+    /// It was withdrawn before it left, or is larger than the peer accepts: it certainly does not run.
     #[error("the call was cancelled before it left")]
     Cancelled,
     /// The peer does not take it: it certainly does not run.
     #[error("the call was not taken: {0}")]
     NotTaken(Refusal),
-    /// It runs once or not at all, and nobody here will know which.
+    /// The call runs once or not at all, and this node will not know which.
     #[error("the call{} has no known end: {why}", Named(id.as_ref()))]
     Unknown {
-        /// Its name at the server, under which to find out; None: the node broke down before the call ended.
+        /// Its id at the server, with which to find out; None: the node broke down before the call ended.
         id: Option<CallId>,
-        /// Why that is not known.
+        /// The reason for which that is not known.
         why: Why,
     },
-    /// The reader that was to give the body failed or ended early. The call has been withdrawn: it has not run, unless
-    /// its handler acts before it has read all.
+    /// The reader of the body failed or ended early. The call has been withdrawn: it has not run, unless its handler
+    /// acts before it has read the whole body.
     #[error("the call has no body: {0}")]
     Body(#[source] SendFromError),
 }
@@ -225,7 +227,7 @@ impl CallError {
     }
 }
 
-/// Why it is not known what became of a call.
+/// The reason for which the outcome of a call is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Why {
@@ -238,16 +240,16 @@ pub enum Why {
     /// This node was closed.
     #[error("this node is closed")]
     Closed,
-    /// Two nodes have the identity of one of the two sides: [`crate::Peer::conflict`] says whose.
+    /// Two nodes have the identity of one of the two sides: [`crate::Peer::conflict`] says which side.
     #[error("two nodes have the identity of one of the two sides")]
     Conflict,
-    /// One of the two sides no longer knows: the server has crashed or has forgotten the reply, the peer was abandoned, or
-    /// this node's patience has ended.
+    /// One of the two sides no longer knows: the server has crashed or has forgotten the reply, the peer was abandoned,
+    /// or this node's `doubt_timeout` has passed.
     #[error("the server has restarted or forgotten it, or this side gave up waiting")]
     Lost,
 }
 
-/// A call's name in a sentence, if it has one.
+/// Displays a call's id in a sentence, if it has one.
 struct Named<'a>(Option<&'a CallId>);
 
 impl core::fmt::Display for Named<'_> {
@@ -256,11 +258,11 @@ impl core::fmt::Display for Named<'_> {
     }
 }
 
-/// Why a method is not served.
+/// The reason for which a method is not served.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// By this node, already.
+    /// This node already serves it.
     #[error("the method {0:?} is served already")]
     Served(String),
     /// The name is longer than 255 bytes.
@@ -279,29 +281,29 @@ pub enum ServeError {
 #[error("the node is closed")]
 pub struct Closed;
 
-/// The message was not delivered, and must not be acted on: what the receiver knew of it is gone. Its sender
-/// is told so, or is left in doubt, but never told "delivered".
+/// The message was not delivered, and the application must not act on it: the receiver's record of it is gone. Its
+/// sender is told so, or is left in doubt, but is never told "delivered".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the message was not delivered: its record is gone")]
 pub struct NotDelivered;
 
-/// Why a body cannot be read.
+/// The reason for which a body cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BodyError {
-    /// Longer than the caller wants to hold. Nothing has been read.
+    /// The body is longer than the caller accepts. Nothing has been read.
     #[error("the body has {len} bytes, the limit is {limit}")]
     TooLarge {
-        /// The bytes of the body.
+        /// The length of the body in bytes.
         len: u64,
-        /// As the caller gave it.
+        /// The limit of the caller.
         limit: u64,
     },
-    /// The sender gave the message up, or its record is gone: it has not been delivered, and what was read
-    /// of it must be forgotten.
+    /// The sender gave the message up, or its record is gone: it has not been delivered, and the application must
+    /// discard the part that it has read.
     #[error("the body will never be complete: the message was not delivered")]
     NotDelivered,
-    /// The node stopped first.
+    /// The node stopped before the body ended.
     #[error("the node is closed")]
     Closed,
 }

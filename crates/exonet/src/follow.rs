@@ -31,7 +31,7 @@ pub use exonet_proto::node::{
 use crate::node::Node;
 use crate::shared::Shared;
 
-/// Follows messages of a node, for as long as it lives. It does not keep the node.
+/// Follows messages of a node for as long as it exists. It does not keep the node going.
 pub struct Follower {
     shared: Weak<Shared>,
     id: FollowerId,
@@ -44,23 +44,24 @@ impl fmt::Debug for Follower {
     }
 }
 
-/// What a [`Follower`] has noted since it was asked last.
+/// The steps that a [`Follower`] has noted since the last call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Steps {
-    /// What happened, in order; but that a message was bound may be noted a moment later than it was.
+    /// The steps, in order; except that the step at which a message is bound may be noted a moment later.
     pub steps: Vec<Step>,
-    /// What there was no room for.
+    /// The numbers of steps and messages for which there was no room.
     pub missed: Missed,
 }
 
 impl Follower {
-    /// When it began. The times of steps are on the same monotonic clock.
+    /// The time at which it began. The times of steps use the same monotonic clock.
     pub const fn began(&self) -> Now {
         self.began
     }
 
-    /// What has happened since the last time. Ask a few times a second: [`MAX_STEPS`] are kept, more are counted only.
+    /// The steps since the last call. Call it a few times a second: [`MAX_STEPS`] are kept, further steps are only
+    /// counted.
     pub fn take(&self) -> Steps {
         let mut all = Steps::default();
         if let Some(shared) = self.shared.upgrade() {
@@ -79,8 +80,8 @@ impl Drop for Follower {
 }
 
 impl Node {
-    /// Follows messages step by step: from the call of `send` to the outcome, and from their arrival to what the application says of
-    /// them. It costs the node a little for each message that is followed, and nothing without a follower.
+    /// Follows messages step by step: from the call of `send` to the outcome, and from their arrival to the verdict of
+    /// the application. It costs the node a little for each message that is followed, and nothing without a follower.
     ///
     /// # Errors
     /// [`FollowError`].

@@ -1,5 +1,5 @@
-//! Messages between machines that arrive **exactly once**, over UDP: encrypted, without a broker, and with an
-//! honest answer to "what became of my message?".
+//! Messages between machines that arrive **exactly once**, over UDP: encrypted, without a broker, and with an honest
+//! answer to "what became of my message?".
 //!
 //! A [`Node`] *is* a key; addresses are hints. It sends messages to its [peers](Node::peer) and receives theirs. Every
 //! `send` gives a [`Receipt`], which ends in exactly one [`Outcome`]:
@@ -35,51 +35,54 @@
 //!
 //! A [stream](Peer::stream) keeps messages in order; a [session](Peer::session) is a conversation that outlives connections.
 //!
-//! A [group](Node::group) sends one message to many, and says what became of it.
+//! A [group](Node::group) sends one message to several peers and reports what became of it at each.
 //!
-//! A service that moves is found again by its [name](naming).
+//! A [name](naming) finds a service again after it has moved.
 //!
-//! What every application needs is here; the rest is in modules: [`call`], [`group`], [`naming`], [`receive`], [`send`], [`session`] and [`stream`] for the things that
-//! are done with messages, [`config`] and [`state`] for the making of a node, [`stats`] for figures, [`mod@error`] for what can go
-//! wrong, and [`blocking`] for programs without an async runtime.
+//! The root of the crate has the items that every application needs. The modules have the rest: [`call`], [`group`],
+//! [`naming`], [`receive`], [`send`], [`session`] and [`stream`] for work with messages, [`config`] and [`state`] for
+//! building a node, [`stats`] for figures, [`mod@error`] for errors, and [`blocking`] for programs without an async
+//! runtime.
 //!
 //! # What the outcomes mean
 //!
 //! | Outcome | Means |
 //! |---|---|
 //! | [`Outcome::Delivered`] | the receiving application has taken it, once |
-//! | [`Outcome::Processed`] | the receiving application has processed it, for a message that asked to be told so ([`Confirm`]) |
-//! | [`Outcome::Rejected`] | the receiving application does not take it, and will not have it again: its node keeps it as a [dead letter](dead) |
-//! | [`Outcome::Expired`], [`Outcome::Cancelled`] | certainly never delivered: it never left, or was withdrawn, or came back, and the receiver has said that it did not take it |
+//! | [`Outcome::Processed`] | the receiving application has processed it; only for a message that asked for this ([`Confirm`]) |
+//! | [`Outcome::Rejected`] | the receiving application does not take it and will not see it again: its node keeps it as a [dead letter](dead) |
+//! | [`Outcome::Expired`], [`Outcome::Cancelled`] | certainly never delivered: it never left, was withdrawn, or came back untaken |
 //! | [`Outcome::Refused`] | certainly never delivered: the peer does not take it, and has said why |
-//! | [`Outcome::Unknown`] | one of the two sides no longer knows: it happened once or not at all |
+//! | [`Outcome::Unknown`] | one of the two sides no longer knows: it was delivered once or not at all |
 //! | [`Outcome::Kept`] | this node has ended first: the next life of its identity goes on with the message |
 //!
-//! A call ends with its [`Reply`](call::Reply), or with a [`CallError`](error::CallError) of the same kinds; its `has_not_run` says whether it
-//! may safely be made again.
+//! A call ends with its [`Reply`](call::Reply), or with a [`CallError`](error::CallError) of the same kinds.
+//! `has_not_run` of that error says whether the caller may safely repeat the call.
 //!
 //! # What survives what
 //!
-//! Faults of the network, of any kind and length: every message arrives exactly once, or its receipt says why not.
-//! The death of the process of a node with [`Builder::state_dir`]: its journal goes on where it was. [`Durability`] says what a loss of
-//! power takes. Without a journal: at most once, and what was in doubt is Unknown. The [`MessageId`], the same at both ends, is then
-//! the key under which an application finds out what happened.
-//! An [ephemeral](Builder::ephemeral) node that crashes is gone; another takes its place.
-//! A node that is [closed](Node::close) tells its peers what it has not taken: that is queued again where it came from, and
-//! waits for the next life of the same identity.
+//! Any fault of the network, of any length: every message arrives exactly once, or its receipt says why not.
+//! The end of the process, for a node with [`Builder::state_dir`]: the node goes on from its journal. [`Durability`]
+//! says what a power failure can take. Without a journal, messages are delivered at most once, and those in doubt end
+//! Unknown. Both ends know a message by the same [`MessageId`]; an application can use it as the key to find out what
+//! happened.
+//! An [ephemeral](Builder::ephemeral) node that crashes is gone; a node with a new key takes its place.
+//! A node that is [closed](Node::close) tells its peers which messages it has not taken. Each sender queues these
+//! again, for the next life of the same identity.
 //!
 //! # Contract of the async calls
 //!
 //! [`Peer::send`], [`Peer::reserve`], [`Node::recv`], [`Call::start`](call::Call::start) and [`Receipt::outcome`] are
 //! cancel-safe: a future that is dropped before it is ready has done nothing. Dropping a receipt does not cancel its
-//! message, dropping a [`PendingCall`](call::PendingCall) gives its call up; dropping the last handle settles every receipt.
-//! Any number of tasks may send and receive on one node. Nothing is queued without bound: senders wait for room, receivers
-//! grant as much as they hold.
+//! message. Dropping a [`PendingCall`](call::PendingCall) gives up its call. Dropping the last handle settles every
+//! receipt.
+//! Any number of tasks may send and receive on one node. Every queue is bounded: senders wait for room, and receivers
+//! grant only as much as they can hold.
 //!
 //! # Names of durations
 //!
-//! A *timeout* is how long a caller waits for something, or how long something may last; then that ends. A *deadline* belongs to
-//! a message or a call: how long after its start it is still wanted. An *interval* is how often something is done again.
+//! A *timeout* is how long a caller waits for something, or how long something may last; then that ends. A *deadline*
+//! is how long after its start a message or a call is still wanted. An *interval* is how often something is done again.
 #![deny(missing_docs)]
 
 mod after;

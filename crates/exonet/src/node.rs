@@ -1,4 +1,4 @@
-//! The node, as the application holds it.
+//! The application's handle on a node.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -26,40 +26,41 @@ use crate::socket::Socket;
 
 /// A node: it sends and receives messages, each exactly once.
 ///
-/// It sends by its [peers](Self::peer), and receives by [`Self::recv`]. A handle that is cheap to clone and to share. When the
-/// last one is dropped, those in [`Peer`](crate::Peer)s and [`Receiver`](crate::receive::Receiver)s included, the node stops: every receipt
-/// that is open is settled (Cancelled if its message never left, else Unknown) and a warning is logged.
-/// [`Self::close`] first, to lose nothing.
+/// It sends through its [peers](Self::peer) and receives with [`Self::recv`]. The handle is cheap to clone and to
+/// share. [`Peer`](crate::Peer)s and [`Receiver`](crate::receive::Receiver)s hold handles too. When the last handle is
+/// dropped, the node stops: every open receipt is settled (Cancelled if its message never left, else Unknown), and the
+/// node logs a warning. To lose nothing, call [`Self::close`] first.
 #[derive(Clone)]
 pub struct Node {
     handle: Arc<Handle>,
 }
 
-/// How long a node that ends tells its peers what it has not taken.
+/// How long a node that ends tells its peers which messages it has not taken.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// How often a node that freezes looks whether its replies have arrived.
+/// How often a node that freezes checks whether its replies have arrived.
 const GLANCE: Duration = Duration::from_millis(1);
 
 /// How long a node that has moved waits for an answer to its greeting.
 const GREETING: Duration = Duration::from_secs(5);
 
-/// Peers that are greeted at once, and how long the next ones wait for those that do not answer. Where all are greeted at once, each
-/// step of each handshake waits for that step of all others, and no peer goes on before the last one does.
+/// The number of peers that are greeted at once, and how long a peer that does not answer holds up the next. If a node
+/// greeted all peers at once, each step of each handshake would wait for that step of all others, and no peer would
+/// finish before the last one does.
 const GREETED_AT_ONCE: usize = 16;
 const GREETING_PATIENCE: Duration = Duration::from_millis(20);
 
-/// How often an identity that ends with its node says so before it is the last word.
+/// How often a node whose identity ends with it announces the end before it says so for the last time.
 const FOREWORDS: u32 = 2;
 
-/// Shared by the clones of one [`Node`], and by nothing else: it tells when the last is gone.
+/// Shared by the clones of one [`Node`] and nothing else, so that its drop shows that the last clone is gone.
 struct Handle {
     shared: Arc<Shared>,
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // What can still be said is said: a goodbye, if nothing is open.
+        // If nothing is open, this still sends a goodbye.
         self.shared.step_last(|engine, now| {
             engine.close(now);
             engine.finish(now);
@@ -69,7 +70,7 @@ impl Drop for Handle {
 }
 
 impl Node {
-    /// Begins to build a node that talks to those whom `allow` names.
+    /// Begins to build a node that talks to the peers that `allow` admits.
     pub fn builder(allow: Allow) -> Builder {
         Builder::new(allow)
     }
@@ -82,17 +83,17 @@ impl Node {
         &self.handle.shared
     }
 
-    /// Who this node is.
+    /// The id of this node.
     pub fn id(&self) -> NodeId {
         self.shared().id
     }
 
-    /// The address that its socket is bound to.
+    /// The address that the node's socket is bound to.
     pub fn local_addr(&self) -> SocketAddr {
         self.shared().local_addr()
     }
 
-    /// How this node is reached from the same machine: its id at its local address, an unspecified address
+    /// The address of this node for peers on the same machine: its id at its local address. An unspecified address is
     /// replaced by the loopback address.
     pub fn peer_addr(&self) -> PeerAddr {
         let mut address = self.local_addr();
@@ -105,10 +106,10 @@ impl Node {
 
     // ---- after a crash
 
-    /// What a former life of this identity had sent and not settled: this one goes on with it. Each message comes with its
-    /// receipt, once; those that are not asked for go on all the same.
+    /// The messages that a former life of this identity sent and did not settle, each with its receipt. This life goes
+    /// on with them, whether or not the caller takes their receipts. A second call does not return them again.
     ///
-    /// It is empty without a journal: see [`Durability`](crate::Durability).
+    /// The result is empty without a journal: see [`Durability`](crate::Durability).
     pub fn recovered(&self) -> Vec<(OpenMessage, Receipt)> {
         let left = self.shared().amend(Engine::take_recovered);
         let each = left.into_iter().flat_map(|(open, hold)| {
@@ -136,8 +137,8 @@ impl Node {
 
     // ---- life
 
-    /// Waits until all that was sent so far is settled, for `timeout` at most, or for ever if that is None. Returns what is
-    /// still open.
+    /// Waits until every message sent so far is settled, for `timeout` at most, or without limit if that is None.
+    /// Returns the messages that are still open.
     pub async fn flush(&self, timeout: impl Into<Option<Duration>>) -> Vec<OpenMessage> {
         let shared = self.shared();
         let mark = shared.amend(|engine| engine.receipts.mark());
@@ -150,15 +151,17 @@ impl Node {
         )
     }
 
-    /// Ends the node: refuses new work, waits until all is settled and peers have been told, for `timeout` at
-    /// most, then stops. Returns what is still open; its receipts then say Cancelled or Unknown.
+    /// Ends the node: refuses new work, waits until every message is settled and the peers have been told, for
+    /// `timeout` at most, then stops. Returns the messages that are still open; their receipts then say Cancelled or
+    /// Unknown.
     ///
-    /// No further call is taken: those that come get [`ReplyStatus::DRAINING`](crate::call::ReplyStatus::DRAINING), and those
-    /// that run are waited for as well. Received messages that wait can be taken meanwhile. What was not taken by then is
-    /// certainly not delivered, and the node tells its peers so for up to 500 ms more: their messages are queued again, for
-    /// the next life of this identity. One without a next life tells the peers that wrote to it that it has ended, which takes up to
-    /// 250 ms besides. `recv` says [`Closed`](crate::error::Closed) from then on, and a message that was handed out and not
-    /// [acknowledged](crate::Delivery::ack) is not delivered.
+    /// The node takes no further calls. Later calls get [`ReplyStatus::DRAINING`](crate::call::ReplyStatus::DRAINING),
+    /// and the node waits for the calls that run. The application can still take received messages meanwhile. A message
+    /// that it has not taken by then is certainly not delivered. The node tells its peers so, for up to 500 ms more,
+    /// and they queue these messages again for the next life of this identity. A node without a next life tells the
+    /// peers that wrote to it that it has ended, which takes up to 250 ms more. From then on `recv` returns
+    /// [`Closed`](crate::error::Closed), and a message that was handed out and not [acknowledged](crate::Delivery::ack)
+    /// is not delivered.
     pub async fn close(&self, timeout: Duration) -> Vec<OpenMessage> {
         let shared = self.shared();
         shared.step(|engine, now| engine.close(now));
@@ -167,7 +170,7 @@ impl Node {
             engine.room.turn_away(&mut engine.after);
             engine.wake_routes();
         });
-        // The task that is about to take what waits has its turn.
+        // Gives a task that is about to take a waiting message the chance to run.
         tokio::task::yield_now().await;
         wait_until(shared, Some(timeout), || {
             shared.dead.is_quiet() && shared.look(|engine| engine.is_quiet())
@@ -184,18 +187,18 @@ impl Node {
         shared.step_last(|engine, now| engine.leave_all(now));
         let open = shared.look(|engine| engine.open_messages());
         shared.stop(None);
-        // An error is what the end of the driver looks like.
+        // The driver signals its end by closing the semaphore, so an error is expected.
         let _ = shared.ended.acquire().await;
         let _ = shared.carriers.listening.acquire().await;
         open
     }
 
-    /// Stops the node without a word to anybody, and with all that is open: that goes on in the next life of the identity, here or
-    /// [elsewhere](crate::state::StateDir::checkpoint), and the journal is whole on the disk on return. Receipts say
-    /// [`Outcome::Kept`](crate::Outcome::Kept). Without a journal it is as if the node had crashed.
+    /// Stops the node without telling any peer, and keeps everything that is open for the next life of the identity,
+    /// here or [elsewhere](crate::state::StateDir::checkpoint). On return the journal is complete on disk. Receipts say
+    /// [`Outcome::Kept`](crate::Outcome::Kept). Without a journal, the effect is that of a crash.
     ///
-    /// Calls that run are waited for, and their replies, for `patience` at most; those that still run then fail. No further call is
-    /// taken, and none is refused: it waits for the next life.
+    /// Waits for the calls that run and for their replies, for `patience` at most; calls that still run then fail. The
+    /// node takes no further calls and refuses none: they wait for the next life.
     pub async fn freeze(&self, patience: Duration) {
         let shared = self.shared();
         shared.amend(|engine| engine.calls.paused = true);
@@ -204,15 +207,16 @@ impl Node {
                 sleep(GLANCE).await;
             }
         };
-        // Whether they came in time does not matter.
+        // It does not matter whether the replies came in time.
         let _ = timeout(patience, replied).await;
         shared.stop(None);
-        // An error is what the end of the driver looks like.
+        // The driver signals its end by closing the semaphore, so an error is expected.
         let _ = shared.ended.acquire().await;
     }
 
-    /// Says a word to every peer that is known, and waits for no answer: so peers find a node that has
-    /// [moved](crate::state::restore), without looking for it. A few peers at a time: so most of them go on before the last is greeted.
+    /// Pings every known peer, and does not wait for the answers. Peers thus find a node that has
+    /// [moved](crate::state::restore) without looking for it. The node greets a few peers at a time, so that most of
+    /// them go on before the last is greeted.
     pub fn greet(&self) {
         let node = self.clone();
         tokio::spawn(async move {
@@ -225,7 +229,7 @@ impl Node {
                     let answered = timeout(GREETING_PATIENCE, &mut pong).await;
                     drop(place);
                     if answered.is_err() {
-                        // It is greeted on, and others are meanwhile.
+                        // Goes on to greet this peer while others get their turn.
                         let _ = pong.await;
                     }
                 });
@@ -233,15 +237,15 @@ impl Node {
         });
     }
 
-    /// Takes no further call, without ending anything else: those that come get
-    /// [`ReplyStatus::DRAINING`](crate::call::ReplyStatus::DRAINING) once their method is not served any more.
+    /// Takes no further calls and leaves everything else as it is. Later calls get
+    /// [`ReplyStatus::DRAINING`](crate::call::ReplyStatus::DRAINING) once nothing serves their method any more.
     pub fn drain(&self) {
         self.shared().amend(|engine| engine.drain());
     }
 
-    /// Changes which peers may talk to this node. It holds for each peer from its next opening on: one that has a channel keeps it
-    /// until its keys are renewed, in two minutes at most, unless the [configuration](crate::config::Config::rekey_after) says
-    /// otherwise. Peers that this node itself sends to are admitted besides.
+    /// Changes which peers may talk to this node. The change takes effect for each peer at its next opening: a peer
+    /// with a channel keeps it until its keys are renewed, in two minutes at most, unless the
+    /// [configuration](crate::config::Config::rekey_after) says otherwise. The node also admits peers that it sends to.
     ///
     /// ```
     /// # use exonet::{Allow, Node, Outcome};
@@ -259,14 +263,14 @@ impl Node {
         drop(self.shared().step(|engine, now| engine.set_allow(now, allow)));
     }
 
-    /// How long a message may be in doubt before this node gives it up, as [`Builder::doubt_timeout`](crate::Builder::doubt_timeout)
-    /// says. None: it gives none up.
+    /// How long a message may be in doubt before this node gives it up, as set by
+    /// [`Builder::doubt_timeout`](crate::Builder::doubt_timeout). None: the node gives up no message.
     pub fn doubt_timeout(&self) -> Option<Duration> {
         self.shared().look(|engine| engine.core.config().doubt_timeout)
     }
 
-    /// How often this node hands a message out before it rejects it, as [`Builder::attempts`](crate::Builder::attempts) says. None:
-    /// as often as it takes.
+    /// How often this node hands a message out before it rejects it, as set by
+    /// [`Builder::attempts`](crate::Builder::attempts). None: without limit.
     pub fn attempts(&self) -> Option<NonZeroU32> {
         self.shared().attempts
     }
@@ -276,8 +280,8 @@ impl Node {
         self.shared().look(|engine| engine.core.stats())
     }
 
-    /// Bytes of the journal that a loss of power may still take, and on which what waits for the disk waits: zero unless the
-    /// node's [`Durability`](crate::Durability) waits for it.
+    /// Bytes of the journal that a power failure may still take, while messages wait for them to be safe on disk. Zero
+    /// unless the node's [`Durability`](crate::Durability) waits for the disk.
     pub fn journal_lag(&self) -> u64 {
         self.shared().look(|engine| engine.core.journal_lag())
     }
@@ -287,11 +291,11 @@ impl Node {
         self.shared().look(|engine| engine.core.peers())
     }
 
-    /// Moves the node to another local address, as a machine does that changes its network. Peers follow;
-    /// nothing is lost.
+    /// Moves the node to another local address, as when a machine changes its network. Peers follow, and nothing is
+    /// lost.
     ///
     /// # Errors
-    /// What the system says; the old socket stays in use then.
+    /// The error of the system; the old socket then stays in use.
     pub async fn rebind(&self, address: SocketAddr) -> io::Result<SocketAddr> {
         if tokio::runtime::Handle::try_current().is_err() {
             return Err(io::Error::other("not called within a tokio runtime"));
@@ -307,8 +311,9 @@ impl Node {
         Ok(local)
     }
 
-    /// Takes in a connection that the application has accepted for this node: from a listener of its own, a pipe, a web server. `remote`
-    /// is where it comes from, as far as is known; the caps on strangers go by it. It has to begin with an opening within 3 s.
+    /// Takes in a connection that the application has accepted for this node, for example from its own listener, a pipe
+    /// or a web server. `remote` is the address that the connection comes from, as far as it is known; the caps on
+    /// strangers use it. The connection has to begin with an opening within 3 s.
     ///
     /// ```
     /// use std::net::SocketAddr;
@@ -345,7 +350,8 @@ impl Node {
     }
 }
 
-/// Waits until `done` says so after something was settled, the node stopped, or `most` has passed.
+/// Waits until `done` returns true, the node stops, or `most` has passed. Each settled message is a reason to ask
+/// `done` again.
 pub(crate) async fn wait_until(shared: &Shared, most: Option<Duration>, done: impl Fn() -> bool) {
     let wait = async {
         loop {
@@ -358,7 +364,7 @@ pub(crate) async fn wait_until(shared: &Shared, most: Option<Duration>, done: im
     };
     match most {
         None => wait.await,
-        // Whether it came in time is seen by looking.
+        // The caller checks whether it came in time.
         Some(most) => drop(timeout(most, wait).await),
     }
 }

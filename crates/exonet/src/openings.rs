@@ -1,15 +1,15 @@
 //! Openings wait here for their share of the driver's time.
 //!
-//! One may cost a hundred times what a packet of a channel does, and anyone may send one. So the driver puts them
-//! aside, and what is for channels goes first:
+//! An opening may cost a hundred times as much as a packet of a channel, and anyone may send one. So the driver puts
+//! openings aside, and handles datagrams for channels first:
 //!
-//! * while nothing comes for channels, all of the time is theirs, [`BITE`] by bite;
-//! * while something does, a [`SHARE`]th is.
+//! * while nothing comes for channels, openings have all of the time, [`BITE`] by bite;
+//! * while something does, they have a [`SHARE`]th of it.
 //!
-//! Those that bear a mac2, whose senders have proven their address, wait apart from those that do not. If both wait, each kind has
-//! half of the time, whatever one of them costs. Of each, a network prefix has a part of the places. What finds no place
-//! is dropped before anything is computed, as the network might; it comes again. Where most find none, the system drops
-//! them already ([`Sieve`]).
+//! Openings with a mac2, whose senders have proven their address, wait apart from those without. If both kinds wait,
+//! each has half of the time, whatever one opening costs. Within each kind, a network prefix has a limited part of the
+//! places. An opening that finds no place is dropped before anything is computed, as the network might drop it; its
+//! sender repeats it. If most find none, the system drops them before they reach the node ([`Sieve`]).
 
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
@@ -19,23 +19,25 @@ use exonet_proto::wire;
 
 use crate::sieve::Sieve;
 
-/// Openings have one part in this many of the time while channels keep the driver busy.
+/// While channels keep the driver busy, openings have one part in this many of the time.
 const SHARE: u32 = 16;
 
-/// Openings are worked on for this long at once; one begun is finished. What comes meanwhile waits as long.
+/// How long openings are handled at a time; an opening that was begun is finished. Datagrams that come meanwhile wait
+/// as long.
 const BITE: Duration = Duration::from_micros(250);
 
-/// Openings of either kind that wait. From half of those without a mac2 on, a mac2 is asked for.
+/// The number of openings of each kind that may wait. Once half of the places without a mac2 are taken, the node asks
+/// for a mac2.
 const PLACES: usize = 256;
 
-/// The places that one prefix may take.
+/// The number of places that one prefix may take.
 const PLACES_OF_PREFIX: usize = PLACES / 16;
 
 /// An opening that waits.
 pub(crate) struct Waiting {
     pub(crate) arrival: Arrival,
     pub(crate) datagram: Box<[u8]>,
-    /// None: from this machine, whose programs are not told apart.
+    /// None: the opening comes from this machine, whose programs are not told apart.
     prefix: Option<Prefix>,
 }
 
@@ -44,7 +46,7 @@ pub(crate) struct Waiting {
 struct Line {
     waiting: VecDeque<Waiting>,
     by_prefix: BTreeMap<Prefix, usize>,
-    /// Time that was spent on this kind since the other one had none waiting.
+    /// The time spent on this kind since the other kind last had no openings waiting.
     spent: Duration,
 }
 
@@ -52,9 +54,9 @@ struct Line {
 pub(crate) struct Openings {
     /// Without and with a mac2.
     lines: [Line; 2],
-    /// Time that openings may take although there is work for channels.
+    /// The time that openings may take although there is work for channels.
     earned: Duration,
-    /// Time that they took beyond that.
+    /// The time that they took beyond that.
     owed: Duration,
     dropped: u64,
     pub(crate) sieve: Sieve,
@@ -85,14 +87,14 @@ impl Openings {
         line.waiting.push_back(Waiting { arrival, datagram: datagram.into(), prefix });
     }
 
-    /// The next one, of the kind that has had less of the time.
+    /// The next opening, of the kind that has had less time.
     pub(crate) fn take(&mut self) -> Option<(Kind, Waiting)> {
         let [plain, proving] = &mut self.lines;
         let kind = match (plain.waiting.is_empty(), proving.waiting.is_empty()) {
             (true, true) => return None,
             (false, false) => Kind(proving.spent <= plain.spent),
             (plain_is_empty, _) => {
-                // Time in which the other kind did not want any is not owed to it.
+                // A kind is not owed the time during which it had no openings.
                 (plain.spent, proving.spent) = (Duration::ZERO, Duration::ZERO);
                 Kind(plain_is_empty)
             }
@@ -113,13 +115,14 @@ impl Openings {
         Some((kind, waiting))
     }
 
-    /// More wait than will soon be worked on, or would if they were not sifted: without a mac2 none is.
+    /// Whether more openings wait than will soon be handled, or would wait if they were not sifted. Then none without a
+    /// mac2 is handled.
     pub(crate) fn are_many(&self) -> bool {
         let [plain, _] = &self.lines;
         plain.waiting.len() * 2 >= PLACES || self.sieve.sifts_plain()
     }
 
-    /// How many were dropped since the last call.
+    /// The number of openings dropped since the last call.
     pub(crate) fn take_dropped(&mut self) -> u64 {
         core::mem::take(&mut self.dropped)
     }
@@ -131,18 +134,18 @@ impl Openings {
         self.owed = self.owed.saturating_sub(part);
     }
 
-    /// For how long openings may be worked on now. `busy`: there is work for channels.
+    /// How long openings may be handled now. `busy`: there is work for channels.
     pub(crate) fn allowance(&self, busy: bool) -> Duration {
         if busy { self.earned } else { BITE }
     }
 
-    /// An opening of a kind took `span`.
+    /// An opening of this kind took `span`.
     pub(crate) fn spend(&mut self, kind: Kind, busy: bool, span: Duration) {
         let [plain, proving] = &mut self.lines;
         let line = if kind.0 { proving } else { plain };
         line.spent += span;
         if busy {
-            // If the machine stood still in between, the openings that come after are not to pay for it.
+            // If the machine stood still in between, later openings do not pay for it.
             self.owed = (self.owed + span.saturating_sub(self.earned)).min(BITE * 4);
             self.earned = self.earned.saturating_sub(span);
         } else {
@@ -174,8 +177,8 @@ mod tests {
         opening
     }
 
-    /// How many of each kind are worked on in `turns`, in each of which channels take `for_channels` and `come` come
-    /// of either kind; one without a mac2 takes 5 us, with it 125 us.
+    /// The number of openings of each kind that are handled in `turns`, in each of which channels take `for_channels`
+    /// and `come` openings of each kind come. An opening without a mac2 takes 5 us, one with it 125 us.
     fn worked(turns: u32, for_channels: Duration, come: u32) -> ([u32; 2], Duration) {
         let (mut openings, mut counts, mut time) = (Openings::default(), [0; 2], Duration::ZERO);
         let busy = !for_channels.is_zero();

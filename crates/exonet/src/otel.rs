@@ -1,21 +1,23 @@
-//! OpenTelemetry: calls go on in the trace of the span that makes them. With the feature `opentelemetry`.
+//! OpenTelemetry: calls continue the trace of the span that makes them. Requires the feature `opentelemetry`.
 //!
-//! A call, and a message to a peer, that is made while a span of [`opentelemetry`] is current takes that span with it as its parent, unless
-//! it was given a [`Traceparent`] of its own. While a handler runs, what came with the call is the current context: spans that
-//! it begins are children of the caller's span, and calls that it makes go on from there. A receiver of messages does the same by
-//! [`context`] and [`Delivery::traceparent`](crate::Delivery::traceparent).
+//! A call, or a message to a peer, that is made while a span of [`opentelemetry`] is current has that span as its
+//! parent, unless it was given its own [`Traceparent`]. While a handler runs, the context of the call is current: spans
+//! that the handler begins are children of the caller's span, and calls that it makes continue from there. A receiver
+//! of messages does the same with [`context`] and [`Delivery::traceparent`](crate::Delivery::traceparent).
 //!
-//! Messages to groups are sent by tasks of the library: they have the trace that [`Message::traceparent`](crate::Message::traceparent)
-//! gives them. A message of a trace is not kept together with others, and is 28 bytes longer.
+//! Tasks of the library send messages to groups: such a message has the trace that
+//! [`Message::traceparent`](crate::Message::traceparent) gives it. A message with a trace is not bundled with others,
+//! and is 28 bytes longer.
 //!
-//! With `tracing`, a layer of `tracing-opentelemetry` that activates contexts makes the spans of `tracing` current ones; those of the library,
-//! `call` and `serve`, are among them. `cargo run -p exonet --features opentelemetry --example traced` shows a chain of calls.
+//! With `tracing`, a layer of `tracing-opentelemetry` that activates contexts makes the spans of `tracing` current,
+//! including the library's spans `call` and `serve`. `cargo run -p exonet --features opentelemetry --example traced`
+//! shows a chain of calls.
 
 use exonet_proto::Traceparent;
 use opentelemetry::Context;
 use opentelemetry::trace::{SpanContext, SpanId, TraceContextExt, TraceFlags, TraceId, TraceState};
 
-/// What a context says of its span. None: it has no valid one.
+/// The span of a context, in the form of a message. None: the context has no valid span.
 pub fn traceparent(context: &Context) -> Option<Traceparent> {
     if !context.has_active_span() {
         return None;
@@ -25,7 +27,7 @@ pub fn traceparent(context: &Context) -> Option<Traceparent> {
     Traceparent::new(span.trace_id().to_bytes(), span.span_id().to_bytes(), span.trace_flags().to_u8())
 }
 
-/// A context whose span is that of another node: the parent of spans that are begun in it.
+/// A context whose span is that of another node: the parent of spans that are begun in the context.
 pub fn context(parent: Traceparent) -> Context {
     let (trace, span) = (TraceId::from_bytes(parent.trace_id()), SpanId::from_bytes(parent.parent_id()));
     let flags = TraceFlags::new(parent.flags());
@@ -33,7 +35,7 @@ pub fn context(parent: Traceparent) -> Context {
     Context::current().with_remote_span_context(remote)
 }
 
-/// That of the context that is current now.
+/// The span of the current context.
 pub(crate) fn current() -> Option<Traceparent> {
     Context::map_current(traceparent)
 }

@@ -1,5 +1,5 @@
-//! Parts of a node that an application can replace by types of its own: congestion control, scheduler, retransmission policy,
-//! load metric.
+//! Parts of a node that an application can replace with its own types: congestion control, scheduler, retransmission
+//! policy, load metric.
 //!
 //! | Part | Trait | Where it plugs in | Without it |
 //! |---|---|---|---|
@@ -8,8 +8,9 @@
 //! | retransmission policy | [`Retransmission`] | [`Builder::retransmission`](crate::Builder::retransmission): one for each path | [`Standard`] |
 //! | load metric | [`Load`] | [`GroupBuilder::load`](crate::group::GroupBuilder::load): one for each group | [`PeakEwma`] |
 //!
-//! None of them decides what is delivered. An answer that is out of bounds is taken for the nearest within them, so a bad part makes a
-//! node slow, and can neither lose a message nor deliver one twice. `docs/parts.md` compares them, and the example `parts` has one of each.
+//! None of them decides what is delivered. A result that is out of bounds is replaced by the nearest within them. So a
+//! bad part makes a node slow, but can neither lose a message nor deliver one twice. `docs/parts.md` compares them, and
+//! the example `parts` has one of each.
 //!
 //! ```
 //! use exonet::parts::Fixed;

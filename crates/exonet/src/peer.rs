@@ -1,4 +1,4 @@
-//! A peer of a node, as the application holds it.
+//! The application's handle on a peer of a node.
 
 use core::fmt;
 use core::net::SocketAddr;
@@ -23,13 +23,14 @@ use crate::send::receipts::SlotIndex;
 use crate::send::writer::BodyWriter;
 use crate::shared::Shared;
 
-/// Messages of a batch that are made, and queued, at once.
+/// The number of messages of a batch that are made and queued at once.
 pub(crate) const LOT: usize = 256;
 
-/// Another node, as seen from this one: what is sent there, called there and known of it.
+/// Another node, as this one sees it: the handle to send to it, to call it, and to ask about it.
 ///
-/// [`Node::peer`] gives it at once: nothing is sent, looked up or opened before there is something to say. Cheap to clone; any
-/// number of handles on one peer share its queue and its channel. Like every clone of a [`Node`], it keeps the node going.
+/// [`Node::peer`] returns it at once: it sends, looks up and opens nothing before there is a message. It is cheap to
+/// clone; all handles on one peer share its queue and its channel. Like every clone of a [`Node`], it keeps the node
+/// going.
 ///
 /// ```
 /// # use exonet::{Allow, Node, Outcome};
@@ -56,7 +57,7 @@ pub struct Peer {
     pub(crate) to: Arc<PeerAddr>,
 }
 
-/// A peer as one sends to it: a handle on it that does not keep the node going.
+/// A handle on a peer for sending that does not keep the node going.
 #[derive(Clone, Copy)]
 pub(crate) struct Target<'a> {
     pub(crate) shared: &'a Arc<Shared>,
@@ -77,7 +78,7 @@ impl Target<'_> {
         Ok(Receipt::new(Arc::clone(shared), slot))
     }
 
-    /// Queues what `message` makes as soon as there is room.
+    /// Queues the message that `message` makes, as soon as there is room.
     pub(crate) async fn send_when_room(&self, message: impl Fn() -> Message) -> Result<Receipt, SendError> {
         let shared = self.shared;
         shared.resolve(self.to).await?;
@@ -89,7 +90,7 @@ impl Target<'_> {
         Ok(Receipt::new(Arc::clone(shared), slot))
     }
 
-    /// Queues a message under the lock. Others of its kind may follow without.
+    /// Queues a message under the lock. Later messages of its kind may follow without the lock.
     fn queue(
         &self,
         engine: &mut Engine,
@@ -127,22 +128,22 @@ impl Peer {
         self.shared().names.known(&self.to)
     }
 
-    /// Sees to it that there is an address to send to, where one can be looked up.
+    /// Makes sure that there is an address to send to, if one can be looked up.
     pub(crate) async fn resolve(&self) -> Result<(), SendError> {
         self.shared().resolve(&self.to).await
     }
 
-    /// The node whose peer it is.
+    /// The node that has this peer.
     pub const fn node(&self) -> &Node {
         &self.node
     }
 
-    /// Which node it is.
+    /// The id of the peer.
     pub fn id(&self) -> NodeId {
         self.to.id
     }
 
-    /// Its id and the hints about its address, as they were given to [`Node::peer`].
+    /// The peer's id and the hints about its address, as given to [`Node::peer`].
     pub fn addr(&self) -> &PeerAddr {
         &self.to
     }
@@ -151,9 +152,9 @@ impl Peer {
 
     /// Sends a message: waits for room in the peer's queue, then queues it at once.
     ///
-    /// Cancel-safe: dropped early, nothing has been queued. At [`Durability::Batched`](crate::Durability::Batched) and
-    /// [`Sync`](crate::Durability::Sync) it waits for the disk besides: dropped in that time, the message goes on, and its outcome is
-    /// told to nobody.
+    /// Cancel-safe: if the future is dropped early, nothing has been queued. At
+    /// [`Durability::Batched`](crate::Durability::Batched) and [`Sync`](crate::Durability::Sync) it then waits for the
+    /// disk: if it is dropped during that time, the message goes on, and its outcome is not reported.
     ///
     /// # Errors
     /// [`SendError`]; nothing has been queued, unless the node stopped while it waited for the disk.
@@ -179,21 +180,23 @@ impl Peer {
         Ok(receipt)
     }
 
-    /// Sends a message if there is room. Host names count only if they have been looked up before.
+    /// Sends a message if there is room. It uses host names only if they have been looked up before.
     ///
     /// # Errors
-    /// [`SendError::Full`] instead of waiting, and the others of [`SendError`].
+    /// [`SendError::Full`] instead of waiting, and the other errors of [`SendError`].
     pub fn try_send(&self, message: impl Into<Message>) -> Result<Receipt, SendError> {
         self.target().try_send(message.into())
     }
 
-    /// Sends several messages at once, in as few packets as they fit into and with one receipt, waiting for room
-    /// as often as needed. Faster than [`Self::send`] for small messages that are there already.
+    /// Sends several messages at once, in as few packets as they fit into and with one receipt, and waits for room as
+    /// often as needed. It is faster than [`Self::send`] for small messages that are available at once.
     ///
-    /// Not cancel-safe: dropped early, some may have been queued. `messages` is asked for up to 256 ahead of what is queued.
+    /// Not cancel-safe: if the future is dropped early, some messages may have been queued. It takes up to 256 items
+    /// from `messages` ahead of those that are queued.
     ///
     /// # Errors
-    /// What refused the first message that was not sent. Those before it have been sent: the error holds their receipt.
+    /// The error of the first message that was not sent. The messages before it have been sent: the error holds their
+    /// receipt.
     pub async fn send_batch<M: Into<Message>>(
         &self,
         messages: impl IntoIterator<Item = M>,
@@ -214,12 +217,12 @@ impl Peer {
         .await
     }
 
-    /// As [`Self::send_batch`], of messages that have a body each and nothing else. Bodies are borrowed: small ones of one
-    /// length are copied straight to where they leave from, which spares an allocation for each and makes this the
-    /// fastest way to send many.
+    /// Like [`Self::send_batch`], for messages that have a body and nothing else. Bodies are borrowed: small ones of
+    /// equal length are copied straight into the place they are sent from. This spares an allocation per message and is
+    /// the fastest way to send many messages.
     ///
     /// # Errors
-    /// As [`Self::send_batch`].
+    /// As for [`Self::send_batch`].
     pub async fn send_bodies<B: AsRef<[u8]>>(
         &self,
         bodies: impl IntoIterator<Item = B>,
@@ -239,8 +242,8 @@ impl Peer {
         .await
     }
 
-    /// Queues lots of messages: `fill` makes one and says what it weighs, without the lock, and none at the end; `queue`
-    /// takes from its beginning while there is room, and says how many.
+    /// Queues lots of messages. `fill` makes one lot without the lock and returns its weight; at the end it makes an
+    /// empty lot. `queue` takes messages from the beginning of a lot while there is room, and returns how many it took.
     async fn queue_batch<T>(
         &self,
         mut fill: impl FnMut(&mut Vec<T>) -> usize,
@@ -281,9 +284,9 @@ impl Peer {
         }
     }
 
-    /// Waits for a place in the peer's queue, to be used by [`Permit::send`] without waiting.
+    /// Waits for a place in the peer's queue, which [`Permit::send`] then uses without waiting.
     ///
-    /// Cancel-safe, and so is the permit: dropped early, nothing has been queued.
+    /// Cancel-safe, as is the permit: if either is dropped early, nothing has been queued.
     ///
     /// # Errors
     /// [`SendError`].
@@ -295,8 +298,8 @@ impl Peer {
         Ok(Permit::new(Arc::clone(shared), Arc::clone(&self.to)))
     }
 
-    /// Sends a message of `len` bytes whose body is written as it goes, of any size and in bounded memory. None: the length
-    /// is not known, and [`BodyWriter::finish`] ends the body. The body of `head` is ignored.
+    /// Sends a message of `len` bytes whose body the caller writes piece by piece, of any size and in bounded memory.
+    /// None: the length is not known, and [`BodyWriter::finish`] ends the body. The body of `head` is ignored.
     ///
     /// # Errors
     /// [`SendError`]; nothing has been queued.
@@ -317,14 +320,14 @@ impl Peer {
         Ok((Receipt::new(Arc::clone(shared), slot), writer))
     }
 
-    /// Sends a message of `len` bytes whose body is read from `reader`, in bounded memory. None: all that `reader` gives. The
-    /// body of `head` is ignored. Returns when all has been queued.
+    /// Sends a message of `len` bytes whose body is read from `reader`, in bounded memory. None: everything that
+    /// `reader` yields. The body of `head` is ignored. Returns when the whole body has been queued.
     ///
-    /// Dropped early, it withdraws the message.
+    /// If the future is dropped early, the message is withdrawn.
     ///
     /// # Errors
-    /// [`SendFromError`]; the message has been withdrawn. If it was settled before its end, that is no error
-    /// here: the receipt tells.
+    /// [`SendFromError`]; the message has been withdrawn. A message that is settled before the end of its body is not
+    /// an error here: the receipt has its outcome.
     pub async fn send_from(
         &self,
         head: impl Into<Message>,
@@ -338,10 +341,10 @@ impl Peer {
 
     // ---- life
 
-    /// A round trip to the peer and back, opening a channel if there is none. None: no answer came within `timeout`.
+    /// Measures a round trip to the peer, and opens a channel if there is none. None: no answer came within `timeout`.
     ///
     /// # Errors
-    /// [`PingError`]: as for a message, or the peer says that it does not let this node in.
+    /// [`PingError`]: the errors of sending a message, or the peer says that it does not admit this node.
     pub async fn ping(&self, timeout: Duration) -> Result<Option<Duration>, PingError> {
         let shared = self.shared();
         self.resolve().await?;
@@ -358,9 +361,9 @@ impl Peer {
         }
     }
 
-    /// Waits until all that was sent to this peer is settled, for `timeout` at most, then gives the rest up: what has
-    /// left ends Unknown, what has not ends Cancelled. Returns what was given up. Other handles may send meanwhile, and
-    /// afterwards: a peer cannot be closed for good, only a [node](Node::close).
+    /// Waits until every message sent to this peer is settled, for `timeout` at most, then gives the rest up: messages
+    /// that have left end Unknown, the others end Cancelled. Returns the messages that were given up. Other handles may
+    /// send meanwhile, and afterwards: a peer cannot be closed for good, only a [node](Node::close).
     pub async fn close(&self, timeout: Duration) -> Vec<OpenMessage> {
         let shared = self.shared();
         let waits = Waits::begin(shared);
@@ -373,36 +376,39 @@ impl Peer {
         })
     }
 
-    /// Gives up every open message to the peer: what has left ends Unknown, what has not ends Cancelled.
+    /// Gives up every open message to the peer: messages that have left end Unknown, the others end Cancelled.
     pub fn abandon(&self) {
         self.shared().step(|engine, now| engine.abandon_peer(now, &self.to.id));
     }
 
-    /// Keeps the path to the peer open by a sign of life after every `interval` of silence, in place of what the
-    /// [builder](crate::Builder::keepalive) says; None: as it says. Holds for as long as the peer is known.
+    /// Keeps the path to the peer open with a ping after every `interval` of silence, instead of the interval that the
+    /// [builder](crate::Builder::keepalive) sets. None: the builder's interval. The setting holds for as long as the
+    /// peer is known.
     pub fn keepalive(&self, interval: Option<Duration>) {
         self.shared().step(|engine, now| engine.core.keep_alive(now, &self.to.id, interval));
     }
 
-    /// Figures about the peer; None if it is not known now.
+    /// Figures about the peer; None if the peer is not known now.
     pub fn stats(&self) -> Option<PeerStats> {
         self.shared().look(|engine| engine.core.peer_stats(&self.to.id))
     }
 
-    /// What goes between this node and the peer, and what stands still; None if it is not known now.
+    /// The messages that move between this node and the peer, and those that stand still; None if the peer is not known
+    /// now.
     pub fn flow(&self) -> Option<PeerFlow> {
         let shared = self.shared();
         shared.look(|engine| engine.core.peer_flow(shared.clock().now(), &self.to.id))
     }
 
-    /// Whether two nodes have the peer's identity, or this node's as the peer says: then nothing is delivered between it and
-    /// this node in this life. What has left ends Unknown, what has not is cancelled.
+    /// Set if two nodes have the peer's identity, or if the peer says that two nodes have this node's identity. Then
+    /// nothing more is delivered between the two in this life. Messages that have left end Unknown, the others are
+    /// cancelled.
     pub fn conflict(&self) -> Option<Conflict> {
         self.shared().look(|engine| engine.core.conflict(&self.to.id))
     }
 }
 
-/// A task that waits for the messages to one peer: each outcome is told.
+/// A task that waits for the messages to one peer. While it exists, each outcome wakes the waiting tasks.
 struct Waits<'a>(&'a Shared);
 
 impl<'a> Waits<'a> {
@@ -418,7 +424,7 @@ impl Drop for Waits<'_> {
     }
 }
 
-/// An unanswered ping. Dropped, nobody waits for the answer any more.
+/// An unanswered ping. When it is dropped, the engine forgets the ping.
 struct Question<'a> {
     shared: &'a Shared,
     cookie: u64,

@@ -1,4 +1,4 @@
-//! Where a peer is: its id, and hints about its address.
+//! The address of a peer: its id, and hints about its network address.
 
 use core::fmt;
 use core::net::SocketAddr;
@@ -8,12 +8,12 @@ use exonet_proto::{NodeId, ParseNodeIdError};
 
 use crate::naming;
 
-/// A peer as people write it: `id`, `id@host:port`, `id@a:1,b:2`, or `id@name:chat`.
+/// A peer in text form: `id`, `id@host:port`, `id@a:1,b:2`, or `id@name:chat`.
 ///
-/// The id decides which node is reached; the addresses are hints, all of which are tried. Without hints, a peer is
-/// reached where it was last heard. Host names and the [names](crate::naming) of services are looked up when a message is sent,
-/// again a minute later, and again while the peer does not answer; one that cannot be looked up is not tried again for two seconds.
-/// A message waits for a name only if no other address is known.
+/// The id decides which node is reached. The addresses are hints, and the node tries all of them. Without hints, it
+/// reaches a peer where it last heard it. Host names and the [names](crate::naming) of services are looked up when a
+/// message is sent, again a minute later, and again while the peer does not answer. A name that cannot be looked up is
+/// not tried again for two seconds. A message waits for a name only if no other address is known.
 ///
 /// ```
 /// use exonet::{NodeId, PeerAddr};
@@ -30,16 +30,16 @@ pub struct PeerAddr {
     names: Vec<Box<str>>,
 }
 
-/// Why a text is not a [`PeerAddr`].
+/// The reason for which a text is not a [`PeerAddr`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PeerAddrError {
-    /// What stands before `@` is not a node id.
+    /// The part before `@` is not a node id.
     #[error("{id:?} is not a node id: {source}")]
     Id {
         /// The part in question.
         id: String,
-        /// What is wrong with it.
+        /// The error of that part.
         source: ParseNodeIdError,
     },
     /// A hint is neither `host:port` nor `name:NAME`.
@@ -50,10 +50,10 @@ pub enum PeerAddrError {
 }
 
 impl PeerAddr {
-    /// A peer with the given hints, each `host:port`, a socket address, or `name:NAME`.
+    /// A peer with the given hints, each of the form `host:port`, a socket address, or `name:NAME`.
     ///
     /// # Errors
-    /// [`PeerAddrError::Hint`] names the hint that is neither.
+    /// [`PeerAddrError::Hint`] names the hint that has neither form.
     pub fn new<H: AsRef<str>>(id: NodeId, hints: impl IntoIterator<Item = H>) -> Result<Self, PeerAddrError> {
         let mut peer = Self::from(id);
         for hint in hints {
@@ -67,7 +67,7 @@ impl PeerAddr {
         self.literals.iter().map(SocketAddr::to_string).chain(self.names.iter().map(ToString::to_string))
     }
 
-    /// Nothing is to be looked up.
+    /// Whether no hint needs a look-up.
     pub(crate) const fn has_no_names(&self) -> bool {
         self.names.is_empty()
     }
@@ -77,12 +77,12 @@ impl PeerAddr {
         &self.literals
     }
 
-    /// The hints that do.
+    /// The hints that need a look-up.
     pub(crate) fn names(&self) -> &[Box<str>] {
         &self.names
     }
 
-    /// Adds what is to be looked up.
+    /// Adds a hint that needs a look-up.
     pub(crate) fn add_name(&mut self, name: String) {
         if !self.names.iter().any(|known| **known == *name) {
             self.names.push(name.into());

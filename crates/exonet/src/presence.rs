@@ -1,4 +1,4 @@
-//! Whether peers that somebody watches are there, and where.
+//! Whether the watched peers are present, and their addresses.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -11,27 +11,28 @@ use tokio::sync::Notify;
 use crate::error::Closed;
 use crate::peer::Peer;
 
-/// What has happened to a peer: see [`Peer::watch`].
+/// An event of a peer: see [`Peer::watch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PeerEvent {
-    /// A channel stands, for the first time since it is watched.
+    /// The peer has a channel, for the first time since it is watched.
     Connected(SocketAddr),
-    /// The peer answers nothing of what is under way to it. It was heard last so long ago.
+    /// The peer answers none of the messages that are on their way to it. The value is the time since it was last
+    /// heard.
     Away(Duration),
-    /// The peer is heard again, after so long.
+    /// The peer is heard again, after this time.
     Back(Duration),
     /// The peer is at another address.
     Moved(SocketAddr),
-    /// Another process has the identity of the peer than before.
+    /// Another process than before has the peer's identity.
     Restarted,
 }
 
-/// What is known of a peer.
+/// The state of a peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Presence {
     remote: Option<SocketAddr>,
-    /// When it was heard last, while it is away.
+    /// The time at which it was last heard, while it is away.
     away: Option<Mono>,
     /// How often it came back, and how long it was away the last time.
     back: (u64, Duration),
@@ -45,7 +46,7 @@ struct Watched {
     news: Arc<Notify>,
 }
 
-/// The peers that somebody watches.
+/// The watched peers.
 #[derive(Default)]
 pub(crate) struct Presences {
     watched: BTreeMap<NodeId, Watched>,
@@ -74,7 +75,7 @@ impl Presences {
         self.watched.get(peer).map(|watched| watched.presence).unwrap_or_default()
     }
 
-    /// Notes what `change` does. Gives what is to be told of it.
+    /// Applies `change`. If it changes the state, returns the notification for it.
     fn note(&mut self, peer: &NodeId, change: impl FnOnce(&mut Presence)) -> Option<Arc<Notify>> {
         let watched = self.watched.get_mut(peer)?;
         let before = watched.presence;
@@ -106,26 +107,26 @@ impl Presences {
         })
     }
 
-    /// All that wait, so that they see that the node has ended.
+    /// The notifications of all watched peers, for the end of the node.
     pub(crate) fn all(&self) -> impl Iterator<Item = Arc<Notify>> + '_ {
         self.watched.values().map(|watched| Arc::clone(&watched.news))
     }
 }
 
-/// Tells what happens to a peer, from [`Peer::watch`] on.
+/// The events of a peer, from [`Peer::watch`] on.
 #[derive(Debug)]
 pub struct Watch {
     peer: Peer,
     news: Arc<Notify>,
-    /// What has been told.
+    /// The state that the events so far add up to.
     told: Presence,
 }
 
 impl Peer {
-    /// Watches the peer: whether it is there, and where.
+    /// Watches the peer: whether it is present, and its address.
     ///
-    /// That a peer is away is noticed by what is under way to it and not answered. A [keepalive](Self::keepalive) sees to it that
-    /// something always is.
+    /// A peer is found to be away when it does not answer a message that is on its way to it. With a
+    /// [keepalive](Self::keepalive), there is always such a message.
     pub fn watch(&self) -> Watch {
         let (told, news) = self.shared().amend(|engine| {
             let remote = engine.core.peer_stats(&self.id()).and_then(|stats| stats.remote);
@@ -141,20 +142,20 @@ impl Watch {
         &self.peer
     }
 
-    /// What is told when something has happened.
+    /// The notification that something has happened.
     pub(crate) fn news(&self) -> Arc<Notify> {
         Arc::clone(&self.news)
     }
 
-    /// For how long the peer has not been heard, if it is away.
+    /// The time since the peer was last heard, if it is away.
     pub fn away(&self) -> Option<Duration> {
         let shared = self.peer.shared();
         let presence = shared.look(|engine| engine.presences.of(&self.peer.id()));
         presence.away.map(|since| shared.clock().mono().since(since))
     }
 
-    /// Waits for the next event. Events that followed each other while the application did not ask may be told as one: of a peer that
-    /// went away twice, only the last return is told.
+    /// Waits for the next event. Events that followed each other between two calls may be reported as one: for a peer
+    /// that went away twice, only the last return is reported.
     ///
     /// Cancel-safe.
     ///
@@ -163,7 +164,7 @@ impl Watch {
     pub async fn next(&mut self) -> Result<PeerEvent, Closed> {
         loop {
             let news = Arc::clone(&self.news);
-            // Made before the look, so that nothing is missed between the look and the wait.
+            // Created before the look, so that nothing is missed between the look and the wait.
             let told = news.notified();
             if let Some(event) = self.try_next() {
                 return Ok(event);
@@ -175,7 +176,7 @@ impl Watch {
         }
     }
 
-    /// What has happened, if something has.
+    /// The next event, if there is one.
     pub fn try_next(&mut self) -> Option<PeerEvent> {
         let shared = self.peer.shared();
         let now = shared.look(|engine| engine.presences.of(&self.peer.id()));

@@ -1,4 +1,4 @@
-//! What operators see: metrics, and figures in the event trace, every second.
+//! The output for operators: metrics, and figures in the event trace, every second.
 
 use core::time::Duration;
 use std::io;
@@ -11,16 +11,16 @@ use tokio::task::JoinHandle;
 use crate::after::shielded;
 use crate::stats;
 
-/// A look costs a turn of the driver, and time for each peer.
+/// The interval between looks. A look costs a turn of the driver, and time for each peer.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// How long things take, in seconds.
+/// Histograms of durations, in seconds.
 pub(crate) struct Times {
-    /// Messages, from their queueing to Delivered.
+    /// Messages, from queueing to Delivered.
     pub(crate) message: Histogram,
     /// Calls, from the call to its end.
     pub(crate) call: Histogram,
-    /// Calls of others, from their begin to the answer.
+    /// Calls of peers, from their beginning to the answer.
     pub(crate) serve: Histogram,
 }
 
@@ -64,7 +64,7 @@ impl Metric {
     }
 }
 
-/// Publishes changes of [`Stats`]; costs nothing while nothing changes.
+/// Publishes changes of [`Stats`]. It costs nothing while nothing changes.
 pub(crate) struct Report {
     /// One for each of [`Stats::FIGURES`].
     metrics: Vec<Metric>,
@@ -90,14 +90,14 @@ impl Report {
         now >= self.next
     }
 
-    /// Notes that it has looked. Gives the figures back if they are to be published: they have changed, or it is the end.
+    /// Notes a look. Returns the figures if they should be published: they have changed, or the node ends.
     pub(crate) fn look(&mut self, now: Mono, stats: Stats, end: bool) -> Option<Stats> {
         self.next = now + EVERY;
         self.quiet = stats == self.last;
         (end || !self.quiet).then_some(stats)
     }
 
-    /// Publishes, without the node's lock: what takes the figures is the application's.
+    /// Publishes the figures, without the node's lock: the recorder is the application's code.
     pub(crate) fn publish(&mut self, stats: &Stats) {
         let (metrics, last) = (&self.metrics, &self.last);
         shielded("the recorder of metrics", || {
@@ -108,7 +108,7 @@ impl Report {
         self.last = *stats;
     }
 
-    /// Something happened: figures may have changed. Returns when to look.
+    /// If something happened, figures may have changed. Returns when to look.
     pub(crate) fn wake_at(&mut self, happened: bool) -> Mono {
         self.quiet &= !happened;
         if self.quiet { Mono::NEVER } else { self.next }
@@ -119,7 +119,7 @@ impl Report {
         !matches!(self.sink, Sink::Busy(_))
     }
 
-    /// Begins to write lines of the event trace, on a thread that may block. A sink that fails is given up.
+    /// Begins to write lines of the event trace, on a thread that may block. A sink that fails is no longer used.
     pub(crate) fn write(&mut self, lines: &mut String) {
         if lines.is_empty() {
             return;
@@ -136,16 +136,16 @@ impl Report {
         }
     }
 
-    /// Waits until what was begun to be written has been. Cancel-safe.
+    /// Waits until the lines being written are written. Cancel-safe.
     pub(crate) async fn written(&mut self) {
         if let Sink::Busy(task) = &mut self.sink {
-            // An error is what the end of the runtime looks like.
+            // The task fails if the runtime ends, so an error is expected.
             self.sink = task.await.ok().flatten().map_or(Sink::None, Sink::Idle);
         }
     }
 }
 
-/// Where the event trace goes.
+/// The destination of the event trace.
 enum Sink {
     /// There is none, or it has failed.
     None,
@@ -156,7 +156,7 @@ enum Sink {
 
 type Trail = Box<dyn io::Write + Send>;
 
-/// Gives the sink back, unless it fails.
+/// Writes lines. Returns the sink unless it fails.
 fn write(mut sink: Trail, lines: &str) -> Option<Trail> {
     let write = || sink.write_all(lines.as_bytes()).and_then(|()| sink.flush());
     let panicked = || Err(io::Error::other("it panicked"));

@@ -1,5 +1,5 @@
-//! Host names and names of services in hints: looked up beside each other while what is known already is used, and remembered
-//! for a while. Those of a peer that does not answer are looked up again until it does.
+//! Host names and names of services in hints. They are looked up concurrently while known addresses are used, and the
+//! results are remembered for a while. The names of a peer that does not answer are looked up again until it does.
 
 use core::future::Future;
 use core::net::SocketAddr;
@@ -20,29 +20,30 @@ use crate::naming::{self, Naming, Pins};
 use crate::peer_addr::PeerAddr;
 use crate::shared::Shared;
 
-/// How long an answer is good for: names move when services do. It is used for longer while there is no other.
+/// How long a result is fresh, since names move when services do. It is used for longer while there is no other.
 const FRESH: Duration = Duration::from_secs(60);
 
-/// How long a name that could not be looked up is not looked up again.
+/// How long a name that could not be looked up is not tried again.
 const FAILED: Duration = Duration::from_secs(2);
 
-/// Names remembered; when full, all are forgotten that nobody waits for, and looked up again.
+/// The number of names that are remembered. When the table is full, all names that no peer waits for are forgotten, and
+/// looked up again.
 const CAPACITY: usize = 1_024;
 
-/// Peers that are told of what one name leads to, where it changes; the others ask when they send.
+/// The number of peers that are told of a change of one name; the others ask when they send.
 const USERS: usize = 1_024;
 
-/// How long after a look-up the names of a silent peer are looked up again: at first, and at most.
+/// How long after a look-up the names of a silent peer are looked up again: the first wait, and the longest.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(30));
 
-/// A look-up under way.
+/// A look-up in progress.
 type Lookup = Pin<Box<dyn Future<Output = io::Result<Answer>> + Send>>;
 
-/// What a look-up gives.
+/// The result of a look-up.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     addresses: Vec<SocketAddr>,
-    /// Whose addresses they are; None: of whoever is there, as with host names.
+    /// The node that the addresses belong to; None: whichever node is there, as with host names.
     of: Option<NodeId>,
 }
 
@@ -52,17 +53,17 @@ impl From<Vec<SocketAddr>> for Answer {
     }
 }
 
-/// What is known of a name.
+/// The state of a name.
 #[derive(Default)]
 struct Known {
     addresses: Vec<SocketAddr>,
-    /// The only node that they are of.
+    /// The only node that the addresses belong to.
     of: Option<NodeId>,
-    /// The peers that were met by this name.
+    /// The peers that were found by this name.
     users: Vec<NodeId>,
-    /// When the last look-up ended, and why it failed if it did.
+    /// The time at which the last look-up ended, and its error if it failed.
     asked: Option<(Mono, Option<String>)>,
-    /// A look-up is under way, and these peers are to be told of what it finds.
+    /// The peers that are told the result of a look-up in progress; empty if there is none.
     pending: Vec<NodeId>,
 }
 
@@ -74,22 +75,22 @@ impl Known {
         self.pending.is_empty() && !self.asked.as_ref().is_some_and(good)
     }
 
-    /// Whether what was found may be an address of `peer`.
+    /// Whether the addresses may belong to `peer`.
     fn is_of(&self, peer: NodeId) -> bool {
         self.of.is_none_or(|of| of == peer)
     }
 }
 
-/// The names that were looked up.
+/// The names that were looked up, or are being looked up.
 pub(crate) struct Names {
     known: Mutex<BTreeMap<Box<str>, Known>>,
     lookup: Box<dyn Fn(Box<str>) -> Lookup + Send + Sync>,
-    /// A look-up has ended.
+    /// Notified when a look-up has ended.
     answered: Notify,
 }
 
 impl Names {
-    /// Names that `lookup` looks up, each in a task of its own.
+    /// A table whose names `lookup` looks up, each in its own task.
     pub(crate) fn new<F, A>(lookup: impl Fn(Box<str>) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = io::Result<A>> + Send + 'static,
@@ -122,7 +123,7 @@ impl Names {
                     .peer;
                 pins.check(&name, peer.id).await.map_err(io::Error::other)?;
                 let mut addresses = peer.literals().to_vec();
-                // A name does not lead to another one, or to itself.
+                // A name does not lead to another name, or to itself.
                 for host in peer.names().iter().filter(|host| naming::of_hint(host).is_none()) {
                     addresses.extend(hosts(host, &*dialler).await?);
                 }
@@ -131,7 +132,7 @@ impl Names {
         })
     }
 
-    /// The addresses of `peer` that are known already, fresh or not.
+    /// The known addresses of `peer`, fresh or not.
     pub(crate) fn known<'a>(&self, peer: &'a PeerAddr) -> Cow<'a, [SocketAddr]> {
         if peer.names().is_empty() {
             return Cow::Borrowed(peer.literals());
@@ -142,7 +143,7 @@ impl Names {
         Cow::Owned(peer.literals().iter().chain(found).copied().collect())
     }
 
-    /// The names of `peer` that are to be looked up now, and are from here on.
+    /// The names of `peer` that are due for a look-up. They count as being looked up from here on.
     fn begin(&self, now: Mono, peer: &PeerAddr) -> Vec<Box<str>> {
         let mut known = self.table();
         let mut due = Vec::new();
@@ -164,7 +165,8 @@ impl Names {
         due
     }
 
-    /// The names of `peer`, each of which is looked up from here on unless it is already, however fresh it is.
+    /// The names of `peer` that are not being looked up, however fresh they are. They count as being looked up from
+    /// here on.
     fn begin_again(&self, peer: NodeId) -> Vec<Box<str>> {
         let mut table = self.table();
         let mut due = Vec::new();
@@ -179,12 +181,12 @@ impl Names {
         due
     }
 
-    /// Whether there is a name by which `peer` was met.
+    /// Whether `peer` was found by a name.
     fn leads_to(&self, peer: NodeId) -> bool {
         self.table().values().any(|known| known.users.contains(&peer))
     }
 
-    /// A look-up has ended. Gives the peers that are to be told of the addresses.
+    /// Ends a look-up. Returns the peers to tell, and the addresses.
     fn end(&self, now: Mono, name: &str, answer: io::Result<Answer>) -> (Vec<NodeId>, Vec<SocketAddr>) {
         let mut table = self.table();
         let Some(known) = table.get_mut(name) else { return Default::default() };
@@ -203,7 +205,7 @@ impl Names {
         (peers, tell)
     }
 
-    /// Why none of the peer's names can be used; None while one may be.
+    /// The error if none of the peer's names can be used; None while one may be.
     fn failure(&self, peer: &PeerAddr) -> Option<SendError> {
         let known = self.table();
         let mut last = None;
@@ -226,8 +228,8 @@ impl Names {
 }
 
 impl Shared {
-    /// Looks the names of `peer` up, each beside the others. Waits only for the first that is found, and only if no other
-    /// way to the peer is known; the core is told of what is found later. Costs nothing for a peer without names.
+    /// Looks up the names of `peer`, concurrently. Waits only for the first that is found, and only if no other address
+    /// of the peer is known; later results go to the core. It costs nothing for a peer without names.
     pub(crate) async fn resolve(self: &Arc<Self>, peer: &PeerAddr) -> Result<(), SendError> {
         if peer.names().is_empty() {
             return Ok(());
@@ -236,7 +238,7 @@ impl Shared {
             self.look_up(name);
         }
         loop {
-            // Made before the look, so that no answer is missed between the look and the wait.
+            // Created before the look, so that no result is missed between the look and the wait.
             let answered = self.names.answered.notified();
             let known = !self.names.known(peer).is_empty();
             if known || self.look(|engine| engine.core.has_address(&peer.id)) {
@@ -249,7 +251,7 @@ impl Shared {
         }
     }
 
-    /// Looks the names of a peer that does not answer up again, until it does.
+    /// Looks up the names of a peer that does not answer, until it does.
     pub(crate) fn look_again(self: &Arc<Self>, peer: NodeId) {
         let Ok(runtime) = Handle::try_current() else { return };
         if !self.names.leads_to(peer) {
@@ -272,7 +274,7 @@ impl Shared {
         });
     }
 
-    /// Looks a name up, in a task: senders to other addresses do not wait for it.
+    /// Looks a name up, in its own task: senders to other addresses do not wait for it.
     fn look_up(self: &Arc<Self>, name: Box<str>) {
         let runtime = match Handle::try_current() {
             Ok(runtime) => runtime,
@@ -318,7 +320,7 @@ mod tests {
     use super::*;
     use crate::{Allow, Node, Outcome};
 
-    /// A node that looks names up by `lookup`.
+    /// A node that looks up names with `lookup`.
     async fn node<F>(lookup: impl Fn(Box<str>) -> F + Send + Sync + 'static) -> Node
     where
         F: Future<Output = io::Result<Vec<SocketAddr>>> + Send + 'static,
@@ -331,7 +333,7 @@ mod tests {
         PeerAddr::new(of.id(), hints.iter().map(ToString::to_string)).unwrap()
     }
 
-    /// What `future` gives without waiting for anything.
+    /// The result of `future`, if it needs no wait.
     async fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
         let mut future = core::pin::pin!(future);
         poll_fn(|cx| match future.as_mut().poll(cx) {
@@ -378,7 +380,7 @@ mod tests {
             }
         })
         .await;
-        // Nobody listens at the address that is known.
+        // No node is at the address that is known.
         let wrong = "127.0.0.1:9";
         let receipt = alice.peer(peer(&bob, &[wrong, "late.example:1"])).send("hello").await.unwrap();
         gate.notify_one();
@@ -411,7 +413,7 @@ mod tests {
         bob.recv().await.unwrap().ack().unwrap();
         assert_eq!(receipt.await.outcome, Outcome::Delivered);
 
-        // The name is gone, and nothing of it is remembered: the peer is connected all the same.
+        // The name no longer works, and its addresses are forgotten: the peer is connected nevertheless.
         works.store(false, Ordering::Relaxed);
         alice.shared().names.table().clear();
         let sent = at_once(alice.peer(&by_name).send("again")).await;

@@ -1,20 +1,19 @@
-//! What the handles of a node and its driver share: the lock, the socket, and the way out.
+//! The state that the handles of a node and its driver share: the lock, the socket, and the outgoing datagrams.
 //!
 //! # When a message leaves
 //!
-//! A lone message leaves on the caller's thread, without a hop: it takes the lock, queues, and flushes. A
-//! burst must not cost a system call each, and four things see to that:
+//! A lone message leaves on the caller's thread, without a hop: the caller takes the lock, queues, and flushes. A burst
+//! must not cost a system call per message, for which there are four rules:
 //!
 //! * The lock is not held during a system call, and only one thread flushes at a time ([`Turn`]). A thread that finds
-//!   another flushing leaves word and goes; the other then finds more to put into each packet.
-//! * A caller flushes only if the last datagram left longer than [`LULL`] ago. Otherwise it tells the driver,
-//!   which flushes as soon as it runs: on another thread at once, on this one when the caller next yields,
-//!   which `send` sees to (it takes part in tokio's cooperative budget).
-//! * A caller sends at most [`CALLER_BURST`] batches before it leaves the rest to the driver, so that nobody is kept
-//!   at sending what others queue.
-//!
-//! * While the driver is awake, messages of one kind that are sent one by one come in without the lock, and are queued together
-//!   by the next that takes it ([`Intake`]).
+//!   another flushing leaves a mark and returns; the other thread then finds more to put into each packet.
+//! * A caller flushes only if the last datagram left longer than [`LULL`] ago. Otherwise it tells the driver, which
+//!   flushes as soon as it runs: on another thread at once; on this one when the caller next yields, which `send` makes
+//!   sure of, since it takes part in tokio's cooperative budget.
+//! * A caller sends at most [`CALLER_BURST`] batches before it leaves the rest to the driver, so that no caller is kept
+//!   busy sending the messages of others.
+//! * While the driver is awake, messages of one kind that are sent one by one come in without the lock, and the next
+//!   task that takes the lock queues them together ([`Intake`]).
 //!
 //! So a message waits at most for a flush that is under way or for the driver's next turn, and one caller
 //! causes at most one system call per `LULL`.
@@ -49,17 +48,17 @@ use crate::send::intake::Intake;
 use crate::socket::{Socket, is_too_large};
 use crate::turn::Turn;
 
-/// A caller that finds the way out unused for this long flushes itself. A few times what a send to a socket costs,
-/// and less than any round trip.
+/// If nothing has left for this long, a caller flushes itself. It is a few times the cost of a send to a socket, and
+/// less than any round trip.
 const LULL: Duration = Duration::from_micros(20);
 
-/// Batches that a caller sends before it leaves the rest to the driver.
+/// The number of batches that a caller sends before it leaves the rest to the driver.
 const CALLER_BURST: usize = 4;
 
-/// How a flush ended.
+/// The result of a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flushed {
-    /// Nothing is left, or another thread sees to it.
+    /// Nothing is left, or another thread sends it.
     Empty,
     /// The socket takes no more for now.
     Blocked,
@@ -68,11 +67,13 @@ pub(crate) enum Flushed {
 }
 
 thread_local! {
-    /// What the nodes of a thread write datagrams into: of many that have little to say each, none has memory for it.
+    /// The buffer into which the nodes of a thread write datagrams, so that many nodes with little traffic need no
+    /// buffers of their own.
     static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// The way out. `pending` says that `buffer` holds datagrams which the socket has not taken yet; else that is empty.
+/// The outgoing datagrams. If `pending` is set, `buffer` holds datagrams that the socket has not taken yet; else it is
+/// empty.
 struct Outbox {
     /// None: the node has ended.
     socket: Option<Arc<Socket>>,
@@ -81,7 +82,7 @@ struct Outbox {
     pending: Option<Transmit>,
 }
 
-/// How a node finds others by name, and is found.
+/// How a node finds others by name, and is found itself.
 pub(crate) struct Service {
     pub(crate) names: Names,
     pub(crate) naming: Option<Arc<dyn Naming>>,
@@ -93,9 +94,9 @@ pub(crate) struct Service {
 pub(crate) struct Shared {
     pub(crate) id: NodeId,
     pub(crate) names: Names,
-    /// Where the names of services are looked up.
+    /// The service in which names are looked up.
     pub(crate) naming: Option<Arc<dyn Naming>>,
-    /// Which nodes were met under them.
+    /// The nodes that were met under each name.
     pub(crate) pins: Arc<Pins>,
     /// How often the identity has moved.
     pub(crate) generation: u64,
@@ -106,28 +107,29 @@ pub(crate) struct Shared {
     /// How often a message is handed out under a guard before it is rejected.
     pub(crate) attempts: Option<NonZeroU32>,
     clock: Clock,
-    // std's lock, for its poison: a core that panicked half-way keeps no promise, and must be stopped.
+    // The lock of std, because it is poisoned by a panic: a core that panicked half-way keeps no promise, and must be
+    // stopped.
     engine: Mutex<Engine>,
     outbox: Mutex<Outbox>,
     turn: Turn,
     last_sent: AtomicU64,
     /// Batches that have left since the driver last looked at the socket.
     pub(crate) sent_since: AtomicU32,
-    /// The socket has been replaced.
+    /// Whether the socket has been replaced.
     pub(crate) rebound: AtomicBool,
-    /// The driver has work.
+    /// Notified when the driver has work.
     pub(crate) work: Notify,
-    /// A message waits for a receiver: wakes one. A receiver that takes a message wakes the next.
+    /// Notified when a message waits for a receiver: wakes one. A receiver that takes a message wakes the next.
     pub(crate) readable: Notify,
-    /// Messages were settled, or the node became quiet.
+    /// Notified when messages were settled, or the node became quiet.
     pub(crate) settled: Notify,
-    /// More of the journal is on the disk.
+    /// Notified when more of the journal is on disk.
     journaled: Notify,
-    /// A peer says that the identity lives elsewhere.
+    /// Notified when a peer reports that the identity lives elsewhere.
     pub(crate) suspected: Notify,
-    /// It does.
+    /// Set once the identity is known to live elsewhere.
     pub(crate) superseded: watch::Sender<Option<Superseded>>,
-    /// Closed when the driver is gone, and with it the socket and the hold on the state.
+    /// Closed when the driver has ended, and has released the socket and the state.
     pub(crate) ended: Semaphore,
 }
 
@@ -186,8 +188,8 @@ impl Shared {
         self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs `f` under the lock. What it gives has to be [finished](Self::finish) without the lock: nothing of the
-    /// application runs under it.
+    /// Runs `f` under the lock. The caller has to [finish](Self::finish) the returned work without the lock, since no
+    /// code of the application runs under it.
     fn locked<T>(&self, f: impl FnOnce(&mut Engine) -> T) -> (T, After) {
         let mut after = After::begin();
         let mut engine = self.engine();
@@ -216,25 +218,25 @@ impl Shared {
         }
     }
 
-    /// Does what a step has left. The caller holds no lock.
+    /// Does the work that a step has left. The caller holds no lock.
     pub(crate) fn finish(&self, after: After) {
         self.see_to(after.todo);
         after.run(&self.times);
     }
 
-    /// Changes what is not the core's, so that nothing follows.
+    /// Changes state that is not the core's, so that no work of the core follows.
     pub(crate) fn amend<T>(&self, f: impl FnOnce(&mut Engine) -> T) -> T {
         let (out, after) = self.locked(f);
         self.finish(after);
         out
     }
 
-    /// Looks at the engine without giving it anything to do.
+    /// Looks at the engine without giving it work.
     pub(crate) fn look<T>(&self, f: impl FnOnce(&Engine) -> T) -> T {
         self.amend(|engine| f(engine))
     }
 
-    /// What a receiver of a route waits for.
+    /// The notification for a receiver of a route.
     pub(crate) fn readable<'a>(&'a self, route: Option<&'a Arc<Route>>) -> &'a Notify {
         route.map_or(&self.readable, |route| &route.readable)
     }
@@ -249,13 +251,13 @@ impl Shared {
         };
         let ((open, more, call), _, mut after) = self.step_quietly(take);
         after.todo.driver |= call;
-        // One event wakes only one.
+        // One event wakes only one receiver.
         after.wake_next(route, more);
         self.finish(after);
         if incoming.is_none() && !open { Err(Closed) } else { Ok(incoming) }
     }
 
-    /// At most `most` received messages of a route; none if none wait.
+    /// Takes up to `most` received messages of a route; none if none wait.
     pub(crate) fn take_many(
         &self,
         route: Option<&Arc<Route>>,
@@ -274,7 +276,7 @@ impl Shared {
         if taken.is_empty() && !open { Err(Closed) } else { Ok(()) }
     }
 
-    /// One step of a caller: `f`, then whatever follows from it, flushing included.
+    /// One step of a caller: `f`, then the work that follows from it, including a flush.
     pub(crate) fn step<T>(&self, f: impl FnOnce(&mut Engine, Now) -> T) -> T {
         let last_sent = Mono(self.last_sent.load(Ordering::Relaxed));
         let ((out, lull, call), _, mut after) = self.step_quietly(|engine, now| {
@@ -290,19 +292,19 @@ impl Shared {
         out
     }
 
-    /// Whether something has just left: then what is to be sent need not leave at once.
+    /// Whether something has just left: then further messages need not leave at once.
     pub(crate) fn is_busy(&self) -> bool {
         self.clock.mono().since(Mono(self.last_sent.load(Ordering::Relaxed))) < LULL
     }
 
-    /// The last step: what is not said now is never said.
+    /// The last step: messages that it does not send are never sent.
     pub(crate) fn step_last(&self, f: impl FnOnce(&mut Engine, Now)) {
         self.step(f);
         self.flush(CALLER_BURST);
     }
 
-    /// One step after which nothing is urgent: what it makes the core say goes out with the next thing that
-    /// does, or with the driver's next turn. A reply to what was just received so takes the STATE with it.
+    /// One step after which nothing is urgent: datagrams that it causes leave together with the next urgent ones, or in
+    /// the driver's next turn. A reply to a message that was just received thus takes the STATE along.
     pub(crate) fn step_calmly<T>(&self, f: impl FnOnce(&mut Engine, Now) -> T) -> T {
         let ((out, call), _, mut after) =
             self.step_quietly(|engine, now| (f(engine, now), engine.leave_to_driver()));
@@ -311,7 +313,7 @@ impl Shared {
         out
     }
 
-    /// One step without what follows from it: that is left to the caller, who [finishes](Self::finish) it.
+    /// One step without the work that follows: the caller [finishes](Self::finish) it.
     pub(crate) fn step_quietly<T>(&self, f: impl FnOnce(&mut Engine, Now) -> T) -> (T, Now, After) {
         let ((out, now), after) = self.locked(|engine| {
             // Read under the lock, so that the core never sees time run back.
@@ -345,7 +347,7 @@ impl Shared {
         }
     }
 
-    /// Sends what is ready: at most `budget` batches.
+    /// Sends the datagrams that are ready: at most `budget` batches.
     pub(crate) fn flush(&self, budget: usize) -> Flushed {
         if !self.turn.take() {
             return Flushed::Empty;
@@ -379,7 +381,7 @@ impl Shared {
         flushed
     }
 
-    /// What the steps leave to be done is added to `later`.
+    /// Adds the work that the steps leave to `later`.
     fn drain_through(&self, outbox: &mut Outbox, left: &mut usize, later: &mut After) -> Flushed {
         let Some(socket) = &outbox.socket else {
             return Flushed::Empty;
@@ -401,7 +403,8 @@ impl Shared {
             }
             let data = outbox.buffer.get(..transmit.len).unwrap_or_default();
             if let Some(pipe) = transmit.pipe {
-                // What a connection does not take waits there. One that is broken has said so, or is about to.
+                // Bytes that a connection does not take wait there. A broken connection has been reported, or is about
+                // to be.
                 let now = self.clock.mono();
                 if let Written::Room(room) = self.carriers.send(now, pipe, data, transmit.segment) {
                     let (.., after) = self.step_quietly(|engine, now| engine.core.pipe_room(now, pipe, room));
@@ -419,17 +422,17 @@ impl Shared {
                     let ((), _, after) = self.step_quietly(|engine, now| engine.core.handle_refused(now));
                     later.join(after);
                 }
-                // Whatever else went wrong is a lost datagram to the core.
+                // For the core, any other error is a lost datagram.
                 Ok(()) | Err(_) => outbox.pending = None,
             }
-            // The call may well have taken longer than a lull.
+            // The call may have taken longer than a lull.
             self.last_sent.store(self.clock.mono().0, Ordering::Relaxed);
             self.sent_since.fetch_add(1, Ordering::Relaxed);
             *left -= 1;
         }
     }
 
-    /// Goes on with another socket.
+    /// Replaces the socket.
     pub(crate) fn rebind(&self, socket: Socket) {
         {
             let mut outbox = self.outbox();
@@ -446,12 +449,12 @@ impl Shared {
         self.work.notify_one();
     }
 
-    /// Begins to force the journal, if that is to be.
+    /// Starts the thread that forces the journal, if the durability asks for that.
     pub(crate) fn start_forcing(self: &Arc<Self>) -> io::Result<()> {
         self.amend(|engine| engine.start_forcing(self))
     }
 
-    /// The journal is on the disk up to `through`.
+    /// The journal is on disk up to `through`.
     pub(crate) fn journaled(&self, through: Position) {
         self.step_calmly(|engine, now| engine.journaled(now, through));
         self.journaled.notify_waiters();
@@ -463,14 +466,14 @@ impl Shared {
         self.journaled.notify_waiters();
     }
 
-    /// Waits until a crash keeps the journal up to `at`. None: it does at once.
+    /// Waits until the journal survives a crash up to `at`. None: there is nothing to wait for.
     ///
     /// # Errors
     /// [`Closed`]: the node has ended before.
     pub(crate) async fn until_safe(&self, at: Option<Position>) -> Result<(), Closed> {
         let Some(at) = at else { return Ok(()) };
         loop {
-            // Made before the look, so that no wake-up is missed between the look and the wait.
+            // Created before the look, so that no wake-up is missed between the look and the wait.
             let journaled = self.journaled.notified();
             match self.look(|engine| engine.is_safe(at)) {
                 Some(true) => return Ok(()),
@@ -480,12 +483,12 @@ impl Shared {
         }
     }
 
-    /// Gives the journal up, after the last step that may write.
+    /// Takes the journal out, after the last step that may write.
     pub(crate) fn leave_journal(&self) -> Option<journal::Log> {
         self.amend(Engine::leave_journal)
     }
 
-    /// Gives the socket up.
+    /// Releases the socket.
     pub(crate) fn hang_up(&self) {
         let mut outbox = self.outbox();
         outbox.socket = None;
@@ -493,7 +496,7 @@ impl Shared {
         outbox.buffer = Vec::new();
     }
 
-    /// Ends the node. What is open is settled, and said to be lost if `why` is given.
+    /// Ends the node. Open messages are settled, and logged as lost if `why` is given.
     pub(crate) fn stop(&self, why: Option<&str>) {
         self.amend(|engine| {
             let open = engine.receipts.open_count();
@@ -516,7 +519,7 @@ mod tests {
     use super::*;
     use crate::{Allow, Node, PeerAddr};
 
-    /// Asks the node for its address as soon as it is woken, where it is woken.
+    /// A task that asks the node for its address within its wake-up.
     struct Asks {
         node: Node,
         woken: AtomicBool,
@@ -537,7 +540,7 @@ mod tests {
         let asks = Arc::new(Asks { node: node.clone(), woken: AtomicBool::new(false) });
         let waker = Waker::from(Arc::clone(&asks));
         assert!(receipt.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-        // Its end is taken notice of by the flush.
+        // The flush notices that the task has ended.
         let now = node.shared().clock().now();
         node.shared().amend(|engine| {
             engine.receipts.open_keys().iter().for_each(|key| engine.core.abandon(now, *key));

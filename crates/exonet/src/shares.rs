@@ -1,22 +1,24 @@
 //! Peers share the driver's time.
 //!
-//! A datagram of an admitted peer may cost forty times what another does. If all were worked on in the order in which they come, the
-//! peer that sends the dearest, as fast as it can, would leave next to nothing to the others: their datagrams would wait
-//! in the socket behind its own, until that is full and the system drops them.
+//! A datagram of an admitted peer may cost forty times as much as another. If the driver handled all datagrams in order
+//! of arrival, a peer that sends the most expensive ones as fast as it can would leave next to nothing to the others:
+//! their datagrams would wait in the socket behind its own, until the socket is full and the system drops them.
 //!
-//! So the driver measures what each peer's datagrams take ([`Shares::charge`]). As long as it keeps up with the socket,
-//! nothing else happens. Once it has not for [`BEHIND`], it is *pressed*: it empties the socket into a queue for each
-//! peer ([`Shares::put`]), which is much faster than working on what is in it, and then works on the datagram of the peer that has had the
-//! least time ([`Shares::take`]), one after the other. Each peer so has an equal part of the time, as far as it wants it, and what
-//! one does not want is shared by the others. No time is left unused, and a peer is never refused time that nobody
-//! else wants.
+//! So the driver measures the time that each peer's datagrams take ([`Shares::charge`]). As long as it keeps up with
+//! the socket, nothing else happens. Once it has not kept up for [`BEHIND`], it is *pressed*: it empties the socket
+//! into a queue for each peer ([`Shares::put`]), which is much faster than handling the datagrams. Then it handles one
+//! datagram after the other, each from the peer that has had the least time ([`Shares::take`]). Each peer thus has an
+//! equal part of the time, as far as it needs it, and the others share the rest. No time is left unused, and a peer is
+//! never refused time that no other peer needs.
 //!
-//! A datagram is dropped only where the queue of its peer is full: the peer then sends more than its part. All queues share
-//! [`ROOM`]. A peer that takes less than its part never has more than a few datagrams in its queue, and loses none.
+//! A datagram is dropped only if the queue of its peer is full: then the peer sends more than its part. All queues
+//! share [`ROOM`]. A peer that needs less than its part never has more than a few datagrams in its queue, and loses
+//! none.
 //!
-//! A peer is known by the channel index of the datagram, before anything is decrypted. An observer of datagrams can write that
-//! index on others, and so take the part of the peer with that index, but of no other peer. A datagram without a known index
-//! belongs to no peer; the driver looks at it at once, which costs little. Openings have a share of their own (`openings.rs`).
+//! The driver tells peers apart by the channel index of the datagram, before anything is decrypted. An observer of
+//! datagrams can write that index on others, and so use up the part of that peer, but of no other peer. A datagram
+//! without a known index belongs to no peer; the driver handles it at once, which costs little. Openings have their own
+//! share (`openings.rs`).
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -24,50 +26,50 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use exonet_proto::Mono;
 use exonet_proto::node::Seat;
 
-/// The driver is pressed when it has been behind with the socket for so long.
+/// How long the driver has to be behind with the socket to be pressed.
 const BEHIND: Duration = Duration::from_millis(2);
 
-/// And it is not any more when nothing has been left waiting for so long.
+/// How long nothing may have been left waiting before the driver is no longer pressed.
 const RELIEF: Duration = Duration::from_millis(50);
 
-/// What waits is worked on for so long before the socket is emptied again, and for as long at least as that took last: what comes
-/// meanwhile fits into the buffer of most systems.
+/// How long waiting datagrams are handled before the socket is emptied again: as long as emptying it took last, but at
+/// least `SLICE` and at most `LONGEST`. Datagrams that come meanwhile fit into the buffer of most systems.
 const SLICE: Duration = Duration::from_micros(200);
 const LONGEST: Duration = Duration::from_millis(2);
 
-/// A peer that was silent for so long does not count.
+/// A peer that was silent for this long does not count.
 const LATELY: Duration = Duration::from_secs(1);
 
-/// Bytes that may wait, if one peer has any waiting. Of several, each has its part of it.
+/// The number of bytes that may wait if one peer has any waiting. Several peers share it equally.
 const ROOM: usize = 4 << 20;
 
-/// What a datagram that waits takes beside its bytes.
+/// The memory that a waiting datagram takes besides its bytes.
 const OVERHEAD: usize = 128;
 
-/// A peer that has not wanted any time is ahead of the others by so much when it does.
+/// The head start over the others of a peer that has not needed any time.
 const HEAD_START: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
 struct Line<T> {
     waiting: VecDeque<(T, usize)>,
     bytes: usize,
-    /// Time that it had, or that it could have had and did not want.
+    /// The time that the peer had, or could have had and did not need.
     had: Duration,
     heard_at: Mono,
 }
 
-/// How much of the driver's time each peer has had, and which datagrams wait for it.
+/// The time that each peer has had, and the datagrams that wait for it.
 #[derive(Debug)]
 pub(crate) struct Shares<T> {
-    /// The peers that were heard lately.
+    /// The peers that were heard recently.
     lines: BTreeMap<Seat, Line<T>>,
-    /// Those of them for whom something waits, by the time that they had.
+    /// Those of them that have datagrams waiting, by the time that they had.
     order: BTreeSet<(Duration, Seat)>,
     /// The time of the peers that had a turn last: no peer is far below it.
     level: Duration,
-    /// The driver has been behind with the socket since then.
+    /// The time since which the driver has been behind with the socket.
     behind: Option<Mono>,
-    /// So long it stays pressed at least.
+    /// The time until which the driver stays pressed at least.
     pressed_until: Option<Mono>,
     swept_at: Mono,
 }
@@ -86,13 +88,13 @@ impl<T> Default for Shares<T> {
 }
 
 impl<T> Shares<T> {
-    /// Datagrams of a peer were worked on for `span`.
+    /// Charges a peer for the `span` that its datagrams took.
     pub(crate) fn charge(&mut self, now: Mono, seat: Seat, span: Duration) {
         let least = self.level.saturating_sub(HEAD_START);
         let line = self.lines.entry(seat).or_insert_with(|| Line::new(least));
         line.heard_at = now;
         if self.pressed_until.is_none() && line.waiting.is_empty() {
-            // While nobody has to wait nobody takes anything from others.
+            // While no peer has to wait, no peer takes time from others.
             return;
         }
         let before = (line.had, seat);
@@ -103,7 +105,7 @@ impl<T> Shares<T> {
         }
     }
 
-    /// The driver has taken what there was in the socket, which is `full` if there is more by now.
+    /// The driver has emptied the socket, or, if it is `full`, there are more datagrams by now.
     pub(crate) fn note(&mut self, now: Mono, full: bool) {
         if full {
             self.behind.get_or_insert(now);
@@ -123,14 +125,15 @@ impl<T> Shares<T> {
         self.pressed_until = self.pressed_until.filter(|until| *until > now);
     }
 
-    /// There was nothing in the socket.
+    /// The socket was empty.
     pub(crate) fn keeps_up(&mut self) {
         if self.order.is_empty() {
             self.behind = None;
         }
     }
 
-    /// What has come at once has taken the driver from `begun` until `now`, and is not done: the rest of it is to wait.
+    /// Datagrams that came at once have kept the driver busy from `begun` until `now`, and are not done. True: the rest
+    /// has to wait.
     pub(crate) fn takes_long(&mut self, begun: Mono, now: Mono) -> bool {
         let long = now.since(begun) >= BEHIND && self.are_several();
         if long {
@@ -139,27 +142,27 @@ impl<T> Shares<T> {
         long
     }
 
-    /// Whether datagrams are to be put aside.
+    /// Whether datagrams are put aside.
     pub(crate) const fn is_pressed(&self) -> bool {
         self.pressed_until.is_some()
     }
 
-    /// For how long to work on what waits, after the socket was emptied in `span`.
+    /// How long to handle waiting datagrams, if emptying the socket took `span`.
     pub(crate) fn slice(span: Duration) -> Duration {
         span.clamp(SLICE, LONGEST)
     }
 
-    /// Nothing waits.
+    /// Whether no datagram waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
 
-    /// More than one peer was heard lately: there is somebody to share with.
+    /// Whether more than one peer was heard recently, so that there is a peer to share with.
     fn are_several(&self) -> bool {
         self.lines.len() > 1
     }
 
-    /// Puts a datagram of `len` bytes aside. False: it is dropped, and `item` is not made.
+    /// Puts a datagram of `len` bytes aside. False: it is dropped, and `item` is not called.
     pub(crate) fn put(&mut self, now: Mono, seat: Seat, len: usize, item: impl FnOnce() -> T) -> bool {
         let least = self.level.saturating_sub(HEAD_START);
         let line = self.lines.entry(seat).or_insert_with(|| Line::new(least));
@@ -178,7 +181,7 @@ impl<T> Shares<T> {
         true
     }
 
-    /// The next datagram of the peer that has had the least time. What it takes is to be [charged](Self::charge).
+    /// The next datagram of the peer that has had the least time. The caller [charges](Self::charge) the peer for it.
     pub(crate) fn take(&mut self) -> Option<(Seat, T)> {
         let (had, seat) = *self.order.first()?;
         let line = self.lines.get_mut(&seat)?;
@@ -194,12 +197,12 @@ impl<T> Shares<T> {
 
 #[cfg(test)]
 impl<T> Shares<T> {
-    /// As if the driver had been behind for long.
+    /// Acts as if the driver had been behind for long.
     pub(crate) fn press(&mut self, now: Mono) {
         self.pressed_until = Some(now + RELIEF);
     }
 
-    /// The bytes of `count` datagrams that take all room.
+    /// The bytes with which `count` datagrams take all room.
     pub(crate) const fn room(count: usize) -> usize {
         ROOM - OVERHEAD * count
     }
@@ -218,7 +221,8 @@ mod tests {
     const MICRO: Duration = Duration::from_micros(1);
     const LEN: usize = 1_400;
 
-    /// A peer that sends a datagram every so often, each of which takes so long; but never has more than `window` on their way.
+    /// A peer that sends a datagram at a fixed interval, each of which takes a fixed time, with at most `window` on
+    /// their way.
     #[derive(Clone, Copy)]
     struct Sender {
         every: Duration,
@@ -232,17 +236,17 @@ mod tests {
         served: u64,
         dropped: u64,
         worked: Duration,
-        /// The longest that one has waited.
+        /// The longest that a datagram has waited.
         waited: Duration,
     }
 
-    /// A driver as ours, which has one part in `parts` of its thread's time, beside an application that has the rest. The socket
+    /// A driver like ours, which has one part in `parts` of its thread's time; an application has the rest. The socket
     /// has room for `socket` datagrams.
     fn drive(senders: &[Sender], parts: u32, socket: usize, span: Duration) -> Vec<Fate> {
         let (mut shares, mut fates) = (Shares::default(), vec![Fate::default(); senders.len()]);
         let (mut now, mut buffer) = (Mono(0), VecDeque::new());
         let mut due = vec![Mono(0); senders.len()];
-        // The time goes on by `span`, in which datagrams come.
+        // Time passes by `span`, in which datagrams come.
         let pass =
             |now: &mut Mono, span, buffer: &mut VecDeque<_>, fates: &mut Vec<Fate>, due: &mut Vec<Mono>| {
                 *now += span;
@@ -268,7 +272,7 @@ mod tests {
                 let batch: Vec<_> = buffer.drain(..buffer.len().min(128)).collect();
                 let (full, took_from) = (batch.len() == 128, now);
                 for (who, at) in batch {
-                    // To read one takes a little, whatever is done with it.
+                    // Reading a datagram takes a little time in any case.
                     pass(&mut now, MICRO / 4, &mut buffer, &mut fates, &mut due);
                     let seat = Seat::from(u32::try_from(who).unwrap());
                     if shares.is_pressed() || shares.takes_long(took_from, now) {
@@ -295,7 +299,7 @@ mod tests {
                 shares.charge(now, seat, senders[who].costs);
                 fates[who].serve(senders[who].costs, now.since(at));
             }
-            // The application's time; or a little, if there is nothing to do.
+            // The time of the application; or a little, if there is nothing to do.
             let others = now.since(begun) * (parts - 1);
             pass(&mut now, others.max(MICRO), &mut buffer, &mut fates, &mut due);
         }
@@ -312,7 +316,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
     const LIGHT: Sender = Sender { every: Duration::from_micros(100), costs: MICRO, window: 64 };
-    /// The dearest that there is, as fast as a processor makes them.
+    /// The most expensive datagrams, as fast as a processor makes them.
     const DEAR: Sender =
         Sender { every: Duration::from_micros(3), costs: Duration::from_micros(38), window: u64::MAX };
     const HEAVY: Sender = Sender { every: Duration::from_nanos(500), costs: MICRO, window: 1_000 };
@@ -332,7 +336,7 @@ mod tests {
     fn a_socket_with_little_room_is_emptied_in_time() {
         let slow = Sender { every: Duration::from_micros(8), ..DEAR };
         let [light, _] = drive(&[LIGHT, slow], 1, 180, SECOND)[..] else { panic!() };
-        // What was there before the driver was pressed.
+        // These were dropped before the driver was pressed.
         assert!(light.dropped < light.sent / 100, "{light:?}");
     }
 
@@ -342,7 +346,7 @@ mod tests {
             let [heavy, light] = drive(&[HEAVY, LIGHT], parts, 4_096, SECOND)[..] else { panic!() };
             assert_eq!(light.dropped, 0, "{parts}: {light:?}");
             assert_eq!(heavy.dropped, 0, "{parts}: {heavy:?}");
-            // The rest is for reading.
+            // The rest is the time for reading.
             let part = SECOND / parts;
             let worked = heavy.worked + light.worked;
             assert!(worked > part * 7 / 10, "{parts}: {heavy:?}");

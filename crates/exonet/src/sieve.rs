@@ -1,31 +1,31 @@
-//! Under a flood of openings the system drops most of them, before they take any time of the node.
+//! Under a flood of openings, the system drops most of them before they take any time of the node.
 //!
-//! An opening that finds no place in the queue ([`Openings`](crate::openings::Openings)) has cost a datagram's way through
-//! the socket, and room in its buffer that channels then lack. So the networks whose openings most often find no place are
-//! sifted: only a random part of their openings passes, about as many as the node works on. Networks share 32 buckets, openings
-//! with a mac2 apart from those without. A network in no flooded bucket is not sifted. A node whose opening was dropped
-//! sends it again, as after any loss.
+//! An opening that finds no place in the queue ([`Openings`](crate::openings::Openings)) has already cost a datagram's
+//! path through the socket, and room in its buffer that channels then lack. So openings are sifted for the networks
+//! whose openings most often find no place: only a random part passes, about as many as the node handles. Networks
+//! share 32 buckets; openings with a mac2 have separate buckets. A network in no flooded bucket is not sifted. A node
+//! whose opening was dropped sends it again, as after any loss.
 
 use core::net::IpAddr;
 
 use exonet_proto::Mono;
 
-/// Openings are counted for this many nanoseconds before anything is changed.
+/// The period for which openings are counted before anything is changed, in nanoseconds.
 const PERIOD: u64 = 20_000_000;
 
-/// Periods in which all found a place before more are let through.
+/// The number of periods in which all openings found a place before more are let through.
 const PATIENCE: u32 = 10;
 
-/// At least one in this many passes.
+/// At least one opening in this many passes.
 const FINEST: u32 = 256;
 
-/// Fewer say nothing.
+/// The number of dropped openings up to which a bucket does not count as flooded.
 const FEW: u32 = 16;
 
 /// A set of buckets.
 type Buckets = u32;
 
-/// One in `of` openings from some buckets passes.
+/// From some buckets, one in `of` openings passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mesh {
     pub(crate) buckets: Buckets,
@@ -37,7 +37,7 @@ impl Mesh {
     pub(crate) const OPEN: Self = Self { buckets: 0, of: 1 };
 }
 
-/// Openings of one kind in this period, and what is done about them.
+/// The openings of one kind in this period, and the mesh for them.
 #[derive(Debug)]
 struct Count {
     came: [u32; 32],
@@ -53,18 +53,18 @@ impl Default for Count {
 }
 
 impl Count {
-    /// The period is over.
+    /// Ends the period.
     fn review(&mut self) {
         let counts = (0..).zip(self.came.iter().zip(&self.dropped));
         let flooded = counts.filter(|(_, (came, dropped))| **dropped > FEW && **dropped > **came / 2);
-        // In all: what came, and what was dropped of it.
+        // In total: the openings that came to flooded buckets, and those that were dropped.
         let none = (0, 0, 0);
         let (flooded, came, dropped) = flooded.fold(none, |(set, of, lost), (bucket, (came, dropped))| {
             (set | 1_u32 << bucket, of + came, lost + dropped)
         });
         let Mesh { buckets, of } = self.mesh;
         if flooded != 0 {
-            // Twice as many as found a place, at most.
+            // Lets at most twice as many pass as found a place.
             let times = came / (came - dropped).max(1) / 2;
             let finer =
                 if flooded & buckets != 0 || buckets == 0 { of * floor(times.min(FINEST)) } else { of };
@@ -81,20 +81,20 @@ impl Count {
     }
 }
 
-/// Watches what becomes of openings, and says what is to be sifted.
+/// Counts openings that found a place or did not, and decides which are sifted.
 #[derive(Debug, Default)]
 pub(crate) struct Sieve {
     /// Without and with a mac2.
     counts: [Count; 2],
-    /// What the socket does now.
+    /// The meshes that the socket has now.
     set: Option<[Mesh; 2]>,
     until: Mono,
-    /// Something has been counted in this period.
+    /// Whether something has been counted in this period.
     stirred: bool,
 }
 
 impl Sieve {
-    /// An opening has come, and found a place or not.
+    /// Notes an opening that has come, and whether it found a place.
     pub(crate) fn note(&mut self, from: IpAddr, proves: bool, placed: bool) {
         self.stirred = true;
         let (bucket, [plain, proving]) = (bucket(from), &mut self.counts);
@@ -106,7 +106,7 @@ impl Sieve {
         }
     }
 
-    /// What the socket is to do from now on, if that is not what it does. Of openings without and with a mac2.
+    /// The new meshes for the socket, if they change, for openings without and with a mac2.
     pub(crate) fn review(&mut self, now: Mono) -> Option<[Mesh; 2]> {
         let still = !self.stirred && self.set == Some([Mesh::OPEN; 2]);
         if now < self.until || still {
@@ -121,19 +121,19 @@ impl Sieve {
         (wanted != set).then_some(wanted)
     }
 
-    /// Openings without a mac2 are sifted.
+    /// Whether openings without a mac2 are sifted.
     pub(crate) fn sifts_plain(&self) -> bool {
         let [plain, _] = &self.counts;
         plain.mesh != Mesh::OPEN
     }
 
-    /// When it wants to be asked again though nothing comes: what is sifted is not left so.
+    /// The time for the next review even if nothing comes, so that sifting ends.
     pub(crate) fn wake_at(&self) -> Mono {
         let sifts = self.counts.iter().any(|count| count.mesh != Mesh::OPEN);
         if sifts { self.until } else { Mono::NEVER }
     }
 
-    /// There is another socket, which sifts nothing.
+    /// Notes that there is a new socket, which sifts nothing.
     pub(crate) fn socket_changed(&mut self) {
         self.set = None;
     }
@@ -144,7 +144,7 @@ const fn floor(times: u32) -> u32 {
     1 << if times < 4 { 1 } else { times.ilog2() }
 }
 
-/// Where a network counts: the last byte of its prefix.
+/// The bucket of a network, from the last byte of its prefix.
 fn bucket(from: IpAddr) -> usize {
     let byte = match from.to_canonical() {
         IpAddr::V4(ip) => ip.octets()[2],
@@ -156,7 +156,7 @@ fn bucket(from: IpAddr) -> usize {
 #[cfg(target_os = "linux")]
 pub(crate) use self::program::program;
 
-/// The sieve as a program of the system's: a classic packet filter. Datagrams begin with the header of UDP.
+/// The sieve as a program for the system: a classic packet filter. Datagrams begin with the UDP header.
 #[cfg(target_os = "linux")]
 mod program {
     use exonet_proto::wire;
@@ -180,11 +180,11 @@ mod program {
     const JUMP: u16 = 0x05;
     const RETURN: u16 = 0x06;
 
-    /// Negative offsets, as the system has them: of the header of IP, and of a random number.
+    /// Negative offsets, as the system defines them: of the IP header, and of a random number.
     const IP: u32 = 0xfff0_0000;
     const RANDOM: u32 = 0xffff_f000 + 56;
     const UDP_HEADER: u32 = 8;
-    /// Bytes of mac2 as words, from the end of an opening.
+    /// The length of a mac2 in words, at the end of an opening.
     const MAC2_WORDS: u32 = 4;
 
     const ALL: u32 = u32::MAX;
@@ -193,12 +193,12 @@ mod program {
         SockFilter::new(code, 0, 0, k)
     }
 
-    /// Passes over `yes` or `no` instructions.
+    /// Skips `yes` or `no` instructions.
     fn branch(code: u16, k: u32, yes: u8, no: u8) -> SockFilter {
         SockFilter::new(code, yes, no, k)
     }
 
-    /// Lets through what is no opening, and of openings what the meshes do.
+    /// Lets through every datagram that is not an opening, and the openings that the meshes pass.
     #[allow(clippy::cast_possible_truncation)]
     pub(crate) fn program([plain, proving]: [Mesh; 2]) -> Vec<SockFilter> {
         let (plain, proving) = (sift(plain), sift(proving));
@@ -227,7 +227,7 @@ mod program {
         all
     }
 
-    /// Ends with a word on the datagram.
+    /// Decides on the datagram, and ends.
     fn sift(mesh: Mesh) -> Vec<SockFilter> {
         vec![
             op(LOAD_BYTE, IP),
@@ -259,7 +259,7 @@ mod tests {
         Ipv4Addr::new(192, 0, n, 1).into()
     }
 
-    /// So many periods in each of which `came` come, and `places` find a place.
+    /// Runs `n` periods, in each of which `came` openings come, and `places` of them find a place.
     fn periods(sieve: &mut Sieve, n: u32, from: IpAddr, came: u32, places: u32) -> [Mesh; 2] {
         let mut meshes = sieve.set.unwrap_or([Mesh::OPEN; 2]);
         for _ in 0..n {
@@ -312,7 +312,7 @@ mod tests {
         assert_eq!(sieve.review(sieve.until), None);
     }
 
-    /// What of these datagrams gets through the meshes, from here to here.
+    /// Which of these datagrams get through the meshes from here to here.
     #[cfg(target_os = "linux")]
     fn through(meshes: [Mesh; 2], from: &str, datagrams: &[&[u8]]) -> Vec<Vec<u8>> {
         let (to, from) = (std::net::UdpSocket::bind("[::]:0"), std::net::UdpSocket::bind(from).unwrap());
@@ -351,7 +351,7 @@ mod tests {
         let proving: Vec<_> = (1..=4).map(|mac2| opening(0x11, mac2)).collect();
         let mut all: Vec<&[u8]> = vec![&plain, &strange, &packet, &short];
         all.extend(proving.iter().map(Vec::as_slice));
-        // As good as nothing passes.
+        // Almost nothing passes.
         let tight = |bucket: u32| Mesh { buckets: 1 << bucket, of: 1 << 31 };
         let from = "127.0.9.1:0";
         assert_eq!(through([Mesh::OPEN; 2], from, &all), all);

@@ -1,4 +1,4 @@
-//! The UDP socket: several datagrams a call, ECN, and the address that a datagram came to.
+//! The UDP socket: several datagrams per call, ECN, and the local address that a datagram came to.
 
 use core::cell::Cell;
 use core::net::{IpAddr, SocketAddr};
@@ -13,7 +13,7 @@ use crate::sieve::Mesh;
 #[cfg(target_os = "linux")]
 use crate::sieve::program;
 
-/// Asked of the system for each direction; it gives what it allows.
+/// The requested size of the buffer in each direction; the system may grant less.
 const BUFFER: usize = 8 << 20;
 
 pub(crate) struct Socket {
@@ -43,7 +43,7 @@ impl Socket {
         self.local
     }
 
-    /// Segments that one call takes at most.
+    /// The largest number of segments that one call takes.
     pub(crate) fn max_segments(&self) -> usize {
         self.state.max_gso_segments()
     }
@@ -52,8 +52,8 @@ impl Socket {
         self.io.readable().await
     }
 
-    /// Whether the runtime is to be woken by what arrives. While it is not, [`readable`](Self::readable) is not to be
-    /// waited for, and what has arrived is received whenever somebody looks.
+    /// Sets whether arriving datagrams wake the runtime. While they do not, no task may wait for
+    /// [`readable`](Self::readable), and datagrams are received whenever the driver looks.
     pub(crate) fn watch(&self, watch: bool) -> io::Result<()> {
         self.io.watch(watch)
     }
@@ -62,13 +62,14 @@ impl Socket {
         self.io.writable().await
     }
 
-    /// Whether the system may cut datagrams into pieces on the way: then large ones must not be tried, since they would
-    /// seem to pass.
+    /// Whether the system may fragment datagrams: then the node must not probe with large ones, since they would seem
+    /// to pass.
     pub(crate) fn may_fragment(&self) -> bool {
         self.state.may_fragment()
     }
 
-    /// Sends a batch, or says `WouldBlock`; or [`is_too_large`]. Any other error means that it is lost, as on the network.
+    /// Sends a batch, or returns `WouldBlock`; or [`is_too_large`]. Any other error means that the batch is lost, as on
+    /// the network.
     pub(crate) fn try_send(&self, transmit: &Transmit, data: &[u8]) -> io::Result<()> {
         let transmit = quinn_udp::Transmit {
             destination: self.to_socket(transmit.remote),
@@ -85,8 +86,8 @@ impl Socket {
         })
     }
 
-    /// Receives as many as there are, up to the number of buffers. `look`: also if the runtime has not said yet that there
-    /// are any.
+    /// Receives as many datagrams as there are, up to the number of buffers. `look`: even if the runtime has not yet
+    /// reported any.
     fn try_recv(
         &self,
         buffers: &mut [IoSliceMut<'_>],
@@ -97,8 +98,8 @@ impl Socket {
         let mut receive = |io: UdpSockRef<'_>| {
             asked.set(true);
             received = self.state.recv(io, buffers, metas)?;
-            // The system had no more to give. Said here, that costs no second call to find out; whatever comes from
-            // now on makes the socket readable anew.
+            // The system had no more datagrams. To report that here saves a second call; the next datagram makes the
+            // socket readable again.
             if received < most { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
         };
         let mut tried = self.io.try_read(&mut receive);
@@ -108,14 +109,14 @@ impl Socket {
         if received > 0 { Ok(received) } else { tried.map(|()| received) }
     }
 
-    /// Lets the system drop what the meshes do not let through: of openings without a mac2, and with one.
+    /// Lets the system drop the openings that the meshes do not pass: without a mac2, and with one.
     #[cfg(target_os = "linux")]
     pub(crate) fn sift(&self, meshes: [Mesh; 2]) {
         let open = meshes == [Mesh::OPEN; 2];
         let set =
             if open { self.io.get().detach_filter() } else { self.io.get().attach_filter(&program(meshes)) };
         if let Err(error) = set {
-            // Then each costs a little more.
+            // If this fails, each opening costs a little more.
             tracing::debug!(%error, "sifting openings");
         }
     }
@@ -123,11 +124,11 @@ impl Socket {
     #[cfg(not(target_os = "linux"))]
     pub(crate) fn sift(&self, _: [Mesh; 2]) {}
 
-    /// A socket of both families wants IPv4 addresses mapped.
+    /// A socket for both families needs IPv4 addresses mapped.
     fn to_socket(&self, address: SocketAddr) -> SocketAddr {
         match address {
             SocketAddr::V4(v4) => SocketAddr::new(self.ip_to_socket(IpAddr::V4(*v4.ip())), v4.port()),
-            // With the scope that a link-local address needs.
+            // Keeps the scope that a link-local address needs.
             SocketAddr::V6(_) => address,
         }
     }
@@ -140,18 +141,18 @@ impl Socket {
     }
 }
 
-/// A datagram was larger than the first link takes: none of the batch has left.
+/// Whether a datagram was larger than the first link takes: none of the batch has left.
 pub(crate) fn is_too_large(error: &io::Error) -> bool {
     #[cfg(target_os = "linux")]
     let code = rustix::io::Errno::MSGSIZE.raw_os_error();
-    // Elsewhere the search for the path MTU finds out by losses.
+    // On other systems, the search for the path MTU finds out by losses.
     #[cfg(not(target_os = "linux"))]
     let code = i32::MIN;
     error.raw_os_error() == Some(code)
 }
 
-/// Registered for reading alone: a socket that is registered for writing wakes its thread with every datagram that
-/// has left, to say that there is room again.
+/// Registered only for reading: a socket that is registered for writing wakes its thread with every datagram that has
+/// left, to report that there is room again.
 #[cfg(unix)]
 mod system {
     use std::io;
@@ -165,7 +166,7 @@ mod system {
 
     pub(super) struct Io {
         socket: Arc<socket2::Socket>,
-        /// None: what arrives wakes nobody.
+        /// None: arriving datagrams wake no task.
         watched: Mutex<Option<Arc<Registered>>>,
     }
 
@@ -190,7 +191,7 @@ mod system {
             if !watch {
                 *watched = None;
             } else if watched.is_none() {
-                // It says at once if something has arrived meanwhile.
+                // The registration reports at once if something has arrived meanwhile.
                 *watched = Some(Arc::new(registered(Arc::clone(&self.socket), Interest::READABLE)?));
             }
             Ok(())
@@ -204,7 +205,7 @@ mod system {
             }
         }
 
-        /// Until there is room to write; to be asked only when there was none.
+        /// Waits until there is room to write; only to be called when there was none.
         pub(super) async fn writable(&self) -> io::Result<()> {
             let again = registered(Arc::new(self.socket.try_clone()?), Interest::WRITABLE)?;
             again.writable().await.map(|mut guard| guard.retain_ready())
@@ -251,7 +252,7 @@ mod system {
             UdpSocket::from_std(socket.into()).map(Self)
         }
 
-        /// The runtime is woken anyway.
+        /// The runtime is woken in any case.
         pub(super) fn watch(&self, _: bool) -> io::Result<()> {
             Ok(())
         }
@@ -281,7 +282,7 @@ mod system {
     }
 }
 
-/// The core knows IPv4 addresses as such.
+/// The core uses plain IPv4 addresses, not mapped ones.
 fn from_socket(address: SocketAddr) -> SocketAddr {
     match address.ip().to_canonical() {
         IpAddr::V4(v4) => SocketAddr::new(IpAddr::V4(v4), address.port()),
@@ -289,18 +290,18 @@ fn from_socket(address: SocketAddr) -> SocketAddr {
     }
 }
 
-/// Received at once: this many buffers, each of which may hold many datagrams of one sender.
+/// The number of buffers per call, each of which may hold many datagrams of one sender.
 const BUFFERS: usize = 8;
 
-/// Room for what the system coalesces.
+/// The size of a buffer, for datagrams that the system coalesces.
 const BUFFER_LEN: usize = 65_536;
 
 thread_local! {
     static INBOX: Cell<Option<Box<Inbox>>> = const { Cell::new(None) };
 }
 
-/// The memory that datagrams are received into, used again and again by all nodes of a thread: of many nodes that have
-/// little to say each, none has memory of its own for it, and what one has received into is at hand for the next.
+/// The memory into which datagrams are received. All nodes of a thread reuse it: many nodes with little traffic need no
+/// memory of their own, and the memory is still in the processor's cache for the next node.
 pub(crate) struct Inbox {
     memory: Box<[u8]>,
     metas: [RecvMeta; BUFFERS],
@@ -313,7 +314,7 @@ impl Inbox {
         Self { memory, metas: [RecvMeta::default(); BUFFERS], filled: 0 }
     }
 
-    /// That of this thread, until it is given back.
+    /// Takes the inbox of this thread, until it is given back.
     pub(crate) fn take() -> Box<Self> {
         INBOX.take().unwrap_or_else(|| Box::new(Self::new()))
     }
@@ -322,8 +323,8 @@ impl Inbox {
         INBOX.set(Some(self));
     }
 
-    /// Receives what there is, up to its capacity; with `look` without waiting for the runtime to say so. True: there may be
-    /// more.
+    /// Receives the datagrams that are there, up to its capacity; with `look`, without waiting for the runtime to
+    /// report any. True: there may be more.
     pub(crate) fn fill(&mut self, socket: &Socket, look: bool) -> io::Result<bool> {
         let mut rest = self.memory.chunks_mut(BUFFER_LEN);
         let mut buffers: [IoSliceMut<'_>; BUFFERS] =
@@ -333,7 +334,7 @@ impl Inbox {
         Ok(self.filled == BUFFERS)
     }
 
-    /// What has been received, datagram by datagram.
+    /// The datagrams that have been received.
     pub(crate) fn datagrams(&mut self) -> impl Iterator<Item = (Arrival, &mut [u8])> {
         let filled = self.memory.chunks_mut(BUFFER_LEN).zip(&self.metas).take(self.filled);
         filled.flat_map(|(buffer, meta)| {
@@ -357,7 +358,7 @@ mod tests {
         Transmit { remote, src_ip: None, ecn: EcnCodepoint::Ect0 as u8, segment, len, pipe: None }
     }
 
-    /// Sends `data` in segments, one call for as many as the socket takes, and collects what comes out.
+    /// Sends `data` in segments, with one call for as many as the socket takes, and collects the datagrams that arrive.
     async fn pass(from: &Socket, to: &Socket, address: SocketAddr, segment: usize, data: &[u8]) -> Vec<u8> {
         let step = segment * from.max_segments().min(65_507 / segment);
         let mut inbox = Inbox::new();
@@ -400,7 +401,7 @@ mod tests {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let (from, to) = (Socket::bind(any).unwrap(), Socket::bind(any).unwrap());
         let mut inbox = Inbox::new();
-        // The runtime does not get to look before this test awaits something.
+        // The runtime cannot look before this test awaits something.
         from.try_send(&transmit(to.local_addr(), 5, 5), b"hello").unwrap();
         assert_eq!(inbox.fill(&to, false).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         assert!(!inbox.fill(&to, true).unwrap(), "there is no more");

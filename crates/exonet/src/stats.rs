@@ -1,4 +1,4 @@
-//! Figures: what [`Node::stats`](crate::Node::stats) and [`Peer::stats`](crate::Peer::stats) tell.
+//! Figures: the results of [`Node::stats`](crate::Node::stats) and [`Peer::stats`](crate::Peer::stats).
 //!
 //! ```
 //! use exonet::stats::Stats;
@@ -19,12 +19,12 @@
 //! # }
 //! ```
 //!
-//! The same figures go to the recorder of the crate `metrics`, every second, if one is installed before the node is made. So do the
-//! histograms of [`TIMES`]. Spans of `tracing` bear the ids that both
-//! ends know: `call`, `serve`, and `message`, which [`Delivery::span`](crate::Delivery::span) gives.
-//! `cargo run -p exonet --example figures` shows all of it.
+//! If a recorder of the crate `metrics` is installed before the node is made, the node reports the same figures to it
+//! every second, together with the histograms of [`TIMES`]. Spans of `tracing` carry the ids that both ends know:
+//! `call`, `serve`, and `message`, which [`Delivery::span`](crate::Delivery::span) returns. `cargo run -p exonet
+//! --example figures` shows all of this.
 
-/// The histograms, in seconds: the name of each, and what it says.
+/// The histograms, in seconds: the name and the meaning of each.
 pub const TIMES: &[(&str, &str)] = &[MESSAGE, CALL, SERVE];
 
 pub(crate) const MESSAGE: (&str, &str) =

@@ -1,8 +1,8 @@
 //! The driver's alarm clock.
 //!
-//! tokio's timers count milliseconds, which is longer than a round trip in a data centre: pacing,
-//! acknowledgements and probes need finer ones. On Linux this is a `timerfd` on the node's own clock, which
-//! also rings at once after a suspend.
+//! tokio's timers have a resolution of a millisecond, which is longer than a round trip in a data centre: pacing,
+//! acknowledgements and probes need finer timers. On Linux this is a `timerfd` on the node's own clock, which also
+//! rings at once after a suspend.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
@@ -11,18 +11,20 @@ use exonet_proto::Mono;
 
 use self::system::Alarm;
 
-/// A deadline that moves back moves the alarm this often at most.
+/// A deadline that moves back moves the alarm at most this often.
 const PUT_OFF_EVERY: Duration = Duration::from_millis(10);
 
-/// An alarm that may ring early and is then set again. A deadline that moves back costs a system call only now and then: a
-/// node whose probe timeout moves with each message would pay one per message otherwise, and one that has little to say
-/// a turn of its driver for each alarm that rings in vain.
+/// An alarm that may ring early and is then set again, so that a deadline that moves back costs a system call only now
+/// and then. Otherwise a node whose probe timeout moves with each message would pay a call per message. If the alarm
+/// were never moved back, a node with little traffic would pay a turn of its driver for each alarm that rings too
+/// early.
 ///
-/// The holder of the node's lock sets it, so that a caller need not wake the driver for that. Only the driver waits for it.
+/// The holder of the node's lock sets it, so that a caller need not wake the driver for that. Only the driver waits for
+/// it.
 pub(crate) struct Timer {
     alarm: Alarm,
     set_for: AtomicU64,
-    /// When it was last put off.
+    /// The time at which it was last put off.
     put_off: AtomicU64,
 }
 
@@ -31,7 +33,7 @@ impl Timer {
         Ok(Self { alarm: Alarm::new()?, set_for: AtomicU64::new(Mono::NEVER.0), put_off: AtomicU64::new(0) })
     }
 
-    /// Sees to it that the alarm rings at `at` or before. Returns when it will. Under the node's lock only.
+    /// Makes sure that the alarm rings at `at` or before. Returns when it will ring. Only under the node's lock.
     pub(crate) fn arm(&self, now: Mono, at: Mono) -> Mono {
         let set_for = self.set_for();
         let put_off = Mono(self.put_off.load(Ordering::Relaxed));
@@ -48,15 +50,15 @@ impl Timer {
         self.set_for()
     }
 
-    /// Waits until the alarm rings, also if it is set meanwhile. Cancel-safe.
+    /// Waits until the alarm rings, even if it is set meanwhile. Cancel-safe.
     ///
-    /// If it is set anew while this returns, it counts as not set, and the waiting task sets it again.
+    /// If it is set again while this returns, it counts as not set, and the waiting task sets it again.
     pub(crate) async fn ring(&self) {
         self.alarm.ring().await;
         self.set_for.store(Mono::NEVER.0, Ordering::Relaxed);
     }
 
-    /// When the alarm rings, or should have rung.
+    /// The time at which the alarm rings, or should have rung.
     pub(crate) fn set_for(&self) -> Mono {
         Mono(self.set_for.load(Ordering::Relaxed))
     }
@@ -83,7 +85,8 @@ mod system {
         pub(super) fn new() -> io::Result<Self> {
             let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
             let fd = timerfd_create(TimerfdClockId::Boottime, flags)?;
-            // Deprecated for descriptors that change under it; this one is owned and never does.
+            // The function is deprecated for descriptors that change while registered; this one is owned and never
+            // does.
             #[allow(deprecated)]
             Ok(Self(AsyncFd::with_interest(fd, Interest::READABLE)?))
         }
@@ -110,9 +113,9 @@ mod system {
                     return;
                 };
                 let read = ready.try_io(|fd| Ok(rustix::io::read(fd, &mut [0; 8])?));
-                // Err: the alarm was set anew between the two.
+                // Err: the alarm was set again between the two.
                 if read.is_ok() {
-                    // It has nothing more to say before it is set again: that need not be found out by a second read.
+                    // There is nothing more to read before it is set again: this spares a second read to find that out.
                     ready.clear_ready();
                     return;
                 }
@@ -135,7 +138,7 @@ mod system {
 
     const FAR: Duration = Duration::from_secs(1 << 30);
 
-    /// A sleep that is reset wakes its waiting task at its new time.
+    /// A sleep that is reset wakes its waiting task at the new time.
     pub(super) struct Alarm(Mutex<Pin<Box<Sleep>>>);
 
     impl Alarm {
@@ -152,7 +155,7 @@ mod system {
             let elapsed = |cx: &mut Context<'_>| {
                 let mut sleep = self.sleep();
                 ready!(sleep.as_mut().poll(cx));
-                // It has rung, and says so no more before it is set again.
+                // It has rung, and does not ring again before it is set again.
                 sleep.as_mut().reset(Instant::now() + FAR);
                 Poll::Ready(())
             };
@@ -198,7 +201,7 @@ mod tests {
     async fn rings_for_who_waits_already_when_it_is_set() {
         let (clock, timer) = (Clock::start(), Timer::new().unwrap());
         let sets = async {
-            // The other waits by now.
+            // The other task waits by now.
             tokio::task::yield_now().await;
             let now = clock.mono();
             timer.arm(now, now + Duration::from_millis(2))

@@ -1,11 +1,11 @@
-//! What happened, as lines of JSON in the manner of qlog: `time` in ms since the start, `name`, `data`.
+//! The event trace: lines of JSON in the manner of qlog, with `time` in ms since the start, `name`, `data`.
 
 use core::fmt::Write;
 
 use exonet_proto::node::{Conflict, Event, Stats};
 use exonet_proto::{Mono, NodeId, Now};
 
-/// Lines are dropped, and counted, beyond this many bytes that the driver has not yet written.
+/// The number of bytes that may wait for the driver. Lines beyond that are dropped, and counted.
 const CAPACITY: usize = 1 << 20;
 
 /// Lines that wait for the driver: nothing is written while the lock is held.
@@ -27,7 +27,7 @@ impl Trace {
         trace
     }
 
-    /// Notes an event of the core, if it is one that explains something.
+    /// Notes an event of the core, if it is of use in the trace.
     pub(crate) fn event(&mut self, now: Now, event: &Event) {
         match event {
             Event::Outcome { outcome, id: Some(id), late, count, .. } => {
@@ -99,7 +99,7 @@ impl Trace {
         self.line(now, "stats", format_args!("{{{data}}}"));
     }
 
-    /// Moves the lines that wait to `lines`, which is empty.
+    /// Moves the waiting lines to `lines`, which is empty.
     pub(crate) fn take(&mut self, now: Now, lines: &mut String) {
         if self.dropped > 0 {
             let dropped = core::mem::take(&mut self.dropped);

@@ -1,4 +1,4 @@
-//! Whose turn it is to flush: one thread at a time, and nobody waits for it.
+//! Gives the turn to flush to one thread at a time, without any thread waiting for it.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -6,30 +6,30 @@ const IDLE: u8 = 0;
 const TAKEN: u8 = 1;
 const AGAIN: u8 = 2;
 
-/// Lets one thread do a piece of work; another that wants it done meanwhile leaves word and goes. All of it is in one
-/// atomic, so word that was left is never overlooked.
+/// Lets one thread do a piece of work. Another thread that wants it done meanwhile leaves a mark and returns. All state
+/// is in one atomic, so no mark is overlooked.
 #[derive(Default)]
 pub(crate) struct Turn(AtomicU8);
 
 impl Turn {
-    /// True: the work is the caller's, until [`Self::end`] says true. False: the thread that has it will cover what was done
-    /// before this call.
+    /// True: the work is the caller's, until [`Self::end`] returns true. False: the thread that has the work will cover
+    /// everything that was done before this call.
     pub(crate) fn take(&self) -> bool {
         let next = |state| Some(if state == IDLE { TAKEN } else { AGAIN });
         self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) == Ok(IDLE)
     }
 
-    /// True: it is over. False: someone left word, and the work is to be done once more.
+    /// True: the turn is over. False: another thread has left a mark, and the work has to be done once more.
     pub(crate) fn end(&self) -> bool {
         if self.0.compare_exchange(TAKEN, IDLE, Ordering::AcqRel, Ordering::Acquire).is_ok() {
             return true;
         }
-        // A swap, so that it sees all that the caller that left word had done before.
+        // A swap, so that it sees everything that the other thread did before it left its mark.
         self.0.swap(TAKEN, Ordering::AcqRel);
         false
     }
 
-    /// Over, whatever word was left: the caller passes the work on by other means.
+    /// Ends the turn and ignores any mark: the caller passes the work on by other means.
     pub(crate) fn pass_on(&self) {
         self.0.store(IDLE, Ordering::Release);
     }

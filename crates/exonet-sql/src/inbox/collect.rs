@@ -13,13 +13,13 @@ use crate::inbox::Counters;
 use crate::inbox::handed::HandedOut;
 use crate::wire::{GONE, Owner, decode_keys, encode_keys};
 
-/// Keys of one question.
+/// The number of keys in one question.
 const KEYS: i64 = 1_000;
 
-/// A sender that does not answer within this is asked later.
+/// How long a sender may take to answer before it is asked again later.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// Bytes of an answer, at most.
+/// The longest answer, in bytes.
 const MOST: u64 = 1 << 16;
 
 pub(super) async fn run<DB: Database>(
@@ -73,7 +73,7 @@ async fn collect<DB: Database>(
         let mut reply = call.await.map_err(|error| error.to_string())?;
         let answer = reply.body.bytes(MOST).await.map_err(|error| error.to_string())?;
         let mut gone = decode_keys(&answer).map_err(|error| error.to_string())?;
-        // No more than was asked about.
+        // The answer may contain no other keys than the question.
         gone.retain(|key| keys.contains(key));
         let gone = handed.without(gone).await;
         if !gone.is_empty() {

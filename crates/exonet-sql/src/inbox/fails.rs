@@ -1,9 +1,10 @@
-//! How a handler fails.
+//! The error of a handler.
 
 use core::fmt;
 
-/// Why a handler has not processed a message. Anything that can be shown becomes [`Self::Retry`], so `?` works in a handler that
-/// returns this; a handler that never rejects by itself may return another error, `sqlx::Error` for instance.
+/// The reason for which a handler has not processed a message. Any error that implements `Display` becomes
+/// [`Self::Retry`], so `?` works in a handler that returns this. A handler that never rejects a message may return
+/// another error, such as `sqlx::Error`.
 ///
 /// ```
 /// use exonet_sql::{HandlerError, InboxMessage, InboxTx};
@@ -19,19 +20,21 @@ use core::fmt;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HandlerError {
-    /// Not this time: the handler is given the message again, until [`attempts`](crate::InboxBuilder::attempts) are used up.
+    /// The message was not processed this time: the handler gets it again, until the
+    /// [`attempts`](crate::InboxBuilder::attempts) are used up.
     Retry(String),
-    /// Never: the message becomes a [dead letter](exonet::dead) of the node, and its sender is told.
+    /// The message can never be processed: it becomes a [dead letter](exonet::dead) of the node, and its sender is
+    /// told.
     Reject {
-        /// A number that the two applications agree on.
+        /// A number whose meaning the two applications agree on.
         status: u32,
-        /// Why, for people: the first 200 bytes count.
+        /// The reason for people: the first 200 bytes are sent.
         reason: String,
     },
 }
 
 impl HandlerError {
-    /// The message can never be processed.
+    /// Rejects a message that can never be processed.
     pub fn reject(status: u32, reason: impl Into<String>) -> Self {
         Self::Reject { status, reason: reason.into() }
     }

@@ -1,8 +1,9 @@
-//! What the node has handed out and the inbox has not done with.
+//! The messages that the node has handed out and that the inbox has not finished.
 //!
-//! A copy of a message may be handed out, its slot may die, another copy may be processed, and the sender may say that the row is
-//! gone, all before the handler of the first copy has begun its transaction. If the inbox row went then, the first copy would be
-//! processed as well. So the row stays until all that was handed out before the answer, and is a copy of it, is done with.
+//! A copy of a message may be handed out, its slot may die, another copy may be processed, and the sender may say that
+//! the row is gone, all before the handler of the first copy has begun its transaction. If the inbox row were deleted
+//! then, the first copy would be processed as well. So the row stays until all copies of the message that were handed
+//! out before the answer are finished.
 
 use core::task::Poll;
 use std::collections::BTreeMap;
@@ -15,21 +16,21 @@ use crate::Key;
 #[derive(Default)]
 struct Table {
     next: u64,
-    /// By ticket. None: its key has not been read yet.
+    /// The messages by ticket. None: the key has not been read yet.
     out: BTreeMap<u64, Option<Key>>,
 }
 
 #[derive(Default)]
 struct Shared {
     table: Mutex<Table>,
-    /// A key was read, or a message is done with.
+    /// Notified when a key was read, or a message is finished.
     changed: Notify,
 }
 
 #[derive(Clone, Default)]
 pub(crate) struct HandedOut(Arc<Shared>);
 
-/// A message that is handed out. Dropped, it is done with.
+/// A message that is handed out. When it is dropped, the message is finished.
 pub(crate) struct Ticket {
     of: HandedOut,
     number: u64,
@@ -40,7 +41,7 @@ impl HandedOut {
         self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Polls what hands out a message. No other task can look between the hand-out and the note of it.
+    /// Polls a function that hands out a message. No other task can look between the hand-out and its note.
     pub(crate) fn poll<T>(&self, mut poll: impl FnMut() -> Poll<T>) -> Poll<(T, Ticket)> {
         let mut table = self.table();
         poll().map(|handed| {
@@ -51,7 +52,8 @@ impl HandedOut {
         })
     }
 
-    /// Which of these keys no message has that is handed out now. Waits for keys that have not been read yet.
+    /// Those of these keys that belong to no message that is handed out now. Waits for keys that have not been read
+    /// yet.
     pub(crate) async fn without(&self, keys: Vec<Key>) -> Vec<Key> {
         let mark = self.table().next;
         loop {
@@ -106,7 +108,7 @@ mod tests {
         let ticket = hand_out(&handed);
         let mut asked = pin!(handed.without(keys.to_vec()));
         assert!(asked.as_mut().poll(&mut cx).is_pending(), "it may be a copy of either");
-        // What is handed out later need not be waited for.
+        // Messages that are handed out later are not waited for.
         let later = hand_out(&handed);
         ticket.has_key(keys[0]);
         assert_eq!(asked.poll(&mut cx), Poll::Ready(vec![keys[1]]));

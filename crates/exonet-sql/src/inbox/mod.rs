@@ -1,14 +1,14 @@
-//! Takes messages from a node, and processes each in a transaction of its own.
+//! Takes messages from a node, and processes each in its own transaction.
 //!
 //! # Rules
 //!
-//! Each of these was searched: without it a message is lost, or processed twice.
+//! Each of these rules was verified by a search: without it a message is lost, or processed twice.
 //!
-//! * The record that a message is processed and what the handler does are one transaction ([`work`]).
+//! * The record that a message is processed, and the work of the handler, are one transaction ([`work`]).
 //! * The message is acknowledged after the commit, never before ([`work`]).
 //! * The message is rejected after its transaction was rolled back, and never if the record is there ([`work`]).
 //! * The record stays until the sender has said that the row is gone ([`collect`]).
-//! * And then until no handler runs that was given a copy of the message before that ([`handed`]).
+//! * After that, it stays until no handler runs that got a copy of the message before the answer ([`handed`]).
 
 mod collect;
 mod fails;
@@ -35,24 +35,24 @@ use crate::{Error, Key, schema};
 pub use fails::HandlerError;
 pub use tx::InboxTx;
 
-/// A message, as the handler gets it.
+/// A message for the handler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InboxMessage {
-    /// The node that has sent it: proven, and admitted by the policy of this one.
+    /// The node that has sent it: proven, and admitted by the policy of this node.
     pub from: NodeId,
-    /// Its name, the same each time it comes.
+    /// Its key, the same each time it comes.
     pub key: Key,
-    /// For dispatch, as the sender set it.
+    /// The tag for dispatch, as the sender set it.
     pub tag: Bytes,
-    /// The order that it belongs to; empty: none.
+    /// The key of the order that it belongs to; empty: none.
     pub order: Bytes,
-    /// The content.
+    /// The body.
     pub body: Bytes,
-    /// Which time it is that the message is handed out: the first is 1. After a crash of this node it may have been handed out before,
-    /// and counts as if it was.
+    /// The number of times that the message has been handed out, this time included: the first is 1. If this node has
+    /// crashed, the message may have been handed out before the crash, and the count assumes that it was.
     pub attempt: u32,
-    /// Its name at both nodes, this time.
+    /// Its id at both nodes, this time.
     pub id: MessageId,
 }
 
@@ -62,13 +62,14 @@ pub struct InboxMessage {
 pub struct InboxStats {
     /// Messages whose handler's transaction was committed.
     pub processed: u64,
-    /// Messages that came again, and were processed before.
+    /// Messages that came again after they were processed.
     pub repeated: u64,
-    /// Times that a message was not processed: a handler failed, panicked or took too long, or the database was away.
+    /// Attempts at which a message was not processed: a handler failed, panicked or took too long, or the database was
+    /// away.
     pub failed: u64,
-    /// Messages that were rejected: dead letters of the node.
+    /// Messages that were rejected, and are dead letters of the node.
     pub rejected: u64,
-    /// Inbox rows that were deleted since the sender has said that its row is gone.
+    /// Inbox rows that were deleted because the sender has said that its row is gone.
     pub collected: u64,
 }
 
@@ -81,7 +82,7 @@ pub(crate) struct Counters {
     collected: AtomicU64,
 }
 
-/// Settings of an inbox to be: begun by [`Inbox::builder`].
+/// Settings of an inbox to be started: created by [`Inbox::builder`].
 #[must_use = "an inbox begins with `start`"]
 pub struct InboxBuilder<DB: Database> {
     pool: Pool<DB>,
@@ -93,41 +94,43 @@ pub struct InboxBuilder<DB: Database> {
 }
 
 impl<DB: Database> InboxBuilder<DB> {
-    /// How many handlers run at once, each with a connection of the pool. Default 16.
+    /// The number of handlers that run at once, each with a connection of the pool. Default: 16.
     pub fn concurrency(mut self, most: usize) -> Self {
         self.concurrency = most.max(1);
         self
     }
 
-    /// A handler that takes longer is dropped where it awaits, its transaction is rolled back, and it is given the message again. Default
-    /// one minute; None: it takes as long as it takes.
+    /// How long a handler may take. One that takes longer is dropped at its next await, its transaction is rolled back,
+    /// and it gets the message again. Default: one minute. None: without limit.
     pub fn handler_timeout(mut self, most: impl Into<Option<Duration>>) -> Self {
         self.handler_timeout = most.into();
         self
     }
 
-    /// How often a message is handed out to a handler that fails: the last time it is rejected with what the handler said. It becomes a
-    /// [dead letter](exonet::dead) of the node, and its row at the sender is marked as failed. What is handed out again because the
-    /// inbox or the node has stopped counts; a database that is away does not. Default 10; None: as often as it takes.
+    /// How often a message is handed out to a handler that fails. After the last time it is rejected with the handler's
+    /// error: it becomes a [dead letter](exonet::dead) of the node, and its row at the sender is marked as failed. A
+    /// hand-out that ended because the inbox or the node stopped counts; one that ended because the database was away
+    /// does not. Default: 10. None: without limit.
     pub fn attempts(mut self, most: impl Into<Option<NonZeroU32>>) -> Self {
         self.attempts = most.into();
         self
     }
 
-    /// How often senders are asked which of their rows are gone. Default 30 s.
+    /// How often senders are asked which of their rows are gone. Default: 30 s.
     pub fn collect_every(mut self, interval: Duration) -> Self {
         self.collect_every = interval;
         self
     }
 
-    /// Starts the inbox, on tasks of its own. `handler` is an async function that is given each message with a transaction: what it does there
-    /// is committed if it returns `Ok`, and rolled back if not. A message whose handler fails is given to it again, later each time, up
-    /// to a minute, and rejected after [`Self::attempts`]; others go on. A handler rejects at once by [`HandlerError::reject`].
+    /// Starts the inbox, on its own tasks. `handler` is an async function that gets each message with a transaction:
+    /// its work there is committed if it returns `Ok`, and rolled back if not. A handler that fails gets the message
+    /// again, after growing waits of up to a minute, until the message is rejected after [`Self::attempts`]; other
+    /// messages go on. A handler rejects a message at once with [`HandlerError::reject`].
     ///
-    /// The handler runs within this process and ends within it: it must not leave work behind that uses the transaction.
+    /// The handler must not leave work behind that uses the transaction.
     ///
     /// # Errors
-    /// [`Error::Attempts`], [`Error::NotMigrated`], and what the database says.
+    /// [`Error::Attempts`], [`Error::NotMigrated`], and errors of the database.
     pub async fn start<F, Fut, E>(self, handler: F) -> Result<Inbox, Error>
     where
         F: Fn(InboxTx<DB>, InboxMessage) -> Fut + Send + Sync + 'static,
@@ -146,8 +149,8 @@ impl<DB: Database> InboxBuilder<DB> {
     }
 }
 
-/// Takes messages from a node, and processes each in a transaction, exactly once. It gets the messages that a [`Relay`](crate::Relay)
-/// sends, and leaves others to the node's other receivers.
+/// Takes messages from a node, and processes each in a transaction, exactly once. It takes the messages that a
+/// [`Relay`](crate::Relay) sends, and leaves others to the node's other receivers.
 ///
 /// It runs until [`Self::stop`], or until the node closes; when this handle is dropped, it stops in the background.
 #[derive(Debug)]
@@ -158,10 +161,10 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// Starts an inbox with the usual settings: see [`InboxBuilder::start`].
+    /// Starts an inbox with the default settings: see [`InboxBuilder::start`].
     ///
     /// # Errors
-    /// As [`InboxBuilder::start`].
+    /// As for [`InboxBuilder::start`].
     pub async fn start<DB, F, Fut, E>(pool: &Pool<DB>, node: &Node, handler: F) -> Result<Self, Error>
     where
         DB: Database,
@@ -172,7 +175,7 @@ impl Inbox {
         Self::builder(pool, node).start(handler).await
     }
 
-    /// Begins to start an inbox in this database, of what this node receives.
+    /// Begins to build an inbox in this database, for messages that this node receives.
     pub fn builder<DB: Database>(pool: &Pool<DB>, node: &Node) -> InboxBuilder<DB> {
         InboxBuilder {
             pool: pool.clone(),
@@ -184,7 +187,7 @@ impl Inbox {
         }
     }
 
-    /// Figures about it.
+    /// Figures about the inbox.
     pub fn stats(&self) -> InboxStats {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let Counters { processed, repeated, failed, rejected, collected } = &*self.counters;
@@ -197,8 +200,8 @@ impl Inbox {
         }
     }
 
-    /// Takes no further message, waits for `timeout` until the handlers that run have ended, then drops them where they await. What was not
-    /// processed is handed out again by the node.
+    /// Takes no further messages, waits until the handlers that run have ended, for `timeout` at most, then drops them
+    /// at their next await. The node hands messages out again that were not processed.
     ///
     /// # Errors
     /// None yet.

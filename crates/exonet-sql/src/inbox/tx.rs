@@ -9,13 +9,13 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::database::Database;
 
-/// The transaction in which a message is processed: a connection, for queries and for [`Outbox::send`](crate::Outbox::send). The inbox commits
-/// it when the handler has returned `Ok`, and dropped this.
+/// The transaction in which a message is processed: a connection, for queries and for
+/// [`Outbox::send`](crate::Outbox::send). The inbox commits it when the handler has returned `Ok` and has dropped this.
 pub struct InboxTx<DB: Database> {
     inner: OwnedMutexGuard<Transaction<'static, DB>>,
 }
 
-/// The inbox's hold on it.
+/// The inbox's handle on the transaction.
 pub(crate) struct Lent<DB: Database>(Arc<Mutex<Transaction<'static, DB>>>);
 
 impl<DB: Database> Lent<DB> {
@@ -25,7 +25,7 @@ impl<DB: Database> Lent<DB> {
         (Self(shared), InboxTx { inner })
     }
 
-    /// The transaction, if the handler has let go of it.
+    /// The transaction, if the handler has dropped its part.
     pub(crate) fn back(self) -> Option<Transaction<'static, DB>> {
         Arc::into_inner(self.0).map(Mutex::into_inner)
     }

@@ -1,4 +1,4 @@
-//! From a delivery to its acknowledgement.
+//! The way of a message from its delivery to its acknowledgement.
 
 use core::fmt;
 use core::future::{Future, poll_fn};
@@ -25,21 +25,22 @@ use crate::inbox::{Counters, HandlerError, InboxBuilder, InboxMessage, InboxTx, 
 use crate::outbox::MAX_BODY;
 use crate::wire::{Envelope, Owner, Row, TAG};
 
-/// The first and the longest wait after a handler has failed, or the database.
+/// The first and the longest wait after the handler or the database has failed.
 const AGAIN: Duration = Duration::from_millis(50);
 const LONGEST_AGAIN: Duration = Duration::from_secs(60);
 
-/// How long a rollback may take. One that takes longer is not waited for, and counts as a database that is away.
+/// How long a rollback may take. The inbox does not wait for a longer one, which counts as a database that is away.
 const ROLLBACK: Duration = Duration::from_secs(10);
 
-/// Messages that wait after a failure, or for a handler. Beyond these the node is not asked for more, and holds senders back.
+/// The number of messages that wait after a failure, or for a handler. Beyond that, the inbox asks the node for no
+/// more, and the node holds senders back.
 const WAITING: usize = 1_024;
 
-/// Why a message is not processed this time.
+/// The reason for which a message is not processed this time.
 enum Failed {
-    /// And its transaction is rolled back.
+    /// The handler failed, and its transaction is rolled back.
     Handler(HandlerError),
-    /// Whether the transaction has ended is not known.
+    /// The database failed. It is not known whether the transaction has ended.
     Database(String),
 }
 
@@ -72,7 +73,7 @@ struct Inner<DB: Database, F> {
     attempts: Option<NonZeroU32>,
     counters: Arc<Counters>,
     handed: HandedOut,
-    /// Whom the database knows as the node that speaks for an outbox.
+    /// The nodes that speak for outboxes, according to the database.
     senders: Mutex<HashMap<Owner, NodeId>>,
 }
 
@@ -97,7 +98,7 @@ where
         }))
     }
 
-    /// Until the node closes, or `stopped` says so.
+    /// Runs until the node closes, or `stopped` is set.
     pub(super) async fn run(self, collect_every: Duration, mut stopped: watch::Receiver<bool>) {
         let inner = self.0;
         let receiver = inner.node.receiver(Filter::any().tag(TAG));
@@ -135,13 +136,13 @@ where
     Fut: Future<Output = Result<(), E>> + Send + 'static,
     E: Into<HandlerError> + Send + 'static,
 {
-    /// Processes a message once, and says what becomes of it: it is acknowledged, handed out again later, or rejected.
+    /// Processes a message once. After that it is acknowledged, handed out again later, or rejected.
     async fn take(self: Arc<Self>, mut delivery: Delivery, ticket: Ticket) {
         let limit = MAX_BODY as u64 + 1_024;
         let body = match delivery.body_mut().bytes(limit).await {
             Ok(body) => body,
             Err(error @ BodyError::TooLarge { .. }) => return self.reject(delivery, 0, &error.to_string()),
-            // What ends early is handed out again.
+            // A message whose body ends early is handed out again.
             Err(_) => return,
         };
         let (owner, row) = match Envelope::decode(body) {
@@ -164,7 +165,8 @@ where
         let mut wait = AGAIN;
         let why = loop {
             let failed = match self.process(&delivery, owner, &row).await {
-                // If its record has died meanwhile, the sender hands the row over again, and the inbox row says that it is processed.
+                // If the record of the message has died meanwhile, the sender hands the row over again, and the inbox
+                // row says that it is processed.
                 Ok(()) => {
                     let _ = delivery.ack();
                     return;
@@ -189,18 +191,18 @@ where
                 delivery.retry_after((AGAIN * (1 << doublings)).min(LONGEST_AGAIN));
             }
         }
-        // Not before: until here it was handed out.
+        // Not before: until here the message was handed out.
         drop(ticket);
     }
 
-    /// The message is never processed. Its transaction, if it had one, is rolled back.
+    /// Rejects a message. Its transaction, if it had one, is rolled back.
     fn reject(&self, delivery: Delivery, status: u32, reason: &str) {
         tracing::error!(attempt = delivery.attempt(), status, "a message is rejected: {reason}");
         self.counters.rejected.fetch_add(1, Ordering::Relaxed);
         delivery.reject_with(status, reason);
     }
 
-    /// One transaction: the record that the message is processed, and what the handler does.
+    /// Runs one transaction: the record that the message is processed, and the work of the handler.
     async fn process(&self, delivery: &Delivery, owner: Owner, row: &Row) -> Result<(), Failed> {
         let Ok(_turn) = self.handlers.acquire().await else { return Ok(()) };
         let known = self.senders.lock().unwrap_or_else(PoisonError::into_inner).get(&owner).copied();
@@ -239,7 +241,7 @@ where
         Ok(())
     }
 
-    /// Calls the handler, on a task of its own: its panic is its own.
+    /// Calls the handler, on its own task, to which a panic is confined.
     async fn handle(&self, tx: InboxTx<DB>, message: InboxMessage) -> Result<(), HandlerError> {
         let begin = core::panic::AssertUnwindSafe(|| (self.handler)(tx, message));
         let Ok(handling) = std::panic::catch_unwind(begin) else {
@@ -264,7 +266,7 @@ where
         }
     }
 
-    /// Notes which node speaks for an outbox: it is asked what is gone.
+    /// Notes which node speaks for an outbox: the inbox asks this node which rows are gone.
     async fn speaks(&self, owner: Owner, node: NodeId) -> Result<(), sqlx::Error> {
         let mut conn = self.pool.acquire().await?;
         let args = vec![Value::blob(owner.0), Value::blob(self.node.id().0), Value::blob(node.0)];

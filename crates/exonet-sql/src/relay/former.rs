@@ -1,9 +1,10 @@
-//! What was open in the node when the relay began.
+//! The messages that were open in the node when the relay began.
 //!
-//! A node with a journal goes on with the messages of its former life, and a node may have had a relay before in this one. Copies of rows
-//! are among them. Another copy beside an open one could be processed after the row and its inbox row are gone. So the rows
-//! for a receiver wait until all that was open to it is settled. Those that were processed meanwhile are handed over once more,
-//! and the receiver's inbox knows them.
+//! A node with a journal goes on with the messages of its former life, and a node may have had a relay before in this
+//! life. Copies of rows may be among these messages. If a row were handed over while such a copy is open, the copy
+//! could be processed after the row and its inbox row are gone. So the rows for a receiver wait until everything that
+//! was open to it is settled. Rows that were processed meanwhile are handed over once more, and the receiver's inbox
+//! recognizes them.
 
 use core::time::Duration;
 use std::collections::{HashMap, HashSet};
@@ -28,7 +29,7 @@ impl Former {
         found
     }
 
-    /// Looks what is settled meanwhile.
+    /// Checks which messages are settled by now.
     pub(crate) async fn update(&mut self, node: &Node) {
         if self.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! The call by which a receiver asks which rows are gone, so that it may delete what its inbox has of them.
+//! The call with which a receiver asks which rows are gone, so that it may delete the inbox rows of these messages.
 
 use exonet::Node;
 use exonet::call::{Failure, Request, Serving};
@@ -9,10 +9,10 @@ use crate::Key;
 use crate::database::{Database, Value};
 use crate::wire::{GONE, decode_keys, encode_keys};
 
-/// Keys of one question.
+/// The number of keys in one question.
 pub(crate) const MOST_KEYS: usize = 1_000;
 
-/// Serves the call. A node has one relay: the second finds the method served.
+/// Serves the call. A node has one relay: for the second, the method is already served.
 pub(crate) fn serve<DB: Database>(pool: &Pool<DB>, node: &Node) -> Result<Serving, ServeError> {
     let pool = pool.clone();
     let answer = move |request| {
@@ -26,7 +26,7 @@ async fn answer<DB: Database>(pool: &Pool<DB>, mut request: Request) -> Result<b
     let body = request.body.bytes(1 + 16 * MOST_KEYS as u64).await?;
     let keys = decode_keys(&body).map_err(Failure::error)?;
     let mut conn = pool.acquire().await.map_err(Failure::error)?;
-    // One statement, so that rows and former owners are those of one moment.
+    // One statement, so that rows and former owners are read at one moment.
     let keys = keys.into_iter().map(Key::to_vec).collect();
     let gone =
         DB::fetch(&mut conn, DB::STATEMENTS.gone, vec![Value::Blobs(keys)]).await.map_err(Failure::error)?;

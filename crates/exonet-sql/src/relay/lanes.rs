@@ -1,4 +1,4 @@
-//! Which lanes the relay owns, and which it has to leave.
+//! The lanes that the relay owns, and those that it has to leave.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,10 +12,10 @@ use crate::database::{Cells, Database, Value};
 use crate::relay::peers::address;
 use crate::wire::{Envelope, Owner, TAG};
 
-/// A relay that would take lanes over after less than this takes them when it starts, and never afterwards.
+/// A relay with a shorter `take_after` than this takes lanes over when it starts, and never afterwards.
 const LEAST_SILENCE: Duration = Duration::from_secs(3);
 
-/// How long a fence may take before it is sent again.
+/// How long a fence may take before another is sent.
 const FENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Lanes<DB: Database> {
@@ -24,15 +24,15 @@ pub(crate) struct Lanes<DB: Database> {
     wanted: Vec<u8>,
     take_after: Duration,
     started: bool,
-    /// Since when each lane has had this owner and this beat.
+    /// The owner and the beat of each lane, and since when it has had both.
     seen: BTreeMap<u8, (Option<Vec<u8>>, i64, Instant)>,
     pub(crate) owned: BTreeSet<u8>,
-    /// Lanes that this relay is a former owner of.
+    /// The lanes that this relay is a former owner of.
     pub(crate) leaving: BTreeSet<u8>,
     fence: Option<(BTreeSet<u8>, JoinHandle<bool>)>,
 }
 
-/// A lane, as the table has it.
+/// A lane as stored in the table.
 struct Lane {
     lane: u8,
     node: Option<Vec<u8>>,
@@ -59,7 +59,8 @@ impl<DB: Database> Lanes<DB> {
         self.node.id().0.to_vec()
     }
 
-    /// Gives a sign of life, looks whose the lanes are, and takes those that are wanted and free. True: some were taken.
+    /// Notes that this node is alive, reads the owners of all lanes, and takes the wanted lanes that are free. True: it
+    /// has taken some.
     pub(crate) async fn look(&mut self, takes: bool) -> Result<bool, sqlx::Error> {
         let mut conn = self.pool.acquire().await?;
         DB::execute(&mut conn, DB::STATEMENTS.beat, vec![Value::blob(self.me())]).await?;
@@ -93,7 +94,7 @@ impl<DB: Database> Lanes<DB> {
         Ok(taken)
     }
 
-    /// Takes a lane over, if it is still as it was seen.
+    /// Takes a lane over, if its owner and beat have not changed since `seen`.
     async fn take(&self, seen: &Lane) -> Result<bool, sqlx::Error> {
         let (number, me) = (Value::Int(seen.lane.into()), self.me());
         let mut tx = self.pool.begin().await?;
@@ -105,7 +106,7 @@ impl<DB: Database> Lanes<DB> {
         for prev in &mut prevs {
             is_prev |= number == Value::Int(prev.int()?) && prev.bytes()? == me;
         }
-        // What this node has sent as a former owner may still arrive: it has to leave first.
+        // Messages that this node has sent as a former owner may still arrive: it has to leave first.
         if is_prev || node != seen.node || beat != seen.beat {
             return Ok(false);
         }
@@ -118,7 +119,7 @@ impl<DB: Database> Lanes<DB> {
         Ok(true)
     }
 
-    /// Gives all lanes up: they are free, and this relay is a former owner.
+    /// Gives up all lanes: they are free, and this relay is a former owner.
     pub(crate) async fn release(&mut self) -> Result<(), sqlx::Error> {
         let me = self.me();
         for lane in self.owned.clone() {
@@ -139,11 +140,11 @@ impl<DB: Database> Lanes<DB> {
         Ok(())
     }
 
-    /// Tells all receivers that this node speaks for the outbox now: they ask it what is gone.
+    /// Tells all receivers that this node now speaks for the outbox: they ask it which rows are gone.
     pub(crate) async fn greet(&self) -> Result<(), sqlx::Error> {
         for (peer, addr, owner) in self.receivers().await? {
             let hello = Message::new(Envelope::Hello { owner }.encode()).tag(TAG).early(false);
-            // One that does not get it learns it by the next row.
+            // A receiver that does not get this learns it from the next row.
             drop(self.node.peer(address(peer, addr.as_deref())).try_send(hello));
         }
         Ok(())
@@ -154,7 +155,7 @@ impl<DB: Database> Lanes<DB> {
         let rows = DB::fetch(&mut conn, DB::STATEMENTS.peers, Vec::new()).await?;
         let read = |mut row: Cells| {
             let (peer, addr, owner) = (row.bytes()?, row.maybe_text()?, row.bytes()?);
-            // Others were put there by hand, and nothing was sent to them.
+            // Rows that do not parse were inserted by hand, and nothing was sent to them.
             Ok(peer
                 .try_into()
                 .ok()
@@ -165,7 +166,7 @@ impl<DB: Database> Lanes<DB> {
         rows.into_iter().filter_map(|row| read(row).transpose()).collect()
     }
 
-    /// Leaves the lanes that others own by now, as far as `may_leave` says that nothing of them is under way here.
+    /// Leaves the lanes that others own by now, if `may_leave` says that none of their rows are under way here.
     pub(crate) async fn leave(&mut self, may_leave: impl Fn(u8) -> bool) -> Result<(), sqlx::Error> {
         if let Some((_, sent)) = &self.fence
             && !sent.is_finished()
@@ -201,8 +202,9 @@ impl<DB: Database> Drop for Lanes<DB> {
     }
 }
 
-/// A receiver takes this by a slot that it has given to this life of the node, and only after it has made the slots of former ones
-/// useless. So nothing that a former life has sent is taken any more. False: not every receiver has taken it.
+/// Sends a fence to every receiver. A receiver takes it in a slot that it has granted to this life of the node, and
+/// only after it has made the slots of former lives useless. So it takes nothing any more that a former life has sent.
+/// False: not every receiver has taken it.
 async fn fence(node: Node, receivers: Vec<(NodeId, Option<String>, Owner)>) -> bool {
     let mut receipts = Vec::new();
     for (peer, addr, owner) in receivers {
@@ -212,7 +214,7 @@ async fn fence(node: Node, receivers: Vec<(NodeId, Option<String>, Owner)>) -> b
         receipts.push(receipt);
     }
     for receipt in receipts {
-        // What is not taken within this time is not withdrawn: another is sent after it, which does as well.
+        // A fence that is not taken within this time is not withdrawn: another is sent after it, with the same effect.
         let Ok(settled) = tokio::time::timeout(FENCE, receipt).await else { return false };
         if settled.outcome != Outcome::Delivered {
             return false;
@@ -227,7 +229,7 @@ impl Lane {
     }
 }
 
-/// Lanes beyond those that there are belong to nobody.
+/// The number of a lane. A number out of range stands for a lane without an owner.
 pub(crate) fn number(lane: i64) -> u8 {
     u8::try_from(lane).unwrap_or(u8::MAX)
 }

@@ -1,17 +1,19 @@
-//! Hands the rows of an outbox to a node, and deletes those that are processed.
+//! Hands the rows of an outbox to a node, and deletes the rows that are processed.
 //!
 //! # Rules
 //!
-//! Each of these was searched: without it a message is lost, or processed twice.
+//! Each of these rules was verified by a search: without it a message is lost, or processed twice.
 //!
-//! * A row goes only when its message is *Delivered*, which a receiving inbox says after its commit. After *Unknown* the row is
-//!   there, and is handed over again.
-//! * A row is handed over while no copy of it is open in this node. What a former life or a former relay of this node has left open is
-//!   not known by its key: rows for its receiver wait until that is settled ([`former`]).
+//! * A row is deleted only when its message is *Delivered*, which a receiving inbox reports after its commit. After
+//!   *Unknown* the row remains, and is handed over again.
+//! * A row is handed over only while no copy of it is open in this node. Messages that a former life or a former relay
+//!   of this node has left open are not known by their keys: rows for their receiver wait until they are settled
+//!   ([`former`]).
 //! * A relay deletes rows of lanes that it owns, in a transaction that holds the lane ([`rows`]).
-//! * A relay that takes a lane over records the former owner, and is refused while it is such a former owner itself ([`lanes`]).
-//! * A former owner leaves the record when nothing of its lanes is open, it hands nothing over any more, and each receiver has taken a
-//!   fence, which is sent after that ([`lanes`]).
+//! * A relay that takes a lane over records the former owner. It is refused while it is itself such a former owner of
+//!   the lane ([`lanes`]).
+//! * A former owner is removed from the record once nothing of its lanes is open, it hands nothing over any more, and
+//!   each receiver has taken a fence that was sent after that ([`lanes`]).
 //! * A receiver is told that rows are gone only while no former owner is recorded ([`gone`]).
 
 mod former;
@@ -39,7 +41,7 @@ use crate::{Error, schema};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RelayStats {
-    /// Rows that were handed to the node; one that is handed over again counts again.
+    /// Rows that were handed to the node; a row that is handed over again counts again.
     pub handed_over: u64,
     /// Rows that were deleted, or marked as settled, because they are processed.
     pub processed: u64,
@@ -49,23 +51,23 @@ pub struct RelayStats {
     pub open: usize,
     /// Lanes that the relay owns.
     pub lanes: Vec<u8>,
-    /// Lanes that it owned once, and that it has not left yet. Receivers keep their inbox rows while there are any.
+    /// Lanes that it owned and has not left yet. Receivers keep their inbox rows while there are any.
     pub leaving: Vec<u8>,
-    /// What the database said last, if the relay is waiting for it.
+    /// The last error of the database, if the relay waits for it.
     pub error: Option<String>,
 }
 
-/// What the relay is to do.
+/// What the relay has been asked to do.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wish {
     Run,
-    /// Hand nothing over any more, and end when nothing is under way.
+    /// Hand no more rows over, and end when none are under way.
     Stop,
     /// The same, and leave the lanes.
     SignOff,
 }
 
-/// Settings of a relay to be: begun by [`Relay::builder`].
+/// Settings of a relay to be started: created by [`Relay::builder`].
 #[must_use = "a relay begins with `start`"]
 pub struct RelayBuilder<DB: Database> {
     pool: Pool<DB>,
@@ -77,39 +79,41 @@ pub struct RelayBuilder<DB: Database> {
 }
 
 impl<DB: Database> RelayBuilder<DB> {
-    /// The lanes that the relay wants, out of 0 to 7. Default: all. Several relays that shall share the work want different ones;
-    /// those that want the same stand by for each other.
+    /// The lanes that the relay wants, out of 0 to 7. Default: all. Relays that share the work want different lanes;
+    /// relays that want the same lanes stand by for each other.
     pub fn lanes(mut self, lanes: impl IntoIterator<Item = u8>) -> Self {
         self.lanes = lanes.into_iter().filter(|lane| *lane < LANES).collect();
         self
     }
 
-    /// How long the relay looks on while another one that owns a lane gives no sign of life, before it takes the lane over. Default
-    /// 10 s. Nothing is lost or doubled if it is too short, but receivers keep inbox rows until the other one has left.
-    /// Less than 3 s: it takes what it wants when it starts, and never afterwards.
+    /// How long the relay waits while another relay that owns a lane shows no sign of life, before it takes the lane
+    /// over. Default: 10 s. Nothing is lost or duplicated if this is too short, but receivers keep inbox rows until the
+    /// other relay has left. If it is less than 3 s, the relay takes the lanes that it wants when it starts, and never
+    /// afterwards.
     pub fn take_after(mut self, silence: Duration) -> Self {
         self.take_after = silence;
         self
     }
 
-    /// Rows that are processed stay for this long, with the time in their column `settled_at`. A database that is restored from a
-    /// backup that is no older than this makes no doubles: receivers keep their inbox rows until the rows here are gone. Default: they
-    /// are deleted at once.
+    /// How long rows that are processed stay, with the time in their column `settled_at`. A database that is restored
+    /// from a backup no older than this causes no duplicates: receivers keep their inbox rows until the rows here are
+    /// gone. Default: rows are deleted at once.
     pub fn keep_settled(mut self, time: Duration) -> Self {
         self.keep_settled = Some(time);
         self
     }
 
-    /// How many rows to one peer are under way at once. Default 256.
+    /// The number of rows to one peer that are under way at once. Default: 256.
     pub fn in_flight(mut self, most: usize) -> Self {
         self.in_flight = most.max(1);
         self
     }
 
-    /// Starts the relay, on a task of its own.
+    /// Starts the relay, on its own task.
     ///
     /// # Errors
-    /// [`Error::NotMigrated`], [`Error::DoubtTimeout`], [`Error::Serve`] if the node has a relay already, and what the database says.
+    /// [`Error::NotMigrated`], [`Error::DoubtTimeout`], [`Error::Serve`] if the node has a relay already, and errors of
+    /// the database.
     pub async fn start(self) -> Result<Relay<DB>, Error> {
         schema::check(&self.pool).await?;
         if self.node.doubt_timeout().is_some() {
@@ -128,11 +132,12 @@ impl<DB: Database> RelayBuilder<DB> {
     }
 }
 
-/// Hands the rows of an outbox to a node as soon as they are committed, and deletes them when they are processed.
+/// Hands the rows of an outbox to a node as soon as they are committed, and deletes them once they are processed.
 ///
-/// One relay a node, any number of relays a database. The node should have a stored identity: one that comes back under another identity
-/// leaves a record of the former one, which somebody has to remove (see [`Relay::sign_off`]). It runs until [`Self::stop`], or until
-/// the node closes; when this handle is dropped, it stops in the background. A database that is away is waited for.
+/// There is one relay per node, and any number of relays per database. The node should have a stored identity: a relay
+/// that comes back with another identity leaves a record of the former one, which an operator has to remove (see
+/// [`Relay::sign_off`]). It runs until [`Self::stop`], or until the node closes; when this handle is dropped, it stops
+/// in the background. It waits for a database that is away.
 pub struct Relay<DB: Database> {
     wish: watch::Sender<Wish>,
     task: Option<JoinHandle<Result<(), Error>>>,
@@ -141,15 +146,15 @@ pub struct Relay<DB: Database> {
 }
 
 impl<DB: Database> Relay<DB> {
-    /// Starts a relay with the usual settings.
+    /// Starts a relay with the default settings.
     ///
     /// # Errors
-    /// As [`RelayBuilder::start`].
+    /// As for [`RelayBuilder::start`].
     pub async fn start(pool: &Pool<DB>, node: &Node) -> Result<Self, Error> {
         Self::builder(pool, node).start().await
     }
 
-    /// Begins to start a relay that hands the rows in this database to this node.
+    /// Begins to build a relay that hands the rows in this database to this node.
     pub fn builder(pool: &Pool<DB>, node: &Node) -> RelayBuilder<DB> {
         RelayBuilder {
             pool: pool.clone(),
@@ -161,30 +166,32 @@ impl<DB: Database> Relay<DB> {
         }
     }
 
-    /// Figures about it.
+    /// Figures about the relay.
     pub fn stats(&self) -> RelayStats {
         self.stats.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Hands nothing over any more, waits for `timeout` until all that is under way is settled, and ends. It keeps its lanes: the
-    /// next life of the same identity goes on with them, and other relays take them over only after their time.
+    /// Hands no more rows over, waits until everything under way is settled, for `timeout` at most, and ends. It keeps
+    /// its lanes: the next life of the same identity goes on with them, and other relays take them over only after
+    /// their `take_after`.
     ///
     /// # Errors
-    /// Why it had ended before.
+    /// The error with which it had ended before.
     pub async fn stop(self, timeout: Duration) -> Result<(), Error> {
         self.end(Wish::Stop, timeout).await.map(drop)
     }
 
-    /// As [`Self::stop`], and leaves its lanes, so that other relays may take them at once and receivers can delete their inbox rows: for
-    /// an identity that does not come back. Gives false if that could not be done within `timeout`, since something is still under
-    /// way or a receiver is away.
+    /// Like [`Self::stop`], but also leaves its lanes, so that other relays may take them at once and receivers can
+    /// delete their inbox rows: for an identity that does not come back. Returns false if that was not possible within
+    /// `timeout`, since rows are still under way or a receiver is away.
     ///
-    /// The identity of a relay that is lost for good cannot sign off. If it is certain that its node runs nowhere and nothing that
-    /// it has sent is in a network any more (receivers have been restarted, or have forgotten it), an operator removes it: `delete
-    /// from exonet_prev where node = ...`. Until then nothing is lost or doubled; receivers keep their inbox rows.
+    /// The identity of a relay that is lost for good cannot sign off. If it is certain that its node runs nowhere, and
+    /// that none of its messages are in a network any more (receivers have been restarted, or have forgotten it), an
+    /// operator removes it: `delete from exonet_prev where node = ...`. Until then nothing is lost or duplicated;
+    /// receivers keep their inbox rows.
     ///
     /// # Errors
-    /// Why it had ended before.
+    /// The error with which it had ended before.
     pub async fn sign_off(self, timeout: Duration) -> Result<bool, Error> {
         self.end(Wish::SignOff, timeout).await
     }
@@ -194,7 +201,7 @@ impl<DB: Database> Relay<DB> {
         let Some(mut task) = self.task.take() else { return Ok(true) };
         match tokio::time::timeout(timeout, &mut task).await {
             Ok(Ok(ended)) => ended.map(|()| true),
-            // It has panicked, or the runtime ends.
+            // The task has panicked, or the runtime ends.
             Ok(Err(_)) => Ok(false),
             Err(_) => {
                 task.abort();

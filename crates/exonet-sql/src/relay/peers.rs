@@ -1,4 +1,4 @@
-//! The receivers of the rows, as the relay knows them.
+//! The receivers of rows, as the relay knows them.
 
 use core::time::Duration;
 use std::collections::HashMap;
@@ -6,20 +6,20 @@ use std::collections::HashMap;
 use exonet::{Node, NodeId, Peer, PeerAddr};
 use tokio::time::Instant;
 
-/// The first and the longest rest after something went wrong.
+/// The first and the longest rest after a failure.
 const REST: Duration = Duration::from_millis(50);
 const LONGEST_REST: Duration = Duration::from_secs(30);
 
 pub(crate) struct Receiver {
     pub(crate) peer: Peer,
-    /// Rows to it that are under way.
+    /// The number of rows to it that are under way.
     pub(crate) open: usize,
     rest: Duration,
     until: Option<Instant>,
 }
 
 impl Receiver {
-    /// Something went wrong with it: rows for it wait, longer each time.
+    /// Notes a failure: rows for this receiver wait, longer each time.
     pub(crate) fn pause(&mut self) {
         self.until = Some(Instant::now() + self.rest);
         self.rest = (2 * self.rest).min(LONGEST_REST);
@@ -47,7 +47,7 @@ impl Receivers {
         self.0.get_mut(id)
     }
 
-    /// Those that take no row now: they rest, or have as many as they may.
+    /// The receivers that take no row now: they rest, or have reached their limit.
     pub(crate) fn shut(&self, most: usize) -> impl Iterator<Item = NodeId> {
         let now = Instant::now();
         let shut = move |receiver: &Receiver| {
@@ -56,14 +56,14 @@ impl Receivers {
         self.0.iter().filter(move |(_, receiver)| shut(receiver)).map(|(id, _)| *id)
     }
 
-    /// When the next rest ends.
+    /// The time at which the next rest ends.
     pub(crate) fn next(&self) -> Option<Instant> {
         let now = Instant::now();
         self.0.values().filter_map(|receiver| receiver.until).filter(|until| *until > now).min()
     }
 }
 
-/// Where a receiver is, as a row has it. What is no address (any more) is as good as none.
+/// The address of a receiver, as stored in a row. A text that is not an address counts as none.
 pub(crate) fn address(id: NodeId, addr: Option<&str>) -> PeerAddr {
     addr.and_then(|addr| PeerAddr::new(id, addr.split(',')).ok()).unwrap_or_else(|| PeerAddr::from(id))
 }

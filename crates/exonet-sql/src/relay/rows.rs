@@ -43,18 +43,19 @@ impl Found {
         Ok(Self { id, lane, peer, addr, owner, row: Row { key, tag: tag.into(), order, body: body.into() } })
     }
 
-    /// What the table calls the row's place in an order.
+    /// The peer and the order of the row, if it has an order.
     pub(crate) fn turn(&self) -> Option<Vec<u8>> {
         (!self.row.order.is_empty()).then(|| [&self.peer.0[..], &self.row.order].concat())
     }
 
-    /// The message of the row. It does not leave beside an opening: it is bound to a slot that this life of the node was granted.
+    /// The message of the row. It does not leave beside an opening: it has to be bound to a slot that was granted to
+    /// this life of the node.
     pub(crate) fn message(&self, owner: Owner) -> Message {
         Message::new(Envelope::Row { owner, row: self.row.clone() }.encode()).tag(TAG).early(false)
     }
 }
 
-/// A row that is under way, or whose end the database has not heard of yet.
+/// A row that is under way, or whose end has not been written to the database yet.
 pub(crate) struct OpenRow {
     pub(crate) key: Key,
     pub(crate) lane: u8,
@@ -73,7 +74,7 @@ impl Future for Tracked {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let settled = ready!(Pin::new(&mut self.receipt).poll(cx));
-        // Read at once: a node keeps reasons for a while only.
+        // Read at once: a node keeps reasons only for a while.
         Poll::Ready((self.id, settled, self.receipt.reason()))
     }
 }

@@ -22,38 +22,40 @@ use crate::relay::{RelayBuilder, RelayStats, Wish};
 use crate::wire::Owner;
 use crate::{Error, Key};
 
-/// How often the relay gives a sign of life, looks whose the lanes are, and looks for rows that it was not told of.
+/// How often the relay notes that it is alive, reads the owners of lanes, and looks for rows that it was not notified
+/// of.
 const BEAT: Duration = Duration::from_secs(1);
-/// How often it looks for rows while many come, or while what it waits for tells nobody.
+/// How often it looks for rows while many come, or while it waits for something that notifies no task.
 const LOOK: Duration = Duration::from_millis(2);
-/// Rows within this time that are many: `send` need not wake the relay any more.
+/// If this many rows come within `MANY_WITHIN`, `send` need not wake the relay any more.
 const MANY: usize = 8;
 const MANY_WITHIN: Duration = Duration::from_millis(50);
-/// It sleeps after this time without a row.
+/// How long without a row before the relay sleeps.
 const QUIET: Duration = Duration::from_millis(100);
-/// Rows that are processed wait this long for others, to be deleted with them.
+/// How long processed rows wait for others, to be deleted together.
 const GATHER: Duration = Duration::from_millis(4);
-/// Unless there are as many as this.
+/// The number of processed rows that do not wait any longer.
 const GATHERED: usize = 128;
-/// Rows of one read.
+/// The number of rows per read.
 const READ: usize = 256;
-/// Bytes that one read should have, and bytes and rows under way to all receivers together.
+/// The number of bytes that one read should have; `OPEN_ROWS` is the number of rows under way to all receivers
+/// together.
 const READ_BYTES: usize = 4 << 20;
 const OPEN_ROWS: usize = 1 << 16;
 /// The first and the longest wait for a database that is away.
 const AWAY: Duration = Duration::from_millis(50);
 const LONGEST_AWAY: Duration = Duration::from_secs(5);
-/// How often rows are looked for that were kept long enough, and how many are deleted at once.
+/// How often the relay looks for rows that were kept long enough, and how many it deletes at once.
 const PURGE: Duration = Duration::from_secs(10);
 const PURGED: i64 = 5_000;
 
-/// What is to be told the database.
+/// Results to write to the database.
 #[derive(Default)]
 struct Told {
     processed: Vec<i64>,
     failed: Vec<(i64, String)>,
     since: Option<Instant>,
-    /// The next row of an order waits for it.
+    /// Whether the next row of an order waits for this.
     hurry: bool,
 }
 
@@ -68,13 +70,13 @@ impl Told {
     }
 }
 
-/// How the relay learns of rows.
+/// How the relay finds rows.
 struct Watch {
-    /// It looks by itself, and `send` does not wake it.
+    /// Whether it looks by itself, so that `send` does not wake it.
     awake: bool,
-    /// It sleeps, and there may be transactions that have not seen that.
+    /// Whether it sleeps while there may be transactions that have not seen that.
     falling_asleep: bool,
-    /// Rows since then.
+    /// The beginning of a period, and the number of rows since then.
     recent: (Instant, usize),
     last_row: Instant,
     next_look: Instant,
@@ -93,7 +95,7 @@ pub(super) struct Runner<DB: Database> {
     open: OpenRows,
     told: Told,
     watch: Watch,
-    /// Rows of the next read.
+    /// The number of rows of the next read.
     batch: usize,
     next_beat: Instant,
     next_purge: Instant,
@@ -109,7 +111,7 @@ impl<DB: Database> Runner<DB> {
         let RelayBuilder { pool, node, lanes, take_after, keep_settled, in_flight } = builder;
         let (former, now) = (Former::find(&node).await, Instant::now());
         let lanes = Lanes::new(pool.clone(), node.clone(), lanes, take_after);
-        // Whoever was here before may have left it awake.
+        // The previous relay may have left it awake.
         let (awake, falling_asleep) = (DB::NOTIFIES, false);
         let watch = Watch { awake, falling_asleep, recent: (now, 0), last_row: now, next_look: now };
         let (receivers, open, told) = Default::default();
@@ -160,7 +162,7 @@ impl<DB: Database> Runner<DB> {
         note(&mut self.stats.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Does what is due. True: the relay has ended.
+    /// Does the work that is due. True: the relay has ended.
     async fn turn(&mut self) -> Result<bool, Error> {
         let (now, wish) = (Instant::now(), *self.wished.borrow_and_update());
         if wish == Wish::SignOff && !self.released {
@@ -192,7 +194,7 @@ impl<DB: Database> Runner<DB> {
         Ok(false)
     }
 
-    /// Nothing is under way that is waited for.
+    /// Whether the relay ends: nothing is under way that it waits for.
     fn ends(&self, wish: Wish) -> bool {
         wish != Wish::Run && self.open.rows.is_empty()
     }
@@ -215,7 +217,7 @@ impl<DB: Database> Runner<DB> {
             () = wake.notified() => self.watch.next_look = Instant::now(),
             () = sleep_until(due) => {}
         }
-        // Those that are settled besides.
+        // Takes the other receipts that are settled.
         while !self.open.receipts.is_empty()
             && let Some(Some((id, settled, reason))) =
                 futures_util::FutureExt::now_or_never(self.open.receipts.next())
@@ -244,14 +246,14 @@ impl<DB: Database> Runner<DB> {
             let keep = i64::try_from(keep.as_secs()).unwrap_or(i64::MAX / 1_000);
             DB::execute(&mut conn, DB::STATEMENTS.purge, vec![Value::Int(keep), Value::Int(PURGED)]).await?;
         }
-        // What nobody told it of.
+        // Looks for rows that it was not notified of.
         self.watch.next_look = Instant::now();
         Ok(())
     }
 
     // ---- rows that are settled
 
-    /// Notes what became of a row. It counts as under way until the database has heard of it.
+    /// Notes the end of a row. It counts as under way until this is written to the database.
     fn settle(&mut self, id: i64, settled: Settled, reason: Option<Arc<str>>) {
         let Some(row) = self.open.rows.get(&id) else { return };
         let (peer, ordered, key) = (row.peer, row.turn.is_some(), row.key);
@@ -271,8 +273,8 @@ impl<DB: Database> Runner<DB> {
                 self.told.failed.push((id, why));
             }
             Outcome::Refused(Refusal::Ended) => self.told.failed.push((id, Refusal::Ended.to_string())),
-            // Unknown: its slot is dead, so no copy of it is taken any more. It is handed over again; if it was processed, the
-            // receiver's inbox knows it. The others were not processed.
+            // Unknown: its slot is dead, so no copy of it is taken any more. It is handed over again; if it was
+            // processed, the receiver's inbox recognizes it. With the other outcomes it was not processed.
             outcome => {
                 tracing::debug!(%key, peer = %peer.short(), ?outcome, "the row is handed over again");
                 if let Some(receiver) = receiver {
@@ -294,7 +296,7 @@ impl<DB: Database> Runner<DB> {
         }
     }
 
-    /// Tells the database what is processed.
+    /// Writes to the database which rows are processed.
     async fn tell(&mut self) -> Result<(), Error> {
         let me = Value::blob(self.node.id().0);
         let mut conn = self.pool.acquire().await?;
@@ -306,7 +308,7 @@ impl<DB: Database> Runner<DB> {
             let ids = self.told.processed.clone();
             let gone = DB::execute(&mut conn, sql, vec![me.clone(), Value::Ints(ids)]).await?;
             self.note(|stats| stats.processed += gone);
-            // They are not read any more, whichever relay owns their lanes.
+            // These rows are not read any more, whichever relay owns their lanes.
             core::mem::take(&mut self.told.processed).into_iter().for_each(|id| self.close(id));
         }
         while let Some((id, why)) = self.told.failed.last().cloned() {
@@ -325,8 +327,8 @@ impl<DB: Database> Runner<DB> {
 
     // ---- rows to hand over
 
-    /// Looks for rows, and hands them over. No row is deleted between the two: this task deletes them, and other relays, which took
-    /// a lane over, have recorded this one.
+    /// Reads rows, and hands them over. No row is deleted in between: only this task deletes them, and a relay that
+    /// took a lane over has recorded this one as a former owner.
     async fn look(&mut self) -> Result<(), Error> {
         let found = self.read().await?;
         let (now, rows) = (Instant::now(), found.len());
@@ -371,7 +373,7 @@ impl<DB: Database> Runner<DB> {
         Ok(rows.into_iter().map(Found::read).collect::<Result<_, _>>()?)
     }
 
-    /// Hands a row to the node, if it may go now. False: not now.
+    /// Hands a row to the node, if it may go now. False: it has to wait.
     fn hand_over(&mut self, found: &Found, owner: Owner) -> Result<bool, Error> {
         let receiver = self.receivers.get(&self.node, found.peer, found.addr.as_deref());
         let turn = found.turn();
@@ -394,7 +396,7 @@ impl<DB: Database> Runner<DB> {
             Err(error) => {
                 tracing::debug!(peer = %found.peer.short(), %error, "rows for this peer wait");
                 receiver.pause();
-                // Host names are looked up by what waits for a place in the queue.
+                // Waiting for a place in the queue looks host names up.
                 let peer = receiver.peer.clone();
                 tokio::spawn(async move { drop(tokio::time::timeout(BEAT, peer.reserve()).await) });
             }
@@ -402,7 +404,7 @@ impl<DB: Database> Runner<DB> {
         Ok(false)
     }
 
-    /// Gives receivers that nothing was sent to before an account with this outbox.
+    /// Makes accounts with this outbox for receivers that nothing was sent to before.
     async fn meet(&mut self, strangers: Vec<(NodeId, Option<String>)>) -> Result<(), Error> {
         let mut met = BTreeSet::new();
         for (peer, addr) in strangers {
@@ -416,7 +418,7 @@ impl<DB: Database> Runner<DB> {
         Ok(())
     }
 
-    /// Where `send` wakes a relay that sleeps: sleeps while few rows come, and looks by itself while many do.
+    /// If `send` wakes a relay that sleeps: sleeps while few rows come, and looks by itself while many do.
     async fn fall_asleep(&mut self, rows: usize) -> Result<(), Error> {
         if !DB::NOTIFIES {
             return Ok(());
@@ -429,8 +431,8 @@ impl<DB: Database> Runner<DB> {
             DB::execute(&mut conn, DB::STATEMENTS.sleep, args).await?;
             (self.watch.awake, self.watch.falling_asleep) = (many, !many);
         } else if self.watch.falling_asleep && rows == 0 {
-            // Those that inserted rows before they could see that this sleeps do not wake it. When they have ended, one more
-            // look finds their rows.
+            // Transactions that inserted rows before they could see that this relay sleeps do not wake it. Once they
+            // have ended, one more look finds their rows.
             let mut conn = self.pool.acquire().await?;
             let mut writers = DB::fetch(&mut conn, DB::STATEMENTS.writers, Vec::new()).await?;
             drop(conn);

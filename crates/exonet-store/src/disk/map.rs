@@ -1,18 +1,18 @@
 //! Files that are written by copying into memory.
 //!
-//! With `shelf.rs` this is the only `unsafe` of the crate. What makes it sound:
+//! With `shelf.rs` this is the only `unsafe` of the crate. It is sound because:
 //!
 //! * **Bounds.** Each write is checked against the length that was mapped.
-//! * **One writer.** A [`Map`] is not `Clone`, and writing takes `&mut self`. [`Flush`] shares the mapping and never reads or
-//!   writes its bytes. No reference to the bytes is ever made, so what another process does to the file cannot break a
-//!   promise that the compiler relies on.
-//! * **The file is as long as the mapping.** Beyond the end of a file that was cut, a write would raise SIGBUS. This process
-//!   never cuts a segment; another process that runs this identity is kept away by the lock that the caller holds; the files
-//!   are closed to other users.
-//! * **The blocks are there.** A segment is filled with zeros and forced before it is mapped, and is mapped only on file
-//!   systems that write where the block is. On others, which take a new block for each write and may find none, segments are
-//!   written by calls (see `real.rs`). What remains is a disk that cannot read back a page of its own: SIGBUS stops the
-//!   process then, which is a crash like any other.
+//! * **One writer.** A [`Map`] is not `Clone`, and writing takes `&mut self`. [`Flush`] shares the mapping and never
+//!   reads or writes its bytes. No reference to the bytes is ever made, so changes by another process cannot break a
+//!   guarantee that the compiler relies on.
+//! * **The file is as long as the mapping.** Beyond the end of a file that was cut, a write would raise SIGBUS. This
+//!   process never cuts a segment. The lock that the caller holds excludes another process that runs this identity, and
+//!   the files are closed to other users.
+//! * **The blocks are allocated.** A segment is filled with zeros and forced before it is mapped, and it is mapped only
+//!   on file systems that write a block in place. On others, which take a new block for each write and may find none,
+//!   segments are written by calls (see `real.rs`). What remains is a disk that cannot read back one of its own pages:
+//!   SIGBUS then stops the process, which is a crash like any other.
 
 #![allow(unsafe_code)]
 
@@ -24,16 +24,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
 
-/// Bytes that are copied at once. For more, the system's library turns to an instruction that some processors run several
-/// times slower where source and target are not aligned alike.
+/// The number of bytes that are copied at once. For more, the C library uses an instruction that is several times
+/// slower on some processors if source and target are not aligned alike.
 const PIECE: usize = 2 << 10;
 
-/// A mapped file, shared with the system: what is written survives the process.
+/// A mapped file, shared with the system: written bytes survive the process.
 pub(super) struct Map {
     raw: Arc<MmapRaw>,
 }
 
-/// What forces a mapping to the file.
+/// Forces a mapping to the file.
 #[cfg_attr(target_os = "linux", allow(dead_code))]
 pub(super) struct Flush(Arc<MmapRaw>);
 
@@ -60,7 +60,7 @@ impl Map {
         Ok(())
     }
 
-    /// Stores a number at `at`, behind all writes before, whole or not at all.
+    /// Stores a number at `at`, after all earlier writes, whole or not at all.
     pub(super) fn store(&mut self, at: usize, number: u64) -> io::Result<()> {
         self.check(at, 8)?;
         let pointer = self.raw.as_mut_ptr().wrapping_add(at).cast::<u64>();
@@ -81,8 +81,8 @@ impl Map {
 }
 
 impl Flush {
-    /// Hands the written pages to the file. Linux knows them already: there `fdatasync` writes what was written through a
-    /// mapping.
+    /// Hands the written pages to the file. Linux knows them already: there, `fdatasync` also writes bytes that were
+    /// written through a mapping.
     pub(super) fn flush(&self) -> io::Result<()> {
         #[cfg(not(target_os = "linux"))]
         self.0.flush()?;

@@ -1,4 +1,4 @@
-//! What the log needs of a disk and its system, so that it runs on real files and on a simulated disk alike.
+//! The interface of a disk and its system, so that the log runs on real files and on a simulated disk alike.
 
 mod map;
 mod place;
@@ -13,9 +13,9 @@ use crate::error::StoreError;
 
 pub(crate) use real::RealDisk;
 
-/// One directory, and the system that it is on.
+/// One directory, and the system that it belongs to.
 pub(crate) trait Disk: Send + Sync {
-    /// The path of a name, for errors. An empty name: the directory.
+    /// The path of a name, for errors. An empty name stands for the directory.
     fn path(&self, name: &str) -> PathBuf;
     /// All names.
     fn names(&self) -> io::Result<Vec<String>>;
@@ -23,51 +23,51 @@ pub(crate) trait Disk: Send + Sync {
     fn open(&self, name: &str) -> io::Result<Option<Box<dyn DiskFile>>>;
     /// A new, empty file, which others cannot read. Fails if there is one of that name.
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
-    /// Replaces what was at `to`.
+    /// Renames a file, and replaces the one at `to`.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     /// Removes a name; not an error if there is none.
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Forces the names to the disk.
     fn sync_names(&self) -> io::Result<()>;
-    /// Which run of the system this is, if the system can tell one from another.
+    /// An id of the current boot of the system, if the system has one.
     fn boot(&self) -> Option<[u8; 16]>;
     /// The kind of file system, if its memory may be lost with a process.
     fn remote(&self) -> io::Result<Option<&'static str>>;
-    /// A place in memory that outlives the process, but not the system, if there is one.
+    /// A witness in memory that outlives the process, but not the system, if there is one.
     fn witness(&self) -> Option<Box<dyn Witness>>;
 }
 
-/// One file. Who holds this is the only one who writes it.
+/// One file. The holder of this is its only writer.
 pub(crate) trait DiskFile: Send {
     /// Its length in bytes.
     fn len(&self) -> io::Result<u64>;
     /// Reads up to `to.len()` bytes; fewer at the end.
     fn read_at(&self, at: u64, to: &mut [u8]) -> io::Result<usize>;
-    /// Writes the parts behind each other. Written bytes survive the process once this returns.
+    /// Writes the parts one after the other. Written bytes survive the process once this returns.
     fn write_at(&mut self, at: u64, parts: &[&[u8]]) -> io::Result<()>;
-    /// Writes within the present length are as fast as can be from now on. No error if they are not.
+    /// Makes later writes within the present length as fast as possible. It is not an error if they are not.
     fn map(&mut self);
-    /// It is not written any more until it is mapped again.
+    /// Ends the mapping: the file is not written until it is mapped again.
     fn unmap(&mut self) {}
-    /// What forces the file from another thread.
+    /// A handle that forces the file from another thread.
     fn syncer(&self) -> Arc<dyn Syncer>;
 }
 
 /// Forces one file to the disk.
 pub(crate) trait Syncer: Send + Sync {
-    /// On return, all that was written before is on the disk.
+    /// On return, all bytes that were written before the call are on disk.
     fn sync(&self) -> io::Result<()>;
 }
 
-/// The last LSN, where a crash of the process leaves it, and a lost page of the log does not change it.
+/// Keeps the last LSN where a crash of the process leaves it, and a lost page of the log does not change it.
 pub(crate) trait Witness: Send {
     /// Generation and LSN.
     fn read(&self) -> Option<(u64, u64)>;
-    /// Another run begins.
+    /// Begins another run.
     fn begin(&mut self, generation: u64, lsn: u64) -> io::Result<()>;
-    /// One group more.
+    /// Notes one more group.
     fn note(&mut self, lsn: u64);
-    /// There is nothing to witness.
+    /// Ends the witness: there is nothing to note.
     fn remove(&mut self);
 }
 
@@ -85,7 +85,8 @@ pub(crate) fn read_full(file: &dyn DiskFile, at: u64, to: &mut [u8]) -> io::Resu
     Ok(done)
 }
 
-/// Makes `parts` the content of `name`, old or new whenever the process or the machine dies before: durable on return.
+/// Makes `parts` the content of `name`: durable on return. If the process or the machine dies before, the file has the
+/// old or the new content.
 pub(crate) fn replace(disk: &dyn Disk, name: &str, parts: &[&[u8]]) -> Result<(), StoreError> {
     let temp = format!("{name}.new");
     let path = disk.path(&temp);
@@ -106,8 +107,8 @@ fn write_new(disk: &dyn Disk, name: &str, parts: &[&[u8]]) -> Result<(), StoreEr
     sync_new(&*file.syncer(), &path)
 }
 
-/// Forces a file that nothing depends on yet: if there is no room for it, that is not worse than if it had been noticed
-/// when it was written.
+/// Forces a file that nothing depends on yet. If there is no room for it, the error is the same as if the write had
+/// found none.
 pub(crate) fn sync_new(file: &dyn Syncer, path: &std::path::Path) -> Result<(), StoreError> {
     file.sync().map_err(|error| match StoreError::io("sync", path)(error) {
         full @ StoreError::Full { .. } => full,

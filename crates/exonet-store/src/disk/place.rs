@@ -1,9 +1,9 @@
-//! What the system says about itself and about the file system of a directory.
+//! Properties of the system and of the file system of a directory.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Which run of the system this is.
+/// The id of the current boot of the system.
 pub(super) fn boot() -> Option<[u8; 16]> {
     let text = boot_text()?;
     let mut digits = text.bytes().filter(u8::is_ascii_hexdigit).map(|digit| match digit {
@@ -22,7 +22,7 @@ fn boot_text() -> Option<String> {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()
 }
 
-/// The system's own tool, since the call behind it is not to be had without `unsafe`.
+/// From the system's own tool, since the call behind it needs `unsafe`.
 #[cfg(target_os = "macos")]
 fn boot_text() -> Option<String> {
     let output =
@@ -35,7 +35,7 @@ fn boot_text() -> Option<String> {
     None
 }
 
-/// The kind of a file system that is not the kernel's own on a disk of this machine.
+/// The kind of file system, if it is not one of the kernel's own on a disk of this machine.
 #[cfg(target_os = "linux")]
 pub(super) fn remote(dir: &Path) -> io::Result<Option<&'static str>> {
     Ok(match magic(dir)? {
@@ -70,8 +70,8 @@ pub(super) fn remote(_: &Path) -> io::Result<Option<&'static str>> {
     Ok(None)
 }
 
-/// Whether the file system writes a block that is there where it is, so that a write into a mapping always finds room. One
-/// that copies on write may find none, and raises SIGBUS.
+/// Whether the file system writes an allocated block in place, so that a write into a mapping always finds room. A file
+/// system that copies on write may find none, and raises SIGBUS.
 #[cfg(target_os = "linux")]
 pub(super) fn writes_in_place(dir: &Path) -> bool {
     // ext2 to ext4, XFS, tmpfs.
@@ -90,7 +90,7 @@ pub(super) fn writes_in_place(_: &Path) -> bool {
 
 #[cfg(target_os = "linux")]
 fn magic(dir: &Path) -> io::Result<u64> {
-    // Its type differs between platforms; the numbers have 32 bits.
+    // The type of this field differs between platforms; the numbers have 32 bits.
     #[allow(clippy::cast_sign_loss, clippy::unnecessary_cast)]
     Ok(rustix::fs::statfs(dir)?.f_type as u64 & 0xFFFF_FFFF)
 }
@@ -102,7 +102,7 @@ fn kind(dir: &Path) -> io::Result<String> {
     Ok(bytes.map(char::from).collect())
 }
 
-/// Where files lie in memory: a directory that outlives processes and not the system.
+/// A directory in memory, which outlives processes but not the system.
 #[cfg(unix)]
 pub(super) fn runtime_dir() -> Option<PathBuf> {
     let user = rustix::process::geteuid().as_raw();

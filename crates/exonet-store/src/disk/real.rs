@@ -1,4 +1,4 @@
-//! Files of the system.
+//! The disk of the system.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -109,7 +109,7 @@ struct RealFile {
     maps: bool,
 }
 
-/// What forcing takes.
+/// The parts of a file that its syncer uses.
 struct Shared {
     file: File,
     flush: OnceLock<Flush>,
@@ -138,7 +138,7 @@ impl DiskFile for RealFile {
         }
         match parts {
             [part] => write_all_at(&self.shared.file, part, at),
-            // A group is small, and one call costs more than a copy; a snapshot is not, and comes in few parts.
+            // A group is small, and a second call costs more than a copy. A snapshot is not small, and has few parts.
             _ if parts.iter().map(|part| part.len()).sum::<usize>() <= 1 << 20 => {
                 write_all_at(&self.shared.file, &parts.concat(), at)
             }
@@ -156,7 +156,8 @@ impl DiskFile for RealFile {
     fn map(&mut self) {
         if self.maps && self.map.is_none() {
             self.map = Map::new(&self.shared.file).ok();
-            // Linux needs no mapping to force what was written through one, and the mapping can go before the file.
+            // Linux needs no mapping to force bytes that were written through one, and the mapping can end before the
+            // file.
             if let Some(map) = self.map.as_ref().filter(|_| cfg!(not(target_os = "linux"))) {
                 let _ = self.shared.flush.set(map.flush());
             }
@@ -205,7 +206,7 @@ fn sync_dir(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-/// Elsewhere a directory cannot be opened to be forced; the file system's own journal orders the names.
+/// On other systems a directory cannot be opened to be forced; the file system's own journal orders the names.
 #[cfg(not(unix))]
 fn sync_dir(_: &Path) -> io::Result<()> {
     Ok(())

@@ -1,4 +1,4 @@
-//! The witness: the last LSN in a file in memory, which shows that pages of the log were lost, or that its disk was rolled
+//! The witness: the last LSN in a file in memory. It shows that pages of the log were lost, or that the disk was rolled
 //! back, while the system ran on.
 
 use std::fs::{self, File, OpenOptions};
@@ -25,7 +25,7 @@ impl RealWitness {
         Self { path: dir.join(format!("exonet-{name}")), identity, map: None }
     }
 
-    /// The directory may be open to all users, so a file of that name may be anything, and anybody's.
+    /// The directory may be open to all users, so a file of that name may have any content and any owner.
     fn open(&self) -> io::Result<File> {
         let mut options = OpenOptions::new();
         options.read(true).write(true);
@@ -55,7 +55,7 @@ impl RealWitness {
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let mut file = options.open(&self.path)?;
-        // By a call, not through the mapping: without room this is an error, not SIGBUS.
+        // By a call, not through the mapping: if there is no room, this returns an error instead of raising SIGBUS.
         file.write_all(bytes).inspect_err(|_| {
             let _ = fs::remove_file(&self.path);
         })?;
@@ -84,7 +84,7 @@ impl Witness for RealWitness {
 
     fn note(&mut self, lsn: u64) {
         if let Some(map) = &mut self.map {
-            // The place lies within the mapping and is aligned.
+            // The offset lies within the mapping and is aligned.
             let _ = map.store(LSN, lsn);
         }
     }

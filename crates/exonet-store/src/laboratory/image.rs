@@ -1,8 +1,8 @@
-//! What a cut of power would leave of a directory: the content of each file when it was last forced, and the names when
-//! the directory was.
+//! The state of a directory that a power failure would leave: the content of each file when it was last forced, and the
+//! names when the directory was last forced.
 //!
-//! The image is kept by the process that writes the files, after each operation and before the operation returns. So a
-//! process that dies between has forced something without knowing it, as it may on a disk.
+//! The process that writes the files keeps the image, after each operation and before the operation returns. So a
+//! process that dies in between has forced something without knowing it, as can happen on a disk.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 /// One file, whatever its name.
 pub(super) type Number = u64;
 
-/// Names, and the files that they are of.
+/// Names, and the numbers of their files.
 type Names = BTreeMap<String, Number>;
 
-/// The names that the directory has, those that a cut of power would leave, and the next number.
+/// The names that the directory has, those that a power failure would leave, and the next number.
 #[derive(Clone, Default)]
 struct Table {
     live: Names,
@@ -32,7 +32,8 @@ pub(super) struct Image {
 const PAGE: usize = 4096;
 
 impl Image {
-    /// The image at `dir` of the directory `real`. What is in that directory before there is an image counts as forced.
+    /// The image at `dir` of the directory `real`. Files that are in that directory before there is an image count as
+    /// forced.
     pub(super) fn open(dir: &Path, real: &Path) -> io::Result<Self> {
         fs::create_dir_all(dir)?;
         let table = Table::read(&dir.join("names"))?;
@@ -54,7 +55,7 @@ impl Image {
         self.dir.join(format!("file-{number}"))
     }
 
-    /// The number of a file that is there.
+    /// The number of an existing file.
     pub(super) fn number(&mut self, name: &str) -> io::Result<Number> {
         match self.table.live.get(name) {
             Some(number) => Ok(*number),
@@ -81,7 +82,7 @@ impl Image {
         self.write()
     }
 
-    /// The names of now are what a cut of power would leave.
+    /// Marks the current names as forced.
     pub(super) fn sync_names(&mut self) -> io::Result<()> {
         let before = std::mem::replace(&mut self.table.forced, self.table.live.clone());
         self.write()?;
@@ -92,9 +93,9 @@ impl Image {
         Ok(())
     }
 
-    /// What was written to these ranges of a file is what a cut of power would leave.
+    /// Marks these ranges of a file as forced.
     pub(super) fn sync(&self, number: Number, written: &[(u64, u64)]) -> io::Result<()> {
-        // A file without a name is nobody's any more.
+        // A file without a name no longer counts.
         let Some((name, _)) = self.table.live.iter().find(|(_, it)| **it == number) else { return Ok(()) };
         let mut from = File::open(self.real.join(name))?;
         let mut to = File::options().write(true).create(true).truncate(false).open(self.file(number))?;
@@ -138,7 +139,7 @@ impl Table {
         Ok(Some(table))
     }
 
-    /// Old or new, whenever the process dies.
+    /// Writes the table. If the process dies, the file has the old or the new content.
     fn write(&self, path: &Path) -> io::Result<()> {
         let lines = |kind, names: &Names| -> String {
             names.iter().map(|(name, number)| format!("{kind} {name} {number}\n")).collect()
@@ -150,12 +151,12 @@ impl Table {
     }
 }
 
-/// Leaves in the directory `real` what a cut of power could leave: the files whose names were forced, each with what was
-/// forced of it; of each page that was written since, `chance` decides whether it is there as well. No process may use
-/// the directory, or the image.
+/// Leaves in the directory `real` the state that a power failure could leave: the files whose names were forced, each
+/// with its forced content. For each page that was written since, `chance` decides whether it is present as well. No
+/// process may use the directory or the image.
 ///
 /// # Errors
-/// Those of the file system.
+/// The errors of the file system.
 pub fn cut_power(image: &Path, real: &Path, mut chance: impl FnMut() -> bool) -> io::Result<()> {
     let Some(mut table) = Table::read(&image.join("names"))? else { return Ok(()) };
     let file = |number: Number| image.join(format!("file-{number}"));

@@ -1,4 +1,4 @@
-//! What is to go wrong in this process.
+//! The faults of this process.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,7 +8,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::PLAN;
 
-/// Where a process can be told to die.
+/// The points at which a process can be told to die.
 pub const POINTS: [&str; 19] = [
     "create.before",
     "create.after",
@@ -45,7 +45,7 @@ pub(super) struct Plan {
     pub(super) boot: Option<[u8; 16]>,
     pub(super) memory: Option<PathBuf>,
     pub(super) image: Option<PathBuf>,
-    /// How often each was passed.
+    /// How often each point was passed.
     passed: Mutex<BTreeMap<String, u64>>,
 }
 
@@ -56,7 +56,7 @@ pub(super) fn plan() -> &'static Plan {
 }
 
 impl Plan {
-    /// A term that is not understood would be a test that tests nothing: the process ends.
+    /// Reads a plan. A term that is not understood would make a test useless: the process ends.
     fn read(text: &str) -> Self {
         let mut plan = Self::default();
         for term in text.split(';').filter(|term| !term.is_empty()) {
@@ -105,7 +105,7 @@ impl Plan {
         *count
     }
 
-    /// Whether this passage of a point is the one to die at.
+    /// Whether this passage of the point is the one to die at.
     pub(super) fn is_last(&self, name: &str) -> bool {
         self.die.as_ref().is_some_and(|(point, nth)| point == name && self.count(name) == *nth)
     }
@@ -116,7 +116,7 @@ impl Plan {
         }
     }
 
-    /// Runs an operation of the disk with a point before it and one behind, unless it is to fail.
+    /// Runs an operation of the disk between two points, unless it has to fail.
     pub(super) fn run<T>(&self, kind: &str, operation: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         if self.fails.iter().any(|fail| fail.kind == kind) {
             let count = self.count(kind);
@@ -133,7 +133,7 @@ impl Plan {
     }
 }
 
-/// As by `kill -9`: no destructor runs, and nothing is flushed.
+/// Like `kill -9`: no destructor runs, and nothing is flushed.
 pub(super) fn die() -> ! {
     let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
     std::process::abort()

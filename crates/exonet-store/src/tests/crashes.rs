@@ -1,4 +1,4 @@
-//! Any course of appends, snapshots and forced writes, with any crash, on the simulated disk.
+//! Tests of any course of appends, snapshots and forced writes, with any crash, on the simulated disk.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ enum Act {
     Append(usize),
     Force,
     Snapshot,
-    /// A helper gets its turn.
+    /// Lets a helper run.
     Help,
     Kill,
     Cut,
-    /// After this many steps of the process.
+    /// Kills the process after this many steps.
     KillIn(usize),
     CutIn(usize),
-    /// A clean end, and then nothing, or a cut.
+    /// A clean end, and then nothing, or a power failure.
     Close(bool),
     Full(usize),
     Free,
@@ -50,29 +50,29 @@ fn failing() -> impl Strategy<Value = Act> {
     prop_oneof![20 => act(), 1 => (0..4usize, kind).prop_map(|(syncs, kind)| Act::SyncFails(syncs, kind))]
 }
 
-/// What a test knows of a journal.
+/// The knowledge of a test about a journal.
 struct Course {
     level: Level,
     sim: Sim,
     jobs: Arc<Jobs>,
     log: Option<Box<Log>>,
     dice: Dice,
-    /// Every group that may be there, by its number.
+    /// Every group that may be present, by its number.
     groups: Vec<Vec<u8>>,
-    /// How many were appended, and how many of them are on the disk.
+    /// The number of groups that were appended; `forced` is the number of those on disk.
     appended: usize,
     forced: usize,
     through: u64,
-    /// The caller's position behind each group of this run, with the number of groups.
+    /// The caller's position after each group of this run, with the number of groups.
     positions: Vec<(u64, usize)>,
-    /// What was read of the last journal that was not trusted, until something is appended to its successor.
+    /// The groups that were read from the last untrusted journal, until something is appended to its successor.
     aside: Option<Vec<Vec<u8>>>,
     cut_after_kill: bool,
     clean: bool,
     closing: bool,
-    /// A process died while it opened the journal.
+    /// Whether a process died while it opened the journal.
     stumbled: bool,
-    /// The step at which the next opening dies, and its system with it; None: by the dice.
+    /// The step at which the next opening dies, and its system with it; None: drawn by the dice.
     script: Option<usize>,
     lies: bool,
     /// Everything that was ever appended.
@@ -84,7 +84,7 @@ struct Course {
 /// Groups that a snapshot counts on, with their LSNs.
 type Kept = Vec<(u64, Vec<u8>)>;
 
-/// What is read: the groups that are not kept, and those that are.
+/// The groups that are read: those that are not kept, and those that are.
 fn read_all(mut found: Found) -> (Vec<Vec<u8>>, Kept) {
     let (mut read, mut kept) = (Vec::new(), Vec::new());
     while let Some(group) = found.groups.next_found().unwrap() {
@@ -101,14 +101,14 @@ fn number(group: &[u8]) -> usize {
     usize::try_from(u32::from_le_bytes(*group[1..].first_chunk().unwrap())).unwrap()
 }
 
-/// How many groups of a journal were read, if they are its first ones.
+/// The number of groups that were read, if they are the first ones of the journal.
 fn prefix(known: &[Vec<u8>], read: &[Vec<u8>], ever: &BTreeSet<Vec<u8>>) -> Option<usize> {
     let count = any_order(read, ever)?;
     let is_known = |group: &Vec<u8>| group[0] == b'S' || known.contains(group);
     read.iter().all(is_known).then_some(count)
 }
 
-/// How many groups were read, if each was appended at some time, behind the one before.
+/// The number of groups that were read, if each was appended at some time, after the one before.
 fn any_order(read: &[Vec<u8>], ever: &BTreeSet<Vec<u8>>) -> Option<usize> {
     let first = read.first().filter(|first| first[0] == b'S').map_or(0, |first| number(first));
     let groups: Vec<_> =
@@ -159,7 +159,7 @@ impl Course {
         let (log, found) = loop {
             let options = Options { segment: 4096, snapshot_after: 10_000, pool: 2, ..options(self.level) };
             let helper = Arc::clone(&self.jobs) as Arc<dyn Helper>;
-            // Opening may be cut short too, and again.
+            // The opening may be cut short too, more than once.
             let script = self.script.take();
             if script.is_some() {
                 self.sim.world().dies_in = script;
@@ -188,7 +188,7 @@ impl Course {
                     end = if is_cut { Some(End::Cut) } else { end };
                 }
                 Err(StoreError::Corrupt { .. }) if self.lies => {
-                    // The operator moves it away.
+                    // The operator moves the journal away.
                     let level = self.level;
                     *self = Self::new(level, u64::try_from(self.dice.roll(1 << 30)).unwrap(), true, true);
                     return;
@@ -219,12 +219,12 @@ impl Course {
         if let (Trust::Untrusted(_), Some(aside)) = (trust, &self.aside)
             && (self.lies
                 || aside.starts_with(&read)
-                // A cut of power in the midst of an opening may bring names back, and lose others.
+                // A power failure during an opening may bring names back, and lose others.
                 || (end == Some(End::Cut)
                     && prefix(&self.groups, &read, &self.ever).is_none_or(|_| self.groups.is_empty())
                     && any_order(&read, &self.ever).is_some()))
         {
-            // Nothing of the new journal was there, or a cut of power lost the names that had just been changed.
+            // The new journal had nothing, or a power failure lost the names that had just been changed.
             let is_empty = self.forced == 0 && (self.appended == 0 || end == Some(End::Cut) || had_failed);
             assert!(self.lies || self.stumbled || is_empty, "{context}");
             if !aside.starts_with(&read) {
@@ -239,9 +239,9 @@ impl Course {
             known.map_or_else(|| any_order(&read, &self.ever), |known| prefix(known, &read, &self.ever));
         let count = count.unwrap_or_else(|| panic!("what was read was not appended: {context}"));
         if self.lies {
-            // Only that nothing is invented.
+            // Checks only that nothing is invented.
         } else if self.clean && self.stumbled && trust != Trust::Trusted {
-            // The run that did not get far had begun, and was not clean.
+            // The run that did not get far had begun, and had not ended cleanly.
             assert_eq!((self.level, end), (Level::Process, Some(End::Cut)), "{context}");
         } else if self.clean {
             assert_eq!((trust, count), (Trust::Trusted, self.appended), "{context}");
@@ -269,7 +269,7 @@ impl Course {
         (self.appended, self.forced) = (self.groups.len(), self.groups.len());
     }
 
-    /// A snapshot that is trusted has all that it counts on.
+    /// A trusted snapshot has all groups that it counts on.
     fn check_kept(&mut self, trust: Trust, read: &[Vec<u8>], kept: &[(u64, Vec<u8>)]) {
         assert!(kept.iter().all(|(_, group)| self.ever.contains(group)));
         assert!(kept.is_sorted_by(|(one, _), (next, _)| one + 1 == *next));
@@ -311,7 +311,7 @@ impl Course {
                 self.appended += 1;
                 self.positions.push((through, self.appended));
             }
-            // It must not be found.
+            // The group must not be found.
             Err(StoreError::Full { .. }) => self.groups.truncate(self.appended),
             Err(error) => self.fails(&error),
         }
@@ -344,7 +344,7 @@ impl Course {
         }
     }
 
-    /// After one failure all is over, in the same way.
+    /// After one failure every call fails in the same way.
     fn fails(&mut self, error: &StoreError) {
         let is_over = { self.sim.world().dead || self.sim.world().failed };
         assert!(is_over, "{error}");
@@ -405,7 +405,7 @@ fn run(level: Level, seed: u64, acts: &[Act], lies: bool, witness: bool) {
     course.close(true);
 }
 
-/// Each step of a run, with each step of the opening after it.
+/// Each step of a run may be the last, and then each step of the opening after it.
 #[test]
 fn every_step_of_a_run_and_of_an_opening_may_be_the_last() {
     let acts = [
@@ -438,7 +438,7 @@ fn every_step_of_a_run_and_of_an_opening_may_be_the_last() {
     }
 }
 
-/// A segment that a run began, and whose groups were lost, begins with the same group as one that a snapshot counts on.
+/// A segment that a run began, and whose groups were lost, begins with the same LSN as one that a snapshot counts on.
 #[test]
 fn what_a_snapshot_counts_on_is_not_what_was_lost_before() {
     let acts = [
@@ -481,19 +481,19 @@ fn acts(act: impl Strategy<Value = Act>) -> impl Strategy<Value = Vec<Act>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 3_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// After a kill all groups are there, after a cut those that were forced, and nothing else ever.
+    /// After a kill all groups are present, after a power failure those that were forced, and never anything else.
     #[test]
     fn a_crash_takes_what_its_level_allows(level in level(), seed: u64, acts in acts(act()), witness: bool) {
         run(level, seed, &acts, false, witness);
     }
 
-    /// Nothing that was forced before is lost with a failed sync, and what the process alone knew is not trusted.
+    /// A failed sync loses nothing that was forced before, and groups that only the process had are not trusted.
     #[test]
     fn a_failed_sync_ends_the_journal_and_invents_nothing(level in level(), seed: u64, acts in acts(failing())) {
         run(level, seed, &acts, false, true);
     }
 
-    /// A disk that lies may lose anything; what is read was appended, in that order.
+    /// A disk that lies may lose anything; the groups that are read were appended, in that order.
     #[test]
     fn a_disk_that_lies_makes_nothing_up(level in level(), seed: u64, acts in acts(act())) {
         run(level, seed, &acts, true, true);

@@ -1,4 +1,4 @@
-//! On real files.
+//! Tests on real files.
 
 use super::*;
 
@@ -65,7 +65,7 @@ fn a_snapshot_stands_for_what_came_before_and_gives_its_space_back() {
     let bytes = |dir: &Path| -> u64 {
         std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum()
     };
-    // The pool, the one that is written, and perhaps one that was filled ahead.
+    // The pool, the segment that is written, and perhaps one that was filled ahead.
     assert!(bytes(&dir) <= (4 * 64 + 1) << 10, "{}", bytes(&dir));
     let (_journal, found) = open(&dir, options).unwrap();
     assert_eq!(read(found), [b"the last".to_vec()]);
@@ -104,7 +104,7 @@ fn three(level: Level, clean: bool) -> (tempfile::TempDir, std::path::PathBuf, V
     (temp, dir, bytes)
 }
 
-/// Where the groups of [`three`] begin, and the last one ends.
+/// The starts of the groups of [`three`], and the end of the last one.
 const STARTS: [usize; 4] = [128, 184, 256, 352];
 
 #[test]
@@ -119,19 +119,19 @@ fn a_tail_that_is_cut_or_changed_at_any_byte_is_the_end() {
             } else {
                 bytes[at] ^= 0x55;
             }
-            // The last bytes are for the next group to begin at a multiple of eight.
+            // The last bytes are padding, so that the next group begins at a multiple of eight.
             let whole = at >= STARTS[2] + 32 + 60;
             std::fs::write(&segment, &bytes).unwrap();
             std::fs::write(dir.join("run"), &run).unwrap();
             let (mut journal, found) = open(&dir, Options { segment: 4096, ..options(Level::Sync) }).unwrap();
             assert_eq!((found.trust, found.is_new), (Trust::Trusted, false));
             assert_eq!(read(found).len(), if whole { 3 } else { 2 }, "{at} {cut}");
-            // And it goes on.
+            // The journal goes on.
             journal.append(1, b"more").unwrap();
             journal.close().unwrap();
             let (_, found) = open(&dir, Options { segment: 4096, ..options(Level::Sync) }).unwrap();
             assert_eq!(read(found).last().unwrap(), b"more");
-            // A file that was cut gets no more.
+            // A file that was cut is not written any more.
             let len = std::fs::metadata(&segment).unwrap().len();
             assert_eq!(len, if cut { at as u64 } else { 4096 });
             for entry in std::fs::read_dir(&dir).unwrap() {
@@ -146,7 +146,7 @@ fn any_changed_byte_of_a_journal_that_ended_cleanly_is_noticed() {
     let (_temp, dir, bytes) = three(Level::Process, true);
     let (segment, run) = (dir.join("log-1.seg-0"), std::fs::read(dir.join("run")).unwrap());
     for at in 0..STARTS[3] - 4 {
-        // What fills the first group up.
+        // The padding of the first group.
         if (STARTS[1] - 4..STARTS[1]).contains(&at) {
             continue;
         }
@@ -167,7 +167,7 @@ fn another_identity_and_a_newer_format_are_told_and_nothing_is_changed() {
     let other = Options { identity: [9; 32], ..options(Level::Sync) };
     assert!(matches!(open(&dir, other.clone()), Err(StoreError::Identity { .. })));
 
-    // The same by the segment alone.
+    // The same with the segment alone.
     let theirs = dir.with_file_name("theirs");
     drop(open(&theirs, other.clone()).unwrap());
     std::fs::write(theirs.join("log-1.seg-0"), &bytes).unwrap();
@@ -205,7 +205,7 @@ fn segments_that_are_used_again_show_nothing_of_what_they_held() {
         assert_eq!(found.trust, Trust::Trusted);
         drop(found);
         for through in 1..=400u64 {
-            // All groups have one length, so that old ones lie where new ones may begin.
+            // All groups have one length, so that old groups lie where new ones may begin.
             let mut group = appended.to_le_bytes().to_vec();
             group.resize(480, 3);
             journal.append(through, &group).unwrap();
@@ -254,7 +254,7 @@ fn the_witness_lies_in_the_runtime_directory_and_goes_with_a_clean_end() {
     journal.close().unwrap();
     assert!(!witness.exists());
 
-    // One that others could have written says nothing.
+    // A witness that others could have written does not count.
     use std::os::unix::fs::PermissionsExt;
     drop(open(&dir, options.clone()).unwrap());
     let mut bytes = std::fs::read(&witness).unwrap();
@@ -264,7 +264,7 @@ fn the_witness_lies_in_the_runtime_directory_and_goes_with_a_clean_end() {
     let (_, found) = open(&dir, options.clone()).unwrap();
     assert_eq!(found.trust, Trust::Trusted);
 
-    // At the other levels there is none.
+    // At the other levels there is no witness.
     let (_journal, _) = open(&dir, Options { level: Level::Sync, ..options }).unwrap();
     assert!(!witness.exists());
 }

@@ -1,5 +1,5 @@
-//! Other processes: kills, and file systems of a test's own. A test that needs one runs itself again as a child, told apart by a
-//! variable in its environment.
+//! Tests with other processes: kills, and file systems of a test's own. A test that needs such a process runs itself
+//! again as a child, which a variable in its environment marks.
 
 use std::env;
 use std::io::{BufRead, BufReader, Write};
@@ -35,7 +35,7 @@ fn group(number: u64) -> Vec<u8> {
     group
 }
 
-/// With snapshots that say how many groups they stand for.
+/// The number of a group, or of the last group that a snapshot stands for.
 fn number(group: &[u8]) -> u64 {
     u64::from_le_bytes(*group.first_chunk().unwrap())
 }
@@ -55,10 +55,10 @@ fn what_a_killed_process_had_appended_is_there() {
             through += 1;
             journal.append(through, &group(next)).unwrap();
             next += 1;
-            // The one word that the parent counts on: everything below was appended.
+            // The parent relies on this line: everything below was appended.
             writeln!(out, "report {next}").unwrap();
             if journal.wants_snapshot() {
-                // In the place of the group before.
+                // It replaces the group before.
                 journal.snapshot((next - 1).to_le_bytes().to_vec()).unwrap();
             }
         }
@@ -72,7 +72,7 @@ fn what_a_killed_process_had_appended_is_there() {
             let mut said = reports(&mut child);
             let told: u64 = said.nth(round * 331).unwrap().parse().unwrap();
             child.kill().unwrap();
-            // What it had said before the kill reached it.
+            // The reports that it had made before the kill reached it.
             let told = said.filter_map(|it| it.parse().ok()).last().unwrap_or(told);
             child.wait().unwrap();
             assert!(told > least);
@@ -91,7 +91,7 @@ fn what_a_killed_process_had_appended_is_there() {
     }
 }
 
-/// Runs `test` again with `/mnt` replaced by a new file system with `options`. False: this machine does not let us.
+/// Runs `test` again with `/mnt` replaced by a new file system with `options`. False: this machine does not permit it.
 #[cfg(target_os = "linux")]
 fn on_own_mount(test: &str) -> bool {
     let mut child = spawn(test, Path::new("/mnt"));
@@ -148,7 +148,7 @@ fn a_small_file_system_gets_full_and_the_journal_goes_on_once_there_is_room() {
         journal.close().unwrap();
         let (_, found) = open(&dir.join("journal"), options).unwrap();
         assert_eq!(read(found).len() as u64, through);
-        // Not even the first file.
+        // There is no room even for the first file.
         std::fs::write(dir.join("ballast"), vec![0; 2 << 20]).unwrap_err();
         let error = open(&dir.join("other"), small(Level::Sync)).err().unwrap();
         assert!(matches!(error, StoreError::Full { .. }), "{error}");

@@ -1,4 +1,4 @@
-//! Each rule of opening by itself, on the simulated disk.
+//! Tests of each rule of opening by itself, on the simulated disk.
 
 use std::sync::Arc;
 
@@ -25,12 +25,12 @@ fn five(level: Level) -> (Sim, Box<Log>) {
     (sim, log)
 }
 
-/// How a group is recognized.
+/// The first byte of each group, which identifies it.
 fn first_bytes(found: Found) -> Vec<u8> {
     read(found).iter().map(|group| group[0]).collect()
 }
 
-/// Opens again after the process was killed.
+/// Opens the journal again after the process was killed.
 fn again(sim: &Sim, level: Level) -> (Trust, Vec<u8>) {
     let sim = sim.killed();
     let looked = recover::read(Arc::new(sim.clone()), options(level)).unwrap();
@@ -73,7 +73,7 @@ fn a_journal_that_is_not_trusted_is_told_of_until_its_successor_has_something() 
     log.append(1, &[9; 9]).unwrap();
     let sim = sim.killed();
     assert_eq!(again(&sim, Level::Process), (Trust::Trusted, vec![9]));
-    // At most one lies aside.
+    // At most one log lies aside.
     let sim = sim.killed().cut();
     assert_eq!(again(&sim, Level::Process).0, Trust::Untrusted(Reason::Rebooted));
     let logs: Vec<_> = sim.names().into_iter().filter(|name| name.starts_with("untrusted-1.")).collect();
@@ -88,13 +88,13 @@ fn a_clean_end_is_trusted_after_a_boot_and_only_with_the_log_that_was_noted() {
     let put_back = sim.image();
     assert_eq!(again(&sim, Level::Process), (Trust::Trusted, vec![1, 2, 3, 4, 5]));
 
-    // A group less.
+    // One group less.
     put_back(&sim);
     let at = HEADER + 4 * (GROUP + 104);
     sim.tamper(SEGMENT, |bytes| bytes[at] ^= 1);
     assert!(matches!(try_open(&sim.killed(), options(Level::Process)), Err(StoreError::Corrupt { .. })));
 
-    // A group more, of another journal's history.
+    // One group more, from the history of another journal.
     let (other, mut log) = five(Level::Process);
     log.append(6, &[6; 100]).unwrap();
     log.close().unwrap();
@@ -111,7 +111,7 @@ fn damage_in_the_part_that_was_forced_is_an_error_and_behind_it_is_the_end() {
         for damaged in 0..5usize {
             let (sim, mut log) = five(level);
             log.forcer().force().unwrap();
-            // This says how far the log was forced.
+            // This group says how far the log was forced.
             log.append(6, &[6; 100]).unwrap();
             sim.world().dead = true;
             let at = |group: usize| HEADER + group * (GROUP + 104) + 50;
@@ -160,7 +160,7 @@ fn a_log_that_lacks_what_its_snapshot_counts_on_is_not_trusted() {
         sim.world().has_witness = false;
         if lost {
             sim.tamper(SEGMENT, |bytes| bytes[HEADER + 4 * (GROUP + 104) + 50] ^= 1);
-            // Nor does the segment behind it show that there was more.
+            // The segment after it does not show that there was more either.
             sim.tamper("log-1.seg-1", |bytes| bytes[..HEADER].fill(0));
         }
         let sim = sim.killed();
@@ -188,7 +188,7 @@ fn what_is_kept_is_not_much_more_than_what_is_needed() {
     for n in 1..=3 {
         log.append(n, &[7; 3_000]).unwrap();
     }
-    // The first segment, of 4 KiB, has one group; the others too.
+    // The first segment, of 4 KiB, has one group, and so have the others.
     assert_eq!(log.keep_from(&[]), u64::MAX);
     assert_eq!(log.keep_from(&[(3, 1_000)]), 3);
     assert_eq!(log.keep_from(&[(1, 10), (3, 1_000)]), 3, "the first is copied");
@@ -205,14 +205,14 @@ fn a_disk_that_was_rolled_back_under_a_running_system_is_noticed() {
     put_back(&sim);
     assert_eq!(again(&sim, Level::Process).0, Trust::Untrusted(Reason::CutShort));
 
-    // By a whole run, which appended nothing.
+    // Rolled back by a whole run, which appended nothing.
     let (sim, _log) = five(Level::Process);
     let put_back = sim.image();
     drop(open(&sim.killed(), Level::Process));
     put_back(&sim);
     assert_eq!(again(&sim, Level::Process).0, Trust::Untrusted(Reason::CutShort));
 
-    // Of all files, only the one that says how the last run ended.
+    // Rolled back only in the file that says how the last run ended.
     let (sim, log) = five(Level::Sync);
     log.close().unwrap();
     let mut run = Vec::new();
@@ -244,7 +244,7 @@ fn after_a_failed_sync_memory_is_not_trusted_and_the_forced_part_is() {
                 _ => assert_eq!(trust, Trust::Trusted),
             }
             if failure == Failure::Kept && level == Level::Sync {
-                // What was found is on the disk now, though the system had taken it for written.
+                // The groups that were found are on disk now, though the system had taken them for written.
                 let (_, read) = again(&sim.cut(), level);
                 assert_eq!(read, [1, 2, 3, 4, 5, 6]);
             }
@@ -315,7 +315,7 @@ fn a_full_disk_refuses_a_group_and_takes_it_once_there_is_room() {
     assert!(matches!(error, StoreError::Full { .. }), "{error}");
     assert_eq!(sim.names(), [SEGMENT, "run"], "nothing is left of the segment");
     assert!(matches!(log.append(through + 1, &[0; 80]), Err(StoreError::Full { .. })));
-    // Groups that still fit are taken.
+    // Groups that still fit are accepted.
     let before = sim.names();
     assert!(log.room() >= 40, "{}", log.room());
     log.append(through + 1, &[count; 5]).unwrap();
@@ -356,11 +356,11 @@ fn a_snapshot_that_finds_no_room_leaves_the_log_and_is_not_wanted_at_once() {
         through += 1;
         log.append(through, &[1; 100]).unwrap();
     }
-    // Room for the next segment, and not for the snapshot.
+    // There is room for the next segment, but not for the snapshot.
     sim.world().fill(16 + 3);
     log.snapshot(vec![9; 5000]).unwrap();
     assert!(!log.wants_snapshot(), "it is being written");
-    // The next call has to wait for it, and tells what became of it.
+    // The next call has to wait for it, and returns its error.
     assert!(matches!(log.snapshot(vec![8; 10]), Err(StoreError::Full { .. })));
     assert!(!log.wants_snapshot());
     let before = through;
@@ -436,7 +436,7 @@ fn a_damaged_snapshot_is_an_error() {
     for clean in [true, false] {
         let (sim, mut log) = five(Level::Sync);
         log.snapshot(vec![8; 1000]).unwrap();
-        // Waits for the one before.
+        // Waits for the previous snapshot.
         log.snapshot(vec![9; 1000]).unwrap();
         if clean {
             log.close().unwrap();
@@ -469,7 +469,7 @@ fn a_group_of_a_lost_run_does_not_count_in_a_segment_that_was_begun_again() {
     log.append(1, &[4; 3900]).unwrap();
     log.append(2, &[5; 10]).unwrap();
     drop(log);
-    // The power is cut. The page with the group is on the disk, the one with the header is not.
+    // The power fails. The page with the group is on disk, the page with the header is not.
     sim.tamper(SEGMENT, |bytes| {
         assert_ne!(bytes[..HEADER], head);
         bytes[..HEADER].copy_from_slice(&head);
@@ -477,7 +477,7 @@ fn a_group_of_a_lost_run_does_not_count_in_a_segment_that_was_begun_again() {
     let sim = sim.killed();
     let (mut log, found) = open(&sim, Level::Sync);
     assert_eq!(first_bytes(found), [3, 4]);
-    // The segment is begun again where it was begun before.
+    // The segment is begun again in the same place.
     log.snapshot(vec![6]).unwrap();
     sim.world().dead = true;
     drop(log);
@@ -510,7 +510,7 @@ fn a_segment_that_a_lost_run_had_begun_does_not_count_again() {
     let (mut log, found) = open(&sim, Level::Sync);
     assert_eq!(first_bytes(found), [1, 2]);
     log.append(1, &[9; 50]).unwrap();
-    // What comes behind it would begin in the other segment, with the number that this had before.
+    // The groups after it would begin in the other segment, with the LSN that this one had before.
     log.snapshot(vec![8]).unwrap();
     log.snapshot(vec![8]).unwrap();
     sim.world().dead = true;
@@ -600,7 +600,7 @@ fn the_next_segment_shows_that_the_end_of_one_was_lost() {
         log.append(3, &[3; 1900]).unwrap();
         sim.tamper(SEGMENT, |bytes| bytes[HEADER + 1936 + 50] ^= 1);
         if begun {
-            // No whole group, only the header.
+            // There is no whole group, only the header.
             sim.tamper("log-1.seg-1", |bytes| bytes[HEADER + 50] ^= 1);
         }
         let opened = try_open(&sim.killed(), options(level)).map(|(_, found)| found.trust);
@@ -657,7 +657,7 @@ fn no_snapshot_is_wanted_while_one_is_being_written() {
     log.snapshot(vec![2]).unwrap();
     log.append(2, &[1; 2000]).unwrap();
     assert!(!log.wants_snapshot());
-    // Waits for the one before, which stood for the first group only.
+    // Waits for the previous snapshot, which stood for the first group only.
     log.snapshot(vec![3]).unwrap();
     log.snapshot(vec![4]).unwrap();
     while crate::shared::Helper::help(&*jobs) {}

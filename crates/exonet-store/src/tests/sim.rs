@@ -1,8 +1,8 @@
-//! A disk in memory, with the ways in which disks and processes end.
+//! A simulated disk in memory, with the ways in which disks and processes end.
 //!
-//! A file has pages that the system knows and pages that are on the disk; so have the names. The death of a process leaves what
-//! the system knows. A cut of power leaves of each page that was not forced the old or the new content, or a part of either,
-//! and of each name the old or the new file.
+//! A file has pages that the system knows and pages that are on disk; so have the names. The death of a process leaves
+//! what the system knows. A power failure leaves the old or the new content of each page that was not forced, or a part
+//! of either, and the old or the new file of each name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -13,10 +13,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use crate::disk::{Disk, DiskFile, Syncer, Witness};
 use crate::shared::Helper;
 
-/// Small, so that little data has many.
+/// Small, so that little data has many pages.
 pub(super) const PAGE: usize = 256;
 
-/// Numbers that look random.
+/// Pseudo-random numbers.
 pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
@@ -69,7 +69,7 @@ impl Inode {
     }
 }
 
-/// What a failed sync does to the pages that it did not write.
+/// The effect of a failed sync on the pages that it did not write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     /// They stay in memory, and count as written.
@@ -86,22 +86,22 @@ pub(super) struct World {
     boot: u8,
     witness: Option<(u64, u64)>,
     dice: Dice,
-    /// Handles of lives before this one do nothing.
+    /// Handles of earlier lives do nothing.
     life: u64,
-    /// After this many steps the process is killed, in the middle of one.
+    /// After this many steps the process is killed, in the middle of a step.
     pub(super) dies_in: Option<usize>,
     pub(super) dead: bool,
     /// After this many forced writes, one fails.
     pub(super) fails_in: Option<(usize, Failure)>,
-    /// The next write is said to have found no room, after it was done.
+    /// The next write reports that it found no room, although it was done.
     pub(super) refuses: bool,
-    /// The next sync says that it has begun, and waits.
+    /// The next sync reports that it has begun, and waits.
     pub(super) stalls: Option<(Sender<()>, Receiver<()>)>,
-    /// A sync has failed.
+    /// Whether a sync has failed.
     pub(super) failed: bool,
     /// Syncs do nothing.
     pub(super) lies: bool,
-    /// Pages of the disk.
+    /// The number of pages of the disk.
     pub(super) capacity: usize,
     pub(super) has_boot: bool,
     pub(super) has_witness: bool,
@@ -152,7 +152,7 @@ impl Sim {
         Self { world: Arc::clone(&self.world), life: world.life }
     }
 
-    /// The disk after the power was cut and came back.
+    /// The disk after a power failure.
     pub(super) fn cut(&self) -> Self {
         let mut world = self.world();
         let World { inodes, names, durable, dice, .. } = &mut *world;
@@ -178,7 +178,7 @@ impl Sim {
         self.world().names.keys().cloned().collect()
     }
 
-    /// Changes a file as no process of ours would, durably.
+    /// Changes a file durably, in a way in which no process of ours would.
     pub(super) fn tamper(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
         let mut world = self.world();
         let inode = world.names[name];
@@ -187,7 +187,7 @@ impl Sim {
         inode.durable = inode.cached.clone();
     }
 
-    /// All that is on the disk, to be put back later.
+    /// The content of the disk, to be put back later.
     pub(super) fn image(&self) -> impl Fn(&Sim) + use<> {
         let world = self.world();
         let (inodes, names, durable) = (world.inodes.clone(), world.names.clone(), world.durable.clone());
@@ -197,7 +197,7 @@ impl Sim {
         }
     }
 
-    /// One step of the process: whether it lives to do it whole.
+    /// One step of the process. Returns whether the process lives to complete it.
     fn step(&self) -> io::Result<(MutexGuard<'_, World>, bool)> {
         let mut world = self.world();
         if world.life != self.life || world.dead {
@@ -344,7 +344,7 @@ impl DiskFile for SimFile {
         let (at, bytes) = (usize::try_from(at).unwrap(), parts.concat());
         let mut writes = [0..bytes.len(), 0..0];
         if !whole {
-            // Any words of it may have been copied.
+            // Any parts of the bytes may have been copied.
             let [a, b, c] = [0; 3].map(|_| world.dice.roll(bytes.len() + 1));
             writes = [a.min(b)..a.max(b), c..bytes.len()];
         }
@@ -426,7 +426,7 @@ impl Syncer for SimFile {
     }
 }
 
-/// Jobs that run when the test likes.
+/// Jobs that run when the test decides.
 #[derive(Default)]
 pub(super) struct Jobs(Mutex<Vec<Box<dyn FnOnce() + Send>>>);
 

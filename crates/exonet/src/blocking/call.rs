@@ -1,4 +1,4 @@
-//! Calls, answered and made by threads that block.
+//! Calls that blocking threads make and answer.
 
 use std::sync::Arc;
 
@@ -20,12 +20,12 @@ impl Request {
         Self { request, runtime }
     }
 
-    /// The caller, the name of the call and its method; its body is read by [`Self::bytes`].
+    /// The caller, the id of the call and its method; [`Self::bytes`] reads its body.
     pub const fn get_ref(&self) -> &crate::call::Request {
         &self.request
     }
 
-    /// Waits for all of the body, if it has no more than `limit` bytes.
+    /// Waits for the whole body, if it has no more than `limit` bytes.
     ///
     /// # Errors
     /// [`BodyError`].
@@ -34,7 +34,7 @@ impl Request {
     }
 }
 
-/// What a call was answered with: see [`crate::call::Reply`].
+/// The answer to a call: see [`crate::call::Reply`].
 pub struct Reply {
     reply: crate::call::Reply,
     runtime: Arc<Runtime>,
@@ -45,17 +45,17 @@ impl Reply {
         Self { reply, runtime: Arc::clone(runtime) }
     }
 
-    /// The reply, for what does not wait.
+    /// The reply, for methods that do not wait.
     pub const fn get_ref(&self) -> &crate::call::Reply {
         &self.reply
     }
 
-    /// Which call: the same at both ends.
+    /// The id of the call: the same at both ends.
     pub const fn id(&self) -> CallId {
         self.reply.id
     }
 
-    /// Waits for all of the body, if it has no more than `limit` bytes.
+    /// Waits for the whole body, if it has no more than `limit` bytes.
     ///
     /// # Errors
     /// [`BodyError`].

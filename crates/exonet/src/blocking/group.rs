@@ -1,4 +1,4 @@
-//! Groups, and streams to them, of threads that block.
+//! Groups, and streams to them, for threads that block.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::error::GroupError;
 use crate::group::{self, Departure, MemberLine, Mode, Remove, Verdict, WhenFull};
 use crate::send::message::Message;
 
-/// Peers to which messages are sent together: see [`group::Group`]. Made by [`Node::group`](super::Node::group).
+/// Peers that messages are sent to together: see [`group::Group`]. Made by [`Node::group`](super::Node::group).
 #[derive(Clone)]
 pub struct Group {
     group: group::Group,
@@ -25,31 +25,31 @@ impl Group {
         Self { group, runtime: Arc::clone(runtime) }
     }
 
-    /// The group, for what does not wait: its members, that come and go.
+    /// The group, for methods that do not wait, such as those that change its members.
     pub const fn get_ref(&self) -> &group::Group {
         &self.group
     }
 
-    /// Sends a message to the members that there are now: see [`group::Group::send`].
+    /// Sends a message to the current members: see [`group::Group::send`].
     ///
     /// # Errors
-    /// As there.
+    /// As for that method.
     pub fn send(&self, mode: Mode, message: impl Into<Message>) -> Result<GroupReceipt, GroupError> {
         let receipt = self.runtime.wait(self.group.send(mode, message))?;
         Ok(GroupReceipt { receipt, runtime: Arc::clone(&self.runtime) })
     }
 
-    /// A stream to the members that there are now: see [`group::Group::stream`].
+    /// A stream to the current members: see [`group::Group::stream`].
     ///
     /// # Errors
-    /// As there.
+    /// As for that method.
     pub fn stream(&self, name: impl Into<Bytes>) -> Result<GroupStream, GroupError> {
         let stream = self.runtime.wait(async { self.group.stream(name) })?;
         Ok(GroupStream { stream, runtime: Arc::clone(&self.runtime) })
     }
 }
 
-/// Tells what becomes of a message to a group: see [`group::GroupReceipt`].
+/// The receipt of a message to a group: see [`group::GroupReceipt`].
 #[must_use = "a receipt says what became of the message; drop it only if that does not matter"]
 pub struct GroupReceipt {
     receipt: group::GroupReceipt,
@@ -57,28 +57,28 @@ pub struct GroupReceipt {
 }
 
 impl GroupReceipt {
-    /// The receipt, for what does not wait.
+    /// The receipt, for methods that do not wait.
     pub const fn get_ref(&self) -> &group::GroupReceipt {
         &self.receipt
     }
 
-    /// Waits for what becomes of the message as a whole.
+    /// Waits for the verdict.
     pub fn decided(&mut self) -> Verdict {
         self.runtime.wait(self.receipt.decided())
     }
 
-    /// Waits for that for `timeout` at most. None: it is not decided by then.
+    /// Waits for the verdict for `timeout` at most. None: there is none by then.
     pub fn decided_timeout(&mut self, timeout: Duration) -> Option<Verdict> {
         self.runtime.wait_for(timeout, self.receipt.decided())
     }
 
-    /// Waits until the message has ended at every member that was chosen, and gives the final table: see
+    /// Waits until the message has ended at every chosen member, and returns the final table: see
     /// [`group::GroupReceipt::ended`].
     pub fn ended(&mut self) -> Vec<MemberLine> {
         self.runtime.wait(self.receipt.ended())
     }
 
-    /// Waits for that for `timeout` at most. None: some copy is open by then.
+    /// Like [`Self::ended`], for `timeout` at most. None: some copy is open by then.
     pub fn ended_timeout(&mut self, timeout: Duration) -> Option<Vec<MemberLine>> {
         self.runtime.wait_for(timeout, self.receipt.ended())
     }
@@ -92,24 +92,24 @@ pub struct GroupStream {
 }
 
 impl GroupStream {
-    /// The stream, for what does not wait: `try_send`, `add`, `backlog`.
+    /// The stream, for methods that do not wait: `try_send`, `add`, `backlog`.
     pub const fn get_ref(&self) -> &group::GroupStream {
         &self.stream
     }
 
-    /// The class of its messages: see [`group::GroupStream::priority`].
+    /// The priority of its messages: see [`group::GroupStream::priority`].
     #[must_use]
     pub fn priority(self, priority: Priority) -> Self {
         Self { stream: self.stream.priority(priority), runtime: self.runtime }
     }
 
-    /// How many messages a member may have open: see [`group::GroupStream::queue`].
+    /// The number of messages that a member may have open: see [`group::GroupStream::queue`].
     #[must_use]
     pub fn queue(self, most: usize) -> Self {
         Self { stream: self.stream.queue(most), runtime: self.runtime }
     }
 
-    /// What becomes of a member that has so many open: see [`group::GroupStream::when_full`].
+    /// The treatment of a member that has reached this limit: see [`group::GroupStream::when_full`].
     #[must_use]
     pub fn when_full(self, when_full: WhenFull) -> Self {
         Self { stream: self.stream.when_full(when_full), runtime: self.runtime }
@@ -123,7 +123,7 @@ impl GroupStream {
     /// Removes a member from this stream only: see [`group::GroupStream::remove`].
     ///
     /// # Errors
-    /// As there.
+    /// As for that method.
     pub fn remove(&self, member: &NodeId, how: Remove) -> Result<(), GroupError> {
         self.stream.remove(member, how)
     }
@@ -131,7 +131,7 @@ impl GroupStream {
     /// Sends a message to all members of the stream: see [`group::GroupStream::send`].
     ///
     /// # Errors
-    /// As there.
+    /// As for that method.
     pub fn send(&self, mode: Mode, message: impl Into<Message>) -> Result<GroupReceipt, GroupError> {
         let receipt = self.runtime.wait(self.stream.send(mode, message))?;
         Ok(self.told(receipt))
@@ -142,20 +142,21 @@ impl GroupStream {
         self.runtime.wait(self.stream.departed())
     }
 
-    /// Waits for that for `timeout` at most. None: none has left by then; `Some(None)`: the stream has ended.
+    /// Like [`Self::departed`], for `timeout` at most. None: no member has left by then; `Some(None)`: the stream has
+    /// ended.
     pub fn departed_timeout(&self, timeout: Duration) -> Option<Option<Departure>> {
         self.runtime.wait_for(timeout, self.stream.departed())
     }
 
-    /// What a member says under the name of the stream: see [`group::GroupStream::answers`].
+    /// Receives the messages of a member under the name of the stream: see [`group::GroupStream::answers`].
     pub fn answers(&self, member: &NodeId) -> Option<StreamReceiver> {
         self.stream.answers(member).map(|receiver| StreamReceiver::new(receiver, &self.runtime))
     }
 
-    /// Ends the stream at every member behind all that was sent: see [`group::GroupStream::close`].
+    /// Ends the stream at every member after everything that was sent: see [`group::GroupStream::close`].
     ///
     /// # Errors
-    /// As there.
+    /// As for that method.
     pub fn close(&self) -> Result<GroupReceipt, GroupError> {
         self.runtime.wait(self.stream.close()).map(|receipt| self.told(receipt))
     }
@@ -163,7 +164,7 @@ impl GroupStream {
     /// Ends the stream at every member by a reset: see [`group::GroupStream::reset`].
     ///
     /// # Errors
-    /// As there.
+    /// As for that method.
     pub fn reset(&self) -> Result<GroupReceipt, GroupError> {
         self.runtime.wait(self.stream.reset()).map(|receipt| self.told(receipt))
     }

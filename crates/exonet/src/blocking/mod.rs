@@ -1,7 +1,8 @@
-//! For programs without an async runtime: the same node, whose calls block the thread that makes them.
+//! For programs without an async runtime: the same node, whose methods block the calling thread.
 //!
-//! A [`Node`] has a thread of its own, on which its runtime runs. Methods that never block stay on the async types, which
-//! [`Node::get_ref`] and [`Peer::get_ref`] lend. Called from an async task, everything here blocks the thread of that task.
+//! A [`Node`] has its own thread, which runs its runtime. Methods that never block stay on the async types, which
+//! [`Node::get_ref`] and [`Peer::get_ref`] lend. If called from an async task, everything here blocks the thread of
+//! that task.
 //!
 //! ```
 //! use std::time::Duration;
@@ -21,7 +22,7 @@
 //! # }
 //! ```
 
-/// `Debug` as that of the async type within.
+/// Implements `Debug` like that of the async type within.
 macro_rules! debugs {
     ($($kind:ident . $field:ident),*) => {
         $(impl core::fmt::Debug for $kind {

@@ -1,4 +1,4 @@
-//! A node whose calls block.
+//! A node whose methods block.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::send::OpenMessage;
 use crate::session::SessionOpenError;
 use crate::stream::OpenError;
 
-/// A node whose calls block: see [`crate::Node`]. Cheap to clone.
+/// A node whose methods block: see [`crate::Node`]. Cheap to clone.
 #[derive(Clone)]
 pub struct Node {
     node: crate::Node,
@@ -30,17 +30,17 @@ pub struct Node {
 }
 
 impl Node {
-    /// Makes the node, and the thread on which it runs.
+    /// Makes the node, and the thread that runs it.
     ///
     /// # Errors
-    /// As [`Builder::build`], and [`BuildError::Runtime`].
+    /// As for [`Builder::build`], and [`BuildError::Runtime`].
     pub fn build(builder: Builder) -> Result<Self, BuildError> {
         let runtime = Runtime::start()?;
         let node = runtime.wait(builder.build())?;
         Ok(Self { node, runtime })
     }
 
-    /// The node, for what does not wait.
+    /// The node, for methods that do not wait.
     pub const fn get_ref(&self) -> &crate::Node {
         &self.node
     }
@@ -50,10 +50,10 @@ impl Node {
         Peer::new(self.node.peer(to), &self.runtime)
     }
 
-    /// A group, of what [`crate::Node::group`] of [`Self::get_ref`] has begun.
+    /// A group, made from a builder of [`crate::Node::group`] on [`Self::get_ref`].
     ///
     /// # Errors
-    /// As [`GroupBuilder::build`].
+    /// As for [`GroupBuilder::build`].
     pub fn group(&self, builder: GroupBuilder) -> Result<Group, GroupError> {
         builder.build().map(|group| Group::new(group, &self.runtime))
     }
@@ -61,7 +61,7 @@ impl Node {
     /// Waits for the next message, under a guard.
     ///
     /// # Errors
-    /// [`Closed`], when the node is closed and nothing waits.
+    /// [`Closed`], when the node is closed and no message waits.
     pub fn recv(&self) -> Result<Delivery, Closed> {
         self.runtime.wait(self.node.recv()).map(|delivery| self.guard(delivery))
     }
@@ -69,13 +69,13 @@ impl Node {
     /// Waits for the next message for `timeout` at most. None: none came.
     ///
     /// # Errors
-    /// As [`Self::recv`].
+    /// As for [`Self::recv`].
     pub fn recv_timeout(&self, timeout: Duration) -> Result<Option<Delivery>, Closed> {
         let next = self.runtime.wait_for(timeout, self.node.recv());
         next.transpose().map(|delivery| delivery.map(|delivery| self.guard(delivery)))
     }
 
-    /// Receives the messages that `filter` takes, from now on: see [`crate::Node::receiver`].
+    /// Receives the messages that `filter` selects, from now on: see [`crate::Node::receiver`].
     pub fn receiver(&self, filter: Filter) -> Receiver {
         Receiver::new(self.node.receiver(filter), &self.runtime)
     }
@@ -91,7 +91,7 @@ impl Node {
     /// Accepts the streams of one name: see [`crate::Node::stream_listener`].
     ///
     /// # Errors
-    /// As [`crate::Node::stream_listener`].
+    /// As for [`crate::Node::stream_listener`].
     pub fn stream_listener(&self, name: impl Into<Bytes>) -> Result<StreamListener, OpenError> {
         self.node.stream_listener(name).map(|listener| StreamListener::new(listener, &self.runtime))
     }
@@ -107,12 +107,12 @@ impl Node {
     /// Accepts the sessions of one name: see [`crate::Node::session_listener`].
     ///
     /// # Errors
-    /// As [`crate::Node::session_listener`].
+    /// As for [`crate::Node::session_listener`].
     pub fn session_listener(&self, name: impl Into<Bytes>) -> Result<SessionListener, SessionOpenError> {
         self.node.session_listener(name).map(|listener| SessionListener::new(listener, &self.runtime))
     }
 
-    /// What becomes of all messages that this node sends: see [`crate::Node::outcomes`].
+    /// The outcomes of all messages that this node sends: see [`crate::Node::outcomes`].
     pub fn outcomes(&self) -> Outcomes {
         Outcomes::new(self.node.outcomes(), &self.runtime)
     }
@@ -126,7 +126,7 @@ impl Node {
         Delivery::new(delivery, &self.runtime)
     }
 
-    /// Serves a method by a function, each call on a thread that may block: see [`crate::Node::serve`].
+    /// Serves a method with a function, which runs each call on a thread that may block: see [`crate::Node::serve`].
     ///
     /// # Errors
     /// [`ServeError`].
@@ -148,8 +148,8 @@ impl Node {
         self.node.serve(method, serve).start()
     }
 
-    /// Serves a method by a function of typed requests, replies and errors, each call on a thread that may block: see
-    /// [`crate::Node::serve_typed`].
+    /// Serves a method with a function of typed requests, replies and errors, which runs each call on a thread that may
+    /// block: see [`crate::Node::serve_typed`].
     ///
     /// # Errors
     /// [`ServeError`].
@@ -169,12 +169,12 @@ impl Node {
         })
     }
 
-    /// Waits until all that was sent so far is settled, for `timeout` at most: see [`crate::Node::flush`].
+    /// Waits until every message sent so far is settled, for `timeout` at most: see [`crate::Node::flush`].
     pub fn flush(&self, timeout: Option<Duration>) -> Vec<OpenMessage> {
         self.runtime.wait(self.node.flush(timeout))
     }
 
-    /// Waits until the journal keeps all that was accepted so far: see [`crate::Node::journaled`].
+    /// Waits until the journal keeps every message accepted so far: see [`crate::Node::journaled`].
     ///
     /// # Errors
     /// [`Closed`]: the node has ended before.

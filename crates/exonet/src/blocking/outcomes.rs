@@ -1,4 +1,4 @@
-//! What becomes of messages, told to a thread that blocks.
+//! The outcomes of messages, for a thread that blocks.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use super::runtime::Runtime;
 use crate::error::Closed;
 use crate::send::Ended;
 
-/// What becomes of the messages of a node: see [`crate::send::Outcomes`]. An iterator, which waits for the next, and ends with the
-/// node.
+/// The outcomes of a node's messages: see [`crate::send::Outcomes`]. An iterator that waits for the next outcome, and
+/// ends with the node.
 pub struct Outcomes {
     outcomes: crate::send::Outcomes,
     runtime: Arc<Runtime>,
@@ -22,7 +22,7 @@ impl Outcomes {
     /// Waits for the next outcome.
     ///
     /// # Errors
-    /// [`Closed`]: the node has ended, and all outcomes have been told.
+    /// [`Closed`]: the node has ended, and all outcomes have been returned.
     pub fn recv(&mut self) -> Result<Ended, Closed> {
         self.runtime.wait(self.outcomes.recv())
     }
@@ -30,7 +30,7 @@ impl Outcomes {
     /// Waits for the next outcome for `timeout` at most. None: none came.
     ///
     /// # Errors
-    /// As [`Self::recv`].
+    /// As for [`Self::recv`].
     pub fn recv_timeout(&mut self, timeout: Duration) -> Result<Option<Ended>, Closed> {
         self.runtime.wait_for(timeout, self.outcomes.recv()).transpose()
     }

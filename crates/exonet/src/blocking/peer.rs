@@ -1,4 +1,4 @@
-//! A peer, to which messages are sent by threads that block.
+//! A peer that blocking threads send messages to.
 
 use core::future::IntoFuture;
 use core::time::Duration;
@@ -26,7 +26,7 @@ impl Peer {
         Self { peer, runtime: Arc::clone(runtime) }
     }
 
-    /// The peer, for what does not wait.
+    /// The peer, for methods that do not wait.
     pub const fn get_ref(&self) -> &crate::Peer {
         &self.peer
     }
@@ -43,7 +43,7 @@ impl Peer {
     /// Sends a message if there is room, without waiting: see [`crate::Peer::try_send`].
     ///
     /// # Errors
-    /// [`SendError::Full`] instead of waiting, and the others of [`SendError`].
+    /// [`SendError::Full`] instead of waiting, and the other errors of [`SendError`].
     pub fn try_send(&self, message: impl Into<Message>) -> Result<Receipt, SendError> {
         self.peer.try_send(message).map(|receipt| Receipt::new(receipt, &self.runtime))
     }
@@ -51,7 +51,7 @@ impl Peer {
     /// Sends several messages, waiting for room in the peer's queue: see [`crate::Peer::send_batch`].
     ///
     /// # Errors
-    /// [`BatchError`]: what refused the first message that was not sent, and the receipt of those before it.
+    /// [`BatchError`]: the error of the first message that was not sent, and the receipt of those before it.
     pub fn send_batch<M: Into<Message>>(
         &self,
         messages: impl IntoIterator<Item = M>,
@@ -60,11 +60,11 @@ impl Peer {
         Ok(BatchReceipt::new(sent, &self.runtime))
     }
 
-    /// Sends several messages of a body each, which are borrowed, waiting for room in the peer's queue: see
+    /// Sends several messages that have only a body, which is borrowed, waiting for room in the peer's queue: see
     /// [`crate::Peer::send_bodies`].
     ///
     /// # Errors
-    /// As [`Self::send_batch`].
+    /// As for [`Self::send_batch`].
     pub fn send_bodies<B: AsRef<[u8]>>(
         &self,
         bodies: impl IntoIterator<Item = B>,
@@ -89,13 +89,13 @@ impl Peer {
     /// A handle on the stream of this name with the peer: see [`crate::Peer::stream`].
     ///
     /// # Errors
-    /// As [`crate::Peer::stream`].
+    /// As for [`crate::Peer::stream`].
     pub fn stream(&self, name: impl Into<Bytes>) -> Result<Stream, OpenError> {
         self.peer.stream(name).map(|stream| Stream::new(stream, &self.runtime))
     }
 
-    /// Opens a session with the peer: see [`crate::Peer::session`]. `build` sets what it is to be like, as in
-    /// `|session| session.idle(HOUR)`.
+    /// Opens a session with the peer: see [`crate::Peer::session`]. `build` sets its options, for example `|session|
+    /// session.idle(HOUR)`.
     ///
     /// # Errors
     /// [`SessionOpenError`].
@@ -116,7 +116,7 @@ impl Peer {
         self.peer.session(name)?.attach(id).map(|session| Session::new(session, &self.runtime))
     }
 
-    /// Sends a message whose body of `len` bytes, or None for all of them, is read from `reader`: see
+    /// Sends a message whose body of `len` bytes (None: everything) is read from `reader`: see
     /// [`crate::Peer::send_from`].
     ///
     /// # Errors
@@ -140,7 +140,7 @@ impl Peer {
                 (0, None) => break,
                 _ => {}
             }
-            // Settled meanwhile: that is no error, the receipt tells.
+            // A message that is settled meanwhile is not an error: its receipt has the outcome.
             match self.runtime.wait(writer.write_chunk(Bytes::copy_from_slice(&chunk))) {
                 Err(error) if error.kind() == std::io::ErrorKind::FileTooLarge => {
                     return Err(SendFromError::TooLarge(error));
@@ -153,8 +153,8 @@ impl Peer {
         Ok(Receipt::new(receipt, &self.runtime))
     }
 
-    /// Calls a method of the peer, and waits for the reply: see [`crate::Peer::call`]. None as `deadline`: for as long as it
-    /// takes.
+    /// Calls a method of the peer, and waits for the reply: see [`crate::Peer::call`]. If `deadline` is None, it waits
+    /// without limit.
     ///
     /// # Errors
     /// [`CallError`].
@@ -169,8 +169,8 @@ impl Peer {
         self.runtime.wait(call.into_future()).map(|reply| Reply::new(reply, &self.runtime))
     }
 
-    /// Calls a method whose request, reply and error are typed, and waits for the reply: see [`crate::Peer::call_typed`].
-    /// None as `deadline`: for as long as it takes.
+    /// Calls a method whose request, reply and error are typed, and waits for the reply: see
+    /// [`crate::Peer::call_typed`]. If `deadline` is None, it waits without limit.
     ///
     /// ```
     /// # use exonet::{Allow, blocking, error::TypedError};
@@ -211,13 +211,13 @@ impl Peer {
         Receiver::new(self.peer.receiver(), &self.runtime)
     }
 
-    /// Waits until all that was sent to the peer is settled, for `timeout` at most, then gives the rest up: see
+    /// Waits until every message sent to the peer is settled, for `timeout` at most, then gives the rest up: see
     /// [`crate::Peer::close`].
     pub fn close(&self, timeout: Duration) -> Vec<OpenMessage> {
         self.runtime.wait(self.peer.close(timeout))
     }
 
-    /// A round trip to the peer and back, waited for for `timeout` at most: see [`crate::Peer::ping`].
+    /// Measures a round trip to the peer, and waits for it for `timeout` at most: see [`crate::Peer::ping`].
     ///
     /// # Errors
     /// [`PingError`].

@@ -1,4 +1,4 @@
-//! What is received by threads that block.
+//! Receiving on threads that block.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -22,22 +22,22 @@ impl Delivery {
         Self { delivery, runtime: Arc::clone(runtime) }
     }
 
-    /// The delivery, for what does not wait.
+    /// The delivery, for methods that do not wait.
     pub const fn get_ref(&self) -> &crate::Delivery {
         &self.delivery
     }
 
-    /// Who sent it.
+    /// The node that sent it.
     pub const fn from(&self) -> NodeId {
         self.delivery.from()
     }
 
-    /// Its name at both ends.
+    /// Its id at both ends.
     pub const fn id(&self) -> MessageId {
         self.delivery.id()
     }
 
-    /// Waits for all of the body, if it has no more than `limit` bytes.
+    /// Waits for the whole body, if it has no more than `limit` bytes.
     ///
     /// # Errors
     /// [`BodyError`].
@@ -45,7 +45,7 @@ impl Delivery {
         self.runtime.wait(self.delivery.body_mut().bytes(limit))
     }
 
-    /// Which time it is that the message is handed out: see [`crate::Delivery::attempt`].
+    /// The number of times that the message has been handed out: see [`crate::Delivery::attempt`].
     pub const fn attempt(&self) -> u32 {
         self.delivery.attempt()
     }
@@ -58,12 +58,12 @@ impl Delivery {
         self.delivery.ack_with(status)
     }
 
-    /// Does not take the message, and will not have it again: see [`crate::Delivery::reject`].
+    /// Rejects the message, which is not handed out again: see [`crate::Delivery::reject`].
     pub fn reject(self, reason: impl AsRef<str>) {
         self.delivery.reject(reason);
     }
 
-    /// Does not take the message, and says so with a status: see [`crate::Delivery::reject_with`].
+    /// Rejects the message with a status: see [`crate::Delivery::reject_with`].
     pub fn reject_with(self, status: u32, reason: impl AsRef<str>) {
         self.delivery.reject_with(status, reason);
     }
@@ -81,18 +81,18 @@ impl Delivery {
         self.delivery.ack()
     }
 
-    /// Acknowledges the message, and gives its parts.
+    /// Acknowledges the message, and returns its parts.
     ///
     /// # Errors
-    /// As [`Self::ack`].
+    /// As for [`Self::ack`].
     pub fn take(self) -> Result<crate::receive::Received, NotDelivered> {
         self.delivery.take()
     }
 }
 
-/// Receives the messages that its filter takes, each under a guard: see [`crate::receive::Receiver`].
+/// Receives the messages that its filter selects, each under a guard: see [`crate::receive::Receiver`].
 ///
-/// An iterator, which waits for each message and ends when the node is closed.
+/// An iterator that waits for each message, and ends when the node is closed.
 #[derive(Clone)]
 pub struct Receiver {
     receiver: crate::receive::Receiver,
@@ -104,7 +104,7 @@ impl Receiver {
         Self { receiver, runtime: Arc::clone(runtime) }
     }
 
-    /// The receiver, for what does not wait.
+    /// The receiver, for methods that do not wait.
     pub const fn get_ref(&self) -> &crate::receive::Receiver {
         &self.receiver
     }
@@ -112,7 +112,7 @@ impl Receiver {
     /// Waits for the next message, under a guard.
     ///
     /// # Errors
-    /// [`Closed`], when the node is closed and nothing waits.
+    /// [`Closed`], when the node is closed and no message waits.
     pub fn recv(&self) -> Result<Delivery, Closed> {
         self.runtime.wait(self.receiver.recv()).map(|delivery| Delivery::new(delivery, &self.runtime))
     }
@@ -120,13 +120,13 @@ impl Receiver {
     /// Waits for the next message for `timeout` at most. None: none came.
     ///
     /// # Errors
-    /// As [`Self::recv`].
+    /// As for [`Self::recv`].
     pub fn recv_timeout(&self, timeout: Duration) -> Result<Option<Delivery>, Closed> {
         let next = self.runtime.wait_for(timeout, self.receiver.recv()).transpose()?;
         Ok(next.map(|delivery| Delivery::new(delivery, &self.runtime)))
     }
 
-    /// The same messages without a guard: each is delivered as it is returned.
+    /// Receives the same messages without a guard: each is delivered when it is returned.
     #[must_use]
     pub fn at_most_once(self) -> AtMostOnce {
         AtMostOnce { messages: self.receiver.at_most_once(), runtime: self.runtime }
@@ -141,7 +141,7 @@ impl Iterator for Receiver {
     }
 }
 
-/// A message that was taken as it was received: see [`crate::receive::Received`].
+/// A message that was taken when it was received: see [`crate::receive::Received`].
 pub struct Received {
     received: crate::receive::Received,
     runtime: Arc<Runtime>,
@@ -152,22 +152,22 @@ impl Received {
         Self { received, runtime: Arc::clone(runtime) }
     }
 
-    /// The message, for what does not wait.
+    /// The message, for methods that do not wait.
     pub const fn get_ref(&self) -> &crate::receive::Received {
         &self.received
     }
 
-    /// Who sent it.
+    /// The node that sent it.
     pub const fn from(&self) -> NodeId {
         self.received.from
     }
 
-    /// Its name at both ends.
+    /// Its id at both ends.
     pub const fn id(&self) -> MessageId {
         self.received.id
     }
 
-    /// Waits for all of the body, if it has no more than `limit` bytes.
+    /// Waits for the whole body, if it has no more than `limit` bytes.
     ///
     /// # Errors
     /// [`BodyError`].
@@ -181,9 +181,9 @@ impl Received {
     }
 }
 
-/// Receives without a guard: a message is delivered as it is returned. See [`crate::receive::AtMostOnce`].
+/// Receives without a guard: a message is delivered when it is returned. See [`crate::receive::AtMostOnce`].
 ///
-/// An iterator, which waits for each message and ends when the node is closed.
+/// An iterator that waits for each message, and ends when the node is closed.
 #[derive(Clone)]
 pub struct AtMostOnce {
     messages: crate::receive::AtMostOnce,
@@ -195,7 +195,7 @@ impl AtMostOnce {
         Self { messages, runtime: Arc::clone(runtime) }
     }
 
-    /// The receiver, for what does not wait.
+    /// The receiver, for methods that do not wait.
     pub const fn get_ref(&self) -> &crate::receive::AtMostOnce {
         &self.messages
     }
@@ -207,7 +207,7 @@ impl AtMostOnce {
     /// Waits for the next message; returning it delivers it.
     ///
     /// # Errors
-    /// [`Closed`], when the node is closed and nothing waits.
+    /// [`Closed`], when the node is closed and no message waits.
     pub fn recv(&self) -> Result<Received, Closed> {
         self.runtime.wait(self.messages.recv()).map(|received| self.taken(received))
     }
@@ -215,7 +215,7 @@ impl AtMostOnce {
     /// Waits for the next message for `timeout` at most. None: none came.
     ///
     /// # Errors
-    /// As [`Self::recv`].
+    /// As for [`Self::recv`].
     pub fn recv_timeout(&self, timeout: Duration) -> Result<Option<Received>, Closed> {
         let next = self.runtime.wait_for(timeout, self.messages.recv()).transpose()?;
         Ok(next.map(|received| self.taken(received)))
@@ -224,7 +224,7 @@ impl AtMostOnce {
     /// Waits for a message, then takes up to `most` that are there.
     ///
     /// # Errors
-    /// As [`Self::recv`].
+    /// As for [`Self::recv`].
     pub fn recv_batch(&self, most: usize) -> Result<Batch, Closed> {
         self.runtime.wait(self.messages.recv_batch(most))
     }

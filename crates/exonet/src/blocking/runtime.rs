@@ -1,4 +1,4 @@
-//! The thread of a node whose calls block.
+//! The thread of a node whose methods block.
 
 use core::future::Future;
 use core::pin::pin;
@@ -13,10 +13,10 @@ use tokio::sync::oneshot;
 
 use crate::error::BuildError;
 
-/// A thread that runs the tasks of a node, for as long as somebody holds this.
+/// A thread that runs the tasks of a node, for as long as this has a holder.
 pub(super) struct Runtime {
     pub(super) handle: Handle,
-    /// Dropped, the thread ends.
+    /// The thread ends when this is dropped.
     _stop: oneshot::Sender<()>,
 }
 
@@ -26,7 +26,7 @@ impl Runtime {
         let runtime = runtime.map_err(BuildError::Runtime)?;
         let (handle, (stop, stopped)) = (runtime.handle().clone(), oneshot::channel::<()>());
         let run = move || {
-            // An error is what it looks like when the last holder is gone.
+            // The receiver fails once the last holder is gone, so an error is expected.
             let _ = runtime.block_on(stopped);
             // A look-up or a write to disk that is under way goes on by itself.
             runtime.shutdown_background();
@@ -36,7 +36,7 @@ impl Runtime {
         Ok(Arc::new(Self { handle, _stop: stop }))
     }
 
-    /// What `future` comes to. Its timers and sockets are those of the thread.
+    /// The result of `future`. It uses the timers and sockets of the thread.
     pub(super) fn wait<T>(&self, future: impl Future<Output = T>) -> T {
         let _context = self.handle.enter();
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
@@ -49,7 +49,7 @@ impl Runtime {
         }
     }
 
-    /// What `future` comes to within `timeout`.
+    /// The result of `future`, if it is ready within `timeout`.
     pub(super) fn wait_for<T>(&self, timeout: Duration, future: impl Future<Output = T>) -> Option<T> {
         self.wait(async { tokio::time::timeout(timeout, future).await }).ok()
     }

@@ -1,4 +1,4 @@
-//! What is sent by threads that block, and what becomes of it.
+//! Sending on threads that block, and the outcomes.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::error::SendError;
 use crate::send::message::Message;
 use crate::send::{Settled, Tally};
 
-/// What [`Peer::send`](super::Peer::send) gives: see [`crate::Receipt`].
+/// The handle that [`Peer::send`](super::Peer::send) returns: see [`crate::Receipt`].
 #[must_use = "a receipt says what became of the message; drop it only if that does not matter"]
 pub struct Receipt {
     receipt: crate::Receipt,
@@ -20,23 +20,23 @@ impl Receipt {
         Self { receipt, runtime: Arc::clone(runtime) }
     }
 
-    /// The receipt, for what does not wait.
+    /// The receipt, for methods that do not wait.
     pub const fn get_ref(&self) -> &crate::Receipt {
         &self.receipt
     }
 
-    /// Waits for what becomes of the message.
+    /// Waits for the outcome of the message.
     pub fn wait(self) -> Settled {
         self.runtime.wait(self.receipt)
     }
 
-    /// Waits for what becomes of the message, for `timeout` at most. None: it is not known yet.
+    /// Waits for the outcome of the message for `timeout` at most. None: it is not known yet.
     pub fn wait_timeout(&mut self, timeout: Duration) -> Option<Settled> {
         self.runtime.wait_for(timeout, self.receipt.outcome())
     }
 }
 
-/// What [`Peer::send_batch`](super::Peer::send_batch) gives: see [`crate::send::BatchReceipt`].
+/// The handle that [`Peer::send_batch`](super::Peer::send_batch) returns: see [`crate::send::BatchReceipt`].
 #[must_use = "it says what became of the messages; drop it only if that does not matter"]
 pub struct BatchReceipt {
     receipt: crate::send::BatchReceipt,
@@ -48,7 +48,7 @@ impl BatchReceipt {
         Self { receipt, runtime: Arc::clone(runtime) }
     }
 
-    /// The receipt, for what does not wait.
+    /// The receipt, for methods that do not wait.
     pub const fn get_ref(&self) -> &crate::send::BatchReceipt {
         &self.receipt
     }
@@ -79,13 +79,13 @@ impl Permit {
     /// Queues the message at once, without waiting.
     ///
     /// # Errors
-    /// As [`crate::send::Permit::send`].
+    /// As for [`crate::send::Permit::send`].
     pub fn send(self, message: impl Into<Message>) -> Result<Receipt, SendError> {
         self.permit.send(message).map(|receipt| Receipt::new(receipt, &self.runtime))
     }
 }
 
-/// Sends many messages to one peer, and counts what became of them: see [`crate::send::MessageSink`].
+/// Sends many messages to one peer, and counts their outcomes: see [`crate::send::MessageSink`].
 #[must_use = "what is fed to a sink is sent by `flush`"]
 pub struct MessageSink {
     sink: crate::send::MessageSink,
@@ -97,31 +97,31 @@ impl MessageSink {
         Self { sink, runtime: Arc::clone(runtime) }
     }
 
-    /// The sink, for what does not wait.
+    /// The sink, for methods that do not wait.
     pub const fn get_ref(&self) -> &crate::send::MessageSink {
         &self.sink
     }
 
-    /// Adds a message, waiting for room in the peer's queue if enough has been collected.
+    /// Adds a message; if enough have been collected, first waits for room in the peer's queue.
     ///
     /// # Errors
-    /// As [`crate::send::MessageSink::feed`].
+    /// As for [`crate::send::MessageSink::feed`].
     pub fn feed(&mut self, message: impl Into<Message>) -> Result<(), SendError> {
         self.runtime.wait(self.sink.feed(message))
     }
 
-    /// Hands over what was fed, waiting for room in the peer's queue.
+    /// Queues the messages that were fed, waiting for room in the peer's queue.
     ///
     /// # Errors
-    /// As [`crate::send::MessageSink::flush`].
+    /// As for [`crate::send::MessageSink::flush`].
     pub fn flush(&mut self) -> Result<(), SendError> {
         self.runtime.wait(self.sink.flush())
     }
 
-    /// Flushes, and waits until every message is settled. Counts all since the sink was made.
+    /// Flushes, and waits until every message is settled. Counts all messages since the sink was made.
     ///
     /// # Errors
-    /// As [`Self::flush`].
+    /// As for [`Self::flush`].
     pub fn settled(&mut self) -> Result<Tally, SendError> {
         self.runtime.wait(self.sink.settled())
     }

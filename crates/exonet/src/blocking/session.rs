@@ -1,4 +1,4 @@
-//! Sessions of threads that block.
+//! Sessions for threads that block.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ impl Session {
         Self { session, runtime: Arc::clone(runtime) }
     }
 
-    /// The session, for what does not wait.
+    /// The session, for methods that do not wait.
     pub const fn get_ref(&self) -> &crate::Session {
         &self.session
     }
@@ -35,7 +35,7 @@ impl Session {
     /// Sends a message, waiting for room: see [`session::SessionSender::send`].
     ///
     /// # Errors
-    /// As there.
+    /// As for that method.
     pub fn send(&mut self, message: impl Into<Message>) -> Result<Receipt, SessionSendError> {
         let receipt = self.runtime.wait(self.session.send(message))?;
         Ok(Receipt::new(receipt, &self.runtime))
@@ -44,7 +44,7 @@ impl Session {
     /// Waits for the next message, under a guard: see [`session::SessionReceiver::recv`].
     ///
     /// # Errors
-    /// As there.
+    /// As for that method.
     pub fn recv(&mut self) -> Result<Option<SessionMessage>, SessionError> {
         self.runtime.wait(self.session.recv())
     }
@@ -52,7 +52,7 @@ impl Session {
     /// Waits for the next message for `timeout` at most. None: none came; `Some(None)`: the peer has closed the session.
     ///
     /// # Errors
-    /// As of [`Self::recv`].
+    /// As for [`Self::recv`].
     pub fn recv_timeout(
         &mut self,
         timeout: Duration,
@@ -60,17 +60,18 @@ impl Session {
         self.runtime.wait_for(timeout, self.session.recv()).transpose()
     }
 
-    /// The two directions by themselves.
+    /// Splits the session into its two directions.
     pub fn split(self) -> (SessionSender, SessionReceiver) {
         let (sender, receiver) = self.session.split();
         let runtime = Arc::clone(&self.runtime);
         (SessionSender { sender, runtime: self.runtime }, SessionReceiver { receiver, runtime })
     }
 
-    /// Ends the session, and waits until what was sent is settled, for `timeout` at most: see [`crate::Session::close`].
+    /// Ends the session, and waits until everything that was sent is settled, for `timeout` at most: see
+    /// [`crate::Session::close`].
     ///
     /// # Errors
-    /// As there.
+    /// As for that method.
     pub fn close(self, timeout: Duration) -> Result<(), SessionError> {
         self.runtime.wait(self.session.close(timeout))
     }
@@ -85,7 +86,7 @@ impl Session {
         self.session.refuse(reason);
     }
 
-    /// Gives the handle up, and leaves the session as it is: see [`crate::Session::detach`].
+    /// Gives the handle up and leaves the session as it is: see [`crate::Session::detach`].
     pub fn detach(self) -> SessionId {
         self.session.detach()
     }
@@ -101,16 +102,16 @@ impl SessionSender {
     /// Sends a message, waiting for room: see [`session::SessionSender::send`].
     ///
     /// # Errors
-    /// As there.
+    /// As for that method.
     pub fn send(&mut self, message: impl Into<Message>) -> Result<Receipt, SessionSendError> {
         let receipt = self.runtime.wait(self.sender.send(message))?;
         Ok(Receipt::new(receipt, &self.runtime))
     }
 
-    /// Sends nothing more: see [`session::SessionSender::close`].
+    /// Closes this direction: see [`session::SessionSender::close`].
     ///
     /// # Errors
-    /// As there.
+    /// As for that method.
     pub fn close(&mut self) -> Result<Receipt, SessionSendError> {
         let receipt = self.runtime.wait(self.sender.close())?;
         Ok(Receipt::new(receipt, &self.runtime))
@@ -127,7 +128,7 @@ impl SessionReceiver {
     /// Waits for the next message, under a guard: see [`session::SessionReceiver::recv`].
     ///
     /// # Errors
-    /// As there.
+    /// As for that method.
     pub fn recv(&mut self) -> Result<Option<SessionMessage>, SessionError> {
         self.runtime.wait(self.receiver.recv())
     }
@@ -149,7 +150,7 @@ impl SessionListener {
         self.listener.name()
     }
 
-    /// Waits for the next session of the name.
+    /// Waits for the next session of this name.
     ///
     /// # Errors
     /// [`Closed`], when the node is closed.

@@ -1,4 +1,4 @@
-//! Streams of threads that block.
+//! Streams for threads that block.
 
 use core::time::Duration;
 use std::io::{self, Read, Write};
@@ -26,7 +26,7 @@ impl Stream {
         Self { stream, runtime: Arc::clone(runtime) }
     }
 
-    /// The stream, for what does not wait.
+    /// The stream, for methods that do not wait.
     pub const fn get_ref(&self) -> &crate::Stream {
         &self.stream
     }
@@ -36,12 +36,12 @@ impl Stream {
         Peer::new(self.stream.peer().clone(), &self.runtime)
     }
 
-    /// The name.
+    /// The name of the stream.
     pub fn name(&self) -> &Bytes {
         self.stream.name()
     }
 
-    /// The two directions by themselves. The name is free again when both are dropped.
+    /// Splits the stream into its two directions. The name is free again when both are dropped.
     pub fn split(self) -> (StreamSender, StreamReceiver) {
         let (sender, receiver) = self.stream.split();
         let runtime = Arc::clone(&self.runtime);
@@ -63,18 +63,18 @@ pub struct StreamSender {
 }
 
 impl StreamSender {
-    /// The sender, for what does not wait.
+    /// The sender, for methods that do not wait.
     pub const fn get_ref(&self) -> &stream::StreamSender {
         &self.sender
     }
 
-    /// The class of the messages of this stream: see [`stream::StreamSender::priority`].
+    /// The priority of the messages of this stream: see [`stream::StreamSender::priority`].
     #[must_use]
     pub fn priority(self, priority: Priority) -> Self {
         Self { sender: self.sender.priority(priority), runtime: self.runtime }
     }
 
-    /// Sends a message behind all that were sent before it in this stream, waiting for room in the peer's queue.
+    /// Sends a message after all that were sent before it in this stream, waiting for room in the peer's queue.
     ///
     /// # Errors
     /// [`StreamSendError`]; nothing has been queued.
@@ -86,12 +86,12 @@ impl StreamSender {
     /// Sends a message if there is room, without waiting.
     ///
     /// # Errors
-    /// As [`stream::StreamSender::try_send`].
+    /// As for [`stream::StreamSender::try_send`].
     pub fn try_send(&mut self, message: impl Into<Message>) -> Result<Receipt, StreamSendError> {
         self.sender.try_send(message).map(|receipt| Receipt::new(receipt, &self.runtime))
     }
 
-    /// Ends this direction behind all that was sent in it: see [`stream::StreamSender::close`].
+    /// Ends this direction after everything that was sent in it: see [`stream::StreamSender::close`].
     ///
     /// # Errors
     /// [`StreamSendError`].
@@ -100,7 +100,7 @@ impl StreamSender {
         Ok(Receipt::new(receipt, &self.runtime))
     }
 
-    /// Gives up what has not left, and ends this direction: see [`stream::StreamSender::reset`].
+    /// Gives up the messages that have not left, and ends this direction: see [`stream::StreamSender::reset`].
     ///
     /// # Errors
     /// [`StreamSendError`].
@@ -110,7 +110,7 @@ impl StreamSender {
     }
 }
 
-/// Receives what the peer sends in a stream, in order: see [`stream::StreamReceiver`].
+/// Receives the messages of the peer in a stream, in order: see [`stream::StreamReceiver`].
 pub struct StreamReceiver {
     receiver: stream::StreamReceiver,
     runtime: Arc<Runtime>,
@@ -121,15 +121,15 @@ impl StreamReceiver {
         Self { receiver, runtime: Arc::clone(runtime) }
     }
 
-    /// The receiver, for what does not wait.
+    /// The receiver, for methods that do not wait.
     pub const fn get_ref(&self) -> &stream::StreamReceiver {
         &self.receiver
     }
 
-    /// Waits for the next message, under a guard. None: the stream has ended, and all of it was received.
+    /// Waits for the next message, under a guard. None: the stream has ended, and every message was received.
     ///
     /// # Errors
-    /// As [`stream::StreamReceiver::recv`].
+    /// As for [`stream::StreamReceiver::recv`].
     pub fn recv(&mut self) -> Result<Option<Delivery>, StreamError> {
         let next = self.runtime.wait(self.receiver.recv())?;
         Ok(next.map(|delivery| Delivery::new(delivery, &self.runtime)))
@@ -138,7 +138,7 @@ impl StreamReceiver {
     /// Waits for the next message for `timeout` at most. None: none came; `Some(None)`: the stream has ended.
     ///
     /// # Errors
-    /// As [`Self::recv`].
+    /// As for [`Self::recv`].
     pub fn recv_timeout(&mut self, timeout: Duration) -> Result<Option<Option<Delivery>>, StreamError> {
         let next = self.runtime.wait_for(timeout, self.receiver.recv()).transpose()?;
         Ok(next.map(|next| next.map(|delivery| Delivery::new(delivery, &self.runtime))))
@@ -147,7 +147,7 @@ impl StreamReceiver {
     /// Waits for the next message without a guard: see [`stream::StreamReceiver::recv_at_most_once`].
     ///
     /// # Errors
-    /// As [`Self::recv`].
+    /// As for [`Self::recv`].
     pub fn recv_at_most_once(&mut self) -> Result<Option<Received>, StreamError> {
         let next = self.runtime.wait(self.receiver.recv_at_most_once())?;
         Ok(next.map(|received| Received::new(received, &self.runtime)))
@@ -156,19 +156,19 @@ impl StreamReceiver {
     /// Waits for a message, then takes up to `most` that are there: see [`stream::StreamReceiver::recv_batch`].
     ///
     /// # Errors
-    /// As [`Self::recv`].
+    /// As for [`Self::recv`].
     pub fn recv_batch(&mut self, most: usize) -> Result<Option<Batch>, StreamError> {
         self.runtime.wait(self.receiver.recv_batch(most))
     }
 
-    /// Wants nothing more of the stream: see [`stream::StreamReceiver::stop`].
+    /// Stops reading: see [`stream::StreamReceiver::stop`].
     pub fn stop(self, reason: impl AsRef<str>) {
         self.receiver.stop(reason);
     }
 }
 
-/// Accepts the streams of one name: see [`stream::StreamListener`]. An iterator, which waits for each stream and ends when the node
-/// is closed.
+/// Accepts the streams of one name: see [`stream::StreamListener`]. An iterator that waits for each stream, and ends
+/// when the node is closed.
 pub struct StreamListener {
     listener: stream::StreamListener,
     runtime: Arc<Runtime>,
@@ -179,12 +179,12 @@ impl StreamListener {
         Self { listener, runtime: Arc::clone(runtime) }
     }
 
-    /// The listener, for what does not wait.
+    /// The listener, for methods that do not wait.
     pub const fn get_ref(&self) -> &stream::StreamListener {
         &self.listener
     }
 
-    /// Waits for the next stream of the name.
+    /// Waits for the next stream of this name.
     ///
     /// # Errors
     /// [`Closed`], when the node is closed.
@@ -201,7 +201,7 @@ impl Iterator for StreamListener {
     }
 }
 
-/// Reads the bytes of a stream. It may be used by another thread than its [`ByteWriter`].
+/// Reads the bytes of a stream. Another thread may use its [`ByteWriter`].
 pub struct ByteReader {
     reader: ReadHalf<stream::ByteStream>,
     runtime: Arc<Runtime>,
@@ -213,17 +213,18 @@ impl Read for ByteReader {
     }
 }
 
-/// Writes the bytes of a stream. Dropped together with its [`ByteReader`] before [`Self::shutdown`], it resets its direction.
+/// Writes the bytes of a stream. If it is dropped together with its [`ByteReader`] before [`Self::shutdown`], it resets
+/// its direction.
 pub struct ByteWriter {
     writer: WriteHalf<stream::ByteStream>,
     runtime: Arc<Runtime>,
 }
 
 impl ByteWriter {
-    /// Ends this direction behind all that was written: the reader gets the end of file.
+    /// Ends this direction after everything that was written: the reader gets the end of file.
     ///
     /// # Errors
-    /// Those of a write.
+    /// As for a write.
     pub fn shutdown(&mut self) -> io::Result<()> {
         self.runtime.wait(self.writer.shutdown())
     }
@@ -234,7 +235,7 @@ impl Write for ByteWriter {
         self.runtime.wait(self.writer.write(buf))
     }
 
-    /// Waits until all that was written is in the peer's queue.
+    /// Waits until everything that was written is in the peer's queue.
     fn flush(&mut self) -> io::Result<()> {
         self.runtime.wait(self.writer.flush())
     }

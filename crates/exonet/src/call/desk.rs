@@ -1,4 +1,4 @@
-//! What the engine holds for calls: the callers that wait for a reply, and the servers of methods.
+//! The engine's state for calls: the callers that wait for a reply, and the servers of methods.
 
 use core::net::SocketAddr;
 use std::collections::BTreeMap;
@@ -21,9 +21,9 @@ use crate::send::receipts::SlotIndex;
 /// The calls of one method, between the core and its server.
 pub(crate) struct Line {
     pub(crate) method: Bytes,
-    /// A call waits.
+    /// Notified when a call waits.
     pub(crate) called: Notify,
-    /// Closed when no further call is to be taken.
+    /// Closed when no further call may be taken.
     pub(crate) ended: Semaphore,
 }
 
@@ -32,27 +32,27 @@ pub(crate) type Replied = (u32, ReplyBody);
 
 #[derive(Default)]
 pub(crate) struct Calls {
-    /// Calls whose caller waits, and the replies that it has not taken yet.
+    /// Calls whose caller waits, and replies that the caller has not taken yet.
     pending: BTreeMap<MessageKey, Option<Replied>>,
     lines: BTreeMap<Bytes, Arc<Line>>,
-    /// The node takes no further call: callers are to try again.
+    /// Whether the node takes no further calls, and asks callers to try again.
     pub(crate) draining: bool,
-    /// No further call is taken, and none is refused: they wait for the next life of the identity.
+    /// Whether no further call is taken and none is refused: calls wait for the next life of the identity.
     pub(crate) paused: bool,
 }
 
 impl Calls {
-    /// No method takes another call. Its server refuses those that wait.
+    /// Ends all methods: they take no more calls. Their servers refuse those that wait.
     pub(crate) fn end(&self, after: &mut After) {
         after.chores.extend(self.lines.values().map(|line| Chore::Ended(Arc::clone(line))));
     }
 
-    /// The method is served, by the holders of this.
+    /// Whether the holders of this line serve the method.
     fn is_current(&self, line: &Arc<Line>) -> bool {
         self.lines.get(&line.method).is_some_and(|current| Arc::ptr_eq(current, line))
     }
 
-    /// What calls that nobody takes are answered with.
+    /// The answer to calls of a method that nothing serves.
     fn refusal(&self) -> u32 {
         let refusal = if self.draining { ReplyStatus::DRAINING } else { ReplyStatus::NO_SUCH_METHOD };
         refusal.0
@@ -66,7 +66,7 @@ impl Calls {
 impl Engine {
     // ---- calling
 
-    /// Queues a call, or says Full without touching it.
+    /// Queues a call, or returns Full without touching it.
     pub(crate) fn call(
         &mut self,
         now: Now,
@@ -81,7 +81,8 @@ impl Engine {
         self.redeem_call(now, peer, hints, head, stream)
     }
 
-    /// Calls on a promise. A refused call stays with the caller, which drops it after it has released the lock.
+    /// Calls with a promised place. A refused call stays with the caller, which drops it after it has released the
+    /// lock.
     pub(crate) fn redeem_call(
         &mut self,
         now: Now,
@@ -102,7 +103,7 @@ impl Engine {
         Ok((self.queued(now, key, &peer, stream.is_some()), key))
     }
 
-    /// A reply has come. Nobody waits for it: it is dropped.
+    /// A reply has come. If no caller waits for it, it is dropped.
     pub(crate) fn replied(&mut self, now: Now, key: MessageKey, status: u32, body: ReplyBody) {
         match self.calls.pending.get_mut(&key) {
             Some(place) => *place = Some((status, body)),
@@ -116,7 +117,7 @@ impl Engine {
         }
     }
 
-    /// The caller is gone: the call is withdrawn or given up, its reply dropped.
+    /// The caller is gone: withdraws the call or gives it up, and drops its reply.
     pub(crate) fn leave_call(&mut self, now: Now, key: MessageKey) {
         self.withdraw(now, key);
         if let Some((_, body)) = self.calls.take_reply(key)
@@ -128,7 +129,7 @@ impl Engine {
 
     // ---- serving
 
-    /// Calls of this method wait from now on; before, they were refused.
+    /// Makes calls of this method wait from now on; until now, they were refused.
     pub(crate) fn serve(&mut self, method: &Bytes) -> Result<Arc<Line>, ServeError> {
         if self.phase != Phase::Open {
             return Err(ServeError::Closed);
@@ -145,7 +146,7 @@ impl Engine {
         }
     }
 
-    /// Calls of this method are refused from now on, those that wait as well.
+    /// Refuses calls of this method from now on, including those that wait.
     pub(crate) fn unserve(&mut self, now: Now, line: &Arc<Line>) {
         self.after.chores.push(Chore::Ended(Arc::clone(line)));
         if self.calls.is_current(line) {
@@ -157,7 +158,7 @@ impl Engine {
         }
     }
 
-    /// A call has come. True: somebody serves it.
+    /// A call has come. True: its method is served.
     pub(crate) fn called(&mut self, now: Now, method: &Bytes) -> bool {
         match self.calls.lines.get(method) {
             Some(line) => self.after.chores.push(Chore::Called(Arc::clone(line))),
@@ -166,7 +167,7 @@ impl Engine {
         self.calls.lines.contains_key(method)
     }
 
-    /// The next call. None: nothing waits, or nothing more is to be taken.
+    /// The next call. None: no call waits, or none may be taken.
     pub(crate) fn take_call(&mut self, now: Now, line: &Arc<Line>) -> Option<Incoming> {
         if self.calls.paused {
             return None;
@@ -182,7 +183,7 @@ impl Engine {
         self.write_journal(now).then_some(call)
     }
 
-    /// The rest of a call's or a reply's body is not wanted. Gives back the task that waits for it.
+    /// Declines the rest of the body of a call or a reply. Returns the waker of the task that waits for it.
     pub(crate) fn cut(&mut self, now: Now, key: DeliveryKey) -> Option<core::task::Waker> {
         if self.phase < Phase::Stopped {
             self.core.cut(now, key);
@@ -190,7 +191,7 @@ impl Engine {
         self.leave_readable(key)
     }
 
-    /// Answers a call, however much of it has been read.
+    /// Answers a call, whether or not its body has been read.
     pub(crate) fn answer(&mut self, now: Now, key: DeliveryKey, call: CallId, status: u32, body: Bytes) {
         if self.phase < Phase::Stopped {
             self.core.cut(now, key);

@@ -1,6 +1,6 @@
-//! Calls: messages that are answered. Made by [`Peer::call`], answered by [`Node::serve`](crate::Node::serve).
+//! Calls: messages that are answered. Made with [`Peer::call`], answered with [`Node::serve`](crate::Node::serve).
 //!
-//! A call runs at most once, whatever the network does and whichever end crashes. It ends with its [`Reply`], or with a
+//! A call runs at most once, even if the network fails or either end crashes. It ends with its [`Reply`], or with a
 //! [`CallError`].
 
 pub(crate) mod desk;
@@ -46,23 +46,23 @@ use crate::send::receipts::{Settled, SlotIndex};
 use crate::send::writer::BodyWriter;
 use crate::shared::Shared;
 
-/// What a call was answered with.
+/// The answer to a call.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Reply {
-    /// Which call: the same at both ends, and never used again.
+    /// The id of the call: the same at both ends, and never used again.
     pub id: CallId,
-    /// The content. A large one is read as it comes; dropped before its end, the rest is not wanted.
+    /// The body. A large one is read while it arrives. If it is dropped before its end, the rest does not come.
     pub body: Body,
 }
 
-/// Where the body of a call comes from.
+/// The source of the body of a call.
 enum Content {
     Whole(Bytes),
     From { len: u64, reader: Box<dyn AsyncRead + Send + Unpin> },
 }
 
-/// A call to be: begun by [`Peer::call`], made by awaiting it or by [`Self::start`].
+/// A call to be made: created by [`Peer::call`], made by awaiting it or with [`Self::start`].
 #[must_use = "a call is made by `.await` or `.start().await`"]
 pub struct Call {
     peer: Peer,
@@ -70,7 +70,7 @@ pub struct Call {
     content: Content,
 }
 
-/// All of a call but its body.
+/// The properties of a call without its body.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) method: Bytes,
@@ -86,7 +86,7 @@ impl Options {
         Self { method, priority, deadline: None, early, traceparent: None }
     }
 
-    /// What the call does is logged within this. Its id is recorded when it ends.
+    /// The span of the call. The id of the call is recorded when the call ends.
     fn span(&self, peer: NodeId) -> Span {
         let span = tracing::info_span!("call", peer = Empty, method = Empty, id = Empty);
         if !span.is_disabled() {
@@ -106,8 +106,8 @@ impl Options {
 }
 
 impl Peer {
-    /// Calls a method of the peer: a message that is answered, and that runs there at most once, whatever the network
-    /// does and whichever end crashes. The method has at most 255 bytes, the body any size.
+    /// Calls a method of the peer: a message that is answered, and that runs there at most once, even if the network
+    /// fails or either end crashes. The method has at most 255 bytes, the body any size.
     ///
     /// ```
     /// # use exonet::{Allow, Node, call::{Failure, Request}};
@@ -130,8 +130,7 @@ impl Peer {
         Call { peer: self.clone(), options: Options::new(method.into()), content }
     }
 
-    /// As [`Self::call`], with a body of `len` bytes that is read from `reader` while the call goes on, in bounded
-    /// memory.
+    /// Like [`Self::call`], with a body of `len` bytes that is read from `reader` during the call, in bounded memory.
     pub fn call_from(
         &self,
         method: impl Into<Bytes>,
@@ -144,42 +143,42 @@ impl Peer {
 }
 
 impl Call {
-    /// How long after it is awaited or started the call is waited for. If it has not left by then, it ends
-    /// [Expired](CallError::Expired) and certainly does not run; if it has, [Unknown](CallError::Unknown). A reply that
-    /// is there wins. Default: it is waited for until the truth is known, as a dead peer is too; see
+    /// How long after its start the call is wanted. If it has not left by then, it ends [Expired](CallError::Expired)
+    /// and certainly does not run; if it has, it ends [Unknown](CallError::Unknown). A reply that has already come
+    /// wins. Default: the caller waits until the outcome is known, even if the peer is dead; see
     /// [`Builder::doubt_timeout`](crate::Builder::doubt_timeout).
     pub fn deadline(mut self, from_now: Duration) -> Self {
         self.options.deadline = Some(from_now);
         self
     }
 
-    /// Which goes first when several messages wait.
+    /// The priority: which message goes first when several wait.
     pub fn priority(mut self, priority: Priority) -> Self {
         self.options.priority = priority;
         self
     }
 
-    /// Whether it may leave beside the opening of a channel: see [`Builder::early`](crate::Builder::early). A first call
-    /// then takes one round trip, where clocks agree.
+    /// Whether the call may leave beside the opening of a channel: see [`Builder::early`](crate::Builder::early). A
+    /// first call then takes one round trip, if the clocks agree.
     pub fn early(mut self, early: bool) -> Self {
         self.options.early = if early { Early::Yes } else { Early::No };
         self
     }
 
-    /// The trace that the call is part of, as W3C Trace Context has it: its handler finds it in [`Request::traceparent`]. With the feature
-    /// `opentelemetry` that of the span is taken that is current when the call is made, where none is given.
+    /// The trace that the call is part of, as in W3C Trace Context. The handler finds it in [`Request::traceparent`].
+    /// With the feature `opentelemetry`, the default is the trace of the span that is current when the call is made.
     pub fn traceparent(mut self, parent: Traceparent) -> Self {
         self.options.traceparent = Some(parent);
         self
     }
 
-    /// Makes the call, waiting for room in the peer's queue, and gives a hold on it. Awaiting the [`Call`] itself is the
-    /// same followed by awaiting this.
+    /// Makes the call, waiting for room in the peer's queue, and returns a handle on it. To await the [`Call`] is the
+    /// same as to start it and await the handle.
     ///
-    /// Cancel-safe: dropped early, the call has not been made.
+    /// Cancel-safe: if the future is dropped early, the call has not been made.
     ///
     /// # Errors
-    /// [`CallError::Refused`], or [`CallError::Expired`] if the deadline came first: it has not been made.
+    /// [`CallError::Refused`], or [`CallError::Expired`] if the deadline came first: the call has not been made.
     pub async fn start(self) -> Result<PendingCall, CallError> {
         let Self { peer, options, content } = self;
         let (shared, to) = (peer.shared(), peer.id());
@@ -223,10 +222,10 @@ impl IntoFuture for Call {
 }
 
 impl Permit {
-    /// Calls at once: see [`Peer::call`].
+    /// Makes a call at once: see [`Peer::call`].
     ///
     /// # Errors
-    /// As [`Self::send`].
+    /// As for [`Self::send`].
     pub fn call(self, method: impl Into<Bytes>, body: impl Into<Bytes>) -> Result<PendingCall, SendError> {
         self.call_as(Options::new(method.into()), body.into())
     }
@@ -241,12 +240,13 @@ impl Permit {
     }
 }
 
-/// What reads the body of a call and writes it on its way.
+/// A future that reads the body of a call and sends it.
 type Feed = Pin<Box<dyn Future<Output = Result<(), SendFromError>> + Send>>;
 
-/// A call that has been made: a future that ends with its reply, or with a [`CallError`].
+/// A call that has been made: a future that resolves to its reply, or to a [`CallError`].
 ///
-/// Dropped, it is given up: withdrawn if it has not left, else it may run, and its reply is dropped.
+/// If it is dropped, the call is given up: it is withdrawn if it has not left; else it may run, and its reply is
+/// dropped.
 #[must_use = "a call that is dropped is given up"]
 pub struct PendingCall {
     span: Span,
@@ -267,12 +267,12 @@ impl PendingCall {
         Self { span, began, receipt, shared, key, to, feed: None, given_up: false, ended: false }
     }
 
-    /// The call's name at both ends, from its departure on: the key under which an effect is found out about.
+    /// The call's id at both ends, once it has left. An application can use it as the key to find out about an effect.
     pub fn id(&self) -> Option<CallId> {
         self.receipt.id().map(|id| CallId { caller: id.sender, s: id.s })
     }
 
-    /// Where the call stands: in doubt from its departure until it ends.
+    /// The state of the call: in doubt from its departure until it ends.
     pub fn status(&self) -> Status {
         self.receipt.status()
     }
@@ -280,15 +280,15 @@ impl PendingCall {
     /// Withdraws the call if it has not left: it ends [Cancelled](CallError::Cancelled), and certainly does not run.
     ///
     /// # Errors
-    /// [`CancelError::InDoubt`]: it has left, and is waited for as before; [`Self::give_up`] ends that.
+    /// [`CancelError::InDoubt`]: it has left, and the caller goes on waiting; [`Self::give_up`] ends that.
     /// [`CancelError::Settled`]: it has ended.
     pub fn cancel(&self) -> Result<(), CancelError> {
-        // What has left of calls is not withdrawn: it is Done, or an error.
+        // A call that has left is not withdrawn: the result is Done, or an error.
         self.receipt.cancel().map(|_| ())
     }
 
     /// Ends the call now: [Cancelled](CallError::Cancelled) if it has not left, else [Unknown](CallError::Unknown),
-    /// unless its reply is there.
+    /// unless its reply has come.
     pub fn give_up(&mut self) {
         self.given_up = true;
         self.receipt.abandon();
@@ -344,7 +344,7 @@ impl Future for PendingCall {
         {
             call.feed = None;
             if let Err(source) = fed {
-                // Its writer has withdrawn it.
+                // The writer of the body has withdrawn the call.
                 call.ended = true;
                 call.shared.step_calmly(|engine, now| engine.leave_call(now, call.key));
                 return Poll::Ready(Err(CallError::Body(source)));

@@ -1,4 +1,4 @@
-//! Calls by others: taken when there is somebody to run them, and answered.
+//! Serves calls of peers: takes them when there is capacity to run them, and answers them.
 
 use core::fmt;
 use core::future::Future;
@@ -24,37 +24,39 @@ use crate::receive::body::Body;
 use crate::send::message::drop_empty;
 use crate::shared::Shared;
 
-/// Calls of one method that run at once, unless [`Serve::concurrency`] says otherwise.
+/// The default of [`Serve::concurrency`].
 const CONCURRENCY: usize = 256;
 
-/// A call to be answered.
+/// A call to answer.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Request {
     /// The caller: proven, and admitted by the node's policy.
     pub caller: NodeId,
-    /// The call's name at both ends, for ever: the key under which an effect outside is made only once.
+    /// The call's id at both ends, for ever. An application can use it as the key that lets an external effect happen
+    /// only once.
     pub id: CallId,
-    /// As it was called.
+    /// The method that was called.
     pub method: Bytes,
-    /// The trace that the call is part of, as its caller says. With the feature `opentelemetry` it is the current context while the handler
-    /// runs.
+    /// The trace that the call is part of, as given by its caller. With the feature `opentelemetry` it is the current
+    /// context while the handler runs.
     pub traceparent: Option<Traceparent>,
-    /// The content. A large one ([`Body::is_stream`]) is read as it comes: nothing in it may be acted on before its end
-    /// has been read without error; dropped before, or answered before, the rest is not wanted.
+    /// The body. A large one ([`Body::is_stream`]) is read while it arrives: the handler must not act on any of it
+    /// before it has read the end without an error. If the body is dropped or the call answered before the end, the
+    /// rest does not come.
     pub body: Body,
 }
 
 /// The server of a method: an async function behind an `Arc`, or a service.
 pub(crate) trait Work: Send + 'static {
-    /// Waits until a call can be taken. False: never again.
+    /// Waits until a call can be taken. False: no call will ever be taken again.
     fn ready(&mut self) -> impl Future<Output = bool> + Send;
 
     /// Begins to answer.
     fn work(&mut self, request: Request) -> impl Future<Output = Result<Bytes, Failure>> + Send + 'static;
 }
 
-/// An async function that answers.
+/// An async function that answers calls.
 pub struct Handler<F>(Arc<F>);
 
 impl<F, Fut> Work for Handler<F>
@@ -73,10 +75,10 @@ where
 }
 
 impl Node {
-    /// Serves a method: each call of it is given to `handler`, an async function that returns bytes, or a `Result` of
-    /// them and what becomes a [`Failure`]. See [`Serve`] for how many at once and for how long.
+    /// Serves a method: passes each call to `handler`, an async function that returns bytes, or a `Result` with bytes
+    /// or an error that converts into a [`Failure`]. See [`Serve`] for the limits on concurrency and time.
     ///
-    /// A call of a method that nobody serves fails at once with [`ReplyStatus::NO_SUCH_METHOD`].
+    /// A call of a method that nothing serves fails at once with [`ReplyStatus::NO_SUCH_METHOD`].
     ///
     /// ```
     /// # use exonet::{Allow, Node, call::{Failure, Request}, error::CallError};
@@ -118,7 +120,7 @@ impl Node {
     }
 }
 
-/// How a method is to be served: begun by [`Node::serve`], in force from [`Self::start`] on.
+/// A method to be served: created by [`Node::serve`], in force from [`Self::start`] on.
 #[must_use = "a method is served from `start` on"]
 pub struct Serve<W> {
     shared: Arc<Shared>,
@@ -130,24 +132,25 @@ pub struct Serve<W> {
 
 #[allow(private_bounds)] // only `Node` makes a worker
 impl<W: Work> Serve<W> {
-    /// Runs this many calls of the method at once, at least one. Default 256. The node does not take further calls: they
-    /// consume nothing that it grants, so that only their callers have to wait. Other methods and ordinary messages go on.
+    /// Runs this many calls of the method at once, at least one. Default: 256. The node does not take further calls:
+    /// they use up nothing that it grants, so that only their callers have to wait. Other methods and ordinary messages
+    /// go on.
     pub fn concurrency(mut self, most: usize) -> Self {
         self.concurrency = most.max(1);
         self
     }
 
-    /// A call that runs for longer is dropped where it awaits, and its caller gets [`ReplyStatus::TIMED_OUT`]. Default:
-    /// it runs for as long as it takes; its caller, who asks now and then, is told that it does.
+    /// Drops a call that runs for longer at its next await; its caller gets [`ReplyStatus::TIMED_OUT`]. Default:
+    /// without limit; the caller, which asks from time to time, is told that the call still runs.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// Serves, on a task of its own, until the [`Serving`] is stopped or dropped or the node closes.
+    /// Serves the method, on its own task, until the [`Serving`] is stopped or dropped or the node closes.
     ///
     /// # Errors
-    /// [`ServeError`]: the method is served already, or cannot be.
+    /// [`ServeError`]: the method is already served, or cannot be.
     pub fn start(self) -> Result<Serving, ServeError> {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| ServeError::NoRuntime)?;
         let Self { shared, method, work, concurrency, timeout } = self;
@@ -169,9 +172,9 @@ impl<W: Work> IntoFuture for Serve<W> {
     }
 }
 
-/// A method that is served. Dropped, no new call is taken, those that wait are refused with
-/// [`ReplyStatus::NO_SUCH_METHOD`] ([`ReplyStatus::DRAINING`] after [`Node::drain`](crate::Node::drain)), and those that
-/// run go on to their end.
+/// A method that is served. When it is dropped, it takes no new calls, those that wait are refused with
+/// [`ReplyStatus::NO_SUCH_METHOD`] ([`ReplyStatus::DRAINING`] after [`Node::drain`](crate::Node::drain)), and those
+/// that run go on to their end.
 #[must_use = "a method is served until this is dropped"]
 pub struct Serving {
     shared: Arc<Shared>,
@@ -182,18 +185,19 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// What is served.
+    /// The method that is served.
     pub fn method(&self) -> &Bytes {
         &self.line.method
     }
 
-    /// Calls that run now.
+    /// The number of calls that run now.
     pub fn running(&self) -> usize {
         self.running.load(Ordering::Acquire)
     }
 
-    /// Takes no new call, and waits until those that run have been answered, for `timeout` at most. Those that still run
-    /// are then dropped where they await, their callers get [`ReplyStatus::FAILED`], and their number is returned.
+    /// Takes no new calls, and waits until those that run have been answered, for `timeout` at most. Calls that still
+    /// run are then dropped at their next await, their callers get [`ReplyStatus::FAILED`], and their number is
+    /// returned.
     pub async fn stop(mut self, timeout: Duration) -> usize {
         self.end();
         let Some(mut task) = self.task.take() else { return 0 };
@@ -202,7 +206,7 @@ impl Serving {
         }
         let left = self.running();
         self.cut.notify_one();
-        // An error is what the end of the runtime looks like.
+        // The task fails if the runtime ends, so an error is expected.
         let _ = task.await;
         left
     }
@@ -218,7 +222,7 @@ impl Drop for Serving {
     }
 }
 
-/// Where the calls of one method are taken. Gone, they are refused.
+/// Takes the calls of one method. When it is dropped, they are refused.
 struct Desk {
     shared: Arc<Shared>,
     line: Arc<Line>,
@@ -238,7 +242,7 @@ impl Desk {
             };
             let Some((request, unanswered)) = taken else { break };
             let trace = Trace::of(&request);
-            // Begun here, as a service must be; a panic is that of this one call.
+            // The call begins here, as a service requires; a panic affects only this call.
             let begin = core::panic::AssertUnwindSafe(|| work.work(request));
             let Ok(answer) = trace.within(|| std::panic::catch_unwind(begin)) else {
                 unanswered.answer(Err(ReplyStatus::PANICKED.into()));
@@ -269,7 +273,7 @@ impl Desk {
     async fn next(&self) -> (Request, Unanswered) {
         tokio::task::coop::consume_budget().await;
         loop {
-            // Made before the look, so that no wake-up is missed between the look and the wait.
+            // Created before the look, so that no wake-up is missed between the look and the wait.
             let called = self.line.called.notified();
             let taken = self.shared.step_calmly(|engine, now| engine.take_call(now, &self.line));
             if let Some(incoming) = taken
@@ -306,7 +310,7 @@ impl Drop for Desk {
     }
 }
 
-/// The trace that a call goes on with while it is served.
+/// The trace that a call continues while it is served.
 #[cfg(feature = "opentelemetry")]
 struct Trace(opentelemetry::Context);
 
@@ -326,7 +330,7 @@ impl Trace {
     }
 }
 
-/// Nobody asks for it.
+/// Without OpenTelemetry there is no trace.
 #[cfg(not(feature = "opentelemetry"))]
 struct Trace;
 
@@ -345,7 +349,7 @@ impl Trace {
     }
 }
 
-/// A call that was taken: answered whatever becomes of its handler.
+/// A call that was taken. It is answered even if its handler fails.
 struct Unanswered {
     shared: Arc<Shared>,
     running: Arc<AtomicUsize>,
@@ -355,7 +359,7 @@ struct Unanswered {
 }
 
 impl Unanswered {
-    /// What the handler logs is logged within this.
+    /// The span of the handler.
     fn span(&self, method: &[u8]) -> Span {
         let span = tracing::info_span!("serve", caller = Empty, method = Empty, id = Empty);
         if !span.is_disabled() {

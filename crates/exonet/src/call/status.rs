@@ -1,4 +1,4 @@
-//! What a reply says beside its body.
+//! The status of a reply.
 
 use core::convert::Infallible;
 use core::fmt;
@@ -8,31 +8,32 @@ use exonet_proto::node::{FAILED, NO_SUCH_METHOD, TOO_LARGE};
 
 use crate::error::BodyError;
 
-/// How a call went, as its server says. Zero is success, what is from [`Self::RESERVED`] on is said by nodes and by
-/// this library, and all between is the application's.
+/// How a call went, according to its server. Zero is success. Values from [`Self::RESERVED`] on come from nodes and
+/// from this library. All values between belong to the application.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReplyStatus(pub u32);
 
 impl ReplyStatus {
     /// The call went well.
     pub const OK: Self = Self(0);
-    /// An error of the application's, and no more is said by the number: what [`Failure::error`] gives.
+    /// An error of the application, without a more specific number: [`Failure::error`] returns it.
     pub const ERROR: Self = Self(1);
-    /// The least that is not the application's.
+    /// The least value that does not belong to the application.
     pub const RESERVED: Self = Self(u32::MAX - 255);
-    /// Nobody will answer: the server was stopped, or dropped the call. It has run in part, in full or not at all.
+    /// There will be no answer: the server was stopped, or dropped the call. The call has run in part, in full or not
+    /// at all.
     pub const FAILED: Self = Self(FAILED);
-    /// The call has run, and its reply is longer than the caller takes.
+    /// The call has run, and its reply is longer than the caller accepts.
     pub const TOO_LARGE: Self = Self(TOO_LARGE);
-    /// Nobody serves the method. The call has certainly not run.
+    /// Nothing serves the method. The call has certainly not run.
     pub const NO_SUCH_METHOD: Self = Self(NO_SUCH_METHOD);
     /// The handler panicked. The call has run in part.
     pub const PANICKED: Self = Self(u32::MAX - 3);
-    /// The handler took longer than [`Serve::timeout`](crate::call::Serve::timeout) says. The call has run in part.
+    /// The handler took longer than [`Serve::timeout`](crate::call::Serve::timeout). The call has run in part.
     pub const TIMED_OUT: Self = Self(u32::MAX - 4);
-    /// The body is not what the method takes. The call has certainly not run.
+    /// The method does not accept the body. The call has certainly not run.
     pub const BAD_REQUEST: Self = Self(u32::MAX - 5);
-    /// The server is ending, and takes no new call. The call has certainly not run: try again, there or elsewhere.
+    /// The server is ending, and takes no new calls. The call has certainly not run: try again, there or elsewhere.
     pub const DRAINING: Self = Self(u32::MAX - 6);
 
     /// Whether the call has certainly not run, so that it may be made again.
@@ -71,9 +72,9 @@ impl fmt::Debug for ReplyStatus {
     }
 }
 
-/// What a handler answers when it has no reply: a status that is not zero, and a body that says more.
+/// The answer of a handler that has no reply: a status that is not zero, and a body with details.
 ///
-/// An error of the application's becomes one by `From`, or by [`Self::error`]:
+/// An application's error converts into a failure with `From`, or with [`Self::error`]:
 ///
 /// ```
 /// use exonet::call::Failure;
@@ -99,19 +100,19 @@ impl fmt::Debug for ReplyStatus {
 pub struct Failure {
     /// Not zero.
     pub status: ReplyStatus,
-    /// For the caller to read.
+    /// The details, for the caller.
     pub body: Bytes,
 }
 
 impl Failure {
-    /// A failure. Status zero, which would be a success, becomes [`ReplyStatus::ERROR`].
+    /// A failure. Status zero, which means success, becomes [`ReplyStatus::ERROR`].
     pub fn new(status: impl Into<ReplyStatus>, body: impl Into<Bytes>) -> Self {
         let status = status.into();
         let status = if status == ReplyStatus::OK { ReplyStatus::ERROR } else { status };
         Self { status, body: body.into() }
     }
 
-    /// [`ReplyStatus::ERROR`], with what `error` says as its body: the caller reads it.
+    /// [`ReplyStatus::ERROR`], with the text of `error` as its body, which the caller reads.
     #[allow(clippy::needless_pass_by_value)] // as `map_err` wants it
     pub fn error(error: impl fmt::Display) -> Self {
         Self::new(ReplyStatus::ERROR, error.to_string())
@@ -124,7 +125,7 @@ impl From<ReplyStatus> for Failure {
     }
 }
 
-/// A body that cannot be read, or is longer than the handler wants to hold.
+/// A body that cannot be read, or is longer than the handler accepts.
 impl From<BodyError> for Failure {
     fn from(error: BodyError) -> Self {
         let long = matches!(error, BodyError::TooLarge { .. });
@@ -146,12 +147,12 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// What a handler may return: bytes of any kind, or a result that fails with what becomes a [`Failure`].
+/// The return type of a handler: bytes of any kind, or a result with an error that converts into a [`Failure`].
 pub trait Answer {
-    /// The reply, or why there is none.
+    /// The reply, or the failure.
     ///
     /// # Errors
-    /// The failure that the caller gets in place of a reply.
+    /// The failure that the caller gets instead of a reply.
     fn answer(self) -> Result<Bytes, Failure>;
 }
 

@@ -1,4 +1,4 @@
-//! Calls as services: of a peer's method, and of one's own.
+//! Calls as services: methods of a peer, and methods that this node serves.
 
 use core::fmt;
 use core::future::{Future, poll_fn};
@@ -18,13 +18,13 @@ use crate::node::Node;
 use crate::peer::Peer;
 use crate::send::permit::Permit;
 
-/// What may go wrong in a service, as its layers say it.
+/// The error of a service, as its layers return it.
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A method of a peer as a [`Service`]: a request is a body. It is ready when the peer's queue has room, and the place is
-/// kept until the call is made. Clones share the queue and nothing else.
+/// A method of a peer as a [`Service`], whose request is a body. It is ready when the peer's queue has room, and keeps
+/// the place until the call is made. Clones share the queue and nothing else.
 pub struct CallService {
     peer: Peer,
     options: Options,
@@ -39,19 +39,19 @@ enum Place {
 }
 
 impl CallService {
-    /// A method of `peer`.
+    /// The service of a method of `peer`.
     pub fn new(peer: Peer, method: impl Into<Bytes>) -> Self {
         Self { peer, options: Options::new(method.into()), place: Place::None }
     }
 
-    /// See [`Call::deadline`](crate::call::Call::deadline): from the call of `call` on.
+    /// See [`Call::deadline`](crate::call::Call::deadline): it counts from the call of `call`.
     #[must_use]
     pub fn deadline(mut self, from_now: Duration) -> Self {
         self.options.deadline = Some(from_now);
         self
     }
 
-    /// Which goes first when several messages wait.
+    /// The priority: which message goes first when several wait.
     #[must_use]
     pub fn priority(mut self, priority: Priority) -> Self {
         self.options.priority = priority;
@@ -91,7 +91,7 @@ impl Service<Bytes> for CallService {
         }
     }
 
-    /// Made at once if it is ready; if not, [`SendError::Full`].
+    /// Makes the call at once if the service is ready; if not, fails with [`SendError::Full`].
     fn call(&mut self, body: Bytes) -> Self::Future {
         let call = match core::mem::replace(&mut self.place, Place::None) {
             Place::Held(permit) => permit.call_as(self.options.clone(), body),
@@ -105,10 +105,11 @@ impl Service<Bytes> for CallService {
 pub struct ServiceHandler<S>(S);
 
 impl Node {
-    /// As [`Self::serve`], by a service, with all the layers that it has. Its `poll_ready` is the back-pressure: a call is
-    /// taken only when it is ready. If it says that it never will be again, the method is served no more.
+    /// Like [`Self::serve`], with a service and all its layers. Its `poll_ready` gives back-pressure: a call is taken
+    /// only when the service is ready. If `poll_ready` fails, the method is no longer served.
     ///
-    /// An error that is a [`Failure`] is answered as such; any other by [`ReplyStatus::ERROR`], with what it says.
+    /// An error that is a [`Failure`] is answered as such; any other error is answered with [`ReplyStatus::ERROR`] and
+    /// its text.
     pub fn serve_service<S>(&self, method: impl Into<Bytes>, service: S) -> Serve<ServiceHandler<S>>
     where
         S: Service<Request> + Send + 'static,

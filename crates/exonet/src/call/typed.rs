@@ -1,4 +1,5 @@
-//! Calls whose requests, replies and errors are typed: as JSON, so that whatever speaks JSON can call and serve.
+//! Calls whose requests, replies and errors are typed. They are JSON, so that any program that uses JSON can call and
+//! serve.
 
 use core::fmt;
 use core::future::{Future, IntoFuture};
@@ -21,37 +22,37 @@ use crate::node::Node;
 use crate::peer::Peer;
 use crate::receive::body::Body;
 
-/// The longest body that is held to be read as JSON, in bytes.
+/// The longest body that is held in memory to be read as JSON, in bytes.
 pub(crate) const LONGEST: u64 = 16 << 20;
 
-/// How a typed call ended that has no reply. `E` is the application's error, as its server returned it: an error that is shown
-/// by its `Debug`, so that it need be nothing more.
+/// The error of a typed call. `E` is the application's error, as its server returned it. It is displayed with its
+/// `Debug`, so that it need not implement more.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TypedError<E> {
-    /// What the handler returned in place of a reply.
+    /// The error that the handler returned instead of a reply.
     #[error("the method returned an error: {0:?}")]
     Application(E),
-    /// The call itself went wrong.
+    /// The call itself failed.
     #[error(transparent)]
     Call(CallError),
     /// The request cannot be written as JSON. Nothing has been sent.
     #[error("the request cannot be written as JSON: {0}")]
     Request(#[source] serde_json::Error),
-    /// The call has run, and what it was answered with is not what was expected.
+    /// The call has run, and its answer is not of the expected type.
     #[error("the answer to the call {id} is not what was expected: {source}")]
     Answer {
-        /// Which call.
+        /// The id of the call.
         id: CallId,
-        /// What is wrong with it.
+        /// The error.
         source: serde_json::Error,
     },
-    /// The call has run, and what it was answered with cannot be read, or has more than 16 MiB.
+    /// The call has run, and its answer cannot be read, or has more than 16 MiB.
     #[error("the answer to the call {id} cannot be read: {source}")]
     Body {
-        /// Which call.
+        /// The id of the call.
         id: CallId,
-        /// Why.
+        /// The error.
         source: BodyError,
     },
 }
@@ -67,7 +68,7 @@ impl<E> TypedError<E> {
     }
 }
 
-/// A typed call to be: begun by [`Peer::call_typed`], made by awaiting it or by [`Self::start`].
+/// A typed call to be made: created by [`Peer::call_typed`], made by awaiting it or with [`Self::start`].
 #[must_use = "a call is made by `.await` or `.start().await`"]
 pub struct TypedCall<Resp, E> {
     call: Result<Call, serde_json::Error>,
@@ -75,8 +76,8 @@ pub struct TypedCall<Resp, E> {
 }
 
 impl Peer {
-    /// Calls a method that is served by [`Node::serve_typed`], or by any server that takes and gives JSON. `Resp` is what it
-    /// replies, `E` its error, which comes with [`ReplyStatus::ERROR`].
+    /// Calls a method that [`Node::serve_typed`] serves, or any server that takes and returns JSON. `Resp` is its
+    /// reply; `E` is its error, which comes with [`ReplyStatus::ERROR`].
     ///
     /// ```
     /// # use exonet::{Allow, Node, error::TypedError};
@@ -117,8 +118,8 @@ impl Peer {
 }
 
 impl Node {
-    /// As [`Self::serve`], for requests, replies and errors that are typed. A request that is not what the method takes,
-    /// or has more than 16 MiB, is answered by [`ReplyStatus::BAD_REQUEST`].
+    /// Like [`Self::serve`], for requests, replies and errors that are typed. A request that is not of the method's
+    /// type, or has more than 16 MiB, is answered with [`ReplyStatus::BAD_REQUEST`].
     pub fn serve_typed<Req, Resp, E, F, Fut>(
         &self,
         method: impl Into<Bytes>,
@@ -134,7 +135,7 @@ impl Node {
         self.serve_typed_by(method, move |_, request| handler(request))
     }
 
-    /// As [`Self::serve_typed`], for a handler that needs the caller's id or the call's name.
+    /// Like [`Self::serve_typed`], for a handler that needs the caller's id or the call's id.
     pub fn serve_typed_by<Req, Resp, E, F, Fut>(
         &self,
         method: impl Into<Bytes>,
@@ -159,7 +160,7 @@ impl Node {
     }
 }
 
-/// Answers a request by a function.
+/// Answers a request with a function.
 pub(crate) fn answer<Req: DeserializeOwned, Resp: Serialize, E: Serialize>(
     request: &[u8],
     handler: impl Fn(Req) -> Result<Resp, E>,
@@ -167,7 +168,7 @@ pub(crate) fn answer<Req: DeserializeOwned, Resp: Serialize, E: Serialize>(
     said(handler(serde_json::from_slice(request).map_err(bad_request)?))
 }
 
-/// What a handler has come to, as JSON.
+/// The result of a handler, as JSON.
 fn said<Resp: Serialize, E: Serialize>(answer: Result<Resp, E>) -> Result<Bytes, Failure> {
     match answer {
         Ok(reply) => json(&reply),
@@ -175,7 +176,7 @@ fn said<Resp: Serialize, E: Serialize>(answer: Result<Resp, E>) -> Result<Bytes,
     }
 }
 
-/// What a typed handler comes to.
+/// The future of a typed handler's answer.
 pub(crate) type BoxedAnswer = Pin<Box<dyn Future<Output = Result<Bytes, Failure>> + Send>>;
 
 #[allow(clippy::needless_pass_by_value)] // as `map_err` wants it
@@ -183,7 +184,7 @@ fn bad_request(error: serde_json::Error) -> Failure {
     Failure::new(ReplyStatus::BAD_REQUEST, error.to_string())
 }
 
-/// The call has run, and there is no other way to say what it came to.
+/// If writing fails, the call has run, and there is no other way to report its result.
 fn json(value: &impl Serialize) -> Result<Bytes, Failure> {
     let written = serde_json::to_vec(value).map(Bytes::from);
     written.map_err(|error| Failure::new(ReplyStatus::FAILED, error.to_string()))
@@ -209,10 +210,10 @@ impl<Resp, E> TypedCall<Resp, E> {
         self.with(|call| call.early(early))
     }
 
-    /// As [`Call::start`].
+    /// Like [`Call::start`].
     ///
     /// # Errors
-    /// [`TypedError::Request`], and what [`Call::start`] says.
+    /// [`TypedError::Request`], and the errors of [`Call::start`].
     pub async fn start(self) -> Result<TypedPending<Resp, E>, TypedError<E>> {
         let call = self.call.map_err(TypedError::Request)?;
         let pending = call.start().await.map_err(TypedError::Call)?;
@@ -239,9 +240,9 @@ where
     }
 }
 
-/// A typed call that has been made: a future that ends with its reply, or with a [`TypedError`].
+/// A typed call that has been made: a future that resolves to its reply, or to a [`TypedError`].
 ///
-/// Dropped, it is given up: see [`PendingCall`].
+/// If it is dropped, the call is given up: see [`PendingCall`].
 #[must_use = "a call that is dropped is given up"]
 pub struct TypedPending<Resp, E> {
     call: PendingCall,
@@ -249,10 +250,10 @@ pub struct TypedPending<Resp, E> {
     expects: PhantomData<fn() -> (Resp, E)>,
 }
 
-/// What the call was answered with, while it comes.
+/// The answer to the call, while it arrives.
 struct Answer {
     id: CallId,
-    /// It is no error.
+    /// Whether it is a reply and not an error.
     ok: bool,
     body: Pin<Box<dyn Future<Output = Result<Bytes, BodyError>> + Send>>,
 }
@@ -277,7 +278,7 @@ impl<Resp, E> TypedPending<Resp, E> {
     /// See [`PendingCall::cancel`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`PendingCall::cancel`].
     pub fn cancel(&self) -> Result<(), CancelError> {
         self.call.cancel()
     }

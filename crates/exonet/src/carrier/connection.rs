@@ -1,4 +1,4 @@
-//! A connection: bytes both ways, in order, until it breaks.
+//! A connection: bytes in both directions, in order, until it breaks.
 
 use core::fmt;
 use std::io;
@@ -11,13 +11,14 @@ use super::tune;
 pub(super) type Reader = Box<dyn AsyncRead + Send + Unpin>;
 pub(super) type Writer = Box<dyn AsyncWrite + Send + Unpin>;
 
-/// What carries packets in place of datagrams: bytes both ways, in order, until it breaks.
+/// A connection that carries packets instead of datagrams: bytes in both directions, in order, until it breaks.
 ///
-/// A node puts its packets there one after the other, each behind its length. It encrypts and authenticates them itself, so the bytes
-/// need no protection, and the other end needs no name. A connection that breaks loses no message: the node opens another.
+/// A node writes its packets one after the other, each preceded by its length. It encrypts and authenticates them
+/// itself, so the bytes need no protection, and the other end needs no name. A connection that breaks loses no message:
+/// the node opens another.
 ///
-/// A writer has to be honest about room: it should take no more than leaves soon. What waits in its buffers cannot be
-/// overtaken by an urgent message.
+/// A writer has to be honest about room: it should accept no more than leaves soon. Bytes that wait in its buffers
+/// cannot be overtaken by an urgent message.
 ///
 /// ```
 /// use exonet::carrier::Connection;
@@ -32,13 +33,13 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Of a stream that goes both ways.
+    /// Makes a connection from a stream that goes both ways.
     pub fn new(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
         let (reader, writer) = tokio::io::split(stream);
         Self::of_halves(reader, writer)
     }
 
-    /// Of a stream for each direction.
+    /// Makes a connection from a stream for each direction.
     pub fn of_halves(
         reader: impl AsyncRead + Send + Unpin + 'static,
         writer: impl AsyncWrite + Send + Unpin + 'static,
@@ -46,10 +47,10 @@ impl Connection {
         Self { reader: Box::new(reader), writer: Box::new(writer) }
     }
 
-    /// Of a TCP connection, set so that little waits in the system.
+    /// Makes a connection from a TCP connection, and sets the latter so that little waits in the system.
     ///
     /// # Errors
-    /// What the system says to the settings.
+    /// The error of the system for these settings.
     pub fn tcp(stream: TcpStream) -> io::Result<Self> {
         tune(&stream)?;
         let (reader, writer) = stream.into_split();

@@ -1,4 +1,4 @@
-//! How connections are opened.
+//! The opening of connections.
 
 use core::fmt;
 use core::future::Future;
@@ -15,8 +15,8 @@ pub type Dialling<'a> = Pin<Box<dyn Future<Output = io::Result<Connection>> + Se
 
 /// Opens connections for a node: see [`Builder::dialler`](crate::Builder::dialler).
 ///
-/// The node asks when it wants a connection to a peer (`docs/carriers.md`, "Who dials"), and asks again after a failure, with a
-/// growing wait between. An attempt that takes longer than 10 s is dropped.
+/// The node calls it when it wants a connection to a peer (`docs/carriers.md`, "Who dials"), and calls it again after a
+/// failure, with growing waits. An attempt that takes longer than 10 s is dropped.
 ///
 /// ```
 /// use std::net::SocketAddr;
@@ -48,7 +48,8 @@ pub trait Dialler: fmt::Debug + Send + Sync + 'static {
     /// Opens a connection to a node that is believed to be at this address.
     ///
     /// # Errors
-    /// Why there is none. The node logs it, and tries again for as long as it wants a connection.
+    /// The reason for which there is no connection. The node logs it, and tries again for as long as it wants a
+    /// connection.
     fn dial(&self, to: SocketAddr) -> Dialling<'_>;
 
     /// Where `name`, the `HOST:PORT` of a peer, is looked up. Default: by the system.
@@ -72,7 +73,7 @@ pub enum LookUp {
     There(SocketAddr),
 }
 
-/// TCP connections straight to the peer: the default.
+/// Opens TCP connections straight to the peer: the default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tcp;
 

@@ -1,4 +1,4 @@
-//! Opens connections, and opens them again.
+//! Opens connections, and reopens them.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -17,18 +17,18 @@ use super::{Carriers, canonical};
 use crate::engine::Phase;
 use crate::shared::Shared;
 
-/// The wait before the second try, doubled up to the other before each further one.
+/// The wait before the second try. It doubles before each further try, up to `LAST_WAIT`.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LAST_WAIT: Duration = Duration::from_secs(10);
-/// An address that has not answered by then is passed over.
+/// How long an address may take to answer before the next one is tried.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Peers whose tries are remembered.
+/// The number of peers whose tries are remembered.
 const REMEMBERED: usize = 4_096;
 
-/// Whom connections are opened to.
+/// The peers that connections are opened to.
 #[derive(Default)]
 pub(super) struct Dials {
-    /// Peers that a task does it for.
+    /// The peers that a task dials.
     dialling: BTreeSet<NodeId>,
     /// What was tried since a connection to the peer has worked.
     tries: BTreeMap<NodeId, Tries>,
@@ -54,7 +54,7 @@ impl Dials {
     }
 }
 
-/// Opens a connection as the core has asked, as long as it wants one.
+/// Opens a connection that the core has asked for, and goes on trying as long as the core wants one.
 pub(crate) fn dial(shared: &Arc<Shared>, dial: Dial) {
     // One task for a peer is enough.
     if shared.carriers.dials().dialling.insert(dial.peer) {
@@ -89,7 +89,7 @@ async fn keep_dialling(shared: Arc<Shared>, Dial { peer, addresses }: Dial) {
     }
 }
 
-/// The connection is open. False: nobody wants it any more.
+/// Puts an open connection to use. False: it is no longer wanted.
 fn begin(shared: &Arc<Shared>, peer: NodeId, address: SocketAddr, connection: Connection) -> bool {
     let Connection { reader, writer } = connection;
     let (outlet, remote) = (Arc::new(Outlet::new(writer)), canonical(address));
@@ -110,9 +110,9 @@ impl Carriers {
         self.dials.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How long to wait before the next try; None: no connection is wanted any more, and the peer is given free.
+    /// The wait before the next try; None: no connection is wanted any more, and the peer is released.
     fn next_try(&self, shared: &Shared, peer: NodeId) -> Option<Duration> {
-        // Under the lock, so that a wish that comes just now finds the peer free.
+        // Under the lock, so that a request that comes just now finds the peer released.
         let mut dials = self.dials();
         let wanted = |engine: &mut crate::engine::Engine| {
             engine.phase < Phase::Stopped && engine.core.wants_pipe(&peer)
@@ -144,7 +144,7 @@ impl Carriers {
         }
     }
 
-    /// A connection to the peer works.
+    /// Notes that a connection to the peer works.
     pub(super) fn worked(&self, peer: &NodeId) {
         if self.dials().works_again(peer) && !self.straight {
             tracing::info!(peer = %peer.short(), "there is a connection again");
@@ -152,10 +152,10 @@ impl Carriers {
     }
 }
 
-/// Anything up to `most`: of many that were cut off together, not all come back together.
+/// A random wait up to `most`, so that peers that were cut off together do not all come back together.
 fn jitter(most: Duration) -> Duration {
     let mut bytes = [0; 4];
-    // Without randomness it is the longest.
+    // Without randomness, the longest wait.
     let share = getrandom::fill(&mut bytes)
         .map_or(1.0, |()| f64::from(u32::from_be_bytes(bytes)) / f64::from(u32::MAX));
     most.mul_f64(share)

@@ -1,17 +1,17 @@
-//! Datagrams in a stream of bytes: `u16 big-endian length | datagram`, again and again.
+//! Datagrams in a stream of bytes: `u16 big-endian length | datagram`, repeated.
 
-/// The bytes before each datagram.
+/// The length of the field before each datagram.
 pub(crate) const LENGTH: usize = 2;
 /// The longest datagram that a peer may send.
 pub(crate) const MAX_FRAME: usize = 16_384;
-/// The longest that a stranger may begin with: an opening, with some room.
+/// The longest datagram that a stranger may begin with: an opening, with some room.
 pub(crate) const MAX_FIRST: usize = 1_500;
-/// Memory beyond this is given back once nothing is left in it.
+/// Memory beyond this is freed once it holds nothing.
 const KEPT: usize = 4_096;
-/// What is read at once beyond the frame that is under way.
+/// How much is read at once beyond the current frame.
 const AHEAD: usize = 49_152;
 
-/// The stream is not made of frames: nothing behind this can be read.
+/// The stream is not made of frames: nothing after this point can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a frame of {len} bytes, where 1 to {most} are taken")]
 pub(crate) struct BadLength {
@@ -19,38 +19,38 @@ pub(crate) struct BadLength {
     most: usize,
 }
 
-/// Puts the datagrams in `data`, of `segment` bytes each but the last, behind what is in `to`.
+/// Appends the datagrams in `data` to `to` as frames. Each datagram has `segment` bytes, except the last.
 pub(crate) fn frame(data: &[u8], segment: usize, to: &mut Vec<u8>) {
     for datagram in data.chunks(segment.max(1)) {
-        // The core makes none that is longer.
+        // The core makes no longer datagram.
         let Ok(len) = u16::try_from(datagram.len()) else { continue };
         to.extend_from_slice(&len.to_be_bytes());
         to.extend_from_slice(datagram);
     }
 }
 
-/// Finds the frames in what has been read.
+/// Finds the frames in the bytes that have been read.
 #[derive(Debug)]
 pub(crate) struct Unframer {
     memory: Vec<u8>,
-    /// What is between is read and not yet handed out.
+    /// The bytes between `from` and `to` are read and not yet handed out.
     from: usize,
     to: usize,
     most: usize,
 }
 
 impl Unframer {
-    /// Takes frames of a stranger.
+    /// An unframer for a stranger's frames.
     pub(crate) const fn new() -> Self {
         Self { memory: Vec::new(), from: 0, to: 0, most: MAX_FIRST }
     }
 
-    /// The other end is known: it may send what peers may.
+    /// The other end is known: accepts frames of the length that peers may send.
     pub(crate) const fn trust(&mut self) {
         self.most = MAX_FRAME;
     }
 
-    /// Where to read into; then comes [`filled`](Self::filled).
+    /// The buffer to read into; call [`filled`](Self::filled) afterwards.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         self.memory.copy_within(self.from..self.to, 0);
         (self.from, self.to) = (0, self.to - self.from);
@@ -62,7 +62,7 @@ impl Unframer {
         self.memory.get_mut(self.to..).unwrap_or_default()
     }
 
-    /// These bytes were read.
+    /// Adds bytes that were read elsewhere.
     pub(crate) fn add(&mut self, bytes: &[u8]) {
         let wanted = self.room().len().max(bytes.len()).saturating_add(self.to);
         if self.memory.len() < wanted {
@@ -74,12 +74,12 @@ impl Unframer {
         self.filled(bytes.len());
     }
 
-    /// This many bytes were read.
+    /// Notes that this many bytes were read.
     pub(crate) fn filled(&mut self, count: usize) {
         self.to = self.to.saturating_add(count).min(self.memory.len());
     }
 
-    /// The next datagram, if all of it is here.
+    /// The next datagram, if it is complete.
     pub(crate) fn next(&mut self) -> Result<Option<&mut [u8]>, BadLength> {
         let read = self.memory.get(self.from..self.to).unwrap_or_default();
         let Some((length, rest)) = read.split_first_chunk::<LENGTH>() else { return Ok(None) };
@@ -95,7 +95,7 @@ impl Unframer {
         Ok(self.memory.get_mut(begin..begin + len))
     }
 
-    /// Nothing more is here for now: memory that is not needed is given back.
+    /// Nothing more is here for now: frees memory that is not needed.
     pub(crate) fn rest(&mut self) {
         if self.from == self.to && self.memory.len() > KEPT {
             (self.memory, self.from, self.to) = (Vec::new(), 0, 0);
@@ -110,7 +110,7 @@ mod tests {
 
     use super::*;
 
-    /// Reads `stream` in pieces of these lengths, again and again.
+    /// Reads `stream` in pieces of these lengths, repeatedly.
     fn read(stream: &[u8], cuts: &[usize], trusted: bool) -> Result<Vec<Vec<u8>>, BadLength> {
         let (mut unframer, mut found, mut rest) = (Unframer::new(), Vec::new(), stream);
         if trusted {
@@ -137,7 +137,7 @@ mod tests {
     }
 
     proptest! {
-        /// However the stream is cut, the frames are the same.
+        /// The frames are the same for every division of the stream.
         #[test]
         fn any_split_of_the_stream_gives_the_same_frames(
             datagrams in vec(vec(any::<u8>(), 1..MAX_FRAME), 0..12),
@@ -148,7 +148,7 @@ mod tests {
             prop_assert_eq!(read(&stream, &cuts, true), Ok(datagrams));
         }
 
-        /// Whatever comes, no frame is longer than allowed, and none is made up.
+        /// No frame is longer than allowed, and none is made up, for any input.
         #[test]
         fn any_stream_is_frames_or_an_error(
             stream in vec(any::<u8>(), 0..5_000),

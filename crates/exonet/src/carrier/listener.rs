@@ -1,4 +1,4 @@
-//! Takes connections in.
+//! Accepts connections.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -16,18 +16,19 @@ use super::outlet::{Outlet, ROOM};
 use super::traffic::{FIRST_WORD, Origin, Traffic, Whose};
 use crate::shared::Shared;
 
-/// Connections that wait to be taken in.
+/// The number of connections that may wait to be accepted.
 const BACKLOG: i32 = 128;
-/// After an error, as of too many open files, the next is taken in later.
+/// The pause after an error such as too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Binds to `address`; to both families if it is the unspecified address of IPv6.
+/// Binds to `address`; to both families if it is the unspecified IPv6 address.
 pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     if address.is_ipv6() {
         socket.set_only_v6(!address.ip().is_unspecified())?;
     }
-    // Connections of a former process that are not quite over are in nobody's way. Elsewhere it means something else.
+    // Connections of a former process that have not quite ended do not block the port. On other systems the option
+    // means something else.
     #[cfg(unix)]
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
@@ -36,9 +37,9 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-/// Takes connections in until the node ends.
+/// Accepts connections until the node ends.
 pub(crate) async fn listen(shared: Arc<Shared>, listener: TcpListener) {
-    // Dropped last: whoever waits for the end finds the port free.
+    // Dropped last: a task that waits for the end finds the port free.
     let _ended = Ended(Arc::clone(&shared));
     let mut listener = listener;
     loop {
@@ -52,7 +53,7 @@ pub(crate) async fn listen(shared: Arc<Shared>, listener: TcpListener) {
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            // One too many is closed at once.
+            // A connection beyond the limit is closed at once.
             Ok((stream, remote)) => {
                 if let Some(stranger) = shared.carriers.admit(remote.ip()) {
                     tokio::spawn(take(Arc::clone(&shared), stream, canonical(remote), stranger));
@@ -74,7 +75,7 @@ impl Drop for Ended {
     }
 }
 
-/// Finds out what is spoken on the connection, and lets it carry packets.
+/// Finds out whether the connection speaks TLS, and lets it carry packets.
 async fn take(shared: Arc<Shared>, stream: TcpStream, remote: SocketAddr, stranger: Stranger) {
     let connection = tokio::select! {
         biased;

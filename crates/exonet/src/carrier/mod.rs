@@ -1,14 +1,15 @@
-//! Connections in place of datagrams: TCP, where UDP does not get through, or is not wanted.
+//! Connections instead of datagrams: TCP, for paths where UDP does not get through or is not wanted.
 //!
-//! A node opens them by a [`Dialler`]: straight ([`Tcp`]), through a proxy (`Proxy`, feature `proxy`), in TLS (`Tls`, feature `tls`), or
-//! in a way of the application's own. It takes them in at the port of its socket, and from the application ([`Node::take_connection`]). So
-//! packets may go over anything that carries bytes both ways. `docs/carriers.md` says when a node uses connections.
+//! A node opens connections with a [`Dialler`]: straight ([`Tcp`]), through a proxy (`Proxy`, feature `proxy`), in TLS
+//! (`Tls`, feature `tls`), or with one of the application. It accepts connections at the port of its socket, and takes
+//! them from the application ([`Node::take_connection`]). So packets can use anything that carries bytes both ways.
+//! `docs/carriers.md` says when a node uses connections.
 //!
 //! [`Node::take_connection`]: crate::Node::take_connection
 
-// The core decides when it wants a connection, what goes there, and whether it is still of use; here it is opened, taken in, read,
-// written and closed. Each has a task (`traffic`). What leaves is written by whoever flushes, and what the connection does not
-// take at once by the task (`Outlet`).
+// The core decides when it wants a connection, which packets go there, and whether the connection is still of use. This
+// module opens, accepts, reads, writes and closes connections. Each has a task (`traffic`). The task that flushes
+// writes the packets; bytes that the connection does not take at once are written by the connection's task (`Outlet`).
 
 mod connection;
 mod crowd;
@@ -51,12 +52,12 @@ pub use self::proxy::{BadProxy, Proxy};
 #[cfg(feature = "tls")]
 pub use self::tls::{Tls, TlsServer};
 
-/// Openings that wait for the driver.
+/// The number of openings that wait for the driver.
 const MAX_OPENINGS: usize = 256;
-/// The system takes no more while so much of it has not left: what waits there cannot be taken back.
+/// The system accepts no more bytes while this many have not left: bytes that wait there cannot be taken back.
 #[cfg(target_os = "linux")]
 const UNSENT: u32 = 16_384;
-/// What is not acknowledged by the other end's system for so long breaks the connection.
+/// The connection breaks if the other end's system does not acknowledge bytes for this long.
 #[cfg(target_os = "linux")]
 const UNACKED: Duration = Duration::from_secs(10);
 
@@ -66,16 +67,16 @@ pub(crate) struct Carriers {
     open: Mutex<BTreeMap<Pipe, Arc<Outlet>>>,
     /// The node's lock may be taken under this one, never this under the node's.
     dials: Mutex<Dials>,
-    /// Openings that have come: they wait for their share of the driver's time, as those do that come as datagrams.
+    /// Openings that have come. Like those that come as datagrams, they wait for their share of the driver's time.
     openings: Mutex<Vec<(Arrival, Box<[u8]>)>>,
-    /// Where connections are taken in from now on.
+    /// The listener that accepts connections from now on.
     moved: Mutex<Option<TcpListener>>,
     moving: Notify,
     /// Opens connections.
     pub(crate) dialler: Arc<dyn Dialler>,
     /// The dialler is the usual one.
     pub(crate) straight: bool,
-    /// Takes in connections that begin with TLS.
+    /// Accepts connections that begin with TLS.
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<TlsServer>,
     strangers: Crowd<Prefix>,
@@ -127,7 +128,7 @@ impl Carriers {
         self.open().remove(&pipe);
     }
 
-    /// Connections are taken in by `listener` from now on.
+    /// Accepts connections with `listener` from now on.
     pub(crate) fn move_to(&self, listener: TcpListener) {
         *self.moved.lock().unwrap_or_else(PoisonError::into_inner) = Some(listener);
         self.moving.notify_one();
@@ -137,7 +138,8 @@ impl Carriers {
         self.moved.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Openings have come. True: they are to be taken out. More than wait already come again.
+    /// Stores openings that have come. True: there are some to take. Openings beyond the limit are dropped, and their
+    /// senders repeat them.
     fn put(&self, mut openings: Vec<(Arrival, Box<[u8]>)>) -> bool {
         let mut waiting = self.openings.lock().unwrap_or_else(PoisonError::into_inner);
         openings.truncate(MAX_OPENINGS.saturating_sub(waiting.len()));
@@ -145,19 +147,20 @@ impl Carriers {
         !waiting.is_empty()
     }
 
-    /// Takes them out.
+    /// Takes the openings that wait.
     pub(crate) fn take_openings(&self) -> Vec<(Arrival, Box<[u8]>)> {
         core::mem::take(&mut *self.openings.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Sends the datagrams in `data` by the connection `pipe`.
+    /// Sends the datagrams in `data` over the connection `pipe`.
     pub(crate) fn send(&self, now: Mono, pipe: Pipe, data: &[u8], segment: usize) -> Written {
         let outlet = self.open().get(&pipe).cloned();
         outlet.map_or(Written::Broken, |outlet| outlet.send(now, data, segment))
     }
 }
 
-/// Sets what the carrier needs of a connection. Where the system knows no such thing, more waits in it, and longer.
+/// Sets the options that the carrier needs on a connection. On systems without them, more bytes wait in the system, and
+/// for longer.
 fn tune(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let socket = SockRef::from(stream);
@@ -171,7 +174,7 @@ fn tune(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// The core knows IPv4 addresses as such.
+/// The core uses plain IPv4 addresses, not mapped ones.
 fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }

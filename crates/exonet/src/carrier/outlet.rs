@@ -1,4 +1,5 @@
-//! The way out of a connection: what it does not take at once waits here, and the core is told how much more may.
+//! The sending side of a connection: bytes that it does not take at once wait here, and the core is told how many more
+//! may.
 
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
@@ -13,23 +14,24 @@ use tokio::sync::Notify;
 use super::connection::Writer;
 use super::frame::frame;
 
-/// The core makes packets for this many bytes beyond what the connection has taken.
+/// The number of bytes beyond those that the connection has taken for which the core makes packets.
 pub(crate) const ROOM: usize = 65_536;
-/// Acknowledgements need no room; with this much of them waiting the other end does not read.
+/// The largest number of bytes that wait. Acknowledgements need no room; if this many bytes of them wait, the other end
+/// does not read.
 const MOST: usize = 1 << 20;
 
-/// What became of what was written.
+/// The result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Written {
-    /// The core need not be told.
+    /// There is nothing to tell the core.
     Quietly,
     /// The core may make packets for this many bytes from now on.
     Room(usize),
-    /// The connection is no more.
+    /// The connection is broken.
     Broken,
 }
 
-/// Calls the task of the connection: it may take more, or is broken.
+/// Wakes the task of the connection: the connection may take more, or is broken.
 #[derive(Default)]
 struct Work(Notify);
 
@@ -46,13 +48,13 @@ impl Wake for Work {
 struct Waiting {
     writer: Writer,
     bytes: Vec<u8>,
-    /// How many of them have left.
+    /// The number of those bytes that have left.
     gone: usize,
-    /// The writer has taken bytes that it still keeps.
+    /// Whether the writer has taken bytes that it still buffers.
     kept: bool,
-    /// What the core believes that there is room for.
+    /// The room that the core knows of.
     told: usize,
-    /// Since when the connection has taken nothing of what waits.
+    /// The time since which the connection has taken none of the bytes that wait.
     stuck: Option<Mono>,
     broken: bool,
 }
@@ -60,7 +62,7 @@ struct Waiting {
 pub(crate) struct Outlet {
     waiting: Mutex<Waiting>,
     work: Arc<Work>,
-    /// Of `work`. Whoever writes leaves it with the connection.
+    /// The waker of `work`, which every write leaves with the connection.
     waker: Waker,
 }
 
@@ -79,7 +81,7 @@ impl Outlet {
         Self { waiting: Mutex::new(waiting), waker: Waker::from(Arc::clone(&work)), work }
     }
 
-    /// Until the connection may take more of what waits, or is broken.
+    /// Waits until the connection may take more bytes, or is broken.
     pub(crate) async fn work(&self) {
         self.work.0.notified().await;
     }
@@ -88,7 +90,7 @@ impl Outlet {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends the datagrams in `data`, of `segment` bytes each but the last.
+    /// Sends the datagrams in `data`. Each has `segment` bytes, except the last.
     pub(crate) fn send(&self, now: Mono, data: &[u8], segment: usize) -> Written {
         let mut waiting = self.waiting();
         if waiting.broken {
@@ -109,7 +111,7 @@ impl Outlet {
         written
     }
 
-    /// Writes what the connection takes of what waits.
+    /// Writes as many of the bytes that wait as the connection takes.
     pub(crate) fn flush(&self, now: Mono) -> Written {
         self.write(now, &mut self.waiting())
     }
@@ -138,18 +140,18 @@ impl Outlet {
         Written::Quietly
     }
 
-    /// Something waits for the connection to take it, or to let it go.
+    /// Whether bytes wait for the connection to take them, or for its writer to release them.
     pub(crate) fn is_waiting(&self) -> bool {
         let waiting = self.waiting();
         !waiting.bytes.is_empty() || waiting.kept
     }
 
-    /// Since when the connection has taken nothing of what waits.
+    /// The time since which the connection has taken none of the bytes that wait.
     pub(crate) fn stuck_since(&self) -> Option<Mono> {
         self.waiting().stuck
     }
 
-    /// An idle connection has no memory.
+    /// Frees the memory of an idle connection.
     pub(crate) fn rest(&self) {
         let mut waiting = self.waiting();
         if waiting.bytes.is_empty() {
@@ -157,12 +159,12 @@ impl Outlet {
         }
     }
 
-    /// The connection failed or is given up: nothing more is written.
+    /// Whether the connection failed or is given up: nothing more is written.
     pub(crate) fn is_broken(&self) -> bool {
         self.waiting().broken
     }
 
-    /// Nothing more is written.
+    /// Gives the connection up: nothing more is written.
     pub(crate) fn give_up(&self) {
         self.waiting().broken = true;
         self.work.0.notify_one();
@@ -170,7 +172,7 @@ impl Outlet {
 }
 
 impl Waiting {
-    /// Writes until the connection takes no more. Whether it took some.
+    /// Writes until the connection takes no more. Returns whether it took any bytes.
     fn push(&mut self, cx: &mut Context<'_>) -> bool {
         let mut some = false;
         while !self.broken && self.gone < self.bytes.len() {

@@ -184,7 +184,7 @@ impl Proxy {
     }
 }
 
-/// The head of the proxy's answer, and no byte of what comes behind it.
+/// Reads the head of the proxy's answer, and no byte after it.
 async fn answer(stream: &mut TcpStream) -> io::Result<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {

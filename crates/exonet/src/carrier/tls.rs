@@ -22,15 +22,15 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 use super::connection::Connection;
 use super::dial::{Dialler, Dialling, LookUp, Tcp};
 
-/// A TLS record that begins a connection, by its first byte (RFC 8446, section 5.1).
+/// The first byte of a TLS handshake record, which begins a connection (RFC 8446, section 5.1).
 const HANDSHAKE: u8 = 0x16;
-/// TLS keeps no more than this of what the connection does not take: it cannot be overtaken.
+/// The largest number of bytes that TLS buffers when the connection does not take them: they cannot be overtaken.
 const KEPT: usize = 16_384;
 
-/// Connections in TLS: to a network that looks at them they are those of a web client.
+/// Connections in TLS: a network that inspects them sees those of a web client.
 ///
-/// The certificate proves nothing that a node needs: the peer proves its id inside. So any certificate will do, unless
-/// [authorities](Self::authorities) are given, as where a network's own rules demand one.
+/// The certificate proves nothing that a node needs, since the peer proves its id inside. So any certificate will do,
+/// unless [authorities](Self::authorities) are given, for example because a network's rules require one.
 ///
 /// ```
 /// use exonet::carrier::Tls;
@@ -48,37 +48,37 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// Straight to the peer, with any certificate, and with its address as its name.
+    /// Connects straight to the peer, accepts any certificate, and uses the peer's address as its name.
     ///
     /// # Errors
-    /// The cryptographic library takes none of its own settings.
+    /// The cryptographic library rejects its own settings.
     pub fn new() -> io::Result<Self> {
         let verifier = Arc::new(Any(Arc::new(aws_lc_rs::default_provider())));
         let config = client()?.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
         Ok(Self { config: Arc::new(config), name: None, inner: Box::new(Tcp) })
     }
 
-    /// Over connections that `inner` opens, as through a proxy.
+    /// Uses connections that `inner` opens, for example through a proxy.
     #[must_use]
     pub fn over(mut self, inner: impl Dialler) -> Self {
         self.inner = Box::new(inner);
         self
     }
 
-    /// Says this name to the other end (SNI), and in the clear to everybody on the way.
+    /// Sends this name to the other end (SNI), visible to every observer on the path.
     ///
     /// # Errors
-    /// It is no name of a host.
+    /// The text is not the name of a host.
     pub fn server_name(mut self, name: &str) -> io::Result<Self> {
         let name = ServerName::try_from(name).map_err(io::Error::other)?.to_owned();
         self.name = Some(name);
         Ok(self)
     }
 
-    /// Takes certificates of these authorities alone, given as PEM.
+    /// Accepts only certificates of these authorities, given as PEM.
     ///
     /// # Errors
-    /// The text has no certificate, or one that cannot be read.
+    /// The text has no certificate, or has one that cannot be read.
     pub fn authorities(mut self, pem: &[u8]) -> io::Result<Self> {
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(pem) {
@@ -119,12 +119,12 @@ impl Dialler for Tls {
     }
 }
 
-/// Takes in connections in TLS, at the port that takes others too: see [`Builder::tls`](crate::Builder::tls).
+/// Accepts connections in TLS, at the port that accepts others too: see [`Builder::tls`](crate::Builder::tls).
 #[derive(Clone)]
 pub struct TlsServer(TlsAcceptor);
 
 impl TlsServer {
-    /// With a certificate that is made now, signed by itself. It is enough for [`Tls`] without authorities.
+    /// Uses a self-signed certificate that is made now. It is enough for [`Tls`] without authorities.
     ///
     /// # Errors
     /// There is no randomness for a key.
@@ -135,10 +135,10 @@ impl TlsServer {
         Self::of(vec![made.cert.der().clone()], key.into())
     }
 
-    /// With a chain of certificates and a key, given as PEM.
+    /// Uses a chain of certificates and a key, given as PEM.
     ///
     /// # Errors
-    /// One of them is not there, cannot be read, or does not belong to the other.
+    /// One of them is missing, cannot be read, or does not belong to the other.
     pub fn from_pem(chain: &[u8], key: &[u8]) -> io::Result<Self> {
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain).collect();
         let key = PrivateKeyDer::from_pem_slice(key).map_err(io::Error::other)?;
@@ -179,7 +179,7 @@ fn client() -> io::Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerif
         .map_err(io::Error::other)
 }
 
-/// Takes any certificate: the node inside proves its id.
+/// Accepts any certificate: the node inside proves its id.
 #[derive(Debug)]
 struct Any(Arc<CryptoProvider>);
 

@@ -1,4 +1,5 @@
-//! The traffic of one connection: its task reads it, writes what had to wait, and closes it when it is of no use.
+//! The traffic of one connection: its task reads it, writes the bytes that had to wait, and closes it when it is no
+//! longer of use.
 
 use core::net::SocketAddr;
 use core::pin::{Pin, pin};
@@ -18,24 +19,24 @@ use super::outlet::{Outlet, Written};
 use crate::engine::Phase;
 use crate::shared::Shared;
 
-/// A connection that has brought nothing authentic by then is closed.
+/// How long a connection may be open before it has brought something authentic; then it is closed.
 pub(super) const FIRST_WORD: Duration = Duration::from_secs(3);
-/// How often it is looked at whether a connection is of use.
+/// How often the task checks whether the connection is of use.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// One whose other end has taken nothing for so long is closed.
+/// How long the other end may take no bytes; then the connection is closed.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// This many bytes of a stranger are heard: an opening, and some copies of it.
+/// The number of bytes that are read from a stranger: an opening, and some copies of it.
 const HEARD: usize = 16_384;
-/// What a connection that brings nothing keeps to read into.
+/// The size of the read buffer of a connection that brings nothing.
 const FIRST_BYTES: usize = 256;
-/// Reads after which others have their turn.
+/// The number of reads after which other tasks have their turn.
 const READS: u32 = 8;
-/// What is left is written for so long after the end of the node.
+/// How long after the end of the node the remaining bytes are still written.
 const LAST_WORD: Duration = Duration::from_secs(1);
 
-/// How the other end came to be there.
+/// The origin of the connection.
 pub(super) enum Origin {
-    /// It was dialled, for this peer.
+    /// This node dialled it, for this peer.
     Dialled(NodeId),
     /// It dialled.
     Taken(Whose),
@@ -56,12 +57,12 @@ pub(super) struct Traffic {
     pipe: Pipe,
     remote: SocketAddr,
     origin: Origin,
-    /// Bytes that have come.
+    /// The number of bytes that have come.
     said: usize,
 }
 
 impl Traffic {
-    /// Nothing has come yet.
+    /// The traffic of a connection that has brought nothing yet.
     pub(super) fn new(
         shared: &Arc<Shared>,
         (reader, outlet): (Reader, Arc<Outlet>),
@@ -71,7 +72,7 @@ impl Traffic {
         Self { shared: Arc::clone(shared), reader, outlet, pipe, remote, origin, said: 0 }
     }
 
-    /// Until it is closed by either end. Its task alone takes it out of the node.
+    /// Runs until either end closes the connection. Only this task removes it from the node.
     pub(super) async fn run(mut self) {
         self.turns().await;
         self.outlet.give_up();
@@ -126,13 +127,13 @@ impl Traffic {
         }
     }
 
-    /// `first` has come: reads what there is behind it, up to some bytes. False: the connection is over.
+    /// `first` has come: reads the bytes after it, up to a limit. False: the connection is over.
     fn read(&mut self, first: &[u8], unframer: &mut Unframer, known: &mut bool) -> bool {
         unframer.add(first);
         let mut count = first.len();
         if count == FIRST_BYTES {
             let mut more = ReadBuf::new(unframer.room());
-            // The next turn asks again, with a waker that wakes. An error is found then as well.
+            // The next turn reads again, with a real waker, and then also finds an error.
             let mut cx = Context::from_waker(Waker::noop());
             let read = Pin::new(&mut self.reader).poll_read(&mut cx, &mut more);
             let behind = if let Poll::Ready(Ok(())) = read { more.filled().len() } else { 0 };
@@ -191,7 +192,7 @@ impl Traffic {
         true
     }
 
-    /// False: the connection is over.
+    /// Writes the bytes that wait. False: the connection is over.
     fn write(&self) -> bool {
         let Self { shared, outlet, pipe, .. } = self;
         match outlet.flush(shared.clock().mono()) {
@@ -215,7 +216,7 @@ impl Traffic {
     }
 }
 
-/// The node has ended: what it has said last still leaves, if the other end takes it soon.
+/// The node has ended: bytes that still wait leave if the other end takes them soon.
 async fn say_the_rest(shared: &Shared, outlet: &Outlet) {
     let rest = async {
         while outlet.flush(shared.clock().mono()) != Written::Broken && outlet.is_waiting() {

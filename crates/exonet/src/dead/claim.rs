@@ -1,4 +1,4 @@
-//! A dead letter that one has for itself, while it is tried again.
+//! The claim on a dead letter, for a task that tries it again.
 
 use core::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -12,23 +12,23 @@ use super::letter::DeadLetter;
 use super::{DeadLetters, Place, lock};
 use crate::state::{StateError, is_same};
 
-/// What a name of a lock file ends in.
+/// The extension of a lock file.
 const ENDING: &str = "lock";
 
-/// Who has a dead letter: see [`DeadLetters::claim`].
+/// The result of [`DeadLetters::claim`].
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Claimed {
-    /// Who has asked, until the [`Claim`] is dropped.
+    /// The caller has the letter, until the [`Claim`] is dropped.
     Here(Claim),
-    /// Somebody else, of this process or another.
+    /// Another task has it, in this process or another.
     Elsewhere,
-    /// Nobody: there is no such letter, or no more.
+    /// There is no such letter, or it is gone.
     Gone,
 }
 
-/// A dead letter that nobody else can claim meanwhile. Dropped, it stays as it was, and may be claimed again; so it is when the
-/// process dies, whatever that had done with it.
+/// A dead letter that no other task can claim meanwhile. When it is dropped, the letter stays as it was and can be
+/// claimed again; the same holds when the process dies, whatever it had done with the letter.
 #[must_use = "a claim that is dropped lets the letter go"]
 pub struct Claim {
     letters: DeadLetters,
@@ -43,7 +43,7 @@ impl Claim {
         &self.letter
     }
 
-    /// Takes the letter away: it was dealt with.
+    /// Removes the letter: the application has dealt with it.
     ///
     /// # Errors
     /// [`StateError`]: its file cannot be removed.
@@ -68,8 +68,8 @@ impl fmt::Debug for Claim {
 }
 
 impl DeadLetters {
-    /// Claims a dead letter, to try it again: of those that ask for one at once, in any process of this machine, one gets it. It
-    /// waits for nobody. [`Self::take`] asks for no claim.
+    /// Claims a dead letter to try it again: if several tasks claim one at once, in any process of this machine, one of
+    /// them gets it. It does not wait. [`Self::take`] needs no claim.
     ///
     /// # Errors
     /// [`StateError`]: its file cannot be read or locked, or is damaged.
@@ -90,28 +90,28 @@ impl DeadLetters {
             }
             Place::Folder(folder) => {
                 let path = folder.path_of(id);
-                // No lock is made for what is not there.
+                // No lock is made for a missing letter.
                 if folder.get(id)?.is_none() {
                     return Ok(Claimed::Gone);
                 }
                 let Some(locked) = Locked::acquire(path.with_extension(ENDING))? else {
                     return Ok(Claimed::Elsewhere);
                 };
-                // Who had it before may have removed it.
+                // The previous holder may have removed it.
                 Ok(folder.get(id)?.map_or(Claimed::Gone, |letter| claim(letter, Some(locked))))
             }
         }
     }
 }
 
-/// The lock file beside a letter. The system gives it free with the process, however that ends.
+/// The lock file beside a letter. The system releases the lock with the process, however that ends.
 struct Locked {
     path: PathBuf,
     file: File,
 }
 
 impl Locked {
-    /// None: another has it.
+    /// None: another holder has it.
     fn acquire(path: PathBuf) -> Result<Option<Self>, StateError> {
         loop {
             let mut options = OpenOptions::new();
@@ -127,7 +127,7 @@ impl Locked {
             if is_at(&file, &path)? {
                 return Ok(Some(Self { path, file }));
             }
-            // Who had it before has removed it meanwhile: a lock on it says nothing.
+            // The previous holder has removed the file meanwhile: a lock on it has no meaning.
         }
     }
 }
@@ -144,7 +144,8 @@ fn is_at(file: &File, path: &Path) -> Result<bool, StateError> {
 
 impl Drop for Locked {
     fn drop(&mut self) {
-        // Removed while it is held: who opened it meanwhile finds that out. Where files cannot be told apart it stays.
+        // Removed while it is held: a process that has opened it meanwhile finds that out. Where files cannot be told
+        // apart, it stays.
         if cfg!(unix) {
             let _ = fs::remove_file(&self.path);
         }

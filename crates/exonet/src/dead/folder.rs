@@ -1,4 +1,4 @@
-//! The dead letters of a stored identity: a file for each.
+//! The dead letters of a stored identity: one file each.
 
 use std::fs;
 use std::io::{ErrorKind, Read};
@@ -11,16 +11,16 @@ use exonet_proto::MessageId;
 use super::letter::DeadLetter;
 use crate::state::{StateError, disk};
 
-/// Bytes that all of them may take.
+/// The largest number of bytes that all files together may take.
 const MOST: u64 = 1 << 30;
 
-/// How long they are kept.
+/// How long a file is kept.
 const LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// No file is longer: a body that is kept whole is bounded by what the node holds.
+/// The longest file: the node bounds the size of a body that is kept.
 const MOST_FILE: u64 = 1 << 30;
 
-/// What the names of their files end in.
+/// The extension of the files.
 const ENDING: &str = "letter";
 
 /// A folder of dead letters.
@@ -38,7 +38,7 @@ impl Folder {
         self.path.join(format!("{}-{}-{}.{ENDING}", id.sender, id.r.0, id.s.0))
     }
 
-    /// Those that are there, with when they were written and their sizes, the oldest first.
+    /// The files, with their times of writing and their sizes, the oldest first.
     fn files(&self) -> Result<Vec<(SystemTime, u64, PathBuf)>, StateError> {
         let entries = match fs::read_dir(&self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -79,7 +79,7 @@ impl Folder {
         let path = self.path_of(id);
         let Some(letter) = read(&path)? else { return Ok(None) };
         match fs::remove_file(&path) {
-            // Another was faster.
+            // Another process was faster.
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             removed => removed.map_err(StateError::io("remove", &path))?,
         }
@@ -87,7 +87,8 @@ impl Folder {
         Ok(Some(letter))
     }
 
-    /// Keeps a letter; what is there of it already is replaced. The oldest go where there is no room, or when their time is over.
+    /// Keeps a letter, and replaces an older copy of it. The oldest letters are removed when there is no room, or when
+    /// their time is over.
     pub(super) fn put(&self, letter: &DeadLetter) -> Result<(), StateError> {
         disk::create_dirs(&self.path)?;
         let content = letter.encode();

@@ -6,49 +6,50 @@ use blake2::{Blake2s256, Digest};
 use bytes::{Buf, BufMut, Bytes};
 use exonet_proto::{Incarnation, MessageId, NodeId, Slot};
 
-/// What a file of one begins with.
+/// The first bytes of the file of a letter.
 const MAGIC: &[u8; 16] = b"exonet-dead-1\r\n\n";
 
-/// Bytes of a checksum.
+/// The length of a checksum.
 const SUM: usize = 32;
 
 /// The longest header of a file: magic, checksum, numbers, tag, reason.
 pub(super) const MOST_HEADER: usize = 16 + SUM + 128 + 255 + 200;
 
-/// A message that the application does not take: see the [module](crate::dead).
+/// A message that the application has rejected: see the [module](crate::dead).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeadLetter {
-    /// Its name at both ends.
+    /// Its id at both ends.
     pub id: MessageId,
-    /// Who sent it.
+    /// The node that sent it.
     pub from: NodeId,
-    /// For dispatch.
+    /// The tag for dispatch.
     pub tag: Bytes,
-    /// What the application said of it, as a number.
+    /// The status with which the application rejected it.
     pub status: u32,
-    /// How many times it was handed out.
+    /// The number of times that it was handed out.
     pub attempts: u32,
-    /// Why it was rejected.
+    /// The reason for which it was rejected.
     pub reason: Box<str>,
-    /// When.
+    /// The time at which it was rejected.
     pub at: SystemTime,
-    /// Bytes of its body; None: its sender had not said, and not all of it had come.
+    /// The length of its body in bytes; None: its sender had not said, and the body was incomplete.
     pub len: Option<u64>,
     /// Its body. None: it is in a file and was not asked for, or it was [not kept](Self::not_kept).
     pub body: Option<Bytes>,
-    /// Why its body was not kept. None: it was, or an older version of this crate has written the letter.
+    /// The reason for which its body was not kept. None: the body was kept, or an older version of this crate has
+    /// written the letter.
     pub not_kept: Option<NotKept>,
 }
 
-/// Why a dead letter has no body: it was large, and read as it came.
+/// The reason for which a dead letter has no body: the body was large, and read while it arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotKept {
-    /// The application had read of it when it rejected the message: it alone has that.
+    /// The application had read a part of it when it rejected the message: only the application has that part.
     #[error("the application had begun to read it as it came")]
     Read,
-    /// Not all of it had come when the message was rejected, and no more is sent after that.
+    /// The body was incomplete when the message was rejected, and the rest is not sent after that.
     #[error("not all of it had come when the message was rejected")]
     Incomplete,
 }
@@ -58,7 +59,7 @@ impl DeadLetter {
         self.body.as_ref().map_or(0, Bytes::len) + self.tag.len() + self.reason.len()
     }
 
-    /// As the content of a file.
+    /// The letter as the content of a file.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut to = Vec::with_capacity(MOST_HEADER + self.size());
         let since = self.at.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -90,7 +91,7 @@ impl DeadLetter {
         to
     }
 
-    /// What the content of a file says.
+    /// Reads the content of a file.
     pub(super) fn decode(content: &Bytes) -> Result<Self, &'static str> {
         let rest = content.strip_prefix(MAGIC).ok_or("it is no dead letter of this version")?;
         let (sum, _) = rest.split_at_checked(SUM).ok_or("it is cut short")?;
@@ -111,7 +112,7 @@ impl DeadLetter {
         let len = Some(from.try_get_u64().ok()?).filter(|len| *len != u64::MAX);
         let (tag, reason, body) = (part(from)?, part(from)?, part(from)?);
         let reason = core::str::from_utf8(&reason?).ok()?.into();
-        // A letter of the version before ends here.
+        // A letter of the previous version ends here.
         let not_kept = match from.try_get_u8() {
             Ok(1) => Some(NotKept::Read),
             Ok(2) => Some(NotKept::Incomplete),
@@ -136,7 +137,7 @@ impl DeadLetter {
     }
 }
 
-/// None: cut short. None within: it is not there.
+/// Reads an optional part. None: cut short. `Some(None)`: the part is absent.
 fn part(from: &mut Bytes) -> Option<Option<Bytes>> {
     let there = from.try_get_u8().ok()? != 0;
     let len = usize::try_from(from.try_get_u64().ok()?).ok()?;

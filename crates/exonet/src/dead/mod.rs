@@ -1,12 +1,14 @@
-//! Dead letters: messages that the application of this node does not take.
+//! Dead letters: messages that the application of this node has rejected.
 //!
-//! [`Delivery::reject`](crate::Delivery::reject) ends a message with a reason, and so does the last of the attempts that
-//! [`Builder::attempts`](crate::Builder::attempts) allows. The sender is told [`Outcome::Rejected`](crate::Outcome::Rejected),
-//! and the node keeps the message as a [`DeadLetter`], before it says so: what was rejected is never lost. A node with a
-//! [state directory](crate::Builder::state_dir) keeps dead letters in its folder `dead`, a file for each, others in memory.
+//! [`Delivery::reject`](crate::Delivery::reject) ends a message with a reason, and so does the last of the attempts
+//! that [`Builder::attempts`](crate::Builder::attempts) allows. The sender is told
+//! [`Outcome::Rejected`](crate::Outcome::Rejected). Before that, the node keeps the message as a [`DeadLetter`], so
+//! that a rejected message is never lost. A node with a [state directory](crate::Builder::state_dir) keeps dead letters
+//! in its folder `dead`, one file each; other nodes keep them in memory.
 //!
-//! What becomes of a dead letter is the application's affair, now that its sender has the outcome: look at it, act on it by
-//! hand, [take](DeadLetters::take) it away. [`DeadLetters::claim`] keeps two from trying one letter again at once.
+//! The sender has its outcome, so the application decides what to do with a dead letter: inspect it, act on it by hand,
+//! or [take](DeadLetters::take) it away. [`DeadLetters::claim`] prevents two tasks from trying one letter again at
+//! once.
 //!
 //! ```
 //! use exonet::{Allow, Node, Outcome};
@@ -44,16 +46,16 @@ pub use claim::{Claim, Claimed};
 pub(crate) use folder::Folder;
 pub use letter::{DeadLetter, NotKept};
 
-/// Dead letters that a node without a state directory keeps: the newest.
+/// The number of dead letters that a node without a state directory keeps: the newest.
 const KEPT: usize = 1_024;
 
-/// Bytes of bodies that such a node keeps with them.
+/// The number of bytes of bodies that such a node keeps with them.
 const KEPT_BYTES: usize = 64 << 20;
 
-/// The dead letters of a node or of an identity: see the [module](self). A cheap handle.
+/// A handle on the dead letters of a node or of an identity, cheap to clone: see the [module](self).
 ///
-/// A stored identity keeps 1 GiB of them for 30 days; then the oldest go. What reads or changes them works on files, and
-/// blocks for as long as the disk takes.
+/// A stored identity keeps up to 1 GiB of them, for 30 days; then the oldest are removed. Methods that read or change
+/// them work on files, and block for as long as the disk takes.
 #[derive(Clone)]
 pub struct DeadLetters {
     place: Place,
@@ -65,11 +67,11 @@ enum Place {
     Folder(Arc<Folder>),
 }
 
-/// Those of a node without a state directory.
+/// The dead letters of a node without a state directory.
 #[derive(Default)]
 struct Memory {
     kept: VecDeque<DeadLetter>,
-    /// Those that somebody tries again.
+    /// The letters that are claimed.
     claimed: Vec<MessageId>,
 }
 
@@ -82,10 +84,10 @@ impl DeadLetters {
         Self { place: Place::Folder(Arc::new(folder)) }
     }
 
-    /// All of them, the oldest first. Those of a stored identity come without their bodies: see [`Self::get`].
+    /// All dead letters, the oldest first. Those of a stored identity come without their bodies: see [`Self::get`].
     ///
     /// # Errors
-    /// [`StateError`]: the folder cannot be read. A file that is damaged is left out, and told to the log.
+    /// [`StateError`]: the folder cannot be read. A damaged file is left out, and logged.
     pub fn list(&self) -> Result<Vec<DeadLetter>, StateError> {
         match &self.place {
             Place::Memory(letters) => Ok(lock(letters).kept.iter().cloned().collect()),
@@ -93,7 +95,7 @@ impl DeadLetters {
         }
     }
 
-    /// A dead letter with its body. None: there is none of that name.
+    /// A dead letter with its body. None: there is no letter with this id.
     ///
     /// # Errors
     /// [`StateError`]: its file cannot be read, or is damaged.
@@ -104,7 +106,7 @@ impl DeadLetters {
         }
     }
 
-    /// Takes a dead letter away, with its body. Two that take one at once do not both get it.
+    /// Removes a dead letter and returns it with its body. If two callers take one at once, one of them gets it.
     ///
     /// # Errors
     /// [`StateError`]: its file cannot be read or removed, or is damaged.
@@ -119,7 +121,7 @@ impl DeadLetters {
         }
     }
 
-    /// Keeps a letter: it is on the disk on return, if it is ever to be.
+    /// Keeps a letter. If it goes to disk, it is durable on return.
     fn put(&self, letter: DeadLetter) -> Result<(), StateError> {
         let letters = match &self.place {
             Place::Folder(folder) => return folder.put(&letter),
@@ -135,7 +137,7 @@ impl DeadLetters {
         Ok(())
     }
 
-    /// Whether keeping one takes no disk.
+    /// Whether letters are kept without the disk.
     const fn is_immediate(&self) -> bool {
         matches!(self.place, Place::Memory(_))
     }

@@ -1,4 +1,4 @@
-//! What the engine writes to the journal, and what it finds there.
+//! The records that the engine writes to the journal, and those that it finds there.
 
 use std::io;
 use std::sync::{Arc, Weak};
@@ -18,19 +18,19 @@ use crate::send::lot::Lot;
 use crate::send::receipts::{Settled, SlotIndex};
 use crate::shared::Shared;
 
-/// Where the receipts are of what a former life has left.
+/// The receipts of the messages of a former life.
 pub(crate) enum Hold {
-    /// Of one message.
+    /// The receipt of one message.
     One(SlotIndex),
-    /// Of as many that are kept together.
+    /// The receipts of as many messages that are kept together.
     Lot(Arc<Lot>, u32),
 }
 
-/// Calls of a method that are taken ahead, to wait for the disk together.
+/// The number of calls of a method that are taken ahead, to wait for the disk together.
 const CALLS: usize = 32;
 
 impl Engine {
-    /// The node keeps this journal from now on. What a former life has left counts as sent now.
+    /// Uses this journal from now on. Messages that a former life has left count as sent now.
     pub(crate) fn keep_journal(&mut self, now: Now, journal: journal::Log, node: &Weak<Shared>) {
         (self.journal, self.is_journaled) = (Some(journal), true);
         for (open, n) in self.core.open_together() {
@@ -47,12 +47,12 @@ impl Engine {
         }
     }
 
-    /// Begins to force the journal to the disk, if that is to be.
+    /// Starts the thread that forces the journal to disk, if the durability asks for that.
     pub(crate) fn start_forcing(&self, node: &Arc<Shared>) -> io::Result<()> {
         self.journal.as_ref().map_or(Ok(()), |journal| journal.start_forcing(node))
     }
 
-    /// Messages that a former life has left, with their receipts, which are the caller's from now on.
+    /// The messages that a former life has left, with their receipts, which belong to the caller from now on.
     pub(crate) fn take_recovered(&mut self) -> Vec<(OpenMessage, Hold)> {
         core::mem::take(&mut self.recovered)
     }
@@ -62,8 +62,8 @@ impl Engine {
         self.is_journaled
     }
 
-    /// Writes what the core has appended since. What depends on it may leave the node then. False: the journal has failed, the
-    /// node has stopped, and nothing may leave.
+    /// Writes the records that the core has appended. After that, everything that depends on them may leave the node.
+    /// False: the journal has failed, the node has stopped, and nothing may leave.
     pub(crate) fn write_journal(&mut self, now: Now) -> bool {
         if !self.is_journaled {
             return self.write_notes(now);
@@ -85,16 +85,16 @@ impl Engine {
             && journal.wants_snapshot()
             && let Err(error) = journal.snapshot(now, &self.core)
         {
-            // What was appended is there all the same.
+            // The appended records are there nevertheless.
             self.journal_failed(now, error.to_string());
         }
         true
     }
 
-    /// Writes what the core has noted since of early messages. False: it cannot be written any more, and nothing may leave.
+    /// Writes the core's new notes of early messages. False: they cannot be written any more, and nothing may leave.
     fn write_notes(&mut self, now: Now) -> bool {
         while let Some(notes) = self.core.poll_notes() {
-            // Without it, the identity is free, and may be another process's.
+            // Without the store, the identity is released, and another process may have it.
             let Some(store) = &self.notes else { return false };
             if let Err(error) = store.note(&notes) {
                 (self.notes, self.is_journaled) = (None, true);
@@ -104,14 +104,15 @@ impl Engine {
         true
     }
 
-    /// The journal cannot be relied on any more: the node stops. False.
+    /// The journal can no longer be relied on: stops the node. Returns false.
     pub(crate) fn journal_failed(&mut self, now: Now, why: String) -> bool {
         if let Some(journal) = &mut self.journal {
             journal.fail();
         }
         self.log(Log::JournalFailed(why));
         self.core.handle_persist_failed(now);
-        // What the core would tell may rest on what was not written: of all that is open nobody can tell.
+        // Events of the core may depend on records that were not written: the outcomes of all open messages are
+        // unknown.
         while self.core.poll_event().is_some() {}
         self.stop(Phase::Stopped);
         self.after.todo.join(Todo {
@@ -124,7 +125,7 @@ impl Engine {
         false
     }
 
-    /// Withdraws a message, at its receiver if it has left. What the caller is told then is in the journal.
+    /// Withdraws a message, at its receiver if it has left. The result is in the journal before it is returned.
     pub(crate) fn cancel(&mut self, now: Now, key: MessageKey) -> Result<Cancel, CancelError> {
         let cancel = self.core.cancel(now, key)?;
         if self.write_journal(now) { Ok(cancel) } else { Err(CancelError::InDoubt) }
@@ -139,19 +140,19 @@ impl Engine {
         if full { Err(CoreError::NoSpace) } else { Ok(()) }
     }
 
-    // ---- what waits for the disk
+    // ---- waiting for the disk
 
-    /// Whether what is taken or accepted waits for the disk.
+    /// Whether messages that are taken or accepted wait for the disk.
     pub(crate) fn is_forced(&self) -> bool {
         self.journal.as_ref().is_some_and(journal::Log::is_forced)
     }
 
-    /// Where the journal ends, if what was just accepted counts only once the disk has it.
+    /// The end of the journal, if a message that was just accepted counts only once it is on disk.
     pub(crate) fn accepted_at(&self) -> Option<Position> {
         self.is_forced().then(|| self.core.journal_end())
     }
 
-    /// Whether a crash keeps the journal up to `at`. None: nobody will know, for the node has ended.
+    /// Whether the journal survives a crash up to `at`. None: this cannot be known any more, since the node has ended.
     pub(crate) fn is_safe(&self, at: Position) -> Option<bool> {
         match self.core.is_safe(at) {
             false if self.phase >= Phase::Stopped => None,
@@ -159,7 +160,7 @@ impl Engine {
         }
     }
 
-    /// The journal is on the disk up to `through`.
+    /// The journal is on disk up to `through`.
     pub(crate) fn journaled(&mut self, now: Now, through: Position) {
         if self.phase >= Phase::Stopped {
             return;
@@ -176,7 +177,7 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::take`]: takes a message, and hands one out that a crash would not hand out again.
+    /// Like [`Engine::take`]: takes a message, and returns one that would not be handed out again after a crash.
     pub(super) fn take_when_safe(
         &mut self,
         now: Now,
@@ -189,7 +190,7 @@ impl Engine {
             let mut incoming = None;
             self.take_now(now, route, false, &mut incoming);
             match incoming {
-                // It is taken at its end.
+                // It is taken when its end is read.
                 Some(incoming) if is_streamed(&incoming) => *place = Some(incoming),
                 Some(incoming) => self.held.put(self.core.journal_end(), taker.clone(), incoming),
                 None => {}
@@ -198,12 +199,12 @@ impl Engine {
         self.held.has(&taker, |at| self.core.is_safe(at)) || (self.held.has_room() && self.core.has_waiting())
     }
 
-    /// Whether a receiver that got nothing will get something that waits for the disk.
+    /// Whether a receiver that got nothing will get a message that waits for the disk.
     pub(crate) fn holds_for(&self, route: Option<&Arc<Route>>) -> bool {
         self.phase < Phase::Stopped && self.held.holds(&Taker::Receiver(route.cloned()))
     }
 
-    /// As [`Engine::take_many`], of messages that a crash would not hand out again.
+    /// Like [`Engine::take_many`], for messages that would not be handed out again after a crash.
     pub(super) fn take_many_when_safe(
         &mut self,
         now: Now,
@@ -233,7 +234,7 @@ impl Engine {
             || self.held.has(&taker, |at| self.core.is_safe(at))
     }
 
-    /// As [`Engine::take_call`], of calls that a crash would not run again.
+    /// Like [`Engine::take_call`], for calls that would not run again after a crash.
     pub(crate) fn take_call_when_safe(&mut self, now: Now, line: &Arc<Line>, open: bool) -> Option<Incoming> {
         let taker = Taker::Server(Arc::clone(line));
         if let Some(held) = self.held.take(&taker, |at| self.core.is_safe(at)) {
@@ -249,7 +250,7 @@ impl Engine {
             }
             let at = self.core.journal_end();
             if self.core.is_safe(at) {
-                // Nothing of it was taken yet: its body is still coming.
+                // The call is not taken yet: its body is still coming.
                 return Some(call);
             }
             self.held.put(at, taker.clone(), call);
@@ -257,7 +258,7 @@ impl Engine {
         None
     }
 
-    /// Calls that were taken and that nobody runs fail.
+    /// Fails calls that were taken and that no server runs.
     pub(crate) fn fail_held(&mut self, now: Now, line: &Arc<Line>) {
         let taker = Taker::Server(Arc::clone(line));
         while let Some(call) = self.held.take(&taker, |_| true) {
@@ -267,16 +268,16 @@ impl Engine {
 
     // ---- the end
 
-    /// What the journal makes of an open message when the node ends. None: it is not journaled.
+    /// The outcome of an open message that is in the journal when the node ends. None: it is not journaled.
     pub(super) fn left_to_journal(&self, key: MessageKey) -> Option<Settled> {
         let journal = self.journal.as_ref()?;
         self.core.letter_id(key)?;
-        // A journal that has failed may have it, or not.
+        // A journal that has failed may have the message or not.
         let outcome = if journal.has_failed() { Outcome::Unknown } else { Outcome::Kept };
         Some(Settled { outcome, id: None, late: false })
     }
 
-    /// Gives the journal up, to be closed without the lock.
+    /// Takes the journal out, to be closed without the lock.
     pub(crate) fn leave_journal(&mut self) -> Option<journal::Log> {
         if self.phase >= Phase::Stopped {
             self.notes = None;
@@ -343,7 +344,7 @@ mod tests {
         assert_eq!(second.await.outcome, Outcome::Cancelled);
     }
 
-    /// A disk that takes nothing more.
+    /// A disk without room.
     struct Full;
 
     fn full() -> StoreError {
@@ -388,12 +389,12 @@ mod tests {
         }
     }
 
-    /// A node that has sent a message, of which nothing has left, and whose disk is full from now on.
+    /// A node that has sent a message, none of which has left, and whose disk is full from now on.
     async fn unlucky(home: &tempfile::TempDir) -> (Node, crate::Receipt) {
         let builder = Node::builder(Allow::anyone()).bind("127.0.0.1:0").state_dir(home.path());
         let node = builder.build().await.unwrap();
         let receipt = node.peer(nobody()).send("x").await.unwrap();
-        // From here on nothing is waited for: the driver does not run.
+        // The test waits for nothing from here on: the driver does not run.
         node.shared().amend(|engine| engine.journal = Some(Log::on(Box::new(Full))));
         (node, receipt)
     }

@@ -1,4 +1,4 @@
-//! What the engine queues for the application.
+//! How the engine queues messages for the application.
 
 use core::net::SocketAddr;
 use core::task::Waker;
@@ -17,7 +17,7 @@ use crate::send::message::Message;
 use crate::send::receipts::{Receipts, Settled, SlotIndex};
 
 impl Engine {
-    /// Queues a message, or says Full without touching it.
+    /// Queues a message, or returns Full without touching it.
     pub(crate) fn send(
         &mut self,
         now: Now,
@@ -33,12 +33,12 @@ impl Engine {
             return Err(CoreError::Full);
         }
         self.reserve_for(|| message.as_ref().map_or(0, Message::len))?;
-        // Taken only here: Full, the one refusal that is tried again, has been ruled out.
+        // Taken only here: Full, the only refusal after which the caller tries again, has been ruled out.
         let outgoing = message.take().ok_or(CoreError::Closed)?.into_outgoing(now.mono);
         self.queue(now, peer, hints, outgoing, stream)
     }
 
-    /// Queues what has come in. A task that takes the lock begins with this.
+    /// Queues the messages that have come in. A task that takes the lock begins with this.
     pub(crate) fn take_in(&mut self, intake: &Intake, now: impl FnOnce() -> Now) {
         if !self.gathering.is_open {
             return;
@@ -68,7 +68,7 @@ impl Engine {
                 receipts.add_to_lot(now.mono, slot, at, key, count);
                 at += count;
             };
-            // The peer was given all hints when the intake was opened, and there was room for as many.
+            // The peer was given all hints when the intake was opened, and there was room for this many messages.
             let alike = &gathered.kind.alike;
             let _ = if gathered.is_short() {
                 self.core.send_bodies(now, peer, &[], alike, &mut gathered.short(), queued)
@@ -84,14 +84,14 @@ impl Engine {
         lot.end(at..gathered.count, never, |waker| self.after.wake(Some(waker)));
     }
 
-    /// Messages of a kind may come in without the lock from when it is released until it is taken again.
+    /// Lets messages of a kind come in without the lock, from its release until it is taken again.
     pub(crate) fn gather(&mut self, kind: Kind) {
         self.gathering.wanted = Some(kind);
         self.gathering.idle = 0;
     }
 
-    /// Opens the intake, if that is wanted, the driver is awake and the peer's queue has room. A task that releases the lock ends
-    /// with this.
+    /// Opens the intake, if that is wanted, the driver is awake and the peer's queue has room. A task that releases the
+    /// lock ends with this.
     pub(crate) fn let_in(&mut self, intake: &Intake) {
         let Some(kind) = self.gathering.wanted.take() else { return };
         // A message that a crash must keep counts as sent only once the journal has it.
@@ -107,7 +107,8 @@ impl Engine {
         }
     }
 
-    /// Queues messages of a batch while there is room. Gives how many it has taken, and Full if those are not all.
+    /// Queues messages of a batch while there is room. Returns how many it has taken, and Full if that is not all of
+    /// them.
     pub(crate) fn send_many(
         &mut self,
         now: Now,
@@ -128,7 +129,7 @@ impl Engine {
         })
     }
 
-    /// As [`Engine::send_many`], of messages that are a body each.
+    /// Like [`Engine::send_many`], for messages that have only a body.
     pub(crate) fn send_bodies(
         &mut self,
         now: Now,
@@ -149,7 +150,7 @@ impl Engine {
         })
     }
 
-    /// `send` is told how many of the messages there is room for, and says how many of these are left.
+    /// `send` gets the number of messages for which there is room, and returns how many of these are left.
     fn send_batch(
         &mut self,
         now: Now,
@@ -172,7 +173,7 @@ impl Engine {
         let taken = room - left;
         match sent {
             Err(CoreError::Full) if taken == count => (taken, Ok(())),
-            // What others have been promised is no room.
+            // Places promised to others are not room.
             Ok(()) if taken < count => (taken, Err(CoreError::Full)),
             sent => (taken, sent),
         }
@@ -196,7 +197,7 @@ impl Engine {
         Ok((self.queued(now, key, &peer, stream.is_some()), key))
     }
 
-    /// The core has taken a message.
+    /// Notes that the core has accepted a message.
     pub(crate) fn queued(&mut self, now: Now, key: MessageKey, peer: &NodeId, streamed: bool) -> SlotIndex {
         if streamed {
             self.writers.insert(key, None);
@@ -227,7 +228,8 @@ impl Engine {
         }
     }
 
-    /// Sends on a promise. A refused message stays with the caller, which drops it after it has released the lock.
+    /// Sends with a promised place. A refused message stays with the caller, which drops it after it has released the
+    /// lock.
     pub(crate) fn redeem(
         &mut self,
         now: Now,
@@ -243,7 +245,7 @@ impl Engine {
         self.queue(now, peer, hints, outgoing, None)
     }
 
-    /// Leaves the line for `peer`. Its turn, if it had come, is the next one's.
+    /// Leaves the line for `peer`. If its turn had come, the turn goes to the next task.
     pub(crate) fn leave_line(&mut self, peer: &NodeId) {
         self.room.leave(peer);
         if self.phase < Phase::Stopped {
@@ -251,7 +253,7 @@ impl Engine {
         }
     }
 
-    /// Writes on in a streamed body, or leaves the waker.
+    /// Writes on in a streamed body, or stores the waker.
     pub(crate) fn write(&mut self, now: Now, key: MessageKey, data: &mut Bytes, waker: Waker) -> BodyWrite {
         let Some(place) = self.writers.get_mut(&key) else {
             self.after.forget(Some(waker));
@@ -278,14 +280,14 @@ impl Engine {
         self.writers.get(&key).and_then(Option::as_ref).is_some_and(|known| known.will_wake(waker))
     }
 
-    /// Gives a message up that will never be complete: Cancelled if that is still certain.
+    /// Gives up a message that will never be complete: Cancelled if that is still certain.
     pub(crate) fn withdraw(&mut self, now: Now, key: MessageKey) {
         if self.phase < Phase::Stopped && self.cancel(now, key) != Ok(Cancel::Done) {
             self.core.abandon(now, key);
         }
     }
 
-    /// The writer is gone.
+    /// Forgets a writer. Returns its waker.
     pub(crate) fn leave_writable(&mut self, key: MessageKey) -> Option<Waker> {
         self.writers.remove(&key).flatten()
     }

@@ -1,4 +1,4 @@
-//! What the engine does with streams.
+//! How the engine handles streams.
 
 use core::net::SocketAddr;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::send::receipts::SlotIndex;
 use crate::stream::desk::{Entrance, StreamId, Taken};
 
 impl Engine {
-    /// Queues a message of the stream that its tag names, or says Full without touching it.
+    /// Queues a message of the stream that its tag names, or returns Full without touching it.
     pub(crate) fn send_in_stream(
         &mut self,
         now: Now,
@@ -39,14 +39,14 @@ impl Engine {
         Ok(self.queued(now, key, &peer, false))
     }
 
-    /// Withdraws what has not left of a stream.
+    /// Withdraws the messages of a stream that have not left.
     pub(crate) fn cancel_stream(&mut self, now: Now, peer: &NodeId, name: &Bytes) {
         if self.phase < Phase::Stopped {
             self.core.cancel_stream(now, peer, name);
         }
     }
 
-    /// The next message of a stream, handed out.
+    /// Hands out the next message of a stream.
     pub(crate) fn take_in_stream(&mut self, now: Now, peer: &NodeId, name: &Bytes) -> Taken {
         if self.phase >= Phase::Stopped {
             return Taken::Closed;
@@ -59,8 +59,8 @@ impl Engine {
         }
     }
 
-    /// The next message of a stream, taken, if it is what is wanted. A node that forces its journal to the disk hands a message out
-    /// first, and waits.
+    /// Takes the next message of a stream, if `wants` accepts it. A node that forces its journal to disk hands a
+    /// message out first, and waits.
     pub(crate) fn take_next_in_stream(
         &mut self,
         now: Now,
@@ -75,8 +75,8 @@ impl Engine {
         taken.filter(|_| self.write_journal(now))
     }
 
-    /// As [`Self::take_next_in_stream`], of up to `most` messages that follow each other. `wants` is told whether a message is the first
-    /// of them.
+    /// Like [`Self::take_next_in_stream`], for up to `most` messages that follow each other. The last argument of
+    /// `wants` is whether a message is the first of them.
     pub(crate) fn take_many_in_stream(
         &mut self,
         now: Now,
@@ -119,7 +119,7 @@ impl Engine {
         self.streams.unlisten(entrance, &mut self.after);
     }
 
-    /// A reader wants nothing more of a stream, and why; with what it has had last.
+    /// Stops reading a stream, for a reason; `last` is the last message that the reader had.
     pub(crate) fn stop_stream(&mut self, now: Now, id: StreamId, reason: &str, last: Option<MessageId>) {
         if self.phase < Phase::Stopped {
             self.streams.stop(&mut self.core, now, id, (reason, last), &mut self.after);

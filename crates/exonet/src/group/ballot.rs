@@ -1,27 +1,28 @@
-//! What becomes of a message to a group, decided from what becomes of its copies.
+//! The verdict on a message to a group, decided from the ends of its copies.
 //!
-//! Pure: no clock, no randomness, no I/O. The members are numbered in the order in which they were chosen. A ballot is told
-//! what happens and answers with what is to be done; `tests` goes through every order of what can happen to four members.
+//! Pure: no clock, no randomness, no I/O. The members are numbered in the order in which they were chosen. The caller
+//! tells the ballot what happens, and does what the ballot wants. `tests` goes through every order of events at four
+//! members.
 
 use std::collections::VecDeque;
 
-/// What a message to a group needs.
+/// The rule of a message to a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rule {
-    /// Members that get it in the beginning: K. At least `need`.
+    /// The number of members that get it in the beginning: K. At least `need`.
     pub(super) send: usize,
-    /// Members at which it has to arrive: P. At least 1.
+    /// The number of members at which it has to arrive: P. At least 1.
     pub(super) need: usize,
-    /// Whether another member takes the place of one that certainly does not have it.
+    /// Whether another member takes the place of a member that certainly does not have the message.
     pub(super) replace: bool,
     /// Whether the copies that are open are withdrawn once `need` members have it.
     pub(super) withdraw: bool,
 }
 
-/// How a copy has ended.
+/// The end of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// The member has it, in the sense that the message asked for.
+    /// The member has it, in the sense in which the message asked for confirmation.
     Good,
     /// The member certainly has not acted on it and never will.
     Never,
@@ -29,52 +30,52 @@ pub(super) enum End {
     Doubtful,
 }
 
-/// Why a group has failed.
+/// The reason for which a group has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Why {
-    /// Too many members cannot say any more that they have the message, and no other may take their place.
+    /// Too many members can no longer confirm the message, and no other may take their place.
     TooFew,
     /// The deadline of the message has passed.
     Deadline,
 }
 
-/// What became of a message to a group: told once, and final.
+/// The end of a message to a group: returned once, and final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Verdict {
-    /// As many members as were asked for have the message.
+    /// As many members as required have the message.
     Reached {
-        /// How many had it at that instant.
+        /// The number of members that had it at that instant.
         good: usize,
     },
-    /// So many did not have it in time, or never will. Some of them may have it all the same, and others may get it yet: see
-    /// the members.
+    /// The required number of members did not have it in time, or never will. Some of them may have it nevertheless,
+    /// and others may still get it: see the lines of the members.
     Failed {
-        /// How many had it at that instant.
+        /// The number of members that had it at that instant.
         good: usize,
-        /// How many were asked for.
+        /// The required number.
         need: usize,
-        /// What decided it.
+        /// The reason.
         why: Why,
     },
 }
 
 impl Verdict {
-    /// Whether it is [`Self::Reached`].
+    /// Whether this is [`Self::Reached`].
     pub const fn is_reached(&self) -> bool {
         matches!(self, Self::Reached { .. })
     }
 }
 
-/// What a ballot wants done.
+/// An action that a ballot wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
     /// Send a copy to the member.
     Send(usize),
-    /// Withdraw the member's copy. Once that is certain, say [`Ballot::ended`] with [`End::Never`].
+    /// Withdraw the member's copy. Once that is certain, call [`Ballot::ended`] with [`End::Never`].
     Withdraw(usize),
-    /// Tell the verdict. Comes once.
+    /// Report the verdict. Comes once.
     Decide(Verdict),
 }
 
@@ -99,7 +100,7 @@ pub(super) struct Ballot {
 }
 
 impl Ballot {
-    /// Of a message to `members`. The first `rule.send` of them are sent it.
+    /// The ballot of a message to `members`. The first `rule.send` of them get it.
     pub(super) fn new(rule: Rule, members: usize) -> Self {
         let places = vec![Place::Spare; members];
         let mut ballot = Self { rule, places, good: 0, open: 0, verdict: None, acts: VecDeque::new() };
@@ -115,7 +116,7 @@ impl Ballot {
         self.verdict
     }
 
-    /// What is to be done next; None: nothing until something happens.
+    /// The next action; None: nothing until something happens.
     pub(super) fn next_act(&mut self) -> Option<Act> {
         self.acts.pop_front()
     }
@@ -129,15 +130,15 @@ impl Ballot {
         self.open -= 1;
         match end {
             End::Good => self.good += 1,
-            // Only then: else more members than were asked for might have it.
+            // Only now: otherwise more members than asked for might have it.
             End::Never if self.rule.replace && self.verdict.is_none() => self.choose_next(),
             End::Never | End::Doubtful => {}
         }
         self.judge();
     }
 
-    /// A member has kept its copy for longer than others would. It is withdrawn if one of them is left: the last that may be
-    /// asked is waited for.
+    /// A member has kept its copy for longer than others would. The copy is withdrawn if there is a spare; if there is
+    /// none, the ballot waits for this member.
     pub(super) fn overdue(&mut self, member: usize) {
         let open = self.places.get(member) == Some(&Place::Open);
         if open && self.rule.replace && self.verdict.is_none() && self.places.contains(&Place::Spare) {
@@ -145,7 +146,7 @@ impl Ballot {
         }
     }
 
-    /// A member has left the group. A copy that it has been sent goes on, unless it is to be withdrawn `now`.
+    /// A member has left the group. A copy that was sent to it goes on, unless `now` asks to withdraw it.
     pub(super) fn removed(&mut self, member: usize, now: bool) {
         match self.places.get_mut(member) {
             Some(place @ Place::Spare) => *place = Place::Gone,
@@ -154,7 +155,7 @@ impl Ballot {
         }
     }
 
-    /// The application wants every copy back, and no other to be sent.
+    /// The application withdraws every copy, and no other is sent.
     pub(super) fn cancel(&mut self) {
         self.places.iter_mut().filter(|place| **place == Place::Spare).for_each(|place| *place = Place::Gone);
         self.withdraw_open();
@@ -177,8 +178,8 @@ impl Ballot {
         }
     }
 
-    /// A spare takes a place in the same step in which that becomes empty. So the members that have a copy, or are to have
-    /// one, are all that can still say that they have it.
+    /// A spare takes a place in the same step in which the place becomes empty. So the members that have a copy, or
+    /// will get one, are the only ones that can still confirm.
     fn judge(&mut self) {
         if self.verdict.is_some() {
             return;
@@ -216,7 +217,7 @@ mod tests {
 
     use super::*;
 
-    /// What the world knows, apart from the ballot.
+    /// The state outside the ballot.
     #[derive(Clone, Default)]
     struct World {
         sent: BTreeSet<usize>,
@@ -237,7 +238,7 @@ mod tests {
         Cancel,
     }
 
-    /// Does what the ballot wants. `left` are members whose copy has left: it is not withdrawn at once.
+    /// Does what the ballot wants. The copies of the members in `left` have left, so they are not withdrawn at once.
     fn settle(ballot: &mut Ballot, world: &mut World, rule: Rule, left: u8) {
         while let Some(act) = ballot.next_act() {
             match act {
@@ -297,7 +298,7 @@ mod tests {
         settle(ballot, world, rule, left);
     }
 
-    /// Goes through every continuation; says whether one of them reaches.
+    /// Searches every continuation; returns whether one of them reaches the goal.
     fn search(ballot: &Ballot, world: &World, rule: Rule, left: u8) -> bool {
         let mut reaches = world.decided.is_some_and(|verdict| verdict.is_reached());
         let over = world.decided.is_some();
@@ -344,7 +345,7 @@ mod tests {
     fn every_order_of_ends_is_judged_as_it_should_be() {
         for members in 1..=4 {
             for rule in rules(members) {
-                // Whose copies have left by the time that they are to be withdrawn.
+                // The members whose copies have left by the time that they are withdrawn.
                 for left in 0..1_u8 << members {
                     let (ballot, world) = begin(rule, members, left);
                     search(&ballot, &world, rule, left);

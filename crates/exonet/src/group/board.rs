@@ -1,4 +1,4 @@
-//! What is known of a message to a group: written by its task, read by its receipt.
+//! The state of a message to a group: written by its task, read by its receipt.
 
 use core::fmt;
 use core::future::{Future, IntoFuture};
@@ -17,25 +17,26 @@ use crate::group::ballot::{End, Verdict};
 use crate::group::ready::{Bell, Ready};
 use crate::send::receipts::Settled;
 
-/// Where a message to a group stands at one member.
+/// The state of a message to a group at one member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MemberState {
-    /// Not chosen: nothing was sent to it. It may yet take the place of another, until the [`Verdict`] is told.
+    /// Not chosen: nothing was sent to it. It may still take the place of another member, until the [`Verdict`] is
+    /// returned.
     Spare,
-    /// Chosen, and certainly not delivered so far as is known here. It may have left since: that is looked up when the verdict
-    /// is told, and when the copy is to be withdrawn.
+    /// Chosen, and certainly not delivered as far as this node knows. The copy may have left since: the task looks that
+    /// up at the verdict, and when it withdraws the copy.
     Queued,
     /// It has left, and is in doubt until it ends.
     Bound(MessageId),
-    /// Chosen, and not accepted by this node: certainly nothing was sent.
+    /// Chosen, but this node did not accept the copy: certainly nothing was sent.
     Skipped(SendError),
     /// It has ended.
     Settled(Settled),
 }
 
 impl MemberState {
-    /// Whether it changes no more. A [spare](Self::Spare) does so only before the verdict.
+    /// Whether the state is final. A [spare](Self::Spare) changes only before the verdict.
     pub const fn has_ended(&self) -> bool {
         matches!(self, Self::Skipped(_) | Self::Settled(_))
     }
@@ -55,11 +56,11 @@ impl MemberState {
     }
 }
 
-/// What an outcome means for the group.
+/// The meaning of an outcome for the group.
 pub(super) fn judge(outcome: &Outcome, confirm: Confirm) -> End {
     match outcome {
         Outcome::Processed { .. } => End::Good,
-        // Asked for more than that: it may be processed, and nobody says so.
+        // The message asked for more: it may have been processed, without confirmation.
         Outcome::Delivered if confirm == Confirm::Processed => End::Doubtful,
         Outcome::Delivered => End::Good,
         Outcome::Rejected { .. } | Outcome::Expired | Outcome::Cancelled | Outcome::Refused(_) => End::Never,
@@ -67,19 +68,19 @@ pub(super) fn judge(outcome: &Outcome, confirm: Confirm) -> End {
     }
 }
 
-/// One member in the table of a message.
+/// One line in the table of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemberLine {
-    /// Who.
+    /// The member.
     pub id: NodeId,
-    /// Where the message stands there.
+    /// The state of the message there.
     pub state: MemberState,
-    /// Why the member's application said what it said, if it has.
+    /// The reason that the member's application gave, if any.
     pub reason: Option<Arc<str>>,
 }
 
-/// What the application wants of a message under way.
+/// An order of the application about a message under way.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Order {
     Cancel,
@@ -99,14 +100,14 @@ struct State {
 
 pub(super) struct Board {
     state: Mutex<State>,
-    /// Something in it has changed.
+    /// Notified when something in the board has changed.
     told: Notify,
-    /// Rings when the application wants something.
+    /// Rings when the application gives an order.
     bell: Arc<Bell>,
 }
 
 impl Board {
-    /// `at` is what is rung when the application wants something.
+    /// `at` is the number that rings when the application gives an order.
     pub(super) fn new(members: impl IntoIterator<Item = NodeId>, ready: &Arc<Ready>, at: usize) -> Arc<Self> {
         let line = |id| MemberLine { id, state: MemberState::Spare, reason: None };
         let state = State { lines: members.into_iter().map(line).collect(), ..State::default() };
@@ -155,7 +156,7 @@ impl Board {
     /// Waits until `look` finds something.
     async fn wait<T>(&self, mut look: impl FnMut(&mut State) -> Option<T>) -> T {
         loop {
-            // Made before the look, so that no change is missed between the look and the wait.
+            // Created before the look, so that no change is missed between the look and the wait.
             let told = self.told.notified();
             if let Some(found) = look(&mut self.state()) {
                 return found;
@@ -165,10 +166,11 @@ impl Board {
     }
 }
 
-/// What [`Group::send`](crate::group::Group::send) gives: tells what becomes of the message, as a whole and at each member.
+/// The handle that [`Group::send`](crate::group::Group::send) returns: it tells the end of the message, as a whole and
+/// at each member.
 ///
-/// It ends in exactly one [`Verdict`], and each member that was chosen in one state, whatever happens. Dropping it neither cancels the message nor
-/// hurries it.
+/// The message ends in exactly one [`Verdict`], and in one state at each chosen member, in every case. Dropping the
+/// receipt neither cancels the message nor hurries it.
 #[must_use = "a receipt says what became of the message; drop it only if that does not matter"]
 pub struct GroupReceipt {
     board: Arc<Board>,
@@ -179,12 +181,12 @@ impl GroupReceipt {
         Self { board }
     }
 
-    /// What became of the message as a whole, if that is known by now.
+    /// The verdict, if it is known by now.
     pub fn verdict(&self) -> Option<Verdict> {
         self.board.state().verdict
     }
 
-    /// Waits for what becomes of the message as a whole. Cancel-safe; the same answer every time.
+    /// Waits for the verdict. Cancel-safe; the result is the same every time.
     pub async fn decided(&mut self) -> Verdict {
         self.board.wait(|state| state.verdict).await
     }
@@ -194,8 +196,8 @@ impl GroupReceipt {
         self.board.state().lines.clone()
     }
 
-    /// Waits until the message has changed at a member, and gives what it is there now. None: no member changes any more.
-    /// Changes of one member that come before they are asked for are one. Cancel-safe.
+    /// Waits until the state of the message has changed at a member, and returns its line. None: no line changes any
+    /// more. Changes of one member between two calls are returned as one. Cancel-safe.
     pub async fn changed(&mut self) -> Option<MemberLine> {
         let next = |state: &mut State| match state.changed.pop_front() {
             Some(member) => Some(state.lines.get(member).cloned()),
@@ -204,14 +206,15 @@ impl GroupReceipt {
         self.board.wait(next).await
     }
 
-    /// Waits until the message has ended at every member that was chosen, and gives the final table. Cancel-safe; the same
-    /// answer every time. A dead member may keep it waiting for as long as the node's `doubt_timeout` says, by default for
-    /// ever: see [`Self::abandon`].
+    /// Waits until the message has ended at every chosen member, and returns the final table. Cancel-safe; the result
+    /// is the same every time. A dead member may keep it waiting for as long as the node's `doubt_timeout`, by default
+    /// without limit: see [`Self::abandon`].
     pub async fn ended(&mut self) -> Vec<MemberLine> {
         self.board.wait(|state| state.over.then(|| state.lines.clone())).await
     }
 
-    /// Withdraws every copy, and sends no other. A copy that has left ends Cancelled if its member has not taken it, else Delivered.
+    /// Withdraws every copy, and sends no others. A copy that has left ends Cancelled if its member has not taken it,
+    /// else Delivered.
     pub fn cancel(&self) {
         self.board.order(Order::Cancel);
     }

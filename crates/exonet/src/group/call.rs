@@ -24,29 +24,30 @@ use crate::peer_addr::PeerAddr;
 /// The call of one member, under way.
 type Asking = Pin<Box<dyn Future<Output = Answered> + Send>>;
 
-/// What became of the call of one member.
+/// The end of the call of one member.
 pub type Answered = (NodeId, Result<Reply, CallError>);
 
 /// Too few members have replied.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GatherError {
-    /// The group cannot be asked so. Nothing was called.
+    /// The group cannot be called in this way. Nothing was called.
     #[error(transparent)]
     Group(#[from] GroupError),
-    /// So many calls have failed that the others do not suffice. What still ran was given up.
+    /// Too many calls have failed for the others to suffice. Calls that still ran were given up.
     #[error("{} of the {need} replies that were asked for came; {} calls failed{}", replies.len(), failures.len(), First(failures))]
     TooFew {
-        /// How many replies were asked for.
+        /// The number of replies asked for.
         need: usize,
-        /// Those that came before.
+        /// The replies that came before.
         replies: Vec<(NodeId, Reply)>,
-        /// Why the others failed. [`CallError::has_not_run`] says of each whether it has certainly not run.
+        /// The errors of the other calls. [`CallError::has_not_run`] of each says whether the call has certainly not
+        /// run.
         failures: Vec<(NodeId, CallError)>,
     },
 }
 
-/// The first failure, in a sentence.
+/// Displays the first failure as a sentence.
 struct First<'a>(&'a [(NodeId, CallError)]);
 
 impl fmt::Display for First<'_> {
@@ -55,10 +56,10 @@ impl fmt::Display for First<'_> {
     }
 }
 
-/// A call to be made to members of a group: begun by [`Group::call`], made by what gathers the replies.
+/// A call to members of a group: created by [`Group::call`], and made by the method that gathers the replies.
 ///
-/// A member that is not needed any more is given up: its call is withdrawn if it has not left, else it may run, and its reply
-/// is dropped.
+/// A call that is no longer needed is given up: it is withdrawn if it has not left; else it may run, and its reply is
+/// dropped.
 #[must_use = "a call to a group is made by what gathers its replies"]
 pub struct GroupCall {
     group: Group,
@@ -69,7 +70,7 @@ pub struct GroupCall {
 }
 
 impl Group {
-    /// Calls a method of the members there are now: at most once at each.
+    /// Calls a method of the current members: at most once at each.
     ///
     /// ```
     /// # use exonet::{Allow, Node, call::{Failure, Request}};
@@ -96,35 +97,35 @@ impl Group {
 }
 
 impl GroupCall {
-    /// How long after it is made each call is waited for: see [`Call::deadline`](crate::call::Call::deadline).
+    /// How long after its start each call is wanted: see [`Call::deadline`](crate::call::Call::deadline).
     pub fn deadline(mut self, from_now: Duration) -> Self {
         self.deadline = Some(from_now);
         self
     }
 
-    /// Which goes first when several messages wait.
+    /// The priority: which message goes first when several wait.
     pub fn priority(mut self, priority: Priority) -> Self {
         self.priority = priority;
         self
     }
 
-    /// Calls all members, and gives the first reply that comes.
+    /// Calls all members, and returns the first reply.
     ///
     /// # Errors
     /// [`GatherError`]: every call has failed.
     pub async fn first(self) -> Result<(NodeId, Reply), GatherError> {
         let need = 1;
-        // As many as were asked for.
+        // The quorum returns the number of replies that was asked for.
         match self.quorum(need).await?.pop() {
             Some(reply) => Ok(reply),
             None => Err(GatherError::TooFew { need, replies: Vec::new(), failures: Vec::new() }),
         }
     }
 
-    /// Calls all members, and gives the first `need` replies, in the order in which they came.
+    /// Calls all members, and returns the first `need` replies, in order of arrival.
     ///
     /// # Errors
-    /// [`GatherError`]: so many calls have failed that the others do not suffice.
+    /// [`GatherError`]: too many calls have failed for the others to suffice.
     pub async fn quorum(self, need: usize) -> Result<Vec<(NodeId, Reply)>, GatherError> {
         let members = self.group.members().len();
         if need == 0 {
@@ -150,8 +151,8 @@ impl GroupCall {
         Err(GatherError::TooFew { need, replies, failures })
     }
 
-    /// Calls all members, and gives what became of each call, in the order in which they ended. A dead member is waited for until
-    /// the [deadline](Self::deadline).
+    /// Calls all members, and returns the end of each call, in the order in which they ended. It waits for a dead
+    /// member until the [deadline](Self::deadline).
     ///
     /// # Errors
     /// [`GroupError`]; nothing was called.
@@ -163,8 +164,8 @@ impl GroupCall {
         .await
     }
 
-    /// Calls all members, and hands what became of each call to `f` as it ends, with what `f` has made so far, until `f`
-    /// breaks or all have ended.
+    /// Calls all members, and folds the end of each call into a value: `f` gets the value so far and each end, until
+    /// `f` breaks or all calls have ended.
     ///
     /// # Errors
     /// [`GroupError`]; nothing was called.
@@ -183,11 +184,11 @@ impl GroupCall {
         Ok(made)
     }
 
-    /// Calls the cheapest member by the group's [`Load`](crate::group::Load), and another only if the call has certainly not run there:
-    /// so it runs once at most in the whole group.
+    /// Calls the cheapest member by the group's [`Load`](crate::group::Load), and another only if the call has
+    /// certainly not run there. So the call runs at most once in the whole group.
     ///
     /// # Errors
-    /// [`GatherError`]: the last of `failures` may have run; those before it certainly have not.
+    /// [`GatherError`]: the call at the last of `failures` may have run; those before it certainly have not.
     pub async fn cheapest(self) -> Result<(NodeId, Reply), GatherError> {
         let began = Instant::now();
         let mut failures = Vec::new();
@@ -230,7 +231,7 @@ impl GroupCall {
             let answer = call.into_future().await;
             watch.end(match &answer {
                 Ok(_) => Ended::Good,
-                // What serves it has answered: it is not slow for that.
+                // The server has answered: a failed call does not make it slow.
                 Err(CallError::Failed { status, .. }) if !status.has_not_run() => Ended::Good,
                 Err(_) => Ended::Bad,
             });
@@ -253,7 +254,7 @@ impl GroupCall {
     }
 }
 
-/// Tells the group's load of one call, also of one that is given up.
+/// Reports one call to the group's load, even a call that is given up.
 struct Watch {
     common: Arc<Common>,
     id: NodeId,
@@ -282,13 +283,13 @@ impl Drop for Watch {
 struct Asked {
     calls: Vec<Option<(Asking, Arc<Bell>)>>,
     ready: Arc<Ready>,
-    /// How many have not ended.
+    /// The number of calls that have not ended.
     open: usize,
     woken: Vec<usize>,
 }
 
 impl Asked {
-    /// What became of the next that ends. None: all have.
+    /// The end of the next call that ends. None: all have ended.
     async fn next(&mut self) -> Option<Answered> {
         while self.open > 0 {
             self.woken.extend(self.ready.take());

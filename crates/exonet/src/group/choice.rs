@@ -1,12 +1,12 @@
-//! Whom a group chooses. Time, randomness and what is known of members come from outside.
+//! How a group chooses members. Time, randomness and the knowledge of members are passed in.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
 
 use exonet_proto::NodeId;
 
-/// Every so often the choice is of one that was not used for [`IDLE`], if there is one: nothing else would show that it is fast
-/// again.
+/// Once in this many choices, a member that was not used for [`IDLE`] is chosen, if there is one: nothing else would
+/// show that it is fast again.
 const PROBE_EVERY: u64 = 32;
 
 /// See [`PROBE_EVERY`].
@@ -25,15 +25,16 @@ impl Choice {
         Self { random: seed, made: 0, used: BTreeMap::new() }
     }
 
-    /// All members in the order of sending, each time beginning with another one: where all get it, none is always the last.
+    /// All members in the order of sending, which begins with another member each time: if all get the message, no
+    /// member is always the last.
     pub(super) fn rotate(&mut self, members: usize) -> Vec<usize> {
         let first = usize::try_from(self.made % members.max(1) as u64).unwrap_or(0);
         self.made = self.made.wrapping_add(1);
         (first..members).chain(0..first).collect()
     }
 
-    /// All members, the `k` to be sent to first: the cheapest of `2 k` drawn at random, so that many senders do not all run to
-    /// the same one. Spares follow in the order in which they take a place.
+    /// All members, with the `k` to send to in front: the cheapest of `2 k` drawn at random, so that many senders do
+    /// not all choose the same member. Spares follow in the order in which they take a place.
     pub(super) fn cheapest(
         &mut self,
         now: Duration,
@@ -42,7 +43,7 @@ impl Choice {
         mut cost: impl FnMut(usize) -> f64,
     ) -> Vec<usize> {
         let mut order: Vec<usize> = (0..members.len()).collect();
-        // The first places of a shuffle.
+        // Shuffles all places; the first `2 k` are the drawn ones.
         for at in 0..members.len() {
             let other = at + self.below(members.len() - at);
             order.swap(at, other);
@@ -59,7 +60,7 @@ impl Choice {
         order
     }
 
-    /// A member has been sent to.
+    /// Notes that a message was sent to a member.
     pub(super) fn used(&mut self, now: Duration, member: NodeId) {
         self.used.insert(member, now);
     }
@@ -68,7 +69,7 @@ impl Choice {
         self.used.remove(member);
     }
 
-    /// Puts one that was not used for long in front.
+    /// Puts a member that was not used for long in front.
     fn probe(&self, now: Duration, members: &[NodeId], order: &mut [usize]) {
         let last = |at: &usize| members.get(*at).and_then(|id| self.used.get(id)).copied();
         let idle = |at: &usize| last(at).is_none_or(|used| now.saturating_sub(used) >= IDLE);

@@ -1,4 +1,4 @@
-//! The task of one message to a group: tells the [`Ballot`] what happens, and does what it wants.
+//! The task of one message to a group: it tells the [`Ballot`] what happens, and does what the ballot wants.
 
 use core::future::Future;
 use core::pin::Pin;
@@ -23,15 +23,15 @@ use crate::send::receipt::Receipt;
 use crate::send::receipts::Settled;
 use crate::shared::Shared;
 
-/// How long a copy may take at a member of which no round trip is known, before another may have it.
+/// How long a member without a known round-trip time may keep a copy before another gets it.
 const STRANGER: Duration = Duration::from_secs(1);
 
-/// What waits for room in a member's queue, or for its address.
+/// A future that waits for room in a member's queue, or for its address.
 type Entering = Pin<Box<dyn Future<Output = Result<Receipt, SendError>> + Send>>;
 
 /// The copy of one member.
 enum Hold {
-    /// None was sent.
+    /// No copy was sent.
     No,
     Entering(Entering),
     Open(Receipt),
@@ -43,17 +43,18 @@ struct Copy {
     hold: Hold,
     bell: Option<Arc<Bell>>,
     since: Instant,
-    /// When another might do better.
+    /// The time at which another member might be better.
     overdue: Option<Instant>,
     withdrawn: bool,
 }
 
-/// How a message is sent.
+/// The plan for sending a message.
 pub(super) struct Plan {
     pub(super) rule: Rule,
-    /// Waits for room in a full queue; else such a member is skipped.
+    /// Whether the task waits for room in a full queue; if not, such a member is skipped.
     pub(super) waits: bool,
-    /// How long a member may at least keep a copy that has not left, before another gets it. None: for ever.
+    /// The least time for which a member may keep a copy that has not left, before another member gets it. None:
+    /// without limit.
     pub(super) patience: Option<Duration>,
 }
 
@@ -67,13 +68,13 @@ pub(super) struct Drive {
     board: Arc<Board>,
     ready: Arc<Ready>,
     deadline: Option<Instant>,
-    /// Held while a copy waits for room: their number is bounded.
+    /// Held while a copy waits for room: the number of such messages is bounded.
     permit: Option<OwnedSemaphorePermit>,
     acting: bool,
 }
 
 impl Drive {
-    /// Of a message to `members`, in the order of choice.
+    /// The task of a message to `members`, in the order of choice.
     pub(super) fn new(
         shared: &Arc<Shared>,
         common: &Arc<Common>,
@@ -141,7 +142,8 @@ impl Drive {
         }
     }
 
-    /// Does what the ballot wants. What that brings about is done by the same turn, not within it: there may be many spares.
+    /// Does what the ballot wants. Acts that follow from it are done by the same loop, without recursion: there may be
+    /// many spares.
     fn act(&mut self) {
         if core::mem::replace(&mut self.acting, true) {
             return;
@@ -191,7 +193,7 @@ impl Drive {
         self.poll(member);
     }
 
-    /// What waits until the copy of a member is queued.
+    /// A future that waits until the copy of a member is queued.
     fn enter(&self, member: usize) -> Entering {
         let to = self.copies.get(member).map(|copy| Arc::clone(&copy.to));
         let (shared, message) = (Arc::clone(&self.shared), self.message.clone());
@@ -207,7 +209,7 @@ impl Drive {
         })
     }
 
-    /// Asks what became of a member's copy.
+    /// Polls the copy of a member for its outcome.
     fn poll(&mut self, member: usize) {
         let Some(copy) = self.copies.get_mut(member) else { return };
         let Some(bell) = &copy.bell else { return };
@@ -230,7 +232,7 @@ impl Drive {
     }
 
     fn ended(&mut self, member: usize, settled: Settled, reason: Option<Arc<str>>) {
-        // The node's clock may be ahead of this task's: it is the deadline all the same, and nobody is to take its place.
+        // The node's clock may be ahead of this task's: the deadline has passed, and no other member takes the place.
         if settled.outcome == Outcome::Expired && self.deadline.is_some() {
             self.expire();
         }
@@ -259,7 +261,7 @@ impl Drive {
         match &copy.hold {
             Hold::No | Hold::Ended => {}
             Hold::Entering(_) => self.ended(member, never(Outcome::Cancelled), None),
-            // Settled, its receipt tells.
+            // If the copy is settled, its receipt has the outcome.
             Hold::Open(receipt) => {
                 if receipt.cancel() != Ok(Cancel::Done)
                     && let Status::InDoubt { id, .. } = receipt.status()
@@ -278,7 +280,7 @@ impl Drive {
         }
     }
 
-    // ---- what comes from outside
+    // ---- events from outside
 
     fn obey(&mut self, order: Order) {
         match order {
@@ -311,7 +313,7 @@ impl Drive {
         }
     }
 
-    /// The deadline has passed. What waits for room ends here, what is queued by its own deadline.
+    /// The deadline has passed. Copies that wait for room end here; queued copies end by their own deadline.
     fn expire(&mut self) {
         self.deadline = None;
         self.ballot.deadline();
@@ -327,7 +329,7 @@ impl Drive {
         self.copies.iter().filter_map(|copy| copy.overdue).chain(self.deadline).min()
     }
 
-    /// Four round trips, or what the group says if that is longer.
+    /// Four round trips, or the patience of the group if that is longer.
     fn overdue_at(&self, member: usize, now: Instant) -> Option<Instant> {
         let (least, copy) = (self.plan.patience?, self.copies.get(member)?);
         let rtt = self.common.path(&self.shared, &copy.to.id).rtt;
@@ -345,7 +347,7 @@ impl Drive {
     }
 }
 
-/// The message with what is left of its deadline.
+/// The message with the rest of its deadline.
 pub(super) fn shortened(message: Message, deadline: Option<Instant>) -> Message {
     match deadline {
         None => message,
@@ -353,13 +355,13 @@ pub(super) fn shortened(message: Message, deadline: Option<Instant>) -> Message 
     }
 }
 
-/// What became of a copy that was never queued.
+/// The end of a copy that was never queued.
 pub(super) const fn never(outcome: Outcome) -> Settled {
     Settled { outcome, id: None, late: false }
 }
 
 impl Drop for Drive {
-    /// The end of the runtime may come first: then nothing is known of what is open.
+    /// The runtime may end first: then the outcomes of open copies are unknown.
     fn drop(&mut self) {
         self.ballot.cancel();
         while self.ballot.next_act().is_some() {}

@@ -1,35 +1,36 @@
-//! What a message costs at a member: the measure by which a group chooses.
+//! The cost of a message at a member: the measure by which a group chooses.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
 
 use exonet_proto::NodeId;
 
-/// What a node knows of the way to a member.
+/// The path from this node to a member, as far as the node knows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Path {
     /// Smoothed round-trip time; None: it has not been measured.
     pub rtt: Option<Duration>,
-    /// The part of the packets that was lost, from 0 to 1.
+    /// The share of packets that were lost, from 0 to 1.
     pub loss: f64,
 }
 
-/// How a copy of a message, or a call, has ended, as far as the load of its member is concerned.
+/// The end of a message's copy, or of a call, as it concerns the load of its member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Ended {
-    /// As it should.
+    /// As it should end.
     Good,
-    /// In any other way.
+    /// It ended badly in any other way.
     Bad,
-    /// This node has withdrawn it: the member is not to blame, though it may have been slow.
+    /// This node has withdrawn it: the member is not at fault, though it may have been slow.
     Withdrawn,
 }
 
-/// A measure of the load of members. A group asks those that it may choose what they cost, and chooses the cheapest.
+/// A measure of the load of members. A group asks for the cost of each member that it may choose, and chooses the
+/// cheapest.
 ///
-/// Time is given as what has passed since the group was made. No method may block: they are called under a lock of the group.
+/// Times are durations since the group was made. No method may block: they are called under a lock of the group.
 ///
 /// ```
 /// use std::time::Duration;
@@ -49,44 +50,44 @@ pub enum Ended {
 /// }
 /// ```
 pub trait Load: Send + 'static {
-    /// What one message more would cost at the member. The least is chosen; of equals, any.
+    /// The cost of one more message at the member. The least cost is chosen; any of several equal ones.
     fn cost(&mut self, now: Duration, member: &NodeId, path: Path) -> f64;
 
-    /// A message, or a call, has been handed to the member's queue.
+    /// A message or a call has been handed to the member's queue.
     fn sent(&mut self, now: Duration, member: &NodeId);
 
-    /// One of these has ended, `took` after it was handed over.
+    /// Such a message or call has ended, `took` after it was handed over.
     fn ended(&mut self, now: Duration, member: &NodeId, took: Duration, how: Ended);
 
-    /// The member has left the group. What is open there may still end.
+    /// The member has left the group. Messages that are open there may still end.
     fn removed(&mut self, member: &NodeId);
 }
 
-/// The measure of a group that is given none: `time x (1 + open) / (1 - loss)^2`.
+/// The default measure of a group: `time x (1 + open) / (1 - loss)^2`.
 ///
-/// *Time* is a mean of how long messages took from being sent to their end, of the last 10 s, which follows every rise at
-/// once. If nothing has come back from a member with open messages for longer than a round trip, that silence counts as a time.
-/// A message that did not end as it should counts as one that took a second at least: a member that refuses fast is not fast.
-/// The time of a member that is not used goes half-way to the median of all every 5 s, so that one that was slow is tried again.
+/// *Time* is a mean of the times from the sending of a message to its end, over the last 10 s, which follows every rise
+/// at once. If a member with open messages has returned nothing for longer than a round trip, that silence counts as a
+/// time. A message that did not end well counts as at least one second: a member that refuses fast is not fast. Every 5
+/// s, the time of an unused member moves half-way to the median of all, so that a member that was slow is tried again.
 #[derive(Debug, Default)]
 pub struct PeakEwma {
     members: BTreeMap<NodeId, Member>,
     drifted: Duration,
 }
 
-/// After this time a sample weighs 1/e.
+/// The age at which a sample weighs 1/e.
 const TAU: Duration = Duration::from_secs(10);
 
 /// How often the times of unused members move.
 const DRIFT: Duration = Duration::from_secs(5);
 
-/// What a failure counts as at least, in seconds.
+/// The least time that a failure counts as, in seconds.
 const FAILURE: f64 = 1.0;
 
-/// What is assumed before anything is known, in seconds.
+/// The time that is assumed before anything is known, in seconds.
 const UNKNOWN: f64 = 0.001;
 
-/// More loss is not told apart.
+/// The largest loss that counts; more is treated as this.
 const WORST_LOSS: f64 = 0.9;
 
 #[derive(Debug, Default)]
@@ -96,7 +97,7 @@ struct Member {
     sampled: Duration,
     used: Duration,
     open: u64,
-    /// Since then nothing has come back, while something was open.
+    /// The time since which nothing has come back while a message was open.
     silent_since: Duration,
 }
 
@@ -163,7 +164,7 @@ impl Load for PeakEwma {
     }
 
     fn ended(&mut self, now: Duration, member: &NodeId, took: Duration, how: Ended) {
-        // One that has left the group is not entered again.
+        // A member that has left the group is not entered again.
         let Some(member) = self.members.get_mut(member) else { return };
         member.open = member.open.saturating_sub(1);
         member.used = now;
@@ -171,7 +172,7 @@ impl Load for PeakEwma {
         match how {
             Ended::Good => member.sample(now, took),
             Ended::Bad => member.sample(now, took.max(FAILURE)),
-            // It would have taken so long at least.
+            // The copy would have taken at least this long.
             Ended::Withdrawn if member.time.is_none_or(|time| took > time) => member.sample(now, took),
             Ended::Withdrawn => return,
         }

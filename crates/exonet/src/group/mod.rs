@@ -1,8 +1,9 @@
-//! Groups: one message to many nodes, and one answer to "did it arrive?".
+//! Groups: one message to several nodes, and one answer to "did it arrive?".
 //!
-//! A [`Group`] is a list of members, made by [`Node::group`](crate::Node::group). Each message says by its [`Mode`] how many of them it is for and how
-//! many have to have it. [`Group::send`] gives a [`GroupReceipt`], which ends in one [`Verdict`] and has a line for each
-//! member besides. Every copy is an ordinary message: exactly once at each member, with an outcome of its own.
+//! A [`Group`] is a list of members, made by [`Node::group`](crate::Node::group). The [`Mode`] of a message says how
+//! many members get it and how many must have it. [`Group::send`] returns a [`GroupReceipt`], which ends in one
+//! [`Verdict`] and has a line for each member. Every copy is an ordinary message: exactly once at each member, with its
+//! own outcome.
 //!
 //! ```
 //! use exonet::group::{Mode, Verdict};
@@ -31,16 +32,18 @@
 //!
 //! # What a verdict means
 //!
-//! *Reached*: as many members as were asked for have the message: their applications have taken it, or processed it if it asked
-//! for [`Confirm::Processed`](crate::Confirm). *Failed*: so many did not by the deadline, or cannot any more. It does **not** say that nobody has it:
-//! the lines of the members say of each what is known, and go on to their ends. Neither is ever taken back.
+//! *Reached*: as many members as required have the message: their applications have taken it, or processed it if it
+//! asked for [`Confirm::Processed`](crate::Confirm). *Failed*: the required number was not reached by the deadline, or
+//! cannot be reached any more. It does **not** say that no member has the message: the lines of the members say what is
+//! known of each, and go on to their ends. A verdict is never taken back.
 //!
-//! A copy that is not needed any more is withdrawn: at once if it has not left for its member, else at the member, which says
-//! whether its application has it. Until that is certain a group never sends the message to another in its place: so no more
-//! members than were asked for can have it. A dead member may hold such a copy in doubt for ever, so a message that must end has a [deadline](crate::Message::deadline).
+//! A copy that is no longer needed is withdrawn: at once if it has not left for its member, else at the member, which
+//! says whether its application has the copy. Until that is certain, a group never sends the message to another member
+//! instead. So no more members than asked for can have it. A dead member may hold such a copy in doubt for ever, so a
+//! message that must end has a [deadline](crate::Message::deadline).
 //!
-//! A group lives in its process. If that is killed, copies that a journal keeps go on as
-//! [messages](crate::Node::recovered), and no verdict is told, nobody is replaced.
+//! A group exists in its process. If the process is killed, copies that a journal keeps go on as
+//! [messages](crate::Node::recovered); no verdict is returned, and no member is replaced.
 
 mod ballot;
 mod board;
@@ -79,35 +82,35 @@ use board::{Board, Order};
 use choice::Choice;
 use drive::{Drive, Plan};
 
-/// Messages that may wait for room at some member, unless [`GroupBuilder::waiting`] says otherwise.
+/// The default of [`GroupBuilder::waiting`].
 const WAITING: usize = 1_024;
 
-/// The least time for which a balanced message waits at a member before another is tried, unless
-/// [`GroupBuilder::patience`] says otherwise.
+/// The default of [`GroupBuilder::patience`].
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// Whom a message to a group is for, and when it has arrived. Chosen for each message.
+/// Selects the members that get a message to a group, and says when it has arrived. Chosen for each message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Mode {
-    /// All members get it, and all must have it. A member whose queue is full is waited for; the others go on.
+    /// All members get it, and all must have it. The message waits for a member whose queue is full; the other members
+    /// do not.
     All,
     /// All members get it, and one must have it. Then the other copies are withdrawn.
     Any,
-    /// `send` members get it, the cheapest by the group's [`Load`], and `acks` of them must have it. One that certainly does
-    /// not get it is replaced. Once `acks` have it, the other copies are withdrawn.
+    /// `send` members get it, the cheapest by the group's [`Load`], and `acks` of them must have it. A member that
+    /// certainly does not get it is replaced. Once `acks` have it, the other copies are withdrawn.
     Quorum {
-        /// How many get it: no more than that can ever have it.
+        /// The number of members that get it: no more than that can ever have it.
         send: usize,
-        /// How many must have it.
+        /// The number of members that must have it.
         acks: usize,
     },
-    /// The `k` cheapest members by the group's [`Load`] get it, and all of these must have it. One that certainly does not
-    /// get it is replaced, and so is one to which it has not left for four round trips and [`GroupBuilder::patience`] at
-    /// least. Such a message is not sent [early](Message::early) unless it says so: it leaves when there is a channel, and can be
-    /// withdrawn until then.
+    /// The `k` cheapest members by the group's [`Load`] get it, and all of these must have it. A member is replaced if
+    /// it certainly does not get the message, or if its copy has not left for four round trips and at least
+    /// [`GroupBuilder::patience`]. Such a message is not sent [early](Message::early) unless it says so: it leaves when
+    /// there is a channel, and can be withdrawn until then.
     Balanced {
-        /// How many get it: no more than that can ever have it.
+        /// The number of members that get it: no more than that can ever have it.
         k: usize,
     },
 }
@@ -131,7 +134,7 @@ impl Mode {
         })
     }
 
-    /// Of a message in a stream: it goes to all members of the stream, and none is withdrawn.
+    /// The rule of a message in a stream: it goes to all members of the stream, and no copy is withdrawn.
     fn plan_in_stream(self, members: usize) -> Result<Rule, GroupError> {
         if members == 0 {
             return Err(GroupError::Empty);
@@ -149,7 +152,7 @@ impl Mode {
     }
 }
 
-/// Whether a message can be for `send` of so many members, of which `need` must have it.
+/// Checks that a message can go to `send` of `members`, of which `need` must have it.
 const fn check(send: usize, need: usize, members: usize) -> Result<(), GroupError> {
     if need == 0 {
         Err(GroupError::NoAcks)
@@ -162,41 +165,41 @@ const fn check(send: usize, need: usize, members: usize) -> Result<(), GroupErro
     }
 }
 
-/// What becomes of the messages under way to a member that leaves a group. It gets no later ones.
+/// What happens to messages under way to a member that leaves a group. It gets no later messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Remove {
     /// They go on, and count.
     Drain,
-    /// They are withdrawn. Once that is certain of one, the member is replaced where there are spares, and counts as one that
-    /// does not have the message. One that was taken counts.
+    /// They are withdrawn. Once it is certain that a message was withdrawn, the member is replaced if there are spares,
+    /// and counts as a member that does not have it. A message that was taken counts.
     Now,
 }
 
-/// What is wrong with a group, or with what is asked of it. Nothing has been sent.
+/// An error of a group, or of a message to it. Nothing has been sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GroupError {
     /// It has no members.
     #[error("the group has no members: add one first")]
     Empty,
-    /// The message asks for no member to have it.
+    /// The message requires no member to have it.
     #[error("a message to a group must be for one member at least")]
     NoAcks,
-    /// More members must have the message than get it.
+    /// The message requires more members to have it than get it.
     #[error("{acks} members must have the message, and only {send} get it: send it to as many at least")]
     TooManyAcks {
-        /// How many must have it.
+        /// The number that must have it.
         acks: usize,
-        /// How many get it.
+        /// The number that get it.
         send: usize,
     },
-    /// More members are to get the message than there are.
+    /// The message is for more members than there are.
     #[error("{send} members are to get the message, and the group has {members}")]
     TooFewMembers {
-        /// How many are to get it.
+        /// The number that should get it.
         send: usize,
-        /// How many there are.
+        /// The number of members.
         members: usize,
     },
     /// The node is named twice.
@@ -205,19 +208,19 @@ pub enum GroupError {
     /// The node is not a member.
     #[error("{0} is not a member of the group")]
     Unknown(NodeId),
-    /// A node does not send to itself.
+    /// The node itself is named; it does not send to itself.
     #[error("a node cannot be a member of its own group")]
     Myself,
     /// Not called within a tokio runtime.
     #[error("a message to a group must be sent within a tokio runtime")]
     NoRuntime,
-    /// The system gives no random numbers.
+    /// The system returns no random numbers.
     #[error("the system's random generator failed: {0}")]
     Random(getrandom::Error),
     /// The node is closed.
     #[error("the node is closed")]
     Closed,
-    /// A balanced message goes to some members, each of a stream to all.
+    /// A balanced message goes to some members, but a message of a stream goes to all.
     #[error(
         "a message of a stream goes to all its members, so it cannot be balanced: choose all, any or a quorum"
     )]
@@ -225,17 +228,17 @@ pub enum GroupError {
     /// The stream has been closed or reset, or the runtime that it was made in is gone.
     #[error("the stream to the group has ended")]
     Ended,
-    /// Every member has so many messages of the stream open that no more may be sent now, or one that is waited for. Only the calls
-    /// that do not wait say so.
+    /// Every member has reached its limit of open messages of the stream, or a member has that the stream waits for.
+    /// Only calls that do not wait return this.
     #[error("the members have as many messages of the stream open as they may")]
     Full,
-    /// The tag of a message of a stream is the name of the stream.
+    /// The message has a tag. The tag of a message of a stream is the name of the stream.
     #[error("a message of a stream has no tag of its own")]
     Tagged,
-    /// Longer than a message of a stream may be.
+    /// The message is longer than a message of a stream may be.
     #[error("a message of a stream has at most {limit} bytes, this has {size}")]
     TooLarge {
-        /// The bytes of the message.
+        /// The length of the message in bytes.
         size: usize,
         /// [`MAX_STREAM_BODY`](crate::stream::MAX_STREAM_BODY).
         limit: usize,
@@ -243,17 +246,17 @@ pub enum GroupError {
     /// A stream cannot have that name.
     #[error(transparent)]
     Name(OpenError),
-    /// There is no stream of that name with the member now.
+    /// The stream of that name cannot be used with the member now.
     #[error("no stream to {member}: {error}")]
     Stream {
-        /// Which member.
+        /// The member.
         member: NodeId,
-        /// Why.
+        /// The reason.
         error: OpenError,
     },
 }
 
-/// A group to be: begun by [`Node::group`](crate::Node::group).
+/// A group to be made: created by [`Node::group`](crate::Node::group).
 #[must_use = "a group is made by `build`"]
 pub struct GroupBuilder {
     node: Node,
@@ -264,7 +267,7 @@ pub struct GroupBuilder {
 }
 
 impl Node {
-    /// Begins to make a group of peers: addresses, or ids of peers that this node has heard of.
+    /// Begins to make a group of peers: addresses, or ids of peers that this node knows.
     pub fn group<M: Into<PeerAddr>>(&self, members: impl IntoIterator<Item = M>) -> GroupBuilder {
         let members = members.into_iter().map(Into::into).collect();
         let load = Box::new(PeakEwma::default());
@@ -273,20 +276,22 @@ impl Node {
 }
 
 impl GroupBuilder {
-    /// Chooses members by another measure than [`PeakEwma`].
+    /// Chooses members by this measure instead of [`PeakEwma`].
     pub fn load(mut self, load: impl Load) -> Self {
         self.load = Box::new(load);
         self
     }
 
-    /// How long a [balanced](Mode::Balanced) message waits at a member at least, before another is tried in its place.
-    /// Default: 50 ms. It waits for four round trips if that is longer, and for 1 s at a member that was not heard of lately.
+    /// The least time for which a [balanced](Mode::Balanced) message waits at a member before another is tried in its
+    /// place. Default: 50 ms. The message waits for four round trips if that is longer, and for 1 s at a member without
+    /// a recent round-trip time.
     pub fn patience(mut self, least: Duration) -> Self {
         self.patience = least;
         self
     }
 
-    /// How many messages may wait for room in the queue of some member, or for its address to be looked up: the next `send` waits then. At least one. Default: 1,024.
+    /// How many messages may wait for room in a member's queue, or for the look-up of its address; after that, the next
+    /// `send` waits. At least one. Default: 1,024.
     pub fn waiting(mut self, most: usize) -> Self {
         self.waiting = most.clamp(1, Semaphore::MAX_PERMITS);
         self
@@ -317,10 +322,10 @@ impl GroupBuilder {
     }
 }
 
-/// Peers to which messages are sent together. See the [module](self).
+/// Peers that messages are sent to together. See the [module](self).
 ///
-/// Cheap to clone: clones share their members, and what is known of their load. Like every clone of a [`Node`], it keeps the node
-/// going; a message under way goes on without it.
+/// Cheap to clone: clones share their members and the knowledge of their load. Like every clone of a [`Node`], a group
+/// keeps the node going; a message under way goes on without the group.
 #[derive(Clone)]
 pub struct Group {
     inner: Arc<Inner>,
@@ -334,7 +339,7 @@ struct Inner {
     waiting: Arc<Semaphore>,
 }
 
-/// What the messages of a group share. It does not keep the node going.
+/// The state that the messages of a group share. It does not keep the node going.
 struct Common {
     made: Instant,
     mind: Mutex<Mind>,
@@ -342,7 +347,7 @@ struct Common {
     streams: Mutex<Vec<Weak<stream::Core>>>,
 }
 
-/// What is known of members.
+/// The knowledge of members.
 struct Mind {
     load: Box<dyn Load>,
     choice: Choice,
@@ -369,7 +374,7 @@ impl Common {
             return Path::default();
         };
         let rtt = (!stats.rtt.is_zero()).then_some(stats.rtt);
-        // Rounded, which does not matter here.
+        // Rounding does not matter here.
         #[allow(clippy::cast_precision_loss)]
         let loss = stats.packets_lost as f64 / stats.packets_sent.max(1) as f64;
         Path { rtt, loss }
@@ -413,7 +418,7 @@ impl Group {
         &self.inner.node
     }
 
-    /// Who is a member now.
+    /// The current members.
     pub fn members(&self) -> Vec<NodeId> {
         self.roster().iter().map(|member| member.id).collect()
     }
@@ -422,7 +427,7 @@ impl Group {
         self.inner.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a member: it gets later messages, none that is under way. Streams that are open are without it, until
+    /// Adds a member. It gets later messages, and none that are under way. Open streams do not include it until
     /// [`GroupStream::add`].
     ///
     /// # Errors
@@ -440,9 +445,9 @@ impl Group {
         Ok(())
     }
 
-    /// Removes a member: it gets no later message, leaves every stream of the group, and takes no other's place in messages under way.
-    /// What it was sent already becomes of what [`Remove`] says. A message keeps the number of members that it was sent with: for [`Mode::All`], one from
-    /// which it was withdrawn makes it fail.
+    /// Removes a member: it gets no later message, leaves every stream of the group, and takes no other member's place
+    /// in messages under way. [`Remove`] says what happens to messages already sent to it. A message keeps the number
+    /// of members that it was sent with: for [`Mode::All`], a member from which it was withdrawn makes it fail.
     ///
     /// # Errors
     /// [`GroupError::Unknown`].
@@ -461,28 +466,29 @@ impl Group {
         let open: Vec<_> = common.boards().iter().filter_map(Weak::upgrade).collect();
         open.iter().for_each(|board| board.order(Order::Removed(*member, how)));
         let streams: Vec<_> = common.streams().iter().filter_map(Weak::upgrade).collect();
-        // A stream may be without it.
+        // The member may not be in every stream.
         streams.iter().for_each(|stream| drop(stream.remove(member, how)));
         Ok(())
     }
 
-    /// Sends a message to the members that there are now. It is queued at once wherever there is room, with one body for all.
+    /// Sends a message to the current members. It is queued at once wherever there is room, with one body for all.
     ///
-    /// No member waits for another. One whose queue is full is skipped, and waited for in [`Mode::All`]; when too many messages
-    /// [wait](GroupBuilder::waiting), this waits.
+    /// No member waits for another. A member whose queue is full is skipped, or waited for in [`Mode::All`]; if too
+    /// many messages [wait](GroupBuilder::waiting), this call waits.
     ///
-    /// The message's deadline counts from here, for the verdict and for each copy: what is not taken by then is withdrawn, and ends Expired.
+    /// The message's deadline counts from here, for the verdict and for each copy: a copy that is not taken by then is
+    /// withdrawn, and ends Expired.
     ///
-    /// Cancel-safe until the message is queued. Where that waits for the disk, it may be dropped meanwhile: then the message goes
-    /// on, and what becomes of it is told to nobody.
+    /// Cancel-safe until the message is queued. If the call is dropped while it waits for the disk, the message goes
+    /// on, and its outcome is not reported.
     ///
     /// # Errors
-    /// [`GroupError`]; nothing has been sent, unless the node stopped while it waited for the disk. What is wrong with one
-    /// member is no error here: its line says so.
+    /// [`GroupError`]; nothing has been sent, unless the node stopped while the call waited for the disk. An error of
+    /// one member is not returned here: it is in the line of that member.
     pub async fn send(&self, mode: Mode, message: impl Into<Message>) -> Result<GroupReceipt, GroupError> {
         let Inner { node, common, patience, waiting, .. } = &*self.inner;
         let (shared, message) = (node.shared(), message.into());
-        // What is asked for may be wrong: that is said without waiting.
+        // Reports an impossible request without waiting.
         let asked = mode.plan(self.roster().len(), *patience)?;
         let runtime = Handle::try_current().map_err(|_| GroupError::NoRuntime)?;
         take_turns(message.weight().saturating_mul(asked.rule.send)).await;
@@ -493,7 +499,8 @@ impl Group {
             let members = common.order(shared, &roster, &plan.rule);
             let message = if plan.patience.is_some() { message.or_late() } else { message };
             let drive = Drive::new(shared, common, members, message, plan, permit);
-            // Entered while the members are held: one that is removed from here on is removed from this too.
+            // Entered while the members are locked: a member that is removed from here on is also removed from this
+            // message.
             common.boards().push(Arc::downgrade(drive.board()));
             drive
         };

@@ -1,4 +1,4 @@
-//! Many futures in one task, of which only those are polled that were woken.
+//! Runs many futures in one task, and polls only those that were woken.
 
 use core::task::{Context, Waker};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,16 +7,16 @@ use std::task::Wake;
 
 use tokio::sync::Notify;
 
-/// Which of the futures of a task were woken.
+/// The futures of a task that were woken.
 #[derive(Default)]
 pub(super) struct Ready {
     woken: Mutex<Vec<usize>>,
-    /// One of them was, or something else is to be seen to.
+    /// Notified when a future was woken, or when there is other work.
     pub(super) rung: Notify,
 }
 
 impl Ready {
-    /// Those that were woken since the last call.
+    /// The futures that were woken since the last call.
     pub(super) fn take(&self) -> Vec<usize> {
         core::mem::take(&mut *self.woken.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -34,14 +34,14 @@ impl Bell {
         Arc::new(Self { at, rung: AtomicBool::new(false), ready: Arc::clone(ready) })
     }
 
-    /// Whether this is the waker of the future of that number.
+    /// Whether this is the waker of the future with this number.
     pub(super) fn is(&self, at: usize) -> bool {
         self.at == at
     }
 
-    /// Polls: the future is asked again when it has rung.
+    /// Polls a future, which is polled again after this bell has rung.
     pub(super) fn poll<T>(self: &Arc<Self>, poll: impl FnOnce(&mut Context<'_>) -> T) -> T {
-        // Before the poll: what rings during it counts.
+        // Reset before the poll, so that a wake-up during the poll counts.
         self.rung.store(false, Ordering::Release);
         poll(&mut Context::from_waker(&Waker::from(Arc::clone(self))))
     }

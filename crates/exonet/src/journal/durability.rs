@@ -2,30 +2,30 @@
 
 use core::time::Duration;
 
-/// How much of what a node knows a crash may take.
+/// How much of a node's knowledge a crash may take.
 ///
-/// | | death of the process | loss of power | forced writes |
+/// | | death of the process | power failure | forced writes |
 /// |---|---|---|---|
-/// | [`Memory`](Self::Memory) | what was in doubt ends Unknown | the same | none for messages |
-/// | [`Process`](Self::Process) | takes nothing | as `Memory` | none for messages |
-/// | [`Batched`](Self::Batched) | takes nothing | takes nothing | one for all messages of an interval |
-/// | [`Sync`](Self::Sync) | takes nothing | takes nothing | one for all messages that wait |
+/// | [`Memory`](Self::Memory) | messages in doubt end Unknown | the same | none for messages |
+/// | [`Process`](Self::Process) | loses nothing | as `Memory` | none for messages |
+/// | [`Batched`](Self::Batched) | loses nothing | loses nothing | one for all messages of an interval |
+/// | [`Sync`](Self::Sync) | loses nothing | loses nothing | one for all messages that wait |
 ///
-/// Whatever it is, nothing is delivered twice, and nothing is called Delivered that was not: a node that has lost something
-/// knows that, and says Unknown.
+/// With every setting, nothing is delivered twice, and nothing is reported Delivered that was not: a node that has lost
+/// something knows that, and reports Unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Durability {
     /// The node keeps no journal.
     Memory,
-    /// The node writes its journal to the system before it acts, and does not wait for the disk. The default of a
-    /// [stored](crate::Builder::state_dir) identity.
+    /// The node writes its journal to the system before it acts, and does not wait for the disk. This is the default of
+    /// a [stored](crate::Builder::state_dir) identity.
     Process,
-    /// As [`Self::Sync`], where the journal waits this long for more to force with one write. Each message takes as much
-    /// longer, at each end that is batched.
+    /// Like [`Self::Sync`], but the journal collects records for this long and forces them with one write. At each
+    /// batched end, each message takes longer by that time.
     Batched(Duration),
-    /// The node forces its journal to the disk before it acts: a message that was accepted, taken or told about stays so
-    /// when the power fails.
+    /// The node forces its journal to disk before it acts: a message that was accepted, taken or reported stays so
+    /// after a power failure.
     Sync,
 }
 
@@ -35,7 +35,7 @@ impl Durability {
         self.interval().is_some()
     }
 
-    /// How long what is to be forced waits for more. None: nothing is forced.
+    /// How long records collect before they are forced. None: nothing is forced.
     pub(super) const fn interval(self) -> Option<Duration> {
         match self {
             Self::Memory | Self::Process => None,

@@ -1,4 +1,4 @@
-//! The thread that forces a journal to the disk: one write for all that waits.
+//! The thread that forces a journal to disk, with one write for all records that wait.
 
 use core::time::Duration;
 use std::io;
@@ -10,17 +10,17 @@ use exonet_store::Force;
 
 use crate::shared::Shared;
 
-/// Tells the thread what there is to force. Dropped, it tells it to end.
+/// Tells the thread how far to force. When it is dropped, the thread ends.
 #[derive(Default)]
 pub(crate) struct Teller(Wanted);
 
 impl Teller {
-    /// The journal was appended to.
+    /// Notes that the journal was appended to.
     pub(super) fn appended(&self, through: Position) {
         self.0.appended(through);
     }
 
-    /// What the thread is told.
+    /// The state that the thread waits on.
     pub(super) fn wanted(&self) -> Wanted {
         self.0.clone()
     }
@@ -37,7 +37,7 @@ pub(crate) struct Wanted(Arc<(Mutex<State>, Condvar)>);
 
 #[derive(Default)]
 struct State {
-    /// Where the journal ends, as far as it was appended.
+    /// The position up to which the journal was appended.
     appended: u64,
     forced: u64,
     ended: bool,
@@ -58,13 +58,14 @@ impl Wanted {
         }
     }
 
-    /// Nothing is appended any more.
+    /// Ends the thread: nothing is appended any more.
     fn end(&self) {
         self.state().ended = true;
         self.0.1.notify_one();
     }
 
-    /// Waits until there is something to force, and then for more of it for as long as `interval`. False: there never will be.
+    /// Waits until there is something to force, and then for more for the time of `interval`. False: there will be
+    /// nothing more.
     fn wait(&self, interval: Duration) -> bool {
         let idle = |state: &mut State| state.appended == state.forced && !state.ended;
         let state = self.0.1.wait_while(self.state(), idle).unwrap_or_else(PoisonError::into_inner);
@@ -80,10 +81,11 @@ impl Wanted {
     }
 }
 
-/// Forces the journal of a node for as long as it lives. Each write takes all that was appended before it.
+/// Forces the journal of a node for as long as the node exists. Each write covers everything that was appended before
+/// it.
 ///
 /// # Errors
-/// The system has no thread to give.
+/// The system cannot create a thread.
 pub(crate) fn start(
     node: &Arc<Shared>,
     mut force: Box<dyn Force>,

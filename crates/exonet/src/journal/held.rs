@@ -1,4 +1,4 @@
-//! What was taken and may be handed out only when a crash would not undo that.
+//! Messages that were taken and may be handed out only once a crash would not undo that.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use exonet_proto::node::{Incoming, Position};
 use crate::call::desk::Line;
 use crate::receive::routes::Route;
 
-/// Messages that may wait for the disk at once, for all receivers together.
+/// The largest number of messages that wait for the disk at once, for all receivers together.
 const MOST: usize = 1_024;
 
-/// Whom a message or a call is for.
+/// The taker of a message or a call.
 #[derive(Clone)]
 pub(crate) enum Taker {
-    /// A receiver: of a route, or of everything.
+    /// A receiver: with a route, or without a filter.
     Receiver(Option<Arc<Route>>),
     /// The server of a method.
     Server(Arc<Line>),
@@ -31,7 +31,7 @@ impl PartialEq for Taker {
     }
 }
 
-/// What was taken, in order, each with the position from which on it may be handed out.
+/// The messages that were taken, in order, each with the position at which it becomes safe to hand out.
 #[derive(Default)]
 pub(crate) struct Held(VecDeque<(Position, Taker, Incoming)>);
 
@@ -44,7 +44,7 @@ impl Held {
         self.0.push_back((at, taker, incoming));
     }
 
-    /// The next for this taker, if that is safe.
+    /// The next message for this taker, if that is safe.
     pub(crate) fn take(&mut self, taker: &Taker, safe: impl Fn(Position) -> bool) -> Option<Incoming> {
         let place = self.0.iter().position(|(at, known, _)| known == taker && safe(*at))?;
         self.0.remove(place).map(|(_, _, incoming)| incoming)
@@ -54,12 +54,12 @@ impl Held {
         self.0.is_empty()
     }
 
-    /// Whether anything waits for this taker, safe or not.
+    /// Whether a message waits for this taker, safe or not.
     pub(crate) fn holds(&self, taker: &Taker) -> bool {
         self.0.iter().any(|(_, known, _)| known == taker)
     }
 
-    /// What waits for a receiver that is gone is for those that get everything.
+    /// Moves the messages of a receiver that is gone to the receivers without a filter.
     pub(crate) fn leave(&mut self, route: &Arc<Route>) {
         let gone = Taker::Receiver(Some(Arc::clone(route)));
         for (_, taker, _) in self.0.iter_mut().filter(|(_, taker, _)| *taker == gone) {
@@ -67,12 +67,12 @@ impl Held {
         }
     }
 
-    /// Those that something safe waits for.
+    /// The takers for which a safe message waits.
     pub(crate) fn ready(&self, safe: impl Fn(Position) -> bool) -> impl Iterator<Item = &Taker> {
         self.0.iter().filter(move |(at, ..)| safe(*at)).map(|(_, taker, _)| taker)
     }
 
-    /// Whether something safe waits for this taker.
+    /// Whether a safe message waits for this taker.
     pub(crate) fn has(&self, taker: &Taker, safe: impl Fn(Position) -> bool) -> bool {
         self.ready(safe).any(|known| known == taker)
     }

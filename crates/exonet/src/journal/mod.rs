@@ -1,8 +1,9 @@
-//! The journal of a node: what the core appends goes into a store before anything that depends on it leaves the node.
+//! The journal of a node: records of the core go into a store before anything that depends on them leaves the node.
 //!
-//! The engine writes under the node's lock: at the end of each hold of it, and before it tells an outcome or lends a datagram. These
-//! leave only when the lock is free, so nothing leaves before its records are written. With [`Durability::Batched`] and [`Durability::Sync`]
-//! the core itself keeps back what depends on records that are not forced yet; a thread forces them ([`forcing`]) and says so.
+//! The engine writes under the node's lock: at the end of each hold, and before it reports an outcome or lends a
+//! datagram. These leave only when the lock is free, so nothing leaves before its records are written. With
+//! [`Durability::Batched`] and [`Durability::Sync`], the core itself keeps back everything that depends on records that
+//! are not forced yet. A thread ([`forcing`]) forces them and reports it.
 
 mod durability;
 mod forcing;
@@ -27,13 +28,13 @@ pub(crate) struct Log {
     storage: Box<dyn Storage>,
     durability: Durability,
     teller: forcing::Teller,
-    /// What was appended since is not all there: nothing that the node says can be relied on.
+    /// Whether an append has failed: the journal is incomplete, and nothing that the node says can be relied on.
     failed: bool,
 }
 
 #[cfg(test)]
 impl Log {
-    /// A journal that is written to `storage`.
+    /// A journal in `storage`.
     pub(crate) fn on(storage: Box<dyn Storage>) -> Self {
         Self { storage, durability: Durability::Process, teller: forcing::Teller::default(), failed: false }
     }
@@ -56,15 +57,15 @@ impl Log {
         self.failed || self.storage.has_reserve(len as u64)
     }
 
-    /// Whether what is appended is safe only when it is forced.
+    /// Whether appended records are safe only once they are forced.
     pub(crate) const fn is_forced(&self) -> bool {
         self.durability.is_forced()
     }
 
-    /// Begins to force what is appended, if that is to be.
+    /// Starts the thread that forces records, if the durability asks for that.
     ///
     /// # Errors
-    /// The system has no thread to give.
+    /// The system cannot create a thread.
     pub(crate) fn start_forcing(&self, node: &Arc<Shared>) -> io::Result<()> {
         match self.durability.interval() {
             None => Ok(()),
@@ -72,7 +73,7 @@ impl Log {
         }
     }
 
-    /// Nothing that is appended from now on counts.
+    /// Records that are appended from now on do not count.
     pub(crate) const fn fail(&mut self) {
         self.failed = true;
     }
@@ -81,15 +82,15 @@ impl Log {
         self.failed
     }
 
-    /// The records up to now should be replaced by a snapshot.
+    /// Whether a snapshot should replace the records so far.
     pub(crate) fn wants_snapshot(&self) -> bool {
         !self.failed && self.storage.wants_snapshot()
     }
 
-    /// Puts the state of the core in the place of what was appended, but for what has enough of the messages that are open. Where
-    /// there is no room for it, the journal goes on as it is.
+    /// Replaces the appended records with the state of the core, except for groups that hold enough of the open
+    /// messages. If there is no room for it, the journal goes on as it is.
     pub(crate) fn snapshot(&mut self, now: Now, core: &Core) -> Result<(), StoreError> {
-        // The core counts the groups that it gives; the store those that it has.
+        // The core counts the groups that it appends; the store counts those that it has.
         let agree = core.journal_group() == self.storage.lsn();
         debug_assert!(agree, "each append is a group");
         let kept = if agree { self.storage.keep_from(&core.needed_groups()) } else { u64::MAX };
@@ -99,7 +100,7 @@ impl Log {
         }
     }
 
-    /// The node has ended: nothing is appended any more.
+    /// Closes the journal: the node has ended, and nothing is appended any more.
     pub(crate) fn close(self) -> Result<(), StoreError> {
         drop(self.teller);
         if self.failed { Ok(()) } else { self.storage.close() }

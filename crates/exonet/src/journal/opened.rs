@@ -1,4 +1,4 @@
-//! What a node finds of its former lives.
+//! The records that a node finds of its former lives.
 
 use std::path::Path;
 
@@ -9,18 +9,18 @@ use super::forcing::Teller;
 use super::{Durability, Log};
 use crate::state::{StateDir, StateError};
 
-/// The journal of an identity, and what it has.
+/// The journal of an identity, and its content.
 pub(crate) struct Opened {
     pub(crate) log: Log,
     pub(crate) safety: Safety,
     pub(crate) found: Box<Recovered>,
 }
 
-/// Opens the journal of the identity in `dir`, or begins one, where `in_memory` bytes of bodies that wait stay in memory. None: this
-/// life keeps none.
+/// Opens the journal of the identity in `dir`, or begins one. Up to `in_memory` bytes of bodies that wait stay in
+/// memory. None: this life keeps no journal.
 ///
 /// # Errors
-/// [`StateError`]: the journal cannot be read, or not be written here.
+/// [`StateError`]: the journal cannot be read, or cannot be written.
 pub(crate) fn open(
     dir: &StateDir,
     durability: Durability,
@@ -77,7 +77,7 @@ pub(crate) fn open(
     }))
 }
 
-/// What these groups say, as far as they are there.
+/// Reads these groups, as far as they are present.
 pub(crate) fn read(groups: &mut Groups, shelf: Shelf) -> Result<Recovered, StateError> {
     let mut found = Recovered::on(shelf);
     while let Some(FoundGroup { lsn, kept, bytes }) = groups.next_found()? {
@@ -86,13 +86,13 @@ pub(crate) fn read(groups: &mut Groups, shelf: Shelf) -> Result<Recovered, State
     Ok(found)
 }
 
-/// Bodies beyond as many bytes wait beside the journal.
+/// Bodies beyond `in_memory` bytes wait beside the journal.
 #[cfg(unix)]
 fn shelf(dir: &Path, in_memory: usize) -> Shelf {
     Shelf::new(std::sync::Arc::new(Beside(exonet_store::Shelf::new(dir))), in_memory as u64)
 }
 
-/// They wait in memory: this system has no file without a name.
+/// Bodies wait in memory: this system has no files without a name.
 #[cfg(not(unix))]
 fn shelf(_: &Path, _: usize) -> Shelf {
     Shelf::default()

@@ -1,4 +1,4 @@
-//! Peers by their names, and names for this node.
+//! Peers found by name, and names bound to this node.
 
 use core::fmt;
 use std::sync::Arc;
@@ -8,7 +8,8 @@ use crate::node::Node;
 use crate::peer::Peer;
 use crate::peer_addr::PeerAddr;
 
-/// A name that stands for this node. It stays bound when this is dropped, for the next life of the identity: see [`Self::unbind`].
+/// A name that is bound to this node. It stays bound when this is dropped, for the next life of the identity: see
+/// [`Self::unbind`].
 #[must_use = "it is needed to give the name up"]
 pub struct BoundName {
     service: Arc<dyn Naming>,
@@ -17,10 +18,11 @@ pub struct BoundName {
 }
 
 impl Node {
-    /// The peer that is called `name` now. It is looked up once here, and again whenever the peer does not answer.
+    /// The peer that is bound to `name` now. The name is looked up once here, and again whenever the peer does not
+    /// answer.
     ///
     /// # Errors
-    /// [`NamingError::Unbound`]; [`NamingError::OtherNode`]; what the service says.
+    /// [`NamingError::Unbound`]; [`NamingError::OtherNode`]; an error of the service.
     pub async fn named(&self, name: &Name) -> Result<Peer, NamingError> {
         let shared = self.shared();
         let service = shared.naming.as_ref().ok_or(NamingError::NoService)?;
@@ -30,11 +32,12 @@ impl Node {
         Ok(self.peer(peer.with_name(name)))
     }
 
-    /// Lets `name` stand for this node at `addresses`, which others can reach. A name that stands for this node already is bound anew.
+    /// Binds `name` to this node at `addresses`, which other nodes can reach. If the name is bound to this node
+    /// already, its record is replaced.
     ///
     /// # Errors
-    /// [`NamingError::Taken`]: another node has it. [`NamingError::Superseded`]: this node is what a move left behind. What the
-    /// service says.
+    /// [`NamingError::Taken`]: another node has the name. [`NamingError::Superseded`]: the identity has moved, and this
+    /// node is what it left behind. An error of the service.
     pub async fn bind_name<H: AsRef<str>>(
         &self,
         name: &Name,
@@ -60,7 +63,7 @@ impl Node {
             };
             match service.bind(name, &record, expect).await {
                 Ok(version) => return Ok(BoundName { service, name: name.clone(), version }),
-                // Somebody was quicker: the next look says who.
+                // Another node was faster: the next look-up returns it.
                 Err(NamingError::Changed(_)) => {}
                 Err(error) => return Err(error),
             }
@@ -69,7 +72,7 @@ impl Node {
 }
 
 impl PeerAddr {
-    /// The same, found by `name` as well.
+    /// The same address, which can also be found by `name`.
     #[must_use]
     pub fn with_name(mut self, name: &Name) -> Self {
         self.add_name(format!("{PREFIX}{name}"));
@@ -83,10 +86,10 @@ impl BoundName {
         &self.name
     }
 
-    /// Gives the name up, unless its record was changed since.
+    /// Unbinds the name, unless its record has changed since.
     ///
     /// # Errors
-    /// [`NamingError::Changed`]; what the service says.
+    /// [`NamingError::Changed`]; an error of the service.
     pub async fn unbind(self) -> Result<(), NamingError> {
         self.service.unbind(&self.name, self.version).await
     }

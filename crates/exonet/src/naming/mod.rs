@@ -1,13 +1,13 @@
-//! Names of services: who has a name now, and where.
+//! Names of services: the node that has a name now, and its addresses.
 //!
-//! A node is its key, and addresses are hints. A *name* leads to both, and is looked up again when the peer behind it does not
-//! answer: so a service that moves to another machine is found again. What answers is a [`Naming`]: a file, a name server,
-//! etcd, DNS; the crate `exonet-names` has these.
+//! A node is its key, and addresses are hints. A *name* leads to both, and is looked up again when the peer behind it
+//! does not answer. So a service that moves to another machine is found again. A [`Naming`] answers the look-ups: a
+//! file, a name server, etcd or DNS; the crate `exonet-names` has these.
 //!
-//! A name service is believed about addresses, which the handshake with the node proves right or wrong. It is not believed twice
-//! about identity: the first id that a node finds behind a name stays the one that it talks to under that name
-//! ([`NamingError::OtherNode`]), and `ID@name:chat` says from the start which one that is. So a name service that lies
-//! keeps clients from their service, and cannot put itself in its place.
+//! A node trusts a name service about addresses, which the handshake proves right or wrong. It does not trust the
+//! service to change an identity: the first id that a node finds behind a name stays the only one that it talks to
+//! under that name ([`NamingError::OtherNode`]), and `ID@name:chat` fixes the id from the start. So a name service that
+//! lies can keep clients from their service, but cannot take its place.
 //!
 //! ```
 //! use exonet::naming::Name;
@@ -39,100 +39,101 @@ pub(crate) use pins::Pins;
 pub use superseded::Superseded;
 pub(crate) use superseded::watch;
 
-/// What a [`Naming`] gives: a future behind a pointer, since services are chosen while a program runs.
+/// The result of a [`Naming`]: a boxed future, since services are chosen while a program runs.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, NamingError>> + Send + 'a>>;
 
-/// What a name stands for.
+/// The record of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// The node, and hints about its address. A hint is no name of this kind.
+    /// The node, and hints about its address. A hint is not itself such a name.
     pub peer: PeerAddr,
-    /// How often the node's identity has [moved](crate::state::Term).
+    /// The number of times that the node's identity has [moved](crate::state::Term).
     pub generation: u64,
 }
 
-/// Which of the records of a name it is: each change makes another.
+/// Identifies a record among all records of a name: each change makes a new version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(pub u64);
 
-/// What a look-up gives.
+/// The result of a look-up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// What the name stands for.
+    /// The record of the name.
     pub record: Record,
-    /// Of this record.
+    /// The version of this record.
     pub version: Version,
 }
 
-/// What must be so for a change to be made.
+/// The condition of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
-    /// The name stands for nothing.
+    /// The name is unbound.
     Unbound,
-    /// Its record is this one.
+    /// The current record of the name has this version.
     Version(Version),
 }
 
-/// Where names are kept.
+/// A service that keeps names.
 ///
-/// Every change says what must be so for it ([`Expect`]), and is made as a whole or not at all: of two that want a name at once, one
-/// gets it. A service that cannot keep that promise ([`Self::is_authority`]) refuses changes.
+/// Every change has a condition ([`Expect`]) and is atomic: if two nodes want a name at once, one gets it. A service
+/// that cannot guarantee this ([`Self::is_authority`]) refuses changes.
 pub trait Naming: Send + Sync + 'static {
-    /// What `name` stands for. None: nothing.
+    /// The current record of `name`. None: the name is unbound.
     ///
     /// # Errors
     /// [`NamingError::Unreachable`], [`NamingError::Damaged`].
     fn look_up<'a>(&'a self, name: &'a Name) -> Answer<'a, Option<Found>>;
 
-    /// Waits until the record of `name` is another one than `since`, and gives it; None: the name stands for nothing. May end early
-    /// with what was there before.
+    /// Waits until the record of `name` is no longer `since`, and returns the new one; None: the name is unbound. It
+    /// may end early with the old record.
     ///
     /// # Errors
-    /// As [`Self::look_up`].
+    /// As for [`Self::look_up`].
     fn watch<'a>(&'a self, name: &'a Name, since: Option<Version>) -> Answer<'a, Option<Found>>;
 
     /// All names and their records, in the order of the names.
     ///
     /// # Errors
-    /// As [`Self::look_up`]; [`NamingError::NoAuthority`]: the service cannot list them.
+    /// As for [`Self::look_up`]; [`NamingError::NoAuthority`]: the service cannot list them.
     fn list(&self) -> Answer<'_, Vec<(Name, Found)>>;
 
-    /// Lets `name` stand for `record` if what is expected is so.
+    /// Binds `name` to `record` if the condition holds.
     ///
     /// # Errors
-    /// [`NamingError::Changed`]: it is not. [`NamingError::Superseded`]: the identity has moved on. [`NamingError::Denied`].
+    /// [`NamingError::Changed`]: the condition does not hold. [`NamingError::Superseded`]: the identity has moved on.
+    /// [`NamingError::Denied`].
     fn bind<'a>(&'a self, name: &'a Name, record: &'a Record, expect: Expect) -> Answer<'a, Version>;
 
-    /// Lets `name` stand for nothing, if its record is `version`.
+    /// Unbinds `name` if its record has this version.
     ///
     /// # Errors
-    /// As [`Self::bind`].
+    /// As for [`Self::bind`].
     fn unbind<'a>(&'a self, name: &'a Name, version: Version) -> Answer<'a, ()>;
 
-    /// Asks that the identity `id` lives where `term` says, and nowhere else. It is granted once for each generation: to the first
-    /// lineage that asks. Whoever asks again with the same term is granted it again.
+    /// Claims that the identity `id` lives where `term` says, and nowhere else. The service grants each generation
+    /// once: to the first lineage that claims it. It grants a repeated claim with the same term again.
     ///
     /// # Errors
-    /// [`NamingError::Superseded`]: it lives elsewhere. [`NamingError::NoAuthority`].
+    /// [`NamingError::Superseded`]: the identity lives elsewhere. [`NamingError::NoAuthority`].
     fn claim<'a>(&'a self, id: &'a NodeId, term: Term) -> Answer<'a, ()>;
 
-    /// Whether [`Self::bind`] and [`Self::claim`] decide between those that ask at once.
+    /// Whether [`Self::bind`] and [`Self::claim`] decide between concurrent requests.
     fn is_authority(&self) -> bool;
 }
 
 pub use crate::state::Term;
 
-/// Why a name service did not do what was asked.
+/// The errors of a name service.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NamingError {
     /// The node was built without a name service.
     #[error("this node knows no name service: give it one by `Builder::naming`")]
     NoService,
-    /// The name stands for nothing.
+    /// The name is unbound.
     #[error("nothing is called {0:?} there")]
     Unbound(Name),
-    /// The name stands for another node than before.
+    /// The name is bound to another node than before.
     #[error(
         "{name:?} stands for node {now} now, and stood for {pinned}: one of the two is not the service that is wanted"
     )]
@@ -141,7 +142,7 @@ pub enum NamingError {
         name: Name,
         /// The node that this node has met under the name.
         pinned: NodeId,
-        /// The node that the name service gives now.
+        /// The node that the name service returns now.
         now: NodeId,
     },
     /// The name belongs to another node.
@@ -152,25 +153,25 @@ pub enum NamingError {
         /// Its owner.
         owner: NodeId,
     },
-    /// Somebody else has changed the record meanwhile.
+    /// Another node has changed the record meanwhile.
     #[error("the record of {0:?} was changed meanwhile by somebody else")]
     Changed(Name),
-    /// The identity lives elsewhere: it was moved, and this is what was left behind, or a copy.
+    /// The identity lives elsewhere: it was moved, and this is the rest, or a copy.
     #[error("this identity has moved: it lives elsewhere as generation {generation}")]
     Superseded {
-        /// The generation that lives.
+        /// The generation that is alive.
         generation: u64,
     },
-    /// The service does not decide between those that ask at once, and takes no changes.
+    /// The service does not decide between concurrent requests, and takes no changes.
     #[error("{0} only answers look-ups: it takes no names")]
     NoAuthority(&'static str),
-    /// The service does not let this node do that.
+    /// The service does not permit this node to do that.
     #[error("the name service refuses: {0}")]
     Denied(String),
     /// The service does not answer.
     #[error("the name service does not answer: {0}")]
     Unreachable(String),
-    /// What the service has is damaged.
+    /// The data of the service is damaged.
     #[error("the name service has something that is no record: {0}")]
     Damaged(String),
 }

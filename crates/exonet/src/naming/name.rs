@@ -1,24 +1,24 @@
-//! A name as people write it.
+//! The name of a service as text.
 
 use core::fmt;
 use core::str::FromStr;
 
-/// What stands before a name where an address could stand as well.
+/// The prefix of a name where an address is possible too.
 pub(crate) const PREFIX: &str = "name:";
 /// The longest name, in bytes.
 const LONGEST: usize = 64;
 
-/// The name of a service: 1 to 64 of `A-Z a-z 0-9 . _ -`, beginning with a letter. Capital and small letters differ.
+/// The name of a service: 1 to 64 of `A-Z a-z 0-9 . _ -`, beginning with a letter. It is case-sensitive.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Box<str>);
 
-/// Why a text is not a [`Name`].
+/// The reason for which a text is not a [`Name`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no name: 1 to 64 of A-Z a-z 0-9 . _ - are wanted, beginning with a letter")]
 pub struct NameError(String);
 
 impl Name {
-    /// As text.
+    /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -47,7 +47,7 @@ impl fmt::Debug for Name {
     }
 }
 
-/// The name in a hint that is `name:NAME`. A port is no name, so that a host called `name` is still one.
+/// The name in a hint of the form `name:NAME`. A port is not a name, so a host called `name` is still a host.
 pub(crate) fn of_hint(hint: &str) -> Option<Name> {
     hint.strip_prefix(PREFIX)?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! Which node was met under which name.
+//! The nodes that were met under each name.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -8,21 +8,21 @@ use exonet_proto::NodeId;
 use super::{Name, NamingError};
 use crate::state::StateDir;
 
-/// Names beyond this many are not remembered, and checked by nobody.
+/// The largest number of names that are remembered; further names are not checked.
 const MOST: usize = 10_000;
 
-/// The first node that was found behind each name: no other is talked to under that name. A stored identity keeps that through
-/// restarts.
+/// The first node that was found behind each name: this node talks to no other under that name. A stored identity keeps
+/// this across restarts.
 #[derive(Default)]
 pub(crate) struct Pins {
     known: Mutex<BTreeMap<Name, NodeId>>,
-    /// Held while they are written: the last write has all.
+    /// Held during a write: the last write contains everything.
     writing: Mutex<()>,
     store: Option<Weak<StateDir>>,
 }
 
 impl Pins {
-    /// Those that a stored identity knows.
+    /// The pins that a stored identity has.
     pub(crate) fn of(known: BTreeMap<Name, NodeId>, store: &Arc<StateDir>) -> Self {
         Self { known: Mutex::new(known), writing: Mutex::new(()), store: Some(Arc::downgrade(store)) }
     }
@@ -31,20 +31,20 @@ impl Pins {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether `name` may stand for `id`. What a stored identity learns by that is durable on return.
+    /// Checks that `name` may be bound to `id`. A new pin of a stored identity is durable on return.
     ///
     /// # Errors
-    /// [`NamingError::OtherNode`]: it stood for another one.
+    /// [`NamingError::OtherNode`]: the name was bound to another node.
     pub(crate) async fn check(self: &Arc<Self>, name: &Name, id: NodeId) -> Result<(), NamingError> {
         if self.pin(name, id)? && self.store.is_some() {
             let pins = Arc::clone(self);
-            // The node goes on without: it knows them for as long as it lives.
+            // If this fails, the node goes on: it knows the pin for as long as it lives.
             let _ = tokio::task::spawn_blocking(move || pins.write()).await;
         }
         Ok(())
     }
 
-    /// True: that is new.
+    /// True: the pin is new.
     fn pin(&self, name: &Name, id: NodeId) -> Result<bool, NamingError> {
         let mut known = self.known();
         match known.get(name) {
@@ -59,7 +59,7 @@ impl Pins {
     }
 
     fn write(&self) {
-        // Without it, the identity is free, and may be another process's.
+        // Without the store, the identity is released, and another process may have it.
         let Some(store) = self.store.as_ref().and_then(Weak::upgrade) else { return };
         let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let known = self.known().clone();

@@ -1,4 +1,4 @@
-//! A node whose identity lives elsewhere: what a move left behind, or a copy. It stops, for good.
+//! A node whose identity lives elsewhere: this is the rest after a move, or a copy. It stops, for good.
 
 use core::fmt;
 use core::time::Duration;
@@ -11,17 +11,17 @@ use crate::node::Node;
 use crate::shared::Shared;
 use crate::state::StateDir;
 
-/// How often a name service is asked whether the identity still lives here.
+/// How often the node asks the name service whether the identity still lives here.
 const WATCH: Duration = Duration::from_secs(10);
-/// How often at most, if peers say that it does not: anybody may say so.
+/// The least time between two such questions if peers report a later generation: any peer may do so.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Where an identity lives, of which this node was only a copy.
+/// The place where an identity lives of which this node was only a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superseded {
-    /// The generation that lives.
+    /// The generation that is alive.
     pub generation: u64,
-    /// Where, as far as a name says so.
+    /// Its addresses, if a name has them.
     pub addresses: Vec<String>,
 }
 
@@ -38,11 +38,12 @@ impl fmt::Display for Superseded {
 impl std::error::Error for Superseded {}
 
 impl Node {
-    /// Waits until it turns out that the identity lives elsewhere, which may be never. The node has stopped then, and its
-    /// identity does not open here any more.
+    /// Waits until it turns out that the identity lives elsewhere, which may never happen. The node has stopped by
+    /// then, and its identity no longer opens here.
     ///
-    /// A node with a stored identity and a name service that [decides](Naming::is_authority) asks that every ten seconds, and when a peer says
-    /// that it has met a later generation. The peer alone is not believed: it could stop any node that it knows.
+    /// A node with a stored identity and a name service that [decides](Naming::is_authority) asks this service every
+    /// ten seconds, and when a peer reports that it has met a later generation. It does not trust the peer alone, which
+    /// could otherwise stop any node that it knows.
     pub async fn superseded(&self) -> Superseded {
         let mut told = self.shared().superseded.subscribe();
         let waited = told.wait_for(Option::is_some).await.map(|told| told.clone());
@@ -53,7 +54,7 @@ impl Node {
     }
 }
 
-/// Stops `node` if its identity turns out to live elsewhere, until it ends.
+/// Stops `node` if its identity turns out to live elsewhere. Runs until the node ends.
 pub(crate) async fn watch(node: Arc<Shared>, naming: Arc<dyn Naming>, store: Weak<StateDir>, term: Term) {
     loop {
         tokio::select! {
@@ -64,7 +65,7 @@ pub(crate) async fn watch(node: Arc<Shared>, naming: Arc<dyn Naming>, store: Wea
         if let Err(NamingError::Superseded { generation }) = naming.claim(&node.id, term).await {
             let superseded = Superseded { generation, addresses: whereabouts(&*naming, &node).await };
             tracing::error!(node = %node.id.short(), "{superseded}: the node stops");
-            // Durable first: it does not start again.
+            // The mark is durable first: the identity does not start again.
             if let Some(store) = Weak::upgrade(&store) {
                 let stored = tokio::task::spawn_blocking(move || store.supersede(generation)).await;
                 if let Ok(Err(error)) = stored {
@@ -82,7 +83,7 @@ pub(crate) async fn watch(node: Arc<Shared>, naming: Arc<dyn Naming>, store: Wea
     }
 }
 
-/// Where the names say that the identity is.
+/// The addresses of the identity according to the names.
 async fn whereabouts(naming: &dyn Naming, node: &Shared) -> Vec<String> {
     let names = naming.list().await.unwrap_or_default();
     let later = names.into_iter().map(|(_, found)| found.record);

@@ -1,4 +1,4 @@
-//! Messages taken together.
+//! Messages that are taken together.
 
 use core::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use exonet_proto::node::{Incoming, IncomingRun, View};
 use crate::receive::delivery::Received;
 use crate::shared::Shared;
 
-/// What was taken under one lock: runs of the core, or single messages.
+/// The messages that were taken under one lock: runs from the core, or single messages.
 #[derive(Default)]
 pub(crate) struct Taken {
     pub(crate) runs: Vec<IncomingRun>,
@@ -21,17 +21,17 @@ impl Taken {
     }
 }
 
-/// Messages that were received together, in the order of each sender: all are delivered, unless a body is still
-/// coming.
+/// Messages that were received together, in the order of each sender. All are delivered, except those whose body is
+/// still coming.
 ///
-/// An iterator: each message is made as it is asked for. A streamed message that is still in it when it is dropped is
-/// handed out again.
+/// An iterator: it makes each message on request. A streamed message that is still in the batch when the batch is
+/// dropped is handed out again.
 #[must_use = "these messages have been delivered"]
 pub struct Batch {
     shared: Arc<Shared>,
     runs: std::vec::IntoIter<IncomingRun>,
     current: Option<IncomingRun>,
-    /// Those that came by way of a [`Filter`](crate::receive::Filter), or in a stream.
+    /// Messages that came through a [`Filter`](crate::receive::Filter), or in a stream.
     singles: std::vec::IntoIter<Received>,
     left: usize,
 }
@@ -50,8 +50,9 @@ impl Batch {
         Self { shared: Arc::clone(shared), runs: Vec::new().into_iter(), current: None, singles, left }
     }
 
-    /// A look at the messages that are left, where they lie: nothing is made for each, which is the fastest way to read
-    /// many small ones. A streamed message has no body to look at: it is read, and delivered, by way of the iterator.
+    /// Views of the messages that are left, in place: the batch makes nothing for each, so this is the fastest way to
+    /// read many small messages. A streamed message has no body to view: the application reads, and thereby delivers,
+    /// it through the iterator.
     pub fn views(&self) -> impl Iterator<Item = View<'_>> {
         let runs = self.current.iter().chain(self.runs.as_slice()).flat_map(IncomingRun::views);
         runs.chain(self.singles.as_slice().iter().map(Received::view))
@@ -89,7 +90,7 @@ impl Drop for Batch {
         let streamed: Vec<_> = left.filter_map(IncomingRun::handed_out).collect();
         if !streamed.is_empty() {
             self.shared.step_calmly(|engine, now| {
-                // Nobody has read of them, so nobody waits.
+                // No task has begun to read these bodies, so there is no waker.
                 streamed.into_iter().for_each(|key| drop(engine.release(now, key)));
             });
         }

@@ -1,4 +1,4 @@
-//! The content of a received message, whole or as it comes.
+//! The body of a received message, whole or streamed.
 
 use core::fmt;
 use core::pin::Pin;
@@ -15,10 +15,11 @@ use crate::engine::Phase;
 use crate::error::BodyError;
 use crate::shared::Shared;
 
-/// The content of a received message.
+/// The body of a received message.
 ///
-/// A small one is here already. A large one ([`Self::is_stream`]) is read as it comes, by [`AsyncRead`],
-/// [`Self::chunk`] or [`Self::bytes`]; nothing in it may be acted on before its end has been read without error.
+/// A small body is present as a whole. A large one ([`Self::is_stream`]) is read while it arrives, with [`AsyncRead`],
+/// [`Self::chunk`] or [`Self::bytes`]. The application must not act on any of it before it has read the end without an
+/// error.
 pub struct Body {
     len: Option<u64>,
     ready: Bytes,
@@ -31,18 +32,18 @@ struct Stream {
     key: DeliveryKey,
     whose: Whose,
     state: StreamState,
-    /// Something of it was read, and is nowhere here any more.
+    /// Some of it has been read, and is no longer here.
     is_read: bool,
 }
 
-/// How a message is taken whose body is read, and what becomes of the rest.
+/// What takes a message whose body is read, and what happens to the rest.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Whose {
-    /// The end takes the message; dropped before, it is handed out again.
+    /// Reading the end takes the message; if the body is dropped before, the message is handed out again.
     Reader,
-    /// A [`crate::Delivery`] sees to it.
+    /// The [`crate::Delivery`] takes the message.
     Guard,
-    /// The end of the body takes the call or reply, and so does dropping it before: the rest is not wanted.
+    /// Reading the end takes the call or reply. Dropping the body before the end takes it too, and declines the rest.
     Call,
 }
 
@@ -79,29 +80,30 @@ impl Body {
         Self { len, ready: Bytes::new(), stream: Some(Box::new(stream)) }
     }
 
-    /// The body, and in its place an empty one.
+    /// Takes the body, and leaves an empty one.
     pub(crate) const fn take(&mut self) -> Self {
         core::mem::replace(self, Self { len: Some(0), ready: Bytes::new(), stream: None })
     }
 
-    /// Bytes in all, read or not. None: its sender did not know when it began to send; then it is read to its end.
+    /// The length in bytes, including what has been read. None: the sender did not know it when it began to send; then
+    /// read to the end.
     pub const fn len(&self) -> Option<u64> {
         self.len
     }
 
-    /// Whether it is known to have no bytes.
+    /// Whether the body is known to be empty.
     pub const fn is_empty(&self) -> bool {
         matches!(self.len, Some(0))
     }
 
-    /// Whether it is read as it comes. Then the message is delivered when its end has been read, and a body
-    /// that is dropped before is handed out again later, from the start. Of a [call](crate::call::Request) or a
-    /// [reply](crate::call::Reply) that is dropped before, the rest is not wanted, and does not come.
+    /// Whether the body is read while it arrives. Then the message is delivered once its end has been read, and a body
+    /// that is dropped before is handed out again later, from the start. If the body of a [call](crate::call::Request)
+    /// or a [reply](crate::call::Reply) is dropped before its end, the rest does not come.
     pub const fn is_stream(&self) -> bool {
         self.stream.is_some()
     }
 
-    /// What has not been read of a body that is not streamed; None if it is.
+    /// The unread part of a body that is not streamed; None if it is streamed.
     pub const fn as_whole(&self) -> Option<&Bytes> {
         match &self.stream {
             None => Some(&self.ready),
@@ -109,10 +111,10 @@ impl Body {
         }
     }
 
-    /// The whole body of a message that is handed out, for its dead letter, if it is still here.
+    /// The whole body of a message that is handed out, for its dead letter, if the body is still here.
     pub(crate) fn left(&self, shared: &Shared, key: DeliveryKey) -> Result<Bytes, NotKept> {
         match &self.stream {
-            // What the application has read of it the node has as well.
+            // The node still has the part that the application has read.
             None => shared
                 .look(|engine| engine.core.handed_body(key))
                 .or_else(|| Some(self.ready.clone()).filter(|ready| self.len == Some(ready.len() as u64)))
@@ -131,10 +133,10 @@ impl Body {
         }
     }
 
-    /// Reads all of it, or what is left of it, if it has no more than `limit` bytes in all.
+    /// Reads the whole body, or the rest of it, if it has no more than `limit` bytes in all.
     ///
     /// # Errors
-    /// [`BodyError`]; after anything but a `TooLarge` that was known at once the body stays failed.
+    /// [`BodyError`]; the body then stays failed, except after a `TooLarge` that was known at once.
     pub async fn bytes(&mut self, limit: u64) -> Result<Bytes, BodyError> {
         if let Some(len) = self.len.filter(|len| *len > limit) {
             return Err(BodyError::TooLarge { len, limit });
@@ -157,8 +159,8 @@ impl Body {
         Ok(all.freeze())
     }
 
-    /// A body of unknown length has at least `len` bytes. What has been read of one that is too large is not all of it:
-    /// it fails.
+    /// Checks a body of unknown length, which has at least `len` bytes. A body that is too large fails, since only part
+    /// of it was read.
     fn within(&mut self, len: usize, limit: u64) -> Result<(), BodyError> {
         let len = len as u64;
         if len <= limit {
@@ -175,7 +177,7 @@ impl Body {
     /// The next bytes, without copying them; None at the end. Cancel-safe.
     ///
     /// # Errors
-    /// [`BodyError::NotDelivered`] or [`BodyError::Closed`], and so ever after.
+    /// [`BodyError::NotDelivered`] or [`BodyError::Closed`], in every later call as well.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, BodyError> {
         core::future::poll_fn(|cx| self.poll_chunk(cx)).await
     }
@@ -199,7 +201,7 @@ impl Stream {
             StreamState::Failed(error) => return Poll::Ready(Err(error)),
         }
         let (key, takes) = (self.key, self.whose != Whose::Guard);
-        // Cloned without the lock: that is the application's code.
+        // The waker is cloned without the lock: its code is the application's.
         let mut waker = Some(cx.waker().clone());
         let read = self.shared.step_calmly(|engine, now| {
             if engine.phase >= Phase::Stopped {
@@ -230,7 +232,7 @@ impl Stream {
 }
 
 impl Stream {
-    /// What has not been read is not read here any more.
+    /// Gives up the unread rest.
     fn let_go(&self) {
         if self.whose == Whose::Guard || self.state != StreamState::Coming {
             return;

@@ -1,4 +1,4 @@
-//! A received message, under its guard or taken.
+//! A received message, under a guard or taken.
 
 use core::fmt;
 use core::time::Duration;
@@ -15,23 +15,25 @@ use crate::error::NotDelivered;
 use crate::receive::body::Body;
 use crate::shared::Shared;
 
-/// A message that was taken as it was received: delivered, unless its body is still coming. [`AtMostOnce`] gives these.
+/// A message that was taken when it was received: delivered, unless its body is still coming. [`AtMostOnce`] returns
+/// these.
 ///
 /// [`AtMostOnce`]: crate::receive::AtMostOnce
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Received {
-    /// Who sent it.
+    /// The node that sent it.
     pub from: NodeId,
-    /// Its name at both ends, for ever: the key under which an effect outside is made only once.
+    /// Its id at both ends, for ever. An application can use it as the key that lets an external effect happen only
+    /// once.
     pub id: MessageId,
-    /// For dispatch.
+    /// The tag for dispatch.
     pub tag: Bytes,
-    /// As the sender set it.
+    /// The priority that the sender set.
     pub priority: Priority,
-    /// The trace that it is part of, as its sender says.
+    /// The trace that it is part of, as given by its sender.
     pub traceparent: Option<Traceparent>,
-    /// The content.
+    /// The body.
     pub body: Body,
 }
 
@@ -55,7 +57,7 @@ impl Received {
         View { id: self.id, tag: &self.tag, priority: self.priority, body }
     }
 
-    /// The message, and in its place one without content.
+    /// Takes the message, and leaves one without content.
     fn take(&mut self) -> Self {
         let (tag, body) = (core::mem::take(&mut self.tag), self.body.take());
         let Self { from, id, priority, traceparent, .. } = *self;
@@ -63,10 +65,11 @@ impl Received {
     }
 }
 
-/// Why a message is rejected that was handed out as often as it may be.
+/// The reason with which a message is rejected after its last attempt.
 const LAST: &str = "it was handed out as often as it may be, and never acknowledged";
 
-/// A message that is delivered only when [`Self::ack`] says so. Dropped before, it is handed out again.
+/// A message that is delivered only when the application calls [`Self::ack`]. If it is dropped before, it is handed out
+/// again.
 #[must_use = "a delivery that is dropped without `ack` is handed out again"]
 pub struct Delivery {
     shared: Arc<Shared>,
@@ -83,75 +86,76 @@ impl Delivery {
         Self { shared: Arc::clone(shared), key, open: true, attempt, message }
     }
 
-    /// Who sent it: a proven id, to be given to [`Node::peer`](crate::Node::peer) for an answer.
+    /// The node that sent it: a proven id. Pass it to [`Node::peer`](crate::Node::peer) to answer.
     pub const fn from(&self) -> NodeId {
         self.message.from
     }
 
-    /// Its name at both ends, for ever: the key under which an effect outside is made only once.
+    /// Its id at both ends, for ever. An application can use it as the key that lets an external effect happen only
+    /// once.
     pub const fn id(&self) -> MessageId {
         self.message.id
     }
 
-    /// For dispatch.
+    /// The tag for dispatch.
     pub const fn tag(&self) -> &Bytes {
         &self.message.tag
     }
 
-    /// As the sender set it.
+    /// The priority that the sender set.
     pub const fn priority(&self) -> Priority {
         self.message.priority
     }
 
-    /// The trace that it is part of, as its sender says: see [`Message::traceparent`](crate::Message::traceparent).
+    /// The trace that it is part of, as given by its sender: see [`Message::traceparent`](crate::Message::traceparent).
     pub const fn traceparent(&self) -> Option<Traceparent> {
         self.message.traceparent
     }
 
-    /// Which time it is that the message is handed out under a guard: the first is 1. After a crash of this node it may have been
-    /// handed out before, and counts as if it was.
+    /// The number of times that the message has been handed out under a guard, this time included: the first is 1. If
+    /// this node has crashed, the message may have been handed out before the crash, and the count assumes that it was.
     pub const fn attempt(&self) -> u32 {
         self.attempt
     }
 
-    /// Whether the message may have been handed out before: what was done with it then may have to be found out, by its
-    /// [id](Self::id).
+    /// Whether the message may have been handed out before. The application may then have to find out what it did with
+    /// the message, by its [id](Self::id).
     pub const fn is_redelivered(&self) -> bool {
         self.attempt > 1
     }
 
-    /// The content.
+    /// The body.
     pub const fn body(&self) -> &Body {
         &self.message.body
     }
 
-    /// The content, for reading.
+    /// The body, for reading.
     pub const fn body_mut(&mut self) -> &mut Body {
         &mut self.message.body
     }
 
-    /// A span for what is done with the message, with its id and its sender: what is logged within it can be found by them at
-    /// both ends. A [call](crate::call::Request) is served within one like it.
+    /// A span for the handling of the message, with its id and its sender, by which the log lines within it can be
+    /// found at both ends. A [call](crate::call::Request) is served within a similar span.
     pub fn span(&self) -> tracing::Span {
         tracing::info_span!("message", id = %self.message.id, from = %self.message.from.short())
     }
 
-    /// Acknowledges the message: from here on it is delivered. The sender will be told, unless one of the two nodes
-    /// dies first. A streamed body must have been read to its end.
+    /// Acknowledges the message: from here on it is delivered. The sender is told, unless one of the two nodes dies
+    /// first. A streamed body must have been read to its end.
     ///
     /// # Errors
-    /// [`NotDelivered`]: the record of the message died meanwhile, or its body has not been read. It must
-    /// not be acted on.
+    /// [`NotDelivered`]: the record of the message died meanwhile, or its body has not been read. The application must
+    /// not act on it.
     pub fn ack(self) -> Result<(), NotDelivered> {
         self.take().map(drop)
     }
 
-    /// Acknowledges the message as [`Self::ack`] does, and says with which `status`: a sender that asked to be told so
-    /// ([`Confirm::Processed`](crate::Confirm)) gets [`Outcome::Processed`](crate::Outcome::Processed) with it. Of a streamed body
-    /// nothing more is wanted.
+    /// Acknowledges the message like [`Self::ack`], with a `status`. A sender that asked for it
+    /// ([`Confirm::Processed`](crate::Confirm)) gets [`Outcome::Processed`](crate::Outcome::Processed) with this
+    /// status. The rest of a streamed body is given up.
     ///
     /// # Errors
-    /// [`NotDelivered`]: the record of the message died meanwhile. It must not be acted on.
+    /// [`NotDelivered`]: the record of the message died meanwhile. The application must not act on it.
     pub fn ack_with(mut self, status: u32) -> Result<(), NotDelivered> {
         if status == 0 {
             return self.ack();
@@ -162,20 +166,20 @@ impl Delivery {
         if judged { Ok(()) } else { Err(NotDelivered) }
     }
 
-    /// Does not take the message, and will not have it again: its sender is told
-    /// [`Outcome::Rejected`](crate::Outcome::Rejected), and `reason`, of which the first 200 bytes count. The node keeps it as a
-    /// [dead letter](crate::dead), which is written first, by another thread where it goes to a disk. If that fails the message is
-    /// handed out again.
+    /// Rejects the message, which is not handed out again. Its sender is told
+    /// [`Outcome::Rejected`](crate::Outcome::Rejected) and the first 200 bytes of `reason`. The node keeps the message
+    /// as a [dead letter](crate::dead), which it writes first, on another thread if it goes to disk. If writing fails,
+    /// the message is handed out again.
     pub fn reject(self, reason: impl AsRef<str>) {
         self.reject_with(0, reason);
     }
 
-    /// As [`Self::reject`], with a number that the two applications agree on.
+    /// Like [`Self::reject`], with a number whose meaning the two applications agree on.
     pub fn reject_with(mut self, status: u32, reason: impl AsRef<str>) {
         self.give_up(status, reason.as_ref());
     }
 
-    /// Hands the message out again after `wait`, and not before. It counts as an attempt.
+    /// Hands the message out again after `wait`, and not before. This counts as an attempt.
     pub fn retry_after(mut self, wait: Duration) {
         if self.is_last_attempt() {
             return self.give_up(0, LAST);
@@ -212,10 +216,10 @@ impl Delivery {
         self.shared.dead.reject(&self.shared, job);
     }
 
-    /// Acknowledges the message as [`Self::ack`] does, and gives its parts.
+    /// Acknowledges the message like [`Self::ack`], and returns its parts.
     ///
     /// # Errors
-    /// As [`Self::ack`].
+    /// As for [`Self::ack`].
     pub fn take(mut self) -> Result<Received, NotDelivered> {
         self.open = false;
         let taken = self.shared.step_calmly(|engine, now| engine.done(now, self.key));

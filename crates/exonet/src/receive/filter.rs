@@ -1,10 +1,11 @@
-//! Which messages a receiver gets.
+//! The filter of a receiver.
 
 use bytes::Bytes;
 use exonet_proto::NodeId;
 use exonet_proto::node::Incoming;
 
-/// Which messages a [`Receiver`](crate::receive::Receiver) gets: those of a peer, those with a tag, or those that are both.
+/// Selects the messages that a [`Receiver`](crate::receive::Receiver) gets: those of a peer, those with a tag, or those
+/// with both.
 ///
 /// ```
 /// use exonet::{NodeId, receive::Filter};
@@ -25,14 +26,14 @@ impl Filter {
         Self { peer: None, tag: None }
     }
 
-    /// Messages of this peer only.
+    /// Selects only messages of this peer.
     #[must_use]
     pub fn peer(mut self, id: NodeId) -> Self {
         self.peer = Some(id);
         self
     }
 
-    /// Messages with this tag only. The empty tag is one, too.
+    /// Selects only messages with this tag, which may be empty.
     #[must_use]
     pub fn tag(mut self, tag: impl Into<Bytes>) -> Self {
         self.tag = Some(tag.into());

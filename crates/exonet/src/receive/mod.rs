@@ -1,10 +1,11 @@
-//! Receiving: deliveries under a guard, receivers of some peers or tags, and the short way that takes messages at once.
+//! Receiving: deliveries under a guard, receivers for some peers or tags, and the short way that takes messages at
+//! once.
 //!
-//! [`Node::recv`] hands a message out. It is delivered, and its sender told so, when [`Delivery::ack`] says that it was dealt
-//! with; a [`Delivery`] that is dropped is handed out again.
+//! [`Node::recv`] hands a message out. It is delivered, and its sender told so, when the application calls
+//! [`Delivery::ack`]. A [`Delivery`] that is dropped is handed out again.
 //!
-//! [`Node::receiver`] gives messages of one peer, or with one tag, a queue of their own. [`Node::at_most_once`] takes
-//! messages as it returns them: a task that dies before it has acted on one has lost it.
+//! [`Node::receiver`] gives messages of one peer, or with one tag, their own queue. [`Node::at_most_once`] takes
+//! messages when it returns them: if a task dies before it has acted on one, the message is lost.
 
 pub(crate) mod batch;
 pub(crate) mod body;

@@ -22,11 +22,11 @@ type Waiting<T> = Pin<Box<dyn Future<Output = Result<T, Closed>> + Send + Sync>>
 
 /// Receives the messages that its [`Filter`] takes, each under a guard; made by [`Node::receiver`].
 ///
-/// A message goes to the first made of the receivers that take it, and to [`Node::recv`] if there is none. Clones share a
-/// queue: each message goes to one of them. When the last is dropped, what waits goes to the others. A receiver that is not
-/// asked holds back the senders whose messages it gets, as a node does that is not asked.
+/// A message goes to the first-made receiver that takes it, and to [`Node::recv`] if none does. Clones share a queue:
+/// each message goes to one of them. When the last clone is dropped, the messages that wait go to other receivers. A
+/// receiver whose messages are not collected holds back the senders of these messages, just as a node does.
 ///
-/// A [`Stream`], which ends when the node is closed. It keeps the node going, as every handle on it does.
+/// A [`Stream`] that ends when the node is closed. Like every handle, it keeps the node going.
 ///
 /// ```
 /// # use exonet::{Allow, Message, Node, receive::Filter};
@@ -48,13 +48,13 @@ type Waiting<T> = Pin<Box<dyn Future<Output = Result<T, Closed>> + Send + Sync>>
 /// ```
 pub struct Receiver {
     node: Node,
-    /// None: it gets what no other receiver does.
+    /// None: it gets the messages that no other receiver gets.
     route: Option<Arc<Registered>>,
-    /// Of the stream.
+    /// The future of the [`Stream`] while it waits.
     waiting: Option<Waiting<Incoming>>,
 }
 
-/// A route that is known to the engine for as long as this lives.
+/// A route that the engine knows for as long as this exists.
 struct Registered {
     node: Node,
     route: Arc<Route>,
@@ -67,15 +67,17 @@ impl Drop for Registered {
 }
 
 impl Node {
-    /// The next message, calls aside, under a guard: delivered by [`Delivery::ack`], handed out again otherwise.
+    /// The next message that is not a call, under a guard: [`Delivery::ack`] delivers it; otherwise it is handed out
+    /// again.
     ///
-    /// This is the way to receive what is acted on: a message counts as delivered only once the application has said so, and one
-    /// whose handling fails is not lost. [`Self::at_most_once`] spares the guard, for messages that may be.
+    /// Use this for messages that the application acts on: a message counts as delivered only once the application has
+    /// said so, and a message whose handling fails is not lost. [`Self::at_most_once`] has no guard, for messages that
+    /// may be lost.
     ///
-    /// Cancel-safe, and may be called by many tasks: each message goes to one at a time.
+    /// Cancel-safe. Many tasks may call it: each message goes to one at a time.
     ///
     /// # Errors
-    /// [`Closed`], when the node is closed and nothing waits.
+    /// [`Closed`], when the node is closed and no message waits.
     pub async fn recv(&self) -> Result<Delivery, Closed> {
         let incoming = next(self.shared(), None, true).await?;
         Ok(Delivery::new(self.shared(), incoming))
@@ -87,7 +89,7 @@ impl Node {
         Some(Delivery::new(self.shared(), incoming))
     }
 
-    /// A receiver of the messages that `filter` takes, from now on: [`Self::recv`] does not get them any more.
+    /// A receiver of the messages that `filter` selects, from now on: [`Self::recv`] no longer gets them.
     pub fn receiver(&self, filter: Filter) -> Receiver {
         let route = (!filter.takes_any()).then(|| {
             let route = Arc::new(Route::new(filter));
@@ -97,11 +99,11 @@ impl Node {
         Receiver { node: self.clone(), route, waiting: None }
     }
 
-    /// Receives messages without a guard: each is delivered as it is returned, whatever becomes of it then.
+    /// Receives messages without a guard: each is delivered when it is returned, whatever happens to it afterwards.
     ///
-    /// Which of the two: [`Self::recv`], unless a message may be lost when its handling fails or the process dies in the midst of
-    /// it, as one reading of a sensor among many may. What is received so is told to its sender as Delivered all the same.
-    /// This is also the faster way, above all by [`AtMostOnce::recv_batch`].
+    /// Use [`Self::recv`] unless a message may be lost when its handling fails or the process dies while handling it,
+    /// such as one sensor reading among many. The sender of a message received this way gets Delivered in any case.
+    /// This is also the faster way, above all with [`AtMostOnce::recv_batch`].
     pub fn at_most_once(&self) -> AtMostOnce {
         self.receiver(Filter::any()).at_most_once()
     }
@@ -121,10 +123,10 @@ impl Receiver {
 
     /// The next message, under a guard: see [`Node::recv`].
     ///
-    /// Cancel-safe, and may be called by many tasks.
+    /// Cancel-safe. Many tasks may call it.
     ///
     /// # Errors
-    /// [`Closed`], when the node is closed and nothing waits.
+    /// [`Closed`], when the node is closed and no message waits.
     pub async fn recv(&self) -> Result<Delivery, Closed> {
         let incoming = next(self.node.shared(), self.route(), true).await?;
         Ok(Delivery::new(self.node.shared(), incoming))
@@ -136,16 +138,16 @@ impl Receiver {
         Some(Delivery::new(self.node.shared(), incoming))
     }
 
-    /// The same messages without a guard: each is delivered as it is returned.
+    /// Receives the same messages without a guard: each is delivered when it is returned.
     #[must_use]
     pub fn at_most_once(self) -> AtMostOnce {
         AtMostOnce { receiver: self }
     }
 
-    /// `guarded` is always the same of one receiver.
+    /// `guarded` never changes for one receiver.
     fn poll_next(&mut self, cx: &mut Context<'_>, guarded: bool) -> Poll<Option<Incoming>> {
         if self.waiting.is_none() {
-            // What is there takes no memory of its own.
+            // A message that waits is returned without allocating a future.
             match self.node.shared().take(self.route(), guarded) {
                 Ok(Some(incoming)) => return Poll::Ready(Some(incoming)),
                 Ok(None) => {}
@@ -177,10 +179,10 @@ impl Stream for Receiver {
     }
 }
 
-/// Receives without a guard: a message is delivered as it is returned, and lost to the application if that dies before it has
+/// Receives without a guard: a message is delivered when it is returned, and lost if the application dies before it has
 /// acted on it. Made by [`Node::at_most_once`] and [`Receiver::at_most_once`].
 ///
-/// A [`Stream`], which ends when the node is closed.
+/// A [`Stream`] that ends when the node is closed.
 ///
 /// ```
 /// # use exonet::{Allow, Node};
@@ -200,13 +202,13 @@ pub struct AtMostOnce {
 }
 
 impl AtMostOnce {
-    /// The next message; returning it delivers it, unless its body is still coming: that is delivered when it has been read
-    /// to its end.
+    /// The next message. Returning it delivers it, unless its body is still coming: then it is delivered once its body
+    /// has been read to the end.
     ///
-    /// Cancel-safe, and may be called by many tasks: each message goes to one.
+    /// Cancel-safe. Many tasks may call it: each message goes to one.
     ///
     /// # Errors
-    /// [`Closed`], when the node is closed and nothing waits.
+    /// [`Closed`], when the node is closed and no message waits.
     pub async fn recv(&self) -> Result<Received, Closed> {
         let shared = self.receiver.node.shared();
         let incoming = next(shared, self.receiver.route(), false).await?;
@@ -220,19 +222,19 @@ impl AtMostOnce {
         Some(Received::new(shared, incoming, true))
     }
 
-    /// Up to `most` messages under one lock: waits for the first, then takes what is there. Faster than [`Self::recv`] for
-    /// small messages.
+    /// Up to `most` messages under one lock: waits for the first, then takes those that are there. It is faster than
+    /// [`Self::recv`] for small messages.
     ///
-    /// Cancel-safe, as [`Self::recv`].
+    /// Cancel-safe, like [`Self::recv`].
     ///
     /// # Errors
-    /// [`Closed`], when the node is closed and nothing waits.
+    /// [`Closed`], when the node is closed and no message waits.
     pub async fn recv_batch(&self, most: usize) -> Result<Batch, Closed> {
         let (shared, route) = (self.receiver.node.shared(), self.receiver.route());
         tokio::task::coop::consume_budget().await;
         let mut taken = Taken::default();
         loop {
-            // Made before the look, so that no wake-up is missed between the look and the wait.
+            // Created before the look, so that no wake-up is missed between the look and the wait.
             let readable = shared.readable(route).notified();
             shared.take_many(route, most, &mut taken)?;
             if !taken.is_empty() || most == 0 {
@@ -258,7 +260,7 @@ impl Stream for AtMostOnce {
 async fn next(shared: &Shared, route: Option<&Arc<Route>>, guarded: bool) -> Result<Incoming, Closed> {
     tokio::task::coop::consume_budget().await;
     loop {
-        // Made before the look, so that no wake-up is missed between the look and the wait.
+        // Created before the look, so that no wake-up is missed between the look and the wait.
         let readable = shared.readable(route).notified();
         if let Some(incoming) = shared.take(route, guarded)? {
             return Ok(incoming);

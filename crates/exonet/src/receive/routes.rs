@@ -1,8 +1,9 @@
-//! Which receiver gets which message: queues between the core and the receivers that do not get everything.
+//! Routes messages to receivers: queues between the core and the receivers that have a filter.
 //!
-//! While there is none, the core's own queue is asked. As soon as there is one, every message that waits is handed out by the
-//! core and put into the queue of the first receiver whose filter takes it, or into that of all others. It is not taken
-//! by that: slots and bytes stay occupied, so that senders are held back as before.
+//! Without such receivers, the node takes messages from the core's own queue. As soon as there is one, the core hands
+//! out every message that waits, and each goes into the queue of the first receiver whose filter takes it, or into the
+//! queue for all others. This does not take the message: slots and bytes stay occupied, so that senders are held back
+//! as before.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,13 +15,13 @@ use tokio::sync::Notify;
 use crate::after::{After, Chore};
 use crate::receive::filter::Filter;
 
-/// Messages in the queues from which on those that nobody waits for any more are looked for.
+/// The least number of messages in the queues at which messages that no peer waits for any more are swept out.
 const SWEEP_FROM: usize = 1_024;
 
-/// What the handles on one receiver share.
+/// The state that the handles on one receiver share.
 pub(crate) struct Route {
     pub(crate) filter: Filter,
-    /// A message waits: wakes one task.
+    /// Notified when a message waits: wakes one task.
     pub(crate) readable: Arc<Notify>,
 }
 
@@ -38,19 +39,19 @@ struct Lane {
 #[derive(Default)]
 pub(crate) struct Routes {
     lanes: Vec<Lane>,
-    /// What no receiver of the lanes gets.
+    /// The messages that no lane takes.
     others: VecDeque<Incoming>,
-    /// Messages in all queues, after they were last swept.
+    /// The number of messages in all queues after the last sweep.
     swept: usize,
 }
 
 impl Routes {
-    /// Every message goes the same way.
+    /// Whether no receiver has a filter.
     pub(crate) fn are_none(&self) -> bool {
         self.lanes.is_empty()
     }
 
-    /// There is none, and nothing is left of former ones.
+    /// Whether no receiver has a filter and no message of former ones is left.
     pub(crate) fn is_empty(&self) -> bool {
         self.lanes.is_empty() && self.others.is_empty()
     }
@@ -61,14 +62,14 @@ impl Routes {
         others.into_iter().for_each(|incoming| drop(self.put(incoming)));
     }
 
-    /// What waited for the receiver goes to others. True: to those that get everything.
+    /// Removes a receiver and moves its messages to others. True: some go to the receivers without a filter.
     pub(crate) fn remove(&mut self, route: &Arc<Route>, after: &mut After) -> bool {
         let place = self.lanes.iter().position(|lane| Arc::ptr_eq(&lane.route, route));
         let waiting = place.map(|place| self.lanes.remove(place).waiting).unwrap_or_default();
         self.spread(waiting, after)
     }
 
-    /// Hands out what waits in the core. True: something waits for the receivers that get everything.
+    /// Hands out the messages that wait in the core. True: some wait for the receivers without a filter.
     pub(crate) fn sort(&mut self, core: &mut Core, now: Now, after: &mut After) -> bool {
         if self.lanes.is_empty() {
             return false;
@@ -90,7 +91,7 @@ impl Routes {
         for_all
     }
 
-    /// Puts a message into its queue. Gives whom to wake; None: the receivers that get everything.
+    /// Puts a message into its queue. Returns the task to wake; None: a receiver without a filter.
     fn put(&mut self, incoming: Incoming) -> Option<Arc<Notify>> {
         match self.lanes.iter_mut().find(|lane| lane.route.filter.takes(&incoming)) {
             Some(lane) => {
@@ -104,8 +105,9 @@ impl Routes {
         }
     }
 
-    /// The core drops what nobody waits for any more when it is asked for it: it gets all back, and is asked. It has nothing
-    /// else that waits. Bodies that are still coming stay: they would come again from their start.
+    /// Sweeps out messages that no peer waits for any more: the queues give all messages back to the core, which drops
+    /// those when they are accepted again. The core has no other messages that wait. Bodies that are still coming stay:
+    /// they would start again.
     fn sweep(&mut self, core: &mut Core, now: Now) {
         if self.len() < SWEEP_FROM.max(self.swept.saturating_mul(2)) {
             return;
@@ -114,7 +116,7 @@ impl Routes {
             let (streamed, whole): (VecDeque<_>, VecDeque<_>) =
                 queue.drain(..).partition(|incoming| matches!(incoming.body, IncomingBody::Stream { .. }));
             *queue = streamed;
-            // The core puts each before the others.
+            // The core puts each released message before the others.
             whole.into_iter().rev().for_each(|incoming| core.release(now, incoming.key));
             while let Some(incoming) = core.accept(now) {
                 queue.push_back(incoming);
@@ -123,7 +125,7 @@ impl Routes {
         self.swept = self.len();
     }
 
-    /// What waits in the queues.
+    /// The messages in the queues.
     pub(crate) fn queued(&self) -> impl Iterator<Item = &Incoming> {
         self.lanes.iter().flat_map(|lane| &lane.waiting).chain(&self.others)
     }
@@ -132,7 +134,7 @@ impl Routes {
         self.lanes.iter().map(|lane| lane.waiting.len()).sum::<usize>() + self.others.len()
     }
 
-    /// The next message of a receiver; None: of those that get everything. Says whether more waits.
+    /// The next message of a receiver; None: one without a filter. Also says whether more messages wait.
     pub(crate) fn next(&mut self, route: Option<&Arc<Route>>) -> (Option<Incoming>, bool) {
         let lane = route.and_then(|route| self.lanes.iter_mut().find(|lane| Arc::ptr_eq(&lane.route, route)));
         let queue = match (route, lane) {
@@ -144,7 +146,7 @@ impl Routes {
         (next, !queue.is_empty())
     }
 
-    /// Lets every waiting receiver look.
+    /// Wakes every waiting receiver, to look again.
     pub(crate) fn wake_all(&self, after: &mut After) {
         let lanes = self.lanes.iter().map(|lane| Chore::All(Arc::clone(&lane.route.readable)));
         after.chores.extend(lanes);

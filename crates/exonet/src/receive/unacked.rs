@@ -1,4 +1,4 @@
-//! What has arrived at a node and is not acknowledged, as it is looked at from outside.
+//! The messages that have arrived at a node and are not acknowledged, for inspection.
 
 use core::fmt;
 use std::collections::BTreeSet;
@@ -15,41 +15,42 @@ use crate::node::Node;
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unacked {
-    /// Who sent it.
+    /// The node that sent it.
     pub from: NodeId,
-    /// Its name at both ends.
+    /// Its id at both ends.
     pub id: MessageId,
-    /// For dispatch.
+    /// The tag for dispatch.
     pub tag: Bytes,
-    /// As the sender set it.
+    /// The priority that the sender set.
     pub priority: Priority,
-    /// It is a call that waits for its server.
+    /// Whether it is a call that waits for its server.
     pub is_call: bool,
-    /// Bytes of its body; None: they are read as they come, and its sender has not said how many there are.
+    /// The length of its body in bytes; None: the body is read while it arrives, and the sender has not said how long
+    /// it is.
     pub size: Option<u64>,
-    /// How many times it was handed out under a guard, as far as that is known: [`Delivery::attempt`](crate::Delivery::attempt)
-    /// of the last time.
+    /// The number of times that it was handed out under a guard, as far as that is known:
+    /// [`Delivery::attempt`](crate::Delivery::attempt) of the last time.
     pub attempts: u32,
-    /// Where it is.
+    /// Where it stands.
     pub stand: Standing,
-    /// The begin of its body, as many bytes as were asked for; None: it is read as it comes.
+    /// The beginning of its body, as many bytes as were asked for; None: it is read while it arrives.
     pub body: Option<Bytes>,
 }
 
-/// Where an [`Unacked`] message is.
+/// Where an [`Unacked`] message stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Standing {
-    /// Nobody has asked for it yet.
+    /// The application has not asked for it yet.
     Waiting,
     /// The application has it, under a guard.
     HandedOut {
-        /// For so long.
+        /// The time since then.
         since: Duration,
     },
-    /// The application has put it off, by [`Delivery::retry_after`](crate::Delivery::retry_after).
+    /// The application has put it off, with [`Delivery::retry_after`](crate::Delivery::retry_after).
     PutOff {
-        /// It is handed out again after this time.
+        /// The time after which it is handed out again.
         again: Duration,
     },
 }
@@ -58,7 +59,7 @@ impl Unacked {
     fn new(seen: Seen, now: Now, queued: &BTreeSet<DeliveryKey>) -> Self {
         let Seen { id, tag, priority, is_call, size, mut attempts, body, stand, .. } = seen;
         let stand = match stand {
-            // A receiver of its own has it in its queue.
+            // The queue of a receiver with a filter has it.
             Stand::HandedOut { key, .. } if queued.contains(&key) => {
                 attempts = attempts.saturating_sub(1);
                 Standing::Waiting
@@ -93,12 +94,12 @@ impl Engine {
 }
 
 impl Node {
-    /// What has arrived here and is not acknowledged, whoever has it: first what was handed out, then what waits, in the order in
-    /// which it came. Of each body the first `glance` bytes are copied; [`Self::inbox_body`] gives one whole.
-    /// A large body that is read as it comes is not given.
+    /// The messages that have arrived here and are not acknowledged, whoever has them: first those that are handed out,
+    /// then those that wait, in order of arrival. The first `glance` bytes of each body are copied;
+    /// [`Self::inbox_body`] returns a whole body. A large body that is read while it arrives is not copied.
     ///
-    /// It holds the node's lock while it looks, for a time in proportion to how much there is. What has arrived in part is not
-    /// there yet; what was taken without a guard is acknowledged.
+    /// The call holds the node's lock, for a time in proportion to the number of messages. A message that has arrived
+    /// in part is not included, and a message that was taken without a guard is acknowledged.
     ///
     /// ```
     /// # use exonet::{Allow, Node, receive::Standing};
@@ -121,7 +122,8 @@ impl Node {
         shared.look(|engine| engine.unacked(shared.clock().now(), glance))
     }
 
-    /// The body of a message of [`Self::inbox`]. None: it is acknowledged or rejected by now, or it is large and read as it comes.
+    /// The body of a message of [`Self::inbox`]. None: the message is acknowledged or rejected by now, or its body is
+    /// large and read while it arrives.
     pub fn inbox_body(&self, id: &MessageId) -> Option<Bytes> {
         self.shared().look(
             |engine| {

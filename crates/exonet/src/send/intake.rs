@@ -1,10 +1,10 @@
-//! Messages that are sent one by one while the driver is awake: they wait without the node's lock, until the next that takes
-//! it queues them together.
+//! Messages that are sent one by one while the driver is awake. They wait without the node's lock, until the next task
+//! that takes the lock queues them together.
 //!
-//! The intake is open for messages of one length to one peer, as many as the core has room for, and only between two holds of
-//! the node's lock: each begins by taking what has come in, so that nothing is ever seen in another order than it was sent
-//! in, and nothing that comes in can be refused any more. It is opened only while the driver is awake, which looks once more
-//! before it sleeps: nobody need be woken for what comes in.
+//! The intake is open for messages of one length to one peer, as many as the core has room for, and only between two
+//! holds of the node's lock. Each hold begins by taking the messages that have come in. So no message is seen in
+//! another order than it was sent in, and none that has come in can still be refused. The intake is opened only while
+//! the driver is awake. The driver looks once more before it sleeps, so a message that comes in wakes no task.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,14 +18,15 @@ use crate::send::message::Message;
 use crate::send::receipt::Receipt;
 use crate::shared::Shared;
 
-/// Most messages that wait together, and most bytes: beyond that somebody takes the lock.
+/// The largest number of messages that wait together, and of their bytes. Beyond that the sender takes the lock.
 const MOST: usize = 256;
 const MOST_BYTES: usize = 256 << 10;
 
-/// Bodies up to this are copied, which costs less than to keep what is theirs.
+/// Bodies up to this length are copied, which costs less than to keep the owner of their bytes.
 const COPIED: usize = 256;
 
-/// What messages that wait together have in common: whom they are for, by handle, their heads, and the length of their bodies.
+/// The properties that messages which wait together share: their peer (by handle), their heads, and the length of their
+/// bodies.
 #[derive(Clone)]
 pub(crate) struct Kind {
     pub(crate) to: Arc<PeerAddr>,
@@ -41,30 +42,31 @@ impl Kind {
         same && self.alike.in_stream == in_stream && message.is(&self.alike)
     }
 
-    /// That of a message, whose tag is the name of its stream if it is `in_stream`. None: it does not wait with others.
+    /// The kind of a message, whose tag is the name of its stream if it is `in_stream`. None: it does not wait with
+    /// others.
     pub(crate) fn of(to: &Arc<PeerAddr>, message: &Message, in_stream: bool) -> Option<Self> {
         let alike = message.alike(in_stream)?;
-        // What is refused is not taken in.
+        // The intake takes no message that the core would refuse.
         let fits = !in_stream || message.len() <= MAX_STREAM_BODY;
         let (to, len) = (Arc::clone(to), message.len());
         (fits && alike.tag.len() <= MAX_TAG).then_some(Self { to, alike, len })
     }
 }
 
-/// Bodies that have come in, all short or none.
+/// Bodies that have come in: all of them short, or none.
 #[derive(Default)]
 pub(crate) struct Bodies {
-    /// One behind the other.
+    /// The bytes of all bodies, one after the other.
     pub(crate) short: Vec<u8>,
     pub(crate) long: Vec<Outgoing>,
 }
 
-/// What has come in.
+/// The messages that have come in.
 pub(crate) struct Gathered {
     pub(crate) kind: Kind,
     pub(crate) bodies: Bodies,
     pub(crate) count: u32,
-    /// There is one once a message has come in.
+    /// Set once a message has come in.
     pub(crate) lot: Option<Arc<Lot>>,
 }
 
@@ -75,7 +77,7 @@ impl Gathered {
 
     /// The bodies, if they are short.
     pub(crate) fn short(&self) -> impl Iterator<Item = &[u8]> {
-        // The bodies of empty messages are nowhere.
+        // Empty bodies occupy no bytes.
         let (all, len) = (&self.bodies.short, self.kind.len);
         (0..self.count as usize).map(move |n| all.get(n * len..(n + 1) * len).unwrap_or_default())
     }
@@ -83,7 +85,7 @@ impl Gathered {
 
 struct Open {
     gathered: Gathered,
-    /// How many more are taken.
+    /// How many more messages the intake takes.
     room: usize,
 }
 
@@ -95,7 +97,8 @@ impl Intake {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a message in, of the stream that its tag names if it is `in_stream`, if such are taken now; leaves it if not.
+    /// Takes a message in if the intake is open for its kind; else leaves it. If it is `in_stream`, its tag names its
+    /// stream.
     pub(crate) fn put(
         &self,
         shared: &Arc<Shared>,
@@ -113,10 +116,10 @@ impl Intake {
         let lot = gathered.lot.get_or_insert_with(|| Arc::new(Lot::new(Arc::downgrade(shared))));
         let receipt = Receipt::of_lot(Arc::clone(lot), at);
         if gathered.is_short() {
-            // The caller drops the body without any lock: that is the application's code.
+            // The caller drops the body without any lock: its destructor is the application's code.
             gathered.bodies.short.extend_from_slice(own.body());
         } else {
-            // It has no deadline, to which the time would matter.
+            // The message has no deadline, so the time does not matter.
             gathered.bodies.long.extend(message.take().map(|message| message.into_outgoing(Mono(0))));
         }
         Some(receipt)
@@ -129,7 +132,7 @@ impl Intake {
         *self.open() = Some(Open { gathered, room });
     }
 
-    /// Closes the intake, and gives what has come in.
+    /// Closes the intake, and returns the messages that have come in.
     pub(crate) fn end(&self) -> Option<Gathered> {
         self.open().take().map(|open| open.gathered)
     }
@@ -148,7 +151,8 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(50);
 
-    /// Two nodes with a channel; the first takes messages in for the second. Nothing is waited for, so no driver runs.
+    /// Two nodes with a channel; the first takes messages in for the second. The test waits for nothing, so no driver
+    /// runs.
     async fn pair(queue: usize) -> (Node, Node, Arc<PeerAddr>) {
         let builder = || Node::builder(Allow::anyone()).bind("127.0.0.1:0");
         let alice = builder().limits(|limits| limits.queued_messages = queue).build().await.unwrap();
@@ -216,7 +220,7 @@ mod tests {
         assert!(put(&alice, &to, Message::new("ab").tag("t")).is_none());
         assert!(put(&alice, &to, Message::new("ab").deadline(LONG)).is_none());
         assert!(put(&alice, &to, "ab").is_some());
-        // What nothing comes to is closed, a few holds of the lock later.
+        // An intake that gets no messages is closed after a few holds of the lock.
         (0..9).for_each(|_| drop(alice.peers()));
         assert!(put(&alice, &to, "ab").is_none());
     }

@@ -1,4 +1,4 @@
-//! Waiting for room in a peer's queue.
+//! The lines of tasks that wait for room in a peer's queue.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use crate::error::SendError;
 use crate::shared::Shared;
 
-/// A place in line. Given up when dropped; a wake-up that had come is then passed on to the next.
+/// A place in line. It is given up when dropped; a wake-up that had already come is then passed on to the next in line.
 struct Place<'a> {
     shared: &'a Shared,
     peer: NodeId,
@@ -29,7 +29,7 @@ impl Drop for Place<'_> {
     }
 }
 
-/// Repeats `attempt` until it says something else than Full. Nothing has been done when this is dropped.
+/// Repeats `attempt` until it returns anything but Full. If the future is dropped, nothing has been done.
 pub(crate) async fn wait_for_room<T>(
     shared: &Shared,
     peer: NodeId,

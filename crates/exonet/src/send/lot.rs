@@ -1,4 +1,4 @@
-//! Messages that were sent one by one and are queued together: they share one place for what becomes of them.
+//! Messages that were sent one by one and are queued together: they share one record of their outcomes.
 
 use core::ops::Range;
 use core::task::{Poll, Waker};
@@ -10,7 +10,7 @@ use exonet_proto::{MessageId, Slot};
 use crate::send::receipts::Settled;
 use crate::shared::Shared;
 
-/// What the receipts of these messages share.
+/// The state that the receipts of these messages share.
 pub(crate) struct Lot {
     /// The table of receipts holds the lot while a message is open.
     pub(crate) shared: Weak<Shared>,
@@ -19,11 +19,11 @@ pub(crate) struct Lot {
 
 #[derive(Default)]
 struct Fates {
-    /// As what the messages were queued; those behind wait for that.
+    /// The keys under which the messages were queued. Later messages count on from the entry before them.
     queued: Vec<Queued>,
-    /// Runs that have ended, in order: none overlap.
+    /// Runs of messages that have ended, in order and without overlap.
     ended: Vec<Ended>,
-    /// Who waits for which message.
+    /// The tasks that wait, each with its message.
     waiting: Vec<(u32, Waker)>,
 }
 
@@ -33,10 +33,10 @@ struct Queued {
     first: MessageKey,
 }
 
-/// Messages that have ended alike, with ids one behind the other.
+/// Messages that have ended alike, with consecutive ids.
 struct Ended {
     these: Range<u32>,
-    /// Of the first.
+    /// The end of the first.
     settled: Settled,
 }
 
@@ -69,8 +69,8 @@ impl Lot {
         self.fates().settled(at)
     }
 
-    /// What became of a message. Otherwise `waker` is kept to be woken, and the one that it replaces is left in its place, to be
-    /// dropped without the lock.
+    /// The end of a message, if it has ended. Otherwise stores `waker`; a waker that it replaces is left in `waker`,
+    /// for the caller to drop without the lock.
     pub(crate) fn poll(&self, at: u32, waker: &mut Option<Waker>) -> Poll<Settled> {
         let mut fates = self.fates();
         if let Some(settled) = fates.settled(at) {
@@ -85,15 +85,15 @@ impl Lot {
         Poll::Pending
     }
 
-    /// Nobody waits for the message any more. Gives back its waker.
+    /// No task waits for the message any more. Returns its waker.
     pub(crate) fn forget(&self, at: u32) -> Option<Waker> {
         let mut fates = self.fates();
         let place = fates.waiting.iter().position(|(other, _)| *other == at)?;
         Some(fates.waiting.swap_remove(place).1)
     }
 
-    /// Those of `these` that are open end; the id is that of the first. Gives how many, and hands the tasks that waited to
-    /// `wake`.
+    /// Ends those of `these` that are open; the id in `settled` belongs to the first. Returns how many they are, and
+    /// hands the wakers of the tasks that waited to `wake`.
     pub(crate) fn end(&self, these: Range<u32>, settled: Settled, mut wake: impl FnMut(Waker)) -> u32 {
         let mut fates = self.fates();
         let ended = fates.end(these.clone(), settled);
@@ -143,7 +143,7 @@ impl Fates {
 }
 
 impl Settled {
-    /// Of the message that is `n` behind, in another slot of the same record, if they have ended alike.
+    /// The end of the message `n` slots later in the same record, if the two have ended alike.
     fn nth(self, n: u32) -> Self {
         let id = self.id.map(|id| MessageId { s: Slot(id.s.0.saturating_add(n.into())), ..id });
         Self { id, ..self }

@@ -1,4 +1,4 @@
-//! A message as the application gives it.
+//! A message as the application builds it.
 
 use core::time::Duration;
 
@@ -6,32 +6,33 @@ use bytes::Bytes;
 use exonet_proto::node::{Alike, Confirm, Early, Outgoing, Priority};
 use exonet_proto::{Mono, Traceparent};
 
-/// Bytes that are a unit of tokio's cooperative budget, of which a task has 128 a turn.
+/// The number of bytes (as a power of two) that count as one unit of tokio's cooperative budget. A task has 128 units a
+/// turn.
 const UNIT_SHIFT: u32 = 12;
 
-/// Units after which a turn is over, whatever is left of it.
+/// The number of units after which a turn is over, whatever is left of the budget.
 const TURN: usize = 127;
 
-/// A sender of `bytes` lets other tasks run when its turn is over: the driver above all, which may share its thread.
-/// Bytes queued beyond that leave no sooner, and have left the processor's cache by then.
+/// Lets other tasks run when a sender of `bytes` has used up its turn: above all the driver, which may share its
+/// thread. Bytes that are queued beyond that leave no sooner, and have left the processor's cache by then.
 pub(crate) async fn take_turns(bytes: usize) {
     for _ in 0..(bytes >> UNIT_SHIFT).clamp(1, TURN) {
         tokio::task::coop::consume_budget().await;
     }
 }
 
-/// About what a message takes of its sender's turn, in bytes.
+/// The share of its sender's turn that a message takes, in bytes, roughly.
 pub(crate) const fn weight(body: usize) -> usize {
     body + 64
 }
 
-/// Bytes without any may have an owner all the same, whose destructor is the application's: it runs here, not later under the
-/// node's lock.
+/// Drops an empty [`Bytes`] at once. It may still have an owner, whose destructor is the application's code: it runs
+/// here and not later under the node's lock.
 pub(crate) fn drop_empty(bytes: Bytes) -> Bytes {
     if bytes.is_empty() { Bytes::new() } else { bytes }
 }
 
-/// A message to send: a body, and how it is to be treated.
+/// A message to send: a body, and how the node treats it.
 ///
 /// ```
 /// use exonet::{Message, Priority};
@@ -48,7 +49,7 @@ pub struct Message {
     traceparent: Option<Box<Traceparent>>,
 }
 
-/// The trace that is gone on with where the application says nothing.
+/// The trace that messages continue if the application names none.
 #[cfg(not(feature = "opentelemetry"))]
 pub(crate) const fn current_trace() -> Option<Traceparent> {
     None
@@ -62,30 +63,30 @@ impl Message {
         Self { body: drop_empty(body.into()), ..Self::default() }
     }
 
-    /// For dispatch at the receiver: at most 255 bytes.
+    /// A tag for dispatch at the receiver: at most 255 bytes.
     #[must_use]
     pub fn tag(mut self, tag: impl Into<Bytes>) -> Self {
         self.tag = drop_empty(tag.into());
         self
     }
 
-    /// Which goes first when several wait.
+    /// The priority: which message goes first when several wait.
     #[must_use]
     pub fn priority(mut self, priority: Priority) -> Self {
         self.priority = priority;
         self
     }
 
-    /// How long after the call of `send` it is still wanted. One that has not left by then ends Expired. One that has left is
-    /// withdrawn at its receiver: it ends Expired, certainly never delivered, or Delivered if it was taken, and its receipt is
-    /// marked late. Of a stream it leaves no gap.
+    /// How long after the call of `send` the message is still wanted. A message that has not left by then ends Expired.
+    /// A message that has left is withdrawn at its receiver: it ends Expired, certainly never delivered, or Delivered
+    /// if it was taken, and its receipt is marked late. An expired message of a stream leaves no gap.
     #[must_use]
     pub fn deadline(mut self, from_now: Duration) -> Self {
         self.deadline = Some(from_now);
         self
     }
 
-    /// Whether it may leave beside the opening of a channel, before that has keys of its own: see
+    /// Whether the message may leave beside the opening of a channel, before the channel has its own keys: see
     /// [`Builder::early`](crate::Builder::early).
     #[must_use]
     pub fn early(mut self, early: bool) -> Self {
@@ -93,24 +94,24 @@ impl Message {
         self
     }
 
-    /// What the sender wants to be told in the end: that the receiving application has the message, which is the default, or that it
-    /// has [processed](Confirm::Processed) it. A sender that wants to be told nothing drops the receipt.
+    /// The confirmation that the sender gets in the end: that the receiving application has the message, which is the
+    /// default, or that it has [processed](Confirm::Processed) it. A sender that needs neither drops the receipt.
     #[must_use]
     pub fn confirm(mut self, confirm: Confirm) -> Self {
         self.confirm = confirm;
         self
     }
 
-    /// The trace that it is part of, as W3C Trace Context has it: its receiver finds it in
-    /// [`Delivery::traceparent`](crate::Delivery::traceparent). With the feature `opentelemetry` that of the current span is taken where none is
-    /// given.
+    /// The trace that the message is part of, as in W3C Trace Context. The receiver finds it in
+    /// [`Delivery::traceparent`](crate::Delivery::traceparent). With the feature `opentelemetry`, the default is the
+    /// trace of the current span.
     #[must_use]
     pub fn traceparent(mut self, parent: Traceparent) -> Self {
         self.traceparent = Some(Box::new(parent));
         self
     }
 
-    /// Whether it is part of a trace.
+    /// Whether the message is part of a trace.
     fn is_traced(&self) -> bool {
         self.traceparent.is_some() || current_trace().is_some()
     }
@@ -123,17 +124,18 @@ impl Message {
         self.deadline.is_some()
     }
 
-    /// How long after the call of `send` it may still leave.
+    /// How long after the call of `send` the message is wanted.
     pub(crate) const fn deadline_is(&self) -> Option<Duration> {
         self.deadline
     }
 
-    /// What the sender wants to be told.
+    /// The confirmation that the sender gets in the end.
     pub(crate) const fn confirm_is(&self) -> Confirm {
         self.confirm
     }
 
-    /// Waits for the channel, unless the application has said otherwise: until then it can be withdrawn for certain.
+    /// Makes the message wait for the channel, unless the application has said otherwise. Until it leaves, it can
+    /// certainly be withdrawn.
     pub(crate) fn or_late(mut self) -> Self {
         if self.early == Early::AsNode {
             self.early = Early::No;
@@ -141,7 +143,7 @@ impl Message {
         self
     }
 
-    /// Its body, and the rest of it.
+    /// The body, and the message without it.
     pub(crate) fn split(mut self) -> (Bytes, Self) {
         (core::mem::take(&mut self.body), self)
     }
@@ -150,17 +152,19 @@ impl Message {
         Self { body, ..self }
     }
 
-    /// What it may have in common with others. None: it has a deadline, is part of a trace, or leaves beside an opening otherwise than the node is set.
+    /// The properties that the message may share with others. None: it has a deadline, is part of a trace, or sets
+    /// `early` itself.
     pub(crate) fn alike(&self, in_stream: bool) -> Option<Alike> {
         let Self { tag, priority, early, confirm, .. } = self;
         let usual = self.deadline.is_none() && *early == Early::default() && !self.is_traced();
-        // A copy, or the name of a stream, which is one: its owner's destructor would run under the lock.
+        // A copy of the tag, since the destructor of its owner would run under the lock. The name of a stream is
+        // already a copy.
         let tag = || if in_stream { tag.clone() } else { Bytes::copy_from_slice(tag) };
         let (priority, confirm) = (*priority, *confirm);
         usual.then(|| Alike { tag: tag(), priority, deadline: None, confirm, in_stream })
     }
 
-    /// Whether it has all this, and nothing of its own but its body.
+    /// Whether the message has these properties, and nothing of its own but its body.
     #[inline]
     pub(crate) fn is(&self, alike: &Alike) -> bool {
         let Self { tag, priority, deadline, early, confirm, .. } = self;
@@ -168,12 +172,12 @@ impl Message {
         usual && *priority == alike.priority && *confirm == alike.confirm && *tag == alike.tag
     }
 
-    /// The content.
+    /// The body.
     pub(crate) const fn body(&self) -> &Bytes {
         &self.body
     }
 
-    /// Bytes of the body.
+    /// The length of the body, in bytes.
     pub(crate) fn len(&self) -> usize {
         self.body.len()
     }

@@ -1,7 +1,8 @@
-//! Sending: what a message is told to do, and what becomes of it.
+//! Sending: the properties of a message, and its outcome.
 //!
-//! [`Peer::send`](crate::Peer::send) gives a [`Receipt`](crate::Receipt), which ends in one [`Settled`]. Many messages at
-//! once share a [`BatchReceipt`], which counts; a [`MessageSink`] collects what one task sends.
+//! [`Peer::send`](crate::Peer::send) returns a [`Receipt`](crate::Receipt), which ends in one [`Settled`]. Messages
+//! that are sent together share a [`BatchReceipt`], which counts outcomes. A [`MessageSink`] collects the messages that
+//! one task sends.
 
 pub(crate) mod intake;
 pub(crate) mod line;

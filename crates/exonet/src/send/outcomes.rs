@@ -1,4 +1,4 @@
-//! What became of messages, told of all that a node sends, whoever holds their receipts.
+//! A stream of the outcomes of all messages that a node sends, whoever holds their receipts.
 
 use core::fmt;
 use core::pin::Pin;
@@ -18,40 +18,40 @@ use crate::node::Node;
 use crate::peer::Peer;
 use crate::send::receipts::Settled;
 
-/// Outcomes that are remembered: the newest, where those that ended together count as one.
+/// The number of outcomes that the node remembers: the newest. Messages that ended together count as one.
 const RECENT: usize = 1_024;
 
-/// Outcomes that wait in a stream at most, counted in the same way.
+/// The largest number of outcomes that wait in a stream, counted in the same way.
 const WAITING: usize = 16_384;
 
-/// How many places of the core's table are looked at in one hold of the node's lock.
+/// The number of places in the core's table that one hold of the node's lock looks at.
 const PLACES: u32 = 64;
 
-/// What became of a message: see [`Node::outcomes`].
+/// The outcome of a message: see [`Node::outcomes`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Ended {
-    /// To whom it was sent.
+    /// The peer that it was sent to.
     pub peer: NodeId,
-    /// Its name at both ends, of which the peer is no part; None: it never left.
+    /// The id of the message at both ends, which does not include the peer; None: the message never left.
     pub id: Option<MessageId>,
-    /// What became of it.
+    /// The outcome of the message.
     pub outcome: Outcome,
-    /// Its deadline passed before.
+    /// Whether the deadline passed before.
     pub late: bool,
-    /// Why the receiving application said what it said, if it did.
+    /// The reason that the receiving application gave, if any.
     pub reason: Option<Arc<str>>,
-    /// So many outcomes right before this one were not told, since this stream was not read for too long.
+    /// The number of outcomes right before this one that were dropped, because the stream was not read for too long.
     pub missed: u64,
 }
 
-/// Where a message is, or what became of it: see [`Peer::status`].
+/// The state of a message that has left: see [`Peer::status`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fate {
-    /// It has left, and nothing is proven yet.
+    /// It has left, and its outcome is not known yet.
     InDoubt {
-        /// Its deadline has passed.
+        /// Whether its deadline has passed.
         late: bool,
     },
     /// It has its outcome.
@@ -63,7 +63,7 @@ pub enum Fate {
 pub(crate) struct Ending {
     pub(crate) peer: NodeId,
     pub(crate) count: u32,
-    /// `id` is of the first.
+    /// The `id` belongs to the first.
     pub(crate) settled: Settled,
     pub(crate) reason: Option<Arc<str>>,
 }
@@ -83,7 +83,7 @@ impl Ending {
     }
 }
 
-/// What the engine and a stream share.
+/// The state that the engine and a stream share.
 #[derive(Default)]
 struct Feed {
     queue: Mutex<Queue>,
@@ -93,9 +93,9 @@ struct Feed {
 #[derive(Default)]
 struct Queue {
     waiting: VecDeque<Ending>,
-    /// Messages of the first that were told.
+    /// The number of messages of the first entry that the stream has returned.
     told: u32,
-    /// Messages that were dropped before the first.
+    /// The number of messages that were dropped before the first entry.
     missed: u64,
     is_over: bool,
 }
@@ -124,7 +124,7 @@ impl Queue {
 }
 
 impl Queue {
-    /// What there is to be told; None: nothing yet.
+    /// The next outcome, or the end; None: nothing yet.
     fn next(&mut self) -> Option<Result<Ended, Closed>> {
         self.take().map(Ok).or_else(|| self.is_over.then_some(Err(Closed)))
     }
@@ -136,7 +136,7 @@ impl Feed {
     }
 }
 
-/// Who is told of outcomes, and those that are remembered.
+/// The streams of outcomes, and the outcomes that are remembered.
 #[derive(Default)]
 pub(crate) struct Outlets {
     feeds: Vec<Arc<Feed>>,
@@ -159,7 +159,7 @@ impl Outlets {
         !self.feeds.is_empty()
     }
 
-    /// Nothing more comes.
+    /// Ends the streams.
     pub(crate) fn end(&mut self, after: &mut After) {
         for feed in self.feeds.drain(..) {
             feed.queue().is_over = true;
@@ -182,14 +182,14 @@ impl Outlets {
 }
 
 impl Engine {
-    /// Messages have ended: who wants to know is told.
+    /// Reports to the streams that messages have ended.
     pub(crate) fn tell_ended(&mut self, peer: NodeId, count: u32, settled: Settled) {
         let judged = matches!(settled.outcome, Outcome::Processed { .. } | Outcome::Rejected { .. });
         let reason = settled.id.filter(|_| judged).and_then(|id| self.reason(&id));
         self.outlets.tell(Ending { peer, count, settled, reason }, &mut self.after);
     }
 
-    /// The last word on what is open, for who reads the outcomes.
+    /// Reports the last outcome of every open message to the streams.
     pub(crate) fn tell_last_words(&mut self, last_word: impl Fn(&Self, MessageKey) -> Option<Settled>) {
         if self.phase != Phase::Broken && self.outlets.are_read() {
             for open in self.core.open_messages() {
@@ -206,15 +206,15 @@ impl Engine {
     }
 }
 
-/// The next of a stream, waited for.
+/// The future that waits for the next outcome of a stream.
 type Waiting = Pin<Box<dyn Future<Output = Result<Ended, Closed>> + Send + Sync>>;
 
-/// What becomes of the messages of a node: see [`Node::outcomes`]. A [`Stream`], which ends with the node. It does not keep the node
-/// going.
+/// The outcomes of a node's messages: see [`Node::outcomes`]. A [`Stream`] that ends with the node. It does not keep
+/// the node going.
 pub struct Outcomes {
     node: std::sync::Weak<crate::shared::Shared>,
     feed: Arc<Feed>,
-    /// Of the stream.
+    /// Set while the stream is being polled.
     waiting: Option<Waiting>,
 }
 
@@ -224,7 +224,7 @@ async fn next(feed: Arc<Feed>) -> Result<Ended, Closed> {
         if let Some(told) = feed.queue().next() {
             return told;
         }
-        // It has listened since before it looked.
+        // `come` has listened since before the queue was looked at.
         come.await;
     }
 }
@@ -233,7 +233,7 @@ impl Outcomes {
     /// Waits for the next outcome. Cancel-safe.
     ///
     /// # Errors
-    /// [`Closed`]: the node has ended, and all outcomes have been told.
+    /// [`Closed`]: the node has ended, and all outcomes have been returned.
     pub async fn recv(&mut self) -> Result<Ended, Closed> {
         next(Arc::clone(&self.feed)).await
     }
@@ -272,13 +272,15 @@ impl fmt::Debug for Outcomes {
 }
 
 impl Node {
-    /// What becomes of all messages that this node sends, in the order in which it learns that, whoever holds their receipts: also of
-    /// those that a former life has left ([`Self::recovered`]). It begins with the outcomes that the node still remembers, as
-    /// [`Peer::status`] does: so none is missed between the start of the node and this.
+    /// The outcomes of all messages that this node sends, in the order in which it learns them, whoever holds their
+    /// receipts. The messages that a former life has left ([`Self::recovered`]) are included. The stream begins with
+    /// the outcomes that the node still remembers, as [`Peer::status`] does, so it misses none since the start of the
+    /// node.
     ///
-    /// Nobody waits for its reader. 16,384 outcomes wait, where messages that ended together count as one; then the oldest go,
-    /// and [`Ended::missed`] of the next says how many did. A call that has its reply is not told of, one that ends without is. At the
-    /// end of the node what is open is told as its receipts are: [`Outcome::Kept`], Cancelled or Unknown.
+    /// The node does not wait for the reader. Up to 16,384 outcomes wait, where messages that ended together count as
+    /// one; then the oldest are dropped, and [`Ended::missed`] of the next outcome says how many. A call that has its
+    /// reply is not reported; one that ends without a reply is. At the end of the node, open messages are reported with
+    /// the outcome of their receipts: [`Outcome::Kept`], Cancelled or Unknown.
     ///
     /// ```
     /// # use exonet::{Allow, Node, Outcome};
@@ -306,12 +308,13 @@ impl Node {
 }
 
 impl Peer {
-    /// What is known of a message to this peer, by its name at both ends: that it has left, or how it has ended. The node remembers its
-    /// last 1,024 outcomes, of all peers, where messages that ended together count as one. None: it is not known, or no more; or it
-    /// has come back, and will leave under another name.
+    /// The state of a message to this peer, found by its id: it has left, or how it has ended. The node remembers its
+    /// last 1,024 outcomes over all peers, where messages that ended together count as one. None: the id is not known
+    /// or no longer known, or the message has come back and will leave with another id.
     ///
-    /// What has not left has no name, and what has left beside an opening has none until the peer has answered:
-    /// [`Receipt::status`](crate::Receipt::status) and [`Node::outbox`] tell of these. It takes time in proportion to what is open.
+    /// A message that has not left has no id, and a message that has left beside an opening has none until the peer has
+    /// answered: see [`Receipt::status`](crate::Receipt::status) and [`Node::outbox`] for these. The call takes time in
+    /// proportion to the number of open messages.
     pub fn status(&self, id: &MessageId) -> Option<Fate> {
         let (shared, peer) = (self.node().shared(), self.id());
         let mut from = Some(0);
@@ -333,7 +336,7 @@ impl Peer {
             }
             from = next;
         }
-        // Looked at last: what has ended meanwhile is found here.
+        // Looked at last, to find a message that has ended meanwhile.
         shared.look(|engine| engine.recent_fate(&peer, id)).map(Fate::Ended)
     }
 }

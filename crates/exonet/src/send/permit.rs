@@ -10,7 +10,8 @@ use crate::send::message::Message;
 use crate::send::receipt::Receipt;
 use crate::shared::Shared;
 
-/// A place in a peer's queue, as [`Peer::reserve`](crate::Peer::reserve) gives it. Dropped unused, it is given back and nothing has been queued.
+/// A place in a peer's queue, as returned by [`Peer::reserve`](crate::Peer::reserve). If it is dropped unused, the
+/// place is given back and nothing has been queued.
 #[must_use = "a permit holds a place in the queue until it is used or dropped"]
 pub struct Permit {
     pub(crate) shared: Arc<Shared>,
@@ -25,8 +26,8 @@ impl Permit {
     /// Queues the message at once.
     ///
     /// # Errors
-    /// As [`Peer::send`](crate::Peer::send). [`SendError::Full`] only if other messages have since used up the limit on
-    /// *bytes*, of which a permit holds none.
+    /// As for [`Peer::send`](crate::Peer::send). [`SendError::Full`] occurs only if other messages have since used up
+    /// the limit on *bytes*, of which a permit reserves none.
     pub fn send(self, message: impl Into<Message>) -> Result<Receipt, SendError> {
         let (shared, mut message) = (&self.shared, Some(message.into()));
         let hints = shared.names.known(&self.to);

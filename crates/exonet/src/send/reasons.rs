@@ -1,11 +1,11 @@
-//! Why the applications of receivers said what they said of messages.
+//! The reasons that receiving applications gave for rejecting or processing messages.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use exonet_proto::MessageId;
 
-/// Reasons that are kept: the newest.
+/// The number of reasons that are kept: the newest.
 const MOST: usize = 1_024;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! The sender's hold on a message.
+//! The sender's handle on a message.
 
 use core::fmt;
 use core::future::{Future, poll_fn};
@@ -14,33 +14,33 @@ use crate::send::lot::Lot;
 use crate::send::receipts::{Settled, SlotIndex, Tally};
 use crate::shared::Shared;
 
-/// What `send` gives: tells where the message stands, and in the end what became of it.
+/// The handle that `send` returns: it tells where the message stands and, in the end, its outcome.
 ///
-/// It ends in exactly one [`Settled`], whatever happens; awaiting it any number of times gives the same. Dropping it
-/// neither cancels the message nor hurries it.
+/// It ends in exactly one [`Settled`], in every case; awaiting it again returns the same. Dropping it neither cancels
+/// the message nor hurries it.
 #[must_use = "a receipt says what became of the message; drop it only if that does not matter"]
 pub struct Receipt {
     hold: Hold,
     settled: Option<Settled>,
 }
 
-/// Where it is found what became of the message.
+/// The place that holds the outcome of the message.
 enum Hold {
-    /// In the node's table. The slot is given up when it has told, and on drop.
+    /// In the node's table. The slot is freed when the outcome is returned, and on drop.
     Table { shared: Arc<Shared>, slot: SlotIndex },
-    /// In what messages share that were queued together.
+    /// In the record of messages that were queued together.
     Lot { lot: Arc<Lot>, at: u32, waits: bool },
 }
 
 impl Hold {
-    /// Asks about a message that is open, if the node is there.
+    /// Asks the engine about the message, if it is open and the node exists.
     fn ask<T>(&self, ask: impl FnOnce(&mut Engine, Now, MessageKey) -> T) -> Option<T> {
         match self {
             Self::Table { shared, slot } => shared.step(|engine, now| {
                 let key = engine.receipts.key(*slot)?;
                 Some(ask(engine, now, key))
             }),
-            // Its key is known once the node's lock is held.
+            // The message's key is known once the node's lock is held.
             Self::Lot { lot, at, .. } => {
                 lot.shared.upgrade()?.step(|engine, now| Some(ask(engine, now, lot.key(*at)?)))
             }
@@ -53,7 +53,7 @@ impl Receipt {
         Self { hold: Hold::Table { shared, slot }, settled: None }
     }
 
-    /// Of the `at`th message of a lot.
+    /// The receipt of the `at`th message of a lot.
     pub(crate) fn of_lot(lot: Arc<Lot>, at: u32) -> Self {
         Self { hold: Hold::Lot { lot, at, waits: false }, settled: None }
     }
@@ -75,7 +75,7 @@ impl Receipt {
         }
     }
 
-    /// What became of the message, if that is known by now.
+    /// The outcome of the message, if it is known by now.
     pub fn settled(&self) -> Option<Settled> {
         self.settled.or_else(|| match &self.hold {
             Hold::Table { shared, slot } => shared.look(|engine| engine.receipts.settled(*slot)),
@@ -83,26 +83,27 @@ impl Receipt {
         })
     }
 
-    /// The message's name at both ends, from its departure on.
+    /// The message's id at both ends, once it has left.
     pub fn id(&self) -> Option<MessageId> {
         if let Some(settled) = self.settled() {
             return settled.id;
         }
         match self.status() {
             Status::InDoubt { id, .. } => Some(id),
-            // Settled between the two looks.
+            // The message was settled between the two looks.
             Status::Settled => self.settled().and_then(|settled| settled.id),
             Status::Queued => None,
         }
     }
 
-    /// The message as [`Node::outbox`](crate::Node::outbox) has it, for as long as it is not settled:
-    /// [`Node::waiting`](crate::Node::waiting) tells of it whoever holds the receipt, and has its number in the journal.
+    /// The message as [`Node::outbox`](crate::Node::outbox) returns it, until it is settled.
+    /// [`Node::waiting`](crate::Node::waiting) takes it from any task, whoever holds the receipt, and knows its number
+    /// in the journal.
     pub fn open_message(&self) -> Option<OpenMessage> {
         self.hold.ask(|engine, _, key| engine.core.open_message(key)).flatten()
     }
 
-    /// Why the receiving application said what it said of the message, if it has: with [`Outcome::Rejected`], or with
+    /// The reason that the receiving application gave, if it did: with [`Outcome::Rejected`], or with
     /// [`Outcome::Processed`] and a status. The node keeps the newest 1,024 reasons.
     pub fn reason(&self) -> Option<Arc<str>> {
         let id = self.settled()?.id?;
@@ -112,19 +113,20 @@ impl Receipt {
         }
     }
 
-    /// Waits for what becomes of the message. Cancel-safe; the same answer every time. A dead peer leaves a
-    /// message in doubt for as long as the node's `doubt_timeout` says, by default for ever: see [`Self::abandon`].
+    /// Waits for the outcome of the message. Cancel-safe; the result is the same every time. A dead peer leaves a
+    /// message in doubt for as long as the node's `doubt_timeout`, by default without limit: see [`Self::abandon`].
     pub async fn outcome(&mut self) -> Settled {
         poll_fn(|cx| self.poll_settled(cx)).await
     }
 
-    /// Withdraws the message. [`Cancel::Done`]: it had not left, and its outcome is [`Outcome::Cancelled`], certainly never
-    /// delivered. [`Cancel::Asked`]: it has left, and its receiver is asked for it. Its outcome is Cancelled too if it was not taken,
-    /// and Delivered if it was; it is Unknown only where that of any message would be.
+    /// Withdraws the message. [`Cancel::Done`]: it had not left, and its outcome is [`Outcome::Cancelled`], certainly
+    /// never delivered. [`Cancel::Asked`]: it has left, and its receiver is asked to withdraw it. Its outcome is then
+    /// Cancelled if it was not taken, and Delivered if it was. It is Unknown only in the cases where the outcome of any
+    /// message would be.
     ///
     /// # Errors
-    /// [`CancelError::InDoubt`]: it has left, and is a call, or the end of a stream: only its outcome will tell. Or the journal cannot
-    /// be written. [`CancelError::Settled`]: its outcome is known.
+    /// [`CancelError::InDoubt`]: the message has left and is a call or the end of a stream, so only its outcome will
+    /// tell; or the journal cannot be written. [`CancelError::Settled`]: its outcome is known.
     pub fn cancel(&self) -> Result<Cancel, CancelError> {
         let cancelled = self.hold.ask(|engine, now, key| engine.cancel(now, key));
         cancelled.unwrap_or(Err(CancelError::Settled))
@@ -141,10 +143,10 @@ impl Receipt {
         }
         let settled = match &mut self.hold {
             Hold::Table { shared, slot } => {
-                // Cloned without the lock: that is the application's code.
+                // The waker is cloned without the lock: its code is the application's.
                 let mut waker = Some(cx.waker().clone());
                 let polled = ready!(shared.amend(|engine| engine.receipts.poll(*slot, &mut waker)));
-                // A slot that is not ours any more cannot be: it is given up only here and on drop.
+                // This cannot happen: the slot is freed only here and on drop.
                 polled.unwrap_or(Settled { outcome: Outcome::Unknown, id: None, late: false })
             }
             Hold::Lot { lot, at, waits } => match lot.settled(*at) {
@@ -188,9 +190,10 @@ impl fmt::Debug for Receipt {
     }
 }
 
-/// What [`send_batch`](crate::Peer::send_batch) gives: counts what became of the messages of a batch.
+/// The handle that [`send_batch`](crate::Peer::send_batch) returns: it counts the outcomes of the messages of a batch.
 ///
-/// Each of them ends in exactly one outcome, whatever happens. Dropping it neither cancels a message nor hurries it.
+/// Each message ends in exactly one outcome, in every case. Dropping the receipt neither cancels a message nor hurries
+/// it.
 #[must_use = "it says what became of the messages; drop it only if that does not matter"]
 pub struct BatchReceipt {
     shared: Arc<Shared>,
@@ -213,28 +216,28 @@ impl BatchReceipt {
         tally.settled() + open
     }
 
-    /// Whether there were none.
+    /// Whether no message has been queued.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What became of the messages that are settled by now.
+    /// The outcomes of the messages that are settled by now.
     pub fn tally(&self) -> Tally {
         self.shared.look(|engine| engine.receipts.tally(self.slot)).0
     }
 
-    /// Waits until every message is settled. Cancel-safe; the same answer every time.
+    /// Waits until every message is settled. Cancel-safe; the result is the same every time.
     pub async fn outcomes(&mut self) -> Tally {
         poll_fn(|cx| self.poll_tally(cx)).await
     }
 
-    /// Withdraws the messages. Gives how many had not left: their outcome is [`Outcome::Cancelled`], certainly never
-    /// delivered. The receiver is asked for the others, whose outcome is Cancelled too if they were not taken.
+    /// Withdraws the messages. Returns how many had not left: their outcome is [`Outcome::Cancelled`], certainly never
+    /// delivered. The receiver is asked to withdraw the others, whose outcome is then Cancelled if they were not taken.
     pub fn cancel(&self) -> u64 {
         self.each_open(|engine, now, key| u64::from(engine.cancel(now, key) == Ok(Cancel::Done)))
     }
 
-    /// Gives the messages up that are open: Unknown now, or Cancelled if they never left.
+    /// Gives up the open messages: their outcome is Unknown now, or Cancelled if they never left.
     pub fn abandon(&self) {
         self.each_open(|engine, now, key| {
             engine.core.abandon(now, key);

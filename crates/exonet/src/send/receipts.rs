@@ -1,7 +1,7 @@
-//! The table of receipts: what became of each message, until its owner has looked.
+//! The table of receipts: it keeps the outcome of each message until the owner of the receipt has read it.
 //!
-//! The core's index of a settled message is reused at once, while its receipt may be read much later; so a
-//! receipt has a slot of its own. A slot is free again when it is settled and nobody holds it.
+//! The core reuses the index of a settled message at once, while its receipt may be read much later; so a receipt has
+//! its own slot. A slot is free again when its message is settled and no receipt holds it.
 
 use core::task::{Poll, Waker};
 use std::collections::BTreeMap;
@@ -12,19 +12,19 @@ use exonet_proto::{MessageId, Mono};
 
 use crate::send::lot::Lot;
 
-/// What became of a message.
+/// The end of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Settled {
-    /// Exactly one of these, once.
+    /// The outcome: exactly one, once.
     pub outcome: Outcome,
-    /// Its name at both ends; None if it never left.
+    /// The message's id at both ends; None if it never left.
     pub id: Option<MessageId>,
-    /// Its deadline passed before.
+    /// Whether the deadline passed before.
     pub late: bool,
 }
 
-/// How many messages of a batch have ended how.
+/// The numbers of messages of a batch by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Tally {
@@ -44,12 +44,12 @@ pub struct Tally {
     pub unknown: u64,
     /// [`Outcome::Kept`].
     pub kept: u64,
-    /// Of all these, those whose deadline passed before.
+    /// Those of all the above whose deadline passed before.
     pub late: u64,
 }
 
 impl Tally {
-    /// Messages that are settled.
+    /// The number of messages that are settled.
     pub const fn settled(&self) -> u64 {
         let withdrawn = self.expired + self.cancelled + self.refused;
         self.delivered + self.processed + self.rejected + withdrawn + self.unknown + self.kept
@@ -83,7 +83,7 @@ enum State {
     },
     Settled(Settled),
     Batch(Batch),
-    /// Messages of a lot: those that are open, and the flush before which they were sent.
+    /// Messages of a lot: the number of those that are open, and the epoch in which they were sent.
     Lot {
         lot: Arc<Lot>,
         open: u32,
@@ -95,28 +95,28 @@ enum State {
 #[derive(Default)]
 struct Batch {
     open: u64,
-    /// Of the first that is open.
+    /// The epoch of the first open message.
     epoch: u64,
     tally: Tally,
     waker: Option<Waker>,
 }
 
-/// Which receipt an open message has, or `count` that were queued together, of which `open` are.
+/// The receipt of an open message, or of `count` messages that were queued together, of which `open` are open.
 #[derive(Clone, Copy)]
 struct Entry {
-    /// Of the first.
+    /// The key of the first message.
     key: MessageKey,
     count: u32,
     open: u32,
     slot: usize,
-    /// The place of the first in its lot.
+    /// The place of the first message in its lot.
     at: u32,
-    /// When it was queued.
+    /// The time at which it was queued.
     since: Mono,
 }
 
 impl Entry {
-    /// Every message, open or not.
+    /// The keys of all messages, open or not.
     fn keys(self) -> impl Iterator<Item = MessageKey> {
         (0..self.count).map(move |n| self.key.nth(n))
     }
@@ -131,13 +131,13 @@ struct Slot {
 pub(crate) struct Receipts {
     slots: Vec<Slot>,
     free: Vec<usize>,
-    /// By the core's index.
+    /// The entries, by the core's index.
     by_key: Vec<Option<Entry>>,
-    /// Those whose index the core has used again, before their outcome could be told: that waits for the disk.
+    /// Entries whose index the core has reused before their outcome could be reported, because that waits for the disk.
     displaced: BTreeMap<MessageKey, Entry>,
-    /// Open messages.
+    /// The number of open messages.
     open: usize,
-    /// Receipts of open messages by the flush before which they were sent; empty ones are absent.
+    /// The number of receipts with open messages, by epoch; empty epochs are absent.
     epochs: BTreeMap<u64, usize>,
     epoch: u64,
 }
@@ -151,14 +151,14 @@ impl Receipts {
         slot
     }
 
-    /// A place for the messages of a lot: nobody holds it but they.
+    /// Makes a slot for the messages of a lot. The slot is held until the lot is closed.
     pub(crate) fn open_lot(&mut self, lot: Arc<Lot>) -> SlotIndex {
         let slot = self.place(State::Lot { lot, open: 0, epoch: self.epoch });
         *self.epochs.entry(self.epoch).or_insert(0) += 1;
         slot
     }
 
-    /// Enters accepted messages of a lot, the `at`th of it and those behind.
+    /// Enters `count` accepted messages of a lot, from the `at`th on.
     pub(crate) fn add_to_lot(&mut self, now: Mono, slot: SlotIndex, at: u32, key: MessageKey, count: u32) {
         if let Some(Slot { state: State::Lot { lot, open, .. }, .. }) = self.slots.get_mut(slot.0) {
             lot.queued(at, key);
@@ -167,7 +167,8 @@ impl Receipts {
         }
     }
 
-    /// No more come. The lot's own place is free when all of them have ended: now, if there are none.
+    /// Closes the lot: no more messages come. Its slot is free when all of them have ended, which is now if there are
+    /// none.
     pub(crate) fn close_lot(&mut self, slot: SlotIndex) {
         let Some(Slot { state: State::Lot { open, epoch, .. }, held }) = self.slots.get_mut(slot.0) else {
             return;
@@ -180,12 +181,12 @@ impl Receipts {
         }
     }
 
-    /// A receipt for many messages; it is held.
+    /// Makes a slot for the receipt of many messages; the receipt is held.
     pub(crate) fn open_batch(&mut self) -> SlotIndex {
         self.place(State::Batch(Batch::default()))
     }
 
-    /// Enters accepted messages of a batch, the first of which is `key`.
+    /// Enters `count` accepted messages of a batch, from `key` on.
     pub(crate) fn add(&mut self, now: Mono, slot: SlotIndex, key: MessageKey, count: u32) {
         if let Some(Slot { state: State::Batch(batch), .. }) = self.slots.get_mut(slot.0) {
             if batch.open == 0 {
@@ -219,18 +220,18 @@ impl Receipts {
         }
     }
 
-    /// All that is open.
+    /// All entries.
     fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.by_key.iter().flatten().chain(self.displaced.values())
     }
 
-    /// When an open message was queued.
+    /// The time at which an open message was queued.
     pub(crate) fn since(&self, key: MessageKey) -> Option<Mono> {
         let entry = self.by_key.get(key.index())?.as_ref().filter(|entry| entry.key == key.first());
         Some(entry.or_else(|| self.displaced.get(&key.first()))?.since)
     }
 
-    /// Enters an outcome, of `count` messages from `key` on. Hands the tasks that wait for it to `wake`.
+    /// Enters the outcome of `count` messages from `key` on. Hands the wakers of the tasks that wait for it to `wake`.
     pub(crate) fn settle(
         &mut self,
         key: MessageKey,
@@ -298,7 +299,7 @@ impl Receipts {
         }
     }
 
-    /// How the messages of a batch have ended so far, and how many are open.
+    /// The numbers of settled messages of a batch by outcome, and the number of open ones.
     pub(crate) fn tally(&self, index: SlotIndex) -> (Tally, u64) {
         match self.slots.get(index.0).map(|slot| &slot.state) {
             Some(State::Batch(batch)) => (batch.tally, batch.open),
@@ -306,7 +307,7 @@ impl Receipts {
         }
     }
 
-    /// Ready when no message of the batch is open; else as [`Receipts::poll`].
+    /// Ready when no message of the batch is open; else like [`Receipts::poll`].
     pub(crate) fn poll_batch(&mut self, index: SlotIndex, waker: &mut Option<Waker>) -> Poll<Tally> {
         match self.slots.get_mut(index.0).map(|slot| &mut slot.state) {
             Some(State::Batch(batch)) if batch.open > 0 => {
@@ -318,7 +319,7 @@ impl Receipts {
         }
     }
 
-    /// The open messages of a batch, and perhaps some that are settled. O(open messages of all).
+    /// The open messages of a batch, and perhaps some that are settled. O(open messages of the node).
     pub(crate) fn keys_of(&self, index: SlotIndex) -> Vec<MessageKey> {
         let own = self.entries().filter(|entry| entry.slot == index.0);
         own.copied().flat_map(Entry::keys).collect()
@@ -339,8 +340,8 @@ impl Receipts {
         }
     }
 
-    /// Ready: the receipt is told and its slot is free. Otherwise `waker` is kept to be woken, and the one that it replaces
-    /// is left in its place, to be dropped without the lock.
+    /// Ready: the outcome is returned and the slot is free. Otherwise stores `waker`; a waker that it replaces is left
+    /// in `waker`, for the caller to drop without the lock.
     pub(crate) fn poll(&mut self, index: SlotIndex, waker: &mut Option<Waker>) -> Poll<Option<Settled>> {
         let Some(slot) = self.slots.get_mut(index.0) else {
             return Poll::Ready(None);
@@ -359,7 +360,7 @@ impl Receipts {
         }
     }
 
-    /// The owner is gone. Gives back its waker.
+    /// The owner of the receipt is gone. Returns its waker.
     pub(crate) fn forget(&mut self, index: SlotIndex) -> Option<Waker> {
         let slot = self.slots.get_mut(index.0)?;
         match &mut slot.state {
@@ -390,23 +391,23 @@ impl Receipts {
         }
     }
 
-    /// Begins a new epoch; the mark names all that was sent before.
+    /// Begins a new epoch. The mark stands for every message that was sent before.
     pub(crate) fn mark(&mut self) -> u64 {
         self.epoch += 1;
         self.epoch
     }
 
-    /// Whether all that was sent before `mark` is settled.
+    /// Whether every message that was sent before `mark` is settled.
     pub(crate) fn settled_before(&self, mark: u64) -> bool {
         self.epochs.first_key_value().is_none_or(|(epoch, _)| *epoch >= mark)
     }
 
-    /// The least epoch with an open message: it grows when a flush may have ended.
+    /// The least epoch with an open message. When it grows, a flush may have ended.
     pub(crate) fn oldest(&self) -> u64 {
         self.epochs.first_key_value().map_or(u64::MAX, |(epoch, _)| *epoch)
     }
 
-    /// How many messages are open.
+    /// The number of open messages.
     pub(crate) fn open_count(&self) -> usize {
         self.open
     }

@@ -1,4 +1,4 @@
-//! Room in the queues: places that permits promise, and the tasks that wait for one.
+//! Room in the queues: places that are promised to permits, and the tasks that wait for a place.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,12 +16,13 @@ struct Line {
     waiting: usize,
 }
 
-/// One wake-up never wakes a whole line: a task that has been served, or leaves, lets the next try.
+/// The lines of waiting tasks. A wake-up wakes one task of a line; a task that has been served, or leaves, lets the
+/// next try.
 pub(crate) struct Room {
     lines: BTreeMap<NodeId, Line>,
-    /// Places promised by permits; absent peers have none.
+    /// The number of places promised to permits; peers without promises are absent.
     promised: BTreeMap<NodeId, usize>,
-    /// Messages that the queue to one peer holds.
+    /// The number of messages that the queue to one peer holds.
     limit: usize,
 }
 
@@ -30,7 +31,7 @@ impl Room {
         Self { lines: BTreeMap::new(), promised: BTreeMap::new(), limit }
     }
 
-    /// Whether a message to `peer` would be taken now, places promised to others set aside.
+    /// Whether the queue to `peer` would take a message now, not counting the places promised to permits.
     pub(crate) fn has(&self, core: &mut Core, peer: &NodeId) -> bool {
         if self.promised.is_empty() {
             core.has_room(peer)
@@ -39,7 +40,7 @@ impl Room {
         }
     }
 
-    /// How many messages to `peer` may be tried now.
+    /// The number of messages to `peer` that may be tried now.
     pub(crate) fn left(&self, core: &mut Core, peer: &NodeId) -> usize {
         let Some(promised) = self.promised.get(peer) else { return usize::MAX };
         let held = core.peer_stats(peer).map_or(0, |stats| stats.queued + stats.in_doubt);
@@ -59,12 +60,12 @@ impl Room {
         }
     }
 
-    /// Whether some room comes and goes without the core's knowledge.
+    /// Whether there are promises, which change the room without the core's knowledge.
     pub(crate) fn has_promises(&self) -> bool {
         !self.promised.is_empty()
     }
 
-    /// Lets the first in line for `peer` try, if there is room.
+    /// Lets the first task in line for `peer` try, if there is room.
     pub(crate) fn serve(&self, core: &mut Core, peer: &NodeId, after: &mut After) {
         if let Some(line) = self.lines.get(peer)
             && self.has(core, peer)
@@ -73,7 +74,7 @@ impl Room {
         }
     }
 
-    /// As [`Self::serve`], for every line.
+    /// Like [`Self::serve`], for every line.
     pub(crate) fn serve_all(&self, core: &mut Core, after: &mut After) {
         for peer in self.lines.keys() {
             self.serve(core, peer, after);
@@ -95,7 +96,7 @@ impl Room {
         }
     }
 
-    /// Lets everybody see that there will be none.
+    /// Wakes every waiting task to find that there will be no room.
     pub(crate) fn turn_away(&self, after: &mut After) {
         after.chores.extend(self.lines.values().map(|line| Chore::All(Arc::clone(&line.notify))));
     }

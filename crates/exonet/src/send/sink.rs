@@ -1,4 +1,4 @@
-//! Many messages to one peer, as a sink.
+//! A sink of messages to one peer.
 
 use core::fmt;
 use core::future::{Future, poll_fn};
@@ -16,13 +16,14 @@ use crate::send::message::{Message, take_turns};
 use crate::send::receipt::BatchReceipt;
 use crate::send::receipts::{SlotIndex, Tally};
 
-/// Bytes of messages that are collected at most before they are queued.
+/// The largest number of bytes of messages that are collected before they are queued.
 const LOT_BYTES: usize = 1 << 20;
 
-/// Sends many messages to one peer, and counts what became of them: made by [`Peer::sink`].
+/// Sends many messages to one peer and counts their outcomes. Made by [`Peer::sink`].
 ///
-/// Messages are collected, and handed over together: when a few hundred are there, and by [`Self::flush`]. One that was fed and
-/// not flushed has not been sent. A [`Sink`], whose `poll_close` waits until all is settled.
+/// The sink collects messages and queues them together: when there are a few hundred, and on [`Self::flush`]. A message
+/// that was fed and not flushed has not been sent. It is a [`Sink`], whose `poll_close` waits until every message is
+/// settled.
 ///
 /// ```
 /// # use exonet::{Allow, Node};
@@ -48,11 +49,11 @@ pub struct MessageSink {
     receipt: BatchReceipt,
     lot: Vec<Outgoing>,
     bytes: usize,
-    /// The lot waits for room.
+    /// Set while the lot waits for room.
     queueing: Option<Queueing>,
 }
 
-/// Gives what of the lot is left, which is nothing unless it was refused.
+/// Resolves to the rest of the lot, which is empty unless a message was refused.
 type Queueing = Pin<Box<dyn Future<Output = (Vec<Outgoing>, Result<(), SendError>)> + Send + Sync>>;
 
 impl Peer {
@@ -67,15 +68,16 @@ impl Peer {
         let hints = self.hints();
         let (taken, queued) =
             self.shared().step(|engine, now| engine.send_many(now, self.id(), &hints, lot, slot));
-        // One that is refused counts as taken: the core asked for it. What it has left of each is dropped without the lock.
+        // A refused message counts as taken: the core asked for it. The rest of each message is dropped without the
+        // lock.
         lot.drain(..taken.min(lot.len()));
         queued
     }
 }
 
 impl MessageSink {
-    /// Adds a message, having waited for room in the peer's queue if enough has been collected. Cancel-safe: dropped early,
-    /// `message` has not been added.
+    /// Adds a message; if enough have been collected, first waits for room in the peer's queue. Cancel-safe: if the
+    /// future is dropped early, `message` has not been added.
     ///
     /// # Errors
     /// [`SendError`] of a message that was fed before, which is dropped.
@@ -87,29 +89,30 @@ impl MessageSink {
         Ok(())
     }
 
-    /// Hands over what was fed, waiting for room in the peer's queue. Cancel-safe: what is not handed over stays.
+    /// Queues the messages that were fed, and waits for room in the peer's queue. Cancel-safe: messages that are not
+    /// queued stay in the sink.
     ///
     /// # Errors
-    /// [`SendError`] of the first message that is refused: it is dropped if it is at fault, being too large, say. Those behind it
-    /// stay to be flushed.
+    /// [`SendError`] of the first message that is refused: that message is dropped if it is itself at fault, for
+    /// example too large. The messages after it stay to be flushed.
     pub async fn flush(&mut self) -> Result<(), SendError> {
         let bytes = self.bytes;
         poll_fn(|cx| self.poll_queue(cx)).await?;
-        // Only what is handed over takes time: the driver may share the thread.
+        // Only queued messages take time from the driver, which may share the thread.
         take_turns(bytes).await;
         Ok(())
     }
 
-    /// Flushes, and waits until every message is settled. Counts all since the sink was made.
+    /// Flushes, and waits until every message is settled. Counts all messages since the sink was made.
     ///
     /// # Errors
-    /// As [`Self::flush`].
+    /// As for [`Self::flush`].
     pub async fn settled(&mut self) -> Result<Tally, SendError> {
         self.flush().await?;
         Ok(self.receipt.outcomes().await)
     }
 
-    /// What became of the messages that are settled by now.
+    /// The outcomes of the messages that are settled by now.
     pub fn tally(&self) -> Tally {
         self.receipt.tally()
     }

@@ -1,4 +1,4 @@
-//! What a node still has to send, as it is looked at from outside.
+//! The messages that a node still has to send, for inspection.
 
 use core::fmt;
 use core::net::SocketAddr;
@@ -10,24 +10,25 @@ use exonet_proto::node::{MessageKey, OpenMessage, Outcome, Priority, Status};
 use crate::engine::{Engine, Phase};
 use crate::node::Node;
 
-/// Places of the core's table that are looked at in one hold of the node's lock: 16 messages, or that many bundles of small ones.
+/// The number of places in the core's table that one hold of the node's lock looks at: 16 messages or bundles of small
+/// ones.
 const PLACES: u32 = 16;
 
-/// A message that a node was given and that is not settled: see [`Node::outbox`].
+/// A message that was given to a node and is not settled: see [`Node::outbox`].
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Waiting {
-    /// Its number in the journal, the same in every life of the identity that has it. None: it is not journaled.
+    /// Its number in the journal, the same in every life of the identity. None: it is not journaled.
     pub number: Option<u64>,
-    /// To whom, where it stands, and how long its body is.
+    /// The peer that it goes to, where it stands, and the length of its body.
     pub message: OpenMessage,
-    /// Where that node may be, the latest last.
+    /// The addresses at which the peer may be, the latest last.
     pub addresses: Vec<SocketAddr>,
-    /// For dispatch.
+    /// The tag for dispatch.
     pub tag: Bytes,
-    /// Its class.
+    /// The priority.
     pub priority: Priority,
-    /// The begin of its body: as many bytes as were asked for, or all.
+    /// The beginning of its body: as many bytes as were asked for, or all.
     pub body: Bytes,
 }
 
@@ -61,7 +62,7 @@ impl Engine {
         (open.into_iter().filter_map(|message| self.waiting(message, glance)).collect(), next)
     }
 
-    /// Gives a message up, and says what becomes of it by that. None: it is settled.
+    /// Gives a message up, and returns its outcome. None: it is settled.
     fn give_up(&mut self, now: Now, key: MessageKey) -> Option<Outcome> {
         let outcome = match self.core.status(key) {
             _ if self.phase >= Phase::Stopped => return None,
@@ -75,11 +76,12 @@ impl Engine {
 }
 
 impl Node {
-    /// What this node was given and is not settled, calls included, whoever holds the receipts: in the order in which it was
-    /// given, as far as it is journaled. Of each body the first `glance` bytes are copied; `usize::MAX` gives it whole.
+    /// The messages that this node was given and that are not settled, calls included, whoever holds the receipts.
+    /// Journaled messages are in the order in which they were given. The first `glance` bytes of each body are copied;
+    /// `usize::MAX` copies it whole.
     ///
-    /// It looks at a part at a time, so that the node works on meanwhile: what comes or goes while it looks may be missing. It takes
-    /// memory and time for every message that is open.
+    /// The call looks at a part at a time, so that the node works on meanwhile: messages that come or go during the
+    /// call may be missing. It takes memory and time for every open message.
     ///
     /// ```
     /// # use exonet::{Allow, Node};
@@ -108,7 +110,7 @@ impl Node {
         all
     }
 
-    /// The message as it is now, with `glance` bytes of its body. None: it is settled.
+    /// The message as it is now, with the first `glance` bytes of its body. None: it is settled.
     pub fn waiting(&self, message: &OpenMessage, glance: usize) -> Option<Waiting> {
         self.shared().look(|engine| {
             let mut now = *message;
@@ -117,15 +119,16 @@ impl Node {
         })
     }
 
-    /// Gives a message up, and says what becomes of it by that: Cancelled if it never left, else Unknown. Its receipt says the
+    /// Gives a message up, and returns its outcome: Cancelled if it never left, else Unknown. Its receipt says the
     /// same. None: it is settled already.
     pub fn give_up(&self, message: &OpenMessage) -> Option<Outcome> {
         self.shared().step(|engine, now| engine.give_up(now, message.key))
     }
 
-    /// Waits until the journal keeps all that was accepted, taken and given up so far, as the node's
-    /// [`Durability`](crate::Durability) has it: at once, unless that waits for the disk. It makes safe at one go what was sent by
-    /// [`try_send`](crate::Peer::try_send), a [`Permit`](crate::send::Permit) or a sink.
+    /// Waits until the journal keeps everything that was accepted, taken and given up so far, as the node's
+    /// [`Durability`](crate::Durability) requires. Returns at once unless that waits for the disk. One call makes all
+    /// messages safe that were sent by [`try_send`](crate::Peer::try_send), a [`Permit`](crate::send::Permit) or a
+    /// sink.
     ///
     /// ```
     /// # use exonet::{Allow, Durability, Node};

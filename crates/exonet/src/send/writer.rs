@@ -1,4 +1,4 @@
-//! The body of a message that is written as it goes.
+//! The body of a message that is written piece by piece.
 
 use core::fmt;
 use core::pin::Pin;
@@ -13,21 +13,21 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use crate::error::SendFromError;
 use crate::shared::Shared;
 
-/// The body of a message that is sent as it is written, by [`AsyncWrite`] or [`Self::write_chunk`].
+/// The body of a message that is sent while it is written, with [`AsyncWrite`] or [`Self::write_chunk`].
 ///
-/// Exactly the announced number of bytes must be written; where none was announced, [`Self::finish`] or
-/// [`AsyncWrite::poll_shutdown`] says that all has been. Dropped before, it withdraws the message: Cancelled if nothing of it
-/// has left, Unknown otherwise, and never delivered in part.
+/// Exactly the announced number of bytes must be written. If none was announced, [`Self::finish`] or
+/// [`AsyncWrite::poll_shutdown`] ends the body. If the writer is dropped before, it withdraws the message: Cancelled if
+/// nothing of it has left, Unknown otherwise, and never delivered in part.
 #[must_use = "a body that is dropped before its end withdraws the message"]
 pub struct BodyWriter {
     shared: Arc<Shared>,
     key: MessageKey,
-    /// Bytes that are missing; None while that is not known.
+    /// The number of bytes that are missing; None while the length is not known.
     left: Option<u64>,
     gone: bool,
 }
 
-/// The most that one call of [`AsyncWrite::poll_write`] copies.
+/// The largest number of bytes that one call of [`AsyncWrite::poll_write`] copies.
 const COPY: usize = 64 << 10;
 
 impl BodyWriter {
@@ -35,16 +35,16 @@ impl BodyWriter {
         Self { shared, key, left: len, gone: false }
     }
 
-    /// Bytes still to be written; None while that is not known.
+    /// The number of bytes still to be written; None while the length is not known.
     pub const fn remaining(&self) -> Option<u64> {
         self.left
     }
 
-    /// All has been written.
+    /// Ends the body.
     ///
     /// # Errors
-    /// `UnexpectedEof`: bytes of the announced body are missing, and the message is withdrawn. `BrokenPipe`: it is settled
-    /// already, as its receipt tells.
+    /// `UnexpectedEof`: bytes of the announced body are missing, and the message is withdrawn. `BrokenPipe`: the
+    /// message is settled already; its receipt has the outcome.
     pub fn finish(mut self) -> io::Result<()> {
         self.end()
     }
@@ -67,13 +67,13 @@ impl BodyWriter {
         }
     }
 
-    /// Writes all of `chunk` without copying it. Not cancel-safe: dropped early, a part may be written;
-    /// [`Self::remaining`] tells how much.
+    /// Writes all of `chunk` without copying it. Not cancel-safe: if the future is dropped early, a part may be
+    /// written; [`Self::remaining`] tells how much.
     ///
     /// # Errors
-    /// `InvalidInput`: longer than what is left; nothing has been written. `FileTooLarge`: longer than a message may be,
-    /// whose length was not announced. `BrokenPipe`: the message is
-    /// settled already, as its receipt tells.
+    /// `InvalidInput`: `chunk` is longer than the rest of the body; nothing has been written. `FileTooLarge`: the
+    /// length was not announced, and the body exceeds the largest message. `BrokenPipe`: the message is settled
+    /// already; its receipt has the outcome.
     pub async fn write_chunk(&mut self, mut chunk: Bytes) -> io::Result<()> {
         self.check(chunk.len())?;
         while !chunk.is_empty() {
@@ -82,7 +82,8 @@ impl BodyWriter {
         Ok(())
     }
 
-    /// Writes all that is left, from `reader`, and ends the body. A message that is settled meanwhile is no error: its receipt tells.
+    /// Writes the rest of the body from `reader`, and ends it. If the message is settled meanwhile, that is not an
+    /// error: its receipt has the outcome.
     pub(crate) async fn copy(&mut self, reader: &mut (impl AsyncRead + Unpin)) -> Result<(), SendFromError> {
         const CHUNK: u64 = 256 << 10;
         let len = self.left;
@@ -104,7 +105,7 @@ impl BodyWriter {
                 Ok(()) => {}
             }
         }
-        // Settled meanwhile: the receipt tells.
+        // The message may have been settled meanwhile; its receipt has the outcome.
         let _ = self.end();
         Ok(())
     }
@@ -119,7 +120,7 @@ impl BodyWriter {
 
     fn poll_bytes(&mut self, cx: &Context<'_>, data: &mut Bytes) -> Poll<io::Result<usize>> {
         let key = self.key;
-        // Cloned without the lock: that is the application's code.
+        // The waker is cloned without the lock: its code is the application's.
         let waker = cx.waker().clone();
         let write = self.shared.step(|engine, now| engine.write(now, key, data, waker));
         match write {
@@ -151,7 +152,7 @@ impl AsyncWrite for BodyWriter {
             return Poll::Ready(Ok(0));
         }
         writer.check(buf.len().min(1))?;
-        // While it is full, look before copying in vain.
+        // While the body is full, looking avoids a useless copy.
         let key = writer.key;
         if writer.shared.look(|engine| engine.is_blocked(key, cx.waker())) {
             return Poll::Pending;
@@ -163,7 +164,7 @@ impl AsyncWrite for BodyWriter {
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Nothing is held back here.
+        // There is no buffer to flush.
         Poll::Ready(if self.gone { Err(gone()) } else { Ok(()) })
     }
 

@@ -1,4 +1,4 @@
-//! What happens to a session besides messages.
+//! The events of a session.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -7,31 +7,32 @@ use super::state::{SessionEnd, State};
 use crate::error::Closed;
 use crate::presence::{PeerEvent, Watch};
 
-/// What has happened to a session.
+/// An event of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SessionEvent {
-    /// The server has said that it takes the session.
+    /// The server has accepted the session.
     Accepted,
-    /// There is a connection to the peer, the first since the events are watched.
+    /// There is a connection to the peer, the first since the application watches the events.
     Connected(SocketAddr),
-    /// The peer answers nothing of what is under way to it. It was heard last so long ago. The session goes on when it is back.
+    /// The peer answers none of the messages that are on their way to it. The value is the time since it was last
+    /// heard. The session goes on when the peer is back.
     Away(Duration),
-    /// The peer is heard again, after so long.
+    /// The peer is heard again, after this time.
     Back(Duration),
     /// The peer is at another address.
     Moved(SocketAddr),
-    /// Another process has the identity of the peer. If it keeps no journal, the session will end `Forgotten`.
+    /// Another process has the peer's identity. If it keeps no journal, the session will end `Forgotten`.
     Restarted,
-    /// The peer sends nothing more: what it has sent can still be received.
+    /// The peer sends nothing more. Messages that it has sent can still be received.
     Closing,
-    /// The session has ended, and how.
+    /// The session has ended, with this end.
     Ended(SessionEnd),
 }
 
-/// Tells what happens to a session: see [`Session::events`](super::Session::events).
+/// The events of a session: see [`Session::events`](super::Session::events).
 ///
-/// What the peer says is heard while somebody receives in the session.
+/// Events that the peer sends are noticed only while a task receives in the session.
 #[derive(Debug)]
 pub struct SessionEvents {
     state: State,
@@ -47,12 +48,12 @@ impl SessionEvents {
         Self { accepted: state.is_accepted(), closing: state.is_closing(), ended: false, state, watch }
     }
 
-    /// For how long the peer has not been heard, if it is away.
+    /// The time since the peer was last heard, if it is away.
     pub fn away(&self) -> Option<Duration> {
         self.watch.away()
     }
 
-    /// What has happened, if something has.
+    /// The next event, if there is one.
     pub fn try_next(&mut self) -> Option<SessionEvent> {
         if !self.accepted && self.state.is_accepted() {
             self.accepted = true;
@@ -76,8 +77,8 @@ impl SessionEvents {
         Some(SessionEvent::Ended(end))
     }
 
-    /// Waits for the next event. [`Ended`](SessionEvent::Ended) is the last one. Events that followed each other while the
-    /// application did not ask may be told as one, as [`Watch::next`] does.
+    /// Waits for the next event. [`Ended`](SessionEvent::Ended) is the last one. Events that followed each other
+    /// between two calls may be reported as one, as with [`Watch::next`].
     ///
     /// Cancel-safe.
     ///
@@ -86,7 +87,7 @@ impl SessionEvents {
     pub async fn next(&mut self) -> Result<SessionEvent, Closed> {
         let (news, peer) = (self.state.news(), self.watch.news());
         loop {
-            // Made before the look, so that nothing is missed between the look and the wait.
+            // Created before the look, so that nothing is missed between the look and the wait.
             let (told, of_peer) = (news.notified(), peer.notified());
             if let Some(event) = self.try_next() {
                 return Ok(event);

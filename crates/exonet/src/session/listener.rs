@@ -13,7 +13,7 @@ use crate::stream::desk::Entrance;
 use crate::stream::listener::Listening;
 use crate::stream::{Stream, StreamError};
 
-/// What a client is told of a session that this node does not know.
+/// The reason that a client gets for a session that this node does not know.
 const NOT_KNOWN: &str = "the node knows nothing of this session";
 
 /// Accepts the sessions of one name. Made by [`Node::session_listener`].
@@ -30,9 +30,9 @@ impl SessionListener {
         self.0.name()
     }
 
-    /// The next session of the name, as [`Node::accept_session`] gives those of other names.
+    /// The next session of this name; [`Node::accept_session`] returns those of other names.
     ///
-    /// Cancel-safe, and may be called by many tasks: each session goes to one.
+    /// Cancel-safe. Many tasks may call it: each session goes to one.
     ///
     /// # Errors
     /// [`Closed`], when the node is closed.
@@ -51,7 +51,7 @@ pub(super) async fn accept(node: &Node, entrance: &Entrance) -> Result<Session, 
     }
 }
 
-/// The session that a stream carries. None: there is none, and its peer was told so.
+/// The session that a stream carries. None: it carries none, and the peer was told so.
 async fn enter(node: &Node, stream: Stream) -> Result<Option<Session>, Closed> {
     let Some((id, name)) = SessionId::of_stream(stream.name()) else {
         stream.split().1.stop("it is no session");
@@ -60,7 +60,7 @@ async fn enter(node: &Node, stream: Stream) -> Result<Option<Session>, Closed> {
     let peer = stream.peer().id();
     let crowded = node.shared().look(|engine| {
         let (with_peer, with_all) = engine.streams.sessions(&peer);
-        // This one is among them.
+        // The counts include this session.
         limit((with_peer - 1, with_all - 1)).is_err()
     });
     let mut session = Session::new(stream, id, name, Limits { idle: IDLE, life: Duration::ZERO });
@@ -70,7 +70,7 @@ async fn enter(node: &Node, stream: Stream) -> Result<Option<Session>, Closed> {
     }
     let (first, opens) = match session.receiver.first().await {
         Ok(Some(first)) => first,
-        // It ended, or was reset, before it began.
+        // The session ended, or was reset, before it began.
         Ok(None) | Err(StreamError::Reset | StreamError::Broken) => {
             session.turn_away(Code::Closed, "");
             return Ok(None);
@@ -83,7 +83,7 @@ async fn enter(node: &Node, stream: Stream) -> Result<Option<Session>, Closed> {
     };
     match Said::read(first.body().as_whole().cloned().unwrap_or_default()) {
         Some(Said::Open { idle, life }) if !session.is_client() => {
-            // One that is not delivered after all comes again.
+            // A message that is not delivered after all comes again.
             if first.ack().is_err() {
                 session.sender.state().let_go();
                 return Ok(None);
@@ -91,13 +91,13 @@ async fn enter(node: &Node, stream: Stream) -> Result<Option<Session>, Closed> {
             session.sender.state().set_limits(Limits { idle, life });
             session.sender.owe_acceptance();
         }
-        // Its client goes on with a session that this node does not know, or guesses one.
+        // The client goes on with a session that this node does not know, or it guesses one.
         _ if opens && !session.has_begun() => {
             drop(first);
             session.turn_away(Code::Forgotten, NOT_KNOWN);
             return Ok(None);
         }
-        // A handle, or a process, before this one has accepted it, or opened it.
+        // An earlier handle or process has accepted or opened the session.
         _ => session.receiver.begin_with(first),
     }
     session.sender.state().accept();

@@ -9,10 +9,10 @@ use exonet_proto::MessageId;
 use crate::error::NotDelivered;
 use crate::receive::delivery::Delivery;
 
-/// A message of a session that is delivered only when [`Self::ack`] says so. Dropped before, it is handed out again, before any
-/// other of the session.
+/// A message of a session that is delivered only when the application calls [`Self::ack`]. If it is dropped before, it
+/// is handed out again, before any other message of the session.
 ///
-/// It says of the message what [`Delivery`] says of any other.
+/// Its methods correspond to those of [`Delivery`].
 #[must_use = "a message that is dropped without `ack` is handed out again"]
 pub struct SessionMessage {
     delivery: Delivery,
@@ -24,22 +24,22 @@ impl SessionMessage {
         Self { delivery, body }
     }
 
-    /// The content.
+    /// The content of the message.
     pub const fn body(&self) -> &Bytes {
         &self.body
     }
 
-    /// The content, as an object that was sent by [`SessionSender::send_object`](super::SessionSender::send_object).
+    /// The content as an object that was sent with [`SessionSender::send_object`](super::SessionSender::send_object).
     ///
     /// # Errors
-    /// It is not what was expected: the message can be [rejected](Self::reject).
+    /// The content is not such an object: the application can [reject](Self::reject) the message.
     #[cfg(feature = "serde")]
     pub fn object<T: serde::de::DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_slice(&self.body)
     }
 
-    /// The name of the message at both ends, which no other message ever gets: the key under which an effect outside is made only
-    /// once. A message that came in parts has the id of its last part.
+    /// The id of the message at both ends, which no other message ever gets. An application can use it as the key that
+    /// lets an external effect happen only once. A message that came in parts has the id of its last part.
     pub const fn id(&self) -> MessageId {
         self.delivery.id()
     }
@@ -57,7 +57,7 @@ impl SessionMessage {
     /// See [`Delivery::ack`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Delivery::ack`].
     pub fn ack(self) -> Result<(), NotDelivered> {
         self.delivery.ack()
     }
@@ -65,15 +65,15 @@ impl SessionMessage {
     /// See [`Delivery::ack_with`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Delivery::ack_with`].
     pub fn ack_with(self, status: u32) -> Result<(), NotDelivered> {
         self.delivery.ack_with(status)
     }
 
-    /// Acknowledges the message as [`Self::ack`] does, and gives the content.
+    /// Acknowledges the message like [`Self::ack`], and returns its content.
     ///
     /// # Errors
-    /// As of [`Self::ack`].
+    /// As for [`Self::ack`].
     pub fn take(self) -> Result<Bytes, NotDelivered> {
         self.delivery.ack().map(|()| self.body)
     }

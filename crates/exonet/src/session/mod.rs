@@ -1,8 +1,9 @@
 //! Sessions: conversations that outlive connections.
 //!
-//! A session is two-way and ordered, keeps the boundaries of messages of any size, and has a beginning and an end that both sides
-//! know. It goes on through loss, silence, a change of address, and crashes of either process where both nodes keep a journal.
-//! [`Peer::session`] opens one, [`Node::accept_session`] takes those that peers open. `docs/sessions.md` has the rules.
+//! A session is two-way and ordered, preserves message boundaries for messages of any size, and has a beginning and an
+//! end that both sides know. It goes on through loss, silence and a change of address, and, if both nodes keep a
+//! journal, through crashes of either process. [`Peer::session`] opens a session, and [`Node::accept_session`] accepts
+//! those that peers open. `docs/sessions.md` has the rules.
 //!
 //! ```
 //! use std::time::Duration;
@@ -65,38 +66,38 @@ use crate::stream::{OpenError, Stream};
 use state::{Limits, State};
 use wire::{Code, Said};
 
-/// Longest name of a session, in bytes.
+/// The longest name of a session, in bytes.
 pub const MAX_NAME: usize = 200;
 
-/// After how much silence a session ends, unless its client has said otherwise.
+/// The default of the silence after which a session ends; its client may set another.
 pub const IDLE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The longest message that a session receives, in bytes, unless the application has said otherwise.
+/// The default of the longest message that a session receives, in bytes; the application may set another.
 pub const LONGEST: usize = 16 << 20;
 
-/// Sessions that a node takes part in with one peer.
+/// The largest number of sessions that a node has with one peer.
 pub const PER_PEER: usize = 64;
 
-/// Sessions that a node takes part in.
+/// The largest number of sessions that a node has in all.
 pub const PER_NODE: usize = 10_000;
 
-/// Why there is no session.
+/// The reason for which a session cannot be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionOpenError {
     /// The name is empty, or has more than 200 bytes.
     #[error("the name of a session has 1 to 200 bytes, this has {0}")]
     Name(usize),
-    /// This process has a handle on the session.
+    /// This process already has a handle on the session.
     #[error("a handle on this session is in use: drop or detach it first")]
     InUse,
-    /// This process has a listener of the name.
+    /// This process already has a listener for the name.
     #[error("a listener of this name is in use: share it, or drop it first")]
     Listened,
-    /// This node has as many sessions, with the peer or with all, as it takes.
+    /// This node has reached its limit of sessions, with the peer or in all.
     #[error("this node has {0} sessions open, which is its limit: close some first")]
     TooMany(usize),
-    /// The system gives no random numbers.
+    /// The system returns no random numbers.
     #[error("the system's random generator failed: {0}")]
     Random(getrandom::Error),
     /// The first message was not accepted.
@@ -104,10 +105,10 @@ pub enum SessionOpenError {
     Send(#[from] SessionSendError),
 }
 
-/// Which session, among all of a client with a server: for [`SessionBuilder::attach`], and for logs.
+/// Identifies a session among all of a client with a server: for [`SessionBuilder::attach`], and for logs.
 ///
-/// It is drawn by the client, and means something under the client's key alone: whoever guesses it with another key names another
-/// session, which does not exist.
+/// The client draws it at random. It is valid only under the client's key: a node that guesses it, with another key,
+/// names another session, which does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionId(u64);
 
@@ -117,7 +118,7 @@ impl fmt::Display for SessionId {
     }
 }
 
-/// A text is no id of a session.
+/// The text is not the id of a session.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not the id of a session: 16 hexadecimal digits are wanted")]
 pub struct ParseSessionIdError(String);
@@ -134,13 +135,14 @@ impl FromStr for SessionId {
 }
 
 impl SessionId {
-    /// A new one of a client. The lowest bit says which of the two nodes that is, so that both ends agree.
+    /// Draws an id for a new session of a client. The lowest bit says which of the two nodes is the client, so that
+    /// both ends agree.
     fn draw(client: &NodeId, server: &NodeId) -> Result<Self, getrandom::Error> {
         let number = getrandom::u64()?;
         Ok(Self(number & !1 | u64::from(client > server)))
     }
 
-    /// Whether the node `one` has begun the session with the `other`.
+    /// Whether `one` is the client of the session that it has with `other`.
     fn is_of(self, one: &NodeId, other: &NodeId) -> bool {
         (self.0 & 1 == 1) == (one > other)
     }
@@ -154,7 +156,7 @@ impl SessionId {
         out.freeze()
     }
 
-    /// Which session a stream carries, and its name. None: none has such a name.
+    /// The id and the name of the session that a stream carries. None: the stream carries none.
     fn of_stream(stream: &Bytes) -> Option<(Self, Bytes)> {
         let (number, name) = stream.strip_prefix(&[SESSION])?.split_first_chunk::<8>()?;
         (1..=MAX_NAME)
@@ -163,7 +165,7 @@ impl SessionId {
     }
 }
 
-/// A session to be: begun by [`Peer::session`], made by [`Self::open`] or [`Self::attach`].
+/// A session to be opened: created by [`Peer::session`], completed by [`Self::open`] or [`Self::attach`].
 #[derive(Clone, Debug)]
 #[must_use = "a session is made by `open` or `attach`"]
 pub struct SessionBuilder {
@@ -174,7 +176,8 @@ pub struct SessionBuilder {
 }
 
 impl Peer {
-    /// Begins to build a session of this name with the peer, of 1 to 200 bytes. A short name is a good one: many messages bear it.
+    /// Begins to build a session of this name with the peer. The name has 1 to 200 bytes. A short name is best, since
+    /// many messages carry it.
     ///
     /// # Errors
     /// [`SessionOpenError::Name`].
@@ -185,7 +188,7 @@ impl Peer {
     }
 }
 
-/// A name that a session may have, copied.
+/// Checks the name of a session, and copies it.
 fn checked(name: Bytes) -> Result<Bytes, SessionOpenError> {
     match name.len() {
         1..=MAX_NAME => Ok(Bytes::copy_from_slice(&name)),
@@ -194,15 +197,15 @@ fn checked(name: Bytes) -> Result<Bytes, SessionOpenError> {
 }
 
 impl SessionBuilder {
-    /// After how much silence the session ends [`Expired`](SessionEnd::Expired): without a message either way. Zero: never. The
-    /// default is 24 h.
+    /// The time without a message in either direction after which the session ends [`Expired`](SessionEnd::Expired).
+    /// Zero: never. The default is 24 h.
     pub const fn idle(mut self, idle: Duration) -> Self {
         self.limits.idle = idle;
         self
     }
 
-    /// After how long in all the session ends [`Expired`](SessionEnd::Expired). Zero, the default: never. Each process that goes on
-    /// with the session counts from its own beginning.
+    /// The total time after which the session ends [`Expired`](SessionEnd::Expired). Zero, the default: never. Each
+    /// process that goes on with the session counts from its own beginning.
     pub const fn life(mut self, life: Duration) -> Self {
         self.limits.life = life;
         self
@@ -214,8 +217,8 @@ impl SessionBuilder {
         self
     }
 
-    /// Opens the session. It does not wait for the server: messages may follow at once, and go out with the opening. If the server
-    /// does not take the session, they are rejected, and [`Session::recv`] says why.
+    /// Opens the session. It does not wait for the server: messages may follow at once and leave together with the
+    /// opening. If the server does not accept the session, they are rejected, and [`Session::recv`] returns the reason.
     ///
     /// # Errors
     /// [`SessionOpenError`]; nothing has been sent.
@@ -229,10 +232,10 @@ impl SessionBuilder {
         Ok(session)
     }
 
-    /// Takes a handle on a session that this node, in this process or in a former one of its identity, takes part in already. What
-    /// came meanwhile waits.
+    /// Takes a handle on a session in which this identity already takes part, in this process or a former one. Messages
+    /// that came meanwhile wait.
     ///
-    /// Nothing is sent, so that it is only seen later if the peer knows nothing of it: then it ends
+    /// Nothing is sent. If the peer does not know the session, this shows only later: the session then ends
     /// [`Forgotten`](SessionEnd::Forgotten).
     ///
     /// # Errors
@@ -250,7 +253,7 @@ impl SessionBuilder {
     }
 }
 
-/// Whether one more session is taken beside so many with the peer, and with all.
+/// Whether the node takes one more session, given the number with the peer and the number in all.
 const fn limit((with_peer, with_all): (usize, usize)) -> Result<(), SessionOpenError> {
     match (with_peer >= PER_PEER, with_all >= PER_NODE) {
         (true, _) => Err(SessionOpenError::TooMany(PER_PEER)),
@@ -260,10 +263,10 @@ const fn limit((with_peer, with_all): (usize, usize)) -> Result<(), SessionOpenE
 }
 
 impl Node {
-    /// The next session that a peer opens, of a name that has no [listener](Self::session_listener); or one that this identity had
-    /// accepted in a former process, and that goes on.
+    /// The next session that a peer opens under a name without a [listener](Self::session_listener), or a session that
+    /// this identity accepted in a former process and that goes on.
     ///
-    /// Cancel-safe, and may be called by many tasks: each session goes to one.
+    /// Cancel-safe. Many tasks may call it: each session goes to one.
     ///
     /// # Errors
     /// [`Closed`], when the node is closed.
@@ -271,8 +274,8 @@ impl Node {
         listener::accept(self, &crate::stream::desk::Entrance::Sessions).await
     }
 
-    /// The sessions that this node has said something in and that have not ended, those of former processes of this identity
-    /// included: with which peer, which session, and its name.
+    /// The sessions in which this node has sent something and that have not ended, including those of former processes
+    /// of this identity: the peer, the id and the name of each.
     pub fn sessions(&self) -> Vec<(NodeId, SessionId, Bytes)> {
         self.shared().look(|engine| {
             let peers = engine.core.peers();
@@ -284,8 +287,8 @@ impl Node {
         })
     }
 
-    /// Accepts the sessions of one name, of 1 to 200 bytes, from all peers: from now on they wait for this listener, and
-    /// [`Self::accept_session`] does not give them. When the listener is dropped, it does again.
+    /// Accepts the sessions of one name, of 1 to 200 bytes, from all peers. From now on they wait for this listener,
+    /// and [`Self::accept_session`] does not return them until the listener is dropped.
     ///
     /// # Errors
     /// [`SessionOpenError::Name`] and [`SessionOpenError::Listened`].
@@ -296,8 +299,8 @@ impl Node {
 
 /// One end of a session.
 ///
-/// Dropped, it is [aborted](Self::abort), unless it has ended, or its node is closed first: then the next process of this identity
-/// goes on with it, as after a crash. [`Self::detach`] keeps it for another handle.
+/// A session that is dropped is [aborted](Self::abort), unless it has ended, or its node was closed first: then the
+/// next process of this identity goes on with it, as after a crash. [`Self::detach`] keeps it for another handle.
 #[derive(Debug)]
 pub struct Session {
     sender: SessionSender,
@@ -313,7 +316,7 @@ impl Session {
         Self { sender, receiver: SessionReceiver::new(receiver, state) }
     }
 
-    /// The longest message that this end receives from now on, in bytes; a longer one is rejected.
+    /// Sets the longest message that this end receives from now on, in bytes; a longer one is rejected.
     #[must_use]
     pub fn longest(mut self, bytes: usize) -> Self {
         self.receiver.longest = bytes;
@@ -324,12 +327,12 @@ impl Session {
         self.sender.state()
     }
 
-    /// Which session it is.
+    /// The id of the session.
     pub fn id(&self) -> SessionId {
         self.state().id()
     }
 
-    /// Its name.
+    /// The name of the session.
     pub fn name(&self) -> &Bytes {
         self.state().name()
     }
@@ -339,24 +342,24 @@ impl Session {
         self.state().peer()
     }
 
-    /// Whether this end has opened it.
+    /// Whether this end has opened the session.
     pub fn is_client(&self) -> bool {
         let peer = self.peer();
         self.id().is_of(&peer.node().id(), &peer.id())
     }
 
-    /// Whether this node has said something in it, in this process or in a former one whose journal it has.
+    /// Whether this node has sent something in it, in this process or in a former one whose journal it has.
     fn has_begun(&self) -> bool {
         let (peer, name) = (self.peer(), self.id().stream(self.name()));
         peer.shared().look(|engine| engine.core.has_begun_stream(&peer.id(), &name))
     }
 
-    /// How it has ended, if it has.
+    /// The end of the session, if it has ended.
     pub fn ended(&self) -> Option<SessionEnd> {
         self.state().ended()
     }
 
-    /// What happens to the session besides messages.
+    /// The events of the session.
     pub fn events(&self) -> SessionEvents {
         SessionEvents::new(self.state().clone())
     }
@@ -364,7 +367,7 @@ impl Session {
     /// See [`SessionSender::send`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`SessionSender::send`].
     pub async fn send(&mut self, message: impl Into<Message>) -> Result<Receipt, SessionSendError> {
         self.sender.send(message).await
     }
@@ -372,7 +375,7 @@ impl Session {
     /// See [`SessionSender::try_send`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`SessionSender::try_send`].
     pub fn try_send(&mut self, message: impl Into<Message>) -> Result<Receipt, SessionSendError> {
         self.sender.try_send(message)
     }
@@ -380,25 +383,25 @@ impl Session {
     /// See [`SessionReceiver::recv`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`SessionReceiver::recv`].
     pub async fn recv(&mut self) -> Result<Option<SessionMessage>, SessionError> {
         self.receiver.recv().await
     }
 
-    /// What is sent, and what is received.
+    /// The sending and the receiving direction.
     pub const fn both(&mut self) -> (&mut SessionSender, &mut SessionReceiver) {
         (&mut self.sender, &mut self.receiver)
     }
 
-    /// The two directions by themselves. The session is aborted when both are dropped and it has not ended.
+    /// Splits the session into its two directions. It is aborted if both are dropped before it has ended.
     pub fn split(self) -> (SessionSender, SessionReceiver) {
         (self.sender, self.receiver)
     }
 
-    /// The two directions together again: the inverse of [`Self::split`].
+    /// Joins the two directions again: the inverse of [`Self::split`].
     ///
     /// # Errors
-    /// Both, as they are, if they are not of one split.
+    /// Returns both unchanged if they do not belong to one session handle.
     #[allow(clippy::result_large_err)] // both halves come back, and this is rare
     pub fn unsplit(
         sender: SessionSender,
@@ -411,12 +414,13 @@ impl Session {
         }
     }
 
-    /// Ends the session: nothing more is sent, and what was sent is waited for, for `timeout` at most. What the peer sends from
-    /// now on is rejected. To go on receiving until the peer closes too, use [`SessionSender::close`].
+    /// Ends the session: sends nothing more, and waits until everything that was sent is settled, for `timeout` at
+    /// most. Messages that the peer sends from now on are rejected. To go on receiving until the peer closes too, use
+    /// [`SessionSender::close`].
     ///
     /// # Errors
-    /// [`SessionError::Away`]: not all was settled in time; it goes on, if the node does. [`SessionError::Send`]: this end had closed
-    /// the session before.
+    /// [`SessionError::Away`]: not everything was settled in time; delivery goes on while the node does.
+    /// [`SessionError::Send`]: this end had closed the session before.
     pub async fn close(self, timeout: Duration) -> Result<(), SessionError> {
         let (mut sender, mut receiver) = self.split();
         let closed = tokio::time::timeout(timeout, async {
@@ -426,34 +430,35 @@ impl Session {
             Ok(())
         });
         let closed = closed.await.unwrap_or(Err(SessionError::Away));
-        // Where there was no room to say it in time, there may be now.
+        // If there was no room for the last word in time, there may be now.
         sender.bye_at_once(Code::Closed, "");
         receiver.end_reading("the session is closed");
         sender.state().let_go();
         closed
     }
 
-    /// Ends the session now: what has not left is cancelled, what has left and is not settled goes on to its outcome, and what
-    /// the peer sends is rejected. The peer's end is [`Aborted`](SessionEnd::Aborted).
+    /// Ends the session now: messages that have not left are cancelled, those that have left go on to their outcomes,
+    /// and messages that the peer sends are rejected. The peer's end is [`Aborted`](SessionEnd::Aborted).
     pub fn abort(self) {
         drop(self);
     }
 
-    /// Refuses the session, and tells its client why. Called by the client itself, this is [`Self::abort`].
+    /// Refuses the session, and tells its client the reason. If the client itself calls it, it does what
+    /// [`Self::abort`] does.
     pub fn refuse(self, reason: impl AsRef<str>) {
         if !self.is_client() {
             self.turn_away(Code::Refused, reason.as_ref());
         }
     }
 
-    /// Wants nothing of the session, and says why.
+    /// Ends both directions, with a reason for the peer.
     fn turn_away(mut self, code: Code, reason: &str) {
         self.sender.bye_at_once(code, reason);
         self.receiver.end_reading(reason);
     }
 
-    /// Gives the handle up, and leaves the session as it is: for [`SessionBuilder::attach`], or for [`Node::accept_session`], which
-    /// gives it again when the peer has something to say.
+    /// Gives the handle up and leaves the session as it is: for [`SessionBuilder::attach`], or for
+    /// [`Node::accept_session`], which returns it again when the peer sends something.
     pub fn detach(self) -> SessionId {
         self.state().let_go();
         self.id()

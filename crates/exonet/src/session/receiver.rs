@@ -1,4 +1,4 @@
-//! What is received in a session.
+//! The receiving direction of a session.
 
 use bytes::{Bytes, BytesMut};
 use exonet_proto::MessageId;
@@ -10,18 +10,18 @@ use super::{LONGEST, SessionSendError};
 use crate::receive::delivery::Delivery;
 use crate::stream::{StreamError, StreamReceiver};
 
-/// What a reader of a session hears in place of a message.
+/// The errors of receiving in a session.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionError {
-    /// So many messages, or parts of messages, are missing here: the peer gave them up, or was told that what became of them is
-    /// unknown. The session goes on behind them.
+    /// This number of messages, or parts of messages, is missing here: the peer gave them up, or was told that their
+    /// outcome is unknown. The session goes on after them.
     #[error("{0} messages are missing before the next one of this session")]
     Missing(u64),
-    /// The session has ended, and not by both ends having said all.
+    /// The session has ended, and not because both ends closed it.
     #[error("the session has ended: {0}")]
     Ended(SessionEnd),
-    /// What was to be said was not accepted: why.
+    /// The last message of this end was not accepted, for this reason.
     #[error(transparent)]
     Send(SessionSendError),
     /// The peer did not answer in time.
@@ -32,26 +32,26 @@ pub enum SessionError {
     Closed,
 }
 
-/// Receives what the peer sends in a session, in order.
+/// Receives the messages of the peer in a session, in order.
 #[derive(Debug)]
 pub struct SessionReceiver {
-    /// None: nothing more is wanted.
+    /// None: this end reads nothing more.
     stream: Option<StreamReceiver>,
     state: State,
-    /// The longest message that is put together, in bytes.
+    /// The longest message that is assembled, in bytes.
     pub(super) longest: usize,
     parts: Parts,
-    /// What came first of a session that was begun in a former process.
+    /// The first message of a session that was begun in a former process.
     next: Option<Delivery>,
 }
 
-/// The parts of the message that is being put together.
+/// The parts of the message that is being assembled.
 #[derive(Debug, Default)]
 struct Parts {
     data: BytesMut,
-    /// Bytes in all, those that were too many included; None: the first has not been seen.
+    /// The total number of bytes, including those beyond the limit; None: the first part has not been seen.
     len: Option<u64>,
-    /// The whole message whose last part this is, should that be handed out again.
+    /// The whole message and the id of its last part, in case that part is handed out again.
     whole: Option<(MessageId, Bytes)>,
 }
 
@@ -68,7 +68,7 @@ impl Parts {
         }
     }
 
-    /// The message that ends with this part; else what is wrong with it.
+    /// The message that ends with this part; else the reason to reject it.
     fn end(&mut self, id: MessageId, total: u64, data: &[u8], longest: usize) -> Result<Bytes, String> {
         if let Some((_, whole)) = self.whole.as_ref().filter(|(of, _)| *of == id) {
             return Ok(whole.clone());
@@ -97,24 +97,25 @@ impl SessionReceiver {
         &self.state
     }
 
-    /// The first message that there is of the stream, as it is, and whether it opens the stream.
+    /// The first message of the stream, unchanged, and whether it opens the stream.
     pub(super) async fn first(&mut self) -> Result<Option<(Delivery, bool)>, StreamError> {
         let Some(stream) = self.stream.as_mut() else { return Ok(None) };
         let first = stream.recv().await?;
         Ok(first.map(|first| (first, stream.has_opened())))
     }
 
-    /// The message that came first.
+    /// Keeps the first message for [`Self::recv`].
     pub(super) fn begin_with(&mut self, first: Delivery) {
         self.next = Some(first);
     }
 
-    /// The next message, under a guard. None: the peer has closed the session, and all of it was received.
+    /// The next message, under a guard. None: the peer has closed the session, and every message was received.
     ///
     /// Cancel-safe.
     ///
     /// # Errors
-    /// [`SessionError`]: `Missing` is told once, and the next call goes on. The others are told from then on.
+    /// [`SessionError`]: `Missing` is returned once, and the next call goes on. The other errors are returned from then
+    /// on.
     pub async fn recv(&mut self) -> Result<Option<SessionMessage>, SessionError> {
         loop {
             let delivery = match self.next.take() {
@@ -130,7 +131,7 @@ impl SessionReceiver {
         }
     }
 
-    /// The next message of the stream. None: there is none any more.
+    /// The next message of the stream. None: there are no more.
     async fn wait(&mut self) -> Result<Option<Delivery>, SessionError> {
         if let Some(end) = self.state.ended().filter(|end| *end != SessionEnd::Closed) {
             return Err(SessionError::Ended(end));
@@ -140,7 +141,7 @@ impl SessionReceiver {
             let Some(at) = self.state.expires() else { break stream.recv().await };
             match tokio::time::timeout_at(at, stream.recv()).await {
                 Ok(next) => break next,
-                // Something was sent meanwhile.
+                // This end sent something meanwhile.
                 Err(_) if self.state.expires().is_some_and(|later| later > at) => {}
                 Err(_) => return self.ends(SessionEnd::Expired),
             }
@@ -150,7 +151,7 @@ impl SessionReceiver {
                 self.state.touch();
                 Ok(Some(delivery))
             }
-            // The peer's last word came before: this is the end of its stream.
+            // The peer's last word came earlier: this is the end of its stream.
             Ok(None) if self.state.is_closing() => Ok(None),
             Ok(None) | Err(StreamError::Reset) => self.ends(SessionEnd::Aborted),
             Err(StreamError::Missing(n)) => Err(SessionError::Missing(n)),
@@ -159,14 +160,14 @@ impl SessionReceiver {
         }
     }
 
-    /// What a message of the stream says. None: nothing for the application.
+    /// Interprets a message of the stream. None: there is nothing for the application.
     fn heed(&mut self, delivery: Delivery) -> Option<SessionMessage> {
         let body = delivery.body().as_whole().cloned().unwrap_or_default();
         let Some(said) = Said::read(body) else {
             delivery.reject("it is nothing that a session knows");
             return None;
         };
-        // A word that is not delivered after all comes again.
+        // A message that is not delivered after all comes again.
         match said {
             Said::Part { first: true, last: true, data, .. } => {
                 return Some(SessionMessage::new(delivery, data));
@@ -207,7 +208,7 @@ impl SessionReceiver {
         Err(SessionError::Ended(end))
     }
 
-    /// Wants nothing more: what comes is rejected, with this reason.
+    /// Stops reading: messages that come are rejected with this reason.
     pub(super) fn end_reading(&mut self, reason: &str) {
         self.next = None;
         if let Some(stream) = self.stream.take().filter(|_| !self.state.is_closing()) {

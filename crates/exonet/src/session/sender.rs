@@ -1,4 +1,4 @@
-//! What is sent in a session.
+//! The sending direction of a session.
 
 use bytes::{Bytes, BytesMut};
 use exonet_proto::node::StreamEnd;
@@ -11,26 +11,27 @@ use crate::send::message::Message;
 use crate::send::receipt::Receipt;
 use crate::stream::{MAX_STREAM_BODY, StreamSendError, StreamSender};
 
-/// Bytes of a part of a message: what a message of a stream has room for beside the longest head of a part.
+/// The length of a part of a message, in bytes: the room that a message of a stream has beside the longest head of a
+/// part.
 const PART: usize = MAX_STREAM_BODY - TAIL_HEAD;
 
-/// Why a message of a session is not accepted.
+/// The reasons for which a message of a session is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionSendError {
-    /// As of any other message.
+    /// As for any other message.
     #[error(transparent)]
     Send(#[from] SendError),
     /// This end has closed the session.
     #[error("the session has been closed at this end")]
     Closing,
-    /// It has ended.
+    /// The session has ended.
     #[error("the session has ended: {0}")]
     Ended(SessionEnd),
-    /// A message of a session has no tag of its own.
+    /// The message has a tag. A message of a session has no tag of its own.
     #[error("a message of a session has no tag of its own")]
     Tagged,
-    /// The object cannot be written as JSON: why.
+    /// The object cannot be written as JSON, for this reason.
     #[error("the object cannot be written as JSON: {0}")]
     Object(String),
 }
@@ -55,7 +56,7 @@ impl From<SessionSendError> for SessionError {
     }
 }
 
-/// Sends in a session.
+/// Sends the messages of this end in a session.
 #[derive(Debug)]
 pub struct SessionSender {
     stream: StreamSender,
@@ -73,12 +74,12 @@ impl SessionSender {
         &self.state
     }
 
-    /// Sends a message behind all that were sent before it in this session: waits for room in the peer's queue, then queues it. One
-    /// that is longer than a message of a stream goes in parts, and its receipt is that of the last part: the peer's application
-    /// gets the whole message or nothing of it.
+    /// Sends a message after all that were sent before it in this session: waits for room in the peer's queue, then
+    /// queues it. A message that is longer than a message of a stream goes in parts, and its receipt is the receipt of
+    /// the last part. The peer's application gets the whole message or nothing of it.
     ///
-    /// [`Message::confirm`] means what it does elsewhere. A [deadline](Message::deadline) holds for the last part. Cancel-safe as
-    /// [`Peer::send`](crate::Peer::send) is: parts that were queued before mean nothing without the last.
+    /// [`Message::confirm`] works as usual. A [deadline](Message::deadline) applies to the last part. Cancel-safe like
+    /// [`Peer::send`](crate::Peer::send): parts that were queued before have no effect without the last.
     ///
     /// # Errors
     /// [`SessionSendError`]; the peer's application sees nothing of the message.
@@ -100,8 +101,8 @@ impl SessionSender {
     /// Sends a message of one part if there is room.
     ///
     /// # Errors
-    /// [`SendError::Full`] instead of waiting, [`SendError::TooLarge`] for one that would go in parts, and the others of
-    /// [`SessionSendError`].
+    /// [`SendError::Full`] instead of waiting, [`SendError::TooLarge`] for a message that would go in parts, and the
+    /// other errors of [`SessionSendError`].
     pub fn try_send(&mut self, message: impl Into<Message>) -> Result<Receipt, SessionSendError> {
         self.check()?;
         let (body, message) = message.into().split();
@@ -114,10 +115,10 @@ impl SessionSender {
         Ok(self.stream.try_send(message.with_body(whole.write()))?)
     }
 
-    /// Sends an object, as JSON.
+    /// Sends an object as JSON.
     ///
     /// # Errors
-    /// As of [`Self::send`], and [`SessionSendError::Object`].
+    /// As for [`Self::send`], and [`SessionSendError::Object`].
     #[cfg(feature = "serde")]
     pub async fn send_object<T: serde::Serialize + ?Sized + Sync>(
         &mut self,
@@ -127,21 +128,22 @@ impl SessionSender {
         self.send(json).await
     }
 
-    /// Begins a message that is sent in chunks, as they come, and that [`SessionWriter::finish`] ends. The body of `head` is
+    /// Begins a message that the caller writes in chunks and ends with [`SessionWriter::finish`]. The body of `head` is
     /// ignored.
     ///
     /// # Errors
-    /// As of [`Self::send`]; nothing has been queued.
+    /// As for [`Self::send`]; nothing has been queued.
     pub fn begin(&mut self, head: impl Into<Message>) -> Result<SessionWriter<'_>, SessionSendError> {
         self.check()?;
         let (_, head) = head.into().split();
         Ok(SessionWriter { sender: self, head, chunk: BytesMut::new(), total: 0, first: true })
     }
 
-    /// Sends nothing more: the peer's application hears of it behind all that was sent. The receipt says when it has.
+    /// Closes this direction: the peer's application sees the end after everything that was sent. The receipt says
+    /// when it has seen it.
     ///
     /// # Errors
-    /// As of [`Self::send`].
+    /// As for [`Self::send`].
     pub async fn close(&mut self) -> Result<Receipt, SessionSendError> {
         self.settle_debt().await?;
         let bye = Said::bye(Code::Closed, "");
@@ -150,16 +152,16 @@ impl SessionSender {
         Ok(receipt)
     }
 
-    /// Says something that is not a message.
+    /// Sends something that is not a message of the application.
     pub(super) async fn say(&mut self, said: &Said) -> Result<(), SessionSendError> {
         drop(self.stream.send(Message::new(said.write())).await?);
         Ok(())
     }
 
-    /// Says that the session is taken, as soon as there is room.
+    /// Tells the client that the session is accepted, as soon as there is room.
     pub(super) fn owe_acceptance(&mut self) {
         self.owes = true;
-        // It is said with the first message otherwise.
+        // If there is no room now, the acceptance goes before the first message.
         let _ = self.pay();
     }
 
@@ -180,12 +182,12 @@ impl SessionSender {
         Ok(())
     }
 
-    /// Whether something may be sent.
+    /// Whether this end may send.
     fn check(&self) -> Result<(), SessionSendError> {
         self.state.begin_to_say().map_err(SessionSendError::Ended)
     }
 
-    /// Says why this end says nothing more, if there is room for it.
+    /// Says why this end sends nothing more, if there is room for that.
     pub(super) fn bye_at_once(&mut self, code: Code, reason: &str) {
         let bye = Said::bye(code, reason);
         self.stream.end_at_once(Message::new(bye.write()), StreamEnd::Last);
@@ -208,8 +210,8 @@ impl Drop for SessionSender {
     }
 }
 
-/// A message of a session that is sent in chunks: see [`SessionSender::begin`]. Dropped before [`Self::finish`], the peer's
-/// application sees nothing of it.
+/// A message of a session that is sent in chunks: see [`SessionSender::begin`]. If it is dropped before
+/// [`Self::finish`], the peer's application sees nothing of it.
 #[derive(Debug)]
 #[must_use = "a message is sent by `finish`"]
 pub struct SessionWriter<'a> {
@@ -221,10 +223,10 @@ pub struct SessionWriter<'a> {
 }
 
 impl SessionWriter<'_> {
-    /// Adds to the message, and sends what fills a part.
+    /// Adds to the message, and sends each part that is full.
     ///
     /// # Errors
-    /// As of [`SessionSender::send`].
+    /// As for [`SessionSender::send`].
     pub async fn write(&mut self, mut data: &[u8]) -> Result<(), SessionSendError> {
         while !data.is_empty() {
             if self.chunk.len() == PART {
@@ -237,10 +239,10 @@ impl SessionWriter<'_> {
         Ok(())
     }
 
-    /// Sends what was written so far.
+    /// Sends the bytes that were written so far.
     ///
     /// # Errors
-    /// As of [`SessionSender::send`].
+    /// As for [`SessionSender::send`].
     pub async fn flush(&mut self) -> Result<(), SessionSendError> {
         if !self.chunk.is_empty() {
             let data = self.chunk.split().freeze();
@@ -253,10 +255,10 @@ impl SessionWriter<'_> {
         Ok(())
     }
 
-    /// Ends the message, and gives its receipt.
+    /// Ends the message, and returns its receipt.
     ///
     /// # Errors
-    /// As of [`SessionSender::send`].
+    /// As for [`SessionSender::send`].
     pub async fn finish(mut self) -> Result<Receipt, SessionSendError> {
         self.sender.settle_debt().await?;
         let data: Bytes = self.chunk.split().freeze();

@@ -1,4 +1,4 @@
-//! What both directions of one end of a session share.
+//! The state that both directions of one end of a session share.
 
 use core::time::Duration;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,29 +12,29 @@ use super::SessionId;
 use super::wire::Code;
 use crate::peer::Peer;
 
-/// How a session has ended.
+/// The end of a session.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionEnd {
-    /// Both ends have said all.
+    /// Both ends have closed it.
     #[error("both sides have closed it")]
     Closed,
-    /// One end has given the session up, or its process has ended with it.
+    /// One end has aborted the session, or its process has ended.
     #[error("the other side has given it up")]
     Aborted,
-    /// The server's application, or its node, does not want the session: why.
+    /// The server's application, or its node, does not want the session, for this reason.
     #[error("it was refused: {0}")]
     Refused(Arc<str>),
-    /// It was silent, or has lasted, for as long as it may.
+    /// It has reached its limit of silence or of total time.
     #[error("it was silent, or has lasted, for as long as it may")]
     Expired,
-    /// One of the two ends knows nothing of the session: its process has ended, and kept no journal. What was in doubt with it is
-    /// Unknown.
+    /// One of the two ends does not know the session: its process has ended, and kept no journal. Messages in doubt
+    /// with it are Unknown.
     #[error("one side has forgotten it, as a process does that keeps no journal")]
     Forgotten,
 }
 
-/// After how much silence, and after how long in all, a session ends; zero: never.
+/// The silence, and the total time, after which a session ends; zero: never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limits {
     pub(super) idle: Duration,
@@ -43,16 +43,16 @@ pub(super) struct Limits {
 
 struct Life {
     limits: Limits,
-    /// When this handle began.
+    /// The time at which this handle began.
     began: Instant,
     end: Option<SessionEnd>,
-    /// The server has said that it takes it.
+    /// Whether the server has accepted the session.
     accepted: bool,
-    /// This end says nothing more.
+    /// Whether this end has closed its direction.
     closed: bool,
-    /// The peer says nothing more.
+    /// Whether the peer has closed its direction.
     closing: bool,
-    /// When something was last sent or received.
+    /// The time of the last message sent or received.
     used: Instant,
 }
 
@@ -75,7 +75,7 @@ struct Inner {
     name: Bytes,
     life: Mutex<Life>,
     news: Arc<Notify>,
-    /// The session goes on without its handle.
+    /// Whether the session goes on without its handle.
     left: AtomicBool,
 }
 
@@ -95,7 +95,7 @@ impl State {
         self.0.life.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the two are of one handle.
+    /// Whether the two belong to one handle.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -116,7 +116,7 @@ impl State {
         self.life().limits
     }
 
-    /// The client has said when the session ends.
+    /// Sets the limits that the client has sent.
     pub(super) fn set_limits(&self, limits: Limits) {
         self.life().limits = limits;
     }
@@ -137,15 +137,15 @@ impl State {
         self.life().closing
     }
 
-    /// Something was received.
+    /// Notes that a message was received.
     pub(super) fn touch(&self) {
         self.life().used = Instant::now();
     }
 
-    /// Something is about to be sent.
+    /// Notes that something is about to be sent.
     ///
     /// # Errors
-    /// The session has ended, maybe by its age just now.
+    /// The session has ended, perhaps just now by its age.
     pub(super) fn begin_to_say(&self) -> Result<(), SessionEnd> {
         let now = Instant::now();
         let mut life = self.life();
@@ -161,17 +161,17 @@ impl State {
         Ok(())
     }
 
-    /// When the session ends if it stays silent.
+    /// The time at which the session ends if it stays silent.
     pub(super) fn expires(&self) -> Option<Instant> {
         self.life().expires()
     }
 
-    /// The session goes on without its handle.
+    /// Lets the session go on without its handle.
     pub(super) fn let_go(&self) {
         self.0.left.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the session goes on without its handle: that was given up, or its node is closed.
+    /// Whether the session goes on without its handle, because the handle was given up or its node is closed.
     pub(super) fn is_left(&self) -> bool {
         self.0.left.load(Ordering::Relaxed) || self.0.peer.shared().look(|engine| engine.is_ending())
     }
@@ -180,7 +180,7 @@ impl State {
         self.tell(|life| life.accepted = true);
     }
 
-    /// This end says nothing more.
+    /// This end has closed its direction.
     pub(super) fn close(&self) {
         self.tell(|life| {
             life.closed = true;
@@ -188,7 +188,7 @@ impl State {
         });
     }
 
-    /// The peer says nothing more, and why.
+    /// The peer has closed its direction, for this reason.
     pub(super) fn bye(&self, code: Code, reason: &str) {
         let end = match code {
             Code::Closed => None,
@@ -203,7 +203,7 @@ impl State {
         });
     }
 
-    /// The session has ended. The first end counts.
+    /// Ends the session. The first end counts.
     pub(super) fn end(&self, end: SessionEnd) {
         self.tell(|life| life.end = life.end.take().or(Some(end)));
     }

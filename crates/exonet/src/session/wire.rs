@@ -1,13 +1,13 @@
-//! What the two ends of a session say to each other: the bodies of the messages of its streams. `docs/sessions.md`, "On the wire".
+//! The wire format of sessions: the bodies of the messages of their streams. `docs/sessions.md`, "On the wire".
 
 use core::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-/// The version of what is said.
+/// The version of the format.
 const VERSION: u8 = 1;
 
-/// Bits of a message that is a part of one of the application's.
+/// Bits of a message that carries a part of an application's message.
 const DATA: u8 = 0x10;
 const FIRST: u8 = 0x01;
 const LAST: u8 = 0x02;
@@ -16,24 +16,25 @@ const OPEN: u8 = 0x01;
 const ACCEPT: u8 = 0x02;
 const BYE: u8 = 0x03;
 
-/// Bytes in front of the last part of several, which has the longest head: its kind and the length of the whole.
+/// The length of the head of the last of several parts, which is the longest head: its kind and the length of the whole
+/// message.
 pub(super) const TAIL_HEAD: usize = 1 + 8;
 
-/// Longest reason, in bytes.
+/// The longest reason, in bytes.
 const LONGEST_REASON: usize = 200;
 
-/// Why one end says nothing more.
+/// Why one end sends nothing more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Code {
-    /// All is said.
+    /// This end has sent everything.
     Closed,
     /// The application does not want the session.
     Refused,
-    /// It has been idle, or has lasted, for as long as it may.
+    /// The session has reached its limit of silence or of total time.
     Expired,
-    /// This end knows nothing of the session.
+    /// This end does not know the session.
     Forgotten,
-    /// The node has as many sessions, with this peer or with all, as it takes.
+    /// The node has reached its limit of sessions, with this peer or in all.
     TooMany,
 }
 
@@ -45,16 +46,17 @@ impl Code {
     }
 }
 
-/// What one end says.
+/// An item of the format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Said {
-    /// The client begins the session, and says after how much silence, and after how long in all, it ends; zero: never.
+    /// The client opens the session, with the silence and the total time after which it ends; zero: never.
     Open { idle: Duration, life: Duration },
-    /// The server takes it.
+    /// The server accepts the session.
     Accept,
-    /// A part of a message: whether it is the first and the last, and how long the message is, if the last says so.
+    /// A part of a message: whether it is the first and the last, and the length of the message, if the last part has
+    /// it.
     Part { first: bool, last: bool, total: Option<u64>, data: Bytes },
-    /// It says nothing more, and why.
+    /// The end sends nothing more, for this reason.
     Bye(Code, Box<str>),
 }
 
@@ -92,7 +94,7 @@ impl Said {
         out.freeze()
     }
 
-    /// None: it is nothing that this version knows.
+    /// None: the item is unknown to this version.
     pub(super) fn read(mut from: Bytes) -> Option<Self> {
         let kind = from.try_get_u8().ok()?;
         match kind {
@@ -107,7 +109,7 @@ impl Said {
                 let code = from.try_get_u8().ok()?;
                 let code = Code::ALL.into_iter().find(|known| known.number() == code);
                 let reason = String::from_utf8_lossy(&from);
-                // A code of a later version ends the session all the same.
+                // A code of a later version ends the session as well.
                 Some(Self::bye(code.unwrap_or(Code::Refused), &reason))
             }
             _ if kind & !(FIRST | LAST) == DATA => {
@@ -120,7 +122,7 @@ impl Said {
     }
 }
 
-/// The beginning of a text, cut between two characters.
+/// The beginning of a text, cut at a character boundary.
 fn clip(text: &str) -> &str {
     let mut end = text.len().min(LONGEST_REASON);
     while !text.is_char_boundary(end) {

@@ -12,14 +12,14 @@ const LABEL: &str = "exonet-clock-2";
 /// Fingerprint of the key, D, life, latest.
 const PAYLOAD: usize = 4 + 8 + 8 + 8;
 
-/// What a node must never forget: the bounds under which numbers and stamps may already be in use.
-/// They only ever grow.
+/// The state that a node must never forget: the bounds below which numbers and stamps may already be in use. They only
+/// ever grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClockRecord {
-    /// D: every number that this node has asked for or handed out is below it. A node goes on from here after
-    /// a crash. At most [`MAX_NUMBER`].
+    /// D: every number that this node has asked for or handed out is below D. After a crash, the node goes on from D.
+    /// At most [`MAX_NUMBER`].
     pub d: u64,
-    /// How often the node has started: 0 before the first time. It tells the channels of each life from those of the others.
+    /// How often the node has started: 0 before the first time. It tells the channels of different lives apart.
     pub life: u64,
     /// At least every stamp under which this node has granted or accepted anything; 0 before the first.
     pub latest: u64,
@@ -31,7 +31,7 @@ impl ClockRecord {
     }
 }
 
-/// The file, and what is known about its content.
+/// The file, and the knowledge of its content.
 pub(super) struct Clock {
     path: PathBuf,
     /// Ties the file to its key: the clock of another identity says nothing about this one.
@@ -75,8 +75,8 @@ impl Clock {
     }
 }
 
-/// Whether the record at `path` is the one that a creation writes: no number was ever handed out.
-/// A record that cannot be read was possibly used.
+/// Whether the record at `path` is that of a new identity, which has handed out no number. A record that cannot be read
+/// was possibly used.
 pub(super) fn is_unused(path: &Path) -> Result<bool, StateError> {
     match read(path) {
         Ok((_, record)) => Ok(record == ClockRecord::default()),

@@ -9,11 +9,11 @@ use zeroize::Zeroizing;
 
 use super::error::StateError;
 
-/// No state file is longer. Reading stops here, whatever was put in its place.
+/// The longest state file. Reading stops here if another file was put in its place.
 const MAX_LEN: usize = 256;
 
 pub(super) fn exists(path: &Path) -> Result<bool, StateError> {
-    // Not `try_exists`: a dangling link is something that must not be overwritten.
+    // Not `try_exists`: a dangling link must not be overwritten.
     match fs::symlink_metadata(path) {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
@@ -21,22 +21,22 @@ pub(super) fn exists(path: &Path) -> Result<bool, StateError> {
     }
 }
 
-/// Reads a state file after `check` has seen the metadata of the very file that is read.
+/// Reads a state file, after `check` has accepted the metadata of the opened file.
 pub(super) fn read(
     path: &Path,
     check: impl FnOnce(&Metadata) -> Result<(), StateError>,
 ) -> Result<Zeroizing<Vec<u8>>, StateError> {
     let file = File::open(path).map_err(StateError::io("open", path))?;
     check(&file.metadata().map_err(StateError::io("inspect", path))?)?;
-    // Twice the limit: a vector that grows would leave a copy of a secret behind in freed memory.
+    // Twice the limit: a growing vector would leave a copy of a secret behind in freed memory.
     let mut text = Zeroizing::new(Vec::with_capacity(2 * MAX_LEN));
     let mut limited = file.take(MAX_LEN as u64 + 1);
     limited.read_to_end(&mut text).map_err(StateError::io("read", path))?;
     Ok(text)
 }
 
-/// Makes `text` the content of `path`, old or new: durable and whole on return, the old content or `text`
-/// whenever the process or the machine dies before.
+/// Makes `text` the content of `path`, whether or not the file exists. On return it is durable and whole. If the
+/// process or the machine dies before, the file has the old content or `text`.
 pub(crate) fn replace(path: &Path, text: &[u8]) -> Result<(), StateError> {
     let temp = write_temp(path, text)?;
     point("state.rename.before");
@@ -48,8 +48,8 @@ pub(crate) fn replace(path: &Path, text: &[u8]) -> Result<(), StateError> {
     sync_dir(path.parent())
 }
 
-/// Makes `text` the content of `path`, where the death of the process does not undo it; the machine's may. What is written to the
-/// file then follows it.
+/// Makes `text` the content of `path`. The death of the process does not undo this; that of the machine may. Later
+/// writes to the returned file follow `text`.
 pub(super) fn put(path: &Path, text: &[u8]) -> std::io::Result<File> {
     let temp = temp_of(path);
     match fs::remove_file(&temp) {
@@ -62,7 +62,8 @@ pub(super) fn put(path: &Path, text: &[u8]) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// Makes `text` the content of `path`, in place. Only where nobody looks yet; the caller forces it, and its name.
+/// Makes `text` the content of `path`, in place. Only for files that no process reads yet; the caller forces the file
+/// and its name.
 pub(super) fn put_plain(path: &Path, text: &[u8]) -> Result<File, StateError> {
     remove_leftover(path)?;
     match fs::remove_file(path) {
@@ -76,7 +77,7 @@ pub(super) fn put_plain(path: &Path, text: &[u8]) -> Result<File, StateError> {
     Ok(file)
 }
 
-/// As [`replace`], but fails when `path` exists already, even if it came into being this instant.
+/// Like [`replace`], but fails if `path` exists, even if it has only just come into being.
 pub(super) fn publish(path: &Path, text: &[u8]) -> Result<(), StateError> {
     let temp = write_temp(path, text)?;
     // A link, because a rename replaces.
@@ -86,7 +87,7 @@ pub(super) fn publish(path: &Path, text: &[u8]) -> Result<(), StateError> {
     sync_dir(path.parent())
 }
 
-/// Removes what a process that died in [`replace`] or [`publish`] left behind.
+/// Removes the file that a process left behind if it died in [`replace`] or [`publish`].
 pub(super) fn remove_leftover(path: &Path) -> Result<(), StateError> {
     let temp = temp_of(path);
     match fs::remove_file(&temp) {
@@ -95,7 +96,7 @@ pub(super) fn remove_leftover(path: &Path) -> Result<(), StateError> {
     }
 }
 
-/// Creates `path` and the directories above it that are missing, closed to others, and makes them durable.
+/// Creates `path` and the missing directories above it, closed to others, and makes them durable.
 pub(crate) fn create_dirs(path: &Path) -> Result<(), StateError> {
     let mut created = Vec::new();
     for dir in path.ancestors() {
@@ -112,7 +113,7 @@ pub(crate) fn create_dirs(path: &Path) -> Result<(), StateError> {
     created.into_iter().try_for_each(|dir| sync_dir(dir.parent()))
 }
 
-/// One name per file: only the holder of the lock writes.
+/// There is one temporary name per file, since only the holder of the lock writes.
 fn temp_of(path: &Path) -> PathBuf {
     path.with_extension("new")
 }
@@ -131,7 +132,7 @@ fn write_temp(path: &Path, text: &[u8]) -> Result<PathBuf, StateError> {
     Ok(temp)
 }
 
-/// A file that the owner only may read.
+/// Creates a file that only the owner may read.
 fn create_new(path: &Path) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -140,7 +141,7 @@ fn create_new(path: &Path) -> std::io::Result<File> {
     options.open(path)
 }
 
-/// A new name is durable only with its directory.
+/// A new name is durable only once its directory is.
 #[cfg(unix)]
 pub(crate) fn sync_dir(dir: Option<&Path>) -> Result<(), StateError> {
     let dir = match dir {
@@ -153,7 +154,7 @@ pub(crate) fn sync_dir(dir: Option<&Path>) -> Result<(), StateError> {
     Ok(())
 }
 
-/// Elsewhere a directory cannot be opened to be synced; the file system's own journal orders the rename.
+/// On other systems a directory cannot be opened to be synced; the file system's own journal orders the rename.
 #[cfg(not(unix))]
 pub(crate) fn sync_dir(_: Option<&Path>) -> Result<(), StateError> {
     Ok(())

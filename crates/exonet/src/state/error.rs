@@ -1,11 +1,11 @@
-//! What can be wrong with a state directory, and what to do about it.
+//! The errors of a state directory, each with the way out.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::clock::ClockRecord;
 
-/// Why a state directory cannot be used. Each text names the path and the way out.
+/// The reason for which a state directory cannot be used. Each text names the path and the way out.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StateError {
@@ -15,7 +15,7 @@ pub enum StateError {
         /// The directory.
         path: PathBuf,
     },
-    /// Asked to create an identity where one is.
+    /// The caller asked to create an identity where there is one.
     #[error("there is an identity in {} already: open it, or create the new one elsewhere", path.display())]
     Exists {
         /// The directory.
@@ -29,7 +29,7 @@ pub enum StateError {
     Locked {
         /// The directory.
         path: PathBuf,
-        /// The process that holds it, where that is known.
+        /// The process that holds it, if known.
         pid: Option<u32>,
     },
     /// The lock file was removed or replaced while this process held it.
@@ -42,7 +42,7 @@ pub enum StateError {
         /// The directory.
         path: PathBuf,
     },
-    /// There is a clock, which was used, and no key.
+    /// There is a clock that was used, and no key.
     #[error(
         "the key in {} is missing: put it back from a backup (it never changes), or move the directory away \
          and create a new identity",
@@ -63,7 +63,7 @@ pub enum StateError {
         /// The directory.
         path: PathBuf,
     },
-    /// The key is whole, and open to other users.
+    /// The key is whole, but other users can read it.
     #[error(
         "{} may be read by others (mode {mode:03o}): if nobody has read it, run: chmod 600 {}",
         path.display(), path.display()
@@ -83,7 +83,7 @@ pub enum StateError {
     CorruptKey {
         /// The key file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The damage.
         what: &'static str,
     },
     /// The file of a dead letter is damaged.
@@ -91,7 +91,7 @@ pub enum StateError {
     DeadLetter {
         /// Its file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The damage.
         what: &'static str,
     },
     /// The clock file is damaged.
@@ -104,7 +104,7 @@ pub enum StateError {
     CorruptClock {
         /// The clock file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The damage.
         what: &'static str,
     },
     /// The file that says where the identity lives is damaged.
@@ -112,7 +112,7 @@ pub enum StateError {
     CorruptTerm {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The damage.
         what: &'static str,
     },
     /// The identity was ceded to another node.
@@ -138,7 +138,7 @@ pub enum StateError {
         /// The generation that lives.
         generation: u64,
     },
-    /// The file that says which node was met under which name is damaged.
+    /// The file of the nodes that were met under each name is damaged.
     #[error(
         "{} is damaged: remove it, and the nodes behind names are learnt anew, as at their first meeting",
         path.display()
@@ -153,10 +153,10 @@ pub enum StateError {
         /// The node in question.
         to: exonet_proto::NodeId,
     },
-    /// A checkpoint cannot be made, or not be used.
+    /// A checkpoint cannot be made or used.
     #[error("the checkpoint cannot be used: {what}")]
     Checkpoint {
-        /// What is wrong with it.
+        /// The reason.
         what: &'static str,
     },
     /// A file was written by a release with another format.
@@ -165,7 +165,7 @@ pub enum StateError {
         /// The file.
         path: PathBuf,
     },
-    /// Key and clock are of different identities.
+    /// Key and clock belong to different identities.
     #[error(
         "{} belongs to another key than the one beside it: put back the key that it came with, or move the \
          directory away and create a new identity",
@@ -175,7 +175,7 @@ pub enum StateError {
         /// The clock file.
         path: PathBuf,
     },
-    /// A record below one that was stored.
+    /// The record is below one that was stored.
     #[error(
         "{} never goes back: {refused:?} was refused, {floor:?} may be on disk; the caller has a bug",
         path.display()
@@ -194,7 +194,7 @@ pub enum StateError {
         /// The clock file.
         path: PathBuf,
     },
-    /// Not usable as the name of an identity.
+    /// The text cannot be the name of an identity.
     #[error(
         "{name:?} is not the name of an identity: use 1 to 64 of A-Z a-z 0-9 . _ - and begin with a letter \
          or digit"
@@ -203,26 +203,26 @@ pub enum StateError {
         /// The name.
         name: String,
     },
-    /// The environment does not say where state belongs.
+    /// The environment does not name a place for state.
     #[error("no place for state: set EXONET_STATE to a directory, or HOME")]
     NoHome,
     /// The journal cannot be used.
     #[error(transparent)]
     Journal(#[from] exonet_store::StoreError),
-    /// The journal is whole, and says what this version cannot read.
+    /// The journal is whole, but has content that this version cannot read.
     #[error(
         "{0}: it was written by another version of Exonet; run that version, or move the journal away: messages that \
          were open end Unknown"
     )]
     Records(#[from] exonet_proto::node::BadJournal),
-    /// The system refused.
+    /// The system has returned an error.
     #[error("cannot {action} {}: {error}{}", path.display(), advice(error))]
     Io {
-        /// What was tried, as a verb.
+        /// The failed action, as a verb.
         action: &'static str,
-        /// On which file or directory.
+        /// The file or directory.
         path: PathBuf,
-        /// The system's answer.
+        /// The error of the system.
         error: io::Error,
     },
 }

@@ -8,7 +8,7 @@ use super::disk;
 use super::error::StateError;
 
 pub(super) const DIR: &str = "journal";
-/// What was put aside: at most one.
+/// The folder of a journal that was put aside: there is at most one.
 const ASIDE: &str = "journal.old";
 
 /// Puts the journal in the directory `of` aside: durable on return. False: there is none.

@@ -1,24 +1,24 @@
 //! The form of every state file: one line `label-version hex(payload) hex(checksum)`, of fixed length.
 //!
-//! Text, so that a human can see what a file is and whether it is whole; strict, so that each content has
-//! exactly one form and anything else is damage.
+//! It is text, so that a human can see what a file is and whether it is whole. It is strict: each content has exactly
+//! one form, and anything else is damage.
 
 use blake2::{Blake2s256, Digest};
 use zeroize::Zeroizing;
 
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
-/// Why a text is not the line that was expected.
+/// The reason for which a text is not the expected line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LineError {
     /// The right kind of file, of a version that this release does not know.
     Version,
-    /// Anything else, and what is wrong with it.
+    /// Any other text, with the damage.
     Malformed(&'static str),
 }
 
 pub(super) fn encode(label: &str, payload: &[u8]) -> Zeroizing<Vec<u8>> {
-    // Exact: growing would leave a copy of a secret behind in freed memory.
+    // The exact capacity: a growing vector would leave a copy of a secret behind in freed memory.
     let mut text = Zeroizing::new(Vec::with_capacity(length(label, payload.len())));
     text.extend_from_slice(label.as_bytes());
     text.push(b' ');
@@ -65,7 +65,7 @@ fn length(label: &str, payload: usize) -> usize {
     label.len() + 1 + 2 * payload + 1 + 8 + 1
 }
 
-/// Against damage, not against an attacker. The label is covered: a key is not a clock.
+/// Detects damage, not an attacker. It covers the label: a key is not a clock.
 fn checksum(label: &str, payload: &[u8]) -> [u8; 4] {
     let digest = Blake2s256::new().chain_update(label).chain_update(b" ").chain_update(payload).finalize();
     let [a, b, c, d, ..] = <[u8; 32]>::from(digest);

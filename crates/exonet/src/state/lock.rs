@@ -1,4 +1,4 @@
-//! One process at a time runs an identity.
+//! The lock that lets one process at a time run an identity.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
@@ -10,8 +10,8 @@ use super::error::StateError;
 
 const FILE: &str = "lock";
 
-/// The held lock of a state directory. The system releases it with the process, however that ends; the file
-/// stays, since removing it would let two processes hold locks on two files of the same name.
+/// The held lock of a state directory. The system releases it with the process, however that ends. The file stays,
+/// since removing it would let two processes hold locks on two files of the same name.
 pub(super) struct Lock {
     dir: PathBuf,
     path: PathBuf,
@@ -38,8 +38,8 @@ impl Lock {
         Ok(lock)
     }
 
-    /// Fails once the lock file at this path is no longer the one that we hold: somebody removed it or moved
-    /// the directory, and another process may run this identity.
+    /// Fails once the lock file at this path is not the one that this process holds: it was removed, or the directory
+    /// was moved, and another process may run this identity.
     pub(super) fn verify(&self) -> Result<(), StateError> {
         let held = self.file.metadata().map_err(StateError::io("inspect", &self.path))?;
         match fs::metadata(&self.path) {
@@ -51,7 +51,7 @@ impl Lock {
         }
     }
 
-    /// Names the holder to a process that finds the lock taken. A courtesy: failing to write it costs nothing else.
+    /// Names the holder to a process that finds the lock taken. This is a courtesy: a failure to write it does no harm.
     fn write_pid(&self) {
         let mut file = &self.file;
         if file.set_len(0).is_ok() {
@@ -76,13 +76,13 @@ pub(crate) fn is_same(a: &Metadata, b: &Metadata) -> bool {
     (a.dev(), a.ino()) == (b.dev(), b.ino())
 }
 
-/// Elsewhere files have no number that can be compared; a file that is open is not replaced by accident there.
+/// On other systems files have no comparable number; there, an open file is not replaced by accident.
 #[cfg(not(unix))]
 pub(crate) fn is_same(_: &Metadata, _: &Metadata) -> bool {
     true
 }
 
-/// Nothing when the system shields a locked file from readers, or the holder has not written yet.
+/// None if the system does not let others read a locked file, or the holder has not written yet.
 fn read_pid(file: &mut File) -> Option<u32> {
     let mut text = String::new();
     file.take(32).read_to_string(&mut text).ok()?;

@@ -1,32 +1,32 @@
-//! The directory of one node identity: what a node keeps when it keeps nothing else.
+//! The directory of one node identity: the minimum that a node keeps.
 //!
 //! | File | Holds | Changes |
 //! |---|---|---|
 //! | `lock` | the pid of the process that runs this identity, which holds the lock | at every start |
 //! | `key` | the X25519 secret: the node *is* this key | never |
 //! | `clock` | [`ClockRecord`]: the numbers and stamps that may already be in use | once per block; every few seconds of first contacts |
-//! | `journal` | a folder: what the node has not settled yet (see [`Durability`](crate::Durability)) | with each message |
+//! | `journal` | a folder: the records of messages that the node has not settled yet (see [`Durability`](crate::Durability)) | with each message |
 //! | `dead` | a folder: the messages that the node has rejected (see [`dead`](crate::dead)) | with each such message |
-//! | `moved` | where the identity was ceded to: it does not open here any more | once |
-//! | `attempt` | by which checkpoint the identity came here; there if it ever has moved | at each move |
-//! | `pins` | a folder: which node was met under which [name](crate::naming) | with each new name |
-//! | `superseded` | that the identity lives elsewhere, though it was not ceded here: this is a copy | once |
-//! | `term` | [`Term`]: how often the identity has moved; there if it ever has | at each move |
-//! | `strays` | the stamps of senders whose clocks are far ahead; there if ever there was one | with each such sender |
-//! | `early` | of a node without a journal: what it took early. It serves the next life if only the process dies, and is never forced | with each first message |
+//! | `moved` | the node that the identity was ceded to: it no longer opens here | once |
+//! | `attempt` | the checkpoint by which the identity came here; present if it ever has moved | at each move |
+//! | `pins` | a folder: the node that was met under each [name](crate::naming) | with each new name |
+//! | `superseded` | the mark that the identity lives elsewhere, though it was not ceded here: this is a copy | once |
+//! | `term` | [`Term`]: how often the identity has moved; present if it ever has | at each move |
+//! | `strays` | the stamps of senders whose clocks are far ahead; present if there ever was such a sender | with each such sender |
+//! | `early` | the early messages that a node without a journal took, for the life after the death of the process; never forced | with each first message |
 //!
-//! Exactly-once rests on `clock` never going back under a `key` that peers know. Hence the contract:
+//! Exactly-once delivery requires that `clock` never goes back under a `key` that peers know. Hence the contract:
 //!
 //! * One process per identity: the owner of a [`StateDir`] holds the lock, and [`StateDir::store`] fails once
 //!   the lock file was replaced behind its back.
 //! * A damaged or missing file is an error that says what to do. It is never replaced silently, because a
 //!   fresh `clock` under an old `key` would use numbers twice.
-//! * What [`StateDir::store`] has reported stays through a crash of the process or of the machine, and every
-//!   later record is at least as large.
+//! * A record that [`StateDir::store`] has stored survives a crash of the process or of the machine, and every later
+//!   record is at least as large.
 //! * All calls block on the disk: make them from a thread that may block.
 //!
-//! The last line of defence is the user's: a copied or rolled-back directory cannot be told from the original.
-//! `key` may be restored from a backup, for it never changes; `clock` may not.
+//! The rest is up to the user: a copied or rolled-back directory cannot be told from the original. `key` may be
+//! restored from a backup, since it never changes; `clock` may not.
 
 mod checkpoint;
 mod clock;
@@ -88,11 +88,11 @@ impl StateDir {
     /// Opens the identity in `path` and locks it.
     ///
     /// # Errors
-    /// [`StateError::Missing`] when nothing was ever created there, [`StateError::Locked`] while another
-    /// process (or another `StateDir` of this one) has it; see [`StateError`] for damage.
+    /// [`StateError::Missing`] if no identity was ever created there, [`StateError::Locked`] while another process (or
+    /// another `StateDir` of this process) has it; see [`StateError`] for damage.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, StateError> {
         let path = path.as_ref();
-        // Asked first so that opening a wrong path leaves no lock file there.
+        // Checked first, so that opening a wrong path leaves no lock file there.
         if !disk::exists(&path.join(key::FILE))? && !disk::exists(&path.join(clock::FILE))? {
             return Err(StateError::Missing { path: path.into() });
         }
@@ -100,11 +100,11 @@ impl StateDir {
         Self::load_locked(path, lock)?.map_err(|_| StateError::Missing { path: path.into() })
     }
 
-    /// Reads the secret of the identity in `path`, which another process may be running: enough to tell who it is,
-    /// not to be it.
+    /// Reads the secret of the identity in `path`, which another process may be running: enough to know the id, but not
+    /// to run the node.
     ///
     /// # Errors
-    /// [`StateError::Missing`] when there is no key, else what is wrong with it.
+    /// [`StateError::Missing`] if there is no key; else the error of the key.
     pub fn peek(path: impl AsRef<Path>) -> Result<Zeroizing<[u8; 32]>, StateError> {
         let key = path.as_ref().join(key::FILE);
         if !disk::exists(&key)? {
@@ -113,10 +113,10 @@ impl StateDir {
         key::read(&key)
     }
 
-    /// Reads where the identity in `path` lives, which another process may be running.
+    /// Reads the term of the identity in `path`, which another process may be running.
     ///
     /// # Errors
-    /// As [`StateDir::peek`].
+    /// As for [`StateDir::peek`].
     pub fn peek_term(path: impl AsRef<Path>) -> Result<Term, StateError> {
         let secret = Self::peek(&path)?;
         term::read(&path.as_ref().join(term::FILE), key::fingerprint(&secret))
@@ -126,7 +126,7 @@ impl StateDir {
     /// not exist are created, closed to group and others.
     ///
     /// # Errors
-    /// [`StateError::Exists`] when an identity is there already; whatever it is, it stays as it was.
+    /// [`StateError::Exists`] if an identity is there already; it stays as it was.
     pub fn create(path: impl AsRef<Path>, secret: &[u8; 32]) -> Result<Self, StateError> {
         let path = path.as_ref();
         let lock = Self::lock_new(path)?;
@@ -141,15 +141,15 @@ impl StateDir {
         Self::dead_letters_of(&self.path)
     }
 
-    /// Those of the identity in `path`, which another process may be running: each is in a file that is whole.
+    /// The dead letters of the identity in `path`, which another process may be running: each is in a whole file.
     pub fn dead_letters_of(path: impl AsRef<Path>) -> DeadLetters {
         DeadLetters::in_folder(Folder::new(path.as_ref().join("dead")))
     }
 
-    /// Opens the identity in `path`, or creates it with a secret from `secret` when nothing is there.
+    /// Opens the identity in `path`, or creates it with a secret from `secret` if there is none.
     ///
     /// # Errors
-    /// As [`StateDir::open`] and [`StateDir::create`]. A damaged identity is an error, not a reason to create.
+    /// As for [`StateDir::open`] and [`StateDir::create`]. A damaged identity is an error, and is not created anew.
     pub fn open_or_create(
         path: impl AsRef<Path>,
         secret: impl FnOnce() -> Zeroizing<[u8; 32]>,
@@ -168,7 +168,7 @@ impl StateDir {
     ///
     /// # Errors
     /// [`StateError::Name`] unless `name` is 1 to 64 of `A-Z a-z 0-9 . _ -`, beginning with a letter or digit;
-    /// [`StateError::NoHome`] when the environment names no such place.
+    /// [`StateError::NoHome`] if the environment names no such place.
     pub fn named(name: &str) -> Result<PathBuf, StateError> {
         place::named(name)
     }
@@ -183,88 +183,89 @@ impl StateDir {
         &self.secret
     }
 
-    /// The record that is durable now: as found when opening, or the last one stored.
+    /// The durable record: the one found on opening, or the last one stored.
     pub fn load(&self) -> ClockRecord {
         self.clock.lock().unwrap_or_else(PoisonError::into_inner).durable()
     }
 
-    /// Makes `record` durable; on return it is.
+    /// Makes `record` durable on return.
     ///
     /// # Errors
-    /// [`StateError::Backwards`] when a field is smaller than one that was stored, or may have been;
-    /// [`StateError::Exhausted`] beyond [`exonet_proto::MAX_NUMBER`]; [`StateError::LockLost`];
-    /// [`StateError::Io`]. The record before it, or this one, is on disk then, and no other: a node that
-    /// cannot store must stop.
+    /// [`StateError::Backwards`] if a field is smaller than one that was stored, or may have been;
+    /// [`StateError::Exhausted`] beyond [`exonet_proto::MAX_NUMBER`]; [`StateError::LockLost`]; [`StateError::Io`].
+    /// After an error, either the previous record or this one is on disk, and no other: a node that cannot store must
+    /// stop.
     pub fn store(&self, record: ClockRecord) -> Result<(), StateError> {
         let mut clock = self.clock.lock().unwrap_or_else(PoisonError::into_inner);
         self.lock.verify()?;
         clock.store(record)
     }
 
-    /// Where the journal of the identity lies, if it keeps one.
+    /// The path of the identity's journal, if it keeps one.
     pub fn journal(&self) -> PathBuf {
         self.path.join(journal::DIR)
     }
 
-    /// What tells this identity's journal from others: it follows from the secret, and does not give it away.
+    /// The tag that tells this identity's journal from others: it is derived from the secret, and does not reveal it.
     pub(crate) fn journal_tag(&self) -> [u8; 32] {
         key::journal_tag(&self.secret)
     }
 
-    /// Puts the journal of a former life aside, since from now on it would say what is out of date. False: there is none.
+    /// Puts the journal of a former life aside, since it would be out of date from now on. False: there is none.
     pub(crate) fn retire_journal(&self) -> Result<bool, StateError> {
         self.lock.verify()?;
         journal::retire(&self.path)
     }
 
-    /// Where the identity lives: which of its stays this is.
+    /// The term of the identity: its current stay.
     pub const fn term(&self) -> Term {
         self.term
     }
 
-    /// The identity lives elsewhere as `generation`: it does not open here any more, durably on return.
+    /// Marks that the identity lives elsewhere as `generation`: it no longer opens here. The mark is durable on return.
     ///
     /// # Errors
-    /// As [`StateDir::store`].
+    /// As for [`StateDir::store`].
     pub fn supersede(&self, generation: u64) -> Result<(), StateError> {
         self.lock.verify()?;
         superseded::write(&self.path, key::fingerprint(&self.secret), generation)
     }
 
-    /// Which nodes were met under which names.
+    /// The nodes that were met under each name.
     pub(crate) fn pins(&self) -> Result<BTreeMap<Name, NodeId>, StateError> {
         pins::read(&self.path)
     }
 
-    /// Makes these durable.
+    /// Makes these pins durable.
     pub(crate) fn store_pins(&self, pins: &BTreeMap<Name, NodeId>) -> Result<(), StateError> {
         self.lock.verify()?;
         pins::write(&self.path, pins)
     }
 
-    /// The senders, as found when opening, whose clocks are far ahead of this node's, each with its stamps that are refused.
+    /// The senders, as found on opening, whose clocks are far ahead of this node's, each with its refused stamps.
     pub fn strays(&self) -> &[(NodeId, Far)] {
         self.strays.found()
     }
 
-    /// Makes `strays` durable, in place of those that were.
+    /// Makes `strays` durable, in place of the previous ones.
     ///
     /// # Errors
-    /// As [`StateDir::store`].
+    /// As for [`StateDir::store`].
     pub fn store_strays(&self, strays: &[(NodeId, Far)]) -> Result<(), StateError> {
         self.lock.verify()?;
         self.strays.store(strays)
     }
 
-    /// What the life before has noted of early messages, if the machine has run since and nothing is lost.
+    /// The notes of the previous life about early messages, if the machine has run since and nothing is lost.
     pub fn notes(&self) -> Option<Notes> {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).found().cloned()
     }
 
-    /// Writes what is to be found if only the process dies. The first in a life replace what was there, by their hull.
+    /// Writes notes that survive the death of the process, though not of the machine. The first write of a life
+    /// replaces the previous notes with their hull.
     ///
     /// # Errors
-    /// [`StateError::Io`]: what was written before is still there, though more should be. The node must stop.
+    /// [`StateError::Io`]: the previous notes are still there, but are incomplete. The node must stop.
     pub fn note(&self, notes: &Notes) -> Result<(), StateError> {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).write(notes)
     }
@@ -287,7 +288,7 @@ impl StateDir {
         disk::remove_leftover(&clock_path)?;
         match (disk::exists(&key_path)?, disk::exists(&clock_path)?) {
             (false, false) => Ok(Err(lock)),
-            // A creation writes the clock first, so this is one that was cut short; nobody has used it.
+            // A creation writes the clock first, so this one was cut short; the identity was never used.
             (false, true) if clock::is_unused(&clock_path)? => Ok(Err(lock)),
             (false, true) => Err(StateError::KeyLost { path: path.into() }),
             (true, false) => Err(StateError::ClockLost { path: path.into() }),

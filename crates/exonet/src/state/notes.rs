@@ -1,8 +1,8 @@
-//! The file of what a node without a journal took early (PROTOCOL.md "Early messages").
+//! The file of the messages that a node without a journal took early (PROTOCOL.md "Early messages").
 //!
-//! It is written before the application has the message, and never forced: it serves the life that follows the death of a process.
-//! So its first line names the boot of the machine, and the life that wrote it. A file of another boot may lack something, and one
-//! of an earlier life does: then everything is forgotten up to `latest`, as if there were none.
+//! The node writes it before the application has the message, and never forces it: it serves the life after the death
+//! of a process. So its first line names the boot of the machine and the life that wrote it. A file of another boot, or
+//! of an earlier life, may be incomplete: then it is ignored, and everything up to `latest` counts as forgotten.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -22,18 +22,18 @@ const TAKEN: &str = "exonet-taken-1";
 /// Node id, stamp, end.
 const TAKEN_PAYLOAD: usize = 32 + 16;
 
-/// What names a boot of the machine.
+/// Identifies a boot of the machine.
 type BootId = [u8; 16];
 
 /// The file, as this life writes it.
 pub(super) struct NotesFile {
     path: PathBuf,
     key: [u8; 4],
-    /// None: this system does not tell, and nothing is ever trusted.
+    /// None: this system has no such id, and no file is ever trusted.
     boot: Option<BootId>,
     /// The life that writes.
     life: u64,
-    /// What a life before has left.
+    /// The notes of the previous life.
     found: Option<Notes>,
     file: Option<File>,
 }
@@ -45,7 +45,7 @@ impl NotesFile {
     }
 
     fn read_at(path: PathBuf, key: [u8; 4], last: u64, boot: Option<BootId>) -> Self {
-        // A life that has died before its clock was durable has taken nothing, and kept what it found.
+        // A life that has died before its clock was durable has taken nothing, and has kept the file that it found.
         let lives = [last, last.saturating_add(1)];
         let found = boot.and_then(|boot| parse(&fs::read(&path).ok()?, key, boot, lives));
         Self { path, key, boot, life: last.saturating_add(1), found, file: None }
@@ -55,7 +55,8 @@ impl NotesFile {
         self.found.as_ref()
     }
 
-    /// On return they are there when the process dies. If they cannot be written, nothing that was is trusted any more.
+    /// On return the notes survive the death of the process. If they cannot be written, the earlier ones are no longer
+    /// trusted.
     pub(super) fn write(&mut self, notes: &Notes) -> Result<(), StateError> {
         let Some(boot) = self.boot else { return Ok(()) };
         self.try_write(boot, notes).or_else(|error| {
@@ -85,7 +86,7 @@ impl NotesFile {
             self.file = Some(disk::put(&self.path, &text)?);
             return Ok(());
         }
-        // The first of a life are all there are.
+        // Notes without a hull follow others of this life, so the file is open.
         self.file.as_mut().ok_or(io::ErrorKind::NotFound)?.write_all(&text)
     }
 }
@@ -96,7 +97,7 @@ fn filled<const N: usize>(fields: impl Iterator<Item = u8>) -> [u8; N] {
     payload
 }
 
-/// What is written, if it is whole. None: something may be lost.
+/// The notes, if they are whole. None: some may be lost.
 fn parse(text: &[u8], key: [u8; 4], boot: BootId, lives: [u64; 2]) -> Option<Notes> {
     let mut lines = text.split_inclusive(|byte| *byte == b'\n');
     let head = line::decode::<HEAD_PAYLOAD>(HEAD, lines.next()?).ok()?;
@@ -111,7 +112,7 @@ fn parse(text: &[u8], key: [u8; 4], boot: BootId, lives: [u64; 2]) -> Option<Not
     let hull = Hull { above: Stamp(above), upto: Stamp(upto) };
     let mut taken = Vec::new();
     for line in lines {
-        // Cut short in the middle of a write: nobody had what it says.
+        // Cut short in the middle of a write: the application did not have this message.
         if !line.ends_with(b"\n") {
             break;
         }
@@ -129,7 +130,7 @@ fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
     Some((u64::from_be_bytes(*number), rest))
 }
 
-/// What the system calls the time since it was started.
+/// The system's id of the current boot.
 #[cfg(target_os = "linux")]
 fn boot_id() -> Option<BootId> {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
@@ -206,7 +207,7 @@ mod tests {
         let path = dir.path().join(FILE);
         written(&path);
         let mut file = NotesFile::read_at(path.clone(), KEY, 3, BOOT);
-        // Behind what this life has not written: there is no telling what is there.
+        // These notes would follow notes that this life has not written, so the file cannot be trusted.
         file.write(&Notes { hull: None, taken: vec![note(4)] }).unwrap();
         assert!(!path.exists());
         file.write(&all(vec![note(4)])).unwrap();

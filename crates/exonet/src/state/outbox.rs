@@ -1,4 +1,4 @@
-//! What a stored identity still has to send, read while no node runs it.
+//! The messages that a stored identity still has to send, read while no node runs it.
 
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -11,13 +11,14 @@ use exonet_store::{Level, Options, Trust};
 
 use super::{StateDir, StateError};
 
-/// What a former life has left: its messages that have no outcome yet.
+/// The messages of a former life that have no outcome yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Outbox {
     /// In the order in which the application gave them.
     pub messages: Vec<KeptMessage>,
-    /// Why the journal is not trusted: the next life does not go on with it, and there are no messages here.
+    /// The reason for which the journal is not trusted: the next life does not go on with it, and there are no messages
+    /// here.
     pub forgotten: Option<String>,
 }
 
@@ -27,17 +28,17 @@ pub struct Outbox {
 pub struct KeptMessage {
     /// Its number, the same for as long as the journal has it.
     pub number: u64,
-    /// To whom.
+    /// The peer that it goes to.
     pub peer: NodeId,
-    /// Where that node was, the latest last.
+    /// The addresses at which the peer was, the latest last.
     pub addresses: Vec<SocketAddr>,
-    /// The message's name at both ends; None: it has certainly not left.
+    /// The message's id at both ends; None: it has certainly not left.
     pub id: Option<MessageId>,
-    /// Its class.
+    /// Its priority.
     pub priority: Priority,
-    /// It expires then, if it has not left.
+    /// The time at which it expires if it has not left.
     pub expires: Option<SystemTime>,
-    /// For dispatch.
+    /// The tag for dispatch.
     pub tag: Bytes,
     /// Its body.
     pub body: Bytes,
@@ -58,24 +59,25 @@ impl KeptMessage {
     }
 }
 
-/// What is known of a message that has arrived and is not acknowledged, while no node runs: see [`StateDir::inbox`].
+/// A message that has arrived and is not acknowledged, as known while no node runs: see [`StateDir::inbox`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeptDelivery {
-    /// Who sent it.
+    /// The node that sent it.
     pub from: NodeId,
-    /// Its name at both ends.
+    /// Its id at both ends.
     pub id: MessageId,
-    /// How many times it was handed out.
+    /// The number of times that it was handed out.
     pub attempts: u32,
 }
 
 impl StateDir {
-    /// What the former life of this identity has handed out more than once and not acknowledged, as its journal has it: the next life
-    /// counts on. Changes nothing. Empty where there is no journal.
+    /// The messages that the former life of this identity handed out more than once and did not acknowledge, according
+    /// to its journal: the next life goes on with these counts. Changes nothing. Empty without a journal.
     ///
-    /// A journal has neither the bodies nor the tags of messages that arrive: what is not acknowledged stays with its sender, which
-    /// sends it again. Nor does it have that a message has come, or was handed out for the first time.
+    /// A journal has neither the bodies nor the tags of messages that arrive: a message that is not acknowledged stays
+    /// with its sender, which sends it again. A journal does not record that a message has come, or that it was handed
+    /// out for the first time.
     ///
     /// # Errors
     /// [`StateError`]: the journal cannot be read.
@@ -85,7 +87,7 @@ impl StateDir {
         Ok(found.unacked().map(kept).collect())
     }
 
-    /// What the journal says. An error: why it is not trusted.
+    /// Reads the journal. The inner error is the reason for which it is not trusted.
     fn recovered(&self) -> Result<Result<Recovered, String>, StateError> {
         let options = Options::new(self.journal_tag(), Level::Sync);
         let Some((trust, mut groups)) = exonet_store::read(&self.journal(), options)? else {
@@ -97,7 +99,7 @@ impl StateDir {
         Ok(Ok(crate::journal::read(&mut groups, Shelf::default())?.finish(0)?))
     }
 
-    /// What the next life of this identity goes on with. Changes nothing. Empty where there is no journal.
+    /// The messages that the next life of this identity goes on with. Changes nothing. Empty without a journal.
     ///
     /// # Errors
     /// [`StateError`]: the journal cannot be read.

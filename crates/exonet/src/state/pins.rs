@@ -1,4 +1,5 @@
-//! Which node was met under which name, by a stored identity: it is kept through restarts, and moves with it.
+//! The nodes that were met under each name by a stored identity. The file is kept across restarts, and moves with the
+//! identity.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,11 +12,11 @@ use super::disk;
 use super::error::StateError;
 use crate::naming::Name;
 
-/// The folder: all that is in it moves.
+/// The folder: everything in it moves.
 pub(super) const DIR: &str = "pins";
 /// The file: a name and an id on each line.
 const FILE: &str = "names";
-/// No file is longer.
+/// The longest file, in bytes.
 const LONGEST: u64 = 4 << 20;
 
 fn file(of: &Path) -> PathBuf {

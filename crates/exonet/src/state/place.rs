@@ -1,4 +1,4 @@
-//! Where identities live by default.
+//! The default place of identities.
 
 use std::env;
 use std::ffi::OsString;
@@ -16,7 +16,7 @@ pub(super) fn named(name: &str) -> Result<PathBuf, StateError> {
     Ok(root.join(name))
 }
 
-/// A name becomes a directory, so it must be one component on every platform, and not an option on a
+/// A name becomes a directory, so it must be one component on every platform, and must not look like an option on a
 /// command line.
 fn is_name(name: &str) -> bool {
     name.len() <= MAX_NAME

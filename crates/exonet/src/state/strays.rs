@@ -1,4 +1,4 @@
-//! The file of senders whose clocks are far ahead: the stamps of each that are refused.
+//! The file of senders whose clocks are far ahead, each with its refused stamps.
 
 use std::path::{Path, PathBuf};
 
@@ -10,13 +10,13 @@ use super::{disk, line};
 
 pub(super) const FILE: &str = "strays";
 const LABEL: &str = "exonet-stray-2";
-/// As releases before it wrote a line: the highest stamp alone, up to which all were refused.
+/// The label of a line of earlier releases: it has only the highest stamp, up to which all were refused.
 const FIRST: &str = "exonet-stray-1";
 /// Fingerprint of the key, node id, lowest stamp, highest.
 const PAYLOAD: usize = 4 + 32 + 16;
 const FIRST_PAYLOAD: usize = 4 + 32 + 8;
 
-/// One line for each sender; no file where there never was one.
+/// The file: one line for each sender. There is no file if there never was one.
 pub(super) struct Strays {
     path: PathBuf,
     key: [u8; 4],

@@ -1,4 +1,4 @@
-//! Where an identity lives, among all the places that it has lived in.
+//! The term of an identity: its stay at one of the places that it has lived at.
 
 use std::path::Path;
 
@@ -15,17 +15,18 @@ const PAYLOAD: usize = 4 + 8 + 8;
 
 /// One stay of an identity at one place, from its arrival to its departure.
 ///
-/// The generation counts the moves; the lineage, which is random, tells two places apart that both claim one generation.
+/// The generation counts the moves. The lineage, which is random, tells two places apart that both claim one
+/// generation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Term {
-    /// How often the identity has moved.
+    /// The number of times that the identity has moved.
     pub generation: u64,
-    /// Drawn at each arrival; all zero where the identity was made.
+    /// Drawn at each arrival; all zero at the place where the identity was made.
     pub lineage: [u8; 8],
 }
 
 impl Term {
-    /// As peers see it.
+    /// The generation, in the form that peers see.
     pub(crate) const fn generation(self) -> Generation {
         Generation(self.generation)
     }

@@ -1,4 +1,4 @@
-//! A stream as bytes.
+//! A stream read and written as bytes.
 
 use core::fmt;
 use core::future::Future;
@@ -15,36 +15,38 @@ use crate::peer::Peer;
 use crate::send::receipt::Receipt;
 use crate::send::receipts::Settled;
 
-/// Bytes that go in one message, at most: large enough that a message costs little, and small enough that a stream moves on
-/// while its window is small.
+/// The largest number of bytes in one message: large enough that the cost of a message is small, and small enough that
+/// a stream moves on while its window is small.
 const PART: usize = 16 << 10;
 
-/// Of a reader that has found nothing.
+/// The future of a reader that has found nothing.
 pub(super) type Waiting = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
 
-/// Of a writer that waits for room: the sender comes back.
+/// The future of a writer that waits for room; it gives the sender back.
 type Sending = Pin<Box<dyn Future<Output = (StreamSender, Result<Receipt, StreamSendError>)> + Send + Sync>>;
 
-/// A stream that is read and written as bytes, as a TCP connection is: any protocol over one runs over it. Made by
-/// [`Stream::into_bytes`] at both ends.
+/// A stream that is read and written as bytes, like a TCP connection: any protocol that runs over TCP runs over it.
+/// Made by [`Stream::into_bytes`] at both ends.
 ///
-/// * What is written leaves at once. A flush waits until all of it is in the peer's queue.
-/// * A shutdown ends this direction behind all that was written; the other goes on. The reader gets the end of file by that only.
-/// * A handle that is dropped without a shutdown resets its direction: the reader gets [`io::ErrorKind::ConnectionReset`], as it does
-///   where bytes are missing, or where the process at the other end has begun anew.
+/// * Bytes that are written leave at once. A flush waits until all of them are in the peer's queue.
+/// * A shutdown ends this direction after everything that was written; the other direction goes on. Only a shutdown
+///   gives the reader the end of file.
+/// * A handle that is dropped without a shutdown resets its direction. The reader gets
+///   [`io::ErrorKind::ConnectionReset`], as it does if bytes are missing or the process at the other end has started
+///   anew.
 /// * A reader that does not read holds back this stream only.
 ///
-/// Bytes are taken as they are read: those that a process has read and not acted on when it dies are lost to it. An application
-/// that has to act on each exactly once uses messages, and [`StreamReceiver::recv`].
+/// Bytes are taken when they are read: if a process dies before it has acted on bytes that it has read, these are lost.
+/// An application that has to act on each exactly once uses messages and [`StreamReceiver::recv`].
 pub struct ByteStream {
     peer: Peer,
-    /// None while it is with `sending`.
+    /// None while `sending` has it.
     sender: Option<StreamSender>,
     receiver: StreamReceiver,
     unread: Bytes,
     waiting: Option<Waiting>,
     sending: Option<Sending>,
-    /// Of what was written last.
+    /// The receipt of the last bytes that were written.
     last: Option<Receipt>,
     /// Nothing more can be read.
     over: bool,
@@ -76,15 +78,15 @@ impl ByteStream {
         self.receiver.name()
     }
 
-    /// What became of the last bytes that were written, once that is known: if it is
-    /// [`Outcome::Delivered`](crate::Outcome::Delivered), the reader has them, and all before them. None: nothing was written since
-    /// this was last asked.
+    /// The outcome of the last bytes that were written, once it is known.
+    /// [`Outcome::Delivered`](crate::Outcome::Delivered) means that the reader has these bytes and all before them.
+    /// None: nothing was written since the last call.
     pub async fn settled(&mut self) -> Option<Settled> {
         let last = self.last.take()?;
         Some(last.await)
     }
 
-    /// Waits until what was written last is queued.
+    /// Waits until the last bytes that were written are queued.
     fn poll_queued(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if let Some(sending) = &mut self.sending {
             let (sender, sent) = ready!(sending.as_mut().poll(cx));
@@ -94,7 +96,7 @@ impl ByteStream {
         Poll::Ready(Ok(()))
     }
 
-    /// Gives the sender to what takes it, and brings it back.
+    /// Starts a send that takes the sender and gives it back.
     fn begin<F, S>(&mut self, send: F) -> io::Result<()>
     where
         F: FnOnce(StreamSender) -> S,
@@ -113,7 +115,7 @@ impl AsyncRead for ByteStream {
             match ready!(this.receiver.poll_recv(cx, &mut this.waiting)) {
                 Ok(None) => this.over = true,
                 Ok(Some(delivery)) => {
-                    // One whose record has died meanwhile was not delivered: it comes again.
+                    // A message whose record has died meanwhile was not delivered: it comes again.
                     if let Ok(received) = delivery.take() {
                         this.unread = received.body.as_whole().cloned().unwrap_or_default();
                     }

@@ -1,4 +1,4 @@
-//! Who reads which stream: the engine's table of handles, and the streams that wait for one.
+//! The engine's table of stream handles, and of the streams that wait for one.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -13,27 +13,27 @@ use crate::after::{After, Chore};
 /// A stream: the peer at its other end, and its name.
 pub(crate) type StreamId = (NodeId, Bytes);
 
-/// What the names of streams begin with that carry sessions: an application's own do not.
+/// The first byte of the names of streams that carry sessions. The application's names do not begin with it.
 pub(crate) const SESSION: u8 = 0;
 
-/// Bytes between that and the name of the session: its number.
+/// The length of the session's number, which lies between that byte and the session's name.
 const NUMBER: usize = 8;
 
-/// Whom a stream is for: what a task waits at that accepts streams.
+/// Where a task waits to accept streams.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Entrance {
-    /// Streams of names that have no listener.
+    /// Streams whose names have no listener.
     Streams,
     /// Streams of one name.
     Stream(Bytes),
-    /// Sessions of names that have no listener.
+    /// Sessions whose names have no listener.
     Sessions,
     /// Sessions of one name.
     Session(Bytes),
 }
 
 impl Entrance {
-    /// The one of this stream, if its name has a listener, and the one if it has none.
+    /// The entrance of a stream whose name has a listener, and the entrance of one whose name has none.
     fn of(name: &Bytes) -> (Self, Self) {
         match name.split_first() {
             Some((&SESSION, _)) => {
@@ -48,32 +48,33 @@ impl Entrance {
 /// The streams of a node.
 #[derive(Default)]
 pub(crate) struct Streams {
-    /// Those that the application has a handle on, and what its reader waits for.
+    /// The streams that the application has a handle on, each with the notification that its reader waits for.
     held: BTreeMap<StreamId, Arc<Notify>>,
-    /// How many of these carry sessions.
+    /// The number of these that carry sessions.
     sessions: usize,
-    /// Those that nobody has a handle on. The entrances for what has no listener are made when they are needed.
+    /// The streams without a handle. The doors for names without a listener are made when they are needed.
     doors: BTreeMap<Entrance, Door>,
-    /// Those whose reader wants nothing more: what comes is rejected until they end.
+    /// The streams whose readers have stopped: messages that come are rejected until the stream ends.
     stopped: BTreeMap<StreamId, Stopped>,
 }
 
-/// A stream whose reader wants nothing more.
+/// A stream whose reader has stopped.
 struct Stopped {
-    /// Why.
+    /// The reader's reason.
     reason: Box<str>,
-    /// What was handed out last of it: a message behind that which opens a stream of this name is of another one.
+    /// The last message of it that was handed out. A later message that opens a stream of this name belongs to another
+    /// stream.
     last: Option<MessageId>,
 }
 
-/// Streams of which a message can be taken, and that nobody has a handle on.
+/// Streams that have a message to take and no handle.
 #[derive(Default)]
 struct Door {
-    /// In the order in which they came.
+    /// In order of arrival.
     waiting: VecDeque<StreamId>,
-    /// The same, to be found.
+    /// The same streams, for lookup.
     known: BTreeSet<StreamId>,
-    /// Wakes one task of those that accept.
+    /// Wakes one of the tasks that accept.
     accepted: Arc<Notify>,
 }
 
@@ -91,7 +92,7 @@ impl Door {
         Some(id)
     }
 
-    /// Somebody has come for this one.
+    /// A handle takes this stream.
     fn leave(&mut self, id: &StreamId) {
         if self.known.remove(id) {
             self.waiting.retain(|waiting| waiting != id);
@@ -125,7 +126,7 @@ impl Streams {
         self.doors.entry(entrance).or_default()
     }
 
-    /// What is for this entrance waits for its listener from now on. False: it has one.
+    /// Streams for this entrance wait for its listener from now on. False: it has one already.
     pub(crate) fn listen(&mut self, entrance: &Entrance) -> bool {
         if self.doors.contains_key(entrance) {
             return false;
@@ -141,25 +142,25 @@ impl Streams {
         true
     }
 
-    /// A listener is gone. What waits for it waits with all other names.
+    /// A listener is gone. The streams that wait for it wait with those of all other names.
     pub(crate) fn unlisten(&mut self, entrance: &Entrance, after: &mut After) {
         let left = self.doors.remove(entrance);
         left.into_iter().flat_map(|door| door.waiting).for_each(|id| self.wait(id, after));
     }
 
-    /// What is told when a stream waits at this entrance.
+    /// The notification for streams that wait at this entrance.
     pub(crate) fn accepted(&mut self, entrance: &Entrance) -> Arc<Notify> {
         Arc::clone(&self.doors.entry(entrance.clone()).or_default().accepted)
     }
 
-    /// How many sessions the application has a handle on: with this peer, and with all.
+    /// The number of sessions that the application has a handle on: with this peer, and in all.
     pub(crate) fn sessions(&self, peer: &NodeId) -> (usize, usize) {
         let from = (*peer, Bytes::from_static(&[SESSION]));
         let to = (*peer, Bytes::from_static(&[SESSION + 1]));
         (self.held.range(from..to).count(), self.sessions)
     }
 
-    /// Rejects what comes of a stream whose reader has stopped, until it ends.
+    /// Rejects the messages of a stream whose reader has stopped, until the stream ends.
     fn reject(&mut self, core: &mut Core, now: Now, id: StreamId, after: &mut After) {
         while let Some(stopped) = self.stopped.get_mut(&id)
             && let Some(said) = core.take_stream(now, &id.0, &id.1)
@@ -167,7 +168,7 @@ impl Streams {
             let verdict = Verdict::new(Word::Rejected, 0, &stopped.reason);
             let last = stopped.last.replace(said.message.id).filter(|last| *last != said.message.id);
             if last.is_some() && matches!(said.gap, Gap::Opens | Gap::Breaks) {
-                // It is another stream.
+                // The message belongs to another stream of the same name.
                 core.release(now, said.message.key);
                 self.stopped.remove(&id);
                 return self.wait(id, after);
@@ -179,7 +180,7 @@ impl Streams {
         }
     }
 
-    /// Somebody takes a handle on a stream. None: somebody has one already.
+    /// Takes a handle on a stream. None: there is a handle already.
     pub(crate) fn hold(&mut self, id: StreamId) -> Option<Arc<Notify>> {
         if self.held.contains_key(&id) {
             return None;
@@ -202,7 +203,7 @@ impl Streams {
         Some((id, readable))
     }
 
-    /// A handle is gone. What waits of the stream waits for another.
+    /// A handle is gone. If messages of its stream wait, the stream waits for another handle.
     pub(crate) fn leave(&mut self, core: &Core, id: StreamId, after: &mut After) {
         if self.held.remove(&id).is_some() {
             self.sessions -= usize::from(carries_session(&id));
@@ -212,7 +213,7 @@ impl Streams {
         }
     }
 
-    /// The reader of a stream wants nothing more of it, for a reason; with what it has had last.
+    /// The reader of a stream stops, for a reason; `last` is the last message that it had.
     pub(crate) fn stop(
         &mut self,
         core: &mut Core,
@@ -225,12 +226,12 @@ impl Streams {
         self.reject(core, now, id, after);
     }
 
-    /// Lets all that wait see that the node is ending.
+    /// Wakes all tasks that wait, to see that the node is ending.
     pub(crate) fn wake_all(&self, after: &mut After) {
         let doors = self.doors.values().map(|door| &door.accepted);
         let readers = self.held.values().chain(doors);
         after.chores.extend(readers.map(|notify| Chore::All(Arc::clone(notify))));
-        // One that is about to wait finds this.
+        // For a task that is just about to wait.
         after.chores.extend(self.held.values().map(|notify| Chore::Next(Arc::clone(notify))));
     }
 }
@@ -239,7 +240,7 @@ fn carries_session(id: &StreamId) -> bool {
     id.1.first() == Some(&SESSION)
 }
 
-/// The next message of a stream, as far as it is known whether more follow.
+/// The next message of a stream, or the state of the stream without one.
 pub(crate) enum Taken {
     Message(Box<InStream>),
     Nothing,

@@ -1,4 +1,4 @@
-//! One direction of a stream: what queues its messages.
+//! One direction of a stream, which queues its messages.
 
 use std::sync::Arc;
 
@@ -16,17 +16,17 @@ use crate::send::receipt::Receipt;
 use crate::shared::Shared;
 use exonet_proto::node::Position;
 
-/// The hold on the name of a stream, until it is dropped. It does not keep the node going.
+/// Holds the name of a stream until it is dropped. It does not keep the node going.
 pub(crate) struct Claim {
     pub(crate) shared: Arc<Shared>,
     pub(crate) to: Arc<PeerAddr>,
-    /// `to`, and the name.
+    /// The id of `to`, and the name.
     pub(crate) id: StreamId,
     pub(crate) readable: Arc<Notify>,
 }
 
 impl Claim {
-    /// None: this process has a hold on it already.
+    /// None: this process holds the name already.
     pub(crate) fn take(shared: &Arc<Shared>, to: &Arc<PeerAddr>, name: Bytes) -> Option<Self> {
         let id = (to.id, name);
         let readable = shared.amend(|engine| engine.streams.hold(id.clone()))?;
@@ -45,7 +45,7 @@ impl Drop for Claim {
 #[derive(Clone)]
 pub(crate) struct Lane {
     pub(crate) claim: Arc<Claim>,
-    /// One for all messages: they leave in the order of their priorities.
+    /// One for all messages, since messages leave in the order of their priorities.
     pub(crate) priority: Priority,
 }
 
@@ -54,7 +54,7 @@ impl Lane {
         &self.claim.id.1
     }
 
-    /// The message as one of this stream.
+    /// Turns the message into one of this stream.
     fn named(&self, message: Message) -> Message {
         message.tag(self.name().clone()).priority(self.priority)
     }
@@ -77,7 +77,8 @@ impl Lane {
         Ok(Receipt::new(Arc::clone(shared), slot))
     }
 
-    /// Queues a message as soon as there is room. With where the journal has it; None: nothing need be waited for.
+    /// Queues a message as soon as there is room. Also returns its position in the journal; None: there is nothing to
+    /// wait for.
     pub(crate) async fn queue(
         &self,
         message: Message,
@@ -103,7 +104,7 @@ impl Lane {
         Ok((Receipt::new(Arc::clone(shared), slot), at))
     }
 
-    /// Queues what `message` makes as soon as there is room.
+    /// Queues the message that `message` makes, as soon as there is room.
     pub(crate) async fn queue_when_room(
         &self,
         message: impl Fn() -> Message,
@@ -119,13 +120,13 @@ impl Lane {
         Ok(Receipt::new(Arc::clone(shared), slot))
     }
 
-    /// Withdraws what has not left.
+    /// Withdraws the messages that have not left.
     pub(crate) fn cancel(&self) {
         let (peer, name) = &self.claim.id;
         self.claim.shared.step(|engine, now| engine.cancel_stream(now, peer, name));
     }
 
-    /// Whether the stream has begun at the other end, and not ended.
+    /// Whether this direction has begun and not ended.
     pub(crate) fn has_begun(&self) -> bool {
         let (peer, name) = &self.claim.id;
         self.claim.shared.look(|engine| engine.core.has_begun_stream(peer, name))

@@ -1,4 +1,4 @@
-//! Streams that are accepted by their name.
+//! Accepts streams by name.
 
 use bytes::Bytes;
 
@@ -29,7 +29,7 @@ use crate::node::Node;
 #[derive(Debug)]
 pub struct StreamListener(Listening);
 
-/// A hold on an entrance, and with it on a name, until it is dropped.
+/// Holds an entrance, and with it a name, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Listening {
     node: Node,
@@ -38,7 +38,7 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
-    /// `of` makes the entrance of a name. None: somebody listens there.
+    /// `of` makes the entrance of a name. None: the entrance has a listener already.
     pub(crate) fn begin(node: Node, name: Bytes, of: impl FnOnce(Bytes) -> Entrance) -> Option<Self> {
         let entrance = of(name.clone());
         let free = node.shared().amend(|engine| engine.streams.listen(&entrance));
@@ -74,9 +74,9 @@ impl StreamListener {
         self.0.name()
     }
 
-    /// The next stream of the name, as [`Node::accept_stream`] gives those of other names.
+    /// The next stream of this name; [`Node::accept_stream`] returns those of other names.
     ///
-    /// Cancel-safe, and may be called by many tasks: each stream goes to one.
+    /// Cancel-safe. Many tasks may call it: each stream goes to one.
     ///
     /// # Errors
     /// [`Closed`], when the node is closed.

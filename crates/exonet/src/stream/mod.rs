@@ -1,11 +1,13 @@
 //! Streams: messages in order, each stream independent of all others.
 //!
-//! [`Peer::stream`] gives a [`Stream`]: two directions under one name, each a sequence of messages. [`Node::accept_stream`] gives
-//! those that peers begin. A stream is opened by its first message and ended by [`StreamSender::close`]. It outlives channels, changes
-//! of address and long silence, and crashes of either process where its node is durable. Nothing is sent to open one, and an idle
-//! stream costs an entry at each end, and nothing on the wire.
+//! [`Peer::stream`] returns a [`Stream`]: two directions under one name, each a sequence of messages.
+//! [`Node::accept_stream`] returns the streams that peers begin. The first message opens a stream, and
+//! [`StreamSender::close`] ends it. A stream outlives channels, changes of address and long silence, and, if the node
+//! of a process is durable, a crash of that process. Nothing extra is sent to open a stream. An idle stream costs an
+//! entry at each end, and nothing on the wire.
 //!
-//! What is missing is told, never passed over: see [`StreamError`]. `docs/streams.md` has the rules.
+//! A reader is told of missing messages; they are never passed over: see [`StreamError`]. `docs/streams.md` has the
+//! rules.
 //!
 //! ```
 //! use exonet::{Allow, Node};
@@ -54,10 +56,10 @@ use crate::peer::Peer;
 use desk::{Entrance, SESSION};
 use lane::Claim;
 
-/// Longest name of a stream, in bytes.
+/// The longest name of a stream, in bytes.
 pub const MAX_NAME: usize = 255;
 
-/// Why there is no handle on a stream.
+/// The reason for which a stream cannot be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -67,25 +69,26 @@ pub enum OpenError {
     /// The name begins with a zero byte: such names carry [sessions](crate::session).
     #[error("a name that begins with a zero byte is for sessions")]
     Reserved,
-    /// This process has a handle on it. There is one at a time: two could not agree on an order.
+    /// This process already has a handle on the stream. There is one at a time, since two could not agree on an order.
     #[error("a handle on this stream is in use: drop it first, or choose another name")]
     InUse,
-    /// This process has a listener of the name.
+    /// This process already has a listener for the name.
     #[error("a listener of this name is in use: share it, or drop it first")]
     Listened,
 }
 
-/// Both directions of a stream: what this node sends to the peer under a name, and what the peer sends to this node under it.
+/// Both directions of a stream: the messages that this node sends to the peer under a name, and those that the peer
+/// sends to this node under it.
 ///
-/// Each direction begins with its first message and ends by itself. Dropping the handle ends neither: another handle, of this
-/// process or of the next of a durable node, goes on where this one was.
+/// Each direction begins with its first message and ends by itself. Dropping the handle ends neither: another handle,
+/// of this process or of the next process of a durable node, goes on where this one stopped.
 #[derive(Debug)]
 pub struct Stream {
     sender: StreamSender,
     receiver: StreamReceiver,
 }
 
-/// What the halves of a stream share: the hold on its name.
+/// The state that the halves of a stream share: it holds the stream's name.
 struct Handle {
     peer: Peer,
     claim: Arc<Claim>,
@@ -98,9 +101,10 @@ impl core::fmt::Debug for Handle {
 }
 
 impl Peer {
-    /// A handle on the stream of this name with the peer, of 1 to 255 bytes. Nothing is sent before there is something to say.
+    /// A handle on the stream of this name with the peer. The name has 1 to 255 bytes. Nothing is sent before the first
+    /// message.
     ///
-    /// A short name is a good one: each message bears it.
+    /// A short name is best, since every message carries it.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -116,11 +120,11 @@ impl Peer {
 }
 
 impl Node {
-    /// The next stream that a peer has begun, or goes on with, and that no handle of this process is on; not of a name that has a
-    /// [listener](Self::stream_listener).
+    /// The next stream that a peer has begun, or goes on with, and that has no handle in this process. Streams whose
+    /// name has a [listener](Self::stream_listener) are not included.
     ///
-    /// Until they are accepted, streams wait: their messages hold back their own senders only. Cancel-safe, and may be called by
-    /// many tasks: each stream goes to one.
+    /// Until they are accepted, streams wait: their messages hold back only their own senders. Cancel-safe. Many tasks
+    /// may call it: each stream goes to one.
     ///
     /// # Errors
     /// [`Closed`], when the node is closed.
@@ -128,8 +132,8 @@ impl Node {
         accept(self, &Entrance::Streams).await
     }
 
-    /// Accepts the streams of one name, of 1 to 255 bytes, from all peers: from now on they wait for this listener, and
-    /// [`Self::accept_stream`] does not give them. When the listener is dropped, it does again.
+    /// Accepts the streams of one name, of 1 to 255 bytes, from all peers. From now on they wait for this listener, and
+    /// [`Self::accept_stream`] does not return them until the listener is dropped.
     ///
     /// # Errors
     /// [`OpenError::Name`] and [`OpenError::Listened`].
@@ -138,12 +142,12 @@ impl Node {
     }
 }
 
-/// The direction from a peer, of a stream whose name is held.
+/// The receiving direction of a stream whose name is held.
 pub(crate) fn receiver(peer: Peer, claim: Arc<Claim>) -> StreamReceiver {
     StreamReceiver::new(Arc::new(Handle { peer, claim }))
 }
 
-/// A name that a stream may have. It is a copy: its owner's destructor does not run under the lock.
+/// Checks the name of a stream, and copies it: the destructor of its owner does not run under the lock.
 pub(crate) fn checked(name: Bytes) -> Result<Bytes, OpenError> {
     match name.len() {
         1..=MAX_NAME if name.first() == Some(&SESSION) => Err(OpenError::Reserved),
@@ -157,7 +161,7 @@ pub(crate) async fn accept(node: &Node, entrance: &Entrance) -> Result<Stream, C
     let shared = node.shared();
     let accepted = shared.amend(|engine| engine.streams.accepted(entrance));
     loop {
-        // Made before the look, so that no wake-up is missed between the look and the wait.
+        // Created before the look, so that no wake-up is missed between the look and the wait.
         let waiting = accepted.notified();
         if let Some((id, readable)) = shared.amend(|engine| engine.accept_stream(entrance))? {
             let peer = node.peer(id.0);
@@ -179,17 +183,17 @@ impl Stream {
         &self.sender.handle().peer
     }
 
-    /// The name.
+    /// The name of the stream.
     pub fn name(&self) -> &Bytes {
         self.receiver.name()
     }
 
-    /// What is sent, and what is received.
+    /// The sending and the receiving direction.
     pub const fn both(&mut self) -> (&mut StreamSender, &mut StreamReceiver) {
         (&mut self.sender, &mut self.receiver)
     }
 
-    /// The two directions by themselves. The name is free again when both are dropped.
+    /// Splits the stream into its two directions. The name is free again when both are dropped.
     pub fn split(self) -> (StreamSender, StreamReceiver) {
         (self.sender, self.receiver)
     }

@@ -1,4 +1,4 @@
-//! What is received in a stream.
+//! The receiving direction of a stream.
 
 use core::task::{Context, Poll};
 use std::sync::Arc;
@@ -15,23 +15,23 @@ use crate::receive::Received;
 use crate::receive::batch::Batch;
 use crate::receive::delivery::Delivery;
 
-/// What a reader of a stream hears in place of a message.
+/// The errors of receiving in a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StreamError {
-    /// So many messages are missing here: their sender gave them up, or was told that what became of them is unknown. The stream
-    /// goes on behind them.
+    /// This number of messages is missing here: their sender gave them up, or was told that their outcome is unknown.
+    /// The stream goes on after them.
     #[error("{0} messages are missing before the next one of this stream")]
     Missing(u64),
-    /// So many messages came before the next one, and this process knows nothing of them: they were for a process before it that
-    /// kept no journal. The stream goes on.
+    /// This number of messages came before the next one, and this process does not know them: they were for an earlier
+    /// process that kept no journal. The stream goes on.
     #[error("{0} messages of this stream came before this process")]
     Continues(u64),
-    /// The sender has given the rest of the stream up: there is no more.
+    /// The sender has given up the rest of the stream: there are no more messages.
     #[error("the stream was reset by its sender")]
     Reset,
-    /// The sender has forgotten the stream, as a process does that ends and keeps no journal, and has begun another of this name:
-    /// there is no more of this one. The other waits for a new handle.
+    /// The sender has forgotten the stream, as happens when its process ends and keeps no journal, and has begun
+    /// another of this name. This stream has no more messages. The other stream waits for a new handle.
     #[error("the sender has forgotten this stream, and begun another of this name")]
     Broken,
     /// The node is closed.
@@ -39,20 +39,20 @@ pub enum StreamError {
     Closed,
 }
 
-/// Receives what the peer sends in a stream, in order.
+/// Receives the messages of the peer in a stream, in order.
 ///
-/// A message is handed out when the one before it has been dealt with: one that is dropped without [`Delivery::ack`] is handed out
-/// again before any other of the stream.
+/// A message is handed out once the application has finished with the one before it. A message that is dropped without
+/// [`Delivery::ack`] is handed out again before any other message of the stream.
 #[derive(Debug)]
 pub struct StreamReceiver {
     handle: Arc<Handle>,
-    /// A message that is handed out when what lies before it has been told.
+    /// A message that is handed out once the error that precedes it has been returned.
     next: Option<Delivery>,
-    /// How it ended.
+    /// The end of the stream, if it has ended.
     end: Option<Result<(), StreamError>>,
-    /// The message that this handle has had last.
+    /// The last message that this handle has had.
     last: Option<MessageId>,
-    /// This handle has had the first message of the stream.
+    /// Whether this handle has had the first message of the stream.
     opened: bool,
 }
 
@@ -71,12 +71,13 @@ impl StreamReceiver {
         &self.handle.claim.id.1
     }
 
-    /// The next message, under a guard. None: the stream has ended, and all of it was received.
+    /// The next message, under a guard. None: the stream has ended, and every message was received.
     ///
     /// Cancel-safe.
     ///
     /// # Errors
-    /// [`StreamError`]: `Missing` and `Continues` are told once, and the next call goes on. The others are told from then on.
+    /// [`StreamError`]: `Missing` and `Continues` are returned once, and the next call goes on. The other errors are
+    /// returned from then on.
     pub async fn recv(&mut self) -> Result<Option<Delivery>, StreamError> {
         tokio::task::coop::consume_budget().await;
         loop {
@@ -87,13 +88,13 @@ impl StreamReceiver {
         }
     }
 
-    /// The next message without a guard: it is delivered as it is returned, and lost if the process dies before it has acted on it.
-    /// This is the faster way.
+    /// The next message without a guard: it is delivered when it is returned, and lost if the process dies before it
+    /// has acted on it. This is faster than [`Self::recv`].
     ///
-    /// Cancel-safe, but on a node that forces its journal to the disk: there a message may be lost with the call.
+    /// Cancel-safe, except on a node that forces its journal to disk: there a message may be lost with the call.
     ///
     /// # Errors
-    /// As [`Self::recv`].
+    /// As for [`Self::recv`].
     pub async fn recv_at_most_once(&mut self) -> Result<Option<Received>, StreamError> {
         tokio::task::coop::consume_budget().await;
         loop {
@@ -101,7 +102,7 @@ impl StreamReceiver {
                 return Ok(Some(next));
             }
             let Some(delivery) = self.recv().await? else { return Ok(None) };
-            // One whose record has died meanwhile was not delivered: it comes again, or its sender is told.
+            // A message whose record has died meanwhile was not delivered: it comes again, or its sender is told.
             if let Ok(received) = delivery.take() {
                 let shared = self.handle.peer.shared();
                 let at = shared.look(|engine| engine.accepted_at());
@@ -111,12 +112,12 @@ impl StreamReceiver {
         }
     }
 
-    /// Up to `most` messages without a guard, taken under one lock: waits for the first, then takes what is there. This is the fastest
-    /// way. None: the stream has ended, and all of it was received.
+    /// Up to `most` messages without a guard, taken under one lock: waits for the first, then takes those that are
+    /// there. This is the fastest way. None: the stream has ended, and every message was received.
     ///
-    /// A batch ends where something is to be told: the next call tells it.
+    /// A batch ends before an error; the next call returns the error.
     ///
-    /// Cancel-safe as [`Self::recv_at_most_once`].
+    /// Cancel-safe like [`Self::recv_at_most_once`].
     ///
     /// ```
     /// # use exonet::{Allow, Node};
@@ -141,12 +142,12 @@ impl StreamReceiver {
     /// ```
     ///
     /// # Errors
-    /// As [`Self::recv`].
+    /// As for [`Self::recv`].
     pub async fn recv_batch(&mut self, most: usize) -> Result<Option<Batch>, StreamError> {
         let taken = self.take_many(most);
         let shared = Arc::clone(self.handle.peer.shared());
         if taken.is_empty() && most > 0 {
-            // It waits, or there is something to be told.
+            // No message is there yet, or there is an error to return.
             let Some(received) = self.recv_at_most_once().await? else { return Ok(None) };
             let more = self.take_many(most - 1);
             let more = more.into_iter().map(|message| Received::new(&shared, message, true));
@@ -157,8 +158,8 @@ impl StreamReceiver {
         Ok(Some(Batch::of(&shared, taken.collect())))
     }
 
-    /// Whether the next message is taken in one step: there is nothing to be told of it, since it goes on where the one before it ended,
-    /// or opens the stream for a handle that has had none.
+    /// Whether the next message can be taken in one step, without an error to return: it follows directly on the one
+    /// before, or it opens the stream for a handle that has had no message.
     fn is_plain(gap: Gap, end: StreamEnd, first: bool) -> bool {
         match (gap, end) {
             (Gap::None, StreamEnd::Open) => true,
@@ -182,7 +183,7 @@ impl StreamReceiver {
         Some(Received::new(shared, said.message, true))
     }
 
-    /// The next messages, as many as are [plain](Self::is_plain).
+    /// The next messages, up to `most`, as long as they are [plain](Self::is_plain).
     fn take_many(&mut self, most: usize) -> Vec<Incoming> {
         if self.next.is_some() || self.end.is_some() || most == 0 {
             return Vec::new();
@@ -197,7 +198,7 @@ impl StreamReceiver {
         taken.into_iter().map(|said| said.message).collect()
     }
 
-    /// As [`Self::recv`], in a poll: the task is woken when there is something.
+    /// Like [`Self::recv`], as a poll: the task is woken when there is something.
     pub(super) fn poll_recv(
         &mut self,
         cx: &mut Context<'_>,
@@ -221,8 +222,8 @@ impl StreamReceiver {
         self.opened
     }
 
-    /// Wants nothing more: what comes until the stream ends is rejected, with this reason, of which the first 200 bytes count. Its
-    /// sender is told of each message that it was rejected.
+    /// Stops reading: messages that come until the stream ends are rejected, with the first 200 bytes of this reason.
+    /// The sender is told of each rejected message.
     pub fn stop(mut self, reason: impl AsRef<str>) {
         self.next = None;
         if self.end.is_none() {
@@ -231,7 +232,7 @@ impl StreamReceiver {
         }
     }
 
-    /// What there is now; None: nothing yet.
+    /// The next message or end, if it is here; None: nothing yet.
     fn look(&mut self) -> Option<Result<Option<Delivery>, StreamError>> {
         if let Some(next) = self.next.take() {
             return Some(Ok(Some(next)));
@@ -250,10 +251,10 @@ impl StreamReceiver {
         Some(self.heed(said))
     }
 
-    /// A message has come: what of it is told first.
+    /// Interprets a message that has come. An error about it is returned before the message itself.
     fn heed(&mut self, said: InStream) -> Result<Option<Delivery>, StreamError> {
         let InStream { message, gap, end, .. } = said;
-        // One that is handed out again comes with the gap that was told.
+        // A message that is handed out again carries a gap that was reported before.
         let again = self.last == Some(message.id);
         let gap = if again { Gap::None } else { gap };
         let other = match gap {
@@ -262,7 +263,7 @@ impl StreamReceiver {
             _ => false,
         };
         if other {
-            // It is the first of another stream, and waits for another handle.
+            // The message is the first of another stream, and waits for another handle.
             drop(Delivery::new(self.handle.peer.shared(), message));
             return self.ends(Err(StreamError::Broken));
         }
@@ -275,7 +276,7 @@ impl StreamReceiver {
         };
         match (found, is_empty(&message)) {
             (Some(end), true) => {
-                // It says only that.
+                // The message says only that the stream has ended.
                 let _ = Delivery::new(self.handle.peer.shared(), message).ack();
                 self.end = Some(end);
             }

@@ -1,4 +1,4 @@
-//! What is sent in a stream.
+//! The sending direction of a stream.
 
 use std::sync::Arc;
 
@@ -12,27 +12,28 @@ use crate::peer::Peer;
 use crate::send::message::{Message, take_turns};
 use crate::send::receipt::Receipt;
 
-/// Why a message of a stream is not accepted. Nothing has been queued.
+/// The reasons for which a message of a stream is not accepted. Nothing has been queued.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StreamSendError {
-    /// As of any other message. A message of a stream has at most [`MAX_STREAM_BODY`](super::MAX_STREAM_BODY) bytes.
+    /// As for any other message. A message of a stream has at most [`MAX_STREAM_BODY`](super::MAX_STREAM_BODY) bytes.
     #[error(transparent)]
     Send(#[from] SendError),
-    /// It has been closed or reset by this handle.
+    /// This handle has closed or reset the stream.
     #[error("the stream has been closed at this end")]
     Ended,
-    /// The tag of a message of a stream is the name of the stream.
+    /// The message has a tag. The tag of a message of a stream is the name of the stream.
     #[error("a message of a stream has no tag of its own")]
     Tagged,
 }
 
-/// Sends in a stream.
+/// Sends the messages of this end in a stream.
 ///
-/// The peer's application takes the messages in the order in which they were sent here. One that ends Cancelled or Expired leaves no
-/// gap, whether it has left or not. One that is given up in doubt leaves one, of which the reader hears.
+/// The peer's application takes the messages in the order in which they were sent here. A message that ends Cancelled
+/// or Expired leaves no gap, whether it has left or not. A message that is given up in doubt leaves a gap, and the
+/// reader is told of it.
 ///
-/// Dropping it ends nothing: [`Self::close`] does.
+/// Dropping the sender does not end the stream: [`Self::close`] does.
 #[derive(Debug)]
 pub struct StreamSender {
     handle: Arc<Handle>,
@@ -60,18 +61,17 @@ impl StreamSender {
         self.lane.name()
     }
 
-    /// The class of the messages of this stream, in place of their own: all of one stream have one. To be set before the first is
-    /// sent.
+    /// The priority of the messages of this stream, which replaces their own: all messages of a stream have the same.
+    /// Set it before the first message is sent.
     #[must_use]
     pub fn priority(mut self, priority: Priority) -> Self {
         self.lane.priority = priority;
         self
     }
 
-    /// Sends a message behind all that were sent before it in this stream: waits for room in the peer's queue, then queues it.
+    /// Sends a message after all that were sent before it in this stream: waits for room in the peer's queue, then queues it.
     ///
-    /// A [deadline](Message::deadline) and [`Message::confirm`] mean what they do elsewhere. Cancel-safe as
-    /// [`Peer::send`] is.
+    /// A [deadline](Message::deadline) and [`Message::confirm`] work as usual. Cancel-safe like [`Peer::send`].
     ///
     /// # Errors
     /// [`StreamSendError`]; nothing has been queued.
@@ -86,7 +86,7 @@ impl StreamSender {
     /// Sends a message if there is room.
     ///
     /// # Errors
-    /// [`SendError::Full`] instead of waiting, and the others of [`StreamSendError`].
+    /// [`SendError::Full`] instead of waiting, and the other errors of [`StreamSendError`].
     pub fn try_send(&mut self, message: impl Into<Message>) -> Result<Receipt, StreamSendError> {
         let message = message.into();
         if self.ended {
@@ -95,20 +95,21 @@ impl StreamSender {
         Ok(self.lane.try_queue(checked(message)?, StreamEnd::Open)?)
     }
 
-    /// Ends this direction of the stream behind all that was sent in it. The receipt says when the peer's application has had
-    /// the end.
+    /// Ends this direction of the stream after everything that was sent in it. The receipt says when the peer's
+    /// application has had the end.
     ///
     /// # Errors
-    /// [`StreamSendError`]; a stream that was ended before has been [`Ended`](StreamSendError::Ended).
+    /// [`StreamSendError`]; [`Ended`](StreamSendError::Ended) if this handle has ended the stream before.
     pub async fn close(&mut self) -> Result<Receipt, StreamSendError> {
         self.end(Message::default(), StreamEnd::Last).await
     }
 
-    /// Gives up what has not left of this direction, and ends it: that is Cancelled, and the peer's application hears of the reset
-    /// behind what has left. What was sent by an earlier handle of this name before it closed its stream is not given up.
+    /// Ends this direction, and gives up the messages that have not left: they are Cancelled, and the peer's
+    /// application is told of the reset after those that have left. Messages that an earlier handle of this name sent
+    /// before it closed its stream are not given up.
     ///
     /// # Errors
-    /// As [`Self::close`].
+    /// As for [`Self::close`].
     pub async fn reset(&mut self) -> Result<Receipt, StreamSendError> {
         if !self.ended {
             self.lane.cancel();
@@ -116,7 +117,7 @@ impl StreamSender {
         self.end(Message::default(), StreamEnd::Reset).await
     }
 
-    /// As [`Self::close`], with a last message.
+    /// Like [`Self::close`], with a last message.
     pub(crate) async fn close_with(&mut self, last: Message) -> Result<Receipt, StreamSendError> {
         self.end(last, StreamEnd::Last).await
     }
@@ -130,14 +131,14 @@ impl StreamSender {
         Ok(receipt)
     }
 
-    /// As [`Self::reset`], if there is room for the word; nothing is said where there is none.
+    /// Like [`Self::reset`], if there is room to say so; if there is none, the peer is not told.
     pub(crate) fn reset_at_once(&mut self) {
         self.lane.cancel();
         self.end_at_once(Message::default(), StreamEnd::Reset);
     }
 
-    /// Ends this direction with a last message if there is room for it; nothing is said where there is none. Nobody waits to hear
-    /// what becomes of it.
+    /// Ends this direction with a last message if there is room for it; if there is none, the peer is not told. The
+    /// outcome of the message is ignored.
     pub(crate) fn end_at_once(&mut self, last: Message, end: StreamEnd) {
         if !self.ended {
             drop(checked(last).map(|last| self.lane.try_queue(last, end)));
@@ -145,7 +146,7 @@ impl StreamSender {
         }
     }
 
-    /// Whether [`Self::close`] or [`Self::reset`] has ended it.
+    /// Whether [`Self::close`] or [`Self::reset`] has ended the stream.
     pub const fn is_ended(&self) -> bool {
         self.ended
     }
@@ -159,7 +160,7 @@ impl StreamSender {
     }
 }
 
-/// A message that may be one of a stream.
+/// Checks that a message may be one of a stream.
 fn checked(message: Message) -> Result<Message, StreamSendError> {
     if message.has_tag() { Err(StreamSendError::Tagged) } else { Ok(message) }
 }

@@ -1,4 +1,4 @@
-//! A member of a stream: what it is to be sent, in order.
+//! A member of a stream, and the messages for it, in order.
 
 use core::future::Future;
 use core::pin::Pin;
@@ -14,11 +14,12 @@ use crate::group::ready::Bell;
 use crate::send::receipt::Receipt;
 use crate::stream::lane::Lane;
 
-/// Why a member is not in a stream any more.
+/// The reason for which a member is no longer in a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cause {
-    /// It had as many messages open as it may have, and the stream does not wait for it: see [`WhenFull::FallOut`](super::WhenFull).
+    /// It had reached its limit of open messages, and the stream does not wait for it: see
+    /// [`WhenFull::FallOut`](super::WhenFull).
     Full,
     /// It was removed from the stream, or from the group.
     Removed(Remove),
@@ -26,28 +27,28 @@ pub enum Cause {
     Failed(SendError),
 }
 
-/// A member has left a stream: later messages are not for it.
+/// A member has left a stream: it gets no later messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Departure {
-    /// Who.
+    /// The member.
     pub id: NodeId,
-    /// Why.
+    /// The reason.
     pub cause: Cause,
 }
 
-/// What waits until it can be queued.
+/// A future that waits until a message can be queued.
 pub(super) type Entering = Pin<Box<dyn Future<Output = Result<Receipt, SendError>> + Send>>;
 
-/// A word of the stream to one member.
+/// An item of the stream for one member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Next {
-    /// The copy of a message; None: it says only that the stream ends.
+    /// The copy of a message; None: the item only says that the stream ends.
     pub(super) copy: Option<usize>,
     pub(super) end: StreamEnd,
 }
 
-/// One that waits for room in the node's queue to the member, or for its address.
+/// An item that waits for room in the node's queue to the member, or for its address.
 pub(super) struct Entry {
     pub(super) next: Next,
     pub(super) entering: Entering,
@@ -55,16 +56,16 @@ pub(super) struct Entry {
 }
 
 pub(super) struct Member {
-    /// Its number in the stream.
+    /// The member's number in the stream.
     pub(super) key: usize,
     pub(super) lane: Lane,
-    /// Later messages are for it.
+    /// Whether it gets later messages.
     pub(super) active: bool,
-    /// What is said in the other direction has been given to the application.
+    /// Whether the application has taken the other direction of the stream.
     pub(super) heard: bool,
-    /// Copies that have not ended.
+    /// The number of copies that have not ended.
     pub(super) open: usize,
-    /// Behind `entry`, in order.
+    /// The items after `entry`, in order.
     pub(super) waiting: VecDeque<Next>,
     pub(super) entry: Option<Entry>,
 }
@@ -79,18 +80,18 @@ impl Member {
         self.lane.claim.id.0
     }
 
-    /// Whether something waits to be queued.
+    /// Whether an item waits to be queued.
     pub(super) fn has_backlog(&self) -> bool {
         self.entry.is_some() || !self.waiting.is_empty()
     }
 
-    /// The copies that wait to be queued, the first first. They do so no more.
+    /// Drops all items that wait to be queued, and returns their copies in order.
     pub(super) fn drop_backlog(&mut self) -> Vec<usize> {
         let entry = self.entry.take().map(|entry| entry.next);
         entry.into_iter().chain(self.waiting.drain(..)).filter_map(|next| next.copy).collect()
     }
 
-    /// A copy that waits to be queued does so no more.
+    /// Drops a copy that waits to be queued.
     pub(super) fn drop_waiting(&mut self, copy: usize) {
         if self.entry.as_ref().is_some_and(|entry| entry.next.copy == Some(copy)) {
             self.entry = None;

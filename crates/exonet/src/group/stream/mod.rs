@@ -1,4 +1,4 @@
-//! Streams to groups: messages that every member takes in the order in which they were sent.
+//! Streams to groups: every member takes the messages in the order in which they were sent.
 
 mod member;
 mod pace;
@@ -28,14 +28,14 @@ use crate::stream::lane::Claim;
 use crate::stream::{self, MAX_STREAM_BODY, OpenError, StreamReceiver};
 use state::{Settings, State};
 
-/// Messages that a member may have open, unless [`GroupStream::queue`] says otherwise.
+/// The default of [`GroupStream::queue`].
 const QUEUE: usize = 1_024;
 
-/// What the handles on a stream share with its task. It does not keep the node going.
+/// The state that the handles on a stream share with its task. It does not keep the node going.
 pub(crate) struct Core {
     state: Mutex<State>,
     ready: Arc<Ready>,
-    /// A member may have more messages, or has departed.
+    /// Notified when a member may have more messages, or has departed.
     told: Notify,
 }
 
@@ -65,7 +65,7 @@ impl Core {
 struct Task(Arc<Core>);
 
 impl Task {
-    /// Goes on until there is no handle any more, and every message has ended at every member.
+    /// Runs until there is no handle any more, and every message has ended at every member.
     async fn run(self) {
         let core = &self.0;
         loop {
@@ -99,14 +99,15 @@ impl Drop for Task {
     }
 }
 
-/// A stream to the members of a group, made by [`Group::stream`]: every member takes its messages in the order in which they were sent
-/// here, as an ordinary [stream](crate::stream) of that name from this node.
+/// A stream to the members of a group, made by [`Group::stream`]. Every member takes its messages in the order in which
+/// they were sent here, as an ordinary [stream](crate::stream) of that name from this node.
 ///
-/// A message goes to all members that are in the stream when it is sent; its [`Mode`] says how many of them must have it. No member
-/// takes the place of another, and no copy is withdrawn because others have the message: a member that sees a message sees all
-/// that were sent to it before, or hears what is missing.
+/// A message goes to all members that are in the stream when it is sent; its [`Mode`] says how many of them must have
+/// it. No member takes the place of another, and no copy is withdrawn because others have the message. A member that
+/// sees a message has seen all messages that were sent to it before, or is told which are missing.
 ///
-/// No member waits for another. Each has a queue of its own, and [`WhenFull`] says what becomes of one that is too slow for it.
+/// No member waits for another. Each has its own queue, and [`WhenFull`] says what happens to a member that is too slow
+/// for it.
 ///
 /// ```
 /// use exonet::group::Mode;
@@ -136,8 +137,8 @@ impl Drop for Task {
 /// # }
 /// ```
 ///
-/// Cheap to clone: clones are the same stream. It keeps the node going. Dropping the last clone ends nothing: what was sent goes on, and
-/// [`Self::close`] ends the streams at the members.
+/// Cheap to clone: clones are the same stream. It keeps the node going. Dropping the last clone ends nothing: messages
+/// that were sent go on. [`Self::close`] ends the streams at the members.
 #[derive(Clone)]
 pub struct GroupStream {
     front: Arc<Front>,
@@ -157,13 +158,14 @@ impl Drop for Front {
 }
 
 impl Group {
-    /// A stream to the members that the group has now. Nothing is sent before there is something to say.
+    /// A stream to the current members of the group. Nothing is sent before the first message.
     ///
-    /// Others are added by [`GroupStream::add`]. One that is [removed](Self::remove) from the group leaves the stream.
+    /// [`GroupStream::add`] adds other members. A member that is [removed](Self::remove) from the group leaves the
+    /// stream.
     ///
     /// # Errors
-    /// [`GroupError::Empty`], [`GroupError::Name`], [`GroupError::NoRuntime`]; [`GroupError::Stream`] if this process has a handle on a
-    /// stream of that name with some member.
+    /// [`GroupError::Empty`], [`GroupError::Name`], [`GroupError::NoRuntime`]; [`GroupError::Stream`] if this process
+    /// has a handle on a stream of that name with a member.
     pub fn stream(&self, name: impl Into<Bytes>) -> Result<GroupStream, GroupError> {
         let name = stream::checked(name.into()).map_err(GroupError::Name)?;
         let runtime = Handle::try_current().map_err(|_| GroupError::NoRuntime)?;
@@ -179,7 +181,8 @@ impl Group {
                 state.join(member.id, || claim(self.node().shared(), member, &name))?;
             }
             let core = Arc::new(Core { state: Mutex::new(state), ready, told: Notify::new() });
-            // Entered while the members are held: one that is removed from here on is removed from this too.
+            // Entered while the members are locked: a member that is removed from here on is also removed from this
+            // stream.
             let mut streams = self.inner.common.streams();
             streams.retain(|other| other.strong_count() > 0);
             streams.push(Arc::downgrade(&core));
@@ -190,7 +193,7 @@ impl Group {
     }
 }
 
-/// The hold on a member's stream.
+/// Takes the name of the stream with a member.
 fn claim(shared: &Arc<Shared>, member: &Arc<PeerAddr>, name: &Bytes) -> Result<Claim, GroupError> {
     let claim = Claim::take(shared, member, name.clone());
     claim.ok_or(GroupError::Stream { member: member.id, error: OpenError::InUse })
@@ -201,7 +204,7 @@ impl GroupStream {
         &self.front.core
     }
 
-    /// The group whose members it is for.
+    /// The group that the stream belongs to.
     pub fn group(&self) -> &Group {
         &self.front.group
     }
@@ -211,23 +214,24 @@ impl GroupStream {
         &self.front.name
     }
 
-    /// The class of the messages of this stream, in place of their own. To be set before the first is sent; members that join later
-    /// have it too.
+    /// The priority of the messages of this stream, which replaces their own. Set it before the first message is sent;
+    /// it also applies to members that join later.
     #[must_use]
     pub fn priority(self, priority: Priority) -> Self {
         self.core().with(|state| state.set_priority(priority));
         self
     }
 
-    /// How many messages of the stream a member may have open, that is sent and not ended: at least one, 1,024 unless this is called. With
-    /// bodies of up to [`MAX_STREAM_BODY`] bytes, which all members share, it bounds the memory that the stream takes.
+    /// The number of messages of the stream that a member may have open, that is sent and not ended: at least one.
+    /// Default: 1,024. Together with the limit of [`MAX_STREAM_BODY`] bytes per body, which all members share, it
+    /// bounds the memory that the stream takes.
     #[must_use]
     pub fn queue(self, most: usize) -> Self {
         self.core().with(|state| state.settings.queue = most.max(1));
         self
     }
 
-    /// What becomes of a member that has so many open. Default: it falls out.
+    /// The treatment of a member that has reached this limit. Default: it falls out.
     #[must_use]
     pub fn when_full(self, when_full: WhenFull) -> Self {
         self.core().with(|state| state.settings.when_full = when_full);
@@ -241,12 +245,13 @@ impl GroupStream {
         self.core().with(|state| state.ids())
     }
 
-    /// How many messages of the stream a member has open. None: it is not in the stream.
+    /// The number of messages of the stream that a member has open. None: it is not in the stream.
     pub fn backlog(&self, member: &NodeId) -> Option<usize> {
         self.core().with(|state| state.backlog(member))
     }
 
-    /// Adds a member of the group to the stream: it gets later messages, and sees a stream that begins with the first of them.
+    /// Adds a member of the group to the stream: it gets later messages, and sees a stream that begins with the first
+    /// of them.
     ///
     /// # Errors
     /// [`GroupError::Unknown`]: it is not a member of the [group](Group::add). [`GroupError::Double`]: it is in the stream.
@@ -259,9 +264,10 @@ impl GroupStream {
         self.core().with(|state| state.join(*member, claim))
     }
 
-    /// Removes a member from this stream only: no later message is for it. With [`Remove::Drain`], what it was sent goes on and counts, and
-    /// its stream is closed behind that. With [`Remove::Now`], what has not left for it is withdrawn and counts as not had, and its
-    /// stream is reset behind what has left. Of the last member too: then nothing can be sent until another is added.
+    /// Removes a member from this stream only: it gets no later messages. With [`Remove::Drain`], messages that were
+    /// sent to it go on and count, and its stream is closed after them. With [`Remove::Now`], messages that have not
+    /// left for it are withdrawn and do not count, and its stream is reset after those that have left. The last member
+    /// can be removed too: then nothing can be sent until another is added.
     ///
     /// # Errors
     /// [`GroupError::Unknown`].
@@ -269,11 +275,11 @@ impl GroupStream {
         self.core().remove(member, how)
     }
 
-    /// Waits for the next member that leaves the stream before its end, and says why. Each departure is told once, to one of those
-    /// that wait. None: the stream has ended. Cancel-safe.
+    /// Waits for the next member that leaves the stream before its end, and returns the reason. Each departure is
+    /// returned once, to one of the tasks that wait. None: the stream has ended. Cancel-safe.
     pub async fn departed(&self) -> Option<Departure> {
         loop {
-            // Made before the look, so that no change is missed between the look and the wait.
+            // Created before the look, so that no change is missed between the look and the wait.
             let told = self.core().told.notified();
             let (next, ended) = self.core().with(|state| (state.next_departure(), state.has_ended()));
             if next.is_some() || ended {
@@ -283,7 +289,8 @@ impl GroupStream {
         }
     }
 
-    /// What a member says under the name of the stream. None: it is not in the stream, or this was taken before.
+    /// Receives the messages that a member sends under the name of the stream. None: it is not in the stream, or this
+    /// was taken before.
     pub fn answers(&self, member: &NodeId) -> Option<StreamReceiver> {
         let claim = self.core().with(|state| state.hear(member))?;
         let peer = self.group().node().peer(PeerAddr::clone(&claim.to));
@@ -292,18 +299,19 @@ impl GroupStream {
 
     // ---- messages
 
-    /// Sends a message to all members of the stream, behind all that were sent before. It waits while no more may be sent: see
-    /// [`Self::queue`] and [`WhenFull`].
+    /// Sends a message to all members of the stream, after all that were sent before. It waits while the stream is
+    /// full: see [`Self::queue`] and [`WhenFull`].
     ///
-    /// [`Mode::All`], [`Mode::Any`] and [`Mode::Quorum`] say how many must have it; the `send` of a quorum is how many members there must
-    /// be in the stream. The message's deadline counts for the verdict and for each copy: one that has not left by then ends Expired and
-    /// leaves no gap.
+    /// [`Mode::All`], [`Mode::Any`] and [`Mode::Quorum`] say how many members must have it; the `send` of a quorum is
+    /// the least number of members in the stream. The message's deadline counts for the verdict and for each copy: a
+    /// copy that has not left by then ends Expired and leaves no gap.
     ///
-    /// Cancel-safe as [`Group::send`] is. Messages that several tasks send are in some order, the same at all members.
+    /// Cancel-safe like [`Group::send`]. If several tasks send, their messages have some order, the same at all
+    /// members.
     ///
     /// # Errors
-    /// [`GroupError`]; nothing has been sent, unless the node stopped while it waited for the disk. [`GroupError::Unordered`] for
-    /// [`Mode::Balanced`].
+    /// [`GroupError`]; nothing has been sent, unless the node stopped while the call waited for the disk.
+    /// [`GroupError::Unordered`] for [`Mode::Balanced`].
     pub async fn send(&self, mode: Mode, message: impl Into<Message>) -> Result<GroupReceipt, GroupError> {
         let message = checked(message.into())?;
         take_turns(message.weight().saturating_mul(self.members().len())).await;
@@ -318,27 +326,29 @@ impl GroupStream {
         Ok(GroupReceipt::new(board))
     }
 
-    /// As [`Self::send`], without waiting.
+    /// Like [`Self::send`], without waiting.
     ///
     /// # Errors
-    /// [`GroupError::Full`] instead of waiting, and the others of [`Self::send`].
+    /// [`GroupError::Full`] instead of waiting, and the other errors of [`Self::send`].
     pub fn try_send(&self, mode: Mode, message: impl Into<Message>) -> Result<GroupReceipt, GroupError> {
         let message = checked(message.into())?;
         self.core().with(|state| state.send(mode, message)).map(GroupReceipt::new)
     }
 
-    /// Ends the stream at every member behind all that was sent. The receipt says of each when its application has had the end.
+    /// Ends the stream at every member after everything that was sent. The receipt says for each member when its
+    /// application has had the end.
     ///
     /// # Errors
-    /// [`GroupError::Ended`]: it has been closed or reset. [`GroupError::Empty`], [`GroupError::Closed`].
+    /// [`GroupError::Ended`]: the stream has been closed or reset. [`GroupError::Empty`], [`GroupError::Closed`].
     pub async fn close(&self) -> Result<GroupReceipt, GroupError> {
         self.end(StreamEnd::Last).await
     }
 
-    /// Withdraws what has not left, and ends the stream at every member by a reset behind what has.
+    /// Withdraws the messages that have not left, and ends the stream at every member by a reset after those that
+    /// have.
     ///
     /// # Errors
-    /// As [`Self::close`].
+    /// As for [`Self::close`].
     pub async fn reset(&self) -> Result<GroupReceipt, GroupError> {
         self.end(StreamEnd::Reset).await
     }
@@ -349,7 +359,7 @@ impl GroupStream {
         Ok(GroupReceipt::new(board))
     }
 
-    /// Waits until the disk has what was queued, where that is asked for.
+    /// Waits until the queued messages are safe on disk, if the durability asks for that.
     async fn until_safe(&self) -> Result<(), GroupError> {
         let shared = self.group().node().shared();
         let safe = shared.until_safe(shared.look(Engine::accepted_at)).await;
@@ -357,7 +367,7 @@ impl GroupStream {
     }
 }
 
-/// A message that may be one of a stream.
+/// Checks that a message may be one of a stream.
 fn checked(message: Message) -> Result<Message, GroupError> {
     match message.len() {
         _ if message.has_tag() => Err(GroupError::Tagged),

@@ -1,27 +1,29 @@
-//! When the next message of a stream may be sent to its members, and which of them have fallen too far behind for it. Pure.
+//! Decides when the next message of a stream may be sent to its members, and which of them have fallen too far behind.
+//! Pure.
 
-/// What becomes of a member of a stream that has as many messages open as it may have: [`GroupStream::queue`](super::GroupStream::queue).
+/// What happens to a member of a stream that has reached its limit of open messages:
+/// [`GroupStream::queue`](super::GroupStream::queue).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WhenFull {
-    /// It falls out of the stream, which is told as a [`Departure`](super::Departure) here, and as a reset at the member. The stream goes at the
-    /// pace of its fastest member: it waits while every member has half of its queue open. So a member falls out that is half a
-    /// queue behind the fastest, and no member ever waits for another.
+    /// It falls out of the stream. This is reported as a [`Departure`](super::Departure) here, and as a reset at the
+    /// member. The stream runs at the pace of its fastest member: it waits while every member has half of its queue
+    /// open. So a member falls out when it is half a queue behind the fastest, and no member waits for another.
     #[default]
     FallOut,
     /// The whole stream waits for it.
     Wait,
 }
 
-/// What is to be done with the next message.
+/// The decision about the next message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Pace {
-    /// It goes to all but these, given by their places, which fall out.
+    /// It goes to all members but these, given by their places, which fall out.
     GoWithout(Vec<usize>),
     Wait,
 }
 
-/// Of members that have so many messages `open`, and may have `queue`, at least one.
+/// Decides for members with these numbers of `open` messages, each of which may have `queue`, at least one.
 pub(super) fn pace(when_full: WhenFull, queue: usize, open: &[usize]) -> Pace {
     let all_have = |most: usize| !open.is_empty() && open.iter().all(|open| *open >= most);
     let full = || open.iter().enumerate().filter(|(_, open)| **open >= queue).map(|(at, _)| at);
@@ -51,7 +53,7 @@ mod tests {
     }
 
     proptest! {
-        /// Members settle what they have at any speed, while as much is sent as may be.
+        /// Members settle their messages at any speed, while messages are sent as fast as allowed.
         #[test]
         fn whatever_the_speeds_queues_are_bounded_and_the_fastest_stays(
             waits: bool,

@@ -1,7 +1,8 @@
-//! What is known of a stream to a group: its members, and its messages that have not ended at each.
+//! The state of a stream to a group: its members, and its messages that have not ended at each.
 //!
-//! Each member has a queue of its own, from which its messages go in order into the node's queue to it. A message has a [`Ballot`] and a
-//! [`Board`] as one without a stream has, and goes to every member that was in the stream when it was sent.
+//! Each member has its own queue, from which its messages go in order into the node's queue to it. Like any message to
+//! a group, a message of the stream has a [`Ballot`] and a [`Board`]. It goes to every member that was in the stream
+//! when it was sent.
 
 use core::pin::Pin;
 use core::task::Poll;
@@ -28,17 +29,17 @@ use crate::stream::lane::{Claim, Lane};
 struct Sent {
     ballot: Ballot,
     board: Arc<Board>,
-    /// Empty when no copy waits any more.
+    /// Empty once no copy waits any more.
     message: Message,
     deadline: Option<Instant>,
-    /// Those that have not ended, by the place of the member.
+    /// The copies that have not ended, by the place of the member.
     copies: Vec<Option<usize>>,
     open: usize,
     waiting: usize,
     acting: bool,
 }
 
-/// What one member gets of a message.
+/// The copy of a message for one member.
 struct Copy {
     of: usize,
     /// The place of the member in the message's table.
@@ -48,7 +49,7 @@ struct Copy {
     receipt: Option<(Receipt, Arc<Bell>)>,
 }
 
-/// How a stream is set.
+/// The settings of a stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
     pub(super) queue: usize,
@@ -63,18 +64,18 @@ pub(super) struct State {
     sent: BTreeMap<usize, Sent>,
     copies: BTreeMap<usize, Copy>,
     deadlines: BTreeSet<(Instant, usize)>,
-    /// The next number of a member, a message or a copy: no two have the same.
+    /// The next number for a member, a message or a copy: no two have the same.
     next: usize,
-    /// Messages begin with another member each time.
+    /// The member that the next message begins with: each message begins with another.
     first: usize,
     departures: VecDeque<Departure>,
-    /// It has been closed or reset.
+    /// Whether it has been closed or reset.
     ended: bool,
-    /// The application has no handle on it any more.
+    /// Whether the application has no handle on it any more.
     pub(super) orphan: bool,
-    /// Nothing goes on: its task is gone.
+    /// Whether its task is gone, so that nothing goes on.
     pub(super) over: bool,
-    /// A member may have more messages than a moment ago, or another one departed.
+    /// Whether a member may have more messages than a moment ago, or has departed.
     pub(super) stirred: bool,
 }
 
@@ -112,7 +113,7 @@ impl State {
 
     // ---- members
 
-    /// That of all messages to come.
+    /// Sets the priority of all messages to come.
     pub(super) fn set_priority(&mut self, priority: Priority) {
         self.settings.priority = priority;
         self.members.iter_mut().for_each(|member| member.lane.priority = priority);
@@ -134,7 +135,7 @@ impl State {
         self.departures.pop_front()
     }
 
-    /// A hold on the direction from a member, once.
+    /// Takes the direction from a member, once.
     pub(super) fn hear(&mut self, id: &NodeId) -> Option<Arc<Claim>> {
         let mut members = self.members.iter_mut().filter(|member| member.active && !member.heard);
         let member = members.find(|member| member.id() == *id)?;
@@ -142,7 +143,8 @@ impl State {
         Some(Arc::clone(&member.lane.claim))
     }
 
-    /// A member that gets later messages. `claim` takes the hold on its stream; one that is leaving still has it.
+    /// Adds a member, which gets later messages. `claim` takes the name of its stream, which a departing member still
+    /// has.
     pub(super) fn join(
         &mut self,
         id: NodeId,
@@ -170,8 +172,8 @@ impl State {
         Ok(())
     }
 
-    /// Later messages are not for the member, and its stream ends: behind what it was sent if that drains, else by a reset, behind
-    /// what has left.
+    /// The member gets no later messages, and its stream ends: after all messages that were sent to it if it drains,
+    /// else by a reset after those that have left.
     fn depart(&mut self, key: usize, cause: Cause) {
         let Some(member) = self.member(key).filter(|member| member.active) else { return };
         member.active = false;
@@ -185,14 +187,14 @@ impl State {
         }
         let Some(member) = self.member(key) else { return };
         let end = if drains { StreamEnd::Last } else { StreamEnd::Reset };
-        // Else it would begin a stream, only to say that it ends.
+        // Otherwise this would begin a stream only to say that it ends.
         if member.lane.has_begun() || (drains && member.open > 0) {
             member.waiting.push_back(Next { copy: None, end });
         }
         self.pump(key);
     }
 
-    /// What has not left for a member is withdrawn.
+    /// Withdraws the messages that have not left for a member.
     fn withdraw_all(&mut self, key: usize) {
         let Some(member) = self.member(key) else { return };
         let dropped = member.drop_backlog();
@@ -204,7 +206,7 @@ impl State {
 
     // ---- messages
 
-    /// Sends a message to the members that there are now.
+    /// Sends a message to the current members.
     pub(super) fn send(&mut self, mode: Mode, message: Message) -> Result<Arc<Board>, GroupError> {
         if self.ended {
             return Err(GroupError::Ended);
@@ -222,7 +224,7 @@ impl State {
         Ok(self.say(rule, message, StreamEnd::Open))
     }
 
-    /// Ends the stream at every member: behind all that was sent, or behind what has left.
+    /// Ends the stream at every member: after everything that was sent, or after the messages that have left.
     pub(super) fn close(&mut self, end: StreamEnd) -> Result<Arc<Board>, GroupError> {
         if self.ended {
             return Err(GroupError::Ended);
@@ -242,7 +244,7 @@ impl State {
         Ok(board)
     }
 
-    /// Queues a message for every member that is active.
+    /// Queues a message for every active member.
     fn say(&mut self, rule: Rule, message: Message, end: StreamEnd) -> Arc<Board> {
         let mut members: Vec<_> = self.active().map(|member| (member.key, member.id())).collect();
         let first = self.first.checked_rem(members.len()).unwrap_or_default();
@@ -280,7 +282,7 @@ impl State {
         board
     }
 
-    /// Does what the ballot of a message wants. Each member has been sent it.
+    /// Does what the ballot of a message wants. Each member has been sent it already.
     fn act(&mut self, key: usize) {
         loop {
             let Some(sent) = self.sent.get_mut(&key).filter(|sent| !sent.acting) else { return };
@@ -322,7 +324,7 @@ impl State {
     fn withdraw(&mut self, copy: usize) {
         match self.copies.get(&copy).map(|copy| &copy.receipt) {
             None => {}
-            // Settled, its receipt tells.
+            // If the copy is settled, its receipt has the outcome.
             Some(Some((receipt, _))) => {
                 let _ = receipt.cancel();
                 self.look(copy);
@@ -331,7 +333,7 @@ impl State {
         }
     }
 
-    /// A copy that waits to be queued is not sent.
+    /// Ends a copy that waits to be queued.
     fn end_waiting(&mut self, copy: usize, outcome: Outcome) {
         let Some(member) = self.copies.get(&copy).map(|copy| copy.member) else { return };
         self.member(member).into_iter().for_each(|member| member.drop_waiting(copy));
@@ -339,7 +341,7 @@ impl State {
         self.pump(member);
     }
 
-    /// A copy has ended.
+    /// Ends a copy.
     fn end(&mut self, copy: usize, state: MemberState, reason: Option<Arc<str>>, end: End) {
         let Some(Copy { of, at, member, receipt }) = self.copies.remove(&copy) else { return };
         self.member(member).into_iter().for_each(|member| member.open = member.open.saturating_sub(1));
@@ -357,7 +359,8 @@ impl State {
 
     // ---- the queue of a member
 
-    /// Queues what waits for a member, as far as there is room. One that has left is forgotten when nothing waits any more.
+    /// Queues the items that wait for a member, as far as there is room. A member that has left is forgotten once no
+    /// item waits.
     fn pump(&mut self, key: usize) {
         while let Some(member) = self.member(key).filter(|member| member.entry.is_none()) {
             let Some(next) = member.waiting.pop_front() else { break };
@@ -387,7 +390,7 @@ impl State {
         self.members.retain(|member| member.key != key || member.active || member.has_backlog());
     }
 
-    /// The message that is to be queued next, and its deadline. None: it has been withdrawn.
+    /// The message of the next item, and its deadline. None: it has been withdrawn.
     fn content(&self, next: Next) -> Option<(Message, Option<Instant>)> {
         let Some(copy) = next.copy else { return Some((Message::default(), None)) };
         let sent = self.sent.get(&self.copies.get(&copy)?.of)?;
@@ -402,7 +405,8 @@ impl State {
         self.entered(key, next, queued);
     }
 
-    /// What waited for a member has been queued, or never will be: then no later message is for it, since it would not see the gap.
+    /// An item of a member has been queued, or never will be. In the latter case the member gets no later messages,
+    /// since it would not see the gap.
     fn entered(&mut self, key: usize, next: Next, queued: Result<Receipt, SendError>) {
         match (next.copy, queued) {
             (Some(copy), Ok(receipt)) => {
@@ -417,7 +421,7 @@ impl State {
                 self.end(copy, MemberState::Skipped(error.clone()), None, End::Never);
                 self.depart(key, Cause::Failed(error));
             }
-            // Nobody waits to hear what becomes of it.
+            // The outcome of an end without a copy is ignored.
             (None, queued) => drop(queued),
         }
     }
@@ -428,7 +432,7 @@ impl State {
         };
         let Poll::Ready(settled) = bell.poll(|cx| Pin::new(&mut *receipt).poll(cx)) else { return };
         let (of, reason) = (*of, receipt.reason());
-        // The node's clock may be ahead of this task's: it is the deadline all the same.
+        // The node's clock may be ahead of this task's: the deadline has passed.
         if settled.outcome == Outcome::Expired {
             self.expire(of);
         }
@@ -439,7 +443,7 @@ impl State {
 
     // ---- for the task
 
-    /// Something with this number has rung.
+    /// Handles the ring of a member, a message or a copy, by its number.
     pub(super) fn rung(&mut self, number: usize) {
         if self.copies.contains_key(&number) {
             return self.poll_copy(number);
@@ -454,7 +458,7 @@ impl State {
         }
     }
 
-    /// What the application wants of a message.
+    /// Obeys the orders of the application about a message.
     fn obey(&mut self, key: usize) {
         let orders = self.sent.get(&key).map(|sent| sent.board.take_orders()).unwrap_or_default();
         for order in orders {
@@ -480,7 +484,7 @@ impl State {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
-    /// The deadline of a message has passed. What waits ends here, what is queued by its own deadline.
+    /// The deadline of a message has passed. Copies that wait end here; queued copies end by their own deadline.
     fn expire(&mut self, key: usize) {
         let Some(sent) = self.sent.get_mut(&key) else { return };
         let Some(deadline) = sent.deadline.take() else { return };
@@ -495,7 +499,7 @@ impl State {
         }
     }
 
-    /// Whether nothing is left to be done. The names of members for which nothing waits are given up.
+    /// Whether nothing is left to be done. Releases the names of members for which nothing waits.
     pub(super) fn is_done(&mut self) -> bool {
         if self.orphan {
             self.members.retain(Member::has_backlog);
@@ -503,7 +507,7 @@ impl State {
         self.orphan && self.members.is_empty() && self.sent.is_empty()
     }
 
-    /// The task ends, maybe with its runtime: nothing is known of what is open.
+    /// The task ends, perhaps with its runtime: the outcomes of open copies are unknown.
     pub(super) fn give_up(&mut self) {
         (self.over, self.ended, self.stirred) = (true, true, true);
         self.members.iter_mut().for_each(|member| drop(member.drop_backlog()));
@@ -519,7 +523,7 @@ impl State {
 }
 
 impl Sent {
-    /// A copy does not wait any more: the content is kept for those that do.
+    /// One copy less waits. The content is kept while any copy waits.
     fn has_one_waiting_less(&mut self) {
         self.waiting -= 1;
         if self.waiting == 0 {

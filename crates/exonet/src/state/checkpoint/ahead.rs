@@ -1,4 +1,4 @@
-//! What is carried ahead of a checkpoint, while the node still runs.
+//! The data that is sent ahead of a checkpoint, while the node still runs.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File};
@@ -13,37 +13,37 @@ use super::{Attempt, FOLDERS, LONGEST, checkpoint, fresh};
 use crate::state::error::StateError;
 use crate::state::{disk, journal, key};
 
-/// What a piece begins with.
+/// The first bytes of a piece.
 const PIECE: &[u8; 20] = b"exonet-ahead-000001\n";
 /// The most bytes of one piece.
 const MOST: usize = 4 << 20;
 
-/// What was carried ahead of a checkpoint, which another process, or this one, may write to meanwhile. What has settled of its journal is given piece by
-/// piece, to be [put together](super::Landing::ahead) where the identity is to live. The [checkpoint](crate::state::StateDir::checkpoint_after)
-/// then has only what came since.
+/// The data that was sent ahead of a checkpoint. Another process, or this one, may write to the identity meanwhile. The
+/// settled part of its journal is sent piece by piece, and [assembled](super::Landing::ahead) where the identity will
+/// live. The [checkpoint](crate::state::StateDir::checkpoint_after) then has only the data that came since.
 ///
-/// A journal has settled up to its last group for as long as its segments are not used again; which of them were is seen when the
-/// checkpoint is made, and these are carried once more.
+/// A segment of a journal is settled up to its last group until it is used again. When the checkpoint is made, it finds
+/// the segments that were used again and contains them in full.
 #[derive(Debug)]
 pub struct Ahead {
     attempt: Attempt,
     dir: PathBuf,
     tag: [u8; 32],
     files: BTreeMap<String, Progress>,
-    /// What is to be carried in this pass: names, and what has settled of each.
+    /// The data to be sent in this pass: names, and the settled part of each.
     left: VecDeque<(String, Settled)>,
 }
 
 #[derive(Debug)]
 struct Progress {
     settled: Settled,
-    /// How much of that was given.
+    /// How many of these bytes were returned.
     given: u64,
     digest: Blake2s256,
 }
 
 impl Ahead {
-    /// Begins to carry the identity in `path`, of which nothing was carried yet.
+    /// Begins to send the identity in `path`, of which nothing was sent yet.
     ///
     /// # Errors
     /// [`StateError::Missing`]; [`StateError::Io`].
@@ -58,7 +58,7 @@ impl Ahead {
         Ok(Self { attempt, dir, tag, files: BTreeMap::new(), left: VecDeque::new() })
     }
 
-    /// Looks what has settled since the last look: how many bytes that are.
+    /// Looks for data that has settled since the last look. Returns its number of bytes.
     ///
     /// # Errors
     /// [`StateError::Io`].
@@ -70,7 +70,7 @@ impl Ahead {
             match exonet_store::standing(&self.dir, self.tag, &name, known) {
                 Ok(Standing::Settled(settled)) => drop(found.insert(name, settled)),
                 Ok(Standing::Spare | Standing::Loose) => {}
-                // Its owner has removed it meanwhile.
+                // The owner has removed the file meanwhile.
                 Err(_) if !disk::exists(&self.dir.join(&name))? => {}
                 Err(error) => return Err(error.into()),
             }
@@ -85,7 +85,7 @@ impl Ahead {
         Ok(bytes)
     }
 
-    /// The next piece of what the last look has found. None: that was all.
+    /// The next piece of the data that the last look has found. None: there is no more.
     ///
     /// # Errors
     /// [`StateError::Io`].
@@ -103,7 +103,7 @@ impl Ahead {
             let whole = fs::metadata(&path).map_or(settled.end, |about| about.len().max(settled.end));
             let len = usize::try_from(settled.end - given).unwrap_or(MOST).min(MOST);
             let Some(bytes) = read_at(&path, given, len).map_err(StateError::io("read", &path))? else {
-                // It is gone, or another by now: the next look says which.
+                // The file is gone, or is another by now: the next look finds out.
                 self.files.remove(&name);
                 self.left.pop_front();
                 continue;
@@ -133,7 +133,7 @@ impl Ahead {
 pub(super) struct Piece<'a> {
     pub(super) attempt: Attempt,
     pub(super) name: PathBuf,
-    /// Bytes of the file: what is not carried of it is zeros so far.
+    /// The length of the file in bytes. The part that is not sent yet is zeros.
     pub(super) len: u64,
     pub(super) at: u64,
     pub(super) bytes: &'a [u8],
@@ -159,7 +159,7 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// All files of the identity in `of` that move, without what was carried ahead of them. Nobody writes to them.
+/// All files of the identity in `of` that move, without the data that was sent ahead. No process writes to them.
 pub(super) fn read_files(
     of: &Path,
     tag: [u8; 32],
@@ -215,7 +215,7 @@ fn of_journal(
     }
 }
 
-/// What is in a file from `from` to `to`, or to its end, but for the zeros there.
+/// The content of a file from `from` to `to`, or to its end, without the zeros there.
 fn entire(path: &Path, from: u64, to: Option<u64>) -> Result<Kept, StateError> {
     let read = || {
         let mut file = File::open(path)?;
@@ -231,7 +231,7 @@ fn entire(path: &Path, from: u64, to: Option<u64>) -> Result<Kept, StateError> {
     Ok(Kept { len, ahead: None, bytes })
 }
 
-/// `len` bytes of a file. None: it is gone, or shorter.
+/// `len` bytes of a file. None: the file is gone, or shorter.
 fn read_at(path: &Path, at: u64, len: usize) -> std::io::Result<Option<Vec<u8>>> {
     let mut file = match File::open(path) {
         Ok(file) => file,
@@ -239,15 +239,15 @@ fn read_at(path: &Path, at: u64, len: usize) -> std::io::Result<Option<Vec<u8>>>
         Err(error) => return Err(error),
     };
     file.seek(SeekFrom::Start(at))?;
-    // What is forced now need not be while the service stands still, when its journal is closed. Some systems force only what is open
-    // for writing.
+    // Data that is forced now need not be forced when the journal is closed, while the service stands still. Some
+    // systems force only files that are open for writing.
     let _ = file.sync_data();
     let mut bytes = Vec::with_capacity(len);
     file.take(len as u64).read_to_end(&mut bytes)?;
     Ok(Some(bytes).filter(|bytes| bytes.len() == len))
 }
 
-/// The names of the files in a folder, in order. None, if there is no folder.
+/// The names of the files in a folder, in order. Empty if there is no folder.
 fn names(folder: &Path) -> Result<Vec<String>, StateError> {
     if !disk::exists(folder)? {
         return Ok(Vec::new());

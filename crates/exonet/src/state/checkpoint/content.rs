@@ -10,19 +10,19 @@ use super::{Attempt, FOLDERS, checkpoint};
 use crate::state::clock::ClockRecord;
 use crate::state::error::StateError;
 
-/// What the content of a load begins with.
+/// The first bytes of the content of a load.
 const LOAD: &[u8; 20] = b"exonet-checkpoint-2\n";
 
-/// A file: what was carried ahead of it, then `bytes`, then zeros.
+/// A file: the data that was sent ahead, then `bytes`, then zeros.
 #[derive(Debug)]
 pub(super) struct Kept {
     pub(super) len: u64,
-    /// None: nothing was carried ahead.
+    /// None: nothing was sent ahead.
     pub(super) ahead: Option<Carried>,
     pub(super) bytes: Vec<u8>,
 }
 
-/// The first bytes of a file, as they were carried ahead of the checkpoint.
+/// The first bytes of a file, as they were sent ahead of the checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Carried {
     pub(super) len: u64,
@@ -34,7 +34,7 @@ pub(super) struct Content {
     pub(super) id: NodeId,
     pub(super) attempt: Attempt,
     pub(super) generation: u64,
-    /// What tells the files of this identity from those of others.
+    /// The fingerprint that tells the files of this identity from those of others.
     pub(super) fingerprint: [u8; 4],
     pub(super) clock: ClockRecord,
     pub(super) strays: Vec<(NodeId, Far)>,
@@ -61,7 +61,7 @@ impl Content {
         }
         out.extend_from_slice(&(self.files.len() as u64).to_be_bytes());
         for (name, file) in &self.files {
-            // Names are ours: they are plain.
+            // These names are our own, so they are plain text.
             put(&mut out, name.to_string_lossy().as_bytes());
             out.extend_from_slice(&file.len.to_be_bytes());
             let ahead = file.ahead.unwrap_or(Carried { len: 0, digest: [0; 32] });
@@ -107,7 +107,7 @@ impl Content {
     }
 }
 
-/// Whether a name leads to a file in one of the folders that move.
+/// Whether a name is that of a file in one of the folders that move.
 pub(super) fn is_ours(name: &Path) -> bool {
     let mut parts = name.components();
     let folder =
@@ -120,7 +120,7 @@ pub(super) fn put(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// What is left to be read.
+/// The input that is left to be read.
 pub(super) struct Take<'a>(pub(super) &'a [u8]);
 
 impl<'a> Take<'a> {

@@ -1,4 +1,4 @@
-//! Where a checkpoint is put together, beside the place where the identity is to live.
+//! The place where a checkpoint is assembled, beside the place where the identity will live.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -16,18 +16,18 @@ use crate::state::clock;
 use crate::state::error::StateError;
 use crate::state::{Term, disk, key, line, strays, term};
 
-/// The file that says of which attempt all is there but the key.
+/// The file that names the attempt of which everything but the key is present.
 const ATTEMPT: &str = "attempt";
 const ATTEMPT_LABEL: &str = "exonet-attempt-1";
 
-/// The place beside a directory where an identity is put together that is to live there: it may take pieces [ahead](super::Ahead) of
-/// the load, then the load, and last the deed.
+/// The place beside a directory where an identity is assembled that will live in the directory. It may take pieces
+/// [ahead](super::Ahead) of the load, then the load, and last the deed.
 #[derive(Debug)]
 pub struct Landing {
-    /// Where the identity is to live.
+    /// The directory in which the identity will live.
     to: PathBuf,
     dir: PathBuf,
-    /// What has come ahead, and of which attempt.
+    /// The attempt of the pieces that have come ahead.
     attempt: Option<Attempt>,
     files: BTreeMap<PathBuf, Come>,
 }
@@ -39,18 +39,19 @@ struct Come {
 }
 
 impl Landing {
-    /// Beside the directory `path`.
+    /// The landing beside the directory `path`.
     pub fn beside(path: impl AsRef<Path>) -> Self {
         let path = path.as_ref();
         Self { to: path.to_owned(), dir: sibling(path, "arriving"), attempt: None, files: BTreeMap::new() }
     }
 
-    /// Keeps a piece that came ahead: durable on return. One of another attempt than those before replaces all that they had.
+    /// Keeps a piece that came ahead: durable on return. A piece of another attempt than the pieces before replaces all
+    /// of them.
     ///
-    /// The caller knows that it comes from the holder of the identity.
+    /// The caller must know that the piece comes from the holder of the identity.
     ///
     /// # Errors
-    /// [`StateError::Checkpoint`]: it is damaged, or others are missing before it. [`StateError::Io`].
+    /// [`StateError::Checkpoint`]: the piece is damaged, or earlier ones are missing. [`StateError::Io`].
     pub fn ahead(&mut self, piece: &[u8]) -> Result<(), StateError> {
         let piece = Piece::decode(piece)?;
         if self.attempt != Some(piece.attempt) {
@@ -68,7 +69,7 @@ impl Landing {
             let mut to = OpenOptions::new().create(true).truncate(piece.at == 0).write(true).open(&path)?;
             to.seek(SeekFrom::Start(piece.at))?;
             to.write_all(piece.bytes)?;
-            // Its blocks are all there from now on: the journal writes where it is mapped.
+            // All its blocks are allocated from now on: the journal writes through a mapping.
             fill(&mut to, piece.at + piece.bytes.len() as u64, piece.len)?;
             to.sync_data()
         };
@@ -78,11 +79,12 @@ impl Landing {
         Ok(())
     }
 
-    /// Puts everything together that `load` has, and what came ahead of it: all of the identity but its key, durable on return.
+    /// Assembles the data in `load` and the data that came ahead of it: the whole identity but its key, durable on
+    /// return.
     ///
     /// # Errors
-    /// [`StateError::Checkpoint`]: it is for another node than that of `reader`, damaged, or not all of it came ahead.
-    /// [`StateError::Exists`]: an identity lives here. [`StateError::Io`].
+    /// [`StateError::Checkpoint`]: the load is for another node than that of `reader`, or is damaged, or some of the
+    /// data ahead of it is missing. [`StateError::Exists`]: an identity lives here. [`StateError::Io`].
     pub fn land(&mut self, load: &[u8], reader: &SecretKey) -> Result<Arriving, StateError> {
         let arriving = open_load(load, reader)?;
         is_free_for(&self.to, &arriving)?;
@@ -92,10 +94,10 @@ impl Landing {
         Ok(arriving)
     }
 
-    /// As [`super::restore`], where the load may have [landed](Self::land).
+    /// Like [`super::restore`], for a load that may have [landed](Self::land).
     ///
     /// # Errors
-    /// As [`super::restore`].
+    /// As for [`super::restore`].
     pub fn restore(&mut self, reader: &SecretKey, load: &[u8], deed: &[u8]) -> Result<Restored, StateError> {
         let arriving = open_load(load, reader)?;
         let secret = open_deed(deed, reader, &arriving)?;
@@ -110,13 +112,13 @@ impl Landing {
         Ok(Restored { id: arriving.id, term, application })
     }
 
-    /// Forgets what has come.
+    /// Removes the data that has come.
     ///
     /// # Errors
     /// [`StateError::Io`].
     pub fn clear(&mut self) -> Result<(), StateError> {
         (self.attempt, self.files) = (None, BTreeMap::new());
-        // First: without it, what is left is not taken for all of it.
+        // The mark goes first: without it, the rest is not mistaken for the whole.
         let mark = self.dir.join(ATTEMPT);
         if disk::exists(&mark)? {
             super::remove(&mark)?;
@@ -150,16 +152,17 @@ impl Landing {
         for folder in FOLDERS {
             self.remove_others(folder, content)?;
         }
-        // All are written before the first is forced: the file system then forces most of them at once.
+        // All files are written before the first is forced: the file system then forces most of them at once.
         let mut written = Vec::with_capacity(content.files.len() + 2);
         for (name, file) in &content.files {
             let path = self.dir.join(name);
             let file = put(&path, file).map_err(StateError::io("write", &path))?;
             written.push((path, file));
         }
-        // What came ahead is what was written over now.
+        // The data that came ahead has just been overwritten.
         (self.attempt, self.files) = (None, BTreeMap::new());
-        // Nobody looks here before the mark is made: these need not be whole or absent, and their names are forced together.
+        // No process reads here before the mark is made: these files need not be whole or absent, and their names are
+        // forced together.
         let (own, term) = (content.fingerprint, Term { generation: content.generation, lineage: fresh()? });
         let (term, clock) = (term::encode(own, term), clock::encode(own, content.clock));
         for (file, text) in [(term::FILE, &term), (clock::FILE, &clock)] {
@@ -179,11 +182,11 @@ impl Landing {
             strays::Strays::read(self.dir.join(strays::FILE), own)?.store(&content.strays)?;
         }
         disk::sync_dir(Some(&self.dir))?;
-        // Last: where this is, all the rest is durable.
+        // Last: once the mark is here, everything else is durable.
         disk::replace(&self.dir.join(ATTEMPT), &line::encode(ATTEMPT_LABEL, &content.attempt.0))
     }
 
-    /// Removes what came ahead and is not of the identity any more.
+    /// Removes files that came ahead and no longer belong to the identity.
     fn remove_others(&self, folder: &str, content: &Content) -> Result<(), StateError> {
         let dir = self.dir.join(folder);
         let entries: Result<Vec<_>, _> = fs::read_dir(&dir).and_then(Iterator::collect);
@@ -196,11 +199,11 @@ impl Landing {
         Ok(())
     }
 
-    /// Gives what has landed its key, and its place.
+    /// Gives the landed identity its key, and moves it into its place.
     fn live(&self, secret: &[u8; 32]) -> Result<(), StateError> {
         let key_path = self.dir.join(key::FILE);
         disk::remove_leftover(&key_path)?;
-        // A former try may have come so far.
+        // A former try may have reached this point.
         if !disk::exists(&key_path)? {
             key::create(&key_path, secret)?;
         }
@@ -216,7 +219,7 @@ impl Landing {
     }
 }
 
-/// Of which attempt all is in `dir` but the key.
+/// The attempt of which everything but the key is in `dir`.
 fn landed(dir: &Path) -> Result<Option<Attempt>, StateError> {
     let path = dir.join(ATTEMPT);
     if !disk::exists(&path)? {
@@ -226,7 +229,7 @@ fn landed(dir: &Path) -> Result<Option<Attempt>, StateError> {
     Ok(line::decode::<16>(ATTEMPT_LABEL, &text).ok().map(|attempt| Attempt(*attempt)))
 }
 
-/// Fails unless nothing is at `path` that could be lost: no identity, or the same one, which was ceded before.
+/// Fails unless `path` has nothing that could be lost: no identity, or the same one, which was ceded before.
 fn is_free_for(path: &Path, arriving: &Arriving) -> Result<(), StateError> {
     if !is_there(path)? {
         return Ok(());
@@ -237,10 +240,10 @@ fn is_free_for(path: &Path, arriving: &Arriving) -> Result<(), StateError> {
     }
 }
 
-/// Whether `deed` is that of this load, and both are for the node of `reader`.
+/// Checks that `deed` belongs to this load, and that both are for the node of `reader`.
 ///
 /// # Errors
-/// [`StateError::Checkpoint`]: it is not.
+/// [`StateError::Checkpoint`]: one of them does not fit.
 pub fn check_deed(load: &[u8], deed: &[u8], reader: &SecretKey) -> Result<(), StateError> {
     open_deed(deed, reader, &open_load(load, reader)?).map(drop)
 }
@@ -264,18 +267,18 @@ fn open_deed(deed: &[u8], reader: &SecretKey, of: &Arriving) -> Result<Zeroizing
     Ok(secret)
 }
 
-/// Writes what a checkpoint has of a file behind what came ahead. The caller forces it.
+/// Writes the data that a checkpoint has of a file after the data that came ahead. The caller forces it.
 fn put(path: &Path, file: &Kept) -> std::io::Result<File> {
     let mut to = OpenOptions::new().create(true).truncate(file.ahead.is_none()).write(true).open(path)?;
     let at = file.ahead.map_or(0, |ahead| ahead.len);
     to.seek(SeekFrom::Start(at))?;
     to.write_all(&file.bytes)?;
-    // What was cut off at its end was zeros.
+    // The end that was cut off was zeros.
     fill(&mut to, at + file.bytes.len() as u64, file.len)?;
     Ok(to)
 }
 
-/// Gives a file this length: zeros are written where there is nothing yet, which begins at `from` or behind it.
+/// Extends a file to this length with zeros. The file has data up to `from` or further.
 fn fill(to: &mut File, from: u64, len: u64) -> std::io::Result<()> {
     static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
     let mut at = to.metadata()?.len().max(from);
@@ -299,7 +302,7 @@ fn id_in(path: &Path) -> Result<exonet_proto::NodeId, StateError> {
     Ok(SecretKey::from_bytes(*key::read(&path.join(key::FILE))?).node_id())
 }
 
-/// The directory beside `path` that has this mark behind its name.
+/// The directory beside `path` with this suffix.
 fn sibling(path: &Path, mark: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".");
@@ -307,7 +310,7 @@ fn sibling(path: &Path, mark: &str) -> PathBuf {
     name.into()
 }
 
-/// Removes a directory, if it is there.
+/// Removes a directory if it exists.
 fn clear(path: &Path) -> Result<(), StateError> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -317,7 +320,7 @@ fn clear(path: &Path) -> Result<(), StateError> {
     }
 }
 
-/// Removes a directory in which there never was an identity, nor anything else.
+/// Removes a directory in which there never was an identity or anything else.
 fn clear_unused(path: &Path) -> Result<(), StateError> {
     let entries: Result<Vec<_>, _> = fs::read_dir(path).and_then(Iterator::collect);
     let entries = entries.map_err(StateError::io("read", path))?;

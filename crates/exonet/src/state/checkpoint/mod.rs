@@ -1,11 +1,13 @@
-//! An identity that moves: one cut of all that it keeps, sealed for the node that takes it over.
+//! An identity that moves: a consistent copy of everything that it keeps, sealed for the node that takes it over.
 //!
-//! A checkpoint has two parts. The [`Load`] is everything but the key: who has it cannot speak as the identity. The [`Deed`] is
-//! the key: it exists only once the identity has been [ceded](StateDir::cede) here, durably and for good. So at any moment one place can
-//! speak, or none: whoever holds the load before that waits for the deed, and what is left here does not open any more.
+//! A checkpoint has two parts. The [`Load`] is everything but the key: its holder cannot act as the identity. The
+//! [`Deed`] is the key: it exists only once the identity has been [ceded](StateDir::cede) here, durably and for good.
+//! So at any moment at most one place can act as the identity: a holder of the load waits for the deed, and once the
+//! deed exists, the original no longer opens.
 //!
 //! Both are sealed for one node, and name one attempt. Where they are [restored](restore), the identity begins a new
-//! [generation](super::Term), with numbers that no earlier one can have drawn; peers that have met it talk to no earlier one.
+//! [generation](super::Term), with numbers that no earlier generation can have drawn. Peers that have met it talk to no
+//! earlier one.
 
 mod ahead;
 mod content;
@@ -27,25 +29,25 @@ use content::{Content, Take};
 pub use ahead::Ahead;
 pub use landing::{Landing, check_deed};
 
-/// What the content of a deed begins with.
+/// The first bytes of the content of a deed.
 const DEED: &[u8; 20] = b"exonet-deed-0000001\n";
-/// The mark that the identity was ceded.
+/// The file that marks that the identity was ceded.
 pub(super) const MARK: &str = "moved";
 const MARK_LABEL: &str = "exonet-moved-1";
 /// Fingerprint of the key, attempt, target, generation.
 const MARK_PAYLOAD: usize = 4 + 16 + 32 + 8;
-/// Numbers that a generation has for itself: those of the next lie above them.
+/// The number of bits of a generation's own numbers: those of the next generation lie above them.
 const LANE: u32 = 48;
-/// The folders whose files move, beside the small files.
+/// The folders whose files move, besides the small files.
 const FOLDERS: [&str; 3] = [journal::DIR, "dead", pins::DIR];
 /// The longest content of a load, in bytes.
 const LONGEST: u64 = 4 << 30;
 
-/// One try to move an identity: what is of another one does not fit.
+/// Identifies one attempt to move an identity: parts of different attempts do not fit together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attempt(pub [u8; 16]);
 
-/// All that an identity keeps but its key, sealed.
+/// Everything that an identity keeps but its key, sealed.
 #[derive(Clone, Debug)]
 pub struct Load {
     attempt: Attempt,
@@ -57,74 +59,74 @@ pub struct Load {
 #[derive(Clone, Debug)]
 pub struct Deed(Vec<u8>);
 
-/// Where an identity was ceded to.
+/// The record that an identity was ceded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ceded {
-    /// In which attempt.
+    /// The attempt.
     pub attempt: Attempt,
-    /// To which node.
+    /// The node that it was ceded to.
     pub to: NodeId,
     /// The generation that lives there.
     pub generation: u64,
 }
 
-/// What was restored.
+/// The result of a restoration.
 #[derive(Debug)]
 pub struct Restored {
-    /// Which identity.
+    /// The id of the identity.
     pub id: NodeId,
-    /// Where it lives now.
+    /// Its current term.
     pub term: Term,
-    /// What the application had to say.
+    /// The data of the application.
     pub application: Zeroizing<Vec<u8>>,
 }
 
-/// What a load is about, as its reader sees it before there is a deed.
+/// The content of a load, as its reader sees it before there is a deed.
 #[derive(Debug)]
 pub struct Arriving {
-    /// Which identity.
+    /// The id of the identity.
     pub id: NodeId,
-    /// In which attempt.
+    /// The attempt.
     pub attempt: Attempt,
-    /// The generation that it will be.
+    /// The generation that it will have.
     pub generation: u64,
     content: Content,
 }
 
 impl Load {
-    /// Which attempt it is of.
+    /// The attempt that it belongs to.
     pub const fn attempt(&self) -> Attempt {
         self.attempt
     }
 
-    /// The bytes to be carried to the node that it is for.
+    /// The bytes to send to the node that it is for.
     pub fn as_bytes(&self) -> &[u8] {
         &self.sealed
     }
 }
 
 impl Deed {
-    /// The bytes to be carried to the node that it is for.
+    /// The bytes to send to the node that it is for.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 }
 
 impl StateDir {
-    /// Everything that the identity keeps, as one cut, for the node `to`, with what the `application` wants to find there. The identity
-    /// goes on here until it is [ceded](Self::cede); nothing may change it between the two.
+    /// A consistent copy of everything that the identity keeps, for the node `to`, with data of the `application` for
+    /// that node. The identity goes on here until it is [ceded](Self::cede); nothing may change it between the two.
     ///
     /// # Errors
-    /// [`StateError::Target`]: `to` is the id of no key, or the identity itself. [`StateError::Io`]. [`StateError::Exhausted`]: it has
-    /// moved too often.
+    /// [`StateError::Target`]: `to` is not the id of a key, or is the identity itself. [`StateError::Io`].
+    /// [`StateError::Exhausted`]: it has moved too often.
     pub fn checkpoint(&self, to: &NodeId, application: &[u8]) -> Result<Load, StateError> {
         self.checkpoint_after(to, application, None)
     }
 
-    /// As [`Self::checkpoint`], without what was carried [`Ahead`] of it.
+    /// Like [`Self::checkpoint`], without the data that was sent [`Ahead`] of it.
     ///
     /// # Errors
-    /// As [`Self::checkpoint`].
+    /// As for [`Self::checkpoint`].
     pub fn checkpoint_after(
         &self,
         to: &NodeId,
@@ -163,15 +165,15 @@ impl StateDir {
         Ok(Load { attempt, to: *to, sealed })
     }
 
-    /// Ends the journal cleanly if the process that wrote it was killed: the machine that it goes to could not tell that nothing
-    /// of it is missing.
+    /// Closes the journal cleanly if the process that wrote it was killed: the machine that it goes to could not tell
+    /// that nothing of it is missing.
     fn end_journal(&self) -> Result<(), StateError> {
         let options = || Options::new(self.journal_tag(), Level::Sync);
         let path = self.journal();
         if exonet_store::is_clean(&path, options())? {
             return Ok(());
         }
-        // One that is not trusted here is not trusted there either.
+        // A journal that is not trusted here is not trusted there either.
         if !matches!(exonet_store::read(&path, options())?, Some((Trust::Trusted, _))) {
             return Ok(());
         }
@@ -180,12 +182,12 @@ impl StateDir {
         Ok(storage.close()?)
     }
 
-    /// Gives the identity away, to the node that `load` is for: durable on return, and for good. It does not open here any more.
+    /// Cedes the identity to the node that `load` is for: durably on return, and for good. It no longer opens here.
     ///
-    /// The caller knows that the load is safe where it is to be restored.
+    /// The caller must know that the load is safe at the place where it will be restored.
     ///
     /// # Errors
-    /// [`StateError::Io`]: the identity may be ceded or not; [`ceded`] says.
+    /// [`StateError::Io`]: the identity may be ceded or not; [`ceded`] tells.
     pub fn cede(self, load: &Load) -> Result<Deed, StateError> {
         self.lock.verify()?;
         let Load { attempt, to, .. } = load;
@@ -199,10 +201,10 @@ impl StateDir {
     }
 }
 
-/// Where the identity in `path` was ceded to. None: it lives there, or nothing is there.
+/// The record that the identity in `path` was ceded. None: it lives there, or there is none.
 ///
 /// # Errors
-/// [`StateError::CorruptTerm`]: that cannot be read.
+/// [`StateError::CorruptTerm`]: the mark cannot be read.
 pub fn ceded(path: impl AsRef<Path>) -> Result<Option<Ceded>, StateError> {
     let mark = path.as_ref().join(MARK);
     if !disk::exists(&mark)? {
@@ -221,7 +223,7 @@ pub fn ceded(path: impl AsRef<Path>) -> Result<Option<Ceded>, StateError> {
     ({ read })().map(Some).ok_or_else(|| corrupt("wrong length"))
 }
 
-/// Whether an identity is in `path` that was neither ceded there nor lives elsewhere, as far as is known there.
+/// Whether there is an identity in `path` that was neither ceded there nor, as far as is known there, lives elsewhere.
 ///
 /// # Errors
 /// [`StateError::Io`]; [`StateError::CorruptTerm`].
@@ -238,10 +240,10 @@ fn left_as(path: &Path) -> Result<Option<u64>, StateError> {
     }
 }
 
-/// The deed of an identity that was ceded in `path`, again.
+/// Makes the deed of an identity that was ceded in `path` again.
 ///
 /// # Errors
-/// [`StateError::Missing`]: it was not ceded there.
+/// [`StateError::Missing`]: the identity was not ceded there.
 pub fn deed(path: impl AsRef<Path>) -> Result<Deed, StateError> {
     let path = path.as_ref();
     let ceded = ceded(path)?.ok_or_else(|| StateError::Missing { path: path.into() })?;
@@ -249,13 +251,13 @@ pub fn deed(path: impl AsRef<Path>) -> Result<Deed, StateError> {
     deed_of(&secret, &ceded)
 }
 
-/// Takes an identity back that was ceded in `path`, or was a copy there, and certainly lives nowhere: its checkpoint was lost, or never restored. It begins
-/// a generation of its own, above the one that it was ceded as.
+/// Takes back an identity that was ceded in `path`, or was a copy there, and that certainly lives nowhere: its
+/// checkpoint was lost, or never restored. It begins a new generation, above the one that it was ceded as.
 ///
-/// If it lives elsewhere all the same, two nodes have it: peers that meet both talk to this one.
+/// If it lives elsewhere after all, two nodes have it: peers that meet both talk to this one.
 ///
 /// # Errors
-/// [`StateError::Missing`]: it was not ceded there.
+/// [`StateError::Missing`]: the identity was not ceded there.
 pub fn take_back(path: impl AsRef<Path>) -> Result<Term, StateError> {
     let path = path.as_ref();
     let left = left_as(path)?.ok_or_else(|| StateError::Missing { path: path.into() })?;
@@ -282,7 +284,7 @@ pub fn take_back(path: impl AsRef<Path>) -> Result<Term, StateError> {
 /// Reads a load that is for the node of `reader`.
 ///
 /// # Errors
-/// [`StateError::Checkpoint`]: it is for another node, damaged, or of another version.
+/// [`StateError::Checkpoint`]: it is for another node, or damaged, or has another version.
 pub fn open_load(load: &[u8], reader: &SecretKey) -> Result<Arriving, StateError> {
     let content =
         sealed::open(load, reader).map_err(|_| checkpoint("it is not whole, or sealed for another node"))?;
@@ -290,7 +292,7 @@ pub fn open_load(load: &[u8], reader: &SecretKey) -> Result<Arriving, StateError
     Ok(Arriving { id: content.id, attempt: content.attempt, generation: content.generation, content })
 }
 
-/// Lets an identity live in `path` from now on: durable on return. Nothing is there that could be lost: no identity, or the
+/// Restores an identity to `path`: durable on return. `path` must have nothing that could be lost: no identity, or the
 /// same one, which was ceded before.
 ///
 /// # Errors

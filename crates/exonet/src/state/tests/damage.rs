@@ -1,4 +1,4 @@
-//! Missing, cut, changed, exposed and exchanged files; disks that refuse.
+//! Tests of missing, cut, changed, exposed and exchanged files, and of disks that refuse writes.
 
 use super::*;
 
@@ -58,7 +58,7 @@ fn leftovers_of_a_killed_process_are_cleared_and_never_read() {
         let dir = StateDir::open(temp.path()).unwrap();
         assert_eq!(dir.load(), record(5));
         assert_eq!(names(temp.path()), ["clock", "key"]);
-        // One that appears later must not be in the way, nor shine through.
+        // A leftover that appears later must neither block the store nor remain in its content.
         fs::write(temp.path().join("clock.new"), [b'x'; 200]).unwrap();
         dir.store(record(5)).unwrap();
         assert_eq!(fs::read(temp.path().join("clock")).unwrap(), whole);
@@ -174,7 +174,7 @@ fn a_store_that_fails_leaves_the_old_record_and_is_no_way_back() {
     let temp = tempfile::tempdir().unwrap();
     let dir = StateDir::create(temp.path(), &SECRET).unwrap();
     dir.store(record(5)).unwrap();
-    // A directory in the way refuses the write, to root as well.
+    // A directory in the place of the file refuses the write, even to root.
     let blocked = temp.path().join("clock.new");
     fs::create_dir(&blocked).unwrap();
     assert!(matches!(dir.store(record(9)), Err(StateError::Io { .. })));

@@ -1,4 +1,4 @@
-//! Making, opening and storing.
+//! Tests of creating, opening and storing.
 
 use exonet_proto::MAX_NUMBER;
 
@@ -91,7 +91,7 @@ fn the_clock_is_replaced_whole_and_never_written_in_place() {
 fn publishing_never_replaces() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("key");
-    // Written after the creator has looked, by somebody who ignores the lock.
+    // Written after the creator has looked, by a process that ignores the lock.
     fs::write(&path, "theirs").unwrap();
     assert!(matches!(disk::publish(&path, b"ours"), Err(StateError::Io { .. })));
     assert_eq!(contents(temp.path()), [("key".to_owned(), b"theirs".to_vec())]);
@@ -138,8 +138,8 @@ fn neither_debug_nor_an_error_shows_the_secret() {
 
 #[test]
 fn a_relative_path_works() {
-    // The parent of a single component is the empty path, which is no directory to the system. The working
-    // directory of a process is shared by all tests, so this one stays in it under a name of its own.
+    // The parent of a single component is the empty path, which the system does not accept as a directory. All tests
+    // share the working directory of their process, so this test uses a unique name in it.
     let temp = tempfile::tempdir_in(".").unwrap();
     let relative = Path::new(temp.path().file_name().unwrap()).join("x");
     identity(&relative, 4);

@@ -1,5 +1,5 @@
-//! Other processes: contention, kills and limits. A test that needs one runs itself again as a child, told
-//! apart by a variable in its environment.
+//! Tests with other processes: contention, kills and limits. A test that needs such a process runs itself again as a
+//! child, which a variable in its environment marks.
 
 use std::env;
 use std::io::{BufRead, BufReader};
@@ -103,7 +103,7 @@ fn a_kill_in_the_middle_of_storing_loses_nothing_that_was_reported() {
         let test = "a_kill_in_the_middle_of_storing_loses_nothing_that_was_reported";
         let mut child = spawn(this_test(), test, temp.path());
         let mut reports = reports(&mut child);
-        // Killed while it is busy with a later one.
+        // Killed while it is busy with a later record.
         reports.by_ref().take(1 + round).for_each(drop);
         child.kill().unwrap();
         child.wait().unwrap();
@@ -117,7 +117,7 @@ fn a_kill_in_the_middle_of_storing_loses_nothing_that_was_reported() {
     }
 }
 
-/// A disk that takes no byte more, to root as well: a limit of 0 on what a process may write to a file.
+/// A disk that takes no more bytes, even from root: a limit of 0 on the bytes that a process may write to a file.
 #[cfg(unix)]
 fn without_space(test: &str, dir: &Path) -> Child {
     let mut shell = Command::new("sh");
