@@ -89,7 +89,7 @@ mod tests {
         Duration::from_micros(n)
     }
 
-    /// An acknowledgement of `numbers`, all sent at `sent_at`, of which the last arrived at `arrival`.
+    /// An acknowledgement of `numbers`, all sent at `sent_at`; the last of them arrived at `arrival`.
     fn ack(it: &mut Dispersion, numbers: core::ops::Range<u64>, sent_at: u64, arrival: u64) {
         for number in numbers.clone().rev() {
             it.on_delivered(number, Mono(sent_at), 1_000);

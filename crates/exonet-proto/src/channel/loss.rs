@@ -125,7 +125,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Packets that arrive, and are late or not.
+    /// Packets that arrive, late or in time.
     fn arrive(loss: &mut Loss, late: bool) {
         (0..2).for_each(|_| loss.on_delay(if late { 14 * MS } else { 13 * MS }, 10 * MS));
     }
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(loss.cause(), Cause::Chance);
         loss.on_fates(0, 1);
         assert_eq!(loss.cause(), Cause::Overload);
-        // The queue stands for so long that nobody remembers less.
+        // The queue stands for so long that a shorter delay is forgotten.
         arrive(&mut loss, false);
         loss.on_fates(0, 1);
         assert_eq!(loss.cause(), Cause::Overload);
@@ -152,7 +152,7 @@ mod tests {
         arrive(&mut loss, false);
         (0..50).for_each(|_| loss.on_fates(0, 1));
         assert_eq!(loss.cause(), Cause::Chance);
-        // One that is late tells nothing.
+        // A single late packet shows nothing.
         loss.on_delay(50 * MS, 10 * MS);
         loss.on_fates(0, 1);
         assert_eq!(loss.cause(), Cause::Chance);

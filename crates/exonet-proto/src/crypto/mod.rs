@@ -12,8 +12,8 @@
 //! | [`Initiator`], [`Opened`], [`Keys`] | `handshake` | Noise IK, one round trip |
 //! | [`SealKey`], [`OpenKey`], [`Suite`] | `packet_key`, `suite` | packet protection, in place |
 //! | [`OpeningMac`] | `mac` | MACs on openings, checked before any public-key work |
-//! | [`ResetKey`], [`ResetTags`], [`Shuffle`] | `reset` | what a node that restarts says of channels that it has lost |
-//! | [`SecretKey::prove`], [`sealed`] | `proof`, `sealed` | what is said to a node without a channel |
+//! | [`ResetKey`], [`ResetTags`], [`Shuffle`] | `reset` | what a restarted node tells about channels that it has lost |
+//! | [`SecretKey::prove`], [`sealed`] | `proof`, `sealed` | messages to a node without a channel |
 //! | [`CookieJar`], [`RetryKey`] | `cookie` | stateless proof of address under load |
 //!
 //! Wiped on drop: secret keys, split keys and packet keys, in either backend. Not wiped: the chaining key inside `snow`, the

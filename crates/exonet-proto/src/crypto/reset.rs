@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn a_shuffle_gives_every_number_once_and_follows_its_seed() {
         let shuffle = Shuffle::new(&[1; 32]);
-        // What is invertible round by round is a permutation; numbers that lie close together show it best.
+        // A function that is invertible round by round is a permutation; numbers that lie close together show it best.
         let first: BTreeSet<u32> = (0..20_000).map(|n| shuffle.of(n)).collect();
         assert_eq!(first.len(), 20_000);
         assert!(first.iter().all(|n| *n < Shuffle::SIZE));

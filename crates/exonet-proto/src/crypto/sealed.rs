@@ -108,7 +108,7 @@ mod tests {
         swapped[chunk(0)].copy_from_slice(&sealed[chunk(1)]);
         swapped[chunk(1)].copy_from_slice(&sealed[chunk(0)]);
         assert!(open(&swapped, &bob).is_err());
-        // The whole chunks alone: their end is not an end.
+        // Only the whole chunks: the last of them is not marked as the last.
         assert!(open(&sealed[..FRONT + 3 * (CHUNK + TAG_LEN)], &bob).is_err());
     }
 

@@ -279,7 +279,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    /// Items that there is memory for.
+    /// How many items there is memory for.
     fn room<T>(tokens: &Tokens<T>) -> usize {
         let runs = tokens.runs.iter().map(|run| run.items.capacity());
         runs.sum::<usize>() + tokens.spare.capacity()
@@ -289,7 +289,7 @@ mod tests {
         tokens.take_ranges(Incarnation(0), std::iter::once(range), |_, _| {});
     }
 
-    /// What must hold of the representation after every call.
+    /// Checks what must hold for the representation after every call.
     fn is_tidy(tokens: &Tokens<u64>) -> Result<(), TestCaseError> {
         prop_assert!(tokens.spare.is_empty());
         let mut below = (0, Incarnation(0));

@@ -254,7 +254,7 @@ mod tests {
         held
     }
 
-    /// Puts messages of this length in until there is no room. Gives how many went in.
+    /// Puts messages of this length in until there is no room. Returns how many went in.
     fn fill(held: &mut Held, lane: &Lane, len: u64) -> usize {
         let one = Load::one(len);
         let goes = |held: &Held| held.takes(Some(lane), one, WINDOW);

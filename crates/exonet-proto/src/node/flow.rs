@@ -62,13 +62,13 @@ impl PeerFlow {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Presence {
-    /// A channel stands, and the peer answers on it.
+    /// There is a channel, and the peer answers on it.
     Up,
-    /// No channel stands, and the node is opening one.
+    /// There is no channel, and the node is opening one.
     Opening,
     /// The peer answers nothing of what is under way to it.
     Away,
-    /// No channel stands, since none is needed.
+    /// There is no channel, since none is needed.
     #[default]
     Idle,
 }

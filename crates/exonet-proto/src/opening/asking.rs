@@ -115,10 +115,10 @@ mod tests {
         assert_eq!((0..256).filter(|i| put(&mut asking, *i, 1 + i / 16)).count(), 256);
         assert!(put(&mut asking, 256, 100), "another prefix");
         assert_eq!(asking.len(), MAX_ASKING);
-        // One of those that had most has gone: its oldest.
+        // One of the prefixes with the most openings has lost its oldest.
         let gone: Vec<u32> = (0..257).filter(|i| !asking.waiting.contains_key(&id(*i))).collect();
         assert!(matches!(gone[..], [i] if i % 16 == 0), "{gone:?}");
-        // The newcomer's prefix gets as much as the others, and then the pushing ends.
+        // The new prefix gets as many places as the others, and then displaces no more.
         assert!((257..1_000).filter(|i| put(&mut asking, *i, 100)).count() < 16);
         assert_eq!(asking.len(), MAX_ASKING);
     }

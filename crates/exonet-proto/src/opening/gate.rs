@@ -287,13 +287,13 @@ mod tests {
     fn one_prefix_has_its_share_and_leaves_the_rest_to_others() {
         let mut gate = gate();
         let second = Duration::from_secs(1);
-        // What is half open of it is remembered for longer than a period.
+        // The half-open channels of a prefix are remembered for longer than a period.
         gate.enter(network(1), [1; 16], 1);
         let one = paid(&mut gate, Mono(0), second, 50_000, |_| payer(1, true));
         assert_eq!(one, 120, "12 in each of ten periods");
         let forged = paid(&mut gate, Mono(1_000_000_000), second, 50_000, |_| payer(1, false));
         assert_eq!(forged, 30, "a quarter of it");
-        // Those who forge its address take nothing from it, and in the end both begin anew.
+        // Forged addresses of the prefix take nothing from it, and in the end both begin anew.
         assert!(gate.affords(Mono(1_990_000_000), network(1), true));
         assert!(gate.affords(Mono(1_990_000_000), network(2), false));
         assert!(!gate.affords(Mono(1_990_000_000), network(1), false));

@@ -175,7 +175,7 @@ mod tests {
     use super::*;
     use crate::wire::ResetToken;
 
-    /// Of a stored node if it has a base.
+    /// The parameters of a node, which is stored if it has a base.
     fn params(boot: u8, base: Option<u64>) -> Params {
         let reset = base.map(|_| ResetToken([0; crate::wire::RESET_TOKEN]));
         Params { boot_id: [boot; 8], base: base.unwrap_or(0), reset, ..Params::default() }
@@ -219,20 +219,20 @@ mod tests {
         let (old, new) = (params(1, Some(5)), at(1, params(2, Some(9))));
         let mut lives = Lives::default();
         lives.enter(&old, Mono(10));
-        // It went on after the cut, and so its base is above that of the new place.
+        // The old place went on after the cut, so its base is above that of the new place.
         lives.hear(&params(1, Some(50)), Mono(12));
         lives.hear(&new, Mono(15));
         assert!(!lives.is_odd(&old), "what is only heard supersedes nobody");
         assert_eq!(lives.judge(&old, Mono(16)), Seen::Same);
         assert_eq!(lives.judge(&new, Mono(20)), Seen::Restarted);
         lives.enter(&new, Mono(20));
-        // What was left behind goes on, as itself and as another process, with numbers of its own.
+        // The place that was left behind goes on, as itself and as another process, with numbers of its own.
         for left in [old, params(3, Some(50))] {
             assert!(lives.is_odd(&left));
             assert_eq!(lives.judge(&left, Mono(30)), Seen::Superseded);
         }
         assert_eq!(lives.judge(&new, Mono(30)), Seen::Same);
-        // It may move on, and two places may claim the same generation.
+        // The identity may move on, and two places may claim the same generation.
         assert_eq!(lives.judge(&at(2, params(4, Some(20))), Mono(40)), Seen::Restarted);
         assert_eq!(lives.judge(&at(1, params(5, Some(9))), Mono(40)), Seen::Twice);
     }

@@ -190,8 +190,8 @@ impl Link {
 
     /// Which messages are cut to fill packets, if `bytes` are queued or in doubt. Each part may be lost, and costs time to
     /// handle. So no message is cut while the path takes everything at once. On a path that loses packets, calls and replies are
-    /// not cut, since somebody waits for them; other messages are cut only if the queue is so long that they wait for longer than
-    /// a repair takes.
+    /// not cut, since an application waits for them. Other messages are cut only if the queue is so long that they wait for
+    /// longer than a repair takes.
     pub(crate) fn cuts(&self, bytes: u64) -> Option<Cuts> {
         let long = self.recovery.congestion().window().saturating_mul(LONG_QUEUE);
         match self.recovery.is_lossy() {

@@ -47,7 +47,7 @@ pub(crate) enum Next {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cuts {
     None,
-    /// Messages that nobody waits for: neither calls nor replies.
+    /// Messages that no application waits for: neither calls nor replies.
     Plain,
     All,
 }

@@ -10,7 +10,7 @@ use crate::time::Mono;
 /// How many long packets in a row count as bulk. Their distance is measured over this many.
 const RUN: u32 = 64;
 
-/// A packet of this length counts as long. Bulk fills its packets; a message that somebody waits for seldom does.
+/// A packet of this length counts as long. Bulk fills its packets; a message that an application waits for seldom does.
 pub(crate) const LONG: usize = 1_000;
 
 /// The longest rest: half of the time that a train takes to leave. The sender learns the capacity of the link from the gaps
@@ -71,7 +71,7 @@ mod tests {
 
     const MICROSECOND: Duration = Duration::from_micros(1);
 
-    /// What long packets `apart` microseconds allow, over a path of `rtt` milliseconds.
+    /// The rest that long packets `apart` microseconds allow, over a path of `rtt` milliseconds.
     fn allowed(packets: u32, apart: u32, rtt: u64) -> Duration {
         let mut run = Run::default();
         for n in 0..packets {

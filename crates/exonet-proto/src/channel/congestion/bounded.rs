@@ -86,7 +86,7 @@ impl CongestionControl for Bounded {
 mod tests {
     use super::*;
 
-    /// Says whatever it is told to say.
+    /// A controller that gives fixed answers.
     #[derive(Debug)]
     struct Says {
         window: u64,

@@ -230,7 +230,7 @@ mod tests {
         LossInfo { now, bytes: 1_200, sent_at: now, tag: 0, in_flight: 0 }
     }
 
-    /// Rounds from `from` on at this part of the link; the last time.
+    /// Runs rounds from `from` on at this share of the link. Returns the time of the last.
     fn rounds(it: &mut Competition, rivals: &mut Rivals, from: f64, count: u32, part: f64) -> f64 {
         let mut now = from;
         for _ in 0..count {

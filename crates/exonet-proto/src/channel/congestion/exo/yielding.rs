@@ -84,7 +84,7 @@ mod tests {
         LossInfo { now: at(seconds), bytes: 0, sent_at: at(seconds), tag: 0, in_flight: 0 }
     }
 
-    /// Acknowledges for `seconds`, with this part of the window under way; the time after.
+    /// Acknowledges for `seconds`, with this part of the window under way. Returns the time afterwards.
     fn acks(it: &mut Yielding, from: f64, seconds: f64, used: f64) -> f64 {
         let mut path = Rtt::default();
         path.on_sample(at(from), Duration::from_millis(100), Duration::ZERO);
