@@ -122,7 +122,7 @@ const KEPT: u8 = 19;
 const WRITER: u8 = 21;
 const READER: u8 = 22;
 const WITHDRAW: u8 = 23;
-// 15 and 20 were these without a head in common, and of one message alone.
+// The numbers 15 and 20 stand for older forms of these records, without a common head and for one message only.
 const PUT_SPAN: u8 = 24;
 const PLACE: u8 = 25;
 const VOID: u8 = 26;

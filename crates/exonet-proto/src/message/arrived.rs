@@ -13,7 +13,7 @@ use crate::wire::Traceparent;
 /// The memory that a message in the receive queue takes beside its bytes.
 pub(crate) const ARRIVED: u64 = 160;
 
-/// A message that could be delivered. Its slot is still free: to the algorithm it is in the network.
+/// A message that could be delivered. Its slot is still free: for the algorithm the message is still in the network.
 #[derive(Debug)]
 pub(crate) struct Arrived {
     /// The sender's place. The id in `id` tells whether the place still belongs to the sender.
