@@ -1,8 +1,8 @@
-//! Counts of what is held, which never fall below zero.
+//! Counts of things that are held. They never fall below zero.
 
 /// A count of things that come and go.
 pub(crate) trait Account: Copy {
-    /// Takes `amount` out again. More than is in would be an error of this crate: debug builds stop there.
+    /// Takes `amount` out again. Taking out more than there is would be a bug in this crate: debug builds stop there.
     fn give_back(&mut self, amount: Self);
 }
 

@@ -2,23 +2,23 @@
 
 use core::time::Duration;
 
-/// The last wait; zero when none has been since the start, or since [`Backoff::reset`].
+/// The last wait; zero if there has been none since the start, or since [`Backoff::reset`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Backoff(Duration);
 
 impl Backoff {
-    /// The next wait: twice the last, `least` at least, `most` at most.
+    /// The next wait: twice the last one, at least `least` and at most `most`.
     pub(crate) fn next(&mut self, least: Duration, most: Duration) -> Duration {
         self.0 = self.peek(least, most);
         self.0
     }
 
-    /// What [`Backoff::next`] would give.
+    /// What [`Backoff::next`] would return.
     pub(crate) fn peek(self, least: Duration, most: Duration) -> Duration {
         self.0.saturating_mul(2).max(least).min(most)
     }
 
-    /// The wait is `wait` now, whatever it was.
+    /// Sets the last wait to `wait`.
     pub(crate) const fn set(&mut self, wait: Duration) {
         self.0 = wait;
     }

@@ -1,4 +1,4 @@
-//! What the core says, and what it is told.
+//! The outputs of the core, and its inputs.
 
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
@@ -11,116 +11,117 @@ use crate::id::{MessageId, NodeId, Stamp};
 use crate::message::{DeliveryKey, MessageKey, Notice, Outcome, Refusal};
 use crate::time::Mono;
 
-/// Where a message stands.
+/// The state of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Status {
-    /// It has not left.
+    /// The message has not left.
     Queued,
-    /// It has left, and nothing is proven yet.
+    /// The message has left, and nothing is proven yet.
     InDoubt {
         /// Its name at both ends.
         id: MessageId,
         /// Its deadline has passed.
         late: bool,
-        /// It is being withdrawn: see [`crate::node::Node::cancel`].
+        /// The message is being withdrawn: see [`crate::node::Node::cancel`].
         withdrawing: bool,
     },
-    /// It is settled, or was never known.
+    /// The message is settled, or was never known.
     Settled,
 }
 
-/// What the core wants its caller to know.
+/// Something that the core reports to its caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A message is settled, or several that were queued together; the key is free for reuse. `id` is None if it never
-    /// left.
+    /// A message is settled, or several that were queued together; the key may be reused. `id` is None if the message never left.
     Outcome {
-        /// Which message.
+        /// The message.
         key: MessageKey,
-        /// To whom: `id` names one of the messages between the two nodes only.
+        /// The peer that it was for: `id` names one of the messages between these two nodes only.
         peer: NodeId,
-        /// How many: this message and those behind it, [`MessageKey::nth`] by `nth`, slot by slot.
+        /// How many messages: this message and those behind it, [`MessageKey::nth`] by `nth`, slot by slot.
         count: u32,
-        /// What became of it.
+        /// The outcome of the message.
         outcome: Outcome,
         /// Its name at both ends.
         id: Option<MessageId>,
-        /// Its deadline passed before.
+        /// The deadline had passed before.
         late: bool,
     },
-    /// Why the receiving application said what the outcome of this message says, which comes after this.
+    /// The reason that the receiving application gave for the outcome of this message. The outcome comes after this.
     Reason {
         /// Its name at both ends.
         id: MessageId,
-        /// As text for a person.
+        /// The reason as text for a person.
         reason: Box<str>,
     },
-    /// A call has its reply; the key is free for reuse.
+    /// A call has its reply; the key may be reused.
     Reply {
-        /// Which call.
+        /// The call.
         key: MessageKey,
         /// Its name at both ends.
         id: MessageId,
-        /// Zero is success; [`crate::pattern::call::FAILED`], [`crate::pattern::call::TOO_LARGE`] and [`crate::pattern::call::NO_SUCH_METHOD`] are said by the
-        /// server's node, the rest by its application.
+        /// Zero is success. [`crate::pattern::call::FAILED`], [`crate::pattern::call::TOO_LARGE`] and
+        /// [`crate::pattern::call::NO_SUCH_METHOD`] come from the server's node, other values from its application.
         status: u32,
-        /// What it was answered with.
+        /// The body of the reply.
         body: ReplyBody,
     },
-    /// Messages wait for [`crate::node::Node::recv`]; said once until they have all been asked for.
+    /// Messages wait for [`crate::node::Node::recv`]. This is reported once until the application has asked for them all.
     Readable,
-    /// A call waits for [`crate::node::Node::take_call`], the first of its method that does.
+    /// A call waits for [`crate::node::Node::take_call`]; it is the first waiting call of its method.
     Called {
         /// The tag of the message that is the call.
         method: Bytes,
     },
-    /// A message of a stream waits for [`crate::node::Node::take_stream`], or for [`crate::node::Node::recv_stream`]; said once until
-    /// they find none.
+    /// A message of a stream waits for [`crate::node::Node::take_stream`], or for [`crate::node::Node::recv_stream`]. This is
+    /// reported once until they find none.
     Stream {
         /// Its sender.
         peer: NodeId,
         /// The name of the stream.
         name: Bytes,
     },
-    /// A peer's queue that refused a message has room again.
+    /// The queue of a peer that refused a message has room again.
     Sendable {
-        /// Whose queue.
+        /// The peer.
         peer: NodeId,
     },
-    /// A streamed message that was full takes bytes again.
+    /// A streamed message whose window was full takes bytes again.
     BodyWritable {
-        /// Which message.
+        /// The message.
         key: MessageKey,
     },
     /// More of a large message has come, or it has ended or failed.
     BodyReadable {
-        /// Which delivery.
+        /// The delivery.
         key: DeliveryKey,
     },
-    /// Someone proved to be `id` and wants to talk: answer with [`crate::node::Node::admit`].
+    /// A node proved that it is `id`, and wants to talk: answer with [`crate::node::Node::admit`].
     Authorize {
         /// The node.
         id: NodeId,
-        /// Where from.
+        /// Where it came from.
         remote: SocketAddr,
     },
-    /// Policy has refused a node that proved to be `peer`. Said once a minute of each, and of 1,024 at most.
+    /// The policy has refused a node that proved that it is `peer`. This is reported once a minute for each such node, and for
+    /// 1,024 nodes at most.
     Refused {
         /// The node.
         peer: NodeId,
-        /// Where from.
+        /// Where it came from.
         remote: SocketAddr,
     },
-    /// A channel to a peer stands (again).
+    /// There is a channel to a peer (again).
     Connected {
         /// The peer.
         peer: NodeId,
         /// Where it is now.
         remote: SocketAddr,
-        /// It is another process than before.
+        /// The peer is another process than before.
         restarted: bool,
     },
-    /// A peer answers nothing of what is under way to it, for longer than its answers take. Said once, until it is back.
+    /// A peer leaves everything unanswered that is under way to it, for longer than its answers take. This is reported once,
+    /// until it is back.
     Away {
         /// The peer.
         peer: NodeId,
@@ -141,19 +142,19 @@ pub enum Event {
     Pong {
         /// The peer that was pinged.
         peer: NodeId,
-        /// As given to `ping`.
+        /// The cookie given to `ping`.
         cookie: u64,
         /// The round-trip time of this ping; None: it was lost.
         rtt: Option<Duration>,
-        /// Why the peer answers no ping of this node, if it refuses them.
+        /// Why the peer does not answer pings of this node, if it refuses them.
         refused: Option<Refusal>,
     },
-    /// Two nodes use one identity at once. Nothing is delivered between this node and the peer any more, in this life: what has
-    /// left ends [`Outcome::Unknown`], what has not [`Outcome::Cancelled`]. Said once of a peer.
+    /// Two nodes use one identity at once. Nothing is delivered between this node and the peer any more in this life: messages
+    /// that have left end [`Outcome::Unknown`], others [`Outcome::Cancelled`]. This is reported once for each peer.
     IdentityConflict {
         /// The peer that found out, or whose identity it is.
         peer: NodeId,
-        /// Whose identity it is.
+        /// Which identity it is.
         whose: Conflict,
     },
     /// A write failed: the node has stopped, since it cannot keep its promise any more.
@@ -169,7 +170,7 @@ impl From<Notice> for Event {
     }
 }
 
-/// Whose identity two nodes use at once, a state directory having been copied or rolled back.
+/// The identity that two nodes use at once, because a state directory was copied or rolled back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Conflict {
     /// The peer's: this node has talked with both.
@@ -187,22 +188,22 @@ pub struct Batch {
     pub lsn: Lsn,
     /// `D`.
     pub clock: u64,
-    /// Which life of the identity writes: one more with every start.
+    /// The number of the life of the identity that writes: it grows by one with every start.
     pub life: u64,
     /// `latest`.
     pub latest: Stamp,
-    /// The senders whose clocks are too far ahead to let `latest` follow, with their stamps that are refused, if the list has
-    /// changed: it replaces the one that the disk has.
+    /// The senders whose clocks are too far ahead to let `latest` follow, with their refused stamps, if the list has changed. It
+    /// replaces the list on the disk.
     pub strays: Option<Box<[(NodeId, Far)]>>,
 }
 
-/// What a node without a journal writes of early messages. It survives the process, not the machine: a boot that may have lost
-/// some of it has lost all.
+/// The notes on early messages that a node without a journal writes. They survive the process, but not the machine: a boot that
+/// may have lost some of them must not use any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
-    /// What follows is all there is, in place of what was written before, and this is the hull. None: it is written behind that.
+    /// Some: these notes are complete and replace everything written before, and this is the hull. None: they are appended.
     pub hull: Option<Hull>,
-    /// Senders, and what was taken of them early.
+    /// Senders, and what was taken from them early.
     pub taken: Vec<(NodeId, Taken)>,
 }
 
@@ -210,16 +211,16 @@ pub struct Notes {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lsn(pub u64);
 
-/// Where a datagram came from and came to.
+/// The source and the destination of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// The source address.
     pub remote: SocketAddr,
-    /// The destination address, where the system tells.
+    /// The destination address, if the system reports it.
     pub local_ip: Option<IpAddr>,
     /// The two ECN bits of the IP header.
     pub ecn: u8,
-    /// The connection that it came by; None: it came as a datagram.
+    /// The connection that it came by. None: it came as a datagram.
     pub pipe: Option<Pipe>,
 }
 
@@ -230,22 +231,21 @@ impl Arrival {
     }
 }
 
-/// A connection that the driver is to open for a peer.
+/// A connection that the driver should open for a peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dial {
     /// The peer.
     pub peer: NodeId,
-    /// Where it may be: the likeliest first.
+    /// Where the peer may be: the likeliest address first.
     pub addresses: Vec<SocketAddr>,
 }
 
-/// Datagrams to send: `len` bytes at the front of the buffer, in segments of `segment` bytes, the last may be
-/// shorter.
+/// Datagrams to send: `len` bytes at the front of the buffer, in segments of `segment` bytes; the last may be shorter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {
     /// The destination.
     pub remote: SocketAddr,
-    /// The source address to use, where the system allows to choose.
+    /// The source address to use, if the system allows a choice.
     pub src_ip: Option<IpAddr>,
     /// The two ECN bits of the IP header.
     pub ecn: u8,
@@ -253,14 +253,14 @@ pub struct Transmit {
     pub segment: usize,
     /// Total bytes.
     pub len: usize,
-    /// The connection that takes the datagrams, each whole and in this order; None: the socket does.
+    /// The connection that takes the datagrams, each whole and in this order. None: the socket takes them.
     pub pipe: Option<Pipe>,
 }
 
-/// Why a message is not accepted. Nothing has been queued.
+/// Why a message is not accepted. In that case nothing has been queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
-    /// Larger than this node or the peer takes.
+    /// The message is larger than this node or the peer takes.
     #[error("the message has {size} bytes, the limit is {limit}")]
     TooLarge {
         /// The bytes of the message.
@@ -286,7 +286,7 @@ pub enum SendError {
     /// A node does not send to itself.
     #[error("a node cannot send to itself")]
     Myself,
-    /// There is no room for it in the journal. Only a driver says this.
+    /// There is no room for the message in the journal. Only a driver reports this.
     #[error("the disk of the journal is full")]
     NoSpace,
     /// The node is closing or has stopped.
@@ -297,75 +297,75 @@ pub enum SendError {
 /// The content of a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplyBody {
-    /// All of it.
+    /// The whole content.
     Whole(Bytes),
-    /// To be read by [`crate::node::Node::body_read`] to its end, and then [`crate::node::Node::done`], or to be
+    /// A content to be read by [`crate::node::Node::body_read`] to its end, followed by [`crate::node::Node::done`], or to be
     /// [`cut`](crate::node::Node::cut) short. If it ends otherwise, the call has run and its reply is lost.
     Stream {
-        /// What it is read by.
+        /// The delivery by which it is read.
         delivery: DeliveryKey,
-        /// Bytes in all; None: its sender did not know when it began.
+        /// The number of bytes. None: the sender did not know it when the message began.
         len: Option<u64>,
     },
 }
 
-/// An answer of [`crate::node::Node::body_read`].
+/// The result of [`crate::node::Node::body_read`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BodyRead {
     /// The next bytes.
     Data(Bytes),
-    /// Nothing yet: wait for [`Event::BodyReadable`].
+    /// No bytes yet: wait for [`Event::BodyReadable`].
     Pending,
-    /// All has been read; the message waits for [`crate::node::Node::done`].
+    /// Everything has been read; the message waits for [`crate::node::Node::done`].
     End,
     /// The message will never be complete here; it has not been delivered.
     Aborted,
 }
 
-/// An answer of [`crate::node::Node::body_write`].
+/// The result of [`crate::node::Node::body_write`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyWrite {
-    /// How many bytes were taken: all, or fewer; then wait for [`Event::BodyWritable`].
+    /// How many bytes were taken. If not all were, wait for [`Event::BodyWritable`].
     Taken(usize),
-    /// None were taken: with them a message whose length was not known would be longer than this node or the peer allows.
+    /// No bytes were taken: with them, a message whose length was not known would be longer than this node or the peer allows.
     TooLarge {
         /// The longest body.
         limit: u64,
     },
-    /// The message is settled or unknown: nothing more is wanted.
+    /// The message is settled or unknown: no more bytes are wanted.
     Gone,
 }
 
-/// What came of [`crate::node::Node::cancel`].
+/// The result of [`crate::node::Node::cancel`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cancel {
-    /// It had not left: it ends Cancelled, certainly never delivered.
+    /// The message had not left: it ends Cancelled, certainly never delivered.
     Done,
-    /// It has left, and its receiver is asked for it: its outcome will tell whether it was delivered.
+    /// The message has left, and its receiver is asked for it: its outcome will tell whether it was delivered.
     Asked,
 }
 
 /// Why a message could not be cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CancelError {
-    /// It has left, and such a message is not withdrawn: only its outcome will tell.
+    /// The message has left, and such a message is not withdrawn: only its outcome will tell.
     #[error("the message has left already")]
     InDoubt,
-    /// It is settled.
+    /// The message is settled.
     #[error("the message is settled already")]
     Settled,
 }
 
-/// A message that is not settled, for the report of a close.
+/// An unsettled message, for the report of a close.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OpenMessage {
-    /// Which.
+    /// The key of the message.
     pub key: MessageKey,
-    /// To whom.
+    /// The peer that it is for.
     pub peer: NodeId,
-    /// Where it stands.
+    /// The state of the message.
     pub status: Status,
-    /// Bytes of body.
+    /// The bytes of its body.
     pub size: u64,
 }

@@ -1,4 +1,4 @@
-//! Names of things: nodes, slots, incarnations, messages.
+//! Names of nodes, slots, incarnations and messages.
 
 use core::fmt;
 use core::num::NonZeroU64;
@@ -18,7 +18,7 @@ pub struct Slot(pub u64);
 pub struct Incarnation(pub u64);
 
 impl Incarnation {
-    /// For a message that left before its receiver named a record: only its stamp names one.
+    /// The incarnation of a message that left before its receiver named a record: only its stamp names one.
     pub const UNNAMED: Self = Self(u64::MAX);
 }
 
@@ -32,14 +32,14 @@ impl Stamp {
     /// No stamp.
     pub const NONE: Self = Self(0);
 
-    /// Whether it names anything.
+    /// Whether the stamp names anything.
     pub const fn is_some(self) -> bool {
         self.0 != 0
     }
 }
 
-/// How often an identity has moved to another place. Peers that have met a later generation of it talk to no earlier one. At most
-/// [`MAX_NUMBER`].
+/// How often an identity has moved to another place. A peer that has met a later generation of an identity does not talk to an
+/// earlier one. At most [`MAX_NUMBER`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Generation(pub u64);
 
@@ -55,7 +55,7 @@ impl LetterId {
         }
     }
 
-    /// As a number.
+    /// The name as a number.
     pub const fn get(self) -> u64 {
         self.0.get()
     }
@@ -176,14 +176,14 @@ impl FromStr for NodeId {
     }
 }
 
-/// A message's name, the same at both ends and never used twice: its sender, the incarnation of the record
-/// that took it, and its slot. The idempotency key for effects outside.
+/// The name of a message, the same at both ends and never used twice: its sender, the incarnation of the record that took it, and
+/// its slot. It is the idempotency key for external effects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageId {
     /// The node that sent it.
     pub sender: NodeId,
-    /// The receiver's incarnation under which it was bound, or [`Incarnation::UNNAMED`] as long as the sender does
-    /// not know it; sender, receiver and slot are name enough.
+    /// The receiver's incarnation under which it was bound, or [`Incarnation::UNNAMED`] as long as the sender does not know it;
+    /// sender, receiver and slot are enough to name it.
     pub r: Incarnation,
     /// Its slot.
     pub s: Slot,
@@ -220,7 +220,7 @@ mod tests {
     }
 }
 
-/// A call as both ends name it, and never another: an old reply answers no new call.
+/// The name of a call at both ends. It is never reused: an old reply does not answer a new call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId {
     /// The caller.

@@ -1,8 +1,8 @@
 //! The protocol core of Exonet: messages between nodes that arrive **exactly once**.
 //!
-//! No I/O, no clock, no randomness of its own: time, datagrams, a seed and completed writes go in; datagrams,
-//! events, writes and the next deadline come out. The same code runs under an async runtime, in a
-//! simulator and in a model checker. `PROTOCOL.md` holds the formats and rules; `ARCHITECTURE.md` the layers.
+//! It does no I/O, and has no clock and no randomness of its own: time, datagrams, a seed and completed writes go in; datagrams,
+//! events, writes and the next deadline come out. The same code runs under an async runtime, in a simulator and in a model
+//! checker. `PROTOCOL.md` holds the formats and rules; `ARCHITECTURE.md` the layers.
 
 mod account;
 mod backoff;

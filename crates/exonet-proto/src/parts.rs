@@ -1,8 +1,9 @@
-//! Parts of a node that an application can replace by types of its own: congestion control, the scheduler, the retransmission policy.
+//! Parts of a node that an application can replace by its own types: congestion control, the scheduler, the retransmission
+//! policy.
 //!
-//! Each part is a trait. A node makes one object for each path or peer, by the function in [`Parts`], and asks it. Whatever
-//! it answers, the node keeps its promise: an answer out of bounds is taken for the nearest within them. The contracts stand at the
-//! traits, and `docs/parts.md` compares them.
+//! Each part is a trait. A node makes one object for each path or peer, by the function in [`Parts`], and asks it. Whatever the
+//! object answers, the node keeps its promise: an answer out of bounds is replaced by the nearest one within bounds. The
+//! contracts are given at the traits, and `docs/parts.md` compares them.
 
 use core::fmt;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ pub use crate::message::Priority;
 pub use crate::message::scheduler::{Kind, MOST_WAITING, Scheduler, Waiting};
 pub use crate::time::Mono;
 
-/// Makes a part: one for each path, or peer.
+/// Makes a part: one for each path or peer.
 ///
 /// ```
 /// use exonet_proto::parts::{CongestionControl, Fixed, Make};
@@ -32,12 +33,12 @@ pub use crate::time::Mono;
 pub struct Make<T: ?Sized>(Arc<dyn Fn() -> Box<T> + Send + Sync>);
 
 impl<T: ?Sized> Make<T> {
-    /// Parts that `make` makes. It is called under the node's lock, and must not call the node.
+    /// A factory that calls `make`. The node calls it under its lock, and it must not call the node.
     pub fn new(make: impl Fn() -> Box<T> + Send + Sync + 'static) -> Self {
         Self(Arc::new(make))
     }
 
-    /// A new one.
+    /// Makes a new part.
     pub fn make(&self) -> Box<T> {
         (self.0)()
     }
@@ -50,7 +51,7 @@ impl<T: ?Sized> Clone for Make<T> {
 }
 
 impl<T: ?Sized> PartialEq for Make<T> {
-    /// Whether both are one and the same function.
+    /// Whether both are the same function.
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -64,21 +65,21 @@ impl<T: ?Sized> fmt::Debug for Make<T> {
     }
 }
 
-/// Which parts of a node are the application's own. Default: none.
+/// The parts of a node that the application replaces. Default: none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Parts {
     /// Congestion control, in place of [`Config::congestion`](crate::node::Config::congestion): one for each path.
     pub congestion: Option<Make<dyn CongestionControl>>,
-    /// Which of the messages to a peer goes next: one for each peer.
+    /// The scheduler of the messages to a peer: one for each peer.
     pub scheduler: Option<Make<dyn Scheduler>>,
-    /// What is sent again, and when, in place of [`Config::hedging`](crate::node::Config::hedging) and the rules of the node: one for
-    /// each path.
+    /// What is sent again, and when. It replaces [`Config::hedging`](crate::node::Config::hedging) and the rules of the node: one
+    /// for each path.
     pub retransmission: Option<Make<dyn Retransmission>>,
 }
 
 impl Parts {
-    /// Congestion control: `make` makes one for each path.
+    /// Sets congestion control: `make` makes one for each path.
     pub fn set_congestion<C: CongestionControl + 'static>(
         &mut self,
         make: impl Fn() -> C + Send + Sync + 'static,
@@ -86,12 +87,12 @@ impl Parts {
         self.congestion = Some(Make::<dyn CongestionControl>::new(move || Box::new(make())));
     }
 
-    /// A scheduler: `make` makes one for each peer.
+    /// Sets the scheduler: `make` makes one for each peer.
     pub fn set_scheduler<S: Scheduler + 'static>(&mut self, make: impl Fn() -> S + Send + Sync + 'static) {
         self.scheduler = Some(Make::<dyn Scheduler>::new(move || Box::new(make())));
     }
 
-    /// A retransmission policy: `make` makes one for each path.
+    /// Sets the retransmission policy: `make` makes one for each path.
     pub fn set_retransmission<R: Retransmission + 'static>(
         &mut self,
         make: impl Fn() -> R + Send + Sync + 'static,

@@ -3,17 +3,17 @@
 use core::net::SocketAddr;
 use core::time::Duration;
 
-/// A figure of a node, with all that an exporter needs.
+/// A figure of a node, with everything that an exporter needs.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Figure {
     /// Its field in [`Stats`].
     pub name: &'static str,
-    /// Its name among the metrics of other things.
+    /// Its name as a metric, beside metrics of other programs.
     pub metric: &'static str,
     /// What it counts.
     pub about: &'static str,
-    /// It counts since the start; else it says what there is now.
+    /// The figure counts since the start. Otherwise it gives the present value.
     pub counts: bool,
     /// Its value.
     pub of: fn(&Stats) -> u64,
@@ -40,7 +40,7 @@ macro_rules! figures {
     };
 }
 
-/// Its metric has the name of the field, unless it is given another.
+/// The metric has the name of the field, unless it is given another.
 macro_rules! figure {
     ($name:ident, $($rest:tt)+) => { figure!(@ $name, stringify!($name), $($rest)+) };
     ($name:ident $metric:literal, $($rest:tt)+) => { figure!(@ $name, $metric, $($rest)+) };
@@ -168,20 +168,20 @@ figures! {
     }
 }
 
-/// What is known of one peer.
+/// Figures of one peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PeerStats {
-    /// Where it is, if a channel stands.
+    /// The address of the peer, if there is a channel.
     pub remote: Option<SocketAddr>,
-    /// A connection carries its packets; or else they are datagrams.
+    /// A connection carries the packets of the peer; otherwise they are datagrams.
     pub piped: bool,
     /// Smoothed round-trip time.
     pub rtt: Duration,
     /// The least round-trip time seen lately.
     pub min_rtt: Duration,
-    /// How far this node's wall clock was ahead of the peer's at the last handshake, in nanoseconds, transit included.
-    /// First messages are fast while that is less than some seconds either way.
+    /// How far this node's wall clock was ahead of the peer's at the last handshake, in nanoseconds, transit included. First
+    /// messages are fast while that is less than some seconds either way.
     pub clock_ahead: Option<i64>,
     /// The path's datagram size.
     pub mtu: u16,
@@ -189,9 +189,9 @@ pub struct PeerStats {
     pub window: u64,
     /// Bytes in flight.
     pub in_flight: u64,
-    /// Data packets sent on its channels.
+    /// Data packets sent on the channels of the peer.
     pub packets_sent: u64,
-    /// Of these, declared lost.
+    /// The data packets that were declared lost.
     pub packets_lost: u64,
     /// Messages queued.
     pub queued: usize,
@@ -201,45 +201,45 @@ pub struct PeerStats {
     pub envelopes: u64,
     /// Slots granted and free.
     pub free_slots: u64,
-    /// What its datagrams took the driver, and how many were dropped unread.
+    /// How much of the driver's time the datagrams of the peer took, and how many were dropped unread.
     pub work: Work,
 }
 
-/// A figure of a peer, with all that an exporter needs: of its [`PeerStats`], or of what flows (`PeerFlow`).
+/// A figure of a peer, with everything that an exporter needs: from its [`PeerStats`], or from its traffic (`PeerFlow`).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct PeerFigure<T = PeerStats> {
-    /// Its name among the metrics of other things; it ends in its unit.
+    /// Its name as a metric, beside metrics of other programs; it ends in its unit.
     pub metric: &'static str,
-    /// What it says.
+    /// What it means.
     pub about: &'static str,
-    /// It counts since the peer is known; else it says what there is now.
+    /// The figure counts since the peer is known. Otherwise it gives the present value.
     pub counts: bool,
-    /// Those of several peers make a sum that means something.
+    /// The sum over several peers has a meaning.
     pub adds: bool,
-    /// Its value. None: it is not known now.
+    /// Its value. None: the value is not known now.
     pub of: fn(&T) -> Option<f64>,
 }
 
 impl<T> PeerFigure<T> {
-    /// What counts since the peer is known.
+    /// A figure that counts since the peer is known.
     pub(crate) const fn counts(metric: &'static str, about: &'static str, of: fn(&T) -> Option<f64>) -> Self {
         Self { metric, about, counts: true, adds: true, of }
     }
 
-    /// What there is now, of which a sum means something.
+    /// A present value whose sum over several peers has a meaning.
     pub(crate) const fn adds(metric: &'static str, about: &'static str, of: fn(&T) -> Option<f64>) -> Self {
         Self { metric, about, counts: false, adds: true, of }
     }
 
-    /// What there is now, of this peer alone.
+    /// A present value of one peer, whose sum has no meaning.
     pub(crate) const fn single(metric: &'static str, about: &'static str, of: fn(&T) -> Option<f64>) -> Self {
         Self { metric, about, counts: false, adds: false, of }
     }
 }
 
 impl PeerStats {
-    /// All that are numbers.
+    /// All figures that are numbers.
     pub const FIGURES: &'static [PeerFigure] = &[
         PeerFigure::adds("peer_connected", "Whether a channel stands.", |peer| {
             Some(f64::from(peer.remote.is_some()))
@@ -278,18 +278,18 @@ impl PeerStats {
     ];
 }
 
-/// What a driver says of the datagrams of a peer.
+/// What a driver reports about the datagrams of a peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Work {
-    /// How long they took it.
+    /// How much of the driver's time they took.
     pub time: Duration,
-    /// How many it has dropped unread, because the peer sent more than it had time for.
+    /// How many the driver has dropped unread, because the peer sent more than the driver had time for.
     pub dropped: u64,
 }
 
 impl Work {
-    /// Datagrams that took so long, and so many that were dropped unread.
+    /// Datagrams that took `time`, and `dropped` datagrams that were dropped unread.
     pub const fn new(time: Duration, dropped: u64) -> Self {
         Self { time, dropped }
     }

@@ -52,8 +52,8 @@ pub struct Wall(pub u64);
 /// The time at which the core is called: both clocks, read together by the caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Now {
-    /// Decides every timer.
+    /// Every timer depends on it.
     pub mono: Mono,
-    /// Never decides correctness; it rides in a RETRY and, later, in stamps.
+    /// It never decides correctness; it travels in a RETRY and, later, in stamps.
     pub wall: Wall,
 }

@@ -1,18 +1,19 @@
-//! The rate of the narrowest link, from the gaps with which packets arrive that left at once.
+//! Measures the rate of the narrowest link by the gaps between the arrivals of packets that left together.
 //!
-//! Other flows on the link widen gaps, and receivers that take packets in batches spoil many, so it is a median.
+//! Other flows on the link widen gaps, and receivers that take packets in batches spoil many samples. So the estimate is a
+//! median.
 
 use core::time::Duration;
 
 use super::units::{SECOND, mul_div, nanos};
 use crate::Mono;
 
-/// Samples of which the median counts.
+/// The median is taken over this many samples.
 const SAMPLES: usize = 33;
-/// Samples before there is a median, and between two.
+/// How many samples must come before the first median, and between two medians.
 const EVERY: u32 = 8;
 
-/// The newest packet that an acknowledgement told of.
+/// The newest packet that the last acknowledgement reported.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     number: u64,
@@ -24,7 +25,7 @@ struct Mark {
 #[derive(Clone, Debug)]
 pub(super) struct Dispersion {
     last: Option<Mark>,
-    /// Packets of the acknowledgement under way that left together with the last one marked, and their bytes.
+    /// Packets of the present acknowledgement that left together with the last mark, and their bytes.
     packets: u64,
     bytes: u64,
     samples: [u64; SAMPLES],
@@ -47,13 +48,13 @@ impl Dispersion {
         }
     }
 
-    /// The acknowledgement is over: the newest packet it told of arrived at `arrival` by the peer's clock.
+    /// The acknowledgement ends: the newest packet in it arrived at `arrival` by the peer's clock.
     pub(super) fn on_ack(&mut self, number: u64, sent_at: Mono, arrival: Duration) {
         let (packets, bytes) = (core::mem::take(&mut self.packets), core::mem::take(&mut self.bytes));
         let last = self.last.replace(Mark { number, sent_at, arrival });
         let Some(last) = last.filter(|last| last.sent_at == sent_at) else { return };
         let gap = nanos(arrival).saturating_sub(nanos(last.arrival));
-        // With one of them missing, or acknowledged before, the gap is of more bytes than are known.
+        // If one of them is missing or was acknowledged before, the gap covers more bytes than are known.
         if gap > 0 && packets > 0 && number.checked_sub(last.number) == Some(packets) {
             self.take(mul_div(bytes, SECOND, gap));
         }
@@ -88,7 +89,7 @@ mod tests {
         Duration::from_micros(n)
     }
 
-    /// An acknowledgement of `numbers`, all sent at `sent_at`, of which the last arrived at `arrival`.
+    /// An acknowledgement of `numbers`, all sent at `sent_at`; the last of them arrived at `arrival`.
     fn ack(it: &mut Dispersion, numbers: core::ops::Range<u64>, sent_at: u64, arrival: u64) {
         for number in numbers.clone().rev() {
             it.on_delivered(number, Mono(sent_at), 1_000);

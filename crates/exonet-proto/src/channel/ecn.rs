@@ -1,22 +1,21 @@
-//! Explicit congestion notification (RFC 3168, RFC 9000 section 13.4): the counts, and whether a path can be told by
-//! marks at all.
+//! Explicit congestion notification (RFC 3168, RFC 9000 section 13.4): the counts, and whether marks work on a path.
 
 use crate::Mono;
 
-/// The codepoint that packets leave with, where marks are of use: the two ECN bits of the IP header.
+/// The codepoint of packets that leave marked: the two ECN bits of the IP header.
 pub const ECT0: u8 = 0b10;
 
-/// Packets that leave marked before the peer has told of one (RFC 9000, appendix A.4): twice as many as it may tell of
+/// How many marked packets leave before the peer has reported one (RFC 9000, appendix A.4): twice as many as the peer may report
 /// at once.
 const TESTED: u32 = 32;
 
-/// Marked packets acknowledged since the peer last gave counts, for which ACKs alone that were lost do not account.
+/// How many marked packets may be acknowledged without a report of counts, beyond what lost ACKs alone can explain.
 const UNTOLD: u64 = 512;
 
-/// Marked packets lost, and none told of, that make a path which drops them. Fewer are lost at random.
+/// If this many marked packets are lost and none is reported, the path drops marked packets. Random loss takes fewer.
 const DROPPED: u32 = 3;
 
-/// Marked packets lost in a row, with none acknowledged that left later, after which a path is tested anew.
+/// After this many consecutive losses of marked packets, with no later one acknowledged, the path is tested again.
 const RUN: u32 = 10;
 
 /// How many packets arrived with each ECN codepoint since the epoch began.
@@ -42,12 +41,12 @@ impl EcnCounts {
         *counter = counter.saturating_add(1);
     }
 
-    /// Whether any marked packet has been counted: without one the counts need not be reported.
+    /// Whether any marked packet has been counted. If not, the counts need not be reported.
     pub fn any(&self) -> bool {
         *self != Self::default()
     }
 
-    /// What has been counted since `before`; None: counts have shrunk.
+    /// The growth since `before`. None: some count has shrunk.
     pub(super) fn since(&self, before: &Self) -> Option<Self> {
         Some(Self {
             ect0: self.ect0.checked_sub(before.ect0)?,
@@ -63,17 +62,17 @@ pub(super) struct Marking {
     state: State,
     /// Marked packets lost in a row.
     lost: u32,
-    /// When the newest marked packet left that was acknowledged.
+    /// When the newest acknowledged marked packet left.
     passed: Option<Mono>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// A few packets are marked: how many of them have left, and when the first did.
+    /// A few packets are marked: how many of them have left, and when the first left.
     Testing { sent: u32, since: Option<Mono> },
-    /// The peer has told of marks.
+    /// The peer has reported marks.
     Capable,
-    /// Marks do not arrive, or the peer does not tell of them, or falsely: for as long as the path lasts.
+    /// Marks do not arrive, or the peer does not report them, or reports wrong counts. This lasts as long as the path.
     Failed,
 }
 
@@ -88,7 +87,7 @@ impl Default for Marking {
 }
 
 impl Marking {
-    /// Whether packets that leave now are to be marked.
+    /// Whether packets that leave now are marked.
     pub(super) fn marks(&self) -> bool {
         match self.state {
             State::Testing { sent, .. } => sent < TESTED,
@@ -119,7 +118,7 @@ impl Marking {
             return;
         }
         match self.state {
-            // Of the test before this one.
+            // The packet belongs to an earlier test.
             State::Testing { since, .. } if since.is_none_or(|since| sent_at < since) => return,
             _ => self.lost = self.lost.saturating_add(1),
         }
@@ -130,9 +129,9 @@ impl Marking {
         }
     }
 
-    /// Since the peer last gave its counts, `acked` marked packets of this path have been acknowledged, and now the counts
-    /// have grown by `grown`; None: they are impossible. Returns how many packets were newly marked CE, as far as that can
-    /// be trusted.
+    /// Since the last report of the peer's counts, `acked` marked packets of this path have been acknowledged, and the counts
+    /// have now grown by `grown`. None: the counts are impossible. Returns how many packets were newly marked CE, as far as the
+    /// counts can be trusted.
     pub(super) fn on_counts(&mut self, acked: u64, grown: Option<EcnCounts>) -> u64 {
         let sound = grown.filter(|grown| grown.ect1 == 0 && grown.ect0.saturating_add(grown.ce) >= acked);
         match sound.filter(|_| self.state != State::Failed) {
@@ -149,7 +148,7 @@ impl Marking {
         }
     }
 
-    /// Since the peer last gave its counts, `acked` marked packets of this path have been acknowledged.
+    /// Since the last report of the peer's counts, `acked` marked packets of this path have been acknowledged.
     pub(super) fn on_no_counts(&mut self, acked: u64) {
         if acked >= UNTOLD {
             self.state = State::Failed;

@@ -1,7 +1,7 @@
-//! Hedging: a copy of a packet that has nothing behind it to reveal its loss.
+//! Hedging: sends a copy of a packet that has nothing behind it to reveal its loss.
 //!
-//! Of a lone request the loss shows only after a probe timeout. On a path that loses packets, and has room, a copy leaves
-//! a moment later instead. Duplicates are harmless, so it costs bytes and nothing else; a bucket of tokens bounds them.
+//! The loss of a lone request shows only after a probe timeout. On a path that loses packets and has room, a copy leaves a moment
+//! later instead. Duplicates are harmless, so a copy costs only bytes; a token bucket bounds them.
 
 use core::time::Duration;
 
@@ -9,17 +9,17 @@ use super::Rtt;
 use super::loss::Loss;
 use crate::Mono;
 
-/// Copies leave after this, or a sixteenth of a round trip if that is less: what loses one packet may last a while.
+/// A copy leaves after this, or after a sixteenth of a round trip if that is less: whatever loses one packet may last a while.
 const WAIT: Duration = Duration::from_millis(1);
-/// With more than this many packets under way, or more than this share of what the path holds, there are others behind.
+/// With more than this many packets under way, or more than this share of what the path holds, other packets are behind.
 const LONE_PACKETS: f64 = 24.0;
 const LONE_SHARE: f64 = 0.35;
-/// The same for packets that were lost before: those are waited for.
+/// The same limits for packets with data that was lost before, since something waits for it.
 const AGAIN_BYTES: f64 = 20_000.0;
 const AGAIN_SHARE: f64 = 0.9;
-/// Copies per round trip that any path may have, unless that is more than twice what it was seen to give.
+/// How many copies per round trip any path may have, unless that is more than twice its measured rate.
 const LEAST: f64 = 10.0;
-/// Most copies saved up: those of a round trip, or these.
+/// The most copies saved up: those of a round trip, or this many.
 const SAVED: f64 = 4.0;
 
 /// Whether lone packets are copied, and how much that may cost.
@@ -28,8 +28,8 @@ const SAVED: f64 = 4.0;
 pub enum Hedging {
     /// Never.
     Off,
-    /// On paths that lose packets by chance, up to so many percent of the rate that the path was seen to give, and on slow ones up
-    /// to ten packets per round trip or twice that rate, whatever is less.
+    /// Copies on paths that lose packets by chance, up to this percentage of the measured rate of the path. On slow paths up to
+    /// ten packets per round trip or twice that rate, whichever is less.
     Share(u8),
 }
 
@@ -39,12 +39,12 @@ impl Default for Hedging {
     }
 }
 
-/// What hedging needs to know of a path.
+/// The state of a path that hedging needs to know.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room<'a> {
     pub(super) rtt: &'a Rtt,
     pub(super) loss: Loss,
-    /// Bytes per second that the path was seen to give; zero: unknown.
+    /// The measured bandwidth of the path in bytes per second; zero: unknown.
     pub(super) rate: f64,
     /// Bytes under way.
     pub(super) in_flight: f64,
@@ -60,8 +60,8 @@ pub(super) struct Hedge {
 }
 
 impl Hedge {
-    /// How long to wait before a copy of the packet that leaves now; None: it gets none. `again`: it carries what was
-    /// lost before.
+    /// How long to wait before a copy of the packet that leaves now. None: the packet gets no copy. `again`: it carries something
+    /// that was lost before.
     pub(super) fn copy(
         &mut self,
         now: Mono,

@@ -1,30 +1,30 @@
-//! What a path loses, and what that is taken to come from.
+//! How much a path loses, and the presumed cause.
 
 use core::time::Duration;
 
-/// The share of packets that a path must lose for it to matter.
+/// The share of lost packets from which the loss of a path matters.
 const LOSSY: f64 = 0.003;
-/// Packets over which that share is averaged.
+/// How many packets this share is averaged over.
 const MEMORY: f64 = 200.0;
-/// A greater share of about the last eight packets may be overload: five in a row, or 60 % for a dozen. One packet in five lost
-/// at random is that in two times of a hundred.
+/// A greater share of about the last eight packets may mean overload: five lost in a row, or 60 % of a dozen. With one packet in
+/// five lost at random, this happens in two of a hundred cases.
 const OVERLOADED: f64 = 0.45;
 const RECENT: f64 = 8.0;
 
-/// Overload fills a queue, so that what still arrives is late; chance delays nothing. A packet that took so much more than the
-/// least, and a quarter, has waited; so many in a row are no jitter.
+/// Overload fills a queue, so that packets that still arrive are late; random loss delays nothing. A packet has waited if it took
+/// longer than five quarters of the least time plus this. This many such packets in a row are not jitter.
 const STANDS: Duration = Duration::from_millis(1);
 const DELAYED: u8 = 2;
 
-/// What the loss of a path is taken to come from.
+/// The presumed cause of the loss of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cause {
     /// Too little is lost to tell.
     Unknown,
-    /// Chance: what is sent again soon is likely to arrive.
+    /// Chance: data that is sent again soon is likely to arrive.
     Chance,
-    /// Overload: somebody on the way, or the peer, gets more than it can take, and what is sent again adds to it.
+    /// Overload: a link on the path, or the peer, gets more than it can take. Sending data again adds to the overload.
     Overload,
 }
 
@@ -33,16 +33,17 @@ pub enum Cause {
 pub(super) struct Loss {
     share: f64,
     recent: f64,
-    /// Packets acknowledged, and lost, that are not in these yet.
+    /// Packets acknowledged and lost that these averages do not include yet.
     acked: u64,
     lost: u64,
-    /// Samples of the delay in a row that stood above the least.
+    /// How many consecutive samples of the delay stood above the least.
     delayed: u8,
     overloaded: bool,
 }
 
 impl Loss {
-    /// A packet was acknowledged that took `forward`, the way back without its queue; the least round trip is `least`.
+    /// A packet was acknowledged whose round trip, without the queue on the way back, took `forward`. The least round trip is
+    /// `least`.
     pub(super) fn on_delay(&mut self, forward: Duration, least: Duration) {
         let waited = forward > least * 5 / 4 + STANDS;
         self.delayed = if waited { self.delayed.saturating_add(1) } else { 0 };
@@ -58,7 +59,7 @@ impl Loss {
         self.lost = self.lost.saturating_add(1);
     }
 
-    /// All that an ACK or a timeout tells has been taken.
+    /// Everything that an ACK or a timeout reports has been taken in.
     pub(super) fn conclude(&mut self) {
         let (acked, lost) = (core::mem::take(&mut self.acked), core::mem::take(&mut self.lost));
         self.on_fates(acked, lost);
@@ -74,24 +75,24 @@ impl Loss {
             let (before, much) = (self.overloaded, self.recent >= OVERLOADED);
             self.overloaded = much && (before || self.delayed >= DELAYED);
             if before && !self.overloaded {
-                // What was lost to overload says nothing of chance.
+                // Losses due to overload say nothing about chance.
                 self.share = 0.0;
             }
         }
     }
 
-    /// The path loses packets at a rate that matters.
+    /// Whether the path loses packets at a rate that matters.
     pub(super) fn is_lossy(self) -> bool {
         self.share >= LOSSY
     }
 
-    /// So many are lost, and the others so late, that sending more is likely to be the reason. This lasts as long as so many are
-    /// lost: what is the least delay is forgotten in time.
+    /// Whether so many packets are lost, and the others are so late, that sending more is likely to be the reason. The overload
+    /// lasts until fewer packets are lost: the least delay is not used to end it, since it is forgotten in time.
     pub(super) fn is_overloaded(self) -> bool {
         self.overloaded
     }
 
-    /// What it is taken to come from.
+    /// The presumed cause of the loss.
     pub(super) fn cause(self) -> Cause {
         if self.is_overloaded() {
             Cause::Overload
@@ -102,7 +103,7 @@ impl Loss {
         }
     }
 
-    /// The path loses packets by chance, so that what is sent again soon is likely to arrive.
+    /// Whether the path loses packets by chance, so that data that is sent again soon is likely to arrive.
     pub(super) fn is_random(self) -> bool {
         self.cause() == Cause::Chance
     }
@@ -124,7 +125,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Packets that arrive, and are late or not.
+    /// Packets that arrive, late or in time.
     fn arrive(loss: &mut Loss, late: bool) {
         (0..2).for_each(|_| loss.on_delay(if late { 14 * MS } else { 13 * MS }, 10 * MS));
     }
@@ -137,7 +138,7 @@ mod tests {
         assert_eq!(loss.cause(), Cause::Chance);
         loss.on_fates(0, 1);
         assert_eq!(loss.cause(), Cause::Overload);
-        // The queue stands for so long that nobody remembers less.
+        // The queue stands for so long that a shorter delay is forgotten.
         arrive(&mut loss, false);
         loss.on_fates(0, 1);
         assert_eq!(loss.cause(), Cause::Overload);
@@ -151,7 +152,7 @@ mod tests {
         arrive(&mut loss, false);
         (0..50).for_each(|_| loss.on_fates(0, 1));
         assert_eq!(loss.cause(), Cause::Chance);
-        // One that is late tells nothing.
+        // A single late packet shows nothing.
         loss.on_delay(50 * MS, 10 * MS);
         loss.on_fates(0, 1);
         assert_eq!(loss.cause(), Cause::Chance);

@@ -14,14 +14,12 @@
 //! Time never runs backwards between calls. Nothing here reads a clock or allocates per packet once its rings
 //! have grown to the size of the window.
 //!
-//! *Receiving a packet.* [`Received::check`] before decryption: a packet that is not
-//! [`Fresh`](received::Arrival::Fresh) is dropped there. After the tag has been verified
-//! [`Received::is_newest`], then [`Roaming::on_packet_from`]: only a packet of the latest
-//! epoch that the peer has used can be the newest of all. Then the packet's frames are processed, and
-//! [`Received::on_packet`] comes last, since only they say whether an acknowledgement is owed. Nothing else is received
-//! in between; if the frames are malformed, the channel ends and there is nothing left to note. After the last packet of a receive
-//! batch [`Received::ack_due`] tells when an ACK is owed; write it from [`Received::ranges`] and call
-//! [`Received::on_ack_sent`].
+//! *Receiving a packet.* [`Received::check`] before decryption: a packet that is not [`Fresh`](received::Arrival::Fresh) is
+//! dropped there. After the tag has been verified: [`Received::is_newest`], then [`Roaming::on_packet_from`]. Only a packet of
+//! the latest epoch that the peer has used can be the newest of all. Then the frames of the packet are processed.
+//! [`Received::on_packet`] comes last, since only the frames say whether an acknowledgement is owed. Nothing else is received in
+//! between; if the frames are malformed, the channel ends and there is nothing left to note. After the last packet of a receive
+//! batch [`Received::ack_due`] tells when an ACK is owed; write it from [`Received::ranges`] and call [`Received::on_ack_sent`].
 //!
 //! *Receiving an ACK.* [`Recovery::on_ack`] with the epoch that it acknowledges; an error there is a protocol
 //! violation and closes the channel.

@@ -1,11 +1,11 @@
 //! Path MTU discovery by probing (DPLPMTUD, RFC 8899): how large datagrams may be.
 //!
-//! Sizes are those of whole UDP payloads. Up to what an Ethernet carries, the largest is tried first, as most paths carry
-//! it; then the interval is halved. Above it the search climbs from plateau to plateau, and ends at the first that does
-//! not pass: three lone packets lost are the whole price of a path that carries no more. What the system refuses to send
-//! costs nothing, so there the interval is halved again.
+//! Sizes are those of whole UDP payloads. Up to the size that an Ethernet carries, the largest size is tried first, as most paths
+//! carry it; then the interval is halved. Above that, the search climbs from plateau to plateau, and ends at the first that does
+//! not pass: a path that carries no more costs only three lone packets. A size that the system refuses to send costs nothing, so
+//! there the interval is halved again.
 //!
-//! Losses of large packets alone, with nothing as large acknowledged since, mean that the path has narrowed: back to the
+//! If only large packets are lost, and none as large is acknowledged since, the path has narrowed: the size falls back to the
 //! base.
 
 use core::time::Duration;
@@ -16,14 +16,14 @@ use crate::Mono;
 /// The size that every path must carry (RFC 9000, section 14).
 pub const BASE: u16 = 1_200;
 
-/// What an Ethernet of 1,500 bytes carries, whichever the family of addresses.
+/// The UDP payload that an Ethernet of 1,500 bytes carries in either address family.
 pub const ETHERNET: u16 = 1_452;
 
-/// Sizes that paths are likely to end at: an Ethernet, the larger packets of some clouds, jumbo packets, and doublings up
-/// to what UDP carries.
+/// Sizes at which paths are likely to end: an Ethernet, the larger packets of some clouds, jumbo packets, and doublings up to
+/// what UDP carries.
 const PLATEAUS: [u16; 6] = [ETHERNET, 3_852, 8_952, 16_332, 32_716, 65_000];
 
-/// A larger size is worth a probe if it is so much larger: this part of the present one.
+/// A larger size is worth a probe if it exceeds the present one by this part of it.
 const WORTH: u16 = 16;
 
 /// `MAX_PROBES` (RFC 8899, section 5.1.2).
@@ -32,7 +32,7 @@ const MAX_PROBES: u8 = 3;
 /// `PMTU_RAISE_TIMER` (RFC 8899, section 5.1.1): when to look again whether the path has widened.
 const RAISE: Duration = Duration::from_secs(600);
 
-/// Large packets lost in a row, with none acknowledged that left later, which make a black hole.
+/// This many consecutive losses of large packets, with no later one acknowledged, are a black hole.
 const BLACK_HOLE: u8 = 6;
 
 /// The largest payload that an Ethernet of 1,500 bytes carries to `remote`.
@@ -47,18 +47,18 @@ pub fn ethernet(remote: IpAddr) -> u16 {
 #[derive(Clone, Debug)]
 pub struct MtuSearch {
     max: u16,
-    /// Known to pass.
+    /// The largest size that is known to pass.
     current: u16,
     /// The largest size not refuted in this search.
     ceiling: u16,
-    /// It was the system that refused what is larger.
+    /// The system refused larger sizes.
     refused: bool,
     probe: Option<Probe>,
-    /// The search is over until then.
+    /// The search rests until then.
     resume: Option<Mono>,
-    /// When the newest packet left that was acknowledged, by the plateau that it does not exceed.
+    /// By plateau: when the newest acknowledged packet of a size up to that plateau left.
     passed: [Mono; PLATEAUS.len()],
-    /// Large packets lost in a row, and the least plateau of one.
+    /// How many large packets were lost in a row, and the smallest plateau among them.
     lost: u8,
     lost_plateau: usize,
 }
@@ -72,7 +72,7 @@ struct Probe {
 }
 
 impl MtuSearch {
-    /// A path that carries [`BASE`]; nothing above `max` is tried.
+    /// The search for a path that carries [`BASE`]; nothing above `max` is tried.
     pub fn new(max: u16) -> Self {
         let max = max.max(BASE);
         Self {
@@ -98,7 +98,7 @@ impl MtuSearch {
         self.next().is_none()
     }
 
-    /// What an Ethernet carries passes, and far more may.
+    /// Whether the size that an Ethernet carries passes, and far larger sizes may.
     fn climbs(&self) -> bool {
         self.current >= ETHERNET && self.max > 2 * ETHERNET
     }
@@ -120,7 +120,7 @@ impl MtuSearch {
         (next > current).then_some(next)
     }
 
-    /// The size of a probe to send now, if one is wanted: PING and PADDING, not counted in the pacing. Say
+    /// The size of a probe to send now, if one is wanted: PING and PADDING, not counted by the pacer. Call
     /// [`on_probe_sent`](Self::on_probe_sent) if it leaves.
     pub fn probe(&mut self, now: Mono) -> Option<u16> {
         if self.resume.is_some_and(|at| at <= now) {
@@ -133,7 +133,7 @@ impl MtuSearch {
         }
     }
 
-    /// A probe of `size` leaves. One that is no larger than what passes tries nothing.
+    /// A probe of `size` leaves. A probe that is no larger than what passes tests nothing.
     pub fn on_probe_sent(&mut self, size: u16) {
         if size <= self.current {
             return;
@@ -172,8 +172,8 @@ impl MtuSearch {
         }
     }
 
-    /// The system refused to send a packet of `size`: it is too large for the first link. True if the datagram size
-    /// falls to [`BASE`], since it was no probe.
+    /// The system refused to send a packet of `size`: it is too large for the first link. True if the datagram size falls to
+    /// [`BASE`], since the packet was no probe.
     pub fn on_refused(&mut self, now: Mono, size: u16) -> bool {
         let fallen = size <= self.current && self.current > BASE;
         if fallen {

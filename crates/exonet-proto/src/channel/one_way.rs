@@ -1,8 +1,8 @@
-//! The delay of the way there, from the times at which the peer says that packets arrived.
+//! The delay on the way there, from the times at which the peer says that packets arrived.
 //!
-//! The two clocks have nothing to do with each other, so an arrival less the time of sending is the delay plus an unknown
-//! offset. A round trip less that is the delay of the way back, less the same offset. What is least of it belongs to a way
-//! back without queues; added again, the offset cancels: a round trip in which only the way there can wait.
+//! The two clocks are unrelated, so the arrival less the time of sending is the delay plus an unknown offset. The round trip less
+//! that value is the delay on the way back, less the same offset. Its least value belongs to a way back without queues. When the
+//! two are added again, the offset cancels: the result is a round trip in which only the way there can have a queue.
 
 use core::time::Duration;
 
@@ -18,17 +18,17 @@ const BUCKET: Duration = Duration::from_secs(5);
 pub(super) struct OneWay {
     /// The last arrival less its time of sending, in microseconds of [`ARRIVAL_SPAN`].
     raw: Option<u64>,
-    /// The same without that bound: only differences mean anything.
+    /// The same value unwrapped: only differences have a meaning.
     offset: i64,
-    /// The least of the way back, less the offset, of this bucket and of the one before, in nanoseconds.
+    /// The least delay on the way back, less the offset, of this bucket and of the one before, in nanoseconds.
     back: Option<i64>,
     back_before: Option<i64>,
     since: Mono,
 }
 
 impl OneWay {
-    /// A packet sent at `sent_at` arrived at `arrival` by the peer's clock, and took `rtt` there and back, without the
-    /// time that the acknowledgement waited. Gives the round trip less what the way back queued; never more than `rtt`.
+    /// A packet sent at `sent_at` arrived at `arrival` by the peer's clock. It took `rtt` there and back, without the time for
+    /// which the acknowledgement waited. Returns the round trip without the queue on the way back; never more than `rtt`.
     pub(super) fn on_sample(
         &mut self,
         now: Mono,
@@ -52,7 +52,7 @@ impl OneWay {
         Duration::from_nanos(forward.unsigned_abs())
     }
 
-    /// Differences of times that wrap, put together.
+    /// Unwraps the difference of the two times.
     fn unwrap(&mut self, arrival: Duration, sent_at: Mono) -> i64 {
         let raw = (nanos(arrival) / MICROSECOND).wrapping_sub(sent_at.0 / MICROSECOND) % ARRIVAL_SPAN;
         let ahead = raw.wrapping_sub(self.raw.unwrap_or(raw)) % ARRIVAL_SPAN;

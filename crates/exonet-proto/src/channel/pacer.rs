@@ -1,7 +1,7 @@
 //! Pacing (RFC 9002, section 7.7): a token bucket.
 //!
-//! A late timer is credited, so that a coarse clock costs no throughput; time in which there was nothing to send
-//! is not, beyond the burst that any sender may make after idling.
+//! A late timer is credited, so that a coarse clock costs no throughput. Time in which there was nothing to send is not credited,
+//! beyond the burst that any sender may make after idling.
 
 use core::time::Duration;
 
@@ -9,29 +9,29 @@ use super::congestion::initial_window;
 use super::units::{SECOND, bytes_in, nanos};
 use crate::Mono;
 
-/// Most datagrams in one train, whatever the credit.
+/// The most datagrams in one train, whatever the credit.
 pub const MAX_TRAIN: u64 = 64;
 
 /// Datagrams that may leave at once after idling.
 const IDLE_BURST: u64 = 10;
 
-/// How late a timer may be without losing throughput.
+/// How late a timer may be without a loss of throughput.
 const LATE_CREDIT: Duration = Duration::from_millis(2);
 
-/// How much time's worth one train is, so that fast paths send few, large trains.
+/// How much time's worth of packets one train is, so that fast paths send few, large trains.
 const TRAIN: Duration = Duration::from_millis(1);
 
 /// Spreads packets over time at a given rate.
 #[derive(Clone, Debug)]
 pub struct Pacer {
     mtu: u64,
-    /// Bytes per second; `u64::MAX` is no pacing.
+    /// Bytes per second; `u64::MAX` means no pacing.
     rate: u64,
-    /// What may leave, in billionths of a byte: a rate times nanoseconds, without rounding.
+    /// The bytes that may leave, in billionths of a byte: a rate times nanoseconds, without rounding.
     credit: u128,
     /// Up to when time has been turned into credit.
     filled: Mono,
-    /// The sender was told to wait: what it waits too long is credited.
+    /// The sender was told to wait: time that it waits beyond that is credited.
     waiting: bool,
 }
 
@@ -60,10 +60,10 @@ impl Pacer {
         self.rate
     }
 
-    /// `None` if a packet of `bytes` may leave now, else when to ask again. `queued`: about as many bytes wait to leave.
+    /// `None` if a packet of `bytes` may leave now, otherwise when to ask again. About `queued` bytes wait to leave.
     ///
-    /// Who has been told to wait waits for a whole train, or for as much of one as it has: each acknowledgement would
-    /// let a packet go by itself otherwise, at the price of a train at both ends.
+    /// A sender that has been told to wait waits for a whole train, or for as much of one as it has. Otherwise each
+    /// acknowledgement would release a single packet, which costs both ends as much as a train.
     pub fn next_send(&mut self, now: Mono, bytes: u64, queued: u64) -> Option<Mono> {
         self.fill(now);
         let least = if self.waiting { self.train().min(queued).max(bytes) } else { bytes };
@@ -77,26 +77,26 @@ impl Pacer {
         })
     }
 
-    /// Bytes that may leave now in one train.
+    /// How many bytes may leave now in one train.
     pub fn allowance(&mut self, now: Mono) -> u64 {
         self.fill(now);
         let train = MAX_TRAIN.saturating_mul(self.mtu);
         if self.rate == u64::MAX { train } else { whole(self.credit).min(train) }
     }
 
-    /// `bytes` leave, whether or not they were allowed: probes and retransmissions are not held up, but
-    /// what they take is missing later.
+    /// `bytes` leave, whether or not they were allowed: probes and retransmissions are not held up, but the bytes they take are
+    /// missing later.
     pub fn on_sent(&mut self, now: Mono, bytes: u64) {
         self.fill(now);
         self.credit = self.credit.saturating_sub(scaled(bytes));
     }
 
-    /// Bytes of a train: a millisecond's worth, at least a packet, at most 45.
+    /// The bytes of a train: a millisecond's worth, at least one packet and at most 45.
     fn train(&self) -> u64 {
         bytes_in(self.rate, TRAIN).clamp(self.mtu, 45 * self.mtu)
     }
 
-    /// Most bytes of credit that time can give.
+    /// The most credit, in bytes, that time can add.
     fn depth(&self) -> u64 {
         let idle = IDLE_BURST * self.mtu;
         if self.waiting {

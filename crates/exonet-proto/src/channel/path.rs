@@ -1,15 +1,15 @@
-//! A path to a peer: a pair of addresses, and how much may go there before it is proven.
+//! A path to a peer: a pair of addresses, and how much may be sent there before the address is proven.
 
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
 
 use crate::Mono;
 
-/// Bytes that may go to an unproven address for each that came from it (RFC 9000, section 8.1).
+/// How many bytes may go to an unproven address for each byte that came from it (RFC 9000, section 8.1).
 pub const AMPLIFICATION: u64 = 3;
 
-/// A connection that carries packets in order until it breaks, as TCP does. Its driver opens, closes and knows it; a number is
-/// not used again.
+/// A connection that carries packets in order until it breaks, as TCP does. The driver opens it, closes it and maps it to its
+/// number; a number is not used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pipe(pub u32);
 
@@ -18,20 +18,20 @@ pub struct Pipe(pub u32);
 pub struct PathAddr {
     /// The peer's address.
     pub remote: SocketAddr,
-    /// This node's address, where the system tells.
+    /// This node's address, if the system reports it.
     pub local: Option<IpAddr>,
-    /// The connection that carries the packets; None: they are datagrams.
+    /// The connection that carries the packets. None: they are datagrams.
     pub pipe: Option<Pipe>,
 }
 
 impl PathAddr {
-    /// Whether both mean the same path. An unknown local address fits any.
+    /// Whether both are the same path. An unknown local address matches any.
     pub fn same(&self, other: &Self) -> bool {
         self.remote == other.remote && self.pipe == other.pipe && self.same_local(other)
     }
 
-    /// Whether both lead between the same hosts, whatever the ports: the same links, as far as one can tell,
-    /// as when a NAT gave a new port.
+    /// Whether both lead between the same hosts, whatever the ports. As far as the node can tell, they use the same links, as
+    /// when a NAT gave a new port.
     pub fn same_hosts(&self, other: &Self) -> bool {
         self.remote.ip() == other.remote.ip() && self.pipe == other.pipe && self.same_local(other)
     }
@@ -44,9 +44,9 @@ impl PathAddr {
     }
 }
 
-/// A path and whether the peer was proven to receive there.
+/// A path, and whether the peer was proven to receive there.
 ///
-/// Until then at most [`AMPLIFICATION`] times the bytes received from it may be sent to it, whatever they are.
+/// Until then, at most [`AMPLIFICATION`] times the bytes received from it may be sent to it, whatever they contain.
 #[derive(Clone, Copy, Debug)]
 pub struct Path {
     addr: PathAddr,
@@ -76,8 +76,8 @@ impl Path {
         self.validated
     }
 
-    /// The peer was proven to receive here: it answered a challenge, or used keys that only message 2, sent
-    /// here, could give it.
+    /// The peer was proven to receive here: it answered a challenge, or used keys that only message 2, which was sent here, could
+    /// give it.
     pub fn validate(&mut self) {
         self.validated = true;
     }
@@ -96,7 +96,7 @@ impl Path {
         }
     }
 
-    /// A datagram of `bytes` goes here. Ask [`allowance`](Self::allowance) before.
+    /// A datagram of `bytes` goes here. Ask [`allowance`](Self::allowance) first.
     pub fn on_sent(&mut self, bytes: u64) {
         self.sent = self.sent.saturating_add(bytes);
     }
@@ -118,7 +118,7 @@ impl PathValidator {
         Self { data, interval: pto, next: now, expires: now + pto.saturating_mul(3) }
     }
 
-    /// The bytes to send, if a challenge is due. Say [`on_sent`](Self::on_sent) if it leaves.
+    /// The bytes to send, if a challenge is due. Call [`on_sent`](Self::on_sent) if it leaves.
     pub fn due(&self, now: Mono) -> Option<[u8; 8]> {
         (self.next <= now && now < self.expires).then_some(self.data)
     }
@@ -128,7 +128,7 @@ impl PathValidator {
         self.next = now + self.interval;
     }
 
-    /// The only path there is goes on being challenged.
+    /// Continues to challenge the only path.
     pub fn renew(&mut self, now: Mono) {
         self.next = now;
         self.expires = now + self.interval.saturating_mul(3);
@@ -139,12 +139,12 @@ impl PathValidator {
         self.data == data
     }
 
-    /// When it fails.
+    /// When the challenge fails.
     pub fn expires(&self) -> Mono {
         self.expires
     }
 
-    /// When it is to be sent again.
+    /// When the challenge is sent again.
     pub fn next(&self) -> Mono {
         self.next
     }

@@ -1,18 +1,18 @@
-//! The connections that a driver has opened or taken in: whose they are, and how much each takes now.
+//! The connections that a driver has opened or accepted: which peer each belongs to, and how many bytes it takes now.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use super::path::Pipe;
 
-/// Bytes that a connection puts before each packet: its length.
+/// How many bytes a connection puts before each packet: its length.
 const FRAMING: usize = 2;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Open {
-    /// The place of the peer that it leads to, once one has shown itself there.
+    /// The place of the peer at the other end, once a peer has appeared there.
     owner: Option<u32>,
-    /// Bytes that it takes now.
+    /// How many bytes the connection takes now.
     room: usize,
 }
 
@@ -24,9 +24,9 @@ pub(crate) struct Pipes {
 }
 
 impl Pipes {
-    /// A connection has begun that takes `room` bytes. It leads to `owner`, if this node dialled it.
+    /// A connection that takes `room` bytes has begun. It belongs to `owner` if this node dialled it.
     pub(crate) fn open(&mut self, owner: Option<u32>, room: usize) -> Pipe {
-        // After four thousand million an old one may still be open.
+        // After four thousand million connections, an old one with this number may still be open.
         loop {
             self.last = self.last.wrapping_add(1);
             let pipe = Pipe(self.last);
@@ -37,7 +37,7 @@ impl Pipes {
         }
     }
 
-    /// It is no more. Gives the place of the peer that it led to.
+    /// The connection has ended. Returns the place of the peer that it belonged to.
     pub(crate) fn close(&mut self, pipe: Pipe) -> Option<u32> {
         self.open.remove(&pipe)?.owner
     }
@@ -46,8 +46,8 @@ impl Pipes {
         self.open.get(&pipe)?.owner
     }
 
-    /// The peer at `place` has shown itself there. False: the connection is another's, and not `free`, or gone. One peer to each:
-    /// so its end concerns one.
+    /// The peer at `place` has appeared on the connection. False: the connection belongs to another peer and is not `free`, or it
+    /// has ended. Each connection has one peer, so that its end concerns only that peer.
     pub(crate) fn claim(&mut self, pipe: Pipe, place: u32, free: bool) -> bool {
         let Some(entry) = self.open.get_mut(&pipe) else { return false };
         if free {
@@ -56,19 +56,19 @@ impl Pipes {
         *entry.owner.get_or_insert(place) == place
     }
 
-    /// The connection takes so many bytes from now on.
+    /// The connection takes `room` bytes from now on.
     pub(crate) fn set_room(&mut self, pipe: Pipe, room: usize) {
         if let Some(entry) = self.open.get_mut(&pipe) {
             entry.room = room;
         }
     }
 
-    /// Whether it takes a packet of `bytes` now.
+    /// Whether the connection takes a packet of `bytes` now.
     pub(crate) fn has_room(&self, pipe: Pipe, bytes: usize) -> bool {
         self.open.get(&pipe).is_some_and(|entry| entry.room >= bytes.saturating_add(FRAMING))
     }
 
-    /// A packet of `bytes` goes there.
+    /// A packet of `bytes` goes to the connection.
     pub(crate) fn spend(&mut self, pipe: Pipe, bytes: usize) {
         if let Some(entry) = self.open.get_mut(&pipe) {
             entry.room = entry.room.saturating_sub(bytes.saturating_add(FRAMING));

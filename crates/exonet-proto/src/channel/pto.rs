@@ -1,25 +1,27 @@
-//! The probe timeout's back-off (RFC 9002, section 6.2), and a gentler one for paths that lose at random: there two or
-//! three in a row are likely, and each doubling would double the wait of a sender with little to send.
+//! The back-off of the probe timeout (RFC 9002, section 6.2), and a gentler one for paths with random loss: there two or three
+//! timeouts in a row are likely, and each doubling would double the wait of a sender with little to send.
 
 use core::time::Duration;
 
 use super::loss::Cause;
 use crate::Mono;
 
-/// Halves of a probe timeout between timeouts, from the first on, on a path that loses by chance.
+/// Halves of a probe timeout between timeouts, from the first on, on a path with random loss.
 const GENTLE: [u32; 13] = [2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128];
 
-/// The same elsewhere. A timeout there says that the round trip has grown, or that somebody has more than it can take: of
-/// ten thousand senders that all repeat themselves gently, each adds to it.
+/// The same for other paths. A timeout there says that the round trip has grown, or that a link or the peer has more than it can
+/// take: if ten thousand senders all repeat themselves gently, each adds to it.
 const DOUBLING: [u32; 7] = [2, 4, 8, 16, 32, 64, 128];
 
-/// Where somebody waits, and there is no overload, probes come at least this often, or once in so many probe timeouts if these
-/// are longer: half a packet a round trip harms nobody, and where half is lost each way, one probe in four is answered.
+/// If an application waits, and there is no overload, probes come at least this often, or once in this many probe timeouts if
+/// these are longer. Half a packet per round trip does no harm. Where half of the packets are lost each way, one probe in four is
+/// answered.
 const SOON: Duration = Duration::from_millis(100);
 const SOON_PTOS: u32 = 4;
 
-/// After so many timeouts in a row, chance explains nothing any more: the path is down, or the peer is away. Where losses come
-/// ten at a time, each way, one silence in a hundred takes a hundred probes: both bursts end only by what is sent into them.
+/// After this many consecutive timeouts, chance is no explanation any more: the path is down, or the peer is away. Where losses
+/// come ten at a time each way, one silence in a hundred takes a hundred probes, since both bursts end only by the packets that
+/// are sent into them.
 const fn chances(cause: Cause) -> u32 {
     match cause {
         Cause::Chance => 96,
@@ -28,15 +30,16 @@ const fn chances(cause: Cause) -> u32 {
     }
 }
 
-/// The longest wait then; and in overload, or where nobody waits. None is shorter than one probe timeout.
+/// The longest wait after that many timeouts; and the longest wait in overload, or if no application waits. Neither is shorter
+/// than one probe timeout.
 const LATER: Duration = Duration::from_secs(1);
 const PATIENT: Duration = Duration::from_secs(30);
 
-/// Counts probe timeouts in a row.
+/// Counts consecutive probe timeouts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pto {
     count: u32,
-    /// The last ack-eliciting packet, or the last timeout if no probe could leave.
+    /// When the last ack-eliciting packet left, or when the last timeout came if no probe could leave.
     since: Mono,
 }
 
@@ -51,27 +54,27 @@ impl Pto {
         self.count = 0;
     }
 
-    /// A timeout. Returns how many there were in a row.
+    /// A timeout has come. Returns how many there were in a row.
     pub(super) fn on_timeout(&mut self, now: Mono) -> u32 {
         self.count = self.count.saturating_add(1);
         self.since = self.since.max(now);
         self.count
     }
 
-    /// Timeouts in a row so far.
+    /// How many consecutive timeouts there were so far.
     pub(super) fn count(&self) -> u32 {
         self.count
     }
 
-    /// When the next timeout comes, which is `wait` after the last packet or timeout.
+    /// When the next timeout comes: `wait` after the last packet or timeout.
     #[inline]
     pub(super) fn deadline(&self, wait: Duration) -> Mono {
         self.since + wait
     }
 }
 
-/// How long the next timeout takes after `timeouts` in a row: the first `tail`, the others multiples of `pto`. `awaited`: somebody
-/// waits for what is under way.
+/// How long the next timeout takes after `timeouts` in a row: the first takes `tail`, the others multiples of `pto`. `awaited`:
+/// an application waits for what is under way.
 #[inline]
 pub(super) fn back_off(
     timeouts: u32,

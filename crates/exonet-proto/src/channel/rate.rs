@@ -1,14 +1,14 @@
 //! Delivery rate of a path, after draft-cheng-iccrg-delivery-rate-estimation.
 //!
-//! The rate of a sample is the slower of the rate at which its packets were sent and the rate at which they
-//! were acknowledged: neither a burst nor compressed acknowledgements can raise it above what the path gave.
+//! The rate of a sample is the slower of the rate at which its packets were sent and the rate at which they were acknowledged.
+//! Neither a burst nor compressed acknowledgements can raise it above what the path gave.
 
 use core::time::Duration;
 
 use super::units::{SECOND, mul_div, nanos};
 use crate::Mono;
 
-/// What a packet remembers of the moment at which it was sent.
+/// The state of the path when a packet was sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Snapshot {
     delivered: u64,
@@ -31,9 +31,9 @@ pub struct Sample {
     pub delivered: u64,
     /// The longer of `send_interval` and `ack_interval`; never zero.
     pub interval: Duration,
-    /// Over which the sample's packets were sent.
+    /// The time over which the packets of the sample were sent.
     pub send_interval: Duration,
-    /// Over which they were acknowledged.
+    /// The time over which they were acknowledged.
     pub ack_interval: Duration,
     /// Bytes that had been delivered on the path when the sample's newest packet left. A round trip ends
     /// when this reaches the total at its start.
@@ -62,7 +62,7 @@ pub struct RateEstimator {
     delivered: u64,
     delivered_at: Mono,
     first_sent_at: Mono,
-    /// Samples are app-limited until more than this has been delivered.
+    /// Samples are app-limited until more than this many bytes have been delivered.
     app_limited_until: Option<u64>,
     newest: Option<Newest>,
 }
@@ -91,9 +91,9 @@ impl RateEstimator {
         }
     }
 
-    /// The sample of the packets delivered since the last call, if they make one.
+    /// The sample of the packets delivered since the last call, if they form one.
     ///
-    /// Over less than half of the round trip `min_rtt` acknowledgements were compressed: no sample.
+    /// If they cover less than half of the round trip `min_rtt`, acknowledgements were compressed, and there is no sample.
     pub fn sample(&mut self, now: Mono, min_rtt: Duration) -> Option<Sample> {
         let Newest { sent_at, snapshot } = self.newest.take()?;
         if self.app_limited_until.is_some_and(|until| self.delivered > until) {
@@ -113,7 +113,7 @@ impl RateEstimator {
         })
     }
 
-    /// There is nothing to send although the window is open: `in_flight` bytes are all there is.
+    /// There is nothing to send although the window is open. `in_flight` bytes are under way.
     pub fn on_app_limited(&mut self, in_flight: u64) {
         self.app_limited_until = Some(self.delivered.saturating_add(in_flight));
     }

@@ -1,9 +1,9 @@
 //! The receiving side of one packet number space: replay protection, and what to acknowledge.
 //!
-//! One bitmap serves both. It covers the newest packet and at least [`WINDOW`] before it, so that any of
-//! those is told apart whatever the pattern of losses; everything below its floor counts as seen. A number is
-//! therefore never accepted twice, and memory is bounded: nothing when idle, about 2 KiB at most. Losses and skipped
-//! numbers leave gaps that never fill (numbers are not reused): a list of ranges could not promise both.
+//! One bitmap serves both. It covers the newest packet and at least [`WINDOW`] packets before it, so that any of them can be told
+//! apart whatever the pattern of losses; everything below its floor counts as seen. So no number is ever accepted twice, and
+//! memory is bounded: none when idle, about 2 KiB at most. Losses and skipped numbers leave gaps that never fill (numbers are not
+//! reused), so a list of ranges could not guarantee both.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -13,16 +13,16 @@ use super::EcnCounts;
 use super::units::length;
 use crate::Mono;
 
-/// How many packets behind the newest are told apart, at least.
+/// How many packets behind the newest can at least be told apart.
 pub const WINDOW: u64 = 16_384;
 
-/// Most ranges that [`Received::ranges`] gives.
+/// The most ranges that [`Received::ranges`] gives.
 pub const MAX_RANGES: usize = 64;
 
-/// How long an acknowledgement waits for company.
+/// How long an acknowledgement waits for other frames.
 pub const MAX_ACK_DELAY: Duration = Duration::from_millis(1);
 
-/// Ack-eliciting packets that together are worth an ACK at once (RFC 9000, section 13.2.2).
+/// How many ack-eliciting packets elicit an ACK at once (RFC 9000, section 13.2.2).
 const ACK_EVERY: u32 = 2;
 
 /// Bits in a word.
@@ -31,10 +31,10 @@ const WORD: u64 = 64;
 /// One more than the window needs: the newest packet may be the first of its word.
 const MAX_WORDS: u64 = WINDOW / WORD + 1;
 
-/// More words than these grow to all at once: senders skip numbers, so each that sends for long comes to that.
+/// Beyond this many words, all words are allocated at once: senders skip numbers, so a space that is used for long comes to that.
 const FEW: u64 = 8;
 
-/// What a packet number is to this space.
+/// How a packet number relates to this space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// Never seen: process the packet.
@@ -57,15 +57,15 @@ pub struct Largest {
 /// What arrived in one packet number space.
 #[derive(Clone, Debug)]
 pub struct Received {
-    /// Bit `i` of word `w`: packet `base + 64 w + i` was seen. Grows and shrinks with what must be remembered.
+    /// Bit `i` of word `w`: packet `base + 64 w + i` was seen. The words grow and shrink with what must be remembered.
     words: VecDeque<u64>,
-    /// First number that the words cover, a multiple of 64; all below count as seen.
+    /// The first number that the words cover, a multiple of 64; all numbers below count as seen.
     base: u64,
-    /// Below this nothing is acknowledged any more: the peer knows.
+    /// Numbers below this are not acknowledged any more: the peer knows about them.
     acknowledge_from: u64,
     largest: Option<Largest>,
     ecn: EcnCounts,
-    /// What the peer was told of it last.
+    /// The counts that were last reported to the peer.
     ecn_told: EcnCounts,
     max_ack_delay: Duration,
     /// Ack-eliciting packets since the last ACK.
@@ -79,7 +79,7 @@ impl Default for Received {
     }
 }
 
-/// Marked packets that are told of at once.
+/// How many marked packets are reported at once.
 const ECN_EVERY: u64 = 16;
 
 impl Received {
@@ -98,7 +98,7 @@ impl Received {
         }
     }
 
-    /// What `number` would be. For use before the packet is authenticated: changes nothing.
+    /// How `number` would be classified. For use before the packet is authenticated: changes nothing.
     pub fn check(&self, number: u64) -> Arrival {
         let Some(offset) = number.checked_sub(self.base) else {
             return Arrival::TooOld;
@@ -106,20 +106,20 @@ impl Received {
         if self.word(offset / WORD) >> (offset % WORD) & 1 == 1 { Arrival::Duplicate } else { Arrival::Fresh }
     }
 
-    /// Whether `number` is newer than all that arrived.
+    /// Whether `number` is newer than every number that arrived.
     pub fn is_newest(&self, number: u64) -> bool {
         self.largest.is_none_or(|largest| number > largest.number)
     }
 
-    /// Takes an authenticated packet; `ecn` are the two ECN bits of its IP header. Only if the answer is
-    /// [`Arrival::Fresh`] anything has changed and the packet may be processed.
+    /// Takes an authenticated packet; `ecn` are the two ECN bits of its IP header. Only if the result is [`Arrival::Fresh`] has
+    /// anything changed, and may the packet be processed.
     pub fn on_packet(&mut self, now: Mono, number: u64, ack_eliciting: bool, ecn: u8) -> Arrival {
         let expected = self.largest.map_or(0, |largest| largest.number.saturating_add(1));
         let arrival = self.insert(now, number);
         if arrival == Arrival::Fresh {
             self.ecn.count(ecn);
             if ack_eliciting {
-                // RFC 9000, section 13.2.1: out of order, a gap, or CE is told at once.
+                // RFC 9000, section 13.2.1: a packet out of order, a gap, or CE is reported at once.
                 let at_once = number != expected || ecn & 0b11 == 0b11;
                 self.owe(now, at_once);
             }
@@ -151,7 +151,7 @@ impl Received {
         if self.is_newest(number) {
             self.largest = Some(Largest { number, arrived: now });
         }
-        // Late, and still worth telling: the peer may hold it for lost.
+        // The packet is late, and still worth acknowledging: the peer may take it for lost.
         self.acknowledge_from = self.acknowledge_from.min(number);
         arrival
     }
@@ -166,7 +166,7 @@ impl Received {
         self.words.drain(..usize::try_from(drop).unwrap_or(usize::MAX).min(self.words.len()));
         self.base = keep_from * WORD;
         if word - keep_from >= FEW {
-            // A gap that never fills is behind: the words will be as many as there may be, and then no more.
+            // There is a gap behind that never fills: the words will reach their largest number, and then grow no more.
             let most = usize::try_from(MAX_WORDS).unwrap_or(usize::MAX);
             self.words.reserve_exact(most.saturating_sub(self.words.len()));
         }
@@ -185,13 +185,13 @@ impl Received {
         self.due
     }
 
-    /// Whether an ACK would tell of an ack-eliciting packet that none told of: worth adding to a packet that
+    /// Whether an ACK would report an ack-eliciting packet that no ACK has reported: then it is worth adding to a packet that
     /// leaves anyway.
     pub fn owes_ack(&self) -> bool {
         self.due.is_some()
     }
 
-    /// The packet just taken asks for its round-trip time: the ACK is owed now.
+    /// The packet just taken measures the round-trip time: the ACK is owed now.
     pub fn ack_at_once(&mut self, now: Mono) {
         self.due = Some(self.due.map_or(now, |due| due.min(now)));
     }
@@ -212,8 +212,8 @@ impl Received {
         self.largest.map_or(Duration::ZERO, |largest| now.since(largest.arrived))
     }
 
-    /// The ECN counts, if the ACK that leaves now is to bear them: each of the first few marks and each CE is told with the
-    /// next ACK, other marks sixteen at a time.
+    /// The ECN counts, if the ACK that leaves now is to carry them. The next ACK reports each of the first few marks and each CE;
+    /// other marks are reported sixteen at a time.
     pub fn ecn_to_tell(&mut self) -> Option<EcnCounts> {
         let EcnCounts { ect0, ect1, ce } = self.ecn.since(&self.ecn_told)?;
         let marked = ect0.saturating_add(ect1);
@@ -225,18 +225,17 @@ impl Received {
         })
     }
 
-    /// The peer has seen an acknowledgement of everything below `number`: no more need to repeat it.
+    /// The peer has seen an acknowledgement of everything below `number`: it need not be repeated.
     pub fn forget_below(&mut self, number: u64) {
         self.acknowledge_from = self.acknowledge_from.max(number);
-        // Full words need not be kept: below the base all count as seen.
+        // Full words need not be kept: all numbers below the base count as seen.
         while self.words.front() == Some(&u64::MAX) && self.base + WORD <= self.acknowledge_from {
             self.words.pop_front();
             self.base += WORD;
         }
     }
 
-    /// What to acknowledge: ranges of numbers, newest first, disjoint and not adjacent, at most
-    /// [`MAX_RANGES`].
+    /// The numbers to acknowledge: ranges, newest first, disjoint and not adjacent, at most [`MAX_RANGES`].
     pub fn ranges(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         let floor = self.base.max(self.acknowledge_from);
         let mut top = self.largest.map_or(floor, |largest| largest.number.saturating_add(1));
@@ -249,7 +248,7 @@ impl Received {
         .take(MAX_RANGES)
     }
 
-    /// The largest number in `floor..top` that was seen (or was not).
+    /// The largest number in `floor..top` that was seen, or that was not seen if `seen` is false.
     fn last_before(&self, top: u64, floor: u64, seen: bool) -> Option<u64> {
         let mut top = top;
         while top > floor {

@@ -1,6 +1,6 @@
-//! Loss recovery of one path (RFC 9002), and with it all that decides how much may leave, and when.
+//! Loss recovery of one path (RFC 9002), and everything else that decides how much may leave, and when.
 //!
-//! Up to three epochs share a path: their packets lie in one [`Sent`] each, while round-trip time, thresholds, timers,
+//! Up to three epochs share a path. The packets of each epoch are in its own [`Sent`]; round-trip time, thresholds, timers,
 //! congestion and pacing are here. See the [call contract](super) of the channel.
 
 use core::ops::Range;
@@ -22,7 +22,7 @@ use super::train::Train;
 use super::{EcnCounts, Pacer, Rtt};
 use crate::Mono;
 
-/// What the policy may know: a macro, since the policy is borrowed beside it.
+/// The state that the policy sees. This is a macro, since the policy is borrowed beside it.
 macro_rules! path_state {
     ($recovery:ident) => {
         PathState {
@@ -42,27 +42,27 @@ mod sending;
 
 pub use sending::Allowance;
 
-/// Probe timeouts in a row that make persistent congestion. Two or three happen at random on lossy paths.
+/// This many consecutive probe timeouts are persistent congestion. Two or three happen at random on lossy paths.
 const PERSISTENT: u32 = 5;
 
-/// Probe timeouts for which a lost packet is remembered.
+/// For how many probe timeouts a lost packet is remembered.
 const LOST_MEMORY: u32 = 2;
 
-/// What a path begins with.
+/// The settings that a path begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// The round-trip time assumed before the first sample.
     pub initial_rtt: Duration,
-    /// The peer's promise of how long an ACK waits at most.
+    /// The longest time that an ACK waits, as the peer promises.
     pub max_ack_delay: Duration,
     /// The largest datagram to try: see [`ethernet`](super::mtu::ethernet).
     pub max_datagram: u16,
-    /// The carrier delivers everything in order and controls congestion: loss detection, probe timeouts, window,
-    /// pacing and path MTU discovery rest. Datagrams may be `max_datagram` at once.
+    /// The carrier delivers everything in order and controls congestion: loss detection, probe timeouts, window, pacing and path
+    /// MTU discovery are off. Datagrams may have `max_datagram` bytes at once.
     pub reliable: bool,
     /// Whether lone packets are copied.
     pub hedging: Hedging,
-    /// Whether packets leave marked ECT(0), where that is found to be of use.
+    /// Whether packets leave marked ECT(0) on paths where marks are found to work.
     pub ecn: bool,
 }
 
@@ -82,7 +82,7 @@ impl Default for Config {
 /// An ACK frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack<R> {
-    /// What was acknowledged: newest first, disjoint.
+    /// The acknowledged numbers: newest first, disjoint.
     pub ranges: R,
     /// How long the ACK waited since its newest packet arrived.
     pub delay: Duration,
@@ -93,12 +93,12 @@ pub struct Ack<R> {
     pub ecn: Option<EcnCounts>,
 }
 
-/// What an ACK told.
+/// The results of an ACK.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Packets newly acknowledged.
     pub acked: u64,
-    /// Of them, those that had been declared lost.
+    /// The acknowledged packets that had been declared lost.
     pub spurious: u64,
     /// Packets declared lost.
     pub lost: u64,
@@ -113,8 +113,8 @@ pub struct Report {
 pub struct Probe {
     /// Probe timeouts in a row, this one included.
     pub count: u32,
-    /// Ack-eliciting packets to send now, whatever the window says: new data, or copies of what the oldest packets
-    /// under way carry, or PING.
+    /// How many ack-eliciting packets to send now, regardless of the window: new data, copies of what the oldest packets under
+    /// way carry, or PING.
     pub packets: u32,
 }
 
@@ -134,7 +134,7 @@ pub struct Recovery {
     loss: Loss,
     policy: Policy,
     pto: Pto,
-    /// Counts path changes: packets of another path move no state of this one.
+    /// Counts path changes: packets of another path do not change the state of this one.
     path: u8,
     /// Bytes of this path's packets under way that count against the window.
     in_flight: u64,
@@ -144,11 +144,11 @@ pub struct Recovery {
     eliciting: u64,
     /// When something ack-eliciting was last newly acknowledged.
     heard_at: Mono,
-    /// Somebody waits for what they carry: the first probe comes early.
+    /// An application waits for what these packets carry: the first probe comes early.
     awaited: bool,
 }
 
-/// What one ACK adds up to, for the congestion controller.
+/// The totals of one ACK, for the congestion controller.
 #[derive(Default)]
 struct Tally {
     report: Report,
@@ -187,8 +187,8 @@ impl Recovery {
         }
     }
 
-    /// The peer has moved to another path: what was learnt of the old one is forgotten. Packets under way keep
-    /// being acknowledged or lost, without bearing on the new path.
+    /// The peer has moved to another path: everything learnt about the old path is forgotten. Packets under way are still
+    /// acknowledged or lost, without any effect on the new path.
     pub fn on_path_change(&mut self, now: Mono, max_datagram: u16, congestion: Box<dyn CongestionControl>) {
         let config = Config { max_datagram, ..self.config };
         let (path, eliciting, awaited) = (self.path.wrapping_add(1), self.eliciting, self.awaited);
@@ -196,19 +196,19 @@ impl Recovery {
         self.pto.on_sent(now);
     }
 
-    /// The path has a retransmission policy of the application's own. To be said before anything has left.
+    /// Gives the path a retransmission policy of the application's own. Call this before anything has left.
     pub fn set_retransmission(&mut self, policy: Box<dyn Retransmission>) {
         self.policy = Policy::Custom(policy);
     }
 
-    /// The handshake took `rtt`: a better guess than what is assumed of every path, until a packet is acknowledged.
+    /// The handshake took `rtt`: a better guess than the default, until a packet is acknowledged.
     pub fn assume_rtt(&mut self, rtt: Duration) {
         if !self.rtt.is_measured() {
             self.rtt = Rtt::new(rtt.max(GRANULARITY));
         }
     }
 
-    /// Takes the peer's promise of how long an ACK waits at most.
+    /// Sets the longest time that an ACK waits, as the peer promises.
     pub fn set_max_ack_delay(&mut self, max_ack_delay: Duration) {
         self.config.max_ack_delay = max_ack_delay;
     }
@@ -245,8 +245,8 @@ impl Recovery {
         number
     }
 
-    /// An ACK of packets in `sent` arrived. Reports the fate of every item it settles to `fate`: of the
-    /// acknowledged first, then of the lost.
+    /// An ACK of packets in `sent` arrived. Reports the fate of every item that it settles to `fate`: first the acknowledged
+    /// items, then the lost ones.
     ///
     /// # Errors
     /// The peer acknowledged what was never sent: close the channel.
@@ -270,7 +270,7 @@ impl Recovery {
         }
         let delay = ack.delay.min(self.config.max_ack_delay);
         let advanced = sent.largest_acked() > largest_before;
-        // RFC 9000, section 13.4.2.1: an ACK that was overtaken says nothing.
+        // RFC 9000, section 13.4.2.1: the counts of an ACK that was overtaken are ignored.
         let untold = sent.on_marked_acked(self.path, if advanced { tally.marked } else { 0 });
         let ce = match ack.ecn.filter(|_| advanced) {
             Some(counts) => self.marking.on_counts(untold, sent.on_ecn(counts)),
@@ -336,7 +336,7 @@ impl Recovery {
         }
     }
 
-    /// Takes the round-trip time and tells the controller. `largest` is given if the ACK's largest number is new.
+    /// Takes the round-trip time and informs the controller. `largest` is given if the largest number of the ACK is new.
     fn settle_ack(
         &mut self,
         now: Mono,
@@ -349,7 +349,8 @@ impl Recovery {
         let Some((number, newest)) = tally.newest else {
             return;
         };
-        // RFC 9002, section 5.1: only from the largest, newly acknowledged, and from an ack-eliciting packet.
+        // RFC 9002, section 5.1: a sample comes only from the largest number, if it is newly acknowledged and its packet was
+        // ack-eliciting.
         let sampled = largest == Some(number) && newest.info.ack_eliciting;
         let rtt = sampled.then(|| now.since(newest.sent_at));
         let forward = rtt.map(|rtt| {
@@ -426,7 +427,7 @@ impl Recovery {
         if packet.info.marked {
             self.marking.on_lost(packet.sent_at);
         }
-        // That of a probe for the MTU is the size's.
+        // The loss of an MTU probe is attributed to its size.
         if packet.info.mtu_probe {
             self.mtu.on_probe_lost(now, packet.info.bytes);
             return;
@@ -452,7 +453,7 @@ impl Recovery {
         }
     }
 
-    /// An outstanding packet is no longer.
+    /// Removes an outstanding packet from the counts.
     fn settle(&mut self, packet: &Packet) {
         if packet.info.ack_eliciting {
             self.eliciting = self.eliciting.saturating_sub(1);
@@ -469,8 +470,8 @@ impl Recovery {
         self.pacer.set_mtu(mtu);
     }
 
-    /// The system refused to send packets `numbers` of `sent`, of `size` bytes, as too large for the first link: they have
-    /// not left, and are [`Fate::Lost`] without bearing on anything but the size of datagrams.
+    /// The system refused to send the packets `numbers` of `sent`, of `size` bytes, as too large for the first link. They have
+    /// not left, and are [`Fate::Lost`], with no effect except on the size of datagrams.
     pub fn on_refused<C: Copy>(
         &mut self,
         now: Mono,
@@ -480,7 +481,7 @@ impl Recovery {
         mut fate: impl FnMut(Fate, C),
     ) {
         if size <= BASE {
-            // There is nothing smaller to try: they count as lost when their time has come.
+            // There is no smaller size to try: the packets count as lost when their time has come.
             return;
         }
         for number in numbers {
@@ -494,8 +495,8 @@ impl Recovery {
         }
     }
 
-    /// The path that carried what is in `sent` is gone, and nothing follows from that for another: every item under way is
-    /// [`Fate::Lost`]. Returns how many packets are.
+    /// The path that carried what is in `sent` is gone, and this says nothing about other paths: every item under way is
+    /// [`Fate::Lost`]. Returns the number of packets.
     pub fn on_broken<C: Copy>(
         &mut self,
         now: Mono,
@@ -517,12 +518,12 @@ impl Recovery {
         self.config.reliable
     }
 
-    /// What carries the next path. To be followed by [`Self::on_path_change`].
+    /// Sets whether the carrier of the next path is reliable. Call [`Self::on_path_change`] next.
     pub fn set_reliable(&mut self, reliable: bool) {
         self.config.reliable = reliable;
     }
 
-    /// Whether anything under way asks for an acknowledgement.
+    /// Whether anything under way elicits an acknowledgement.
     pub fn is_asking(&self) -> bool {
         self.eliciting > 0
     }
@@ -535,12 +536,12 @@ impl Recovery {
         });
     }
 
-    /// The silence was the peer's, not the path's: what is sent to it from now on is probed for as usual.
+    /// The silence was due to the peer, not the path: the probe timeout starts again without back-off.
     pub fn on_peer_restart(&mut self) {
         self.pto.on_progress();
     }
 
-    /// Somebody waits for what is about to leave: until all that is under way is settled, the first probe comes early.
+    /// An application waits for what is about to leave: until everything under way is settled, the first probe comes early.
     pub fn set_awaited(&mut self) {
         self.awaited = true;
     }
@@ -551,7 +552,7 @@ impl Recovery {
         armed.then(|| self.pto.deadline(self.policy.probe_after(&path_state!(self), self.pto.count())))
     }
 
-    /// The time of [`pto_at`](Self::pto_at) has come. Nothing counts as lost for that.
+    /// The time of [`pto_at`](Self::pto_at) has come. Nothing counts as lost because of it.
     pub fn on_pto(&mut self, now: Mono) -> Probe {
         let count = self.pto.on_timeout(now);
         if count == PERSISTENT {
@@ -561,13 +562,13 @@ impl Recovery {
         Probe { count, packets }
     }
 
-    /// Probe timeouts in a row without an answer.
+    /// How many consecutive probe timeouts passed without an answer.
     pub fn pto_count(&self) -> u32 {
         self.pto.count()
     }
 
     /// Whether an acknowledgement of what is under way in `sent` is overdue: none has come for `max(4 var, rtt / 4, 1 ms)` beyond
-    /// the round trip and the delay that the peer may add. Before the first sample nobody can tell.
+    /// the round trip and the delay that the peer may add. False before the first sample.
     pub fn is_unheard<C: Copy>(&self, now: Mono, sent: &Sent<C>) -> bool {
         let (rtt, slack) = (&self.rtt, GRANULARITY.max(self.rtt.variance() * 4).max(self.rtt.smoothed() / 4));
         let slack = slack.saturating_add(self.config.max_ack_delay);

@@ -1,4 +1,4 @@
-//! How much reordering a path shows, and so when a packet counts as lost (RFC 9002, section 6.1).
+//! How much reordering a path shows, and therefore when a packet counts as lost (RFC 9002, section 6.1).
 
 use core::time::Duration;
 
@@ -10,19 +10,19 @@ use crate::Mono;
 /// `kPacketThreshold`: a packet this far behind the newest acknowledged is lost.
 const PACKETS: u64 = 3;
 
-/// However much reordering is seen, a packet this far behind is lost.
+/// However much reordering is seen, a packet this far behind counts as lost.
 const MAX_PACKETS: u64 = 200;
 
 /// `kTimeThreshold` less one: the share of a round trip that a packet may be late.
 const LATENESS: f64 = 1.0 / 8.0;
 
-/// At most one further round trip.
+/// The greatest lateness: one further round trip.
 const MAX_LATENESS: f64 = 1.0;
 
-/// Without a spurious loss for so long, both allowances are halved.
+/// After this time without a spurious loss, both allowances are halved.
 const MEMORY: Duration = Duration::from_secs(16);
 
-/// Adapts the two thresholds to losses that turn out to be none.
+/// Adapts the two thresholds when losses turn out to be spurious.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reordering {
     packets: u64,

@@ -1,4 +1,4 @@
-//! Which address a peer is reached at, and when to move.
+//! The address at which a peer is reached, and when it changes.
 //!
 //! A datagram's source address proves nothing: anyone on the way can send a copy from elsewhere. So a
 //! move is a *contest* between the active path and a candidate:
@@ -27,10 +27,10 @@ use core::time::Duration;
 use super::path::{Path, PathAddr, PathValidator};
 use crate::Mono;
 
-/// Bytes of a datagram with a challenge and nothing else, at most.
+/// The most bytes of a datagram that contains only a challenge.
 pub const CHALLENGE_LEN: u64 = 48;
 
-/// A contest with a connection in it gives answers three times this at least.
+/// If a contest involves a connection, answers get at least three times this.
 const PIPED_PTO: Duration = Duration::from_secs(1);
 
 /// The active path has changed.
@@ -42,7 +42,7 @@ pub struct Moved {
     pub back: bool,
 }
 
-/// What a path is measured by: of the active path, at the time of the call.
+/// The timing of the active path at the time of the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     /// The smoothed round-trip time.
@@ -64,27 +64,27 @@ struct Contest {
 pub struct Roaming {
     active: Path,
     contest: Option<Contest>,
-    /// The path left last, and until when it is remembered.
+    /// The path that was left last, and until when it is remembered.
     former: Option<(Path, Mono)>,
-    /// No contest begins before.
+    /// No contest begins before this time.
     quiet_until: Mono,
     /// The challenge of an active path that was never proven.
     proving: Option<PathValidator>,
 }
 
 impl Roaming {
-    /// Begins on `path`.
+    /// Begins with `path` as the active path.
     pub fn new(path: Path) -> Self {
         Self { active: path, contest: None, former: None, quiet_until: Mono(0), proving: None }
     }
 
-    /// Begins where the first packet under new keys came from, though anyone may have sent that copy of it:
-    /// within its allowance the path is used, and challenged until it answers or the peer shows elsewhere.
+    /// Begins with the path on which the first packet under new keys came, though anyone may have sent that copy of it. The path
+    /// is used within its allowance, and challenged until it answers or the peer appears elsewhere.
     pub fn unproven(now: Mono, from: PathAddr, timing: Timing, random: [u8; 8]) -> Self {
         Self { proving: Some(PathValidator::new(now, random, timing.pto)), ..Self::new(Path::unproven(from)) }
     }
 
-    /// The path that all but challenges goes to.
+    /// The path to which everything but challenges goes.
     pub fn active(&self) -> &Path {
         &self.active
     }
@@ -94,12 +94,12 @@ impl Roaming {
         self.active.validate();
     }
 
-    /// This node chooses another address for the peer. Ends a contest.
+    /// This node chooses another address for the peer. This ends a contest.
     pub fn set_active(&mut self, path: Path) {
         *self = Self::new(path);
     }
 
-    /// Where STATE and ACK go as well.
+    /// The path to which STATE and ACK also go.
     pub fn mirror(&self) -> Option<PathAddr> {
         self.contest.as_ref().map(|contest| contest.candidate.addr())
     }
@@ -111,8 +111,8 @@ impl Roaming {
         }
     }
 
-    /// An authenticated packet in a datagram of `bytes` came from `from`; `newest` if no packet with a larger
-    /// number arrived before. `random` gives eight unpredictable bytes, and is asked only if a contest begins.
+    /// An authenticated packet in a datagram of `bytes` came from `from`; `newest` if no packet with a larger number arrived
+    /// before. `random` gives eight unpredictable bytes, and is called only if a contest begins.
     pub fn on_packet_from(
         &mut self,
         now: Mono,
@@ -156,7 +156,7 @@ impl Roaming {
     ) {
         let mut candidate = Path::unproven(from);
         candidate.on_received(bytes);
-        // The round trips of datagrams say nothing of those on a connection, and it loses no challenge.
+        // Round trips of datagrams say nothing about those on a connection, and a connection loses no challenge.
         let piped = from.pipe.is_some() || self.active.addr().pipe.is_some();
         let pto = if piped { timing.pto.max(PIPED_PTO) } else { timing.pto };
         self.contest = Some(Contest {
@@ -183,7 +183,7 @@ impl Roaming {
         if contest.ours.is_answer(data) {
             self.active.validate();
             self.proving = None;
-            // From its own address the peer is still there, even if the packet was overtaken.
+            // The response came from the active path: the peer is still there, even if the packet was overtaken.
             if self.active.addr().same(from) {
                 self.contest = None;
                 self.quiet_until = now + timing.rtt;
@@ -197,7 +197,7 @@ impl Roaming {
         path.validate();
         let left = self.active;
         let moved = self.migrate(now, path, timing, false);
-        // A path that was never proven is not worth coming back to.
+        // A path that was never proven is not worth returning to.
         self.former = left.is_validated().then(|| (left, now + timing.pto.saturating_mul(3)));
         Some(moved)
     }
@@ -211,12 +211,12 @@ impl Roaming {
         Moved { keep_congestion, back }
     }
 
-    /// A PATH_CHALLENGE to send: where, and its bytes. The path allows a datagram of [`CHALLENGE_LEN`].
+    /// A PATH_CHALLENGE to send: its path and its bytes. The path allows a datagram of [`CHALLENGE_LEN`].
     pub fn challenge(&self, now: Mono) -> Option<(PathAddr, [u8; 8])> {
         self.challenges().find_map(|(path, challenge)| challenge.due(now).map(|data| (path.addr(), data)))
     }
 
-    /// The challenges under way that may be sent at all.
+    /// The challenges under way that the allowances permit.
     fn challenges(&self) -> impl Iterator<Item = (&Path, &PathValidator)> {
         let proving = self.proving.iter().map(|proving| (&self.active, proving));
         let contest = self.contest.iter();
@@ -237,7 +237,7 @@ impl Roaming {
         }
     }
 
-    /// How many bytes may be sent to `to` now: nothing to an address that is none of this peer's.
+    /// How many bytes may be sent to `to` now. Zero for an address that is not one of this peer's.
     pub fn allowance(&self, to: &PathAddr) -> u64 {
         let candidate = self.contest.as_ref().map(|contest| &contest.candidate);
         let paths = [Some(&self.active), candidate, self.former.as_ref().map(|(path, _)| path)];
@@ -265,7 +265,7 @@ impl Roaming {
         Some(self.challenges().map(|(_, challenge)| challenge.next()).fold(expires, Mono::min))
     }
 
-    /// Time has passed: forgets a candidate that never answered, and the path left.
+    /// Time has passed: forgets a candidate that never answered, and the path that was left.
     pub fn on_timeout(&mut self, now: Mono) {
         if let Some(proving) = self.proving.as_mut().filter(|proving| proving.expires() <= now) {
             proving.renew(now);

@@ -20,9 +20,9 @@ pub struct Rtt {
     adjusted: Duration,
     smoothed: Duration,
     variance: Duration,
-    /// See [`Rtt::pto_base`]: asked for with every packet, and changed by a sample.
+    /// See [`Rtt::pto_base`]: read for every packet, and changed by a sample.
     pto_base: Duration,
-    /// The minimum of this bucket and of the one before: old minima die, as routes do.
+    /// The minimum of this bucket and of the one before: old minima expire, since routes change.
     min: Duration,
     min_before: Duration,
     bucket_since: Mono,
@@ -36,7 +36,7 @@ impl Default for Rtt {
 }
 
 impl Rtt {
-    /// A path not yet measured; `initial` is assumed until then.
+    /// A path that is not yet measured; `initial` is assumed until then.
     pub fn new(initial: Duration) -> Self {
         Self {
             latest: initial,
@@ -51,8 +51,8 @@ impl Rtt {
         }
     }
 
-    /// Takes a sample: `rtt` from sending a packet to its acknowledgement, of which the peer says that it
-    /// waited `ack_delay`, already limited to the peer's `max_ack_delay`.
+    /// Takes a sample: `rtt` is the time from sending a packet to its acknowledgement. The peer says that the acknowledgement
+    /// waited for `ack_delay`, already limited to the peer's `max_ack_delay`.
     pub fn on_sample(&mut self, now: Mono, rtt: Duration, ack_delay: Duration) {
         self.latest = rtt;
         self.adjusted = rtt;
@@ -64,7 +64,7 @@ impl Rtt {
             self.pto_base = pto_base(self.smoothed, self.variance);
             return;
         }
-        // RFC 9002, section 5.3: never below the minimum by the peer's word.
+        // RFC 9002, section 5.3: the peer's delay never lowers the sample below the minimum.
         let adjusted = match rtt.checked_sub(ack_delay) {
             Some(shorter) if shorter >= self.min() => shorter,
             _ => rtt,
@@ -98,7 +98,7 @@ impl Rtt {
         self.latest
     }
 
-    /// The latest sample without the time that the acknowledgement waited, as far as that is plausible.
+    /// The latest sample without the time for which the acknowledgement waited, as far as that is plausible.
     pub fn adjusted(&self) -> Duration {
         self.adjusted
     }
@@ -119,7 +119,7 @@ impl Rtt {
         if self.sampled { self.min.min(self.min_before) } else { self.smoothed }
     }
 
-    /// As [`pto_base`](Self::pto_base), for the first probe: early, since a probe in vain costs one packet.
+    /// As [`pto_base`](Self::pto_base), for the first probe. It is early, since a probe in vain costs only one packet.
     pub fn tail_base(&self) -> Duration {
         self.smoothed + self.variance.max(self.smoothed / 16).max(GRANULARITY)
     }

@@ -1,10 +1,9 @@
-//! The sending side of one packet number space: what left, what it carried, and what became of it.
+//! The sending side of one packet number space: the packets that left, their contents, and their fates.
 //!
-//! Packets lie in a ring indexed by number, the items they carry in one shared ring behind it, so that sending
-//! allocates nothing once the rings have grown to the window. Every item ends in exactly one of
-//! [`Fate::Acked`], [`Fate::Lost`] and [`Fate::Gone`]. A lost packet is remembered for a while, so that its
-//! late acknowledgement is recognised: its items, already reported as lost, are then reported again, as
-//! [`Fate::Late`].
+//! Packets lie in a ring indexed by number. The items that they carry lie in one shared ring, so that sending allocates nothing
+//! once the rings have grown to the size of the window. Every item ends in exactly one of [`Fate::Acked`], [`Fate::Lost`] and
+//! [`Fate::Gone`]. A lost packet is remembered for a while, so that its late acknowledgement is recognised: its items, already
+//! reported as lost, are then reported again as [`Fate::Late`].
 
 use core::ops::Range;
 use core::time::Duration;
@@ -17,19 +16,19 @@ use super::skips::{SkipSeed, Skips};
 use super::units::length;
 use crate::Mono;
 
-/// Most packets that the ring keeps behind a lost one only to recognise its late acknowledgement.
+/// The most packets that the ring keeps behind a lost one only to recognise its late acknowledgement.
 const REMEMBERED: usize = 16_384;
 
-/// What became of an item that a packet carried.
+/// The fate of an item that a packet carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// The packet was acknowledged.
     Acked,
     /// The packet counts as lost.
     Lost,
-    /// The channel ended first: nobody will ever know.
+    /// The channel ended first: the fate will never be known.
     Gone,
-    /// The packet was acknowledged after it had been reported as lost: what was queued again need not be sent.
+    /// The packet was acknowledged after it had been reported as lost: items that were queued again need not be sent.
     Late,
 }
 
@@ -37,7 +36,7 @@ pub enum Fate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("packet {number} was acknowledged and never sent")]
 pub struct AckOfUnsent {
-    /// Its number: one that was skipped, or the largest of a range that ends above all that was sent.
+    /// The packet's number: one that was skipped, or the largest of a range that ends above every number that was sent.
     pub number: u64,
 }
 
@@ -46,15 +45,15 @@ pub struct AckOfUnsent {
 pub struct PacketInfo {
     /// Size of the datagram.
     pub bytes: u16,
-    /// Whether the peer must acknowledge it: true of all but ACK, PADDING and CLOSE.
+    /// Whether the peer must acknowledge it: true unless the packet has only ACK, PADDING and CLOSE.
     pub ack_eliciting: bool,
-    /// Whether it counts against the congestion window: true of all but packets of ACK and CLOSE alone.
+    /// Whether it counts against the congestion window: true unless the packet has only ACK and CLOSE.
     pub in_flight: bool,
     /// A path MTU probe: its loss says nothing about congestion (RFC 9000, section 14.4).
     pub mtu_probe: bool,
-    /// It goes to another address than the active one: it says nothing about the active path.
+    /// The packet goes to another address than the active one: it says nothing about the active path.
     pub off_path: bool,
-    /// It leaves marked ECT(0).
+    /// The packet leaves marked ECT(0).
     pub marked: bool,
 }
 
@@ -64,7 +63,7 @@ impl PacketInfo {
         Self { bytes, ack_eliciting: true, in_flight: true, mtu_probe: false, off_path: false, marked: false }
     }
 
-    /// A packet of `bytes` with nothing but an ACK.
+    /// A packet of `bytes` with only an ACK.
     pub const fn ack(bytes: u16) -> Self {
         Self {
             bytes,
@@ -77,11 +76,11 @@ impl PacketInfo {
     }
 }
 
-/// Where a packet is in its life.
+/// The state of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Outstanding,
-    /// As is every number of the ring from `run` up to it: a later ACK skips them in one step.
+    /// So is every number of the ring from `run` up to this one: a later ACK skips them in one step.
     Acked {
         run: u64,
     },
@@ -99,7 +98,7 @@ pub(super) struct Packet {
     pub(super) info: PacketInfo,
     /// The congestion controller's mark.
     pub(super) tag: u8,
-    /// The path it left on: a count of path changes.
+    /// The path on which it left: a count of path changes.
     pub(super) path: u8,
     pub(super) snapshot: Snapshot,
     state: State,
@@ -107,13 +106,13 @@ pub(super) struct Packet {
     items: u32,
 }
 
-/// A packet that has just been resolved, and what it carried.
+/// A packet that has just been resolved, and its items.
 pub(super) struct Resolved<'a, C> {
     pub(super) number: u64,
     pub(super) packet: &'a Packet,
     /// The largest number acknowledged, this ACK included.
     pub(super) largest_acked: u64,
-    /// It had been declared lost.
+    /// The packet had been declared lost.
     pub(super) was_lost: bool,
     items: &'a VecDeque<C>,
     range: Range<usize>,
@@ -129,25 +128,25 @@ impl<C: Copy> Resolved<'_, C> {
 #[derive(Clone, Debug)]
 pub struct Sent<C> {
     packets: VecDeque<Packet>,
-    /// Number of the ring's first packet; all before are resolved.
+    /// The number of the first packet in the ring; all packets before it are resolved.
     base: u64,
     items: VecDeque<C>,
-    /// Items that have left the ring.
+    /// How many items have left the ring.
     items_base: u64,
-    /// Items at the ring's end that belong to the packet being assembled.
+    /// How many items at the end of the ring belong to the packet being assembled.
     staged: u32,
-    /// No packet below is outstanding.
+    /// No packet below this number is outstanding.
     resolved_below: u64,
     outstanding: u64,
     largest_acked: Option<u64>,
     loss_time: Option<Mono>,
     quiet_run: u32,
     skips: Skips,
-    /// What the peer has told of ECN.
+    /// The ECN counts that the peer has reported.
     ecn: EcnCounts,
-    /// Packets that left marked.
+    /// How many packets left marked.
     marked: u64,
-    /// Of them, on the path of that number, those acknowledged since the peer last told its counts.
+    /// A path number, and how many marked packets of that path were acknowledged since the peer last reported its counts.
     untold: (u8, u64),
 }
 
@@ -173,25 +172,25 @@ impl<C> Default for Sent<C> {
 }
 
 impl<C: Copy> Sent<C> {
-    /// An empty space whose numbers follow each other without a gap.
+    /// An empty space whose numbers follow one another without a gap.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An empty space that skips a number now and then, as `seed` says: a peer that acknowledges what it has not got betrays
-    /// itself.
+    /// An empty space that skips a number now and then, as `seed` determines: a peer that acknowledges packets that it did not
+    /// get exposes itself.
     pub fn skipping(seed: SkipSeed) -> Self {
         Self { skips: Skips::new(seed), ..Self::default() }
     }
 
-    /// The number that the next packet gets. A number is skipped only when the one behind it is used: there is always a
-    /// packet above a gap, so that the peer sees it as one.
+    /// The number of the next packet. A number is skipped only when the number behind it is used: there is always a packet above
+    /// a gap, so that the peer sees the gap.
     pub fn next_number(&self) -> u64 {
         let end = self.end();
         end.saturating_add(u64::from(self.skips.skips(end)))
     }
 
-    /// The number above all that were used or skipped.
+    /// The number above every number that was used or skipped.
     fn end(&self) -> u64 {
         self.base.saturating_add(length(self.packets.len()))
     }
@@ -201,7 +200,7 @@ impl<C: Copy> Sent<C> {
         self.largest_acked
     }
 
-    /// The packet being assembled carries `item`.
+    /// Adds `item` to the packet being assembled.
     pub fn carry(&mut self, item: C) {
         self.items.push_back(item);
         self.staged = self.staged.saturating_add(1);
@@ -212,13 +211,13 @@ impl<C: Copy> Sent<C> {
         self.staged
     }
 
-    /// What the packet being assembled carries so far.
+    /// The items that the packet being assembled carries so far.
     pub fn staged(&self) -> impl Iterator<Item = C> + '_ {
         let before = self.items.len().saturating_sub(usize::try_from(self.staged).unwrap_or(usize::MAX));
         self.items.range(before..).copied()
     }
 
-    /// The packet being assembled is not sent: its items are forgotten, without a fate.
+    /// The packet being assembled is not sent: its items are dropped without a fate.
     pub fn discard(&mut self) {
         let keep = self.items.len().saturating_sub(usize::try_from(self.staged).unwrap_or(usize::MAX));
         self.items.truncate(keep);
@@ -235,19 +234,19 @@ impl<C: Copy> Sent<C> {
         self.outstanding == 0
     }
 
-    /// When a packet will count as lost for the time that passed. Then call
+    /// When a packet will count as lost because of the time that has passed. Then call
     /// [`Recovery::on_loss_timeout`](super::Recovery::on_loss_timeout).
     pub fn loss_time(&self) -> Option<Mono> {
         self.loss_time
     }
 
-    /// Packets sent since the last ack-eliciting one. The peer need not acknowledge those, so they would
-    /// be remembered for ever: add a PING to every 64th or so.
+    /// How many packets were sent since the last ack-eliciting one. The peer need not acknowledge them, so they would be
+    /// remembered for ever: add a PING to about every 64th.
     pub fn quiet_run(&self) -> u32 {
         self.quiet_run
     }
 
-    /// What the outstanding ack-eliciting packets carry, packet by packet from the oldest on: what probes copy.
+    /// The items of the outstanding ack-eliciting packets, packet by packet from the oldest on. Probes copy them.
     pub fn outstanding(&self) -> impl Iterator<Item = impl Iterator<Item = C>> {
         let from = self.index(self.resolved_below);
         self.packets
@@ -257,8 +256,8 @@ impl<C: Copy> Sent<C> {
             .map(|packet| self.items_of(packet))
     }
 
-    /// When the first packet left that should have been acknowledged next: ack-eliciting, and above all that were. Probes for the
-    /// MTU, and what went to another path, may well be lost.
+    /// When the first packet left that should be acknowledged next: ack-eliciting, and above every acknowledged number. MTU
+    /// probes, and packets to another path, do not count, since they may well be lost.
     pub fn first_unheard(&self) -> Option<Mono> {
         let from = self.largest_acked.map_or(0, |largest| largest.saturating_add(1)).max(self.resolved_below);
         let counts = |packet: &&Packet| {
@@ -271,13 +270,13 @@ impl<C: Copy> Sent<C> {
             .map(|packet| packet.sent_at)
     }
 
-    /// What packet `number` carries, if it is outstanding, and its size.
+    /// The size of packet `number` and the items that it carries, if it is outstanding.
     pub fn still_out(&self, number: u64) -> Option<(u16, impl Iterator<Item = C>)> {
         let packet = self.packets.get(self.index(number)).filter(|_| number >= self.base)?;
         (packet.state == State::Outstanding).then(|| (packet.info.bytes, self.items_of(packet)))
     }
 
-    /// Whether packet `number` is known to have arrived; one long past is taken to.
+    /// Whether packet `number` is known to have arrived. A packet of long ago is assumed to have.
     pub fn has_arrived(&self, number: u64) -> bool {
         let packet = self.packets.get(self.index(number)).filter(|_| number >= self.base);
         packet.is_none_or(|packet| matches!(packet.state, State::Acked { .. }))
@@ -292,7 +291,7 @@ impl<C: Copy> Sent<C> {
         usize::try_from(number.saturating_sub(self.base)).unwrap_or(usize::MAX)
     }
 
-    /// The packet leaves, with the items carried. Returns its number.
+    /// The packet leaves with its items. Returns its number.
     pub(super) fn on_sent(
         &mut self,
         now: Mono,
@@ -324,10 +323,10 @@ impl<C: Copy> Sent<C> {
         number
     }
 
-    /// The peer acknowledges `ranges`, newest first. Calls `each` for every packet newly acknowledged.
+    /// The peer acknowledges `ranges`, newest first. Calls `each` for every newly acknowledged packet.
     ///
     /// # Errors
-    /// A range holds a number not sent yet, or one of the latest that were skipped. Nothing has changed then.
+    /// A range contains a number that was not sent yet, or one of the latest skipped numbers. In that case nothing has changed.
     pub(super) fn on_ack(
         &mut self,
         ranges: impl Iterator<Item = Range<u64>> + Clone,
@@ -346,13 +345,13 @@ impl<C: Copy> Sent<C> {
         Ok(())
     }
 
-    /// A number in `range` under which nothing was sent.
+    /// A number in `range` that was never used for a packet.
     fn unsent_in(&self, range: Range<u64>) -> Option<u64> {
         let last = range.end.checked_sub(1).filter(|last| *last >= range.start)?;
         if last >= self.end() { Some(last) } else { self.skips.first_in(range) }
     }
 
-    /// Acknowledges `first..=last`, from the end, jumping over runs that earlier ACKs covered.
+    /// Acknowledges `first..=last`, from the end, and jumps over runs that earlier ACKs covered.
     fn ack_range(&mut self, first: u64, last: u64, each: &mut impl FnMut(Resolved<'_, C>)) {
         let largest_acked = self.largest_acked.unwrap_or(last);
         let mut lowest = last.saturating_add(1);
@@ -364,7 +363,7 @@ impl<C: Copy> Sent<C> {
             };
             match core::mem::replace(&mut packet.state, State::Acked { run: number }) {
                 State::Acked { run } => lowest = run.min(number),
-                // So long ago that it is not among the latest: it settles nothing.
+                // Skipped so long ago that it is not among the latest: it settles nothing.
                 State::Skipped => {}
                 was => {
                     let range = item_range(packet, self.items_base, self.items.len());
@@ -382,16 +381,16 @@ impl<C: Copy> Sent<C> {
         }
     }
 
-    /// An ACK that was not overtaken acknowledges `marked` more marked packets of `path`. Returns how many there are that
-    /// the peer has not told of.
+    /// An ACK that was not overtaken acknowledges `marked` more marked packets of `path`. Returns how many such packets the peer
+    /// has not reported.
     pub(super) fn on_marked_acked(&mut self, path: u8, marked: u64) -> u64 {
         let before = if self.untold.0 == path { self.untold.1 } else { 0 };
         self.untold = (path, before.saturating_add(marked));
         self.untold.1
     }
 
-    /// Takes the peer's ECN counts, of an ACK that was not overtaken. Returns by how much they have grown; None: they
-    /// cannot be, of what left.
+    /// Takes the peer's ECN counts from an ACK that was not overtaken. Returns their growth. None: the counts are impossible,
+    /// given what left.
     pub(super) fn on_ecn(&mut self, counts: EcnCounts) -> Option<EcnCounts> {
         let grown = counts.since(&self.ecn)?;
         self.ecn = counts;
@@ -399,7 +398,7 @@ impl<C: Copy> Sent<C> {
         (counts.ect0.saturating_add(counts.ce) <= self.marked).then_some(grown)
     }
 
-    /// Packet `number` has not left after all, and its number is not used again. Calls `each` if it was outstanding.
+    /// Packet `number` has not left after all, and its number is not used again. Calls `each` if the packet was outstanding.
     pub(super) fn on_refused(&mut self, number: u64, mut each: impl FnMut(Resolved<'_, C>)) {
         let at = self.index(number);
         let Some(packet) = self.packets.get_mut(at).filter(|_| number >= self.base) else { return };
@@ -413,8 +412,8 @@ impl<C: Copy> Sent<C> {
         }
     }
 
-    /// Declares packets lost that are older than the newest acknowledged by the rule's distance or time.
-    /// Calls `each` for every one, and finds the next [`loss_time`](Self::loss_time).
+    /// Declares packets lost that are older than the newest acknowledged one by the distance or the time of the rule. Calls
+    /// `each` for each of them, and finds the next [`loss_time`](Self::loss_time).
     pub(super) fn detect_lost(
         &mut self,
         now: Mono,
@@ -425,8 +424,8 @@ impl<C: Copy> Sent<C> {
         let Some(largest) = self.largest_acked else { return };
         let mut number = self.resolved_below.max(self.base);
         let mut settled = true;
-        // Below `largest` only packets within the rule's distance can be outstanding after this walk, so the
-        // next one is that short.
+        // After this walk, only packets within the rule's distance below `largest` can be outstanding, so the next walk is that
+        // short.
         while number < largest {
             let at = self.index(number);
             let Some(packet) = self.packets.get_mut(at) else {
@@ -434,7 +433,7 @@ impl<C: Copy> Sent<C> {
             };
             if packet.state == State::Outstanding {
                 let due = packet.sent_at + rule.time;
-                // A skipped number is no packet that came later.
+                // A skipped number does not count as a later packet.
                 let above = largest - number;
                 let far =
                     above >= rule.packets && above - self.skips.count_in(number..largest) >= rule.packets;
@@ -462,7 +461,7 @@ impl<C: Copy> Sent<C> {
         }
     }
 
-    /// Declares every packet lost that is outstanding: the path that they were on is gone. Calls `each` for every one.
+    /// Declares every outstanding packet lost, since its path is gone. Calls `each` for each of them.
     pub(super) fn lose_all(&mut self, now: Mono, mut each: impl FnMut(Resolved<'_, C>)) {
         let (from, end) = (self.resolved_below.max(self.base), self.end());
         let largest_acked = self.largest_acked.unwrap_or(0);
@@ -481,8 +480,7 @@ impl<C: Copy> Sent<C> {
         self.loss_time = None;
     }
 
-    /// Forgets resolved packets at the front of the ring: the acknowledged, and those declared lost longer
-    /// than `memory` ago.
+    /// Forgets resolved packets at the front of the ring: acknowledged ones, and those declared lost longer than `memory` ago.
     pub(super) fn retire(&mut self, now: Mono, memory: Duration) {
         while let Some(packet) = self.packets.front() {
             let over = match packet.state {

@@ -1,28 +1,30 @@
 //! Packet numbers that are never used (RFC 9000, section 21.4).
 //!
-//! A peer that acknowledges what it has not got makes the window grow without bounds. It cannot know which numbers its
-//! sender leaves out, so sooner or later it acknowledges one of those.
+//! A peer that acknowledges packets that it did not get makes the window grow without bounds. It cannot know which numbers its
+//! sender skips, so sooner or later it acknowledges one of them.
 
 use core::ops::Range;
 
 use rand_chacha::ChaCha12Rng;
 use rand_core::{RngCore as _, SeedableRng as _};
 
-/// The first gap between two skipped numbers is at least this, and at most [`SPREAD`] times as long: short exchanges skip none.
+/// The first gap between two skipped numbers is at least this, and at most [`SPREAD`] times this: short exchanges skip none.
 const LEAST: u64 = 128;
-/// Each gap is drawn from twice the range of the one before, up to this least: a skip costs the peer an ACK and a range in it.
+/// Each gap is drawn from twice the range of the gap before, until the least gap reaches this: a skip costs the peer an ACK and a
+/// range in it.
 const MOST: u64 = 1_024;
 const SPREAD: u64 = 8;
 
-/// Skipped numbers that are remembered: more than enough for all packets that may be under way.
+/// How many skipped numbers are remembered: more than enough for all packets that may be under way.
 const REMEMBERED: usize = 16;
 
-/// Randomness that says which numbers are skipped. A peer that knows all earlier ones cannot tell the next.
+/// Randomness that determines which numbers are skipped. A peer that knows all earlier ones cannot predict the next.
 #[derive(Clone, Debug)]
 pub struct SkipSeed([u8; 32]);
 
 impl SkipSeed {
-    /// Another one for each set of keys, from the node's `seed`; nothing else that the node draws depends on it.
+    /// The seed from which each set of keys gets its own, derived from the node's `seed`. Nothing else that the node draws
+    /// depends on it.
     pub fn new(seed: [u8; 32]) -> Self {
         let mut rng = ChaCha12Rng::from_seed(seed);
         rng.set_stream(1);
@@ -31,7 +33,7 @@ impl SkipSeed {
         Self(own)
     }
 
-    /// A seed that is independent of this one from now on.
+    /// Derives a seed that is independent of this one from now on.
     #[must_use]
     pub fn fork(&mut self) -> Self {
         let mut rng = ChaCha12Rng::from_seed(self.0);
@@ -48,14 +50,14 @@ impl SkipSeed {
     }
 }
 
-/// Which numbers of one packet number space are skipped.
+/// The skipped numbers of one packet number space.
 #[derive(Clone, Debug)]
 pub(super) struct Skips {
     /// None: no number is skipped.
     seed: Option<SkipSeed>,
     next: u64,
     least: u64,
-    /// The latest ones, ascending; those before the first were `u64::MAX`.
+    /// The latest skipped numbers, ascending; the rest are `u64::MAX`.
     latest: [u64; REMEMBERED],
     known: usize,
 }
@@ -67,14 +69,14 @@ impl Default for Skips {
 }
 
 impl Skips {
-    /// Numbers are skipped as `seed` says.
+    /// Skips numbers as `seed` determines.
     pub(super) fn new(seed: SkipSeed) -> Self {
         let mut skips = Self { seed: Some(seed), ..Self::default() };
         skips.next = skips.gap();
         skips
     }
 
-    /// From one skipped number to the next.
+    /// The distance from one skipped number to the next.
     fn gap(&mut self) -> u64 {
         let Some(seed) = self.seed.as_mut() else { return u64::MAX };
         let gap = self.least + seed.draw() % ((SPREAD - 1) * self.least + 1);
@@ -82,12 +84,12 @@ impl Skips {
         gap
     }
 
-    /// Whether `number`, which would be used now, is skipped.
+    /// Whether `number`, which is the next to use, is skipped.
     pub(super) fn skips(&self, number: u64) -> bool {
         number == self.next
     }
 
-    /// The number was skipped, and the one behind it is used now.
+    /// The number was skipped, and the number behind it is used now.
     pub(super) fn on_skipped(&mut self) {
         if self.known == REMEMBERED {
             self.latest.rotate_left(1);

@@ -1,9 +1,9 @@
-//! The rate of the narrowest link from the first packets that leave: a flight of ten tells it within one round trip.
+//! Measures the rate of the narrowest link by the first packets that leave: a flight of ten shows it within one round trip.
 //!
-//! Packets that left within a moment of each other arrive as far apart as the narrowest link sets them. The first of them
-//! that an acknowledgement tells of is where the train begins; what has arrived since then, over the time that this took by
-//! the peer's clock, is the rate. It is too low rather than too high: a lost packet counts for nothing, and a moment is
-//! added for peers that look at their sockets late.
+//! Packets that left within a moment of one another arrive as far apart as the narrowest link spaces them. A train begins with
+//! the first of these packets that an acknowledgement reports. The rate is the bytes that have arrived since then, over the time
+//! that this took by the peer's clock. It is too low rather than too high: lost packets do not count, and a moment is added for
+//! peers that read their sockets late.
 
 use core::time::Duration;
 
@@ -11,14 +11,14 @@ use super::units::{MICROSECOND, SECOND, mul_div, nanos};
 use crate::Mono;
 use crate::wire::ARRIVAL_SPAN;
 
-/// Packets of a train leave within this.
+/// The packets of a train leave within this time.
 const TRAIN: Duration = Duration::from_millis(2);
-/// What a peer that reads its socket late may take off the time between two arrivals.
+/// How much a peer that reads its socket late may shorten the time between two arrivals.
 const BLUR: Duration = Duration::from_micros(300);
-/// Fewer packets behind the first tell nothing.
+/// Fewer packets behind the first show nothing.
 const LEAST: u64 = 4;
 
-/// The packet with which a train begins, as far as acknowledgements tell.
+/// The first packet of a train that an acknowledgement has reported.
 #[derive(Clone, Copy, Debug)]
 struct Head {
     number: u64,
@@ -45,7 +45,7 @@ impl Train {
         }
     }
 
-    /// The acknowledgement is over: the newest packet it told of arrived at `arrival` by the peer's clock.
+    /// The acknowledgement ends: the newest packet in it arrived at `arrival` by the peer's clock.
     pub(super) fn on_ack(&mut self, number: u64, sent_at: Mono, arrival: Duration) {
         let Some(head) = self.head.filter(|head| sent_at.since(head.sent_at) <= TRAIN) else {
             *self =
@@ -55,14 +55,14 @@ impl Train {
         let micros =
             (nanos(arrival) / MICROSECOND).wrapping_sub(nanos(head.arrival) / MICROSECOND) % ARRIVAL_SPAN;
         let took = Duration::from_micros(micros).max(sent_at.since(head.sent_at));
-        // A time that goes backwards is one that has wrapped: a quarter of an hour is no train.
+        // A time that goes backwards has wrapped: a quarter of an hour is no train.
         if self.packets >= LEAST && micros > 0 && micros < ARRIVAL_SPAN / 2 {
             let rate = mul_div(self.bytes, SECOND, nanos(took + BLUR));
             self.best = self.best.max(Some(rate));
         }
     }
 
-    /// Bytes per second: the most that a train has shown.
+    /// The greatest rate that a train has shown, in bytes per second.
     pub(super) fn rate(&self) -> Option<u64> {
         self.best
     }

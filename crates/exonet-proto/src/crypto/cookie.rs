@@ -1,7 +1,7 @@
-//! Cookies: a receiver under load makes a sender prove its address, and keeps nothing about it meanwhile.
+//! Cookies: a receiver under load makes a sender prove its address, and meanwhile keeps no state about it.
 //!
-//! The cookie is a MAC of the sender's address under a secret that only the receiver knows; it goes out in a
-//! RETRY, encrypted so that only one who saw the opening can use it, and comes back as the key of mac2.
+//! The cookie is a MAC of the sender's address under a secret that only the receiver knows. It goes out in a RETRY, encrypted so
+//! that only an observer of the opening can use it, and comes back as the key of mac2.
 
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
@@ -19,10 +19,10 @@ pub const RETRY_NONCE_LEN: usize = 24;
 /// Bytes of the sealed part of a RETRY: cookie, time, tag.
 pub const RETRY_LEN: usize = 40;
 
-/// Nanoseconds that one secret makes cookies for. It accepts them for as long again.
+/// For how many nanoseconds one secret makes cookies. It accepts them for as long again.
 const EPOCH: u64 = 120_000_000_000;
 
-/// What a receiver gave to one address: the proof, later, that answers get there.
+/// A value that a receiver gave to one address. It proves later that answers get there.
 #[derive(Clone)]
 pub struct Cookie([u8; 16]);
 
@@ -42,10 +42,10 @@ impl fmt::Debug for Cookie {
     }
 }
 
-/// Makes and checks the cookies of one receiver. It holds 32 bytes, however many peers knock.
+/// Makes and checks the cookies of one receiver. It holds 32 bytes, however many peers ask.
 ///
-/// Secrets change every 120 s; a cookie is good for 120 to 240 s. Each secret is derived from the jar's seed and
-/// the number of its epoch, so there is no rotation to forget after a long pause.
+/// Secrets change every 120 s; a cookie is valid for 120 to 240 s. Each secret is derived from the jar's seed and the number of
+/// its epoch, so that no rotation can be missed during a long pause.
 pub struct CookieJar {
     seed: Zeroizing<[u8; 32]>,
 }
@@ -56,13 +56,13 @@ impl CookieJar {
         Self { seed: Zeroizing::new(seed) }
     }
 
-    /// The cookie of an address now.
+    /// The present cookie of an address.
     pub fn cookie(&self, now: Mono, address: SocketAddr) -> Cookie {
         self.of_epoch(epoch(now), address)
     }
 
-    /// Whether `mac2` over `datagram` (all before mac2) was made with a cookie that this jar gave to this very
-    /// address in the current or the previous epoch. Constant time in `mac2`.
+    /// Whether `mac2` over `datagram` (everything before mac2) was made with a cookie that this jar gave to exactly this address
+    /// in the current or the previous epoch. Constant time in `mac2`.
     pub fn verify_mac2(&self, now: Mono, address: SocketAddr, datagram: &[u8], mac2: &[u8; MAC_LEN]) -> bool {
         let current = epoch(now);
         let previous = current.checked_sub(1);
@@ -74,7 +74,7 @@ impl CookieJar {
 
     fn of_epoch(&self, epoch: u64, address: SocketAddr) -> Cookie {
         let secret = Zeroizing::new(derive(&self.seed, &[b"exonet cookie secret", &epoch.to_be_bytes()]));
-        // The form that a dual-stack socket gives to an IPv4 address: a cookie is good on either socket.
+        // The form that a dual-stack socket gives to an IPv4 address: a cookie is valid on either socket.
         let ip = match address.ip() {
             IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
             IpAddr::V6(v6) => v6.octets(),
@@ -93,13 +93,13 @@ fn epoch(now: Mono) -> u64 {
     now.0 / EPOCH
 }
 
-/// What a RETRY says.
+/// The content of a RETRY.
 #[derive(Clone, Debug)]
 pub struct Retry {
     /// The key for mac2 of the next copy of the opening.
     pub cookie: Cookie,
-    /// The receiver's wall clock, for stamps to come: nothing reads it yet. A hint, sealed under a key that anyone who
-    /// knows the receiver has.
+    /// The receiver's wall clock, for future stamps: nothing reads it yet. It is only a hint, sealed under a key that every node
+    /// has that knows the receiver.
     pub time: Wall,
 }
 
@@ -110,13 +110,13 @@ pub struct RetryKey {
 }
 
 impl RetryKey {
-    /// For RETRYs by `receiver`. As public as its id: what protects a RETRY is mac1 of the opening, which
-    /// nobody off the path has seen.
+    /// The key for RETRYs by `receiver`. It is as public as the receiver's id: mac1 of the opening protects a RETRY, and no node
+    /// off the path has seen it.
     pub fn new(receiver: &NodeId) -> Self {
         Self { key: hash(&[b"exonet cookie", &receiver.0]) }
     }
 
-    /// The sealed part of the answer to the opening that bore `mac1`. `nonce` is random, used once.
+    /// The sealed part of the answer to the opening that bore `mac1`. `nonce` is random and used once.
     pub fn seal(
         &self,
         nonce: &[u8; RETRY_NONCE_LEN],
@@ -127,7 +127,7 @@ impl RetryKey {
         if let Some((text, room)) = sealed.split_last_chunk_mut::<16>() {
             let plain = retry.cookie.0.into_iter().chain(retry.time.0.to_be_bytes());
             text.iter_mut().zip(plain).for_each(|(to, from)| *to = from);
-            // 24 bytes are never too many for the cipher.
+            // 24 bytes never exceed the limit of the cipher.
             if let Ok(tag) = self.cipher().encrypt_in_place_detached(XNonce::from_slice(nonce), mac1, text) {
                 *room = tag.into();
             }
@@ -135,7 +135,7 @@ impl RetryKey {
         sealed
     }
 
-    /// What a RETRY says, if it answers the opening that bore `mac1`.
+    /// The content of a RETRY, if it answers the opening that bore `mac1`.
     ///
     /// # Errors
     /// [`Unauthentic`] if it was sealed for another opening, or by a node that had not seen this one.

@@ -1,8 +1,8 @@
 //! The handshake: Noise_IK_25519_ChaChaPoly_BLAKE2s, one message each way, frames in both.
 //!
-//! Contract: `Initiator::new` → `write_opening` once → `read_answer` until it succeeds, once. At the other end
-//! `Opened::read` → `answer`, which consumes it. A seed serves one handshake. What is written is sent again byte
-//! for byte; other content takes another `Initiator` and another seed.
+//! Contract: `Initiator::new` → `write_opening` once → `read_answer` until it succeeds, once. At the other end `Opened::read` →
+//! `answer`, which consumes it. A seed serves one handshake. A written message is sent again byte for byte; other content needs
+//! another `Initiator` and another seed.
 //!
 //! Noise's messages have no associated data, so the clear header of an opening is in the prologue, and the clear
 //! header of an answer is repeated at the head of the encrypted payload, where the initiator compares it.
@@ -19,26 +19,26 @@ use crate::NodeId;
 pub const OPENING_HEADER_LEN: usize = 8;
 /// Bytes of the clear header of an answer.
 pub const ANSWER_HEADER_LEN: usize = 12;
-/// What an opening's Noise message is longer than its payload: ephemeral key, static key and its tag, tag.
+/// How many bytes an opening's Noise message is longer than its payload: ephemeral key, static key and its tag, tag.
 pub const OPENING_OVERHEAD: usize = 32 + 48 + 16;
-/// What an answer's Noise message is longer than its payload: ephemeral key, copy of the clear header, tag.
+/// How many bytes an answer's Noise message is longer than its payload: ephemeral key, copy of the clear header, tag.
 pub const ANSWER_OVERHEAD: usize = 32 + ANSWER_HEADER_LEN + 16;
 
 const NOISE: &str = "Noise_IK_25519_ChaChaPoly_BLAKE2s";
 const PROTOCOL: &[u8; 8] = b"exonet/1";
-/// The longest message that Noise knows.
+/// The longest message that Noise allows.
 const MAX_MESSAGE: usize = 65_535;
 
-/// Why a handshake message was not written or not taken.
+/// Why a handshake message was not written or not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HandshakeError {
-    /// Too short to be such a message, or too long.
+    /// The message is too short or too long to be a handshake message.
     #[error("not a handshake message")]
     Malformed,
-    /// Not from its claimed sender, not for this handshake, or changed on the way, its clear header included.
+    /// The message is not from its claimed sender, not for this handshake, or was changed on the way, including its clear header.
     #[error("handshake message not authentic")]
     Unauthentic,
-    /// A public key of low order, or not in the one form that a node id has.
+    /// A public key of low order, or not in the only form that a node id has.
     #[error("a public key of the handshake is weak")]
     WeakKey,
     /// The opening asks for a suite that this version does not know.
@@ -64,15 +64,15 @@ impl From<snow::Error> for HandshakeError {
     }
 }
 
-/// What a completed handshake leaves: a key for each direction.
+/// The result of a completed handshake: a key for each direction.
 #[derive(Debug)]
 pub struct Keys {
-    /// Seals what this end sends.
+    /// Seals the packets that this end sends.
     pub seal: SealKey,
-    /// Opens what the other end sends.
+    /// Opens the packets that the other end sends.
     pub open: OpenKey,
-    /// The handshake hash: the same at both ends, different in every handshake. Not secret. It binds what is
-    /// said inside the channel to this channel (RFC 5929's purpose).
+    /// The handshake hash: the same at both ends, different in every handshake. It is not secret. It binds what is said inside
+    /// the channel to this channel (RFC 5929's purpose).
     pub binding: [u8; 32],
 }
 
@@ -81,7 +81,7 @@ impl Keys {
         let binding = *noise.get_handshake_hash().first_chunk().ok_or(HandshakeError::OutOfOrder)?;
         let (first, second) = noise.dangerously_get_raw_split();
         let (first, second) = (Zeroizing::new(first), Zeroizing::new(second));
-        // Noise, section 5.2: the first key is for what the initiator sends.
+        // Noise, section 5.2: the first key is for the packets of the initiator.
         let (ours, theirs) = if noise.is_initiator() { (first, second) } else { (second, first) };
         Ok(Self { seal: SealKey::new(suite, &ours), open: OpenKey::new(suite, &theirs), binding })
     }
@@ -96,8 +96,8 @@ pub struct Initiator {
     done: bool,
 }
 
-/// An answer that Noise found authentic. Noise can do so once; the clear header around it may still have been
-/// changed on the way, and then the same message comes again in its true header.
+/// An answer that Noise found authentic. Noise can do this only once. The clear header around it may still have been changed on
+/// the way; then the same message comes again with its true header.
 struct Received {
     message: Box<[u8]>,
     plain: Zeroizing<Vec<u8>>,
@@ -135,7 +135,7 @@ impl Initiator {
     /// The payload is encrypted to the receiver's long-term key: a later thief of that key can read it.
     ///
     /// # Errors
-    /// [`HandshakeError::WeakKey`] if the remote id is no key to talk to; `NoRoom`; `OutOfOrder` the second time.
+    /// [`HandshakeError::WeakKey`] if the remote id is not a usable key; `NoRoom`; `OutOfOrder` the second time.
     pub fn write_opening(&mut self, payload: &[u8], out: &mut [u8]) -> Result<usize, HandshakeError> {
         check_room(payload.len(), OPENING_OVERHEAD, out.len())?;
         Ok(self.noise.write_message(payload, out)?)
@@ -145,8 +145,8 @@ impl Initiator {
     /// `payload_out`, and returns the keys and the payload's length. Succeeds once.
     ///
     /// # Errors
-    /// `Malformed`, `Unauthentic` and `WeakKey` say that this was not the answer: anyone can forge one, so the
-    /// initiator stays ready for the true one. `NoRoom` may be repaired and tried again.
+    /// `Malformed`, `Unauthentic` and `WeakKey` mean that this was not the answer: anyone can forge one, so the initiator stays
+    /// ready for the true one. After `NoRoom`, the call may be repeated with more room.
     pub fn read_answer(
         &mut self,
         header: &[u8; ANSWER_HEADER_LEN],
@@ -198,7 +198,7 @@ impl Opened {
     /// `payload_out`. `seed`, fresh randomness, is for the answer.
     ///
     /// # Errors
-    /// Any but `OutOfOrder`. None of them changes anything.
+    /// Any except `OutOfOrder`. None of them changes anything.
     pub fn read(
         local: &SecretKey,
         header: &[u8; OPENING_HEADER_LEN],

@@ -1,6 +1,6 @@
-//! BLAKE2s (RFC 7693), plain and keyed: the one hash of this protocol, outside of Noise too.
+//! BLAKE2s (RFC 7693), plain and keyed: the only hash of this protocol, inside and outside of Noise.
 //!
-//! A digest of 16 bytes has that length in its parameter block; it is no truncation of one of 32.
+//! A digest of 16 bytes has that length in its parameter block; it is not a truncated digest of 32 bytes.
 
 use blake2::digest::consts::{U16, U32};
 use blake2::{Blake2s256, Blake2sMac, Digest, digest::Mac};
@@ -28,7 +28,7 @@ pub(super) fn mac(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 16] {
     keyed16(key, parts).finalize().into_bytes().into()
 }
 
-/// Compares in constant time: how far a guess was right must not show.
+/// Compares in constant time: the timing must not show how much of a guess was right.
 pub(super) fn mac_matches(key: &[u8; 32], parts: &[&[u8]], claimed: &[u8; 16]) -> bool {
     keyed16(key, parts).verify(claimed.into()).is_ok()
 }

@@ -1,13 +1,13 @@
-//! The MACs at the end of an opening: a receiver's first look, before any public-key work.
+//! The MACs at the end of an opening: a receiver checks them first, before any public-key work.
 //!
-//! mac1 shows that the sender knows whom it writes to; mac2, that it receives at its address. Neither is part of
-//! the Noise transcript, so the same opening can be sent again with a mac2 added.
+//! mac1 shows that the sender knows the identity of the receiver; mac2 shows that the sender receives at its address. Neither is
+//! part of the Noise transcript, so the same opening can be sent again with a mac2 added.
 
 use super::cookie::Cookie;
 use super::hash::{hash, mac, mac_matches};
 use crate::NodeId;
 
-/// Bytes of either MAC.
+/// The length of either MAC in bytes.
 pub const MAC_LEN: usize = 16;
 
 /// Computes and checks mac1 on openings to one receiver, and mac2.
@@ -17,7 +17,7 @@ pub struct OpeningMac {
 }
 
 impl OpeningMac {
-    /// For openings to `receiver`. Its key is as public as the receiver's id.
+    /// The key for openings to `receiver`. It is as public as the receiver's id.
     pub fn new(receiver: &NodeId) -> Self {
         Self { key: hash(&[b"exonet mac1", &receiver.0]) }
     }

@@ -15,10 +15,10 @@ pub const TAG_LEN: usize = 16;
 #[error("no room for the tag of a packet")]
 pub struct NoRoom;
 
-/// Seals what this end sends.
+/// Seals the packets that this end sends.
 pub struct SealKey(Aead);
 
-/// Opens what the other end sent.
+/// Opens the packets that the other end sent.
 pub struct OpenKey(Aead);
 
 impl SealKey {
@@ -27,11 +27,11 @@ impl SealKey {
         Self(aead(suite, key))
     }
 
-    /// Encrypts all of `buf` but its last [`TAG_LEN`] bytes, authenticates it with `header`, and puts the tag into
-    /// those last bytes.
+    /// Encrypts all of `buf` except its last [`TAG_LEN`] bytes, authenticates it with `header`, and puts the tag into those last
+    /// bytes.
     ///
-    /// `number` is the full packet number. It must never repeat under this key: one repetition of it gives away
-    /// both plaintexts, and with AES-GCM the power to forge.
+    /// `number` is the full packet number. It must never repeat under this key: one repetition reveals both plaintexts and, with
+    /// AES-GCM, allows forgeries.
     ///
     /// # Errors
     /// [`NoRoom`] if `buf` is shorter than the tag; `buf` must then not be sent.
@@ -51,8 +51,8 @@ impl OpenKey {
     /// Checks and decrypts `buf`, ciphertext and tag, and returns the plaintext within it.
     ///
     /// # Errors
-    /// [`Unauthentic`] unless `number`, `header` and every byte are what was sealed; `buf` then holds nothing of
-    /// use. The caller counts these against [`Suite::forgery_limit`].
+    /// [`Unauthentic`] unless `number`, `header` and every byte are what was sealed; the content of `buf` is then of no use. The
+    /// caller counts these errors against [`Suite::forgery_limit`].
     pub fn open_in_place<'a>(
         &self,
         number: u64,
@@ -77,7 +77,7 @@ impl core::fmt::Debug for OpenKey {
     }
 }
 
-/// A suite gets a key of its own, so that no two suites ever run under the same bytes.
+/// Each suite gets a key of its own, so that no two suites ever run under the same bytes.
 fn aead(suite: Suite, key: &[u8; 32]) -> Aead {
     match suite {
         Suite::Aes128Gcm => {

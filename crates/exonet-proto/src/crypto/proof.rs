@@ -1,4 +1,4 @@
-//! That somebody has a secret key, shown to one node, without a channel between the two.
+//! A proof to one node that its maker holds a secret key, without a channel between the two.
 
 use zeroize::Zeroizing;
 
@@ -10,22 +10,22 @@ use crate::NodeId;
 pub const PROOF_LEN: usize = 16;
 
 impl SecretKey {
-    /// Shows the node `to` that the holder of this key says `what`: a MAC under the secret that the two keys share. Nobody else can
-    /// check it, and `to` could have made it. The caller sees to it that `what` cannot be said twice.
+    /// Proves to the node `to` that the holder of this key says `what`: a MAC under the secret that the two keys share. No other
+    /// node can check it, and `to` could have made it itself. The caller makes sure that `what` cannot be used twice.
     ///
-    /// None: `to` is the id of no key.
+    /// None: `to` is not the id of a valid key.
     pub fn prove(&self, to: &NodeId, what: &[&[u8]]) -> Option<[u8; PROOF_LEN]> {
         let (from, shared) = (self.node_id(), self.shared_with(to)?);
         Some(mac(&key(&shared, &from, to), what))
     }
 
-    /// Whether the holder of the key of `from` has made `proof` for this node, of `what`. Constant time.
+    /// Whether the holder of the key of `from` has made `proof` for this node, about `what`. Constant time.
     pub fn verify_proof(&self, from: &NodeId, what: &[&[u8]], proof: &[u8; PROOF_LEN]) -> bool {
         let shared = self.shared_with(from);
         shared.is_some_and(|shared| mac_matches(&key(&shared, from, &self.node_id()), what, proof))
     }
 
-    /// What this key and that of `other` make together; None if `other` is the id of no key.
+    /// The shared secret of this key and that of `other`. None if `other` is not the id of a valid key.
     pub(super) fn shared_with(&self, other: &NodeId) -> Option<Zeroizing<[u8; 32]>> {
         let mut shared = Zeroizing::new([0; 32]);
         super::secret::is_canonical(&other.0).then_some(())?;

@@ -1,5 +1,5 @@
-//! What a node that restarts can still say of channels whose keys it has lost: tokens that follow from its secret, and that
-//! only the peers of those channels were told.
+//! Tokens by which a node that restarts can still tell about channels whose keys it has lost: they follow from its secret, and
+//! only the peers of those channels were told them.
 
 use zeroize::Zeroizing;
 
@@ -9,11 +9,11 @@ use super::hash::{derive, mac};
 /// Bytes of a reset token.
 pub const RESET_LEN: usize = 16;
 
-/// Makes the tokens of one life of a node: of one start, until it ends.
+/// Makes the tokens of one life of a node: from one start to its end.
 pub struct ResetKey(Zeroizing<[u8; 32]>);
 
 impl ResetKey {
-    /// For life number `life` of the node with this secret.
+    /// The key for life number `life` of the node with this secret.
     pub fn new(secret: &SecretKey, life: u64) -> Self {
         Self(Zeroizing::new(derive(secret.expose(), &[b"exonet reset", &life.to_be_bytes()])))
     }
@@ -24,8 +24,8 @@ impl ResetKey {
     }
 }
 
-/// Finds tokens without comparing them: what is stored and looked up is a keyed hash, so that the time that a search takes tells
-/// nothing about a token.
+/// Finds tokens without comparing them: a keyed hash is stored and looked up, so that the duration of a search reveals nothing
+/// about a token.
 pub struct ResetTags(Zeroizing<[u8; 32]>);
 
 impl ResetTags {
@@ -34,7 +34,7 @@ impl ResetTags {
         Self(Zeroizing::new(derive(seed, &[b"exonet reset tags"])))
     }
 
-    /// What stands for this token.
+    /// The tag that stands for this token.
     pub fn tag(&self, token: &[u8; RESET_LEN]) -> [u8; RESET_LEN] {
         mac(&self.0, &[token])
     }
@@ -45,12 +45,12 @@ const HALF: u32 = 15;
 /// Rounds of the Feistel network: four make a pseudo-random permutation (Luby and Rackoff, 1988).
 const ROUNDS: u8 = 4;
 
-/// A keyed permutation of the numbers below 2^30: a counter behind it gives numbers that repeat no sooner than the counter does,
-/// and that nobody can foretell.
+/// A keyed permutation of the numbers below 2^30. Applied to a counter, it gives numbers that repeat no sooner than the counter
+/// does, and that cannot be predicted.
 pub struct Shuffle(Zeroizing<[u8; 32]>);
 
 impl Shuffle {
-    /// How many numbers it permutes.
+    /// How many numbers are permuted.
     pub const SIZE: u32 = 1 << (2 * HALF);
 
     /// `seed` is fresh randomness at each start of the node.
@@ -58,7 +58,7 @@ impl Shuffle {
         Self(Zeroizing::new(derive(seed, &[b"exonet indices"])))
     }
 
-    /// The number in the place of `n`, which is below [`Shuffle::SIZE`].
+    /// The number to which `n`, which is below [`Shuffle::SIZE`], is mapped.
     pub fn of(&self, n: u32) -> u32 {
         const MASK: u32 = (1 << HALF) - 1;
         let (mut left, mut right) = (n >> HALF & MASK, n & MASK);
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn a_shuffle_gives_every_number_once_and_follows_its_seed() {
         let shuffle = Shuffle::new(&[1; 32]);
-        // What is invertible round by round is a permutation; numbers that lie close together show it best.
+        // A function that is invertible round by round is a permutation; numbers that lie close together show it best.
         let first: BTreeSet<u32> = (0..20_000).map(|n| shuffle.of(n)).collect();
         assert_eq!(first.len(), 20_000);
         assert!(first.iter().all(|n| *n < Shuffle::SIZE));

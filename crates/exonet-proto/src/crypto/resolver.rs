@@ -1,4 +1,4 @@
-//! What `snow` computes with: our generator, our X25519, our ChaCha20-Poly1305, BLAKE2s.
+//! The primitives that `snow` uses: this crate's generator, X25519 and ChaCha20-Poly1305, and BLAKE2s.
 
 use std::sync::Arc;
 
@@ -62,8 +62,8 @@ impl Random for Generator {
     }
 }
 
-/// A key pair of Noise. It starts as the local static key, so that `set` to that key costs no multiplication;
-/// `snow` makes the ephemeral one by `generate`.
+/// A key pair of Noise. It starts as the local static key, so that `set` to that key costs no multiplication. `snow` makes the
+/// ephemeral key with `generate`.
 struct KeyPair(Arc<Private>);
 
 impl Dh for KeyPair {
@@ -80,7 +80,7 @@ impl Dh for KeyPair {
     }
 
     fn set(&mut self, privkey: &[u8]) {
-        // Both are our own secrets: that they are equal tells nobody anything.
+        // Both are this node's own secrets: that they are equal reveals nothing.
         if self.0.bytes().as_slice() == privkey {
             return;
         }
@@ -105,7 +105,7 @@ impl Dh for KeyPair {
     }
 
     fn dh(&self, pubkey: &[u8], out: &mut [u8]) -> Result<(), Error> {
-        // `snow` passes its buffer for the longest key it knows.
+        // `snow` passes its buffer for the longest key that it knows.
         let peer = pubkey.first_chunk::<32>().ok_or(Error::Dh)?;
         let out = out.first_chunk_mut::<32>().ok_or(Error::Dh)?;
         if !is_canonical(peer) {
@@ -167,7 +167,7 @@ impl Cipher for ChaChaPoly {
         text.copy_from_slice(plaintext);
         match self.0.as_ref().map(|aead| aead.seal(noise_nonce(nonce), authtext, text)) {
             Some(Ok(tag)) => *room = tag,
-            // The trait knows no failure. Zeros authenticate nowhere, and no plaintext leaves.
+            // The trait has no error. Zeros are never authentic, and no plaintext leaves.
             _ => out.fill(0),
         }
         out.len()

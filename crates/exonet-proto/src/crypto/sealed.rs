@@ -1,9 +1,9 @@
-//! Content that only the holder of one key can read, whoever carries it: what is written to a file for somebody who is not there.
+//! Content that only the holder of one key can read, whoever carries it: for files whose reader is not reachable.
 //!
-//! `ephemeral id (32) | chunk*`, where a chunk has [`CHUNK`] bytes of content and a tag, the last one less than that. Each is sealed
-//! by ChaCha20-Poly1305 under `derive(DH(ephemeral, reader), "exonet sealed" | ephemeral id | reader)`, with its number as the
-//! nonce; whether it is the last is authenticated with it. So nothing can be changed, left out, put elsewhere or cut off unnoticed. It
-//! does not show who has written it.
+//! `ephemeral id (32) | chunk*`, where a chunk has [`CHUNK`] bytes of content and a tag; the last chunk has less content. Each is
+//! sealed by ChaCha20-Poly1305 under `derive(DH(ephemeral, reader), "exonet sealed" | ephemeral id | reader)`, with its number as
+//! the nonce; whether it is the last chunk is authenticated with it. So no change, omission, reordering or truncation goes
+//! unnoticed. The writer stays unknown.
 
 use zeroize::Zeroizing;
 
@@ -12,13 +12,13 @@ use super::packet_key::{OpenKey, SealKey, TAG_LEN};
 use super::{SecretKey, Suite, Unauthentic};
 use crate::NodeId;
 
-/// Content of a chunk that is not the last, in bytes.
+/// The content of a chunk that is not the last, in bytes.
 pub const CHUNK: usize = 64 * 1024;
-/// Bytes of the ephemeral id at the front.
+/// The bytes of the ephemeral id at the front.
 const FRONT: usize = 32;
 
-/// Seals `content` for the node `reader`. `ephemeral` is a fresh random key that is used for nothing else. None: `reader` is the id
-/// of no key.
+/// Seals `content` for the node `reader`. `ephemeral` is a fresh random key that is used for nothing else. None: `reader` is not
+/// the id of a valid key.
 pub fn seal(content: &[u8], reader: &NodeId, ephemeral: &SecretKey) -> Option<Vec<u8>> {
     let front = ephemeral.node_id();
     let shared = ephemeral.shared_with(reader)?;
@@ -38,7 +38,7 @@ pub fn seal(content: &[u8], reader: &NodeId, ephemeral: &SecretKey) -> Option<Ve
 /// Opens what was sealed for the node of this key.
 ///
 /// # Errors
-/// [`Unauthentic`]: it was sealed for somebody else, or is not whole.
+/// [`Unauthentic`]: the content was sealed for another node, or is not complete.
 pub fn open(sealed: &[u8], key_of: &SecretKey) -> Result<Zeroizing<Vec<u8>>, Unauthentic> {
     let (front, mut rest) = sealed.split_first_chunk::<FRONT>().ok_or(Unauthentic)?;
     let (front, reader) = (NodeId(*front), key_of.node_id());
@@ -58,7 +58,7 @@ pub fn open(sealed: &[u8], key_of: &SecretKey) -> Result<Zeroizing<Vec<u8>>, Una
     Ok(content)
 }
 
-/// In chunks, of which exactly the last is shorter than the others.
+/// Divides the content into chunks, of which exactly the last is shorter than the others.
 fn chunks(content: &[u8]) -> impl Iterator<Item = &[u8]> {
     let whole = content.len() / CHUNK * CHUNK;
     let (before, last) = content.split_at_checked(whole).unwrap_or((content, &[]));
@@ -108,7 +108,7 @@ mod tests {
         swapped[chunk(0)].copy_from_slice(&sealed[chunk(1)]);
         swapped[chunk(1)].copy_from_slice(&sealed[chunk(0)]);
         assert!(open(&swapped, &bob).is_err());
-        // The whole chunks alone: their end is not an end.
+        // Only the whole chunks: the last of them is not marked as the last.
         assert!(open(&sealed[..FRONT + 3 * (CHUNK + TAG_LEN)], &bob).is_err());
     }
 

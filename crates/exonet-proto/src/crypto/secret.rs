@@ -11,14 +11,14 @@ use crate::NodeId;
 
 /// The secret key of a node. Its holder *is* the node.
 ///
-/// It is wiped when the last handle to it is dropped, shows nothing in `Debug`, and is duplicated only by name.
+/// It is wiped when the last handle to it is dropped, shows nothing in `Debug`, and is duplicated only explicitly.
 pub struct SecretKey(Arc<Private>);
 
-/// A private key with all that is worth computing once: openings under load are the attacker's choice.
+/// A private key with everything that is worth computing once: under load, an attacker chooses how many openings there are.
 pub(super) struct Private {
     bytes: Zeroizing<[u8; 32]>,
     public: [u8; 32],
-    // None only if the backend ran out of memory: then no Diffie-Hellman with this key succeeds.
+    // None only if the backend ran out of memory: in that case no Diffie-Hellman with this key succeeds.
     agreement: Option<X25519>,
 }
 
@@ -50,17 +50,17 @@ impl SecretKey {
         Self(Arc::new(Private::new(bytes)))
     }
 
-    /// The key of these bytes. Any 32 bytes are a key (RFC 7748 clamps them); the caller wipes its own copy.
+    /// The key with these bytes. Any 32 bytes are a key (RFC 7748 clamps them); the caller wipes its own copy.
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(Arc::new(Private::new(Zeroizing::new(bytes))))
     }
 
-    /// The bytes, for the key store and nothing else.
+    /// The bytes, only for the key store.
     pub fn expose(&self) -> &[u8; 32] {
         self.0.bytes()
     }
 
-    /// The node that this key makes.
+    /// The node that has this key.
     pub fn node_id(&self) -> NodeId {
         NodeId(*self.0.public())
     }
@@ -81,10 +81,10 @@ impl fmt::Debug for SecretKey {
     }
 }
 
-/// Whether `id` is written the one way that names its key: below 2^255 - 19 and with the top bit clear.
+/// Whether `id` is in the only form that names its key: below 2^255 - 19 and with the top bit clear.
 ///
-/// X25519 ignores the top bit and reduces the rest, so each key would otherwise have several ids, and a refused
-/// peer could come back under another without even a new key.
+/// X25519 ignores the top bit and reduces the rest. Otherwise each key would have several ids, and a refused peer could come back
+/// under another id without a new key.
 pub(super) fn is_canonical(id: &[u8; 32]) -> bool {
     let [low, middle @ .., high] = id;
     match high.cmp(&0x7f) {

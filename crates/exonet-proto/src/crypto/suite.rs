@@ -1,6 +1,6 @@
 //! The packet AEADs that a channel can use, by the suite byte of its opening.
 
-/// How the packets of a channel are protected. The handshake itself always uses ChaCha20-Poly1305.
+/// The protection of the packets of a channel. The handshake itself always uses ChaCha20-Poly1305.
 ///
 /// The limits are those of RFC 9001, section 6.6 and appendix B: past them an attacker's advantage exceeds 2^-57.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -12,7 +12,7 @@ pub enum Suite {
     ChaCha20Poly1305 = 2,
 }
 
-/// A suite byte that this version does not know: refused, never guessed at.
+/// A suite byte that this version does not know. It is refused, never guessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown suite {0}")]
 pub struct UnknownSuite(pub u8);
@@ -21,7 +21,7 @@ pub struct UnknownSuite(pub u8);
 const SMALL_PACKET: usize = 1 << 11;
 
 impl Suite {
-    /// The suite of this byte, if it is one.
+    /// The suite of this byte, if there is one.
     pub const fn from_u8(byte: u8) -> Result<Self, UnknownSuite> {
         match byte {
             1 => Ok(Self::Aes128Gcm),
@@ -30,8 +30,8 @@ impl Suite {
         }
     }
 
-    /// The faster suite for a processor with or without instructions for AES. In software alone AES is many times slower, and
-    /// is hard to compute in constant time.
+    /// The faster suite for a processor with or without AES instructions. In pure software, AES is many times slower, and hard to
+    /// compute in constant time.
     pub const fn for_processor(has_aes: bool) -> Self {
         if has_aes { Self::Aes128Gcm } else { Self::ChaCha20Poly1305 }
     }
@@ -41,12 +41,12 @@ impl Suite {
         self as u8
     }
 
-    /// How many packets of at most `largest` bytes one key may seal: rekey well before.
+    /// How many packets of at most `largest` bytes one key may seal. Renew the key well before.
     pub const fn seal_limit(self, largest: usize) -> u64 {
         match self {
             Self::Aes128Gcm if largest <= SMALL_PACKET => 1 << 28,
             Self::Aes128Gcm => 1 << 23,
-            // Bounded by the packet numbers rather than by the cipher.
+            // The packet numbers are the limit, not the cipher.
             Self::ChaCha20Poly1305 => crate::MAX_NUMBER,
         }
     }

@@ -1,10 +1,10 @@
-//! The lives of single messages, step by step, for a person who wants to see one.
+//! The lives of single messages, step by step, for a person who wants to watch one.
 //!
-//! A *follower* follows messages, and keeps each *step* of theirs until it is asked. A node without followers keeps nothing: every
-//! place that could note a step asks [`Followers::any`] first. Memory is bounded: [`MAX_FOLLOWERS`] followers, [`MAX_FOLLOWED`] messages
-//! of each at once, and [`MAX_STEPS`] steps of each that were not asked for. What does not fit is counted.
+//! A *follower* follows messages, and keeps each *step* of them until it is asked. A node without followers keeps nothing: every
+//! place that could note a step asks [`Followers::any`] first. Memory is bounded: [`MAX_FOLLOWERS`] followers, [`MAX_FOLLOWED`]
+//! messages of each at once, and [`MAX_STEPS`] pending steps of each. Whatever does not fit is counted.
 //!
-//! Steps are noted while an input is worked on, and get their time at its end.
+//! Steps are noted while an input is processed, and get their time at its end.
 
 mod step;
 
@@ -19,33 +19,33 @@ use crate::message::{Letter, MessageKey, Store};
 use crate::time::Mono;
 use crate::wire::Role;
 
-/// Followers at once.
+/// The most followers at once.
 pub const MAX_FOLLOWERS: usize = 8;
-/// Messages that a follower follows at once.
+/// The most messages that a follower follows at once.
 pub const MAX_FOLLOWED: usize = 1_024;
-/// Steps that a follower keeps until it is asked for them.
+/// The most steps that a follower keeps until it is asked for them.
 pub const MAX_STEPS: usize = 8_192;
 
 /// Which messages are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Follow {
-    /// Those that this node accepts or that arrive from now on: `most` of them.
+    /// Messages that this node accepts, or that arrive, from now on: `most` of them.
     New {
-        /// To and from this peer only.
+        /// Only messages to and from this peer.
         peer: Option<NodeId>,
-        /// How many in all.
+        /// How many messages in all.
         most: u32,
     },
-    /// One that this node was given and that is not settled.
+    /// An unsettled message that this node was given.
     Open(MessageKey),
-    /// The same by its name; or one that another node sends to this one, from now on.
+    /// The same by its name; or a message that another node sends to this one, from now on.
     Named(MessageId),
 }
 
 /// Why there is no follower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FollowError {
-    /// There are [`MAX_FOLLOWERS`].
+    /// There are [`MAX_FOLLOWERS`] followers already.
     #[error("messages of this node are followed {MAX_FOLLOWERS} times already")]
     TooMany,
     /// The message is settled, or was never known.
@@ -57,12 +57,12 @@ pub enum FollowError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FollowerId(u64);
 
-/// What a follower has missed since it was asked last.
+/// What a follower has missed since it was last asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Missed {
-    /// Steps of messages that it follows.
+    /// Missed steps of messages that it follows.
     pub steps: u64,
-    /// Messages that it does not follow, since it followed [`MAX_FOLLOWED`].
+    /// Messages that it does not follow, since it already followed [`MAX_FOLLOWED`].
     pub messages: u64,
 }
 
@@ -76,14 +76,14 @@ pub(crate) struct Followers {
 #[derive(Debug)]
 struct Follower {
     id: FollowerId,
-    /// Of what is new: to and from this peer only.
+    /// For new messages: only those to and from this peer.
     peer: Option<NodeId>,
-    /// How many more are to be followed of what is new.
+    /// How many more new messages to follow.
     left: u32,
-    /// Messages followed so far.
+    /// How many messages were followed so far.
     numbered: u32,
     sent: BTreeMap<MessageKey, Sent>,
-    /// Those of `sent` that are bound, by the peer's place.
+    /// The messages of `sent` that are bound, by the peer's place.
     bound: BTreeMap<(u32, Slot), MessageKey>,
     came: BTreeMap<MessageId, u32>,
     steps: VecDeque<Step>,
@@ -95,9 +95,9 @@ struct Follower {
 struct Sent {
     n: u32,
     bound: Option<(u32, Slot, Incarnation)>,
-    /// Bytes that have left, all before this one.
+    /// All bytes before this offset have left.
     left_to: u64,
-    /// Why what has left leaves again, if it does.
+    /// Why bytes that have left leave again, if they do.
     again: Option<Again>,
 }
 
@@ -109,11 +109,11 @@ pub(crate) struct Coming {
     pub(crate) kind: Kind,
 }
 
-/// Slots of messages to one peer, and which of their bytes.
+/// Slots of messages to one peer, and a range of their bytes.
 pub(crate) struct Carried {
     pub(crate) place: u32,
     pub(crate) slots: core::ops::Range<u64>,
-    /// None: all.
+    /// None: all bytes.
     pub(crate) bytes: Option<core::ops::Range<u64>>,
 }
 
@@ -148,7 +148,7 @@ impl Followers {
         self.all.retain(|follower| follower.id != id);
     }
 
-    /// The steps noted since the last time go to `steps`.
+    /// Moves the steps noted since the last call to `steps`.
     pub(crate) fn take(&mut self, now: Mono, id: FollowerId, steps: &mut Vec<Step>) -> Missed {
         self.stamp(now);
         let Some(follower) = self.all.iter_mut().find(|follower| follower.id == id) else {
@@ -158,7 +158,7 @@ impl Followers {
         core::mem::take(&mut follower.missed)
     }
 
-    /// What was noted in this input has happened now.
+    /// Sets the time of what was noted in this input to `now`.
     pub(crate) fn stamp(&mut self, now: Mono) {
         for follower in &mut self.all {
             follower
@@ -172,7 +172,7 @@ impl Followers {
 
     // --- what this node sends ---
 
-    /// Messages were accepted: `count` of them from `key` on.
+    /// `count` messages from `key` on were accepted.
     pub(crate) fn accepted(&mut self, peer: NodeId, key: MessageKey, count: u32, letter: &Letter) {
         for follower in self.all.iter_mut().filter(|follower| follower.wants(peer)) {
             for key in (0..count).map(|n| key.nth(n)) {
@@ -184,21 +184,21 @@ impl Followers {
         }
     }
 
-    /// One that is open is followed from now on by `id` alone.
+    /// Only `id` follows this open message from now on.
     pub(crate) fn take_up(&mut self, id: FollowerId, peer: NodeId, key: MessageKey, letter: &Letter) {
         if let Some(follower) = self.all.iter_mut().find(|follower| follower.id == id) {
             follower.follow(peer, key, letter, true);
         }
     }
 
-    /// What has been bound since the last time, or has got its name.
+    /// Notes the messages that were bound, or got their incarnation, since the last call.
     pub(crate) fn note_bound(&mut self, sender: NodeId, store: &Store) {
         for follower in &mut self.all {
             follower.note_bound(sender, store);
         }
     }
 
-    /// These bytes leave in a packet.
+    /// A packet with these bytes leaves.
     pub(crate) fn left(&mut self, store: &Store, carried: &Carried, packet: Packet) {
         for follower in &mut self.all {
             for key in follower.among(carried) {
@@ -218,7 +218,7 @@ impl Followers {
         }
     }
 
-    /// What has left may leave again, for this reason.
+    /// Bytes that have left may leave again, for this reason.
     pub(crate) fn again(&mut self, carried: &Carried, why: Again) {
         for follower in &mut self.all {
             for key in follower.among(carried) {
@@ -240,7 +240,8 @@ impl Followers {
         }
     }
 
-    /// Something has happened to `count` messages of this node from `key` on, to the `n`th what `what` says; `last`: nothing more will.
+    /// Something has happened to `count` messages of this node from `key` on: to the `n`th, `what(n)`. `last`: nothing more will
+    /// happen to them.
     pub(crate) fn sent(&mut self, key: MessageKey, count: u32, what: impl Fn(u32) -> What, last: bool) {
         for follower in &mut self.all {
             for (nth, key) in (0..count).map(|n| (n, key.nth(n))) {
@@ -272,7 +273,7 @@ impl Followers {
         }
     }
 
-    /// One that may come is waited for by `id` alone.
+    /// Only `id` waits for this message, which may come.
     pub(crate) fn await_named(&mut self, id: FollowerId, message: MessageId) {
         if let Some(follower) = self.all.iter_mut().find(|follower| follower.id == id) {
             let n = follower.number();
@@ -281,7 +282,7 @@ impl Followers {
         }
     }
 
-    /// Something has happened to messages that have come; `last`: nothing more will.
+    /// Something has happened to received messages. `last`: nothing more will happen to them.
     pub(crate) fn came(&mut self, first: MessageId, count: u64, what: &What, last: bool) {
         let end = MessageId { s: Slot(first.s.0.saturating_add(count)), ..first };
         for follower in &mut self.all {
@@ -303,7 +304,7 @@ impl Follower {
         self.left > 0 && self.peer.is_none_or(|wanted| wanted == peer)
     }
 
-    /// Counts one more that is followed, if there is room.
+    /// Counts one more followed message, if there is room.
     fn counts(&mut self) -> bool {
         if self.left == 0 {
             return false;
@@ -341,7 +342,7 @@ impl Follower {
         if let Some(number) = letter.journaled.map(|first| first.nth(key.at)) {
             self.note(n, What::Journaled { number }, false);
         }
-        // What is open may have left already.
+        // An open message may have left already.
         let again = open.then_some(Again::Missing);
         self.sent.insert(key, Sent { n, bound: None, left_to: 0, again });
     }
@@ -367,7 +368,7 @@ impl Follower {
                         self.bound.remove(&(place, old));
                     }
                     self.bound.insert((letter.peer, s), *key);
-                    // A bundle does not always know.
+                    // A bundle does not always know when it was bound.
                     let since = letter.bundle().map_or(letter.bound_at, |bundle| bundle.bound_at(key.at));
                     let since = if since == Mono(0) { Mono::NEVER } else { since };
                     noted.push((since, sent.n, What::Bound { id }));
@@ -379,7 +380,7 @@ impl Follower {
         }
     }
 
-    /// The messages followed that have one of these slots.
+    /// The followed messages that have one of these slots.
     fn among(&self, carried: &Carried) -> Vec<MessageKey> {
         let (place, slots) = (carried.place, &carried.slots);
         if slots.is_empty() {

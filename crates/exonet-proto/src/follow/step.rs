@@ -1,4 +1,4 @@
-//! What happens to a message that is followed.
+//! The steps of a followed message.
 
 use core::net::SocketAddr;
 use core::ops::Range;
@@ -9,20 +9,20 @@ use crate::id::{LetterId, MessageId, NodeId};
 use crate::message::{Outcome, Word};
 use crate::time::Mono;
 
-/// One thing that happened to a message that is followed.
+/// One step of a followed message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Which message: the follower counts those that it follows from 1 on.
+    /// The number of the message: the follower counts the messages that it follows from 1 on.
     pub message: u32,
-    /// When.
+    /// When it happened.
     pub at: Mono,
-    /// What.
+    /// What happened.
     pub what: What,
     /// Nothing more will happen to the message.
     pub last: bool,
 }
 
-/// What a message is.
+/// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A message that is no call and of no stream.
@@ -33,7 +33,7 @@ pub enum Kind {
     Stream,
 }
 
-/// By what packets go.
+/// What carries packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Carrier {
     /// Datagrams.
@@ -45,11 +45,11 @@ pub enum Carrier {
 /// A packet that carries a message, or a part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Packet {
-    /// Its number under its keys; None: it is an opening, which has none.
+    /// The number of the packet under its keys. None: it is an opening, which has none.
     pub number: Option<u64>,
-    /// Where it goes.
+    /// Where the packet goes.
     pub to: SocketAddr,
-    /// By what.
+    /// What carries it.
     pub by: Carrier,
 }
 
@@ -64,105 +64,105 @@ pub enum Again {
     Probe,
     /// Nothing followed the packet that would show its loss: it is copied before it is missed.
     Copy,
-    /// The receiver has not got them, or has given them back.
+    /// The receiver does not have them, or has given them back.
     Missing,
 }
 
-/// What happened.
+/// The kinds of steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum What {
     /// The node took the message from its application.
     Queued {
-        /// To whom.
+        /// The node that it is for.
         peer: NodeId,
-        /// Bytes of its body; zero where it is written later.
+        /// The bytes of its body; zero if the body is written later.
         size: u64,
         /// Its tag.
         tag: Bytes,
-        /// What it is.
+        /// The kind of the message.
         kind: Kind,
-        /// It was there before it was followed.
+        /// The message was there before it was followed.
         open: bool,
     },
-    /// The journal has it. Nothing of it leaves before the journal is as safe as the node's durability asks.
+    /// The journal has the message. No part of it leaves before the journal is as safe as the node's durability demands.
     Journaled {
-        /// The journal's name of it.
+        /// The journal's name of the message.
         number: LetterId,
     },
-    /// It was bound to a slot: from now on it may have left.
+    /// The message was bound to a slot: from now on it may have left.
     Bound {
-        /// Its name, without an incarnation while it is early.
+        /// Its name, without an incarnation while the message is early.
         id: MessageId,
     },
-    /// It was bound without an incarnation, which is known now.
+    /// The message was bound without an incarnation, which is known now.
     Named {
         /// Its name at both ends.
         id: MessageId,
     },
-    /// A packet with it left.
+    /// A packet with the message left.
     Left {
         /// The packet.
         packet: Packet,
-        /// Which bytes of head and body; None: all.
+        /// Which bytes of head and body. None: all.
         bytes: Option<Range<u64>>,
-        /// Why, if some of these had left before.
+        /// Why, if some of these bytes had left before.
         again: Option<Again>,
     },
-    /// A packet with it counts as lost.
+    /// A packet with the message counts as lost.
     Lost,
-    /// Its channel ended before a packet with it was acknowledged.
+    /// The channel ended before a packet with the message was acknowledged.
     ChannelEnded,
-    /// A packet with it was acknowledged: its bytes are at the peer's node.
+    /// A packet with the message was acknowledged: its bytes are at the peer's node.
     Acknowledged,
-    /// It certainly was not taken, and is to be sent again.
+    /// The message was certainly not taken, and will be sent again.
     Returned,
-    /// It has its outcome.
+    /// The message has its outcome.
     Settled {
         /// The outcome.
         outcome: Outcome,
-        /// After its deadline.
+        /// The deadline had passed.
         late: bool,
-        /// Its name at both ends; None: it never left.
+        /// Its name at both ends. None: the message never left.
         id: Option<MessageId>,
     },
-    /// A call was delivered. Its reply is waited for.
+    /// A call was delivered, and waits for its reply.
     Delivered,
     /// A call has its reply.
     Replied {
         /// Zero is success.
         status: u32,
     },
-    /// One that is to come is waited for.
+    /// The follower waits for a message that is to come.
     Awaited {
         /// Its name.
         id: MessageId,
     },
-    /// It has come, and waits for the application.
+    /// The message has come, and waits for the application.
     Arrived {
         /// Its name at both ends.
         id: MessageId,
-        /// Bytes of its body; None: its sender has not said.
+        /// The bytes of its body. None: the sender has not declared them.
         size: Option<u64>,
         /// Its tag.
         tag: Bytes,
-        /// What it is.
+        /// The kind of the message.
         kind: Kind,
     },
-    /// A copy of it came, and was dropped.
+    /// A copy of the message came, and was dropped.
     Duplicate,
-    /// It was dropped for lack of room, and comes again.
+    /// The message was dropped for lack of room, and comes again.
     NoRoom,
-    /// The application has it, and has not said that it takes it.
+    /// The application has the message, and has not taken it yet.
     HandedOut {
-        /// Which time.
+        /// The number of the attempt.
         attempt: u32,
     },
-    /// The application gave it back, to be handed out again.
+    /// The application gave the message back, to be handed out again.
     GivenBack,
-    /// The application took it: its slot is used up. This is the delivery.
+    /// The application took the message: its slot is used up. This is the delivery.
     Taken,
-    /// The application has said what became of it.
+    /// The application has given its verdict on the message.
     Judged {
         /// The verdict.
         word: Word,
@@ -174,8 +174,8 @@ pub enum What {
         /// Zero is success.
         status: u32,
     },
-    /// Its sender withdrew it.
+    /// The sender withdrew the message.
     Withdrawn,
-    /// The record that it came under is gone: it can be delivered here no more.
+    /// The record under which the message came is gone: it cannot be delivered here any more.
     Dropped,
 }

@@ -1,20 +1,20 @@
-//! The one integer that survives: `ck`, its durable bound `D`, and the amnesia frontier `b`.
+//! The one integer that survives a restart: `ck`, its durable bound `D`, and the amnesia frontier `b`.
 
 use super::{Hull, Stamps};
 use crate::id::{Incarnation, MAX_NUMBER, Slot, Stamp};
 
-/// The clock of a node: the source of every slot number and incarnation it will ever use.
+/// The clock of a node: the source of every slot number and incarnation that the node ever uses.
 ///
 /// Invariant: every number asked for is at most `D`, and every incarnation handed out is below `D`, where `D`
 /// is durable. So a node that boots with `ck = D` never uses a number twice (PROTOCOL.md "Node clock").
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Clock {
     ck: u64,
-    /// Incarnations below it that are not live here are of unknown outcome.
+    /// The outcomes of messages under lower incarnations that are not live here are unknown.
     b: Incarnation,
-    /// `D`: numbers up to it may be used.
+    /// `D`: numbers up to this may be used.
     durable: u64,
-    /// The highest number in use; decides when the next block is wanted.
+    /// The highest number in use. It decides when the next block is wanted.
     used: u64,
     block: u64,
     stamps: Stamps,
@@ -30,8 +30,8 @@ impl Clock {
         Self { ck: 0, b: Incarnation(0), durable: MAX_NUMBER, used: 0, block: DEFAULT_BLOCK, stamps }
     }
 
-    /// Boots a memory-only node from its durable `D` and `latest`. Whatever it knew is forgotten, hence `b = ck`,
-    /// and the hull has every stamp up to `latest`.
+    /// Boots a memory-only node from its durable `D` and `latest`. It has forgotten everything that it knew, hence `b = ck`, and
+    /// the hull has every stamp up to `latest`.
     ///
     /// No number can be used before the first [`Clock::persisted`]. `block` is at least 1.
     pub fn boot(durable: u64, latest: Stamp, block: u64) -> Self {
@@ -39,8 +39,8 @@ impl Clock {
         Self::restart(durable, latest, Hull::up_to(latest), block)
     }
 
-    /// Boots a memory-only node that has found its hull, and what its records had taken early: of stamps, nothing else is
-    /// forgotten. Otherwise as [`Clock::boot`].
+    /// Boots a memory-only node that has found its hull, and what its records had taken early: it has forgotten nothing else
+    /// about stamps. Otherwise as [`Clock::boot`].
     pub fn restart(durable: u64, latest: Stamp, hull: Hull, block: u64) -> Self {
         let durable = durable.min(MAX_NUMBER);
         Self::recover(durable, Incarnation(durable), Stamps::recover(latest, hull), block)
@@ -52,12 +52,12 @@ impl Clock {
         Self { ck: durable, b, durable, used: durable, block: block.max(1), stamps }
     }
 
-    /// What is known of stamps.
+    /// The node's state of stamps.
     pub const fn stamps(&self) -> &Stamps {
         &self.stamps
     }
 
-    /// As [`Clock::stamps`], for what the disk and forgetfulness bring.
+    /// As [`Clock::stamps`], mutable: writes to the disk and forgetting change it.
     pub const fn stamps_mut(&mut self) -> &mut Stamps {
         &mut self.stamps
     }
@@ -106,14 +106,14 @@ impl Clock {
         self.used = self.used.max(hi.0);
     }
 
-    /// A sender record that asked up to `hi` closes: `ck = max(ck, hi)`. The only jump of `ck`, and by our own
-    /// number: a peer's number never moves it.
+    /// A sender record that asked up to `hi` closes: `ck = max(ck, hi)`. This is the only jump of `ck`, and it depends only on
+    /// this node's own number: a peer's number never moves `ck`.
     pub(super) fn pass(&mut self, hi: Slot) {
         debug_assert!(hi.0 <= self.used, "closed above what was asked for");
         self.ck = self.ck.max(hi.0);
     }
 
-    /// A record of incarnation `r` is evicted: what it knew is unknown from now on.
+    /// A record of incarnation `r` is evicted: its knowledge is lost from now on.
     pub(super) fn forget(&mut self, r: Incarnation) {
         self.b = self.b.max(Incarnation(r.0 + 1));
     }

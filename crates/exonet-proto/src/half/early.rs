@@ -1,15 +1,15 @@
-//! The messages that were bound when their sender record was made: sent before anything was granted.
+//! Messages that were bound when their sender record was made, and are sent before anything is granted.
 
 use std::collections::VecDeque;
 
 use super::{Proof, State};
 use crate::id::{Incarnation, Slot, Stamp};
 
-/// `tok: s -> (EARLY, m)`: open messages whose incarnation has no other name yet than the stamp `ts`.
+/// `tok: s -> (EARLY, m)`: open messages whose incarnation is known so far only by the stamp `ts`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Early<T> {
     ts: Stamp,
-    /// In rising number.
+    /// In ascending order of slots.
     tokens: VecDeque<(Slot, T)>,
 }
 
@@ -48,15 +48,16 @@ impl<T> Early<T> {
         self.tokens.remove(at).map(|(_, message)| message)
     }
 
-    /// Takes all that is left.
+    /// Takes out all remaining messages.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = (Slot, T)> {
         self.tokens.drain(..)
     }
 
-    /// What a STATE proves: `settle` gets what has an end, `convert` what has met a live incarnation and goes on
-    /// under its name, or gives it back. No incarnation below `dead` is met: a message would end Unknown under it.
+    /// Applies what a STATE proves. `settle` gets the messages that end. `convert` gets the messages that have met a live
+    /// incarnation and continue under its name; it may give a message back. No message meets an incarnation below `dead`: it
+    /// would end Unknown under it.
     ///
-    /// A STATE that does not speak of this very stamp proves nothing but that a slot was used.
+    /// A STATE that does not mention this very stamp can prove only that a slot was used.
     pub(super) fn judge(
         &mut self,
         state: &State,

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// A set of `u64`, held as disjoint, non-adjacent, non-empty half-open intervals in rising order.
+/// A set of `u64`, held as disjoint, non-adjacent, non-empty half-open intervals in ascending order.
 ///
-/// A slot leaves mostly from the front and enters at the back; both cost O(1). Elsewhere an operation costs a
-/// binary search and a move of the shorter side.
+/// Slots mostly leave from the front and enter at the back; both cost O(1). Elsewhere an operation costs a binary search and a
+/// move of the shorter side.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct IntervalSet {
     runs: VecDeque<Range<u64>>,
@@ -31,7 +31,7 @@ impl IntervalSet {
         self.count = 0;
     }
 
-    /// How many intervals are needed to write the set down.
+    /// How many intervals the set consists of.
     pub fn intervals(&self) -> usize {
         self.runs.len()
     }
@@ -51,12 +51,12 @@ impl IntervalSet {
         self.runs.back().map(|r| r.end)
     }
 
-    /// The intervals in rising order.
+    /// The intervals in ascending order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = Range<u64>> + '_ {
         self.runs.iter().cloned()
     }
 
-    /// The intervals that reach into `within`, clipped to it, in rising order: O(log + answers).
+    /// The intervals that overlap `within`, clipped to it, in ascending order: O(log + answers).
     pub fn overlaps(&self, within: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
         let from = self.runs.partition_point(|r| r.end <= within.start);
         self.runs
@@ -65,13 +65,13 @@ impl IntervalSet {
             .take_while(|r| r.start < r.end)
     }
 
-    /// The first interval that reaches into `within`, clipped to it: O(log).
+    /// The first interval that overlaps `within`, clipped to it: O(log).
     pub fn first_in(&self, within: Range<u64>) -> Option<Range<u64>> {
         self.overlaps(within).next()
     }
 
-    /// The gaps of the set inside `within`: what `within` has and the set has not. A range that ends before it
-    /// begins has nothing.
+    /// The gaps of the set inside `within`: the numbers of `within` that are not in the set. A range that ends before it begins
+    /// has none.
     pub fn gaps(&self, within: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
         let mut at = within.start;
         let tail = within.end..within.end;
@@ -135,7 +135,7 @@ impl IntervalSet {
         self.runs.drain(from + 1..to);
     }
 
-    /// Takes `x` out. False when it was not there.
+    /// Removes `x`. False if it was not in the set.
     pub fn remove(&mut self, x: u64) -> bool {
         let at = match self.runs.front() {
             Some(front) if x < front.end => 0,
@@ -160,7 +160,7 @@ impl IntervalSet {
         true
     }
 
-    /// Takes every number of `range` out.
+    /// Removes every number of `range`.
     pub fn remove_range(&mut self, range: Range<u64>) {
         if range.start >= range.end {
             return;
@@ -187,7 +187,7 @@ impl IntervalSet {
         }
     }
 
-    /// Takes out every number below `floor`.
+    /// Removes every number below `floor`.
     pub fn remove_below(&mut self, floor: u64) {
         while let Some(front) = self.runs.front_mut() {
             self.count -= front.end.min(floor).max(front.start) - front.start;

@@ -1,22 +1,22 @@
-//! Half-connections: WHAT is delivered. The algorithm of PROTOCOL.md "Half-connection", and nothing else.
+//! Half-connections: what is delivered. This is the algorithm of PROTOCOL.md "Half-connection", and nothing else.
 //!
-//! No bytes, no time, no addresses, no packet numbers: a channel below may come and go at any instant, deliver
-//! any datagram ever sent, any number of times, in any order, or never, and nothing here is lost or doubled.
+//! There are no bytes, no time, no addresses and no packet numbers here. A channel below may come and go at any instant, and
+//! deliver any datagram ever sent, any number of times, in any order, or never; still nothing here is lost or doubled.
 //!
 //! Call contract:
 //! * One [`Clock`] per node. One [`Sender`] per peer while there is something to send, one `Option<Receiver>` per
 //!   peer that sends. Each is advanced only by the calls here.
-//! * [`Sender::bind`] before the token leaves; [`Sender::ask`] only after everything that can be bound is.
-//! * Whatever arrives goes to [`Receiver::on_ask`], [`Receiver::take`], [`Sender::on_state`]; [`Answer`] says what
-//!   answers an ASK; the answer to every token is [`State::of`].
-//! * [`Sender::open_early`] sends the first messages beside the first ASK, under a stamp in place of an incarnation;
+//! * Call [`Sender::bind`] before the token leaves, and [`Sender::ask`] only after everything that can be bound is bound.
+//! * Everything that arrives goes to [`Receiver::on_ask`], [`Receiver::take`] or [`Sender::on_state`]. [`Answer`] says how to
+//!   answer an ASK; the answer to every token is [`State::of`].
+//! * [`Sender::open_early`] sends the first messages beside the first ASK, under a stamp in place of an incarnation.
 //!   [`Receiver::name`] gives such a message the name of the incarnation that it has met, if it may be delivered.
-//! * [`Receiver::mark`] where the application says more of a message than that it has it; a VERDICT answers the tokens of
+//! * [`Receiver::mark`] is for an application that says more about a message than that it has it. A VERDICT answers the tokens of
 //!   such a slot, and goes to [`Sender::on_verdict`].
-//! * [`Receiver::withdraw`] where a sender takes a message back; a WITHDRAWN answers, and goes to [`Sender::on_withdrawn`]. It is said
-//!   only once a crash cannot undo it.
-//! * Of streams: [`Writers`] says the place of a message when it is bound, [`may_follow`] and [`Readers`] whether it may be taken, and
-//!   [`Voids`] what of them was withdrawn.
+//! * [`Receiver::withdraw`] is for a sender that takes a message back. A WITHDRAWN answers, and goes to [`Sender::on_withdrawn`].
+//!   It is sent only once a crash cannot undo the withdrawal.
+//! * For streams: [`Writers`] gives the place of a message when it is bound, [`may_follow`] and [`Readers`] say whether it may be
+//!   taken, and [`Voids`] which of their messages were withdrawn.
 //! * A STATE that finds no sender record is answered with [`Ask::farewell`] if it is live.
 
 mod clock;
@@ -46,11 +46,11 @@ use crate::id::{Incarnation, MAX_NUMBER, Slot, Stamp};
 pub struct Ask {
     /// The first number wanted.
     pub s: Slot,
-    /// How many; zero closes.
+    /// How many numbers; zero closes.
     pub n: u64,
-    /// The frontier: no message below is open.
+    /// The frontier: no message below it is open.
     pub l: Slot,
-    /// The stamp of the sender's record while a message that was sent early under it is open, else none.
+    /// The stamp of the sender's record while a message that was sent early under it is open; otherwise none.
     pub ts: Stamp,
 }
 
@@ -67,23 +67,22 @@ impl Ask {
     }
 }
 
-/// `STATE(b, r, live, ..., ts, end)`: what the receiver knows, in place of grants and acknowledgements.
+/// `STATE(b, r, live, ..., ts, end)`: what the receiver knows. It replaces grants and acknowledgements.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
-    /// The amnesia frontier: incarnations below that are not live are of unknown outcome.
+    /// The amnesia frontier: the outcomes of messages under lower incarnations that are not live are unknown.
     pub b: Incarnation,
-    /// The live record's incarnation, or the receiver's `ck`: every incarnation that will ever follow is at
-    /// least this.
+    /// The live record's incarnation, or the receiver's `ck`. Every later incarnation is at least this.
     pub r: Incarnation,
     /// The claim of the live record, if there is one.
     pub live: Option<Claim>,
-    /// Of what was sent early under the very stamp `ts`, a record that is lost may have taken the slots below `end`, and
-    /// nothing else was or will be taken but by the record of this STATE. None: the STATE does not say; nothing that was
-    /// sent early gets a slot's name by it.
+    /// Of what was sent early under exactly the stamp `ts`, a record that is lost may have taken the slots below `end`. Nothing
+    /// else of it was or will be taken, except by the record of this STATE. None: the STATE does not say; then it gives no early
+    /// message the name of a slot.
     pub taken: Option<Taken>,
 }
 
-/// What a live record claims about the slots `lo <= s < up`, and grants up to `hi`.
+/// The claim of a live record about the slots `lo <= s < up`, and its grants up to `hi`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Claim {
     /// The grant frontier.
@@ -92,14 +91,14 @@ pub struct Claim {
     pub lo: Slot,
     /// The claim ends before here.
     pub up: Slot,
-    /// The free slots within the claim: every other number of it was delivered.
+    /// The free slots within the claim: every other slot of the claim was delivered.
     pub free: IntervalSet,
     /// The record is closed, and the STATE is *final*: no free slot of the claim will ever be consumed.
     pub closed: bool,
 }
 
 impl Claim {
-    /// Whether it says anything of `s`: that it is free, or that it was delivered.
+    /// Whether the claim covers `s`: it says that `s` is free, or that it was delivered.
     pub fn covers(&self, s: Slot) -> bool {
         self.lo <= s && s < self.hi.min(self.up)
     }
@@ -110,17 +109,17 @@ impl Claim {
 pub enum Proof {
     /// The application has it.
     Delivered,
-    /// The receiver no longer knows: it happened once or not at all.
+    /// The receiver does not know any more: the message was delivered once or not at all.
     Unknown,
-    /// The application does not have it, and will never have it from this slot: the message may take another.
+    /// The application does not have the message, and will never have it from this slot: the message may take another slot.
     NotTaken,
 }
 
-/// What the application has said of a message whose slot it has not used up.
+/// What the application has said about a message whose slot it has not used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mark {
-    /// It is done with the message, and has more to say of that than a STATE could.
+    /// The application has finished with the message, and says more about it than a STATE could.
     Done,
-    /// It does not take the message.
+    /// The application rejects the message.
     Rejected,
 }

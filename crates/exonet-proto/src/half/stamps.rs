@@ -4,22 +4,22 @@ use crate::id::{MAX_NUMBER, Slot, Stamp};
 
 /// The stamps of a node, as a receiver (PROTOCOL.md "Early messages").
 ///
-/// Two questions are kept apart. Is a stamp *refused*? Then it is not taken for new, and what bears it goes the slow way.
-/// Was something taken under it that is *forgotten*? Only then an outcome is Unknown. Clocks choose the stamps, so clocks
-/// decide how often the fast way is open; they never decide what is delivered.
+/// Two questions are separate. Is a stamp *refused*? Then it does not count as new, and what bears it takes the slow way. Was
+/// something taken under it that is *forgotten*? Only then is an outcome Unknown. Clocks choose the stamps, so clocks decide how
+/// often the fast way is open; they never decide what is delivered.
 ///
 /// Invariant: `upper <= latest`, every `T` is at most the durable `latest`, and every `X` is durable itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stamps {
-    /// No stamp above was ever granted or accepted under; durable with `D`.
+    /// No stamp above this was ever granted or accepted under; durable with `D`.
     latest: Stamp,
     /// The refusal bound of every sender without `T`.
     upper: Stamp,
-    /// Of these stamps it is forgotten what was taken under them.
+    /// The node has forgotten what was taken under these stamps.
     hull: Hull,
 }
 
-/// Stamps from one to another, both included: `X[i]`, those of a sender that are refused though `T` is below.
+/// A range of stamps, both ends included: `X[i]`, the stamps of a sender that are refused though `T` is below them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Far {
     /// The lowest.
@@ -28,12 +28,12 @@ pub struct Far {
     pub hi: Stamp,
 }
 
-/// Stamps above one, up to another: the amnesia hull. The default is empty.
+/// The stamps above one stamp, up to another: the amnesia hull. The default is empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Hull {
-    /// The highest below it.
+    /// The highest stamp below the hull.
     pub above: Stamp,
-    /// The highest of it.
+    /// The highest stamp of the hull.
     pub upto: Stamp,
 }
 
@@ -46,18 +46,19 @@ pub struct Taken {
     pub end: Slot,
 }
 
-/// The end that says: every slot may have been taken.
+/// The end that means that every slot may have been taken.
 pub const EVERY: Slot = Slot(MAX_NUMBER);
 
-/// `T[i]`, `X[i]` and `A[i]`: what is known of the stamps of one sender. The default is: nothing.
+/// `T[i]`, `X[i]` and `A[i]`: what is known of the stamps of one sender. By default nothing is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Bound {
-    /// `T`: no stamp above was accepted from it. May be forgotten at any time; without it, `upper` is its bound.
+    /// `T`: no stamp above this was accepted from the sender. It may be forgotten at any time; without it, `upper` is the bound
+    /// of the sender.
     known: Option<Stamp>,
-    /// `X`: it came with stamps too far ahead of this node's clock to let `latest` follow. Durable until `latest` has
+    /// `X`: the sender came with stamps too far ahead of this node's clock to let `latest` follow. Durable until `latest` has
     /// reached them.
     far: Option<Far>,
-    /// `A`: what a record took early that is lost since.
+    /// `A`: what was taken early by a record that is now lost.
     taken: Option<Taken>,
 }
 
@@ -67,12 +68,12 @@ impl Far {
         Self { lo: ts, hi: ts }
     }
 
-    /// Whether `ts` is refused by it.
+    /// Whether this range refuses `ts`.
     pub fn contains(self, ts: Stamp) -> bool {
         self.lo <= ts && ts <= self.hi
     }
 
-    /// The smallest that has all of both.
+    /// The smallest range that contains both.
     #[must_use]
     pub fn join(self, other: Self) -> Self {
         Self { lo: self.lo.min(other.lo), hi: self.hi.max(other.hi) }
@@ -90,12 +91,12 @@ impl Hull {
         self.upto <= self.above
     }
 
-    /// Whether it is forgotten what was taken under `ts`.
+    /// Whether the node has forgotten what was taken under `ts`.
     pub fn contains(self, ts: Stamp) -> bool {
         self.above < ts && ts <= self.upto
     }
 
-    /// The smallest that has all of both.
+    /// The smallest hull that contains both.
     #[must_use]
     pub fn join(self, other: Self) -> Self {
         if self.is_empty() {
@@ -109,8 +110,8 @@ impl Hull {
 }
 
 impl Taken {
-    /// Of two lost records, what counts: the higher slots are of a later record of the sender, which opens none before
-    /// the earlier has nothing open.
+    /// The one of two lost records that counts. The higher slots belong to a later record of the sender, which opens one only
+    /// when the earlier has nothing open.
     #[must_use]
     pub fn later(self, other: Self) -> Self {
         if other.end > self.end { other } else { self }
@@ -118,12 +119,12 @@ impl Taken {
 }
 
 impl Bound {
-    /// What is left after a crash of the receiver: what was written, or forced.
+    /// What is left after a crash of the receiver: what was written, or forced to the disk.
     pub const fn found(far: Option<Far>, taken: Option<Taken>) -> Self {
         Self { known: None, far, taken }
     }
 
-    /// `T`, and nothing else.
+    /// A bound with only `T`.
     pub const fn up_to(known: Stamp) -> Self {
         Self { known: Some(known), far: None, taken: None }
     }
@@ -148,35 +149,35 @@ impl Bound {
         *self == Self::default()
     }
 
-    /// Stamps that are refused from now on, and durably so.
+    /// Refuses these stamps from now on. This is durable.
     pub fn refuse(&mut self, far: Far) {
         self.far = Some(self.far.map_or(far, |known| known.join(far)));
     }
 
-    /// A record is lost that took slots early.
+    /// A record that took slots early is lost.
     pub fn lose(&mut self, taken: Taken) {
         self.taken = Some(self.taken.map_or(taken, |known| known.later(taken)));
     }
 
-    /// The sender has nothing open below `l`: nobody asks for what lies there.
+    /// The sender has nothing open below `l`: it does not ask about slots there.
     pub(super) fn pass(&mut self, l: Slot) {
         self.taken = self.taken.filter(|taken| taken.end > l);
     }
 }
 
 impl Stamps {
-    /// A node whose identity dies with it.
+    /// The stamps of a node whose identity dies with it.
     pub const fn ephemeral() -> Self {
         let nothing = Stamp::NONE;
         Self { latest: nothing, upper: nothing, hull: Hull::up_to(nothing) }
     }
 
-    /// Boots a node that has forgotten whatever it took under stamps up to the durable `latest`.
+    /// Boots a node that has forgotten everything that it took under stamps up to the durable `latest`.
     pub fn boot(latest: Stamp) -> Self {
         Self::recover(latest, Hull::up_to(latest))
     }
 
-    /// Boots a node that has found its hull, and `A` of every record that it lost: it has forgotten nothing but `T`.
+    /// Boots a node that has found its hull, and `A` of every record that it lost: it has forgotten only `T`.
     pub fn recover(latest: Stamp, hull: Hull) -> Self {
         Self { latest, upper: latest, hull }
     }
@@ -191,7 +192,7 @@ impl Stamps {
         self.latest = self.latest.max(latest);
     }
 
-    /// `upper`: the refusal bound of a sender of which nothing is known.
+    /// `upper`: the refusal bound of an unknown sender.
     pub const fn upper(&self) -> Stamp {
         self.upper
     }
@@ -201,7 +202,7 @@ impl Stamps {
         self.hull
     }
 
-    /// The refusal bound of a sender, `X` aside.
+    /// The refusal bound of a sender, without `X`.
     pub fn bound(&self, of: &Bound) -> Stamp {
         of.known.unwrap_or(self.upper)
     }
@@ -211,7 +212,7 @@ impl Stamps {
         ts > self.bound(of) && !of.far.is_some_and(|far| far.contains(ts))
     }
 
-    /// Slots below it may have been taken under `ts`, which is not new, by records that are lost.
+    /// Slots below the result may have been taken under `ts`, which is not new, by records that are lost.
     pub fn forgotten(&self, of: &Bound, ts: Stamp) -> Slot {
         match of.taken {
             Some(taken) if taken.ts == ts => taken.end,
@@ -228,7 +229,7 @@ impl Stamps {
         }
     }
 
-    /// Forgets `T`: costs speed, never correctness. `X` and `A` stay.
+    /// Forgets `T`, which costs only speed. `X` and `A` stay.
     pub fn forget(&mut self, of: &mut Bound) {
         self.catch_up(of);
         if let Some(ts) = of.known.take() {
@@ -236,7 +237,7 @@ impl Stamps {
         }
     }
 
-    /// There is no place for `A`: the hull holds its stamp from now on.
+    /// If there is no place for `A`, the hull takes its stamp.
     pub fn fold(&mut self, of: &mut Bound) {
         if let Some(Taken { ts, .. }) = of.taken.take() {
             let one = Hull { above: Stamp(ts.0.saturating_sub(1)), upto: ts };
@@ -244,7 +245,7 @@ impl Stamps {
         }
     }
 
-    /// `X` becomes `T` once `latest` has reached it: it need not be kept apart any more.
+    /// `X` becomes `T` once `latest` has reached it: it need not be kept separately any more.
     pub fn catch_up(&mut self, of: &mut Bound) {
         if let Some(far) = of.far.take_if(|far| far.hi <= self.latest) {
             of.known = Some(self.bound(of).max(far.hi));

@@ -1,5 +1,5 @@
-//! Tests of the half-connection: each rule by itself, the schedules that broke the published algorithm, and a
-//! random world that checks the invariants on every step.
+//! Tests of the half-connection: each rule by itself, the schedules that broke the published algorithm, and a random world that
+//! checks the invariants on every step.
 
 #![allow(clippy::cast_possible_truncation, clippy::single_range_in_vec_init)]
 
@@ -25,7 +25,7 @@ fn ask(s: u64, n: u64, l: u64) -> Ask {
     Ask { s, n, l, ts: Stamp::NONE }
 }
 
-/// *on ASK* of a sender whose stamps play no part.
+/// *on ASK* of a sender without stamps.
 fn meet(record: &mut Option<Receiver>, clock: &mut Clock, ask: Ask, grant: u64) {
     let wants = ask.n > 0 && ask.end().is_some();
     let answer = Receiver::on_ask(record, &mut Bound::default(), clock, ask, grant);
@@ -36,7 +36,7 @@ fn retry(record: &mut Option<Receiver>, clock: &mut Clock, grant: u64) -> bool {
     Receiver::retry(record, &mut Bound::default(), clock, grant)
 }
 
-/// The STATE of a record, without a word on stamps.
+/// The STATE of a record, without stamps.
 fn state_of(record: Option<&Receiver>, clock: &Clock) -> State {
     State::of(record, &Bound::default(), clock, Stamp::NONE)
 }
@@ -62,12 +62,12 @@ fn gone(b: u64, ck: u64) -> State {
     State { b: Incarnation(b), r: Incarnation(ck), live: None, taken: None }
 }
 
-/// A STATE of a record, which claims everything up to its grant frontier.
+/// A STATE of a record that claims everything up to its grant frontier.
 fn live(b: u64, r: u64, hi: u64, free: &[Range<u64>]) -> State {
     part(b, r, hi, 0..hi, free)
 }
 
-/// A STATE of a record, which claims `within`.
+/// A STATE of a record that claims `within`.
 fn part(b: u64, r: u64, hi: u64, within: Range<u64>, free: &[Range<u64>]) -> State {
     State {
         b: Incarnation(b),
@@ -83,7 +83,7 @@ fn part(b: u64, r: u64, hi: u64, within: Range<u64>, free: &[Range<u64>]) -> Sta
     }
 }
 
-/// Lets `sender` hear `state`: what was settled, as `(s, r, message, verdict)`, and whether `sck` moved.
+/// Gives `state` to `sender`. Returns what was settled, as `(s, r, message, verdict)`, and whether `sck` moved.
 fn hear(sender: &mut Sender<u32>, state: &State) -> (Vec<(u64, u64, u32, Proof)>, bool) {
     let mut settled = Vec::new();
     let progress = sender.on_state(state, |s, r, m, verdict| settled.push((s.0, r.unwrap().0, m, verdict)));

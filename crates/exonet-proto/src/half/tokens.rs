@@ -6,31 +6,31 @@ use std::ops::Range;
 use super::IntervalSet;
 use crate::id::{Incarnation, Slot};
 
-/// Settled numbers in a row at which a sparse run is cut in two.
+/// A sparse run is cut in two at this many consecutive settled numbers.
 const HOLE: u64 = 8;
-/// A run is sparse when it is longer than this and than sixteen times its open tokens.
+/// A run is sparse if it is longer than this and longer than sixteen times its open tokens.
 const SHORT: usize = 64;
 
-/// Tokens of one incarnation, of consecutive numbers from `base` on; a settled one leaves a hole.
+/// Tokens of one incarnation with consecutive numbers from `base` on; a settled token leaves a hole.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Run<T> {
     r: Incarnation,
     base: u64,
     items: VecDeque<Option<T>>,
-    /// How many items are still there.
+    /// How many items are still present.
     open: usize,
 }
 
-/// `tok: s -> (r, m)` in rising `s`, as few runs of consecutive numbers: in steady state there is one, and
-/// binding, looking up and settling a token cost O(1) and allocate nothing. A message that stays in doubt for
-/// long while others pass is cut off into a run of its own, so memory is O(open tokens), whatever they span.
+/// `tok: s -> (r, m)` in ascending order of `s`, as few runs of consecutive numbers. In steady state there is one run, and
+/// binding, looking up and settling a token cost O(1) and allocate nothing. A message that stays in doubt for long while others
+/// pass is cut off into a run of its own, so memory is O(open tokens), whatever range they span.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Tokens<T> {
-    /// The numbers whose message is still here.
+    /// The numbers whose message is still present.
     open: IntervalSet,
-    /// In rising number, hence in rising incarnation; every run begins with an open token.
+    /// In ascending order of numbers, hence of incarnations; every run begins with an open token.
     runs: VecDeque<Run<T>>,
-    /// The buffer of a run that ended, for the next to begin. Never has items.
+    /// The buffer of a run that has ended, for the next run. It never has items.
     spare: VecDeque<Option<T>>,
 }
 
@@ -62,7 +62,8 @@ impl<T> Tokens<T> {
         self.open.count()
     }
 
-    /// Binds `item` to `s`, above every number bound before, under `r`, not below any bound under before.
+    /// Binds `item` to `s` under `r`. `s` is above every number bound before, and `r` is not below any incarnation bound under
+    /// before.
     pub(super) fn push(&mut self, s: Slot, r: Incarnation, item: T) {
         debug_assert!(self.runs.back().is_none_or(|run| run.end() <= s.0 && run.r <= r));
         self.open.insert(s.0..s.0 + 1);
@@ -79,7 +80,7 @@ impl<T> Tokens<T> {
         }
     }
 
-    /// As [`Tokens::push`], of items that have consecutive numbers from `s` on.
+    /// As [`Tokens::push`], for items that have consecutive numbers from `s` on.
     pub(super) fn push_run(&mut self, s: Slot, r: Incarnation, items: impl ExactSizeIterator<Item = T>) {
         let mut items = items;
         let Some(first) = items.next() else { return };
@@ -92,8 +93,8 @@ impl<T> Tokens<T> {
         self.open.insert(s.0 + 1..s.0 + 1 + left as u64);
     }
 
-    /// Binds `item` to `s`, a number below others that are bound. Gives it back where that would break the order of
-    /// incarnations: no honest peer can bring that about.
+    /// Binds `item` to `s`, a number below others that are bound. Gives it back if that would break the order of incarnations: no
+    /// honest peer can cause this.
     pub(super) fn insert(&mut self, s: Slot, r: Incarnation, item: T) -> Result<(), T> {
         let at = self.runs.partition_point(|run| run.base <= s.0);
         let before = at.checked_sub(1).and_then(|at| self.runs.get(at));
@@ -148,7 +149,7 @@ impl<T> Tokens<T> {
         }
     }
 
-    /// Takes every open token of the incarnations below `bound`, except of `live`.
+    /// Takes every open token of the incarnations below `bound`, except those of `live`.
     pub(super) fn take_below(
         &mut self,
         bound: Incarnation,
@@ -189,7 +190,7 @@ impl<T> Tokens<T> {
         })
     }
 
-    /// Drops what is settled: at the front of every run, runs without an open token, wide holes of sparse runs.
+    /// Drops what is settled: the front of every run, runs without an open token, and wide holes of sparse runs.
     fn tidy(&mut self) {
         let spare = &mut self.spare;
         self.runs.retain_mut(|run| {
@@ -232,7 +233,7 @@ impl<T> Run<T> {
         Some(item)
     }
 
-    /// Takes what is open `within` this run. True when there was anything.
+    /// Takes the open tokens of this run that lie `within`. True if there were any.
     fn settle(
         &mut self,
         open: &mut IntervalSet,
@@ -255,8 +256,8 @@ impl<T> Run<T> {
         taken
     }
 
-    /// Cuts a sparse run at its first wide hole: what lies before goes, the hole is dropped. Every cut halves at
-    /// least what is too much, so it is paid for by the tokens settled since the last.
+    /// Cuts a sparse run at its first wide hole: the part before the hole is split off, and the hole is dropped. Every cut at
+    /// least halves the excess, so the tokens settled since the last cut pay for it.
     fn cut(&mut self, open: &IntervalSet) -> Option<Self> {
         if self.items.len() <= SHORT.max(self.open.saturating_mul(16)) {
             return None;
@@ -278,7 +279,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    /// Items that there is memory for.
+    /// How many items there is memory for.
     fn room<T>(tokens: &Tokens<T>) -> usize {
         let runs = tokens.runs.iter().map(|run| run.items.capacity());
         runs.sum::<usize>() + tokens.spare.capacity()
@@ -288,7 +289,7 @@ mod tests {
         tokens.take_ranges(Incarnation(0), std::iter::once(range), |_, _| {});
     }
 
-    /// What must hold of the representation after every call.
+    /// Checks what must hold for the representation after every call.
     fn is_tidy(tokens: &Tokens<u64>) -> Result<(), TestCaseError> {
         prop_assert!(tokens.spare.is_empty());
         let mut below = (0, Incarnation(0));

@@ -1,8 +1,8 @@
-//! The journal: what a node must find again after a crash, and what waits until it would.
+//! The journal: what a node must find again after a crash, and what waits until it would find it.
 //!
-//! Every step that a crash must not undo appends one [`Record`] before anything that depends on it leaves the node. A
-//! *position* in the journal is *safe* once a crash keeps everything before it. What depends on a position that is not safe
-//! waits, or says less:
+//! Every step that a crash must not undo appends one [`Record`] before anything that depends on it leaves the node. A *position*
+//! in the journal is *safe* once a crash keeps everything before it. What depends on a position that is not safe waits, or claims
+//! less:
 //!
 //! | Record | Waits until it is safe |
 //! |---|---|
@@ -16,7 +16,8 @@
 //! | `Reader` | as the `Take` or the `Mark` before it |
 //! | `Answered` | nothing: if it is lost, the caller hears once more that the call has failed |
 //!
-//! Not written, since the boot from `D` stands for it: numbers asked for and granted, envelopes, `T`, fragments.
+//! The journal does not have numbers that were asked for and granted, envelopes, `T` and fragments: the boot from `D` makes up
+//! for them.
 //! Without a journal every position is safe, and nothing is written.
 
 mod record;
@@ -44,27 +45,26 @@ pub struct Position(pub u64);
 /// When a record of the journal is safe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Durability {
-    /// Once it is appended. The driver writes what [`crate::node::Node::poll_journal`] gives before it acts on any output of
-    /// the node: before it sends a datagram, hands a message to the application, or tells an outcome. The death of the
-    /// process loses nothing then.
+    /// Once it is appended. The driver writes what [`crate::node::Node::poll_journal`] gives before it acts on any output of the
+    /// node: before it sends a datagram, hands a message to the application, or reports an outcome. Then the death of the process
+    /// loses nothing.
     Written,
-    /// Once [`crate::node::Node::handle_journaled`] says so: the driver has forced it to the disk, which keeps it when the
-    /// power fails.
+    /// Once [`crate::node::Node::handle_journaled`] reports it: the driver has forced the record to the disk, which keeps it if
+    /// the power fails.
     Forced,
 }
 
-/// Records to write behind all others. A store keeps the bytes of one append together, or loses them together with all that
-/// follow.
+/// Records to append. A store keeps the bytes of one append together, or loses them together with everything behind them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Append<'a> {
-    /// Where the journal ends with them.
+    /// The end of the journal with these records.
     pub through: Position,
     bytes: &'a [u8],
     shared: &'a [(usize, Bytes)],
 }
 
 impl<'a> Append<'a> {
-    /// The bytes of the records, in pieces that follow each other: bodies are where the messages have them, not copied.
+    /// The bytes of the records, in consecutive pieces: bodies are shared with the messages, not copied.
     pub fn parts(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let (bytes, shared) = (self.bytes, self.shared);
         let starts = core::iter::once(0).chain(shared.iter().map(|(at, _)| *at));
@@ -80,48 +80,48 @@ impl<'a> Append<'a> {
     }
 }
 
-/// `n` messages from `letter` on are bound to as many slots from `s` on.
+/// `n` messages from `letter` on are bound to `n` consecutive slots from `s` on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Binding {
     pub(crate) letter: LetterId,
     pub(crate) n: u32,
     pub(crate) s: Slot,
     pub(crate) r: Incarnation,
-    /// That of the first, if they are of a stream: such are not joined.
+    /// The place of the first message, if they belong to a stream: such bindings are not joined.
     pub(crate) place: Option<Place>,
 }
 
-/// The place that a message has got in its stream, and how far the stream is with it.
+/// The place that a message has got in its stream, and how far the stream has come with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) mark: StreamMark,
     pub(crate) name: Bytes,
-    /// The opening slot, and how many were bound. None: the stream has ended.
+    /// The opening slot, and how many messages were bound. None: the stream has ended.
     pub(crate) begun: Option<(Slot, u64)>,
 }
 
 impl Binding {
-    /// Whether a message that is bound so goes on where this ends.
+    /// Whether a message with this binding continues this one.
     pub(crate) fn is_followed_by(&self, letter: LetterId, s: Slot, r: Incarnation) -> bool {
         let next = self.s.0.checked_add(u64::from(self.n)).map(Slot);
         self.place.is_none() && self.r == r && next == Some(s) && self.letter.nth(self.n) == letter
     }
 }
 
-/// Bytes of memory that are kept for the records of the next append.
+/// How many bytes of memory are kept for the records of the next append.
 const KEPT: usize = 256 << 10;
-/// From this length on bodies are shared with the messages; to copy a shorter one costs less.
+/// Bodies of at least this length are shared with the messages; copying a shorter one costs less.
 const SHARED: usize = 512;
 
 /// The journal of a node.
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
     durability: Option<Durability>,
-    /// Appended, and not given to the driver yet; or the last that was given, until there is more.
+    /// Bytes that were appended and have not been given to the driver; or the last ones that were given, until there are more.
     pending: Vec<u8>,
-    /// Groups that were given to the driver in this and all lives before.
+    /// How many groups were given to the driver in this and all former lives.
     groups: u64,
-    /// Bodies that lie before these places of them.
+    /// Bodies, each with the place in `pending` before which it lies.
     shared: Vec<(usize, Bytes)>,
     appended: Position,
     given: Position,
@@ -136,7 +136,7 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// The journal of a node that begins, or goes on with what it has found.
+    /// The journal of a node that begins, or continues with what it has found.
     pub(crate) fn begin(durability: Durability, found: &Recovered, life: u64) -> Self {
         let mut this = Self {
             life,
@@ -162,12 +162,12 @@ impl Journal {
         matches!(self.durability, Some(Durability::Forced))
     }
 
-    /// Appends a record: the position behind it. Zero without a journal.
+    /// Appends a record. Returns the position behind it; zero without a journal.
     pub(crate) fn append(&mut self, record: &Record<'_>) -> Position {
         self.append_sharing(record, None)
     }
 
-    /// The same of a record that ends with the bytes of `body`.
+    /// As [`Journal::append`], for a record that ends with the bytes of `body`.
     pub(crate) fn append_sharing(&mut self, record: &Record<'_>, body: Option<&Bytes>) -> Position {
         if !self.is_on() {
             return Position(0);
@@ -187,7 +187,7 @@ impl Journal {
         self.appended
     }
 
-    /// `b` and the hull, if they have grown since they were last written.
+    /// Appends `b` and the hull if they have grown since they were last written.
     pub(crate) fn append_front(&mut self, clock: &Clock) -> Position {
         let front = (clock.b(), clock.stamps().hull());
         if self.front.replace(front) == Some(front) {
@@ -197,14 +197,14 @@ impl Journal {
         self.append(&Record::Front { b, hull })
     }
 
-    /// What of the journal concerns no peer.
+    /// Writes the part of a snapshot that concerns no peer.
     pub(crate) fn snapshot(&self, clock: &Clock, to: &mut Vec<u8>) {
         Record::Front { b: clock.b(), hull: clock.stamps().hull() }.encode(to);
         Record::Named { letters: self.letters, peers: self.peers }.encode(to);
         Record::Life { life: self.life }.encode(to);
     }
 
-    /// The group that the next record will be in, counted from 1 through all lives.
+    /// The number of the group that the next record will be in, counted from 1 over all lives.
     pub(crate) const fn group(&self) -> u64 {
         self.groups + 1
     }
@@ -214,17 +214,17 @@ impl Journal {
         !self.is_forced() || at <= self.safe
     }
 
-    /// Bytes that a crash may take.
+    /// How many bytes a crash may take.
     pub(crate) fn lag(&self) -> u64 {
         if self.is_forced() { self.appended.0.saturating_sub(self.safe.0) } else { 0 }
     }
 
-    /// The end.
+    /// The end of the journal.
     pub(crate) const fn end(&self) -> Position {
         self.appended
     }
 
-    /// What is to be written.
+    /// The next records to write.
     pub(crate) fn poll(&mut self) -> Option<Append<'_>> {
         if self.given == self.appended {
             return None;
@@ -239,7 +239,7 @@ impl Journal {
         self.safe = self.safe.max(through.min(self.given));
     }
 
-    /// The name of a message, and of `n - 1` more behind it. None without a journal.
+    /// The names of `n` messages: returns the first. None without a journal.
     pub(crate) fn next_letters(&mut self, n: u32) -> Option<LetterId> {
         let first = self.letters + 1;
         self.letters += u64::from(n) * u64::from(self.is_on());

@@ -1,4 +1,4 @@
-//! One step that a crash must not undo, as bytes.
+//! Records: the steps that a crash must not undo, as bytes.
 
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
@@ -10,22 +10,22 @@ use crate::time::Wall;
 use crate::wire::Traceparent;
 use crate::wire::{self, Malformed, StreamEnd, Take, put_varint};
 
-/// What the application gave of a message, or of several alike, beside the body.
+/// What the application gave for a message, or for several alike, beside the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Heading<'a> {
     pub(crate) priority: Priority,
     pub(crate) early: Early,
     pub(crate) confirm: bool,
-    /// Of a message of the stream that has the tag for a name: whether the stream goes on, and whether the message does.
+    /// For a message of the stream named by its tag: whether the stream goes on, and whether the next message continues this one.
     pub(crate) part: Option<(StreamEnd, bool)>,
     pub(crate) expires: Option<Wall>,
     pub(crate) tag: &'a [u8],
-    /// The trace that it is part of.
+    /// The trace that the message is part of.
     pub(crate) trace: Option<Traceparent>,
 }
 
 impl Heading<'_> {
-    /// Of a body alone.
+    /// The heading of a message that has only a body.
     pub(crate) const PLAIN: Self = Self {
         priority: Priority::Normal,
         early: Early::AsNode,
@@ -42,29 +42,29 @@ impl Heading<'_> {
 pub(crate) enum Record<'a> {
     /// Names a peer.
     Peer { peer: u32, id: NodeId },
-    /// Where a peer was.
+    /// The address of a peer.
     Hint { peer: u32, address: SocketAddr },
     /// The application gave a message.
     Put { letter: LetterId, peer: u32, heading: Heading<'a>, body: &'a [u8] },
-    /// The application gave `n` messages that are equal but for their bodies. `entries` has the bodies, all of one length, each
-    /// behind a lead of as many bytes as all have, which says nothing here.
+    /// The application gave `n` messages that are equal except for their bodies. `entries` has the bodies, all of one length,
+    /// each behind a lead of the same length, whose content has no meaning here.
     PutSpan { letter: LetterId, n: u32, peer: u32, heading: Heading<'a>, body: usize, entries: &'a [u8] },
-    /// `n` messages from `letter` on are bound to as many slots from `s` on.
+    /// `n` messages from `letter` on are bound to `n` consecutive slots from `s` on.
     Bind { letter: LetterId, n: u32, s: Slot, r: Incarnation },
-    /// The place that a bound message has in its stream; the `count - 1` messages behind it have the places that follow.
+    /// The place of a bound message in its stream; the `count - 1` messages behind it have the places that follow.
     Place { letter: LetterId, count: u32, age: u64, n: u64, link: u64 },
-    /// So far the messages of a stream were bound. Without `begun`, the next opens another.
+    /// How far the messages of a stream are bound. Without `begun`, the next message opens another stream.
     Writer { peer: u32, name: &'a [u8], begun: Option<(Slot, u64)> },
-    /// It leaves early.
+    /// The message leaves early.
     Early { letter: LetterId, s: Slot, ts: Stamp },
-    /// What left early has met a record.
+    /// The early message has met a record.
     Convert { letter: LetterId, r: Incarnation },
-    /// It was not taken, and is bound to nothing.
+    /// The message was not taken, and is not bound any more.
     Back { letter: LetterId },
     /// `n` messages from `letter` on have their outcome.
     End { letter: LetterId, n: u32 },
-    /// The receiver record of a peer, and slots that are free in it beside those written before. Another incarnation
-    /// replaces what was written.
+    /// The receiver record of a peer, and slots that are free in it besides those written before. Another incarnation replaces
+    /// what was written.
     Live {
         peer: u32,
         r: Incarnation,
@@ -75,17 +75,17 @@ pub(crate) enum Record<'a> {
         closed: bool,
         free: Vec<Range<u64>>,
     },
-    /// There is none any more.
+    /// The peer has no receiver record any more.
     Drop { peer: u32 },
-    /// These slots were used, all by messages or all by calls.
+    /// These slots were used up, all by messages or all by calls.
     Take { peer: u32, run: Range<u64>, call: bool },
-    /// So far the messages of a stream were taken or judged; it may have `ended` at a slot.
+    /// How far the messages of a stream were taken or judged; the stream may have `ended` at a slot.
     Reader { peer: u32, name: &'a [u8], o: Slot, next: u64, ended: Option<Slot> },
-    /// The application has said what it says of a message.
+    /// The application has given its verdict on a message.
     Mark { peer: u32, s: Slot, verdict: Verdict },
     /// The messages of these slots were withdrawn by their sender.
     Withdraw { peer: u32, run: Range<u64> },
-    /// As `Withdraw`, of `len` messages of a stream that lie one behind the other, in slots and in it, from the one in `s` on.
+    /// As `Withdraw`, for `len` messages of a stream from the one in `s` on, consecutive in slots and in the stream.
     Void { peer: u32, name: &'a [u8], s: Slot, len: u64, age: u64, n: u64, link: u64 },
     /// A message is handed out for the `attempt`th time.
     Given { peer: u32, s: Slot, attempt: u32 },
@@ -93,7 +93,7 @@ pub(crate) enum Record<'a> {
     Answered { peer: u32, s: Slot },
     /// The amnesia frontier and the hull. Every journal has them from the start.
     Front { b: Incarnation, hull: Hull },
-    /// So many letters and peers have been named.
+    /// How many letters and peers have been named.
     Named { letters: u64, peers: u32 },
     /// The life of the identity that writes from here on.
     Life { life: u64 },
@@ -122,19 +122,19 @@ const KEPT: u8 = 19;
 const WRITER: u8 = 21;
 const READER: u8 = 22;
 const WITHDRAW: u8 = 23;
-// 15 and 20 were these without a head in common, and of one message alone.
+// The numbers 15 and 20 stand for older forms of these records, without a common head and for one message only.
 const PUT_SPAN: u8 = 24;
 const PLACE: u8 = 25;
 const VOID: u8 = 26;
 
 impl<'a> Record<'a> {
-    /// Puts the record behind what is in `to`.
+    /// Appends the record to `to`.
     pub(crate) fn encode(&self, to: &mut Vec<u8>) {
         let tail = self.encode_lead(to);
         to.extend_from_slice(tail);
     }
 
-    /// The same, but for the bodies that end it, which are given back: they follow what was put there.
+    /// As [`Record::encode`], without the bodies at its end, which are returned: they follow what was appended.
     pub(crate) fn encode_lead(&self, to: &mut Vec<u8>) -> &'a [u8] {
         match self {
             Self::Peer { peer, id } => {
@@ -213,7 +213,7 @@ impl<'a> Record<'a> {
         &[]
     }
 
-    /// The record at the front of `from`, which goes on behind it.
+    /// Reads the record at the front of `from`, and leaves the rest.
     pub(crate) fn decode(from: &mut Take<'a>) -> Result<Self, Malformed> {
         Ok(match from.byte()? {
             PEER => Self::Peer { peer: small(from)?, id: NodeId(*from.array()?) },
@@ -282,7 +282,7 @@ impl<'a> Record<'a> {
         let body = usize::try_from(from.varint()?).map_err(|_| Malformed::Length)?;
         let entries = from.prefixed()?;
         let stride = entries.len() / n as usize;
-        // Each has a lead.
+        // Each body has a lead.
         if stride * n as usize != entries.len() || stride <= body {
             return Err(Malformed::Length);
         }
@@ -365,7 +365,7 @@ const fn early_bits(early: Early) -> u64 {
     }
 }
 
-/// Zero: none; else one more than the end, and three more where the message goes on.
+/// Zero: not in a stream. Otherwise one more than the end, plus three if the next message continues this one.
 const fn part_bits(part: Option<(StreamEnd, bool)>) -> u64 {
     match part {
         None => 0,
@@ -404,7 +404,7 @@ fn verdict(from: &mut Take<'_>) -> Result<Verdict, Malformed> {
     Ok(Verdict { word, status, attempts, reason: reason.into() })
 }
 
-/// At least one.
+/// A count of at least one.
 fn count(from: &mut Take<'_>) -> Result<u32, Malformed> {
     match small(from)? {
         0 => Err(Malformed::Range),

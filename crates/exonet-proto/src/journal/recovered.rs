@@ -1,4 +1,4 @@
-//! What a journal says, when all of it is read.
+//! The contents of a journal once all of it is read.
 
 use core::net::SocketAddr;
 use core::ops::Range;
@@ -15,40 +15,40 @@ use crate::time::Wall;
 use crate::wire::Traceparent;
 use crate::wire::{Malformed, StreamEnd, StreamMark, Take};
 
-/// The records of a journal are not what this version writes.
+/// The records of a journal are not in the format of this version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the journal cannot be read at byte {at}: {why}")]
 pub struct BadJournal {
-    /// Where the record begins that cannot be read.
+    /// Where the unreadable record begins.
     pub at: u64,
-    /// What is wrong with it.
+    /// Why it is malformed.
     pub why: Malformed,
 }
 
-/// What a node finds in its journal: its state as far as it is durable.
+/// What a node finds in its journal: its durable state.
 #[derive(Clone, Debug, Default)]
 pub struct Recovered {
     pub(super) letters: u64,
     pub(super) peers: u32,
-    /// The last life of the identity that wrote.
+    /// The last life of the identity that wrote to the journal.
     life: Option<u64>,
     /// `b` and the hull; None: there is no journal yet.
     pub(crate) front: Option<(Incarnation, Hull)>,
-    /// By the journal's number.
+    /// Peers, by the journal's number.
     pub(crate) known: BTreeMap<u32, Known>,
-    /// In the order of sending.
+    /// Open messages, in the order of sending.
     pub(crate) open: Spans,
-    /// How many of them have records that lie before the snapshot, and were not read yet.
+    /// How many open messages have records before the snapshot that were not read yet.
     missing: u64,
-    /// The group that is read, and where the journal ends.
+    /// The group that is being read, and the last group of the journal.
     group: u64,
     pub(crate) end: u64,
-    /// Where bodies are kept, and how many bytes of them are in memory.
+    /// The shelf for bodies, and how many bytes of bodies are in memory.
     pub(crate) shelf: Shelf,
     resident: u64,
 }
 
-/// Where bodies are kept is of no meaning.
+/// The shelf is ignored.
 impl PartialEq for Recovered {
     fn eq(&self, other: &Self) -> bool {
         let numbers = |found: &Self| (found.letters, found.peers, found.life, found.missing, found.end);
@@ -62,42 +62,43 @@ impl Eq for Recovered {}
 /// A message of a journal that is not settled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenLetter<'a> {
-    /// Its number in the journal.
+    /// The number of the message in the journal.
     pub letter: LetterId,
-    /// To whom.
+    /// The node that it is for.
     pub peer: NodeId,
-    /// Where that node was, the latest last.
+    /// The addresses of that node, the latest last.
     pub hints: &'a [SocketAddr],
-    /// Its class.
+    /// The class of the message.
     pub priority: Priority,
-    /// When it expires, if it has not left.
+    /// When the message expires, if it has not left.
     pub expires: Option<Wall>,
     /// For dispatch.
     pub tag: &'a Bytes,
-    /// Its body.
+    /// The body.
     pub body: Bytes,
-    /// Slot and incarnation, if it may have left; [`Incarnation::UNNAMED`]: as long as that is not known.
+    /// Slot and incarnation, if the message may have left. The incarnation is [`Incarnation::UNNAMED`] as long as it is not
+    /// known.
     pub bound: Option<(Slot, Incarnation)>,
 }
 
-/// A peer, as the journal has it.
+/// The journal's state of a peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Known {
     pub(crate) id: NodeId,
-    /// The latest last.
+    /// The addresses, the latest last.
     pub(crate) hints: Vec<SocketAddr>,
     record: Option<Live>,
-    /// Calls that were taken, and of which it is not known that the caller has an answer.
+    /// Calls that were taken, if the caller is not known to have an answer.
     pub(crate) calls: BTreeSet<Slot>,
-    /// What the application has said of messages of the record.
+    /// The application's verdicts on messages of the record.
     pub(crate) verdicts: BTreeMap<Slot, Verdict>,
     /// Slots of the record whose messages were withdrawn.
     withdrawn: IntervalSet,
     /// How many times messages of the record were handed out, from the second time on.
     pub(crate) attempts: BTreeMap<Slot, u32>,
-    /// Streams to it that have begun: the opening slot, and how many messages were bound.
+    /// Streams to the peer that have begun: the opening slot, and how many messages were bound.
     pub(crate) writers: BTreeMap<Bytes, (Slot, u64)>,
-    /// Streams from it.
+    /// Streams from the peer.
     pub(crate) readers: Readers,
 }
 
@@ -113,12 +114,12 @@ struct Live {
     free: IntervalSet,
 }
 
-/// Messages that are not settled, named one behind the other, and alike.
+/// Unsettled messages with consecutive names that are alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Posted {
-    /// How many.
+    /// How many messages there are.
     pub(crate) n: u32,
-    /// Bytes of the body of each.
+    /// The length of each body.
     pub(crate) len: usize,
     pub(crate) peer: u32,
     pub(crate) priority: Priority,
@@ -127,24 +128,24 @@ pub(crate) struct Posted {
     pub(crate) expires: Option<Wall>,
     pub(crate) tag: Bytes,
     pub(crate) trace: Option<Traceparent>,
-    /// The body; of several, all as they stand in a frame.
+    /// The body. For several messages: all bodies as they stand in a frame.
     pub(crate) body: Bytes,
-    /// Of the first.
+    /// The binding of the first message.
     pub(crate) placed: Placed,
-    /// Of a message of a stream.
+    /// For a message of a stream: the end of the stream, and whether the next message continues this one.
     pub(crate) part: Option<(StreamEnd, bool)>,
-    /// Where it stands there, once bound: age, number, link.
+    /// The place in the stream, once bound: age, number, link.
     pub(crate) place: (u64, u64, u64),
     /// The group that has the record; zero: the snapshot.
     pub(crate) group: u64,
     /// The body is on the shelf.
     pub(crate) shelved: bool,
-    /// Its record was not read yet.
+    /// The record of the message was not read yet.
     pub(super) missing: bool,
 }
 
 impl Posted {
-    /// `n` messages with this head and a body of `len` bytes each, as they stand in `body`.
+    /// `n` messages with this heading and a body of `len` bytes each, as they stand in `body`.
     pub(super) fn alike(peer: u32, heading: &Heading<'_>, n: u32, len: usize, body: Bytes) -> Self {
         let Heading { priority, early, confirm, part, expires, tag, trace } = *heading;
         let confirm = if confirm { Confirm::Processed } else { Confirm::Delivered };
@@ -170,25 +171,25 @@ impl Posted {
         }
     }
 
-    /// Some of which nothing is known yet.
+    /// Messages of which nothing is known yet.
     fn unknown(n: u32) -> Self {
         Self { missing: true, ..Self::alike(u32::MAX, &Heading::PLAIN, n, 0, Bytes::new()) }
     }
 
-    /// Whether each is a body alone.
+    /// Whether each message has only a body.
     pub(crate) fn is_plain(&self) -> bool {
         let bare =
             self.tag.is_empty() && self.part.is_none() && self.expires.is_none() && self.trace.is_none();
         bare && self.confirm == Confirm::Delivered && self.early == Early::AsNode
     }
 
-    /// Bytes of memory that the shelf would save.
+    /// How many bytes of memory the shelf would save.
     fn resident(&self) -> u64 {
         if self.shelved || self.body.len() <= SMALL { 0 } else { self.body.len() as u64 }
     }
 }
 
-/// What a message is bound to.
+/// The binding of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Placed {
     Nowhere,
@@ -197,7 +198,7 @@ pub(crate) enum Placed {
 }
 
 impl Recovered {
-    /// Nothing yet. Bodies that are too many for memory are put on the shelf, which the node uses from then on.
+    /// An empty state. Bodies that are too many for memory are put on the shelf, which the node uses from then on.
     pub fn on(shelf: Shelf) -> Self {
         Self { shelf, ..Self::default() }
     }
@@ -205,15 +206,15 @@ impl Recovered {
     /// Reads the records of a journal, from its start to its end.
     ///
     /// # Errors
-    /// [`BadJournal`]: the bytes are no journal, or one of another version. A store that checks what it reads never gives
-    /// a torn record here.
+    /// [`BadJournal`]: the bytes are not a journal, or one of another version. A store that checks what it reads never passes a
+    /// torn record to this function.
     pub fn read(records: &[u8]) -> Result<Self, BadJournal> {
         let mut this = Self::default();
         this.add(records)?;
         Ok(this)
     }
 
-    /// Reads on: the records of one append, or of several, behind those that were read before.
+    /// Continues to read: the records of one or several appends, behind those that were read before.
     ///
     /// # Errors
     /// As [`Recovered::read`], where [`BadJournal::at`] counts from the start of `records`.
@@ -228,8 +229,8 @@ impl Recovered {
         Ok(())
     }
 
-    /// As [`Recovered::add`], of the group with this number, as the store counts them: a snapshot may refer to it later. Zero: the
-    /// snapshot.
+    /// As [`Recovered::add`], for the group with this number, as the store counts groups: a snapshot may refer to it later. Zero:
+    /// the snapshot.
     ///
     /// # Errors
     /// As [`Recovered::add`].
@@ -238,7 +239,8 @@ impl Recovered {
         self.add(records)
     }
 
-    /// Reads a group that lies before the snapshot, which was read, and refers to it: [`Node::snapshot_keeping`].
+    /// Reads a group that lies before the snapshot. The snapshot has been read, and refers to the group:
+    /// [`Node::snapshot_keeping`].
     ///
     /// # Errors
     /// As [`Recovered::add`].
@@ -274,10 +276,10 @@ impl Recovered {
         Ok(())
     }
 
-    /// All is read. The next group that is written has the number behind `end`.
+    /// Ends reading. The next group that is written has the number behind `end`.
     ///
     /// # Errors
-    /// [`BadJournal`]: the snapshot refers to a message that is not there.
+    /// [`BadJournal`]: the snapshot refers to a message that is not present.
     pub fn finish(mut self, end: u64) -> Result<Self, BadJournal> {
         (self.group, self.end) = (0, end);
         if self.missing == 0 { Ok(self) } else { Err(BadJournal { at: 0, why: Malformed::Reserved }) }
@@ -294,7 +296,7 @@ impl Recovered {
         self.life.is_some_and(|known| known >= life)
     }
 
-    /// Messages that are not settled.
+    /// How many messages are not settled.
     pub fn open_count(&self) -> usize {
         self.open.count()
     }
@@ -324,8 +326,8 @@ impl Recovered {
             })
     }
 
-    /// Messages that were handed out more than once and are not acknowledged: their names at both ends, and how many times that was.
-    /// The first time is not written down.
+    /// Messages that were handed out more than once and are not acknowledged: their names at both ends, and how many times they
+    /// were handed out. The first time is not journaled.
     pub fn unacked(&self) -> impl Iterator<Item = (MessageId, u32)> {
         self.known.values().flat_map(|known| {
             let record = known.record.as_ref();
@@ -448,7 +450,7 @@ impl Recovered {
         self.open.single(letter).ok_or(Malformed::Reserved)
     }
 
-    /// A body, or several, where they are kept, and whether that is the shelf.
+    /// Keeps one or several bodies. Returns where they are, and whether that is the shelf.
     fn take_in(&mut self, body: &[u8]) -> (Bytes, bool) {
         if let Some(kept) = self.shelf.put(self.resident, body) {
             return (kept, true);
@@ -497,7 +499,7 @@ impl Known {
                     self.attempts.retain(|s, _| !run.contains(&s.0));
                 }
             }
-            // A call outlives the record that it came under.
+            // A call outlives the record under which it came.
             None if call => {}
             None => return Err(Malformed::Reserved),
         }
@@ -505,7 +507,7 @@ impl Known {
         Ok(())
     }
 
-    /// Nothing is known of the peer that could be missed.
+    /// Whether nothing is known of the peer that could be missed.
     pub(crate) fn is_over(&self) -> bool {
         let in_streams = !self.writers.is_empty() || !self.readers.is_empty();
         self.record.is_none() && self.calls.is_empty() && !in_streams

@@ -1,4 +1,4 @@
-//! Messages of a journal that are not settled: those that are alike and behind each other are kept together.
+//! Unsettled messages of a journal: consecutive ones that are alike are kept together.
 
 use std::collections::BTreeMap;
 
@@ -7,17 +7,17 @@ use bytes::Bytes;
 use super::recovered::{Placed, Posted};
 use crate::id::{LetterId, Slot};
 
-/// By the name of the first of each run. The runs do not overlap.
+/// Runs of messages, by the name of the first. The runs do not overlap.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Spans(BTreeMap<LetterId, Posted>);
 
 impl Spans {
-    /// Adds messages that were not there.
+    /// Adds messages that were not present.
     pub(super) fn insert(&mut self, first: LetterId, posted: Posted) {
         self.0.insert(first, posted);
     }
 
-    /// The message of this name alone.
+    /// The message of this name as a run of its own.
     pub(super) fn single(&mut self, letter: LetterId) -> Option<&mut Posted> {
         if self.0.get(&letter).is_none_or(|posted| posted.n > 1) {
             self.cut(letter);
@@ -26,14 +26,14 @@ impl Spans {
         self.0.get_mut(&letter)
     }
 
-    /// The runs of the `n` messages from `first` on that are there, and of no others.
+    /// The runs that consist of those of the `n` messages from `first` on that are present, and of no others.
     pub(super) fn among(&mut self, first: LetterId, n: u32) -> impl Iterator<Item = (LetterId, &mut Posted)> {
         self.cut(first);
         self.cut(first.nth(n));
         self.0.range_mut(first..first.nth(n)).map(|(letter, posted)| (*letter, posted))
     }
 
-    /// Takes `n` messages from `first` on out. False: some were not there.
+    /// Removes `n` messages from `first` on. False: some were not present.
     pub(super) fn remove(&mut self, first: LetterId, n: u32, mut gone: impl FnMut(Posted)) -> bool {
         if self.0.get(&first).is_none_or(|posted| posted.n != n) {
             self.cut(first);
@@ -48,7 +48,7 @@ impl Spans {
         true
     }
 
-    /// Lets a run begin at `letter`, if that is in one.
+    /// Makes a run begin at `letter`, if `letter` lies in a run.
     fn cut(&mut self, letter: LetterId) {
         let before = self.0.range_mut(..letter).next_back();
         let Some((first, posted)) = before else { return };
@@ -59,7 +59,7 @@ impl Spans {
         }
     }
 
-    /// How many messages.
+    /// How many messages there are.
     pub(super) fn count(&self) -> usize {
         self.0.values().map(|posted| posted.n as usize).sum()
     }
@@ -69,7 +69,7 @@ impl Spans {
         self.0.iter().flat_map(|(first, posted)| (0..posted.n).map(|at| (first.nth(at), posted.nth(at))))
     }
 
-    /// As [`Spans::into_runs`], where they are.
+    /// As [`Spans::into_runs`], by reference.
     pub(super) fn runs(&self) -> impl Iterator<Item = (LetterId, &Posted)> {
         self.0.iter().map(|(first, posted)| (*first, posted))
     }
@@ -85,7 +85,7 @@ impl Spans {
     }
 }
 
-/// How they are kept together is of no meaning.
+/// Equality ignores how the messages are grouped.
 impl PartialEq for Spans {
     fn eq(&self, other: &Self) -> bool {
         self.each().eq(other.each())
@@ -95,12 +95,12 @@ impl PartialEq for Spans {
 impl Eq for Spans {}
 
 impl Posted {
-    /// Bytes of what each has in `body`.
+    /// How many bytes each message has in `body`.
     fn stride(&self) -> usize {
         self.body.len() / self.n.max(1) as usize
     }
 
-    /// Those from the `at`th on, without the others.
+    /// Splits off the messages from the `at`th on.
     fn split_off(&mut self, at: u32) -> Self {
         let body = self.body.split_off((self.stride() * at as usize).min(self.body.len()));
         let rest = Self { n: self.n - at, body, placed: self.placed.nth(at), ..self.clone() };
@@ -108,12 +108,12 @@ impl Posted {
         rest
     }
 
-    /// The `at`th alone, with nothing but its body.
+    /// The `at`th message alone, with only its body.
     pub(crate) fn nth(&self, at: u32) -> Self {
         Self { n: 1, body: self.body_of(at), placed: self.placed.nth(at), ..self.clone() }
     }
 
-    /// The body of the `at`th.
+    /// The body of the `at`th message.
     fn body_of(&self, at: u32) -> Bytes {
         let end = (self.stride() * (at as usize + 1)).min(self.body.len());
         self.body.slice(end - self.len.min(end)..end)
@@ -121,7 +121,7 @@ impl Posted {
 }
 
 impl Placed {
-    /// Of the message that is `n` behind.
+    /// The binding of the message that comes `n` behind.
     fn nth(self, n: u32) -> Self {
         match self {
             Self::Bound(s, r) => Self::Bound(Slot(s.0 + u64::from(n)), r),

@@ -1,4 +1,4 @@
-//! Where the bodies of small messages are kept: one allocation for many.
+//! Memory for the bodies of small messages: one allocation for many.
 
 use std::collections::VecDeque;
 
@@ -6,20 +6,20 @@ use bytes::{Bytes, BytesMut};
 
 use crate::wire;
 
-/// One block of memory, cut into bodies; it is used again when the last of them is gone.
+/// One block of memory, divided among bodies. It is reused when the last of them is gone.
 const BLOCK: usize = 256 << 10;
-/// What is longer has an allocation of its own, so that it does not pin a block.
+/// A longer body has an allocation of its own, so that it does not pin a block.
 const LONE: usize = 128 << 10;
-/// Buffers kept for messages that come in parts, and the longest that is kept.
+/// How many buffers are kept for messages that come in parts, and the longest buffer that is kept.
 const BUFFERS: usize = 16;
 pub(crate) const SHORT: usize = 4 << 10;
-/// Blocks that wait for their last body to go: as much as one peer may have waiting.
+/// How many blocks may wait for their last body to go: as much memory as one peer may have waiting.
 const USED: usize = 32;
 
 #[derive(Debug, Default)]
 pub(crate) struct Arena {
     block: BytesMut,
-    /// The oldest first.
+    /// Full blocks, the oldest first.
     used: VecDeque<BytesMut>,
     buffers: Vec<Vec<u8>>,
 }
@@ -29,7 +29,7 @@ impl Arena {
         if body.is_empty() { Bytes::new() } else { self.copy_entries(body).freeze() }
     }
 
-    /// As [`Arena::copy`], of messages, each behind its length: what is copied next lies right behind them, mostly.
+    /// As [`Arena::copy`], for messages, each behind its length. What is copied next usually lies right behind them.
     pub(crate) fn copy_entries(&mut self, entries: &[u8]) -> BytesMut {
         if entries.len() >= LONE {
             return BytesMut::from(entries);
@@ -41,7 +41,7 @@ impl Arena {
         self.block.split()
     }
 
-    /// As [`Arena::copy_entries`], of one message that is not yet behind its length.
+    /// As [`Arena::copy_entries`], for one message without its length, which is put before it.
     pub(crate) fn copy_entry(&mut self, message: &[u8]) -> BytesMut {
         let mut room = [0; 8];
         let length = wire::entry_prefix(message.len() as u64, &mut room);
@@ -59,7 +59,7 @@ impl Arena {
         kept.unwrap_or_default()
     }
 
-    /// A buffer that was used, for the next message.
+    /// Keeps a used buffer for the next message.
     pub(crate) fn keep(&mut self, mut buffer: Vec<u8>) {
         if buffer.capacity() <= SHORT && self.buffers.len() < BUFFERS {
             buffer.clear();
@@ -67,12 +67,12 @@ impl Arena {
         }
     }
 
-    /// Gives up what is only kept for speed.
+    /// Frees memory that is kept only for speed.
     pub(crate) fn rest(&mut self) {
         *self = Self::default();
     }
 
-    /// Goes on with a full block of which nobody holds a body any more, else with a new one.
+    /// Continues with a full block whose bodies are all gone, or else with a new one.
     fn renew(&mut self) {
         if self.block.try_reclaim(BLOCK) {
             return;

@@ -10,28 +10,28 @@ use crate::id::{Incarnation, MessageId, NodeId};
 use crate::wire::Role;
 use crate::wire::Traceparent;
 
-/// What a message in the receive queue takes beside its bytes.
+/// The memory that a message in the receive queue takes beside its bytes.
 pub(crate) const ARRIVED: u64 = 160;
 
-/// A message that could be delivered. Its slot is still free: to the algorithm it is in the network.
+/// A message that could be delivered. Its slot is still free: for the algorithm the message is still in the network.
 #[derive(Debug)]
 pub(crate) struct Arrived {
-    /// Its sender's place; the id in `id` tells whether the place still belongs to it.
+    /// The sender's place. The id in `id` tells whether the place still belongs to the sender.
     pub(crate) peer: u32,
     pub(crate) id: MessageId,
     pub(crate) tag: Bytes,
     pub(crate) role: Role,
     pub(crate) priority: Priority,
-    /// Its sender wants to be told that it was processed.
+    /// The sender wants to be told that the message was processed.
     pub(crate) confirm: bool,
     pub(crate) trace: Option<Box<Traceparent>>,
     pub(crate) body: ArrivedBody,
-    /// Of the wire form, head included; more than any where that is not known.
+    /// The length of the wire form, head included; if it is not known, more than any length.
     pub(crate) wire_len: u64,
 }
 
 impl Arrived {
-    /// Bytes of memory of a body in one piece.
+    /// Bytes of memory that a body in one piece holds.
     pub(crate) fn held(&self) -> u64 {
         match &self.body {
             ArrivedBody::Whole(_) => self.wire_len + ARRIVED,
@@ -56,13 +56,13 @@ pub(crate) enum ArrivedBody {
     Stream { len: Option<u64> },
 }
 
-/// What waits at the head of the queue.
+/// The entry at the head of the queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Front {
     pub(crate) peer: u32,
     pub(crate) sender: NodeId,
     pub(crate) r: Incarnation,
     pub(crate) slots: Range<u64>,
-    /// In one piece.
+    /// The message is in one piece.
     pub(crate) whole: bool,
 }

@@ -12,14 +12,15 @@ use crate::half::IntervalSet;
 /// A streamed body is handed over in chunks of at most this size.
 const CHUNK: u64 = 64 << 10;
 
-/// What lies beyond a gap is held in blocks of this size. It bounds what a fragment makes us write beside its bytes.
+/// Data beyond a gap is held in blocks of this size. The size bounds how many bytes a fragment makes the receiver write beside
+/// its own.
 const BLOCK: u64 = 4 << 10;
 
-/// The sender hears of the window after this many bytes at the latest: half of the least that it keeps to send again.
+/// The sender is told about the window after this many bytes at the latest: half of the least that it keeps to send again.
 const NEWS: u64 = 32 << 10;
 
-/// Pieces without a gap that one message may consist of while it comes: at most, and a few more than one for so many
-/// of its bytes, so that the account of them takes no more memory than the message.
+/// The pieces without a gap that one message may consist of while it arrives: `FEW_ISLANDS` and one for each `BYTES_PER_ISLAND` of
+/// its bytes, and `MAX_ISLANDS` at most. So the record of the pieces takes no more memory than the message.
 const MAX_ISLANDS: u64 = 4_096;
 const FEW_ISLANDS: u64 = 16;
 const BYTES_PER_ISLAND: u64 = 16;
@@ -27,62 +28,63 @@ const BYTES_PER_ISLAND: u64 = 16;
 /// A fragment that cannot be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// It disagrees with the total of an earlier one, or reaches past it.
+    /// The fragment disagrees with the total of an earlier one, or reaches past it.
     Contradiction,
-    /// It is beyond what the sender was allowed.
+    /// The fragment lies beyond what the sender was allowed to send.
     BeyondWindow,
-    /// What has come lies in too many pieces to keep account of another.
+    /// What has arrived lies in too many pieces to record another.
     Scattered,
 }
 
-/// The receiver's view of one fragmented message. Holds what lies within the window, never more.
+/// The receiver's view of one fragmented message. It holds only what lies within the window.
 ///
-/// Bytes that continue the prefix are appended to it; those beyond a gap wait in blocks until the prefix reaches them,
-/// and are copied once. Both grow with what has come, so that neither a claim of size nor an offset costs memory or time.
+/// Bytes that continue the prefix are appended to it. Bytes beyond a gap wait in blocks until the prefix reaches them, and are
+/// copied once. Both grow only with what has arrived, so that neither a claimed size nor an offset costs memory or time.
 #[derive(Debug)]
 pub(crate) struct Assembly {
-    /// Beyond everything until it is known.
+    /// The length of the message; beyond every offset until it is known.
     total: u64,
     /// The length was not known when the message began.
     open: bool,
-    /// Offsets below are allowed.
+    /// Offsets below this are allowed.
     limit: u64,
-    /// Everything below has come.
+    /// Everything below this has arrived.
     prefix: u64,
-    /// What has come beyond the prefix, and does not touch it.
+    /// What has arrived beyond the prefix and does not touch it.
     islands: IntervalSet,
-    /// The application has read everything below.
+    /// The application has read everything below this.
     read: u64,
-    /// The prefix that the sender was last told.
+    /// The prefix that was last reported to the sender.
     told: u64,
-    /// Read as it comes; else handed over in one piece.
+    /// The message is read as it comes. Otherwise it is handed over in one piece.
     streamed: bool,
     /// Full chunks of a streamed body, in order from `read` on.
     full: VecDeque<Bytes>,
-    /// What follows them, up to the prefix.
+    /// The bytes behind the full chunks, up to the prefix.
     front: Vec<u8>,
-    /// The bytes of the islands: block number to as much of the block as has been written.
+    /// The bytes of the islands: each block number with as much of the block as has been written.
     blocks: BTreeMap<u64, Vec<u8>>,
 }
 
 impl Assembly {
-    /// To be handed over in one piece. The window is the whole message, or `window` and growing with what came.
+    /// A message to be handed over in one piece. The window is the whole message, or `window` bytes that move on with what has
+    /// arrived.
     pub(crate) const fn whole(total: u64, window: u64) -> Self {
         Self::new(total, window, false)
     }
 
-    /// To be read as it comes, through a window of `window` bytes.
+    /// A message to be read as it comes, through a window of `window` bytes.
     pub(crate) const fn streamed(total: u64, window: u64) -> Self {
         Self::new(total, window, true)
     }
 
-    /// As [`Assembly::whole`], of a message for which memory was set aside: it grows in `buffer`, which is empty, from some size on.
+    /// As [`Assembly::whole`], for a message for which memory was set aside: it grows in the empty buffer `buffer`.
     pub(crate) fn pooled(total: u64, mut buffer: Vec<u8>) -> Self {
         buffer.reserve_exact(index(total.min(BLOCK)));
         Self { front: buffer, ..Self::whole(total, total) }
     }
 
-    /// As [`Assembly::streamed`], of a message whose length is not known.
+    /// As [`Assembly::streamed`], for a message whose length is not known.
     pub(crate) fn open(window: u64) -> Self {
         Self { open: true, ..Self::streamed(MAX_NUMBER, window) }
     }
@@ -103,7 +105,7 @@ impl Assembly {
         }
     }
 
-    /// Takes a part, of a message of `total` bytes. Gives how many of its bytes were new.
+    /// Takes a part of a message of `total` bytes. Returns how many of its bytes were new.
     pub(crate) fn insert(&mut self, total: u64, offset: u64, bytes: &[u8]) -> Result<u64, Refused> {
         if self.open || total != self.total {
             return Err(Refused::Contradiction);
@@ -111,8 +113,8 @@ impl Assembly {
         self.put(offset, bytes)
     }
 
-    /// Takes a part of a message whose length was not known when it began; `ends`: it ends with that. Its end is one byte
-    /// more of what is new.
+    /// Takes a part of a message whose length was not known when it began. `ends`: the message ends with this part. The end
+    /// counts as one more new byte.
     pub(crate) fn insert_open(&mut self, ends: bool, offset: u64, bytes: &[u8]) -> Result<u64, Refused> {
         let end = offset.saturating_add(bytes.len() as u64);
         let come = self.islands.end().unwrap_or(self.prefix);
@@ -176,7 +178,7 @@ impl Assembly {
         }
     }
 
-    /// The prefix has grown: the island that it has reached belongs to it, and what it has passed is not needed.
+    /// The prefix has grown: it takes in the island that it has reached, and drops what it has passed.
     fn join(&mut self) {
         self.islands.remove_below(self.prefix);
         if self.islands.first() == Some(self.prefix) {
@@ -201,7 +203,7 @@ impl Assembly {
         }
     }
 
-    /// Keeps `bytes` that lie beyond a gap.
+    /// Keeps `bytes`, which lie beyond a gap.
     fn write(&mut self, mut offset: u64, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let (block, within) = (offset / BLOCK, index(offset % BLOCK));
@@ -213,17 +215,17 @@ impl Assembly {
         }
     }
 
-    /// None: it is not known.
+    /// The length of the message. None: it is not known.
     pub(crate) fn total(&self) -> Option<u64> {
         self.is_ended().then_some(self.total)
     }
 
-    /// The end of the message is known.
+    /// Whether the end of the message is known.
     const fn is_ended(&self) -> bool {
         !self.open || self.total < MAX_NUMBER
     }
 
-    /// It shares the pool of its sender: it is not large, and was known not to be when it began.
+    /// Whether the message shares the pool of its sender: it is not large, and this was known when it began.
     pub(crate) fn is_pooled(&self) -> bool {
         !self.open && self.total <= POOLED
     }
@@ -232,7 +234,7 @@ impl Assembly {
         self.streamed
     }
 
-    /// Enough has come to know the head, if it can be known at all.
+    /// Whether enough has arrived to read the head, if it can be read at all.
     pub(crate) fn has_head(&self) -> bool {
         self.prefix >= MAX_HEAD.min(self.total) || self.open && read_head(self.front()).is_ok()
     }
@@ -241,7 +243,7 @@ impl Assembly {
         self.prefix == self.total
     }
 
-    /// What the sender is told to be there without a gap: where the length was not known at first, the end counts as a byte.
+    /// How many bytes without a gap are reported to the sender. If the length was not known at first, the end counts as a byte.
     pub(crate) fn held(&self) -> u64 {
         self.prefix + u64::from(self.open && self.is_complete())
     }
@@ -252,17 +254,17 @@ impl Assembly {
         self.prefix
     }
 
-    /// What is held beyond the prefix.
+    /// The ranges that are held beyond the prefix.
     pub(crate) fn islands(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         self.islands.iter()
     }
 
-    /// Offsets below may be sent.
+    /// Offsets below this may be sent.
     pub(crate) const fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// Moves the window on, and says whether that, or what has come since it was last said, is worth telling.
+    /// Moves the window on, and returns whether that, or what has arrived since the last report, is worth reporting.
     pub(crate) fn is_news(&mut self, window: u64) -> bool {
         let news = self.advance(window) || self.prefix - self.told >= NEWS;
         if news {
@@ -271,8 +273,8 @@ impl Assembly {
         news
     }
 
-    /// Moves the window on: `window` bytes beyond what has been read, or has come if it is to be one piece.
-    /// True when it moved by enough to be worth telling.
+    /// Moves the window on: to `window` bytes beyond what has been read, or beyond what has arrived if the message is to be one
+    /// piece. True if the window moved far enough to be worth reporting.
     fn advance(&mut self, window: u64) -> bool {
         let from = if self.streamed { self.read } else { self.prefix };
         let limit = from.saturating_add(window).min(self.total);
@@ -291,7 +293,7 @@ impl Assembly {
         (full + self.front.capacity() + blocks) as u64
     }
 
-    /// The first bytes, as far as they have come: for the head of a streamed message.
+    /// The first bytes that have arrived, for the head of a streamed message.
     pub(crate) fn front(&self) -> &[u8] {
         self.full.front().map_or(&self.front, |chunk| chunk)
     }
@@ -301,7 +303,7 @@ impl Assembly {
         (self.is_complete() && !self.streamed).then_some(self.front)
     }
 
-    /// Skips the head of a streamed message, before anything of it is read.
+    /// Skips the head of a streamed message, before any of it is read.
     pub(crate) fn skip(&mut self, head: u64) {
         if self.read > 0 {
             return;
@@ -324,18 +326,18 @@ impl Assembly {
         Some(bytes)
     }
 
-    /// Every byte has been read.
+    /// Whether every byte has been read.
     pub(crate) const fn is_read(&self) -> bool {
         self.read == self.total
     }
 }
 
-/// Offsets lie within a window, and what lies within a window is in memory.
+/// Converts an offset: offsets lie within a window, and everything within a window fits into memory.
 fn index(offset: u64) -> usize {
     usize::try_from(offset).unwrap_or(usize::MAX)
 }
 
-/// Room for `more` bytes in a buffer that grows to `most`: doubled, never beyond that.
+/// Makes room for `more` bytes in a buffer that grows to `most`: its size doubles, but never exceeds that.
 fn reserve(buffer: &mut Vec<u8>, more: usize, most: usize) {
     let needed = buffer.len() + more;
     if needed > buffer.capacity() {
@@ -344,7 +346,7 @@ fn reserve(buffer: &mut Vec<u8>, more: usize, most: usize) {
     }
 }
 
-/// Writes `bytes` at `from` of a block that has `size` bytes when it is full.
+/// Writes `bytes` at `from` in a block that has `size` bytes when it is full.
 fn put(block: &mut Vec<u8>, from: usize, bytes: &[u8], size: usize) {
     let end = from + bytes.len();
     if block.len() < end {

@@ -1,4 +1,4 @@
-//! Small messages of one length that were queued together: what they have in common is kept once.
+//! Small messages of one length that were queued together: what they have in common is stored once.
 
 use core::ops::Range;
 
@@ -8,68 +8,68 @@ use crate::id::{Incarnation, Slot};
 use crate::time::Mono;
 use crate::wire::{self, StreamMark};
 
-/// Most messages of a bundle: as many bits are kept of them.
+/// The most messages of a bundle: each of them has a bit.
 const MOST: u32 = 256;
-/// Most bytes of a body that is bundled whatever the path is like.
+/// The longest body that is bundled on any path.
 pub(crate) const BUNDLED: usize = 256;
-/// Most bytes of a body that is bundled on a fast path, where nothing is cut: it fits any packet.
+/// The longest body that is bundled on a fast path, where nothing is cut: it fits into any packet.
 pub(crate) const BUNDLED_WHOLE: usize = 1_100;
-/// A bundle takes no more once its messages have this many bytes: all are kept while one of them is open.
+/// A bundle takes no more messages once they have this many bytes: all are kept while one of them is open.
 const FULL: usize = 32 << 10;
 
-/// Equal but for their bodies: one length, one head and one deadline, which their letter has. Each has a slot and an outcome of
-/// its own; they leave in order, those aside that are withdrawn before. Those of a stream have a place in it each, which follows from
-/// that of the first of their stretch.
+/// Messages that are equal except for their bodies: they have one length, one head and one deadline, which their letter stores.
+/// Each has a slot and an outcome of its own. They leave in order, except those that are withdrawn before. If they belong to a
+/// stream, each has a place in it, which follows from the place of the first message of its stretch.
 #[derive(Debug, Default)]
 pub(crate) struct Bundle {
     /// The messages as they stand in a frame, each behind its length.
     entries: Vec<u8>,
-    /// The same once they are shared; `entries` is empty then.
+    /// The same bytes once they are shared; `entries` is then empty.
     shared: Bytes,
-    /// Bytes of memory of what is shared.
+    /// Bytes of memory of the shared bytes.
     capacity: usize,
-    /// What each begins with there, the length of that, and the bytes of its body.
+    /// The bytes before each body in a frame, their number, and the length of each body.
     lead: ([u8; 9], usize),
     body: usize,
     count: u32,
-    /// The first that has not left and is open; `count` if there is none.
+    /// The first open message that has not left; `count` if there is none.
     next: u32,
     open: u32,
     unbound: u32,
-    /// Those that are settled or withdrawn.
+    /// The messages that are settled or withdrawn.
     over: Bits,
-    /// Those of which the channel reported every byte as acknowledged.
+    /// The messages that the channel reported as acknowledged to the last byte.
     acked: Bits,
-    /// Where those that have left are bound, in the order of the messages.
+    /// What the messages that have left are bound to, in the order of the messages.
     stretches: Vec<Stretch>,
 }
 
-/// Messages from `at` on, up to the next stretch, are bound to consecutive slots from `s` on.
+/// The messages from `at` on, up to the next stretch, are bound to consecutive slots from `s` on.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     at: u32,
     end: u32,
     s: Slot,
     r: Incarnation,
-    /// The place of the first in its stream, if they are of one.
+    /// The place of the first message in its stream, if the messages belong to one.
     mark: Option<StreamMark>,
     /// When they were bound, if that matters.
     since: Mono,
 }
 
 impl Stretch {
-    /// From its `n`th message on.
+    /// The stretch from its `n`th message on.
     fn from(self, n: u32) -> Self {
         let (at, s) = (self.at + n, Slot(self.s.0 + u64::from(n)));
         Self { at, s, mark: self.mark_of(n), ..self }
     }
 
-    /// The place of its `n`th message in its stream.
+    /// The place of its `n`th message in the stream.
     fn mark_of(&self, n: u32) -> Option<StreamMark> {
         self.mark?.nth(n.into())
     }
 
-    /// Whether `next` goes on where this ends.
+    /// Whether `next` continues this stretch.
     fn is_followed_by(&self, next: &Self) -> bool {
         self.end == next.at
             && (self.r, self.since) == (next.r, next.since)
@@ -79,11 +79,11 @@ impl Stretch {
 }
 
 impl Bundle {
-    /// Begins anew, for messages that stand behind these flags in a frame and have bodies of `body` bytes; the buffers stay.
+    /// Starts again, for messages that stand behind these flags in a frame and have bodies of `body` bytes. The buffers are kept.
     pub(crate) fn begin(&mut self, flags: u8, body: usize) {
         let mut buffers = std::mem::take(self);
         if !buffers.shared.is_empty() && buffers.capacity > 0 {
-            // The same buffer, unless somebody else holds it. One that is cut to nothing would be let go.
+            // This is the same buffer, unless another holder shares it. A buffer truncated to zero length would be freed.
             buffers.shared.truncate(1);
             buffers.entries = buffers.shared.into();
         }
@@ -93,7 +93,7 @@ impl Bundle {
         *self = Self { entries, stretches, body, lead: wire::entry_lead(flags, body), ..Self::default() };
     }
 
-    /// Adds a message, of the length that was said: false if it is of another.
+    /// Adds a message of the announced length. False if it has another length.
     #[inline]
     pub(crate) fn push(&mut self, body: &[u8]) -> bool {
         let fits = body.len() == self.body && !self.is_full() && self.shared.is_empty();
@@ -109,7 +109,7 @@ impl Bundle {
         fits
     }
 
-    /// All messages as they stand in a frame, to be held by others too. None is added from here on.
+    /// All messages as they stand in a frame, for others to share. None is added from here on.
     pub(crate) fn share(&mut self) -> &Bytes {
         if self.shared.is_empty() {
             self.capacity = self.entries.capacity();
@@ -123,12 +123,12 @@ impl Bundle {
         &self.shared
     }
 
-    /// The same messages, which are elsewhere than in memory now.
+    /// Replaces the messages by the same bytes, which are now elsewhere than in memory.
     pub(super) fn move_to(&mut self, kept: Bytes) {
         (self.shared, self.capacity) = (kept, 0);
     }
 
-    /// `n` messages that stand in `shared` as they would in one that they were pushed to. None: they do not.
+    /// A bundle of `n` messages that stand in `shared` as if they had been pushed. None: they do not.
     pub(crate) fn of(flags: u8, body: usize, n: u32, shared: Bytes) -> Option<Box<Self>> {
         let mut this = Box::new(Self::default());
         this.begin(flags, body);
@@ -146,13 +146,13 @@ impl Bundle {
         self.count >= MOST || self.entries.len() >= FULL
     }
 
-    /// Bytes of memory that it takes.
+    /// Bytes of memory that the bundle takes.
     pub(crate) const fn memory(&self) -> usize {
         let stretches = self.stretches.capacity() * size_of::<Stretch>();
         size_of::<Self>() + self.entries.capacity() + self.capacity + stretches
     }
 
-    /// Of each body.
+    /// The length of each body.
     pub(crate) const fn body_len(&self) -> usize {
         self.body
     }
@@ -171,12 +171,12 @@ impl Bundle {
         self.open
     }
 
-    /// Bytes of the bodies of those that are over: kept for the sake of the others.
+    /// Bytes of the bodies of messages that have ended. They are kept because of the other messages.
     pub(crate) fn held(&self) -> u64 {
         self.body as u64 * u64::from(self.count - self.open)
     }
 
-    /// Those of them that have not left.
+    /// Open messages that have not left.
     pub(crate) const fn unbound(&self) -> u32 {
         self.unbound
     }
@@ -190,10 +190,10 @@ impl Bundle {
         (0..self.count).filter(|at| self.is_open(*at))
     }
 
-    /// The next that leave, as many as go one behind the other.
+    /// The next messages to leave, as far as they are consecutive.
     pub(crate) fn ready(&self) -> Range<u32> {
         let over = self.over.first_from(self.next).map_or(self.count, |over| over.min(self.count));
-        // Behind what has come back there may be others that are bound.
+        // Behind a message that has come back there may be others that are bound.
         let behind = self.stretches.last().is_some_and(|last| last.at > self.next);
         let end = if behind { over.min(self.next + self.bound(self.next).1) } else { over };
         self.next..end
@@ -211,8 +211,8 @@ impl Bundle {
         entry.get(entry.len() - self.body.min(entry.len())..).unwrap_or_default()
     }
 
-    /// The first `n` that are [`Bundle::ready`] are bound to slots from `s` on under `r`, at a time that matters or zero. The first of
-    /// them has the place `mark` in its stream, if they are of one.
+    /// Binds the first `n` messages that are [`Bundle::ready`] to slots from `s` on under `r`, at the time `since` if it matters,
+    /// otherwise zero. The first of them has the place `mark` in its stream, if they belong to one.
     pub(crate) fn bind(
         &mut self,
         n: u32,
@@ -233,8 +233,8 @@ impl Bundle {
         self.skip();
     }
 
-    /// What the message is bound to, and how many from it on are bound behind it, one number after the other; or how
-    /// many from it on are not bound.
+    /// What the message is bound to, and how many messages from it on are bound to consecutive slots; or how many from it on are
+    /// not bound.
     pub(crate) fn bound(&self, at: u32) -> (Option<(Slot, Incarnation)>, u32) {
         let behind = self.stretches.partition_point(|stretch| stretch.end <= at);
         match self.stretches.get(behind) {
@@ -244,13 +244,13 @@ impl Bundle {
         }
     }
 
-    /// The place in its stream of a message that is bound.
+    /// The place of a bound message in its stream.
     pub(crate) fn mark_of(&self, at: u32) -> Option<StreamMark> {
         let on = self.stretch_of(at)?;
         on.mark_of(at - on.at)
     }
 
-    /// When a message that is bound was, if that matters.
+    /// When a bound message was bound, if that matters.
     pub(crate) fn bound_at(&self, at: u32) -> Mono {
         self.stretch_of(at).map_or(Mono(0), |on| on.since)
     }
@@ -260,7 +260,8 @@ impl Bundle {
         self.stretches.get(behind).filter(|on| on.at <= at)
     }
 
-    /// Those that are open, as far as they lie one behind the other and are bound so, and what the first is bound to; or are not bound.
+    /// The open messages in runs of consecutive ones, each bound to consecutive slots with the binding of its first message, or
+    /// not bound.
     pub(crate) fn runs(&self) -> impl Iterator<Item = (Range<u32>, Option<(Slot, Incarnation)>)> {
         let mut from = 0;
         core::iter::from_fn(move || {
@@ -272,7 +273,7 @@ impl Bundle {
         })
     }
 
-    /// Messages are settled, or withdrawn: those of `these` that are open, all bound or none. Gives how many.
+    /// The open messages of `these`, all bound or none, are settled or withdrawn. Returns their number.
     pub(crate) fn end(&mut self, these: Range<u32>) -> u32 {
         let these = these.start..these.end.min(self.count);
         let bound = self.bound(these.start).0.is_some();
@@ -285,7 +286,7 @@ impl Bundle {
         ended
     }
 
-    /// Passes what was withdrawn before it could leave, and what is bound behind something that has come back.
+    /// Passes messages that were withdrawn before they could leave, and messages that are bound behind one that has come back.
     fn skip(&mut self) {
         let bound = self.stretches.last().map_or(0, |last| last.end);
         while self.next < self.count
@@ -295,8 +296,8 @@ impl Bundle {
         }
     }
 
-    /// A message that is open and bound is bound no longer: it leaves again, as if for the first time. False if there is
-    /// no such message.
+    /// Removes the binding of an open, bound message: it leaves again as if for the first time. False if there is no such
+    /// message.
     pub(crate) fn unbind(&mut self, at: u32) -> bool {
         let place = self.stretches.partition_point(|stretch| stretch.end <= at);
         let Some(on) = self.stretches.get(place).copied().filter(|on| on.at <= at && self.is_open(at)) else {
@@ -319,7 +320,7 @@ impl Bundle {
         self.acked.set(these);
     }
 
-    /// It was not, in the end.
+    /// The message was not acknowledged after all.
     pub(crate) fn note_missed(&mut self, at: u32) {
         self.acked.clear(at);
     }
@@ -336,7 +337,7 @@ impl Bits {
         self.0.get(at as usize / 64).is_some_and(|word| word >> (at % 64) & 1 == 1)
     }
 
-    /// Gives how many were not.
+    /// Sets the bits. Returns how many were not set before.
     fn set(&mut self, these: Range<u32>) -> u32 {
         let mut new = 0;
         for (word, first) in self.0.iter_mut().zip((0..).step_by(64)) {
@@ -357,7 +358,7 @@ impl Bits {
         }
     }
 
-    /// The first that is set, of `from` and those behind it.
+    /// The first set bit from `from` on.
     fn first_from(&self, from: u32) -> Option<u32> {
         let words = self.0.iter().zip((0..).step_by(64)).skip(from as usize / 64);
         let masked =

@@ -1,4 +1,4 @@
-//! What of a fragmented message has to be sent.
+//! The parts of a fragmented message that have to be sent.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -7,12 +7,12 @@ use crate::Mono;
 use crate::half::IntervalSet;
 
 /// The sender's view of a message that was cut once, so that its first part could fill a packet, and of which nothing has been
-/// lost: it takes no memory of its own.
+/// lost. It takes no memory of its own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Halves {
-    /// The second begins here.
+    /// Where the second part begins.
     at: u32,
-    /// It has been sent too.
+    /// The second part has been sent too.
     pub(crate) sent: bool,
     acked: [bool; 2],
 }
@@ -29,7 +29,7 @@ impl Halves {
         self.at as u64
     }
 
-    /// `range` was acknowledged. False: it is neither part.
+    /// `range` was acknowledged. False: it is neither of the two parts.
     pub(crate) fn acked(&mut self, range: &Range<u64>) -> bool {
         let [first, second] = &mut self.acked;
         *first |= range.start == 0 && range.end == u64::from(self.at);
@@ -37,12 +37,12 @@ impl Halves {
         range.start == u64::from(self.at) || range.start == 0 && range.end == u64::from(self.at)
     }
 
-    /// Every byte has been acknowledged.
+    /// Whether every byte has been acknowledged.
     pub(crate) fn is_acked(&self) -> bool {
         self.acked == [true; 2]
     }
 
-    /// The same of a message of `total` bytes, for whatever else may become of it.
+    /// The same state for a message of `total` bytes as [`Fragments`], for any other event.
     pub(crate) fn into_fragments(self, total: u64) -> Fragments {
         let (mut fragments, at) = (Fragments::new(total, total), self.at());
         let [first, second] = self.acked;
@@ -53,18 +53,18 @@ impl Halves {
     }
 }
 
-/// The sender's view of one fragmented message: a hint all through, for only a STATE settles it.
+/// The sender's view of one fragmented message. It is only a hint, for only a STATE settles the message.
 #[derive(Debug, Default)]
 pub(crate) struct Fragments {
     total: u64,
-    /// Never sent from here on.
+    /// Nothing from here on was ever sent.
     next: u64,
     /// Offsets at or above are not to be sent yet.
     limit: u64,
-    /// Sent before, and to be sent again.
+    /// Ranges that were sent before and have to be sent again.
     lost: IntervalSet,
     acked: IntervalSet,
-    /// The receiver holds everything below, unless it gives the message back.
+    /// The receiver holds everything below this, unless it gives the message back.
     held: u64,
     /// Since when the receiver seems to hold less than it did.
     doubted: Option<Mono>,
@@ -75,7 +75,7 @@ impl Fragments {
         Self { total, limit: limit.min(total), ..Self::default() }
     }
 
-    /// Its end has become known: it lies at `total`.
+    /// The end of the message has become known: it lies at `total`.
     pub(crate) fn end_at(&mut self, total: u64) {
         // A receiver may have claimed to hold more.
         (self.total, self.limit) = (total, self.limit.min(total));
@@ -106,7 +106,7 @@ impl Fragments {
         self.acked.insert(range);
     }
 
-    /// What was sent of `range` is lost, unless it was acknowledged. True when something has to be sent again.
+    /// The bytes of `range` that were sent are lost, unless they were acknowledged. True if something has to be sent again.
     pub(crate) fn lost(&mut self, range: Range<u64>) -> bool {
         let start = range.start.max(self.held);
         for gap in self.acked.gaps(start..range.end.min(self.next).max(start)) {
@@ -115,26 +115,26 @@ impl Fragments {
         self.has_lost()
     }
 
-    /// All has been sent at least once.
+    /// Whether everything has been sent at least once.
     pub(crate) fn is_sent(&self) -> bool {
         self.next == self.total && self.lost.is_empty()
     }
 
-    /// Every byte has been acknowledged: only a STATE is missing.
+    /// Whether every byte has been acknowledged: only a STATE is missing.
     pub(crate) fn is_acked(&self) -> bool {
         self.acked.covers(self.held..self.total)
     }
 
-    /// All that may be sent has been acknowledged, and nothing more can be: the window is closed, or what there is
-    /// ends at `available`. The receiver has to say how it stands.
+    /// Whether everything that may be sent has been acknowledged, and no more can be sent: the window is closed, or what is
+    /// available ends at `available`. The receiver then has to report its state.
     pub(crate) fn is_stalled(&self, available: u64) -> bool {
         let end = self.limit.min(available);
         let closed = self.lost.is_empty() && end <= self.next && self.next < self.total;
         closed && self.acked.covers(self.held..self.next)
     }
 
-    /// The receiver holds `prefix`. `Some(true)` when it has given back what it held: it has said so for `wait`.
-    /// `Some(false)` when that may be an old word that was overtaken: it has to be asked again.
+    /// The receiver reports that it holds `prefix`. `Some(true)`: it has given back what it held, since it has reported this for
+    /// `wait`. `Some(false)`: the report may be an old one that was overtaken, and the receiver has to be asked again.
     pub(crate) fn given_back(&mut self, now: Mono, prefix: u64, wait: Duration) -> Option<bool> {
         if prefix >= self.held {
             self.doubted = None;
@@ -143,8 +143,7 @@ impl Fragments {
         Some(*self.doubted.get_or_insert(now) + wait <= now)
     }
 
-    /// The receiver says that it holds `prefix` for good and takes offsets below `limit`. True when either
-    /// moved.
+    /// The receiver reports that it holds `prefix` for good and takes offsets below `limit`. True if either moved.
     pub(crate) fn window(&mut self, prefix: u64, limit: u64) -> bool {
         let before = (self.held, self.limit);
         self.held = self.held.max(prefix.min(self.total));
@@ -155,8 +154,8 @@ impl Fragments {
         before != (self.held, self.limit)
     }
 
-    /// The answer to a probe: of all that was acknowledged, the receiver has only `prefix` and `ranges`.
-    /// Overrides the acknowledgements. True when something has to be sent again.
+    /// The answer to a probe: of all acknowledged bytes, the receiver has only `prefix` and `ranges`. Overrides the
+    /// acknowledgements. True if something has to be sent again.
     pub(crate) fn have_only(&mut self, prefix: u64, ranges: impl Iterator<Item = Range<u64>>) -> bool {
         self.acked.clear();
         self.acked.insert(0..prefix.max(self.held).min(self.total));
@@ -169,7 +168,7 @@ impl Fragments {
         self.has_lost()
     }
 
-    /// Below this the receiver holds everything for good: the source need not keep it.
+    /// The receiver holds everything below this for good: the source need not keep it.
     pub(crate) const fn held(&self) -> u64 {
         self.held
     }

@@ -1,4 +1,4 @@
-//! Messages that are complete and wait for the application: the queue stands before the slot test.
+//! Complete messages that wait for the application: the queue comes before the slot test.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -14,51 +14,51 @@ use crate::message::{DeliveryKey, POOLED};
 use crate::time::Mono;
 use crate::wire::Role;
 
-/// The queue is looked through once this share of it is stale: so each stale message costs that many looks.
+/// The queue is swept once this share of it is stale, so that each stale message costs this many looks.
 const STALE_SHARE: usize = 8;
 
-/// Messages that came together and that are taken out at once to make room.
+/// How many messages that came together are taken out at once to make room.
 const EVICTED: usize = 8;
 
-/// What the application is told of the queue.
+/// What the application is told about the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Notice {
-    /// Messages wait; said once until they have all been asked for.
+    /// Messages wait. This is told once until the application has asked for them all.
     Readable,
     /// The first call of this method waits.
     Called { method: Bytes },
 }
 
-/// The receive queue of a node, and what has been handed out and not yet been taken.
+/// The receive queue of a node, and the messages that have been handed out and not yet taken.
 ///
 /// Bounded by the pool of each peer and the slots that the node grants.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     ready: VecDeque<Waiting>,
-    /// Messages in `ready`.
+    /// How many messages are in `ready`.
     len: usize,
-    /// Calls that the application is to answer, by method, and then in the order in which they came.
+    /// The calls that the application has to answer, by method, and then in the order in which they came.
     calls: BTreeMap<(Bytes, i64), Arrived>,
-    /// Messages of streams, and how many.
+    /// The messages of streams, and their number.
     rows: Rows,
     in_rows: usize,
-    /// The least and the most of these places, both free.
+    /// The lowest and the highest place of a call, both free.
     places: (i64, i64),
-    /// Each with when it was handed out.
+    /// The messages that were handed out, each with the time of that.
     handed: BTreeMap<DeliveryKey, (Mono, Arrived)>,
     next_key: u64,
-    /// Of what was handed out, what is to be handed out again, and when.
+    /// The messages that were handed out and are to be handed out again, and when.
     later: BTreeSet<(Mono, DeliveryKey)>,
-    /// The application has been told that there is a message.
+    /// The application has been told that messages wait.
     said: bool,
-    /// Messages that wait and that nobody waits for any more.
+    /// How many waiting messages are not wanted any more.
     stale: usize,
-    /// They are not to wait until there are more of them.
+    /// Stale messages are swept at once, without waiting for more of them.
     sweeps_now: bool,
 }
 
 impl Inbox {
-    /// What the application should be told. With `serves`, calls wait apart.
+    /// Queues a message. Returns what the application should be told. With `serves`, calls wait apart.
     pub(crate) fn push(&mut self, arrived: Arrived, serves: bool) -> Option<Notice> {
         if serves && arrived.role == Role::Call {
             self.places.1 += 1;
@@ -71,8 +71,8 @@ impl Inbox {
         self.enqueue(Waiting::One(arrived))
     }
 
-    /// As [`Inbox::push`], of messages that came together, none of them a call. They wait together with those that came
-    /// right before them.
+    /// As [`Inbox::push`], for messages that came together, none of which is a call. They wait together with the messages that
+    /// came right before them.
     pub(crate) fn push_run(&mut self, run: Run) -> Option<Notice> {
         let messages = run.len();
         if run.stream().is_some() {
@@ -109,23 +109,23 @@ impl Inbox {
 
     // --- streams ---
 
-    /// Whether the first of a row may be taken is for its peer to say.
+    /// Queues messages of a stream. Its peer decides whether the first message of a row may be taken.
     fn push_row(&mut self, peer: u32, waiting: Waiting) {
         self.in_rows += waiting.messages();
         self.rows.push(peer, waiting);
     }
 
-    /// What waits first of a stream.
+    /// The first waiting message of a stream.
     pub(crate) fn first_of(&self, peer: u32, name: &Bytes) -> Option<&Waiting> {
         self.rows.first(peer, name)
     }
 
-    /// The same, if the application has not been told that there is one.
+    /// As [`Inbox::first_of`], if the application has not been told about it.
     pub(crate) fn untold(&self, peer: u32, name: &Bytes) -> Option<&Waiting> {
         self.rows.untold(peer, name)
     }
 
-    /// Whether the application has been told of the first message of a stream.
+    /// Notes whether the application has been told about the first message of a stream.
     pub(crate) fn say_of(&mut self, peer: u32, name: &Bytes, said: bool) {
         self.rows.say(peer, name, said);
     }
@@ -137,14 +137,14 @@ impl Inbox {
         first
     }
 
-    /// A few of the last messages of a stream are taken out, of those that lie behind `s`, to make room for one before them.
+    /// Takes out a few of the last messages of a stream that lie behind `s`, to make room for a message before them.
     pub(crate) fn evict_behind(&mut self, peer: u32, name: &Bytes, s: Option<Slot>) -> Vec<Arrived> {
         let gone = self.rows.evict(peer, name, s);
         self.in_rows -= gone.len();
         gone
     }
 
-    /// The streams of a peer of which messages wait.
+    /// The streams of a peer that have waiting messages.
     pub(crate) fn streams_of(&self, peer: u32) -> impl Iterator<Item = &Bytes> {
         self.rows.names(peer)
     }
@@ -162,7 +162,7 @@ impl Inbox {
         self.calls.remove(&(method.clone(), place))
     }
 
-    /// The next call of the method that comes first.
+    /// The next call of the method that comes first in order.
     pub(crate) fn pop_any_call(&mut self) -> Option<Arrived> {
         self.calls.pop_first().map(|(_, arrived)| arrived)
     }
@@ -180,11 +180,11 @@ impl Inbox {
         next
     }
 
-    /// The next messages, if they came together: at most `most`, as [`Inbox::front`] says.
+    /// The next messages, if they came together: at most `most`, as for [`Inbox::front`].
     pub(crate) fn pop_run(&mut self, most: usize) -> Option<Run> {
         let run = match self.ready.front_mut()? {
             Waiting::One(_) => return None,
-            // Of each is said what becomes of it.
+            // The sender wants to be told the outcome of each.
             Waiting::Run(run) if run.confirms() => return None,
             Waiting::Run(run) if run.len() > most => run.split_to(most)?,
             Waiting::Run(_) => match self.ready.pop_front()? {
@@ -240,29 +240,29 @@ impl Inbox {
         }
     }
 
-    /// So many messages of the queue have become stale: nobody waits for them any more.
+    /// `messages` messages of the queue have become stale: they are not wanted any more.
     pub(crate) fn note_stale(&mut self, messages: usize) {
         self.stale += messages;
     }
 
-    /// As [`Inbox::note_stale`]; the memory of these is wanted back at once.
+    /// As [`Inbox::note_stale`], but the memory of these messages is wanted back at once.
     pub(crate) fn note_withdrawn(&mut self, messages: usize) {
         self.note_stale(messages);
         self.sweeps_now |= messages > 0;
     }
 
-    /// Some have.
+    /// Whether some messages of the queue are stale.
     #[inline]
     pub(crate) const fn has_stale(&self) -> bool {
         self.stale > 0
     }
 
-    /// One of them has left the queue.
+    /// A stale message has left the queue.
     pub(crate) fn stale_left(&mut self) {
         self.stale = self.stale.saturating_sub(1);
     }
 
-    /// Takes out what nobody waits for, once that is an eighth of the queue, or some of it was withdrawn.
+    /// Takes out the messages that are not wanted any more, once they are an eighth of the queue, or some of them were withdrawn.
     pub(crate) fn sweep(&mut self, waited_for: impl Fn(&Front) -> bool) -> Vec<Arrived> {
         let mut gone = Vec::new();
         let few = self.stale * STALE_SHARE < self.len() && !self.sweeps_now;
@@ -298,13 +298,13 @@ impl Inbox {
         })
     }
 
-    /// Messages in one piece that have arrived and have not been taken.
+    /// How many messages in one piece have arrived and have not been taken.
     pub(crate) fn pieces(&self) -> usize {
         let apart = self.apart().filter(|arrived| arrived.held() > 0).count();
         apart + self.waiting().map(|waiting| waiting.held().0).sum::<usize>()
     }
 
-    /// Bytes of memory of all that has arrived and has not been taken.
+    /// Bytes of memory of everything that has arrived and has not been taken.
     pub(crate) fn held(&self) -> u64 {
         let apart: u64 = self.apart().map(Arrived::held).sum();
         apart + self.waiting().map(|waiting| waiting.held().1).sum::<u64>()
@@ -322,17 +322,17 @@ impl Inbox {
         self.len + self.calls.len() + self.in_rows
     }
 
-    /// Nothing waits, neither messages nor calls.
+    /// Whether neither messages nor calls wait.
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// A message waits, or seems to.
+    /// Whether a message waits, or seems to.
     pub(crate) fn has_messages(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// What was handed out under `key` is handed out again at `at`.
+    /// Hands out the message that was handed out under `key` again at `at`.
     pub(crate) fn wait_until(&mut self, key: DeliveryKey, at: Mono) {
         if self.handed.contains_key(&key) {
             self.later.insert((at, key));
@@ -344,7 +344,7 @@ impl Inbox {
         self.later.first().map(|(at, _)| *at)
     }
 
-    /// A message that is to be handed out again by now.
+    /// A message that is due to be handed out again.
     pub(crate) fn due(&mut self, now: Mono) -> Option<DeliveryKey> {
         self.later.first().filter(|(at, _)| *at <= now)?;
         self.later.pop_first().map(|(_, key)| key)
@@ -365,7 +365,7 @@ impl Inbox {
         self.handed.remove(&key).map(|(_, arrived)| arrived)
     }
 
-    /// Back to the head of the queue. What the application should be told.
+    /// Puts a message back at the head of the queue. Returns what the application should be told.
     pub(crate) fn give_back(&mut self, arrived: Arrived, serves: bool) -> Option<Notice> {
         if serves && arrived.role == Role::Call {
             self.places.0 -= 1;
@@ -380,7 +380,8 @@ impl Inbox {
         self.say()
     }
 
-    /// Looks at all that has arrived and has not been taken: first what was handed out, then what waits, in its order.
+    /// Shows everything that has arrived and has not been taken: first the messages that were handed out, then those that wait,
+    /// in order.
     pub(crate) fn look(&self, mut at: impl FnMut(Seen<'_>)) {
         let later: BTreeMap<DeliveryKey, Mono> = self.later.iter().map(|(at, key)| (*key, *at)).collect();
         for (key, (since, arrived)) in &self.handed {
@@ -395,7 +396,7 @@ impl Inbox {
     }
 }
 
-/// Of messages that came together, those that are waited for stay.
+/// Keeps those messages of a run that are still wanted.
 pub(super) fn sift(
     mut run: Run,
     waited_for: &impl Fn(&Front) -> bool,
@@ -414,12 +415,12 @@ pub(super) fn sift(
     }
 }
 
-/// A message that has not been taken, as it is looked at.
+/// A message that has not been taken, for an observer.
 pub(crate) struct Seen<'a> {
     pub(crate) peer: u32,
     pub(crate) view: View<'a>,
     pub(crate) role: Role,
-    /// Of a body that is read as it comes, if its sender has said it.
+    /// The length of a body that is read as it comes, if its sender has declared it.
     pub(crate) len: Option<u64>,
     pub(crate) place: Place,
 }
@@ -444,11 +445,11 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// Where a message is that has not been taken.
+/// Where a message that has not been taken is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// In the queue.
     Waits,
-    /// At the application, since then; or put off until it is handed out `again`.
+    /// At the application since then; or put off until it is handed out `again`.
     Handed { key: DeliveryKey, since: Mono, again: Option<Mono> },
 }

@@ -13,21 +13,21 @@ use crate::wire::Traceparent;
 pub struct Incoming {
     /// Names the delivery until it is taken or given back.
     pub key: DeliveryKey,
-    /// Its name at both ends.
+    /// The name of the message at both ends.
     pub id: MessageId,
-    /// The call that it is, once taken to be answered by [`crate::node::Node::reply`] or [`crate::node::Node::drop_call`]; None:
-    /// it is none, or this node does not serve.
+    /// The call that the message is, once it is taken: [`crate::node::Node::reply`] or [`crate::node::Node::drop_call`] answers
+    /// it. None: the message is not a call, or this node does not serve.
     pub call: Option<CallId>,
     /// For dispatch.
     pub tag: Bytes,
     /// As the sender set it.
     pub priority: Priority,
-    /// Which time it is that the message is handed out, as far as this node knows: the first is 1. After a crash it may have been
-    /// handed out before, and counts as if it was.
+    /// The number of this attempt to hand out the message, as far as this node knows: the first is 1. After a crash, the message
+    /// may have been handed out before, and counts as if it was.
     pub attempt: u32,
-    /// The trace that it is part of, as its sender says.
+    /// The trace that the message is part of, as its sender reports.
     pub trace: Option<Box<Traceparent>>,
-    /// The content, or its length, if that is known, where it is read as it comes.
+    /// The content; or its length, if known, if the body is read as it comes.
     pub body: IncomingBody,
 }
 
@@ -36,24 +36,24 @@ pub struct Incoming {
 pub struct InStream {
     /// The message. Its tag is the name of the stream.
     pub message: Incoming,
-    /// How many messages of the stream were sent before it.
+    /// How many messages of the stream were sent before this one.
     pub n: u64,
-    /// What lies between it and the message that was taken before it.
+    /// What lies between this message and the one that was taken before it.
     pub gap: Gap,
-    /// Whether the stream goes on behind it.
+    /// Whether the stream goes on behind this message.
     pub end: StreamEnd,
-    /// The next message goes on with this one: they are parts of one.
+    /// The next message continues this one: they are parts of one.
     pub more: bool,
 }
 
 /// The content of an [`Incoming`] message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IncomingBody {
-    /// All of it.
+    /// The whole content.
     Whole(Bytes),
-    /// To be read by [`crate::node::Node::body_read`].
+    /// A content that [`crate::node::Node::body_read`] reads.
     Stream {
-        /// Bytes in all; None: its sender did not know when it began.
+        /// The number of bytes. None: the sender did not know it when the message began.
         len: Option<u64>,
     },
 }

@@ -1,4 +1,4 @@
-//! Lanes: messages that wait together, and for no others (PROTOCOL.md "Lanes").
+//! Lanes: messages of one lane wait for one another, and for no others (PROTOCOL.md "Lanes").
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use super::arrived::ARRIVED;
 use crate::account::Account;
 use crate::wire::Role;
 
-/// Which lane a message goes in, as its head says.
+/// The lane of a message, as its head determines it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Lane {
     /// Messages that are neither calls nor replies.
     Plain,
-    /// Replies that are too long for a frame: the caller's node takes them as they come.
+    /// Replies that are too long for a frame. The caller's node takes them as they come.
     Replies,
     /// The calls of this method.
     Method(Bytes),
@@ -32,30 +32,30 @@ impl Lane {
     }
 }
 
-/// The lane of a message at its sender, as the sender numbers them.
+/// The sender's number for the lane of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LaneKey(pub(crate) u32);
 
 impl LaneKey {
-    /// That of plain messages.
+    /// The lane of plain messages.
     pub(crate) const PLAIN: Self = Self(0);
 }
 
-/// What a receiver lets the lanes of one peer hold, that of plain messages aside.
+/// How much a receiver lets the lanes of one peer hold, except the lane of plain messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LaneLimits {
-    /// Bytes of each.
+    /// Bytes that each lane may hold.
     pub(crate) window: u64,
-    /// Bytes of all beyond that.
+    /// Bytes that all lanes together may hold beyond that.
     pub(crate) pool: u64,
-    /// How many may hold something.
+    /// How many lanes may hold something.
     pub(crate) lanes: u64,
 }
 
 impl LaneLimits {
-    /// None without a window: there are no lanes.
+    /// None if the window is zero: there are no lanes.
     pub(crate) const fn new(window: u64, pool: u64, lanes: u64) -> Option<Self> {
-        // One lane at least, or nothing could go in any.
+        // There is at least one lane, or nothing could go into any.
         let lanes = if lanes == 0 { 1 } else { lanes };
         if window == 0 { None } else { Some(Self { window, pool, lanes }) }
     }
@@ -87,13 +87,13 @@ impl Load {
         }
     }
 
-    /// Bytes as they count against a window.
+    /// The bytes that count against a window.
     #[inline]
     pub(crate) fn open(self) -> u64 {
         self.bytes.saturating_add(self.messages.saturating_mul(ARRIVED))
     }
 
-    /// Bytes beyond the window that every lane has. A lone message needs no share.
+    /// The bytes beyond the window that every lane has. A lone message needs no share.
     pub(crate) fn share(self, window: u64) -> u64 {
         if self.messages < 2 { 0 } else { self.open().saturating_sub(window) }
     }
@@ -107,24 +107,24 @@ impl Account for Load {
     }
 }
 
-/// What a receiver holds of the pooled messages of one peer.
+/// The pooled messages of one peer that a receiver holds.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     plain: Load,
     /// Messages whose head is not there yet.
     headless: Load,
-    /// In the other lanes, none of which is empty.
+    /// What the other lanes hold; none of them is empty.
     apart: BTreeMap<Lane, Load>,
-    /// Of all that is in `apart`.
+    /// The bytes of everything in `apart`.
     apart_bytes: u64,
-    /// Of the shares in `apart`.
+    /// The sum of the shares in `apart`.
     shares: u64,
     /// None: the lanes share one pool, as far as this peer knows.
     limits: Option<LaneLimits>,
 }
 
 impl Held {
-    /// Both ends know lanes, or not.
+    /// Sets the limits of lanes; None unless both ends know lanes.
     pub(crate) fn set_limits(&mut self, limits: Option<LaneLimits>) {
         self.limits = limits;
         self.shares = self.recount();
@@ -139,7 +139,7 @@ impl Held {
         self.plain.bytes + self.headless.bytes + self.apart_bytes
     }
 
-    /// Whether `load` of a lane, or without a head, finds room beside what is there.
+    /// Whether `load` of a lane, or without a head, finds room beside what is held.
     #[inline]
     pub(crate) fn takes(&self, lane: Option<&Lane>, load: Load, pool_window: u64) -> bool {
         let Some(limits) = self.limits else {
@@ -202,7 +202,7 @@ impl Held {
         *self = Self { limits: self.limits, ..Self::default() };
     }
 
-    /// The lane that holds most, if it is more than `lane` would hold with `load` beside what it does.
+    /// The fullest lane, if it holds more than `lane` would hold with `load`.
     pub(crate) fn fuller(&self, lane: &Lane, load: Load) -> Option<Lane> {
         let own = |(name, _): &(Option<&Lane>, Load)| *name == Some(lane);
         let before = self.each().find(own).map_or(Load::default(), |(_, load)| load);
@@ -211,14 +211,14 @@ impl Held {
         (self.limits.is_some() && most > before.with(load).open()).then(|| fullest.clone())
     }
 
-    /// What each lane holds, and what has no head yet.
+    /// What each lane holds, and what is held of messages without a head.
     pub(crate) fn each(&self) -> impl Iterator<Item = (Option<&Lane>, Load)> {
         let own = [(None, self.headless), (Some(&Lane::Plain), self.plain)];
         let own = own.into_iter().filter(|(_, load)| !load.is_empty());
         own.chain(self.apart.iter().map(|(lane, load)| (Some(lane), *load)))
     }
 
-    /// The shares in use, as they are counted and counted afresh.
+    /// The shares in use: the running count and a fresh one.
     pub(crate) fn shares(&self) -> (u64, u64) {
         (self.shares, self.recount())
     }
@@ -232,7 +232,7 @@ impl Held {
     }
 }
 
-/// Whether `load` finds room in a window. An empty one takes one message always.
+/// Whether `load` finds room in a window. An empty window always takes one message.
 #[inline]
 pub(crate) fn within(held: Load, load: Load, window: u64) -> bool {
     held.with(load).open() <= window || (held.messages == 0 && load.messages == 1)
@@ -254,7 +254,7 @@ mod tests {
         held
     }
 
-    /// Puts messages of this length in until there is no room. Gives how many went in.
+    /// Puts messages of this length in until there is no room. Returns how many went in.
     fn fill(held: &mut Held, lane: &Lane, len: u64) -> usize {
         let one = Load::one(len);
         let goes = |held: &Held| held.takes(Some(lane), one, WINDOW);

@@ -1,35 +1,35 @@
-//! Whose turn it is among the lanes of one priority: deficit round robin, a packet each.
+//! The turns of the lanes of one priority: deficit round robin, one packet each.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::MessageKey;
 use super::lane::LaneKey;
 
-/// Buffers of lines that ended, for others that begin.
+/// How many buffers of lines that have ended are kept for new lines.
 const SPARE: usize = 16;
 
-/// A packet has room for as much at least.
+/// The least that a packet has room for.
 const LEAST: i64 = 1_024;
 
-/// A lane owes no more: a scheduler of the application's own may let one send what it likes, and what it owes is forgotten turn by
-/// turn. Without such a scheduler a lane owes less than two messages of 64 KiB.
+/// The most that a lane may owe. An application's own scheduler may let a lane send any amount, and the lane's debt is paid off
+/// turn by turn. Without such a scheduler, a lane owes less than two messages of 64 KiB.
 const MOST_OWED: i64 = 256 << 10;
 
-/// What waits in a lane, in the order of queueing.
+/// The messages that wait in a lane, in the order of queueing.
 pub(super) type Line = VecDeque<MessageKey>;
 
-/// The lines of a priority but for the one whose turn it is, which stands in its flow of the queue. Where there is no such
-/// line, no other has anything to send now.
+/// The lines of a priority, except the line whose turn it is: that one is the flow of the queue itself. If the flow is empty, no
+/// other line has anything to send now.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
-    /// Whose turn it is.
+    /// The lane whose turn it is.
     current: LaneKey,
-    /// What it may send before the next has its turn. Of no meaning while it is alone.
+    /// How much this lane may send before the next lane has its turn. Meaningless while it is alone.
     deficit: i64,
     others: BTreeMap<LaneKey, Other>,
-    /// In which order they follow. A line that has been emptied stays until it is its turn.
+    /// The order of their turns. A line that has been emptied stays until its turn.
     turns: VecDeque<LaneKey>,
-    /// Messages of the others.
+    /// The number of messages in the other lines.
     entries: usize,
     spare: Vec<Line>,
 }
@@ -38,12 +38,12 @@ pub(super) struct Lines {
 struct Other {
     line: Line,
     deficit: i64,
-    /// Its window has no room: it does not stand in `turns`.
+    /// The window of the lane has no room: the lane is not in `turns`.
     parked: bool,
 }
 
 impl Lines {
-    /// The line that a message of `lane` stands in, made if there is none. `front` is the one whose turn it is.
+    /// The line for a message of `lane`, created if there is none. `front` is the line whose turn it is.
     pub(super) fn line<'a>(&'a mut self, front: &'a mut Line, lane: LaneKey) -> &'a mut Line {
         let known = self.others.contains_key(&lane);
         if !known && front.is_empty() {
@@ -60,14 +60,14 @@ impl Lines {
         &mut other.line
     }
 
-    /// So many messages have come to the line of `lane`, or left it.
+    /// `change` messages have come to the line of `lane`, or left it if negative.
     pub(super) fn count(&mut self, lane: LaneKey, change: isize) {
         if self.others.contains_key(&lane) {
             self.entries = self.entries.saturating_add_signed(change);
         }
     }
 
-    /// Messages that stand in no flow.
+    /// How many messages are in these lines, not in the flow.
     pub(super) const fn entries(&self) -> usize {
         self.entries
     }
@@ -80,7 +80,7 @@ impl Lines {
         self.others.values_mut().map(|other| &mut other.line)
     }
 
-    /// Lines were looked through, and what had been taken out of them is gone.
+    /// Entries that had been taken out were removed from the lines: counts the entries again.
     pub(super) fn recount(&mut self) {
         self.entries = self.others.values().map(|other| other.line.len()).sum();
     }
@@ -91,22 +91,22 @@ impl Lines {
         }
     }
 
-    /// Another lane has something to send now.
+    /// Whether another lane has something to send now.
     pub(super) fn has_more(&self) -> bool {
         !self.turns.is_empty()
     }
 
-    /// What the lane whose turn it is may send before another has its turn.
+    /// How much the lane whose turn it is may send before another lane has its turn.
     pub(super) fn left(&self) -> i64 {
         if self.turns.is_empty() { i64::MAX } else { self.deficit }
     }
 
-    /// Another lane has its turn before this one goes on.
+    /// Whether another lane has its turn before this one goes on.
     pub(super) fn is_spent(&self) -> bool {
         self.deficit <= 0 && !self.turns.is_empty()
     }
 
-    /// The line in `front` ends, or its lane waits: the next has its turn.
+    /// The line in `front` ends, or its lane waits: the next lane has its turn.
     pub(super) fn advance(&mut self, front: &mut Line, quantum: i64, parks: bool) {
         if !front.is_empty() {
             let (line, deficit) = (std::mem::take(front), self.deficit.min(0));
@@ -135,7 +135,7 @@ impl Lines {
         }
     }
 
-    /// The lane has its turn, if it has something to send and is not parked: the other goes behind all.
+    /// Gives the lane its turn, if it has something to send and is not parked. The lane in `front` goes behind all others.
     pub(super) fn bring(&mut self, front: &mut Line, lane: LaneKey) {
         let ready = |other: &Other| !other.parked && !other.line.is_empty();
         if !self.others.get(&lane).is_some_and(ready) {
@@ -154,7 +154,7 @@ impl Lines {
         *front = other.line;
     }
 
-    /// What is at the front of each other line that is not parked, in the order of their turns.
+    /// The front of each other line that is not parked, in the order of their turns.
     pub(super) fn fronts(&self) -> impl Iterator<Item = MessageKey> {
         let lines = self.turns.iter().filter_map(|lane| self.others.get(lane));
         lines.filter_map(|other| other.line.front().copied())
@@ -170,7 +170,7 @@ impl Lines {
         }
     }
 
-    /// Lines that were emptied while they were parked.
+    /// Drops a line that was emptied while it was parked.
     pub(super) fn drop_if_over(&mut self, lane: LaneKey) {
         if self.others.get(&lane).is_some_and(|other| other.parked && other.line.is_empty()) {
             self.others.remove(&lane);

@@ -1,7 +1,7 @@
 //! Messages as bytes: queued, cut into fragments, put together again, bounded by windows.
 //!
-//! Everything here is soft: what it forgets comes again, since only a STATE settles a message (PROTOCOL.md
-//! "Messages"). A message in wire form is its head followed by its body; *length* and *offset* count that form.
+//! Everything here is soft state: what it forgets comes again, since only a STATE settles a message (PROTOCOL.md "Messages"). A
+//! message in wire form is its head followed by its body; *length* and *offset* count that form.
 
 pub(crate) mod arena;
 pub(crate) mod arrived;

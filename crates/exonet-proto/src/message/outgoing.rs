@@ -1,4 +1,4 @@
-//! A message as the application gives it, and the names of messages within a node.
+//! A message as the application gives it, and the keys of messages within a node.
 
 use bytes::Bytes;
 
@@ -12,29 +12,28 @@ use crate::wire::{MAX_TAG, Role, StreamMark};
 pub struct MessageKey {
     pub(crate) index: u32,
     pub(crate) generation: u32,
-    /// Which of those that were queued together.
+    /// Which of the messages that were queued together.
     pub(crate) at: u32,
 }
 
 impl MessageKey {
-    /// A small number, for a table of receipts. Two messages that are not settled have the same number only if they were queued
-    /// together.
+    /// A small number, for a table of receipts. Two unsettled messages have the same number only if they were queued together.
     pub const fn index(self) -> usize {
         self.index as usize
     }
 
-    /// Which it is of the messages that were queued together, from zero on.
+    /// The position of the message among those that were queued together, from zero on.
     pub const fn place(self) -> u32 {
         self.at
     }
 
-    /// The message that comes `n` behind this among those that were queued together: see [`crate::node::Node::send_each`].
+    /// The message that comes `n` behind this one among those that were queued together: see [`crate::node::Node::send_each`].
     #[must_use]
     pub const fn nth(self, n: u32) -> Self {
         Self { at: self.at.wrapping_add(n), ..self }
     }
 
-    /// The first of the messages that were queued together with this: itself, mostly.
+    /// The first of the messages that were queued together with this one: usually the message itself.
     #[must_use]
     pub const fn first(self) -> Self {
         Self { at: 0, ..self }
@@ -50,7 +49,7 @@ impl DeliveryKey {
     pub(crate) const NONE: Self = Self(u64::MAX);
 }
 
-/// Which message goes first. Within a class, in the order of sending; large bodies fill what is left.
+/// Which messages leave first. Within a class, messages leave in the order of sending; large bodies use what is left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
     /// Before everything else: four times the share of Normal.
@@ -60,7 +59,7 @@ pub enum Priority {
     Normal,
     /// Four times the share of Bulk.
     Low,
-    /// What is left, but never nothing.
+    /// The lowest class, which still always gets a share.
     Bulk,
 }
 
@@ -82,37 +81,37 @@ pub struct Outgoing {
     pub tag: Bytes,
     /// The content. Ignored by [`crate::node::Node::send_stream`].
     pub body: Bytes,
-    /// Which goes first.
+    /// The class of the message: which messages leave first.
     pub priority: Priority,
-    /// When it is not wanted any more. If it has left by then, it is withdrawn, and ends Expired or Delivered, marked late. One of
-    /// a stream is only marked late; a call that has left ends Unknown then, marked late.
+    /// When the message is not wanted any more. If it has left by then, it is withdrawn, and ends Expired or Delivered, marked
+    /// late. A message of a stream is only marked late; a call that has left ends Unknown, marked late.
     pub deadline: Option<Mono>,
-    /// Whether it may leave beside the opening of a channel.
+    /// Whether the message may leave beside the opening of a channel.
     pub early: Early,
     /// What its sender wants to be told in the end.
     pub confirm: Confirm,
-    /// The trace that it is part of, for its receiver; a message that has one is kept by itself.
+    /// The trace that the message is part of, for its receiver. A message that has one is kept by itself.
     pub trace: Option<Box<Traceparent>>,
 }
 
-/// What messages that are kept together have in common beside the length of their bodies: the head that stands before one of them, and the
-/// deadline. They leave beside an opening as the node is set.
+/// What messages that are kept together have in common beside the length of their bodies: the head before each of them, and the
+/// deadline. Whether they leave beside an opening depends on the node's settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Alike {
-    /// As of each: [`Outgoing::tag`].
+    /// The [`Outgoing::tag`] of each.
     pub tag: Bytes,
-    /// As of each: [`Outgoing::priority`].
+    /// The [`Outgoing::priority`] of each.
     pub priority: Priority,
-    /// As of each: [`Outgoing::deadline`].
+    /// The [`Outgoing::deadline`] of each.
     pub deadline: Option<Mono>,
-    /// As of each: [`Outgoing::confirm`].
+    /// The [`Outgoing::confirm`] of each.
     pub confirm: Confirm,
-    /// They are messages of the stream that has the tag for a name, each behind the one before, and the stream goes on behind them.
+    /// They are messages of the stream named by the tag, each behind the one before, and the stream goes on behind them.
     pub in_stream: bool,
 }
 
 impl Alike {
-    /// What a message may have in common with others, of a stream or not. None: it is kept by itself.
+    /// What a message may have in common with others, in a stream or not. None: the message is kept by itself.
     pub fn of(message: &Outgoing, in_stream: bool) -> Option<Self> {
         let Outgoing { tag, priority, deadline, early, confirm, .. } = message;
         let (priority, deadline, confirm) = (*priority, *deadline, *confirm);
@@ -120,7 +119,7 @@ impl Alike {
         usual.then(|| Self { tag: tag.clone(), priority, deadline, confirm, in_stream })
     }
 
-    /// Whether a message has all this, which is of a stream or not as these are.
+    /// Whether a message has all this. It belongs to a stream exactly if these do.
     #[inline]
     pub(crate) fn is_of(&self, message: &Outgoing) -> bool {
         let Outgoing { tag, priority, deadline, early, confirm, .. } = message;
@@ -135,18 +134,18 @@ impl Alike {
         self.tag.len() <= MAX_TAG && !(self.in_stream && self.tag.is_empty())
     }
 
-    /// Nothing but a body and a priority stands in a frame.
+    /// Whether a frame has only a body and a priority for such a message.
     pub(crate) fn is_plain(&self) -> bool {
         self.tag.is_empty() && self.confirm == Confirm::Delivered && !self.in_stream
     }
 
-    /// A message like them.
+    /// A message like these, with this body.
     pub(crate) fn with(&self, body: Bytes) -> Outgoing {
         let Self { tag, priority, deadline, confirm, .. } = self.clone();
         Outgoing { tag, body, priority, deadline, confirm, ..Outgoing::default() }
     }
 
-    /// What each of them is, until it is bound.
+    /// The role of each of them until it is bound.
     pub(crate) const fn role(&self) -> Role {
         if self.in_stream { Role::Stream(StreamMark::OPEN) } else { Role::Plain }
     }
@@ -155,11 +154,11 @@ impl Alike {
 /// Whether a message may leave beside the opening of a channel: see [`crate::node::Config::early`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Early {
-    /// As the node is set, if it has no deadline: what has left is in doubt and does not expire.
+    /// As the node is configured, if the message has no deadline: a message that has left is in doubt and does not expire.
     #[default]
     AsNode,
-    /// It may.
+    /// The message may leave early.
     Yes,
-    /// It waits for the channel, whose keys do not outlive it.
+    /// The message waits for the channel, whose keys do not outlive it.
     No,
 }

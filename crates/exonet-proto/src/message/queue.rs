@@ -1,4 +1,5 @@
-//! Which message goes next: weighted classes by deficit round robin, small before large, and among small ones lane by lane.
+//! Which message leaves next: weighted classes by deficit round robin, small messages before large ones, and small ones lane by
+//! lane.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -14,16 +15,16 @@ const PRIORITIES: usize = 4;
 const FLOWS: usize = 3 * PRIORITIES;
 /// The flows of lanes, a bit each.
 const LANED: u16 = 0b010_010_010_010;
-/// As many entries that were taken out are not worth a sweep.
+/// This number of removed entries is not worth a sweep.
 const FEW: usize = 16;
-/// Bytes a flow of weight one may send per round.
+/// How many bytes a flow of weight one may send per round.
 const QUANTUM: i64 = 256;
-/// Urgent plain, in lanes, large; Normal plain, and so on. Small ones have four times the share of large ones, and however many
-/// lanes there are, they keep no more from others than plain messages do.
+/// Urgent plain, in lanes, large; Normal plain, and so on. Small messages have four times the share of large ones. However many
+/// lanes there are, together they take no more from others than plain messages do.
 const WEIGHTS: [i64; FLOWS] = [256, 256, 64, 64, 64, 16, 16, 16, 4, 4, 4, 1];
 
 impl Flow {
-    /// Flows in all.
+    /// The number of flows.
     pub(crate) const COUNT: usize = FLOWS;
 
     const fn class(priority: Priority) -> usize {
@@ -39,7 +40,7 @@ impl Flow {
         Self(Self::class(priority) + if large { 2 } else { 0 })
     }
 
-    /// Of small messages in lanes.
+    /// The flow of small messages in lanes.
     pub(crate) const fn laned(priority: Priority) -> Self {
         Self(Self::class(priority) + 1)
     }
@@ -62,23 +63,23 @@ impl Flow {
     }
 }
 
-/// The messages to one peer that have something to send for the first time. An entry may be stale: a
-/// caller that takes one looks the key up.
+/// The messages to one peer that have something to send for the first time. An entry may be stale, so a caller that takes an
+/// entry looks the key up.
 ///
 /// A flow may fall behind by at most what it sent; every non-empty flow is served within one round.
 #[derive(Debug, Default)]
 pub(crate) struct SendQueue {
-    /// Of a flow of lanes, the line of the lane whose turn it is.
+    /// In a flow of lanes: the line of the lane whose turn it is.
     flows: [VecDeque<MessageKey>; FLOWS],
-    /// The other lanes, by priority. Once there are any.
+    /// The other lanes, by priority, once there are any.
     lines: Option<Box<[Lines; PRIORITIES]>>,
-    /// Entries of the flows that have been taken out; never the first or the last of a line. So it costs the same to take
-    /// one out wherever it stands.
+    /// Entries of the flows that have been removed; never the first or the last of a line. So removal costs the same wherever an
+    /// entry stands.
     gone: BTreeSet<MessageKey>,
     deficits: [i64; FLOWS],
     /// A bit for each flow that is not empty.
     busy: u16,
-    /// Bytes that a lane may send in its turn: a packet.
+    /// How many bytes a lane may send in its turn: one packet.
     quantum: i64,
 }
 
@@ -106,7 +107,7 @@ impl SendQueue {
         }
     }
 
-    /// Puts a message of a lane behind those that `precedes` says come before it. The lane is in that order.
+    /// Puts a message of a lane behind those that come before it according to `precedes`. The lane is in that order.
     pub(crate) fn push_behind(
         &mut self,
         flow: Flow,
@@ -124,7 +125,7 @@ impl SendQueue {
         }
     }
 
-    /// Where messages of a flow and lane stand; `change` more of them from now on.
+    /// The line of a flow and lane; it has `change` more messages from now on.
     fn line(&mut self, flow: Flow, lane: LaneKey, change: isize) -> Option<&mut VecDeque<MessageKey>> {
         let front = self.flows.get_mut(flow.0)?;
         if !flow.is_laned() {
@@ -141,7 +142,7 @@ impl SendQueue {
         self.busy = if empty { self.busy & !(1 << flow.0) } else { self.busy | 1 << flow.0 };
     }
 
-    /// The lanes of a flow beside the one whose turn it is.
+    /// The lanes of a flow, except the lane whose turn it is.
     fn lines(&mut self, flow: Flow) -> Option<(&mut Lines, &mut VecDeque<MessageKey>)> {
         let lines = self.lines.as_mut().filter(|_| flow.is_laned())?.get_mut(flow.0 / 3)?;
         Some((lines, self.flows.get_mut(flow.0)?))
@@ -157,17 +158,17 @@ impl SendQueue {
         self.busy & LANED > 0
     }
 
-    /// A lane sends as much as one packet in its turn.
+    /// Sets how much a lane sends in its turn: one packet.
     pub(crate) fn set_quantum(&mut self, bytes: usize) {
         self.quantum = i64::try_from(bytes).unwrap_or(i64::MAX / 2);
     }
 
-    /// The lane whose turn it is has had it.
+    /// Whether the lane whose turn it is has used it up.
     pub(crate) fn is_spent(&self, flow: Flow) -> bool {
         self.lines.as_ref().and_then(|lines| lines.get(flow.0 / 3)).is_some_and(Lines::is_spent)
     }
 
-    /// The next lane of a flow has its turn. `parks`: this one waits until it is woken.
+    /// The next lane of a flow has its turn. `parks`: the present lane waits until it is woken.
     pub(crate) fn next_lane(&mut self, flow: Flow, parks: bool) {
         let quantum = self.quantum;
         if let Some((lines, front)) = self.lines(flow) {
@@ -176,26 +177,26 @@ impl SendQueue {
         self.note_busy(flow);
     }
 
-    /// In each flow of lanes, the lane behind the one whose turn it is has its turn.
+    /// In each flow of lanes, the next lane has its turn.
     pub(crate) fn pass_lanes(&mut self) {
         self.laned().for_each(|flow| self.next_lane(flow, false));
     }
 
-    /// The lane of a flow has its turn at once, if it has something to send and is not parked.
+    /// Gives the lane of a flow its turn at once, if it has something to send and is not parked.
     pub(crate) fn bring(&mut self, flow: Flow, lane: LaneKey) {
         if let Some((lines, front)) = self.lines(flow) {
             lines.bring(front, lane);
         }
     }
 
-    /// What is at the front of each lane of a flow but the one whose turn it is, in the order of their turns. Those that are parked are
-    /// not there.
+    /// The front of each lane of a flow, except the lane whose turn it is, in the order of their turns. Parked lanes are left
+    /// out.
     pub(crate) fn other_lanes(&self, flow: Flow) -> impl Iterator<Item = MessageKey> {
         let lines = self.lines.as_ref().filter(|_| flow.is_laned()).and_then(|lines| lines.get(flow.0 / 3));
         lines.into_iter().flat_map(Lines::fronts)
     }
 
-    /// There is nothing to choose: one flow, and one lane of it.
+    /// Whether there is nothing to choose: there is one flow, and one lane in it.
     pub(crate) fn is_sole(&self) -> bool {
         let lines = |flow: Flow| self.lines.as_ref().and_then(|lines| lines.get(flow.0 / 3));
         self.alone().is_some_and(|flow| !flow.is_laned() || !lines(flow).is_some_and(Lines::has_more))
@@ -220,7 +221,7 @@ impl SendQueue {
         self.flows.get(flow.0)?.front().copied()
     }
 
-    /// The flows that are not empty, and what is at the front of each.
+    /// The flows that are not empty, and the front of each.
     pub(crate) fn fronts(&self) -> impl Iterator<Item = (Flow, MessageKey)> {
         let fronts = self.flows.iter().map(VecDeque::front).enumerate();
         fronts.filter_map(|(i, front)| front.map(|key| (Flow(i), *key)))
@@ -231,7 +232,7 @@ impl SendQueue {
         self.busy.is_power_of_two().then(|| Flow(self.busy.trailing_zeros() as usize))
     }
 
-    /// There are others behind the front of a flow.
+    /// Whether a flow has more than its front.
     pub(crate) fn has_more(&self, flow: Flow) -> bool {
         let lines = || self.lines.as_ref().and_then(|lines| lines.get(flow.0 / 3));
         self.flows.get(flow.0).is_some_and(|queue| queue.len() > 1)
@@ -272,14 +273,14 @@ impl SendQueue {
         }
     }
 
-    /// Gives memory back, when nothing is queued.
+    /// Frees memory when nothing is queued.
     pub(crate) fn shrink(&mut self) {
         if self.is_empty() && self.apart() == 0 {
             *self = Self::default();
         }
     }
 
-    /// In flows of large messages, the first that is `ready` comes to the front.
+    /// In flows of large messages, brings the first message that is `ready` to the front.
     pub(crate) fn bring_forward(&mut self, ready: impl Fn(MessageKey) -> bool) {
         for queue in self.flows.iter_mut().skip(2).step_by(3) {
             let gone = &self.gone;
@@ -290,7 +291,7 @@ impl SendQueue {
         }
     }
 
-    /// Takes a message, which stands in it, out of its flow.
+    /// Removes a message, which is in the queue, from its flow.
     pub(crate) fn remove(&mut self, flow: Flow, lane: LaneKey, key: MessageKey) {
         self.gone.insert(key);
         let mut gone = std::mem::take(&mut self.gone);
@@ -313,13 +314,12 @@ impl SendQueue {
         }
     }
 
-    /// Messages of lanes whose turn it is not.
+    /// How many messages are in lanes whose turn it is not.
     fn apart(&self) -> usize {
         self.lines.iter().flat_map(|lines| lines.iter()).map(Lines::entries).sum()
     }
 
-    /// Gives the places back of what was taken out: as many entries are looked at as were taken out since the last time, and
-    /// as many again.
+    /// Frees the places of removed entries. It looks at as many entries as were removed since the last time, and as many again.
     fn sweep(&mut self) {
         let gone = core::mem::take(&mut self.gone);
         let lines = self.lines.iter_mut().flat_map(|lines| lines.iter_mut());
@@ -329,7 +329,7 @@ impl SendQueue {
         self.lines.iter_mut().flat_map(|lines| lines.iter_mut()).for_each(Lines::recount);
     }
 
-    /// The front of a flow goes behind the others of that flow.
+    /// Moves the front of a flow behind the others of that flow.
     pub(crate) fn rotate(&mut self, flow: Flow) {
         if let Some(queue) = self.flows.get_mut(flow.0).filter(|queue| queue.len() > 1) {
             queue.rotate_left(1);
@@ -337,15 +337,15 @@ impl SendQueue {
         }
     }
 
-    /// Whether a flow whose turn it was may go on: it has not used up its share of the round. No other has become
-    /// eligible meanwhile, as nothing is queued while a packet is filled.
+    /// Whether a flow whose turn it was may go on: it has not used up its share of the round. No other flow has become eligible
+    /// meanwhile, since nothing is queued while a packet is filled.
     pub(crate) fn goes_on(&self, flow: Flow) -> bool {
         self.deficits.get(flow.0).is_some_and(|deficit| *deficit > 0)
             && !(flow.is_laned() && self.is_spent(flow))
     }
 
-    /// How many messages of `len` bytes a flow may send before another has its turn: as many as [`SendQueue::goes_on`]
-    /// would let go one by one.
+    /// How many messages of `len` bytes a flow may send before another flow has its turn: as many as [`SendQueue::goes_on`] would
+    /// let go one by one.
     pub(crate) fn share(&self, flow: Flow, len: u64) -> u64 {
         let deficit = self.deficits.get(flow.0).copied().unwrap_or_default();
         let lines = self.lines.as_ref().filter(|_| flow.is_laned()).and_then(|lines| lines.get(flow.0 / 3));
@@ -368,7 +368,7 @@ impl SendQueue {
         self.replenish(candidates)
     }
 
-    /// As [`SendQueue::turn`], where there is no other flow to choose.
+    /// As [`SendQueue::turn`], if there is no other flow to choose.
     pub(crate) fn go_on(&mut self, flow: Flow) -> Flow {
         let goes_on = self.goes_on(flow);
         if let (false, Some(deficit), Some(weight)) =
@@ -379,7 +379,7 @@ impl SendQueue {
         flow
     }
 
-    /// A new round, or as many as the least indebted flow needs: computed, not iterated.
+    /// Adds a new round, or as many rounds as the least indebted flow needs: they are computed, not iterated.
     fn replenish(&mut self, candidates: [bool; FLOWS]) -> Option<Flow> {
         let flows = || self.deficits.iter().zip(WEIGHTS).zip(candidates).filter(|(_, eligible)| *eligible);
         let rounds = flows().map(|((deficit, weight), _)| rounds(*deficit, weight)).min()?;
@@ -400,7 +400,7 @@ impl SendQueue {
         }
     }
 
-    /// The lane whose turn it is sends `bytes`: said before its message leaves the queue, or another would pay.
+    /// The lane whose turn it is sends `bytes`. Call this before its message leaves the queue, or another lane would be charged.
     #[inline]
     pub(crate) fn charge_lane(&mut self, flow: Flow, bytes: u64) {
         if flow.is_laned()
@@ -411,12 +411,12 @@ impl SendQueue {
     }
 }
 
-/// So many rounds bring a flow out of debt.
+/// How many rounds bring a flow out of debt.
 const fn rounds(deficit: i64, weight: i64) -> i64 {
     1 + -deficit / (weight * QUANTUM)
 }
 
-/// What was taken out goes, where it is the first or the last.
+/// Drops removed entries from both ends of a line.
 fn trim(queue: &mut VecDeque<MessageKey>, gone: &mut BTreeSet<MessageKey>) {
     while queue.front().is_some_and(|key| gone.remove(key)) {
         queue.pop_front();

@@ -1,4 +1,5 @@
-//! Messages of streams that wait for the application: a row for each stream, in the order of their slots, which is theirs.
+//! Messages of streams that wait for the application: a row for each stream, in the order of their slots, which is the order of
+//! the stream.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,7 +10,7 @@ use super::inbox::sift;
 use super::waiting::Waiting;
 use crate::id::Slot;
 
-/// Messages that are taken out at once to make room.
+/// How many messages are taken out at once to make room.
 const EVICTED: usize = 8;
 
 /// The rows of all peers, by peer and by the name of the stream.
@@ -18,9 +19,9 @@ pub(crate) struct Rows(BTreeMap<u32, BTreeMap<Bytes, Row>>);
 
 #[derive(Debug, Default)]
 struct Row {
-    /// By the slot of the last of each, which stays as the first are taken.
+    /// By the slot of the last message of each entry, which stays the same as the first ones are taken.
     waiting: BTreeMap<Slot, Waiting>,
-    /// The application has been told that the first can be taken.
+    /// The application has been told that the first message can be taken.
     said: bool,
 }
 
@@ -79,17 +80,17 @@ impl Rows {
         self.0.get_mut(&peer)?.get_mut(name)
     }
 
-    /// What waits first of a stream.
+    /// The first waiting message of a stream.
     pub(super) fn first(&self, peer: u32, name: &Bytes) -> Option<&Waiting> {
         self.row(peer, name)?.waiting.values().next()
     }
 
-    /// The same, if the application has not been told that there is one.
+    /// As [`Rows::first`], if the application has not been told about it.
     pub(super) fn untold(&self, peer: u32, name: &Bytes) -> Option<&Waiting> {
         self.row(peer, name).filter(|row| !row.said)?.waiting.values().next()
     }
 
-    /// Whether the application has been told of the first message of a stream.
+    /// Notes whether the application has been told about the first message of a stream.
     pub(super) fn say(&mut self, peer: u32, name: &Bytes, said: bool) {
         if let Some(row) = self.row_mut(peer, name) {
             row.said = said;
@@ -103,7 +104,7 @@ impl Rows {
         first
     }
 
-    /// Takes out a few of the last messages of a stream; only of those that lie behind `s`.
+    /// Takes out a few of the last messages of a stream, and only those that lie behind `s`.
     pub(super) fn evict(&mut self, peer: u32, name: &Bytes, s: Option<Slot>) -> Vec<Arrived> {
         let Some(last) = self.row_mut(peer, name).and_then(|row| row.waiting.last_entry()) else {
             return Vec::new();
@@ -132,12 +133,12 @@ impl Rows {
         }
     }
 
-    /// The streams of a peer of which messages wait.
+    /// The streams of a peer that have waiting messages.
     pub(super) fn names(&self, peer: u32) -> impl Iterator<Item = &Bytes> {
         self.0.get(&peer).into_iter().flat_map(BTreeMap::keys)
     }
 
-    /// Takes out what is not to be `kept`.
+    /// Takes out the messages that are not to be `kept`.
     pub(super) fn sweep(&mut self, kept: impl Fn(&Front) -> bool) -> Vec<Arrived> {
         let (mut gone, mut left) = (Vec::new(), VecDeque::new());
         for row in self.0.values_mut().flat_map(BTreeMap::values_mut) {

@@ -1,4 +1,4 @@
-//! Messages of consecutive slots that came one behind the other: they wait, and are taken, together.
+//! Messages of consecutive slots that came one behind the other: they wait together, and are taken together.
 
 use core::ops::Range;
 
@@ -12,19 +12,20 @@ use crate::message::{DeliveryKey, Priority};
 use crate::wire::Traceparent;
 use crate::wire::{self, ALIKE_HEAD, Entries, Head, Role, StreamMark};
 
-/// What messages that wait together have in common, where they have more than a body and a priority.
+/// What messages that wait together have in common, if they have more than a body and a priority.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Common {
     pub(crate) tag: Bytes,
     pub(crate) priority: Priority,
-    /// Their sender wants to be told that they were processed.
+    /// The sender wants to be told that they were processed.
     pub(crate) confirm: bool,
-    /// The place of the first in its stream; that of each other follows from it.
+    /// The place of the first message in its stream; the places of the others follow from it.
     pub(crate) mark: Option<StreamMark>,
 }
 
 impl Common {
-    /// Of messages of which the first has this head, and this role. None: one of this role, or of a trace, is kept by itself.
+    /// For messages of which the first has this head and this role. None: a message of this role, or with a trace, is kept by
+    /// itself.
     pub(crate) fn of(head: &Head<'_>, role: Role) -> Option<Self> {
         let mark = match role {
             Role::Plain => None,
@@ -42,7 +43,7 @@ impl Common {
         if self.mark.is_some() { Lane::Stream(self.tag.clone()) } else { Lane::Plain }
     }
 
-    /// What the `n`th message and those behind it have.
+    /// What the `n`th message and those behind it have in common.
     pub(crate) fn from(&self, n: usize) -> Self {
         Self { mark: self.mark_of(n), ..self.clone() }
     }
@@ -55,40 +56,40 @@ impl Common {
         self.mark_of(n).map_or(Role::Plain, Role::Stream)
     }
 
-    /// The first `n` are gone.
+    /// The first `n` messages are gone.
     fn advance(&mut self, n: usize) {
         self.mark = self.mark_of(n);
     }
 
-    /// Whether the `n`th message and those behind it are what `next` is of.
+    /// Whether the `n`th message and those behind it continue with `next`.
     fn goes_on(&self, n: usize, next: &Self) -> bool {
         self.mark_of(n) == next.mark
             && (&self.tag, self.priority, self.confirm) == (&next.tag, next.priority, next.confirm)
     }
 }
 
-/// Where the body begins of a message that has its head in common with others: it stands there, or the message says that it is alike.
+/// Where the body of a message begins whose head is shared: the head stands there, or the message says that it is alike.
 fn body_at(message: &[u8]) -> usize {
     if message.first() == ALIKE_HEAD.first() {
         return ALIKE_HEAD.len();
     }
-    // It was read when it came.
+    // The head was read when the message came.
     Head::parse(message).map_or(message.len(), |(_, at)| at)
 }
 
-/// Messages of one sender under one incarnation, each whole: plain ones, or what have all but their bodies in common.
+/// Whole messages of one sender under one incarnation: plain ones, or messages that have everything but their bodies in common.
 #[derive(Debug)]
 pub(crate) struct Run {
     /// The sender's place.
     pub(crate) peer: u32,
-    /// Of the first.
+    /// The id of the first message.
     id: MessageId,
     left: usize,
-    /// Bytes of those left in wire form, their lengths aside.
+    /// The bytes of the remaining messages in wire form, without their lengths.
     bytes: u64,
-    /// Those left, each behind its length. Their heads are well-formed.
+    /// The remaining messages, each behind its length. Their heads are well-formed.
     entries: BytesMut,
-    /// None: each head is plain, and says all.
+    /// None: each head is plain and complete.
     common: Option<Box<Common>>,
 }
 
@@ -100,7 +101,7 @@ impl Default for Run {
 }
 
 impl Run {
-    /// `entries`, whose messages have `bytes` in wire form, under the name `id` of their first. `copy` keeps them.
+    /// The messages of `entries`, `bytes` in wire form. The first has the name `id`. `copy` stores them.
     pub(crate) fn new(
         peer: u32,
         id: MessageId,
@@ -111,17 +112,17 @@ impl Run {
         Self { peer, id, left: entries.len(), bytes, entries: copy(entries.as_bytes()), common: None }
     }
 
-    /// The same messages, which have this in common.
+    /// The same messages, which have `common` in common.
     pub(crate) fn with(self, common: Common) -> Self {
         Self { common: Some(Box::new(common)), ..self }
     }
 
-    /// A message of `len` bytes, behind its length.
+    /// One message of `len` bytes, behind its length.
     pub(crate) const fn one(peer: u32, id: MessageId, len: u64, entry: BytesMut) -> Self {
         Self { peer, id, left: 1, bytes: len, entries: entry, common: None }
     }
 
-    /// Takes in what goes on where this ends, in the order of slots and in memory; gives it back if it does not.
+    /// Takes in `next` if it continues this run, both by slots and in memory. Otherwise gives it back.
     pub(crate) fn join(&mut self, next: Self) -> Option<Self> {
         let MessageId { sender, r, s } = next.id;
         let same = (self.peer, self.id.sender, self.id.r) == (next.peer, sender, r);
@@ -148,7 +149,7 @@ impl Run {
         self.id
     }
 
-    /// Of all, in wire form.
+    /// The bytes of all messages in wire form.
     pub(crate) const fn wire_len(&self) -> u64 {
         self.bytes
     }
@@ -168,18 +169,18 @@ impl Run {
         Front { peer: self.peer, sender: self.id.sender, r: self.id.r, slots, whole: true }
     }
 
-    /// Whether their sender wants to be told that they were processed, and so of each what becomes of it.
+    /// Whether the sender wants to be told that they were processed, and so wants the outcome of each.
     pub(crate) fn confirms(&self) -> bool {
         self.common.as_ref().is_some_and(|common| common.confirm)
     }
 
-    /// The stream that they are of, and the place of the first.
+    /// The stream that they belong to, and the place of the first.
     pub(crate) fn stream(&self) -> Option<(&Bytes, StreamMark)> {
         let common = self.common.as_ref()?;
         Some((&common.tag, common.mark?))
     }
 
-    /// The first.
+    /// Takes the first message out.
     pub(crate) fn pop(&mut self) -> Option<Arrived> {
         let (id, message) = self.next()?;
         let role = self.common.as_ref().map_or(Role::Plain, |common| common.role_of(0));
@@ -192,7 +193,7 @@ impl Run {
         Some(Arrived { peer, id, tag, priority, confirm, trace, role, body, wire_len })
     }
 
-    /// The first `most`.
+    /// Takes the first `most` messages out.
     pub(crate) fn split_to(&mut self, most: usize) -> Option<Self> {
         let (id, before, mut end, mut bytes) = (self.id, self.left, 0, 0);
         let left = most.min(before);
@@ -211,13 +212,13 @@ impl Run {
         Some(Self { peer: self.peer, id, left, bytes, entries: self.entries.split_to(end), common })
     }
 
-    /// What each is, in their order.
+    /// The role of each message, in order.
     pub(crate) fn roles(&self) -> impl Iterator<Item = Role> {
         let role = |n| self.common.as_ref().map_or(Role::Plain, |common| common.role_of(n));
         (0..self.left).map(role)
     }
 
-    /// All, where they lie.
+    /// Views of all messages where they lie.
     pub(crate) fn views(&self) -> impl Iterator<Item = View<'_>> {
         let (mut rest, MessageId { sender, r, s }) = (&*self.entries, self.id);
         (s.0..).take(self.left).map_while(move |s| {
@@ -233,7 +234,7 @@ impl Run {
         })
     }
 
-    /// What stands before the body of the first, which is gone: its tag, its priority, its trace, and how long that is.
+    /// The head of the first message, which has been taken out: its tag, its priority, its trace, and its length.
     #[inline]
     fn head_of(&mut self, message: &Bytes) -> Option<(Bytes, Priority, Option<Box<Traceparent>>, usize)> {
         if let Some(common) = self.common.as_mut() {
@@ -245,7 +246,7 @@ impl Run {
         Some((part(message, head.tag), Priority::from(head.priority), trace.map(Box::new), at))
     }
 
-    /// The name and the wire form of the first.
+    /// Takes out the first message: its name and its wire form.
     #[inline]
     fn next(&mut self) -> Option<(MessageId, Bytes)> {
         self.left = self.left.checked_sub(1)?;
@@ -290,10 +291,10 @@ impl IncomingRun {
     }
 }
 
-/// A message of an [`IncomingRun`], where it lies.
+/// A message of an [`IncomingRun`], viewed where it lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct View<'a> {
-    /// Its name at both ends.
+    /// The name of the message at both ends.
     pub id: MessageId,
     /// For dispatch.
     pub tag: &'a [u8],
@@ -304,8 +305,8 @@ pub struct View<'a> {
 }
 
 impl IncomingRun {
-    /// The delivery of a streamed message that is left, which waits for [`crate::node::Node::done`] or
-    /// [`crate::node::Node::release`]. It has a run of its own.
+    /// The delivery of a remaining streamed message, which waits for [`crate::node::Node::done`] or
+    /// [`crate::node::Node::release`]. Such a message has a run of its own.
     pub fn handed_out(&self) -> Option<DeliveryKey> {
         match &self.0 {
             Content::One(one) => one.as_ref().map(|one| one.key).filter(|key| *key != DeliveryKey::NONE),
@@ -313,7 +314,7 @@ impl IncomingRun {
         }
     }
 
-    /// The messages that are left, which stay: nothing is counted or copied for each.
+    /// Views of the remaining messages, which stay: nothing is counted or copied for each.
     pub fn views(&self) -> impl Iterator<Item = View<'_>> {
         let (one, run) = match &self.0 {
             Content::One(one) => (one.as_ref(), None),

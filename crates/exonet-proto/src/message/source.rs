@@ -7,31 +7,31 @@ use bytes::Bytes;
 
 use super::Bundle;
 
-/// Bodies up to this length are copied. No more than fits beside the others.
+/// Bodies up to this length are copied. This is no more than fits beside the other variants.
 pub(crate) const SMALL: usize = 64;
 
-/// Where the end of a body lies that is not known: no window reaches it.
+/// The assumed end of a body whose end is not known: no window reaches it.
 const ENDLESS: u64 = 1 << 61;
 
 /// The body of an outgoing message.
 #[derive(Debug)]
 pub(crate) enum Source {
-    /// All of it, shared with the application.
+    /// The whole body, shared with the application.
     Whole(Bytes),
-    /// All of a small one: sharing would cost more than the copy.
+    /// The whole body of a small message: sharing would cost more than the copy.
     Small { len: u8, bytes: [u8; SMALL] },
-    /// As the application writes it.
+    /// A body that the application writes.
     Stream(Stream),
-    /// Those of messages that were queued together.
+    /// The bodies of messages that were queued together.
     Bundle(Box<Bundle>),
 }
 
-/// The part of a streamed body that is written and may be needed again: bounded by the window.
+/// The part of a streamed body that is written and may be needed again. The window bounds it.
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
-    /// None: it is not known yet.
+    /// None: the length is not known yet.
     len: Option<u64>,
-    /// It was not known at first.
+    /// The length was not known at first.
     unmeasured: bool,
     chunks: VecDeque<Bytes>,
     /// Offset of the first byte of the first chunk.
@@ -40,7 +40,7 @@ pub(crate) struct Stream {
 }
 
 impl Source {
-    /// Gives what is not needed of `body` as well: all of it if it was copied.
+    /// Stores `body`. Also returns the bytes that are not needed any more: all of `body` if it was copied.
     pub(crate) fn whole(body: Bytes) -> (Self, Bytes) {
         match u8::try_from(body.len()) {
             Ok(len) if body.len() <= SMALL => {
@@ -58,19 +58,20 @@ impl Source {
         Self::Stream(Stream { len, unmeasured: len.is_none(), ..Stream::default() })
     }
 
-    /// Its length was not known when it began.
+    /// Whether the length was not known when the message began.
     pub(crate) const fn is_unmeasured(&self) -> bool {
         matches!(self, Self::Stream(Stream { unmeasured: true, .. }))
     }
 
-    /// Nothing more is written: what there is is all. False where the length is known already.
+    /// Ends the body at what has been written. False if the length is known already.
     pub(crate) fn end(&mut self) -> bool {
         let Self::Stream(stream @ Stream { len: None, .. }) = self else { return false };
         stream.len = Some(stream.written);
         true
     }
 
-    /// Its length, and one more where that was not known at first: the end is sent as a byte is. [`ENDLESS`] until it is known.
+    /// The length of the body, plus one if it was not known at first, since the end is sent like a byte. [`ENDLESS`] until it is
+    /// known.
     #[inline]
     pub(crate) fn extent(&self) -> u64 {
         match self {
@@ -80,7 +81,7 @@ impl Source {
         }
     }
 
-    /// Of one body; what has been written of it, if that is not known.
+    /// The length of one body. If it is not known, the bytes that have been written.
     #[inline]
     pub(crate) fn len(&self) -> u64 {
         match self {
@@ -91,7 +92,7 @@ impl Source {
         }
     }
 
-    /// Bytes there are from the start of the body, sent or not; the end counts as in [`Source::extent`].
+    /// How many bytes from the start of the body are available, sent or not. The end counts as in [`Source::extent`].
     pub(crate) fn available(&self) -> u64 {
         match self {
             Self::Bundle(bundle) => bundle.body_len() as u64,
@@ -103,7 +104,7 @@ impl Source {
         }
     }
 
-    /// Bytes kept now.
+    /// How many bytes are kept now.
     pub(crate) fn kept(&self) -> u64 {
         match self {
             Self::Bundle(bundle) => bundle.body_len() as u64 * u64::from(bundle.open()),
@@ -113,7 +114,7 @@ impl Source {
         }
     }
 
-    /// The body at `range`, or as much of its beginning as is in one piece. Of a bundle, whose messages are not cut, nothing.
+    /// The body at `range`, or as much of its beginning as lies in one piece. Nothing for a bundle, whose messages are not cut.
     pub(crate) fn part(&self, range: Range<u64>) -> &[u8] {
         match self {
             Self::Bundle(_) => &[],
@@ -123,8 +124,8 @@ impl Source {
         }
     }
 
-    /// What can be kept elsewhere than in memory: bytes that cost some for as long as the message is open. Streams are bounded by
-    /// their windows.
+    /// The bytes that can be kept elsewhere than in memory: they occupy memory for as long as the message is open. Streams are
+    /// bounded by their windows.
     pub(super) fn waiting(&self) -> &[u8] {
         match self {
             Self::Whole(body) => body,
@@ -133,7 +134,8 @@ impl Source {
         }
     }
 
-    /// The same bytes, which are elsewhere now. Gives back the body that they were in, if it is the application's.
+    /// Replaces the bytes by the same bytes, which are now elsewhere. Returns the body that they were in, if it is the
+    /// application's.
     pub(super) fn move_to(&mut self, kept: Bytes) -> Bytes {
         match self {
             Self::Whole(body) => core::mem::replace(body, kept),
@@ -153,7 +155,7 @@ impl Source {
         }
     }
 
-    /// A streamed body that is complete, in one piece. Gives the pieces, which are not needed any more.
+    /// Joins a complete streamed body into one piece. Returns the pieces, which are not needed any more.
     pub(crate) fn join(&mut self) -> VecDeque<Bytes> {
         let Self::Stream(stream) = self else { return VecDeque::new() };
         let chunks = std::mem::take(&mut stream.chunks);
@@ -162,7 +164,7 @@ impl Source {
         chunks
     }
 
-    /// Takes what the application writes, while fewer than `room` bytes are kept. Gives how many were taken.
+    /// Takes what the application writes, while fewer than `room` bytes are kept. Returns how many bytes were taken.
     pub(crate) fn write(&mut self, data: &mut Bytes, room: u64) -> usize {
         let Self::Stream(stream) = self else { return 0 };
         let left = stream.len.unwrap_or(u64::MAX) - stream.written;
@@ -183,7 +185,7 @@ impl Source {
         }
     }
 
-    /// Nothing below `offset` is needed again. Gives the pieces that lie below it.
+    /// Nothing below `offset` is needed again. Returns the pieces that lie below it.
     pub(crate) fn release(&mut self, offset: u64) -> Vec<Bytes> {
         let mut passed = Vec::new();
         if let Self::Stream(stream) = self {
@@ -194,7 +196,7 @@ impl Source {
 }
 
 impl Stream {
-    /// What is left of it.
+    /// The remaining chunks.
     pub(super) fn into_chunks(self) -> impl Iterator<Item = Bytes> {
         self.chunks.into_iter()
     }
@@ -226,7 +228,7 @@ impl Stream {
     }
 }
 
-/// What `bytes` has of `range`.
+/// The part of `range` that `bytes` has.
 fn cut(bytes: &[u8], range: Range<u64>) -> &[u8] {
     let from = usize::try_from(range.start).unwrap_or(usize::MAX).min(bytes.len());
     let to = usize::try_from(range.end).unwrap_or(usize::MAX).clamp(from, bytes.len());

@@ -13,65 +13,65 @@ use crate::time::Mono;
 use crate::wire::Traceparent;
 use crate::wire::{Role, StreamMark};
 
-/// The longest head that is written: flags, the tag's length, a tag of 255 bytes, the role, the trace that it is part of.
+/// The longest head that is written: flags, the tag's length, a tag of 255 bytes, the role, the trace.
 pub(crate) const HEAD_ROOM: usize = 257 + Role::MAX + Traceparent::MAX;
 
-/// The longest body of a message of a stream, in bytes: what is longer goes in several that say so.
+/// The longest body of a message of a stream, in bytes. A longer body is sent in several messages that say so.
 pub const MAX_STREAM_BODY: usize = (64 << 10) - HEAD_ROOM;
 const _: () = assert!(MAX_STREAM_BODY as u64 + HEAD_ROOM as u64 <= POOLED);
 
 /// An outgoing message.
 #[derive(Debug)]
 pub(crate) struct Letter {
-    /// The peer, as the node numbers them.
+    /// The place of the peer in the node's table.
     pub(crate) peer: u32,
     pub(crate) tag: Bytes,
     /// See [`Letter::set_mark`].
     pub(crate) role: Role,
-    /// Bytes of its head.
+    /// The bytes of the head.
     head: u16,
-    /// Its lane to the peer, once it is queued.
+    /// The lane of the letter to the peer, once it is queued.
     pub(crate) lane: LaneKey,
     pub(crate) priority: Priority,
     pub(crate) source: Source,
     pub(crate) deadline: Option<Mono>,
-    /// When the node looks at it next for its deadline or for want of patience; never, mostly.
+    /// When the node next looks at the letter for its deadline or its time in doubt; usually never.
     pub(crate) due: Mono,
-    /// The deadline passed after departure.
+    /// The deadline passed after the message had left.
     pub(crate) late: bool,
-    /// It may leave beside an opening.
+    /// Whether the message may leave beside an opening.
     pub(crate) early: Early,
-    /// Its sender wants to be told that it was processed.
+    /// The sender wants to be told that the message was processed.
     pub(crate) confirm: bool,
-    /// The trace that it is part of.
+    /// The trace that the message is part of.
     pub(crate) trace: Option<Box<Traceparent>>,
-    /// Its slot, once bound; under [`Incarnation::UNNAMED`] while it is early.
+    /// The slot, once bound; under [`Incarnation::UNNAMED`] while the message is early.
     pub(crate) bound: Option<(Slot, Incarnation)>,
     /// When it was bound.
     pub(crate) bound_at: Mono,
-    /// Which of the messages to its peer it was, in the order in which they were accepted.
+    /// The number of the message among those to its peer, in the order in which they were accepted.
     pub(crate) order: u64,
-    /// The journal's name of it, if it is journaled.
+    /// The journal's name of the message, if it is journaled.
     pub(crate) journaled: Option<LetterId>,
-    /// The group of the journal that has it; zero: none, but the snapshot.
+    /// The group of the journal that has the message. Zero: only the snapshot has it.
     pub(crate) group: u64,
-    /// Bytes of memory that wait with it, as the store counts them.
+    /// Bytes of memory that wait with the letter, as the store counts them.
     resident: u64,
-    /// It is bound, and waits until that is safe: see [`crate::journal`].
+    /// The message is bound, and waits until that is safe: see [`crate::journal`].
     pub(crate) unsafe_yet: bool,
-    /// It is a call that was delivered: without its body it waits for the reply.
+    /// The message is a call that was delivered: it waits for the reply, without its body.
     pub(crate) served: bool,
     /// The channel reported every byte as acknowledged.
     pub(crate) acked: bool,
-    /// It is one of the large messages under way.
+    /// The message is one of the large messages under way.
     pub(crate) counted: bool,
-    /// It stands in the send queue.
+    /// The message is in the send queue.
     pub(crate) queued: bool,
     /// A streamed write was refused for lack of room.
     pub(crate) writer_waits: bool,
-    /// Present while it is cut in two and nothing of it was lost.
+    /// Present while the message is cut in two and none of it was lost.
     pub(crate) halves: Option<Halves>,
-    /// Present once it has been cut otherwise.
+    /// Present once the message has been cut otherwise.
     pub(crate) fragments: Option<Box<Fragments>>,
 }
 
@@ -109,7 +109,7 @@ impl Letter {
         }
     }
 
-    /// Messages that were queued together: all that is in no field of the letter is told of each by the bundle.
+    /// The messages that were queued together. The bundle has what differs among them; the letter has the rest.
     pub(crate) fn bundle(&self) -> Option<&Bundle> {
         match &self.source {
             Source::Bundle(bundle) => Some(bundle),
@@ -124,12 +124,12 @@ impl Letter {
         }
     }
 
-    /// Messages that are not settled.
+    /// How many messages are not settled.
     pub(crate) fn open(&self) -> u32 {
         self.bundle().map_or(1, Bundle::open)
     }
 
-    /// Those of them that have no slot.
+    /// How many unsettled messages have no slot.
     pub(crate) fn unbound(&self) -> u32 {
         self.bundle().map_or(u32::from(self.bound.is_none()), Bundle::unbound)
     }
@@ -139,13 +139,13 @@ impl Letter {
         self.bundle().map_or(self.bound, |bundle| bundle.bound(key.at).0)
     }
 
-    /// The channel reported every byte of one of its messages as acknowledged.
+    /// Whether the channel reported every byte of one of the messages as acknowledged.
     pub(crate) fn is_acked(&self, key: MessageKey) -> bool {
         self.bundle().map_or(self.acked, |bundle| bundle.is_acked(key.at))
     }
 
-    /// So it is of the message of `key`, which is bound, and of those behind it that are bound one number after the other:
-    /// `most` in all. Gives how many.
+    /// Notes that the message of `key`, which is bound, is acknowledged, and up to `most` in all of those behind it that are
+    /// bound to consecutive slots. Returns how many.
     pub(crate) fn note_acked(&mut self, key: MessageKey, most: u64) -> u32 {
         let Some(bundle) = self.bundle_mut() else {
             self.acked = true;
@@ -157,7 +157,7 @@ impl Letter {
         n
     }
 
-    /// It was not, in the end.
+    /// The message was not acknowledged after all.
     pub(crate) fn note_missed(&mut self, key: MessageKey) {
         match self.bundle_mut() {
             Some(bundle) => bundle.note_missed(key.at),
@@ -165,7 +165,7 @@ impl Letter {
         }
     }
 
-    /// The body of one of its messages, as far as it is in one piece.
+    /// The body of one of the messages, as far as it lies in one piece.
     #[inline]
     pub(crate) fn body_of(&self, key: MessageKey) -> &[u8] {
         match &self.source {
@@ -179,18 +179,18 @@ impl Letter {
         u64::from(self.head)
     }
 
-    /// It has this place in its stream.
+    /// Sets the place of the message in its stream.
     pub(crate) fn set_mark(&mut self, mark: StreamMark) {
         self.role = Role::Stream(mark);
         self.head = head_len(&self.tag, self.role, self.trace.is_some());
     }
 
-    /// It answers a call: its outcome is the node's own affair.
+    /// Whether the message answers a call: its outcome concerns only the node.
     pub(crate) const fn is_reply(&self) -> bool {
         matches!(self.role, Role::Reply { .. })
     }
 
-    /// What one of its messages is beside a message.
+    /// The role of one of the messages.
     pub(crate) fn role_of(&self, key: MessageKey) -> Role {
         match (self.role, self.bundle().and_then(|bundle| bundle.mark_of(key.at))) {
             (Role::Stream(_), Some(mark)) => Role::Stream(mark),
@@ -198,25 +198,25 @@ impl Letter {
         }
     }
 
-    /// As [`Letter::wire_len`], of one of its messages.
+    /// As [`Letter::wire_len`], for one of the messages.
     pub(crate) fn wire_len_of(&self, key: MessageKey) -> u64 {
         let own = self.role_of(key).encoded_len() as u64;
         self.wire_len() + own - self.role.encoded_len() as u64
     }
 
-    /// Of the wire form: head and body; where the length was not known at first, its end counts as a byte, and lies beyond
-    /// everything until it is known.
+    /// The length of the wire form: head and body. If the length was not known at first, the end counts as a byte, and lies
+    /// beyond every offset until it is known.
     #[inline]
     pub(crate) fn wire_len(&self) -> u64 {
         self.head_len() + self.source.extent()
     }
 
-    /// The length that is said with each part of it; None where it was not known at first.
+    /// The length that is sent with each part. None if it was not known at first.
     pub(crate) fn said_len(&self) -> Option<u64> {
         (!self.source.is_unmeasured()).then(|| self.wire_len())
     }
 
-    /// Everything that can be sent of it has been acknowledged: only the receiver's word can bring it on.
+    /// Whether everything that can be sent of the message has been acknowledged: only a report of the receiver allows more.
     pub(crate) fn is_spent(&self) -> bool {
         if let Some(halves) = &self.halves {
             return halves.is_acked();
@@ -225,12 +225,12 @@ impl Letter {
         self.fragments.as_ref().is_some_and(|cut| cut.is_acked() || cut.is_stalled(available))
     }
 
-    /// It has been cut: it does not go whole any more.
+    /// Whether the message has been cut: it does not go whole any more.
     pub(crate) fn is_cut(&self) -> bool {
         self.halves.is_some() || self.fragments.is_some()
     }
 
-    /// The account of its parts, if it has been cut.
+    /// The record of its parts, if the message has been cut.
     pub(crate) fn parts_mut(&mut self) -> Option<&mut Fragments> {
         if let Some(halves) = self.halves.take() {
             self.fragments = Some(Box::new(halves.into_fragments(self.wire_len())));
@@ -238,23 +238,23 @@ impl Letter {
         self.fragments.as_deref_mut()
     }
 
-    /// All of it has left at least once.
+    /// Whether all of the message has left at least once.
     pub(crate) fn is_sent(&self) -> bool {
         self.halves.is_none_or(|halves| halves.sent) && self.fragments.as_ref().is_none_or(|f| f.is_sent())
     }
 
-    /// Whether it has a window of its own.
+    /// Whether the message has a window of its own.
     pub(crate) fn is_large(&self) -> bool {
         self.source.is_unmeasured() || self.wire_len() > POOLED
     }
 
-    /// Bytes of the wire form that there are.
+    /// How many bytes of the wire form are available.
     pub(crate) fn available(&self) -> u64 {
         self.head_len() + self.source.available()
     }
 
-    /// The wire form at `range`, as a part of the head and a part of the body. Shorter where the body is not in
-    /// one piece or not there.
+    /// The wire form at `range`, as a part of the head and a part of the body. Shorter if the body does not lie in one piece or
+    /// is not available.
     pub(crate) fn part<'a>(&'a self, range: Range<u64>, room: &'a mut [u8; HEAD_ROOM]) -> [&'a [u8]; 2] {
         let head_len = self.head_len();
         let head = if range.start < head_len { self.head(room) } else { &[] };
@@ -265,7 +265,7 @@ impl Letter {
         [head.get(from..to).unwrap_or_default(), body]
     }
 
-    /// How much of `range` [`Letter::part`] would give.
+    /// How many bytes of `range` [`Letter::part`] would return.
     pub(crate) fn part_len(&self, range: Range<u64>) -> u64 {
         let head_len = self.head_len();
         let start = range.start.max(head_len);
@@ -283,8 +283,8 @@ impl Letter {
         short.then_some([self.priority as u8])
     }
 
-    /// Whether one of its messages, which stands in a frame right behind a message of `other`, is alike to that (PROTOCOL.md "Message
-    /// head"), and the shorter for it.
+    /// Whether one of the messages, right behind a message of `other` in a frame, is alike to it (PROTOCOL.md "Message head"),
+    /// and is shorter because of that.
     pub(crate) fn is_alike(&self, key: MessageKey, other: &Self, before: MessageKey) -> bool {
         let next = match other.role_of(before) {
             Role::Stream(mark) => mark.nth(1).map(Role::Stream),
@@ -298,14 +298,14 @@ impl Letter {
             && (&self.tag, self.priority, self.confirm) == (&other.tag, other.priority, other.confirm)
     }
 
-    /// What its end needs.
+    /// What is needed to end the message.
     pub(crate) fn ending(&self) -> Ending {
         let Self { role, confirm, due, late, bound, journaled, .. } = *self;
         Ending { role, confirm, due, late, bound, journaled }
     }
 
-    /// What it has open in its lane once it is bound, if it is a pooled one; each, where it holds several. Places in a stream differ
-    /// in length, so that each counts as the longest.
+    /// The load of each message in its lane once it is bound, if it is pooled. Places in a stream differ in length, so each
+    /// counts as the longest.
     pub(crate) fn pooled(&self) -> Load {
         match (self.role, self.bundle()) {
             _ if self.is_large() => Load::default(),
@@ -316,7 +316,7 @@ impl Letter {
         }
     }
 
-    /// Where it queues.
+    /// The flow in which the message queues.
     pub(crate) fn flow(&self) -> Flow {
         let large = self.is_large();
         let laned = !large && self.lane != LaneKey::PLAIN;
@@ -328,7 +328,7 @@ impl Letter {
         self.head_as(self.role, room)
     }
 
-    /// As [`Letter::head`], of one of its messages.
+    /// As [`Letter::head`], for one of the messages.
     pub(crate) fn head_of<'a>(&self, key: MessageKey, room: &'a mut [u8; HEAD_ROOM]) -> &'a [u8] {
         self.head_as(self.role_of(key), room)
     }
@@ -355,13 +355,13 @@ impl Letter {
     }
 }
 
-/// Bytes of a head: the flags, the tag behind its length, the role, the trace.
+/// The bytes of a head: the flags, the tag behind its length, the role, the trace.
 fn head_len(tag: &Bytes, role: Role, traced: bool) -> u16 {
     let tag = if tag.is_empty() { 0 } else { 1 + tag.len() };
     u16::try_from(1 + tag + role.encoded_len_with(traced)).unwrap_or(u16::MAX)
 }
 
-/// What is left of a letter when its outcome is said.
+/// What is kept of a letter when its outcome is reported.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ending {
     pub(crate) role: Role,
@@ -378,26 +378,26 @@ struct Place {
     letter: Option<Letter>,
 }
 
-/// Bytes of memory of bundles that wait to be used again: what one STATE settles of a fast path, mostly.
+/// How many bytes of memory of bundles are kept to be reused: usually what one STATE on a fast path settles.
 const SPARE: usize = 2 << 20;
 
-/// A slab of letters: a dense index for tables beside it, a generation so that a stale key finds nothing.
+/// A slab of letters: a dense index for tables beside it, and a generation, so that a stale key finds nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Store {
     places: Vec<Place>,
     free: Vec<u32>,
-    /// Messages that are open.
+    /// How many messages are open.
     len: usize,
     /// Bytes of memory that wait with journaled messages.
     resident: u64,
-    /// The generation of a place that is new: above that of every place given back.
+    /// The generation of a new place: above that of every place that was given back.
     fresh: u32,
-    /// Bundles that are over, for the next: their boxes too, as letters hold them.
+    /// Bundles that have ended, to be reused, with their boxes, as letters hold them.
     #[allow(clippy::vec_box)]
     spare: Vec<Box<Bundle>>,
-    /// Bytes of their memory.
+    /// Bytes of memory of these bundles.
     spared: usize,
-    /// What the application gave and is not needed any more, if it is to be kept.
+    /// What the application gave and the node does not need any more, if it is to be kept.
     spent: Vec<Bytes>,
     keeps: bool,
 }
@@ -416,7 +416,7 @@ impl Store {
         MessageKey { index, generation: self.fresh, at: 0 }
     }
 
-    /// A bundle, still without messages.
+    /// A bundle without messages.
     pub(crate) fn bundle(&mut self, flags: u8, body: usize) -> Box<Bundle> {
         let mut bundle = self.spare.pop().unwrap_or_default();
         self.spared = self.spared.saturating_sub(bundle.memory());
@@ -424,7 +424,7 @@ impl Store {
         bundle
     }
 
-    /// The letter that holds a message, which itself may be settled if it was queued together with others.
+    /// The letter that holds a message. The message itself may be settled if it was queued together with others.
     pub(crate) fn get(&self, key: MessageKey) -> Option<&Letter> {
         let place = self.places.get(key.index as usize)?;
         place.letter.as_ref().filter(|_| place.generation == key.generation)
@@ -451,14 +451,14 @@ impl Store {
         spent.append(&mut self.spent);
     }
 
-    /// Bytes of the application's are not needed any more. Their destructor may be the application's too.
+    /// Drops bytes of the application that are not needed any more. Their destructor may belong to the application too.
     pub(crate) fn let_go(&mut self, bytes: Bytes) {
         if self.keeps && !bytes.is_empty() {
             self.spent.push(bytes);
         }
     }
 
-    /// A body is not needed any more.
+    /// Drops a body that is not needed any more.
     pub(crate) fn let_go_body(&mut self, source: Source) {
         match source {
             Source::Whole(body) => self.let_go(body),
@@ -467,14 +467,14 @@ impl Store {
         }
     }
 
-    /// The body of a message, as it is kept.
+    /// The body of a message in the form in which it is kept.
     pub(crate) fn body(&mut self, body: Bytes) -> Source {
         let (source, rest) = Source::whole(body);
         self.let_go(rest);
         source
     }
 
-    /// Keeps what waits with a journaled message in memory, if there is room for it, or on the shelf.
+    /// Keeps the bytes that wait with a journaled message in memory, if there is room, or on the shelf.
     pub(crate) fn keep(&mut self, key: MessageKey, shelf: &Shelf) {
         let resident = self.resident;
         let Some(letter) = self.get_mut(key) else { return };
@@ -491,12 +491,12 @@ impl Store {
         }
     }
 
-    /// Bytes of memory that wait with journaled messages, as they are counted and counted afresh.
+    /// Bytes of memory that wait with journaled messages: the running count and a fresh one.
     pub(crate) fn resident(&self) -> (u64, u64) {
         (self.resident, self.iter().map(|(_, letter)| letter.resident).sum())
     }
 
-    /// A letter that has left the store ends.
+    /// Drops a letter that has left the store.
     pub(crate) fn bury(&mut self, letter: Letter) {
         self.let_go(letter.tag);
         self.let_go_body(letter.source);
@@ -511,7 +511,7 @@ impl Store {
         Some(letter)
     }
 
-    /// As [`Store::remove`], of a letter that `look` has seen and nobody else will.
+    /// As [`Store::remove`], for a letter that only `look` still sees.
     pub(crate) fn drop_after<T>(&mut self, key: MessageKey, look: impl FnOnce(&Letter) -> T) -> Option<T> {
         let letter = self.get(key)?;
         let (open, seen) = (letter.open(), look(letter));
@@ -524,8 +524,8 @@ impl Store {
         Some(seen)
     }
 
-    /// `n` messages of a bundle from `key` on leave the store, all bound or none; the bundle with the last. Gives the bytes
-    /// that it has held for those before, if that was it.
+    /// Removes `n` messages of a bundle from `key` on, all bound or none, and with the last message the bundle. In that case
+    /// returns the bytes that the bundle held for messages that had ended before.
     pub(crate) fn end_bundled(&mut self, key: MessageKey, n: u32) -> Option<u64> {
         let bundle = self.get_mut(key).and_then(Letter::bundle_mut)?;
         let ended = bundle.end(key.at..key.at.saturating_add(n));
@@ -541,7 +541,7 @@ impl Store {
         over.then_some(held)
     }
 
-    /// The place of a letter that is gone is free, and `open` of its messages gone with it.
+    /// Frees the place of a letter that is gone, with `open` of its messages.
     fn vacate(&mut self, key: MessageKey, open: u32) {
         let Some(place) = self.places.get_mut(key.index as usize) else { return };
         place.generation = place.generation.wrapping_add(1);
@@ -552,7 +552,7 @@ impl Store {
         }
     }
 
-    /// Gives memory back after a burst; a stale key still finds nothing.
+    /// Frees memory after a burst; a stale key still finds nothing.
     fn shrink(&mut self) {
         let newest = self.places.iter().map(|place| place.generation).max().unwrap_or(0);
         self.fresh = newest.wrapping_add(1);
@@ -560,12 +560,12 @@ impl Store {
         self.free = Vec::new();
     }
 
-    /// Gives up what is only kept for speed.
+    /// Frees memory that is kept only for speed.
     pub(crate) fn rest(&mut self) {
         (self.spare, self.spared) = (Vec::new(), 0);
     }
 
-    /// Messages that are open.
+    /// How many messages are open.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -575,12 +575,12 @@ impl Store {
         letters(0, &self.places)
     }
 
-    /// Every message that is open, with its letter.
+    /// Every open message, with its letter.
     pub(crate) fn messages(&self) -> impl Iterator<Item = (MessageKey, &Letter)> {
         messages(self.iter())
     }
 
-    /// Those of them in `n` places from `from` on, and the place behind these, if there is one.
+    /// The open messages in `n` places from `from` on, and the place behind these, if there is one.
     pub(crate) fn messages_from(
         &self,
         from: u32,
@@ -593,7 +593,7 @@ impl Store {
     }
 }
 
-/// The letters in `places`, the first of which is the `from`th.
+/// The letters in `places`, the first of which has the index `from`.
 fn letters(from: u32, places: &[Place]) -> impl Iterator<Item = (MessageKey, &Letter)> {
     (from..).zip(places).filter_map(|(index, place)| {
         let key = MessageKey { index, generation: place.generation, at: 0 };
@@ -601,7 +601,7 @@ fn letters(from: u32, places: &[Place]) -> impl Iterator<Item = (MessageKey, &Le
     })
 }
 
-/// The messages of letters that are open.
+/// The open messages of letters.
 fn messages<'a>(
     letters: impl Iterator<Item = (MessageKey, &'a Letter)>,
 ) -> impl Iterator<Item = (MessageKey, &'a Letter)> {

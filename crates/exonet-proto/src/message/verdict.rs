@@ -1,14 +1,14 @@
-//! What the application of the receiver says of a message, beyond that it has taken it.
+//! Verdicts of the receiving application on messages, beyond taking them.
 
 use crate::half::Mark;
 pub use crate::wire::MAX_REASON;
 
-/// What an application has said of a message: its sender is told so.
+/// A verdict of an application on a message. The sender of the message is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// What it is.
+    /// The kind of verdict.
     pub word: Word,
-    /// A number that means what the two applications agree on; zero where it means nothing.
+    /// A number whose meaning the two applications agree on; zero if it has none.
     pub status: u32,
     /// How many times the message was handed out.
     pub attempts: u32,
@@ -21,14 +21,14 @@ pub struct Verdict {
 pub enum Word {
     /// The application took the message as it was handed out, and does not say what became of it.
     Taken,
-    /// It has processed the message.
+    /// The application has processed the message.
     Processed,
-    /// It does not take the message, and will not have it again.
+    /// The application does not take the message, and does not want it again.
     Rejected,
 }
 
 impl Word {
-    /// Whether the message may be sent again, as far as the application goes.
+    /// How the slot of the message is marked.
     pub(crate) const fn mark(self) -> Mark {
         match self {
             Self::Taken | Self::Processed => Mark::Done,
@@ -46,7 +46,7 @@ impl Word {
     }
 }
 
-/// What a sender wants to be told of a message in the end.
+/// What a sender wants to be told about a message in the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Confirm {
     /// That the receiving application has it: it acknowledged the message, or asked for it at most once.
@@ -57,8 +57,8 @@ pub enum Confirm {
 }
 
 impl Verdict {
-    /// Of the first [`MAX_REASON`] bytes of `reason`, cut where a character ends. How many times the message was handed out is for
-    /// the node to say.
+    /// A verdict with the first [`MAX_REASON`] bytes of `reason`, cut at the end of a character. The node fills in how many times
+    /// the message was handed out.
     pub fn new(word: Word, status: u32, reason: &str) -> Self {
         Self { word, status, attempts: 0, reason: cut(reason) }
     }

@@ -1,4 +1,4 @@
-//! What stands in the receive queue: a message, or several that came together.
+//! An entry of the receive queue: a message, or several that came together.
 
 use bytes::Bytes;
 
@@ -21,7 +21,7 @@ impl Waiting {
         }
     }
 
-    /// The stream of the first, and its place there.
+    /// The stream of the first message, and its place in it.
     pub(crate) fn stream(&self) -> Option<(&Bytes, StreamMark)> {
         match self {
             Self::One(Arrived { role: Role::Stream(mark), tag, .. }) => Some((tag, *mark)),
@@ -30,7 +30,7 @@ impl Waiting {
         }
     }
 
-    /// The slot of the last.
+    /// The slot of the last message.
     pub(super) fn last(&self) -> Slot {
         match self {
             Self::One(one) => one.id.s,
@@ -45,7 +45,7 @@ impl Waiting {
         }
     }
 
-    /// Messages in one piece, and the bytes of memory of all.
+    /// How many messages are in one piece, and the bytes of memory of all.
     pub(super) fn held(&self) -> (usize, u64) {
         match self {
             Self::One(one) => (usize::from(one.held() > 0), one.held()),
@@ -53,7 +53,7 @@ impl Waiting {
         }
     }
 
-    /// Takes the first out, and gives the rest.
+    /// Takes the first message out. Also returns the rest.
     pub(super) fn pop(self) -> (Option<Arrived>, Option<Self>) {
         match self {
             Self::One(one) => (Some(one), None),
@@ -64,7 +64,7 @@ impl Waiting {
         }
     }
 
-    /// Takes the last `most` out, each by itself, and gives the rest.
+    /// Takes the last `most` messages out, each by itself. Also returns the rest.
     pub(super) fn pop_last(self, most: usize) -> (Vec<Arrived>, Option<Self>) {
         match self {
             Self::One(one) => (vec![one], None),

@@ -1,4 +1,4 @@
-//! A window into a node, for verification and diagnostics: its records, and what it holds against what it may.
+//! Inspection of a node, for verification and diagnostics: its records, and what it holds against its limits.
 
 use std::collections::BTreeMap;
 
@@ -23,41 +23,41 @@ use crate::peer::{MAX_HINTS, Peer};
 use crate::time::Mono;
 use crate::wire::Role;
 
-/// The half-connections with one peer, as they are.
+/// The present half-connections with one peer.
 #[derive(Clone, Copy, Debug)]
 pub struct Records<'a> {
-    /// `S`: what is sent to the peer. None while there is nothing to send.
+    /// `S`: the sender record. None while there is nothing to send to the peer.
     pub sender: Option<&'a Sender<MessageKey>>,
-    /// `R`: what is received from it. None while it wants nothing.
+    /// `R`: the receiver record. None while the peer wants nothing.
     pub receiver: Option<&'a Receiver>,
-    /// `T`, `X` and `A`: what is known of its stamps.
+    /// `T`, `X` and `A`: what is known of the peer's stamps.
     pub bound: Bound,
-    /// The last of its stamps that was refused.
+    /// The last of the peer's stamps that was refused.
     pub rejected: Stamp,
-    /// When something authentic came from it last, or its record was made; later by the time that this node has not
-    /// been there itself.
+    /// When something authentic last came from the peer, or its record was made. The time for which this node was itself absent
+    /// is added.
     pub heard: Mono,
-    /// Nothing has proven yet that it is there.
+    /// Nothing has proven yet that the peer is there.
     pub tentative: bool,
 }
 
-/// One thing that a node holds, against its cap or against what it must amount to.
+/// An amount that a node holds, with its cap or the amount that it must equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holding {
-    /// Of this peer; None: of the node.
+    /// The peer that it is held for. None: it is held for the node.
     pub peer: Option<NodeId>,
     /// What is held.
     pub what: &'static str,
-    /// How much there is.
+    /// How much is held.
     pub held: u64,
-    /// How much there may be, or must be.
+    /// How much may be held, or must be.
     pub bound: u64,
-    /// It must be just as much: two accounts of the same thing.
+    /// `held` must equal `bound`: they are two counts of the same thing.
     pub exact: bool,
 }
 
 impl Holding {
-    /// Whether the node keeps to it.
+    /// Whether the amount is within its bound, or equals it if it must.
     pub const fn is_sound(&self) -> bool {
         if self.exact { self.held == self.bound } else { self.held <= self.bound }
     }
@@ -77,7 +77,7 @@ struct Letters {
     replies: u64,
 }
 
-/// The packets of the calls between two looks at what is remembered.
+/// The most packets that the calls add between two checks of what is remembered.
 const TRAIN: usize = 64;
 
 impl Node {
@@ -96,7 +96,7 @@ impl Node {
         self.peers.get(self.peers.find(peer)?).map(Peer::records)
     }
 
-    /// What is known of the stamps of a peer, known otherwise or not.
+    /// What is known of the stamps of a peer, whether or not the peer is in the table.
     pub fn bound(&self, peer: &NodeId) -> Bound {
         let known = self.peers.find(peer).and_then(|place| self.peers.get(place));
         known.map_or_else(|| self.cx.stamping.memo_of(peer), |known| known.inbound.bound)
@@ -107,8 +107,8 @@ impl Node {
         self.peers.iter().map(|(_, peer)| (peer.id, peer.records()))
     }
 
-    /// Everything the node holds for others against its caps, and each count that is kept beside what it counts
-    /// against a fresh count. O(all that it holds).
+    /// Reports everything that the node holds for others with its cap, and each running count with a fresh count. O(all that it
+    /// holds).
     pub fn audit(&self, mut report: impl FnMut(Holding)) {
         let mut letters: BTreeMap<u32, Letters> = BTreeMap::new();
         for (_, letter) in self.cx.store.iter() {
@@ -152,7 +152,7 @@ impl Node {
         });
         let promised = sum(|peer| peer.inbound.promised() + peer.inbound.freed());
         let messages = sum(|peer| peer.inbound.parts() as u64) + self.cx.inbox.pieces() as u64;
-        // One message is always let in.
+        // The node always lets one message in.
         let room = if messages > 1 { limits.received_bytes as u64 } else { u64::MAX };
         say("peers", self.peers.len() as u64, limits.peers as u64, false);
         let mut census = Census::default();
@@ -189,7 +189,7 @@ impl Node {
         let (limits, link) = (&self.cx.config.limits, &peer.link);
         let (inbound, outbound) = (&peer.inbound, &peer.outbound);
         let in_doubt = outbound.sender.as_ref().map_or(0, Sender::in_doubt);
-        // Those of a closed record are granted to nobody.
+        // The slots of a closed record are granted to no sender.
         let closed = inbound.receiver.as_ref().is_some_and(Receiver::is_closed);
         let free = if closed { 0 } else { inbound.granted() };
         let remembered = link.epochs().map(|epoch| epoch.sent.remembered()).max().unwrap_or(0);
@@ -215,8 +215,8 @@ impl Node {
         say("replies of one peer counted", replies as u64, kept as u64, true);
         say("replies of one peer", replies as u64, limits.replies.max(1) as u64, false);
         say("answers to probes of calls", answers as u64, MAX_ANSWERS as u64, false);
-        // The slot of a message that waits does not count. It counts, and holds back grants, once the message is judged, or when
-        // it has not come again after a crash.
+        // The slot of a waiting message does not count. It counts, and holds back grants, once the message is judged, or if the
+        // message has not come again after a crash.
         let waited = limits.pool_window() / ARRIVED;
         say("free slots", free, limits.slots + waited, false);
         say("messages that are judged", inbound.verdicts.len() as u64, limits.slots + waited, false);
@@ -232,7 +232,7 @@ impl Node {
     }
 }
 
-/// What each lane has open at the peer, as it is counted and counted afresh.
+/// The running and the fresh counts of what each lane has open at the peer.
 fn audit_open(
     outbound: &Outbound,
     mut open: BTreeMap<LaneKey, Load>,
@@ -255,7 +255,7 @@ fn audit_open(
     }
 }
 
-/// What each lane holds, against its window.
+/// What each lane holds, with its window.
 fn audit_lanes(inbound: &Inbound, limits: &Limits, say: &mut impl FnMut(&'static str, u64, u64, bool)) {
     let held = &inbound.held;
     say("pooled bytes", held.each().map(|(_, load)| load.bytes).sum(), held.bytes(), true);

@@ -1,4 +1,4 @@
-//! What the application asks for: sending.
+//! Requests of the application: sending.
 
 use core::borrow::BorrowMut;
 use core::net::SocketAddr;
@@ -20,10 +20,10 @@ use crate::{
 };
 
 impl Node {
-    /// Queues a message to `peer`, which may be found at `hints` or where it was last heard.
+    /// Queues a message to `peer`, which may be found at one of `hints` or where it was last heard.
     ///
     /// # Errors
-    /// [`SendError`]; nothing has been queued then. After [`SendError::Full`] an [`Event::Sendable`] follows.
+    /// [`SendError`]; then nothing has been queued. After [`SendError::Full`] an [`Event::Sendable`] follows.
     pub fn send(
         &mut self,
         now: Now,
@@ -36,8 +36,8 @@ impl Node {
         self.submit(now, peer, hints, message, source, Role::Plain)
     }
 
-    /// Queues a message of `len` bytes that the application writes by [`Node::body_write`]; `head.body` is ignored. None: the
-    /// length is not known, and [`Node::body_end`] ends it.
+    /// Queues a message of `len` bytes that the application writes with [`Node::body_write`]; `head.body` is ignored. If `len` is
+    /// None, the length is not known, and [`Node::body_end`] ends the message.
     ///
     /// # Errors
     /// As [`Node::send`].
@@ -54,10 +54,9 @@ impl Node {
         self.submit(now, peer, hints, head, Source::stream(len), Role::Plain)
     }
 
-    /// Calls `peer`: a message that is answered, and that runs there at most once. It ends with [`Event::Reply`], or
-    /// with an [`Event::Outcome`] that is Expired, Cancelled or Unknown, and with one of them only; until then the key
-    /// is its own. Once it has left, its deadline ends it as Unknown. What `peer` says is bounded by what it takes of
-    /// messages.
+    /// Calls `peer`: sends a message that is answered and that runs there at most once. The call ends with [`Event::Reply`], or
+    /// with an [`Event::Outcome`] that is Expired, Cancelled or Unknown, and with only one of them. Until then the key names this
+    /// call alone. Once the call has left, its deadline ends it as Unknown. A reply is bounded by the messages that `peer` takes.
     ///
     /// # Errors
     /// As [`Node::send`].
@@ -73,7 +72,7 @@ impl Node {
         self.submit(now, peer, hints, message, source, Role::Call)
     }
 
-    /// As [`Node::call`], with a body as that of [`Node::send_stream`].
+    /// As [`Node::call`], with a body as in [`Node::send_stream`].
     ///
     /// # Errors
     /// As [`Node::send`].
@@ -90,14 +89,14 @@ impl Node {
         self.submit(now, peer, hints, head, Source::stream(len), Role::Call)
     }
 
-    /// As [`Node::send`], for one message after the other, which may be lent: what is taken of it is taken out of it, and the
-    /// rest is the caller's to drop. `messages` is asked only while there is room; what is accepted
-    /// is reported to `queued`: a message, or the number of messages that are kept together, whose keys are the first one's
-    /// [`MessageKey::nth`]. Each has an outcome of its own all the same.
+    /// As [`Node::send`], for several messages, which may be lent: the node takes what it needs out of each, and the caller drops
+    /// the rest. `messages` is asked for a message only while there is room. Each accepted message is reported to `queued`: as
+    /// its key, or, for messages that are kept together, as the first key and their number. The other keys are the
+    /// [`MessageKey::nth`] of the first. Each message still has its own outcome.
     ///
     /// # Errors
-    /// [`SendError`] of the first message that was not accepted, and is lost to the iterator; [`SendError::Full`] before
-    /// the next is asked for, whether or not there is one.
+    /// The [`SendError`] of the first message that was not accepted, which is lost to the iterator; [`SendError::Full`] before
+    /// the next message is asked for, whether or not there is one.
     pub fn send_each(
         &mut self,
         now: Now,
@@ -110,11 +109,11 @@ impl Node {
         self.send_all(now, peer, hints, &mut messages.map(lent), Role::Plain, queued)
     }
 
-    /// As [`Node::send_each`], of messages that have all but their bodies in common. A body is copied, and once: small ones of one
-    /// length to where they leave from, without an allocation of their own.
+    /// As [`Node::send_each`], for messages that have everything but their bodies in common. Each body is copied once. Small
+    /// bodies of one length are copied to where they leave from, without an allocation for each.
     ///
     /// # Errors
-    /// As [`Node::send_each`]; of a stream as [`Node::send_in_stream`].
+    /// As [`Node::send_each`]; for a stream as [`Node::send_in_stream`].
     pub fn send_bodies(
         &mut self,
         now: Now,
@@ -169,13 +168,13 @@ impl Node {
         key
     }
 
-    /// Whether [`Node::send`] to `peer` would find room. If not, an [`Event::Sendable`] follows once it would.
+    /// Whether [`Node::send`] to `peer` would find room. If not, an [`Event::Sendable`] follows once it would find room.
     pub fn has_room(&mut self, peer: &NodeId) -> bool {
         let known = self.peers.find(peer).and_then(|place| self.at(place));
         known.is_none_or(|(peer, cx)| peer.takes_more(cx))
     }
 
-    /// How many messages to `peer` with a body of `body` bytes, and nothing else, are certainly taken now. None if nothing is
+    /// How many messages to `peer`, each with nothing but a body of `body` bytes, are certainly accepted now. Zero if nothing is
     /// known of the peer yet.
     pub fn room_for(&self, peer: &NodeId, body: usize) -> usize {
         if self.cx.closing || self.cx.stopped || body as u64 > self.cx.config.limits.message {
@@ -185,7 +184,7 @@ impl Node {
         known.map_or(0, |peer| peer.room_for_plain(&self.cx, body))
     }
 
-    /// Gives `ask` the peer that a message which is not settled is for. None: it is settled.
+    /// Passes the peer that an unsettled message is for to `ask`. None: the message is settled.
     fn of_message<T>(
         &mut self,
         now: Now,
@@ -204,8 +203,8 @@ impl Node {
         written.unwrap_or(BodyWrite::Gone)
     }
 
-    /// A message without a length, begun by [`Node::send_stream`], has been written to its end. False: its length is known, or it
-    /// is settled.
+    /// Ends a message without a length, begun by [`Node::send_stream`], at what has been written. False: the length of the
+    /// message is known, or the message is settled.
     pub fn body_end(&mut self, now: Now, key: MessageKey) -> bool {
         let ended = self.of_message(now, key, |peer, cx| {
             cx.store.get_mut(key).is_some_and(|letter| peer.body_end(now, letter, key))
@@ -213,12 +212,13 @@ impl Node {
         ended.unwrap_or_default()
     }
 
-    /// Withdraws a message. One that has not left ends Cancelled at once. One that has left is withdrawn at its receiver: it ends
-    /// Cancelled, certainly never delivered, or Delivered, once that is known, and Unknown only where any message would.
+    /// Withdraws a message. A message that has not left ends Cancelled at once. A message that has left is withdrawn at its
+    /// receiver. Once the result is known, it ends Cancelled (certainly never delivered) or Delivered. It ends Unknown only where
+    /// any message would.
     ///
     /// # Errors
-    /// [`CancelError`] when it is settled, or has left and is a call, the end of a stream, or a part of a message of several: these are not
-    /// withdrawn.
+    /// [`CancelError`] when the message is settled, or when it has left and is a call, the end of a stream, or a part of a
+    /// message of several. Such messages are not withdrawn.
     pub fn cancel(&mut self, now: Now, key: MessageKey) -> Result<Cancel, CancelError> {
         let bound = self.cx.store.open(key).map(|letter| letter.slot_of(key).is_some());
         let cancelled = self.of_message(now, key, |peer, cx| match bound {
@@ -268,8 +268,8 @@ impl Node {
         self.as_open(self.cx.store.messages()).collect()
     }
 
-    /// As [`Node::open_messages`], where messages that are kept together and have not left are one entry: the first, and how many
-    /// there are, each named one behind the other.
+    /// As [`Node::open_messages`], but messages that are kept together and have not left form one entry: the first message and
+    /// their number. Their keys follow one another.
     pub fn open_together(&self) -> Vec<(OpenMessage, u32)> {
         let mut all: Vec<(OpenMessage, u32)> = Vec::new();
         for open in self.as_open(self.cx.store.messages()) {
@@ -281,8 +281,8 @@ impl Node {
         all
     }
 
-    /// As [`Node::open_messages`], a part of them at a time and in no order: those in `places` places from `from` on. Gives where
-    /// the next part begins; None: that was the last. A message that comes or goes in between may be missed.
+    /// As [`Node::open_messages`], a part at a time and in no order: the messages in `places` places from `from` on. Also returns
+    /// where the next part begins. None: this was the last part. A message that comes or goes between two calls may be missed.
     pub fn open_messages_from(&self, from: u32, places: u32) -> (Vec<OpenMessage>, Option<u32>) {
         let (messages, next) = self.cx.store.messages_from(from, places);
         (self.as_open(messages).collect(), next)
@@ -298,14 +298,14 @@ impl Node {
         })
     }
 
-    /// One of the messages that are not settled. None: it is.
+    /// An unsettled message. None: it is settled.
     pub fn open_message(&self, key: MessageKey) -> Option<OpenMessage> {
         let letter = self.cx.store.open(key)?;
         self.as_open(core::iter::once((key, letter))).next()
     }
 
-    /// What the application gave of a message that is not settled, with `most` bytes of its body at most. None: it is settled. Of a
-    /// body that is written as it leaves it has what is there now.
+    /// What the application gave for an unsettled message, with at most `most` bytes of its body. None: the message is settled.
+    /// If the body is written as it leaves, the result has the bytes that are present now.
     pub fn content(&self, key: MessageKey, most: usize) -> Option<Outgoing> {
         let letter = self.cx.store.open(key)?;
         let body = letter.body_of(key);
@@ -316,13 +316,13 @@ impl Node {
         Some(Outgoing { tag, body, priority, deadline, early, confirm, trace: trace.clone() })
     }
 
-    /// Where a peer may be, as far as that is known: the latest last.
+    /// The addresses at which a peer may be, as far as they are known: the latest last.
     pub fn hints(&self, peer: &NodeId) -> Vec<SocketAddr> {
         let known = self.peers.find(peer).and_then(|place| self.peers.get(place));
         known.map_or_else(Vec::new, |peer| peer.hints.iter().rev().copied().collect())
     }
 
-    /// Deadlines of messages, and the node's own patience.
+    /// Ends messages whose deadlines, or the node's own time limits, have passed.
     pub(super) fn expire(&mut self, now: Now) {
         while let Some((at, key)) = self.cx.deadlines.first().copied().filter(|(at, _)| *at <= now.mono) {
             self.cx.deadlines.remove(&(at, key));
@@ -332,10 +332,9 @@ impl Node {
 
     // --- calls of others ---
 
-    /// Answers a call that was taken: `status` 0 is success; [`FAILED`], [`TOO_LARGE`] and [`NO_SUCH_METHOD`] are the
-    /// node's own. The
-    /// reply is kept until the caller has it, for `Config::reply_kept` at most. If it is longer than the caller takes,
-    /// the caller gets [`TOO_LARGE`] in its place.
+    /// Answers a call that was taken. A `status` of 0 is success; [`FAILED`], [`TOO_LARGE`] and [`NO_SUCH_METHOD`] are the node's
+    /// own. The reply is kept until the caller has it, for `Config::reply_kept` at most. If the reply is longer than the caller
+    /// takes, the caller gets [`TOO_LARGE`] in its place.
     ///
     /// False: the call was not taken, or has been answered.
     pub fn reply(&mut self, now: Now, call: CallId, status: u32, body: Bytes) -> bool {
@@ -349,13 +348,13 @@ impl Node {
         taken
     }
 
-    /// Nobody will answer a call that was taken: the caller gets [`FAILED`]. False as [`Node::reply`].
+    /// Gives up a call that was taken and that no handler will answer: the caller gets [`FAILED`]. False as for [`Node::reply`].
     pub fn drop_call(&mut self, now: Now, call: CallId) -> bool {
         self.reply(now, call, FAILED, Bytes::new())
     }
 
-    /// Answers every call of a method that waits by `status`, which says that it has not run: [`NO_SUCH_METHOD`], where
-    /// no handler serves it.
+    /// Answers every waiting call of a method with `status`, which says that the call has not run: [`NO_SUCH_METHOD`] if no
+    /// handler serves the method.
     pub fn refuse_calls(&mut self, now: Now, method: &Bytes, status: u32) {
         while let Some(incoming) = self.take_call(now, method) {
             self.cut(now, incoming.key);
@@ -365,14 +364,14 @@ impl Node {
         }
     }
 
-    /// Beyond the cap of all replies the oldest are forgotten.
+    /// Forgets the oldest replies beyond the cap on all replies.
     pub(super) fn bound_replies(&mut self, now: Now) {
         while let Some((place, s)) = self.cx.replies.beyond(self.cx.config.limits.reply_bytes as u64) {
             let Some((peer, cx)) = self.at(place) else {
                 return debug_assert!(false, "replies go with their peer");
             };
             peer.forget_reply(cx, now, s);
-            // It may be the last thing held for a caller of whom nothing else is looked at now.
+            // The reply may be the last thing held for its caller, and nothing else makes the node look at that peer now.
             self.touch(place);
         }
     }

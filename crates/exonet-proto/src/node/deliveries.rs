@@ -1,4 +1,4 @@
-//! What the application asks for: receiving.
+//! Requests of the application: receiving.
 
 use bytes::Bytes;
 
@@ -14,10 +14,10 @@ use crate::peer::{Context, Peer};
 use crate::time::{Mono, Now};
 
 impl Node {
-    /// The next message, handed out and not yet taken: [`Node::done`] takes it, [`Node::release`] gives it back.
-    /// Calls wait apart if the node serves: see [`Node::take_call`].
+    /// The next message, handed out and not yet taken. [`Node::done`] takes it, and [`Node::release`] gives it back. If the node
+    /// serves calls, they wait apart: see [`Node::take_call`].
     ///
-    /// None when nothing waits; [`crate::event::Event::Readable`] says when something does again.
+    /// None when nothing waits; [`crate::event::Event::Readable`] tells when something waits again.
     pub fn accept(&mut self, now: Now) -> Option<Incoming> {
         loop {
             let arrived = self.pop()?;
@@ -32,7 +32,7 @@ impl Node {
         }
     }
 
-    /// The next message, taken at once; a streamed one still waits for [`Node::done`] after its end.
+    /// The next message, taken at once. A streamed message still needs [`Node::done`] after its end.
     pub fn recv(&mut self, now: Now) -> Option<Incoming> {
         loop {
             let arrived = self.pop()?;
@@ -42,7 +42,7 @@ impl Node {
         }
     }
 
-    /// As [`Node::recv`], and with the next message up to `most` that came with it or right behind it.
+    /// As [`Node::recv`], for up to `most` messages: the next one, and those that came with it or right behind it.
     pub fn recv_run(&mut self, now: Now, most: usize) -> Option<IncomingRun> {
         let front = self.cx.inbox.front(most)?;
         let waits = |peer: &Peer| front.whole && peer.waits_for(&front);
@@ -59,8 +59,8 @@ impl Node {
         self.recv(now).map(IncomingRun::one)
     }
 
-    /// The next message, once the journal keeps its grant. Until then it waits, and those behind it, which have the same
-    /// disk to wait for.
+    /// The next message, once the journal keeps its grant. Until then the message waits. So do the messages behind it, which wait
+    /// for the same disk.
     fn pop(&mut self) -> Option<Arrived> {
         let front = self.cx.inbox.front(1)?;
         if let Some((peer, cx)) = self.sender_of(front.peer, front.sender) {
@@ -78,10 +78,10 @@ impl Node {
         self.cx.inbox.front(1).is_some_and(|front| self.keeps(&front))
     }
 
-    /// The next call of a method, as [`Node::recv`] gives messages. Calls that are not taken consume no slot, so that
-    /// their callers run out of them; other methods, and messages, are not held up.
+    /// The next call of a method, as [`Node::recv`] gives messages. A call that is not taken consumes no slot, so its caller runs
+    /// out of slots. Other methods, and messages, are not held up.
     ///
-    /// None when none waits; [`crate::event::Event::Called`] says when one does again.
+    /// None when no call waits; [`crate::event::Event::Called`] tells when one waits again.
     pub fn take_call(&mut self, now: Now, method: &Bytes) -> Option<Incoming> {
         loop {
             let arrived = self.cx.inbox.pop_call(method)?;
@@ -91,7 +91,7 @@ impl Node {
         }
     }
 
-    /// As [`Node::take_call`], for an application that does not tell methods apart.
+    /// As [`Node::take_call`], for an application that does not distinguish methods.
     pub fn take_any_call(&mut self, now: Now) -> Option<Incoming> {
         loop {
             let arrived = self.cx.inbox.pop_any_call()?;
@@ -112,26 +112,26 @@ impl Node {
         incoming
     }
 
-    /// The peer at `place`, if it is still the one that has sent a message.
+    /// The peer at `place`, if it is still the peer that sent a message.
     fn sender_of(&mut self, place: u32, sender: NodeId) -> Option<(&mut Peer, &mut Context)> {
         self.at(place).filter(|(peer, _)| peer.id == sender)
     }
 
-    /// A message has left the receive queue whose sender is forgotten.
+    /// A message has left the receive queue, and its sender is forgotten.
     fn drop_orphan(&mut self, arrived: &Arrived) {
         self.cx.received.give_back(arrived.held());
         self.cx.inbox.stale_left();
     }
 
-    /// Takes a message that was handed out: its slot is consumed, and it is delivered.
+    /// Takes a message that was handed out: its slot is consumed, and the message is delivered.
     ///
-    /// False: its record died meanwhile, or a streamed one has not been read to its end. It has **not** been
-    /// delivered here, and must not be acted upon.
+    /// False: the record of the message died meanwhile, or a streamed message has not been read to its end. The message has
+    /// **not** been delivered here, and must not be acted upon.
     pub fn done(&mut self, now: Now, key: DeliveryKey) -> bool {
         self.end(now, key, Peer::take)
     }
 
-    /// As [`Node::done`], for an application that does not say what becomes of the message: a sender that wants to be told that it
+    /// As [`Node::done`], for an application that gives no verdict on the message. A sender that wants to hear that the message
     /// was processed hears only that it was delivered.
     pub fn taken(&mut self, now: Now, key: DeliveryKey) -> bool {
         self.end(now, key, Peer::take_at_once)
@@ -162,8 +162,8 @@ impl Node {
         taken
     }
 
-    /// Takes a call, or a reply, that was handed out, whether or not it has been read to its end: the rest is not
-    /// wanted. Its sender counts it as delivered. False as [`Node::done`].
+    /// Takes a call or a reply that was handed out, whether or not it has been read to its end: the rest is not wanted. Its
+    /// sender counts it as delivered. False as for [`Node::done`].
     pub fn cut(&mut self, now: Now, key: DeliveryKey) -> bool {
         let Some(arrived) = self.cx.inbox.take_back(key) else { return false };
         let Some((peer, cx)) = self.sender_of(arrived.peer, arrived.id.sender) else {
@@ -176,10 +176,11 @@ impl Node {
         taken
     }
 
-    /// Ends a message that was handed out with what the application says of it: its sender is told by a VERDICT, and the message is
-    /// never handed out again. A streamed message need not have been read. How many times it was handed out the node knows.
+    /// Ends a message that was handed out with the application's verdict. A VERDICT tells the sender, and the message is never
+    /// handed out again. A streamed message need not have been read. The node itself knows how many times the message was handed
+    /// out.
     ///
-    /// False: its record died meanwhile, and what becomes of the message is not known.
+    /// False: the record of the message died meanwhile, and the outcome of the message is not known.
     pub fn judge(&mut self, now: Now, key: DeliveryKey, verdict: Verdict) -> bool {
         let Some(arrived) = self.cx.inbox.take_back(key) else { return false };
         let Some((peer, cx)) = self.sender_of(arrived.peer, arrived.id.sender) else {
@@ -193,19 +194,19 @@ impl Node {
         judged
     }
 
-    /// Gives a message back, as [`Node::release`] does, once `at` has come.
+    /// Gives a message back as [`Node::release`] does, but not before `at`.
     pub fn release_at(&mut self, key: DeliveryKey, at: Mono) {
         self.cx.inbox.wait_until(key, at);
     }
 
-    /// Messages whose time has come are handed out again.
+    /// Hands out again the messages whose time has come.
     pub(super) fn release_due(&mut self, now: Now) {
         while let Some(key) = self.cx.inbox.due(now.mono) {
             self.release(now, key);
         }
     }
 
-    /// Gives a message back: it is handed out again. Of a streamed one everything comes again from the start.
+    /// Gives a message back, so that it is handed out again. A streamed message comes again from its start.
     pub fn release(&mut self, now: Now, key: DeliveryKey) {
         let Some(arrived) = self.cx.inbox.take_back(key) else {
             return;
@@ -242,12 +243,12 @@ impl Node {
         read
     }
 
-    /// A message that was handed out is over, and its sender is forgotten.
+    /// A message that was handed out has ended, and its sender is forgotten.
     fn drop_taken(&mut self, arrived: &Arrived) {
         self.cx.received.give_back(arrived.held());
     }
 
-    /// Once enough of the receive queue is stale, all of that goes.
+    /// Drops the stale messages of the receive queue once there are enough of them.
     pub(super) fn sweep(&mut self) {
         let peers = &self.peers;
         let stale =

@@ -1,4 +1,4 @@
-//! What goes between a node and each of its peers, and what stands still: what a person who watches a node wants to see.
+//! Traffic between a node and each of its peers, and what is stuck: figures for a person who watches a node.
 
 use core::time::Duration;
 
@@ -8,26 +8,26 @@ use crate::peer::Peer;
 use crate::stats::PeerFigure;
 use crate::time::{Mono, Now};
 
-/// What has gone between this node and a peer since it is known, and what stands still.
+/// The traffic between this node and a peer since the node has known it, and what is stuck.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PeerFlow {
-    /// Messages, calls and replies accepted for it.
+    /// Messages, calls and replies accepted for the peer.
     pub messages_out: u64,
-    /// Messages and calls of it that the application has taken.
+    /// Messages and calls of the peer that the application has taken.
     pub messages_in: u64,
-    /// Bytes of packets sent on its channels.
+    /// Bytes of packets sent on the channels of the peer.
     pub bytes_out: u64,
-    /// Bytes of authentic packets that came on its channels.
+    /// Bytes of authentic packets that came on the channels of the peer.
     pub bytes_in: u64,
-    /// For how long the message has been in doubt that has been so for longest.
+    /// How long the oldest message in doubt has been in doubt.
     pub oldest_in_doubt: Option<Duration>,
-    /// Where the peer stands.
+    /// Whether the peer is there.
     pub presence: Presence,
 }
 
 impl PeerFlow {
-    /// All that are numbers.
+    /// All fields that are numbers.
     pub const FIGURES: &'static [PeerFigure<Self>] = &[
         PeerFigure::counts(
             "peer_messages_out",
@@ -62,19 +62,19 @@ impl PeerFlow {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Presence {
-    /// A channel stands, and the peer answers on it.
+    /// There is a channel, and the peer answers on it.
     Up,
-    /// No channel stands, and the node is opening one.
+    /// There is no channel, and the node is opening one.
     Opening,
     /// The peer answers nothing of what is under way to it.
     Away,
-    /// No channel stands, since none is needed.
+    /// There is no channel, since none is needed.
     #[default]
     Idle,
 }
 
 impl Node {
-    /// What goes between this node and `peer`. None: it is not known now.
+    /// The traffic between this node and `peer`. None: the node does not know the peer now.
     pub fn peer_flow(&self, now: Now, peer: &NodeId) -> Option<PeerFlow> {
         let peer = self.peers.get(self.peers.find(peer)?)?;
         Some(PeerFlow {
@@ -87,7 +87,7 @@ impl Node {
         })
     }
 
-    /// Slots are bound in rising order, so the lowest that is open was bound first.
+    /// Slots are bound in ascending order, so the message in the lowest open slot was bound first.
     fn oldest_in_doubt(&self, peer: &Peer) -> Option<Mono> {
         let sender = peer.outbound.sender.as_ref()?;
         let firsts =

@@ -1,4 +1,4 @@
-//! Messages are followed: see [`crate::follow`].
+//! Following messages: see [`crate::follow`].
 
 use super::Node;
 use crate::event::Status;
@@ -43,7 +43,7 @@ impl Node {
         self.open_messages().into_iter().find(|open| named(open.status)).map(|open| open.key)
     }
 
-    /// What has happened to the messages that are followed since the last time goes to `steps`, and what was missed is told.
+    /// Puts the steps that the followed messages took since the last call into `steps`, and returns what the follower missed.
     pub fn steps(&mut self, now: Now, follower: FollowerId, steps: &mut Vec<Step>) -> Missed {
         self.cx.followers.take(now.mono, follower, steps)
     }

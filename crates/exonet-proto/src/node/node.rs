@@ -27,10 +27,10 @@ use crate::time::{Mono, Now};
 /// How a node comes to life.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Boot {
-    /// Its identity dies with the process: nothing is stored.
+    /// The identity dies with the process: nothing is stored.
     Ephemeral,
-    /// Its identity is stored, with the `D` of its last write. The first [`Node::poll_persist`] gives the block
-    /// that this run may use; until that is durable, nothing leaves.
+    /// The identity is stored, with the `D` of its last write. The first [`Node::poll_persist`] gives the block of numbers that
+    /// this run may use. Nothing leaves until that write is durable.
     Stored {
         /// `D`.
         clock: u64,
@@ -38,46 +38,46 @@ pub enum Boot {
         life: u64,
         /// `latest`.
         latest: Stamp,
-        /// The strays of the last write that had any.
+        /// The strays in the last write that had any.
         strays: Vec<(NodeId, Far)>,
-        /// What the process before has written of early messages, whole as it was when that process died: see
-        /// [`Node::poll_notes`]. None: something may be lost, so what it took early is forgotten.
+        /// The notes on early messages that the former process wrote, complete as they were when it died: see
+        /// [`Node::poll_notes`]. None: some may be lost, so what it took early is forgotten.
         notes: Option<Notes>,
-        /// What the journal has, and when its records are safe. None: the node keeps no journal, and has forgotten what the
-        /// process before it knew.
+        /// The contents of the journal, and when its records are safe. None: the node keeps no journal, and has forgotten what
+        /// the former process knew.
         journal: Option<(Durability, Box<Recovered>)>,
     },
 }
 
-/// Nothing that is due is looked at more often than this.
+/// The node looks at due work no more often than this.
 const GRANULARITY: Duration = Duration::from_millis(1);
-/// A peer whose due things cannot leave is looked at after twice that, and in the end after this.
+/// A peer with due work that cannot leave is looked at again after twice `GRANULARITY`, and in the end after this time.
 const MAX_STUCK: Duration = Duration::from_millis(1_024);
-/// Peers looked at to find one that makes room.
+/// How many peers are examined to find one that makes room.
 const SEARCH: usize = 64;
-/// Peers that are looked at for memory at once, and how long they must have been silent.
+/// How many peers are examined at once for memory to take back, and how long they must have been silent.
 const RECLAIMED: usize = 16;
 const SILENT: Duration = Duration::from_secs(60);
-/// A gap between calls that is longer is a suspend of the machine.
+/// A longer gap between calls means that the machine was suspended.
 const SUSPENDED: Duration = Duration::from_secs(10);
 
-/// Bytes that the records of a message in a snapshot have beside its body, about.
+/// About how many bytes the records of a message take in a snapshot beside its body.
 const RECORDS: u64 = 48;
 
-/// A node of the protocol: what one identity knows, on all its channels. See the [module](super) for the contract.
+/// A node of the protocol: the state of one identity, on all its channels. See the [module](super) for the contract.
 #[derive(Debug)]
 pub struct Node {
-    /// What the peers share.
+    /// The state that all peers share.
     pub(super) cx: Context,
     pub(super) peers: Peers,
     pub(super) census: Census,
     timers: Timers,
     pub(super) ready: VecDeque<u32>,
-    /// The peer whose datagrams were last given to be sent, until the next are.
+    /// The peer whose datagrams were last given out for sending, until the next ones are.
     pub(super) last_sent: Option<u32>,
     pub(super) last_poll: Mono,
     persisting: Option<Batch>,
-    /// Where the hull was journaled last.
+    /// Where the journal last recorded the hull.
     front_at: Position,
     lsn: Lsn,
     pub(super) mac: OpeningMac,
@@ -86,7 +86,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node with the identity `key`. `seed` is fresh randomness: all that the node ever draws follows from it.
+    /// A node with the identity `key`. `seed` is fresh randomness: the node draws all its random numbers from it.
     pub fn new(config: Config, key: SecretKey, boot: Boot, seed: [u8; 32], now: Now) -> Self {
         let mut rng = ChaCha12Rng::from_seed(seed);
         let (mut boot_id, mut jar) = ([0; 8], [0; 32]);
@@ -105,7 +105,7 @@ impl Node {
                     None => (Hull::up_to(latest), Vec::new()),
                 };
                 let mut clock = match front {
-                    // What a process without a journal knew is forgotten, but for its notes.
+                    // What a process without a journal knew is forgotten, except for its notes.
                     None => Clock::restart(clock, latest, hull, config.clock_block),
                     Some((b, hull)) => {
                         let stamps = Stamps::recover(latest, hull);
@@ -141,13 +141,13 @@ impl Node {
         this
     }
 
-    /// Goes on with what the journal has.
+    /// Continues with the contents of the journal.
     fn recover(&mut self, now: Now, durability: Durability, found: Recovered) {
         let life = self.cx.life.as_ref().map_or(0, Life::number);
         self.cx.journal = Journal::begin(durability, &found, life);
         self.cx.shelf = found.shelf.clone();
         self.cx.journal.append_front(&self.cx.clock);
-        // The file says that this life has begun only once the journal does.
+        // The file says that this life has begun only once the journal says so.
         self.front_at = self.cx.journal.end();
         let mut posted: BTreeMap<u32, Vec<_>> = BTreeMap::new();
         for (id, letter) in found.open.into_runs() {
@@ -172,7 +172,7 @@ impl Node {
         self.cx.id
     }
 
-    /// The peer at `place`, and what it shares with the others. [`Node::after`] follows every input of a peer.
+    /// The peer at `place`, and the state that it shares with the others. [`Node::after`] follows every input of a peer.
     pub(super) fn at(&mut self, place: u32) -> Option<(&mut Peer, &mut Context)> {
         Some((self.peers.get_mut(place)?, &mut self.cx))
     }
@@ -186,8 +186,8 @@ impl Node {
         self.touch(place);
     }
 
-    /// Does what a peer has asked for: tells followers the time, releases strays, takes memory back, forgets replies beyond the cap,
-    /// and sweeps the receive queue.
+    /// Does what a peer has asked for: tells the followers the time, releases strays, takes memory back, forgets replies beyond
+    /// the cap, and sweeps the receive queue.
     fn obey(&mut self, now: Now) {
         self.cx.followers.stamp(now.mono);
         self.release_risen(now);
@@ -198,7 +198,7 @@ impl Node {
         self.sweep();
     }
 
-    /// Does something at every peer.
+    /// Calls `act` for every peer.
     fn each(&mut self, now: Now, mut act: impl FnMut(&mut Peer, &mut Context)) {
         let all: Vec<u32> = self.peers.iter().map(|(place, _)| place).collect();
         for place in all {
@@ -211,12 +211,12 @@ impl Node {
 
     // --- the disk ---
 
-    /// The next write to make durable, if there is one.
+    /// The next write to make durable, if any.
     pub fn poll_persist(&mut self) -> Option<Batch> {
         if self.persisting.is_some() || self.cx.stopped {
             return None;
         }
-        // The life counts as begun once its journal does.
+        // The life counts as begun once the journal says so.
         if !self.cx.journal.is_safe(self.front_at) {
             return None;
         }
@@ -254,14 +254,14 @@ impl Node {
         self.each(now, |peer, cx| peer.on_persisted(cx, now));
     }
 
-    /// `latest` may have risen: strays that it has caught up with are released.
+    /// If `latest` may have risen, releases the strays that it has caught up with.
     pub(super) fn release_risen(&mut self, now: Now) {
         if std::mem::take(&mut self.cx.latest_rose) {
             self.release_strays(now);
         }
     }
 
-    /// Strays that `latest` has caught up with become senders like any others: their bound is what was refused.
+    /// Strays that `latest` has caught up with become ordinary senders: the stamps refused for each become its bound.
     fn release_strays(&mut self, now: Now) {
         let Self { peers, cx, .. } = self;
         for id in cx.stamping.take_caught_up(cx.clock.stamps().latest()) {
@@ -276,15 +276,15 @@ impl Node {
         }
     }
 
-    /// A write failed: the node cannot keep its promises any more, and stops.
+    /// A write failed. The node cannot keep its promises any more, and stops.
     pub fn handle_persist_failed(&mut self, _now: Now) {
         self.cx.stopped = true;
         self.cx.events.push_back(Event::Stopped);
     }
 
-    /// What a node without a journal has to write of early messages, if there is anything. The driver writes it before it acts on
-    /// any output of the node: before it sends a datagram, or hands a message to the application. What is written so must survive
-    /// the process; it need not be forced.
+    /// The notes on early messages that a node without a journal has to write, if any. The driver writes them before it acts on
+    /// any output of the node: before it sends a datagram, or hands a message to the application. What is written must survive
+    /// the process; it need not be forced to the disk.
     pub fn poll_notes(&mut self) -> Option<Notes> {
         if !self.cx.stamping.has_notes() {
             return None;
@@ -302,7 +302,7 @@ impl Node {
         Some(Notes { hull, taken })
     }
 
-    /// The next records to write behind the journal, if there are any.
+    /// The next records to append to the journal, if any.
     pub fn poll_journal(&mut self) -> Option<Append<'_>> {
         self.cx.journal.poll()
     }
@@ -319,7 +319,7 @@ impl Node {
         }
     }
 
-    /// Where the journal ends now: what the node has just said or handed out is safe once that position is.
+    /// The present end of the journal. What the node has just said or handed out is safe once this position is safe.
     pub fn journal_end(&self) -> Position {
         self.cx.journal.end()
     }
@@ -329,23 +329,23 @@ impl Node {
         self.cx.journal.is_safe(at)
     }
 
-    /// The journal's name of a message that is not settled; None: it is not journaled.
+    /// The journal's name of an unsettled message. None: the message is not journaled.
     pub fn letter_id(&self, key: MessageKey) -> Option<LetterId> {
         Some(self.cx.store.open(key)?.journaled?.nth(key.at))
     }
 
-    /// All that the journal needs, without what is over. Once a store has it on the disk, it may delete what was appended up
-    /// to [`Node::journal_end`] as it is now.
+    /// Everything that the journal must keep, without what has ended. Once a store has this on the disk, it may delete what was
+    /// appended up to the present [`Node::journal_end`].
     pub fn snapshot(&self, now: Now) -> Vec<u8> {
         self.snapshot_keeping(now, u64::MAX)
     }
 
-    /// As [`Node::snapshot`], where the store keeps all groups of the journal from this one on: what the application gave is not
-    /// written again if one of them has it. [`Recovered::add_kept`] reads them.
+    /// As [`Node::snapshot`], for a store that keeps all groups of the journal from `kept` on. What the application gave is not
+    /// written again if one of these groups has it. [`Recovered::add_kept`] reads them.
     pub fn snapshot_keeping(&self, now: Now, kept: u64) -> Vec<u8> {
         let letters = self.cx.store.iter().filter_map(|(_, letter)| Some((letter.journaled?, letter)));
         let letters: BTreeMap<_, _> = letters.collect();
-        // A vector that grows would be copied several times, with everything that waits.
+        // A vector that grows would be copied several times, with all waiting messages.
         let room = |letter: &&Letter| {
             let said = if letter.group >= kept { 0 } else { letter.source.kept() };
             said + RECORDS * u64::from(letter.open())
@@ -362,20 +362,20 @@ impl Node {
         to
     }
 
-    /// The number of the last group that [`Node::poll_journal`] gave, counted through all lives.
+    /// The number of the last group that [`Node::poll_journal`] gave, counted over all lives.
     pub fn journal_group(&self) -> u64 {
         self.cx.journal.group() - 1
     }
 
-    /// The groups of the journal that have open messages, each with how many bytes these have: in no order, and some several
-    /// times.
+    /// The groups of the journal that have open messages, each with the number of bytes of these messages. They are in no order,
+    /// and some come several times.
     pub fn needed_groups(&self) -> Vec<(u64, u64)> {
         let letters =
             self.cx.store.iter().filter(|(_, letter)| letter.journaled.is_some() && letter.group > 0);
         letters.map(|(_, letter)| (letter.group, letter.source.kept() + u64::from(letter.open()))).collect()
     }
 
-    /// Whether [`Node::poll_transmit`] may have something to say.
+    /// Whether [`Node::poll_transmit`] may have something to send.
     pub fn has_ready(&self) -> bool {
         self.cx.may_speak() && !(self.ready.is_empty() && self.cx.loose() == 0)
     }
@@ -392,8 +392,8 @@ impl Node {
         due.into_iter().flatten().min()
     }
 
-    /// How long what arrives may wait in the socket from now on, so that several packets cost one look at it. Zero, unless
-    /// this node has nothing to send and receives long packets in quick succession.
+    /// How long arriving datagrams may wait in the socket from now on, so that the driver reads several packets at once. Zero,
+    /// unless this node has nothing to send and receives long packets in quick succession.
     pub fn may_rest(&self) -> Duration {
         if self.cx.store.len() == 0 { self.cx.bulk.rest() } else { Duration::ZERO }
     }
@@ -415,7 +415,7 @@ impl Node {
         }
     }
 
-    /// After a long gap between calls, a suspend perhaps, the world may have changed: open anew, at once.
+    /// After a long gap between calls, perhaps a suspend, the network may have changed: opens every channel anew, at once.
     fn note_gap(&mut self, now: Now) {
         let due = self.poll_timeout().unwrap_or(Mono::NEVER).max(self.last_poll);
         let absence = now.mono.since(due);
@@ -426,14 +426,14 @@ impl Node {
         self.last_poll = now.mono;
     }
 
-    /// The local socket has changed, or the machine has slept: every channel that is wanted is opened anew.
+    /// The local socket has changed, or the machine has slept: opens every wanted channel anew.
     pub fn rebind(&mut self, now: Now) {
         self.each(now, |peer, _| peer.link.hurry(now.mono));
     }
 
     // --- peers ---
 
-    /// The place of a peer that is to be sent to, made if need be.
+    /// The place of a peer that the application sends to. The peer is entered if necessary.
     pub(super) fn peer_to(&mut self, now: Now, id: NodeId, hints: &[SocketAddr]) -> Result<u32, SendError> {
         if id == self.cx.id {
             return Err(SendError::Myself);
@@ -443,7 +443,7 @@ impl Node {
                 peer.admitted = true;
                 peer.link.refused_until = Mono(0);
                 hints.iter().rev().for_each(|hint| peer.choose(cx, *hint));
-                // What an opening has brought can be answered under the channel that it has begun.
+                // A message that an opening has brought can be answered on the channel that the opening began.
                 if peer.hints.is_empty() && !peer.link.is_connected() && !peer.link.is_answering() {
                     return Err(SendError::NoAddress(id));
                 }
@@ -481,8 +481,8 @@ impl Node {
         })
     }
 
-    /// The table is full: a peer that is not connected and has nothing of ours to lose makes room. What it had in
-    /// doubt here is Unknown to it.
+    /// The table is full: a peer that is not connected, and for which this node has nothing to lose, makes room. The messages
+    /// that this peer had in doubt here end Unknown at the peer.
     fn make_room(&mut self, now: Now) {
         for _ in 0..SEARCH {
             let Some(place) = self.peers.next_place() else { return };
@@ -494,7 +494,7 @@ impl Node {
         }
     }
 
-    /// Memory is short: of peers that are silent, what has come in part is given up. It comes again.
+    /// Memory is short: gives up the incomplete messages of silent peers. The peers send them again.
     fn reclaim(&mut self, now: Now) {
         for _ in 0..RECLAIMED {
             let Some(place) = self.peers.next_place() else { return };
@@ -505,13 +505,13 @@ impl Node {
         }
     }
 
-    /// Whether something can be sent to `peer` without a hint: its address is known, or it is connected.
+    /// Whether something can be sent to `peer` without a hint: the address of the peer is known, or the peer is connected.
     pub fn has_address(&self, peer: &NodeId) -> bool {
         let known = self.peers.find(peer).and_then(|index| self.peers.get(index));
         known.is_some_and(|peer| peer.has_address() || peer.link.is_connected() || peer.link.is_answering())
     }
 
-    /// An address at which `peer` may be found, if it is known at all: tried where nothing else works.
+    /// Adds an address at which `peer` may be found, if the node knows the peer. The node tries it where no other address works.
     pub fn suggest(&mut self, now: Now, peer: &NodeId, address: SocketAddr) {
         let Some(index) = self.peers.find(peer) else { return };
         if let Some((peer, cx)) = self.at(index).filter(|(peer, _)| !peer.hints.contains(&address)) {
@@ -523,24 +523,24 @@ impl Node {
         self.touch(index);
     }
 
-    /// Whether `peer` answers nothing of what is under way to it: from [`Event::Away`] to [`Event::Back`].
+    /// Whether `peer` leaves everything unanswered that is under way to it: from [`Event::Away`] to [`Event::Back`].
     pub fn is_away(&self, peer: &NodeId) -> bool {
         let known = self.peers.find(peer).and_then(|index| self.peers.get(index));
         known.is_some_and(|peer| peer.link.is_away())
     }
 
-    /// From now on what the application has given and the node needs no more is kept for [`Node::take_spent`], for an
-    /// application that cannot have its destructors run within the calls of the node. Bytes without content are not kept.
+    /// From now on, what the application has given and the node needs no more is kept for [`Node::take_spent`]. This is for an
+    /// application whose destructors must not run within calls of the node. Empty bytes are not kept.
     pub fn keep_spent(&mut self) {
         self.cx.store.keep_spent();
     }
 
-    /// Adds to `spent` the bodies and tags that the node needs no more.
+    /// Adds to `spent` the bodies and tags that the node does not need any more.
     pub fn take_spent(&mut self, spent: &mut Vec<Bytes>) {
         self.cx.store.take_spent(spent);
     }
 
-    /// Another address at which `peer` may be found.
+    /// Adds another address at which `peer` may be found.
     pub fn add_hint(&mut self, now: Now, peer: NodeId, address: SocketAddr) {
         let Some(index) = self.peers.find(&peer) else {
             return;
@@ -552,8 +552,8 @@ impl Node {
         self.touch(index);
     }
 
-    /// Keeps the path to `peer` open by a sign of life after every so much silence; None: as the node is set.
-    /// For as long as the peer is known.
+    /// Keeps the path to `peer` open: a keepalive leaves after each silence of `every`. None: as the node is configured. This
+    /// holds for as long as the node knows the peer.
     pub fn keep_alive(&mut self, _now: Now, peer: &NodeId, every: Option<Duration>) {
         let Some(index) = self.peers.find(peer) else { return };
         if let Some(peer) = self.peers.get_mut(index) {
@@ -562,7 +562,7 @@ impl Node {
         self.touch(index);
     }
 
-    /// Measures the round trip to `peer`, opening a channel if there is none: [`Event::Pong`] with `cookie`.
+    /// Measures the round trip to `peer`, opening a channel if there is none. [`Event::Pong`] with `cookie` reports it.
     ///
     /// # Errors
     /// [`SendError`] when the peer cannot be addressed.
@@ -584,7 +584,7 @@ impl Node {
         Ok(())
     }
 
-    /// The next poll looks at the peer.
+    /// Makes the next poll look at the peer.
     pub(super) fn touch(&mut self, place: u32) {
         let Some((peer, schedule)) = self.peers.scheduled(place) else { return };
         self.census.count(&mut schedule.counted, peer.standing());
@@ -593,7 +593,7 @@ impl Node {
         }
     }
 
-    /// A peer has nothing to send now: when is it to be looked at again, or can it be forgotten?
+    /// A peer has nothing to send now: decides when to look at it again, or forgets it.
     pub(super) fn rest(&mut self, now: Now, place: u32) {
         let Some((peer, schedule)) = self.peers.scheduled(place) else { return };
         self.census.count(&mut schedule.counted, peer.standing());
@@ -603,10 +603,10 @@ impl Node {
         }
         let (old, mut new) = (schedule.deadline, peer.next_deadline(&self.cx));
         if new <= now.mono && new <= schedule.looked_at {
-            // It has been looked at since: what is due cannot leave yet, and the longer that is so the less it helps
+            // The node has looked at the peer since. What is due cannot leave yet, and the longer that lasts, the less it helps
             // to look again.
             new = now.mono + schedule.stuck.next(GRANULARITY * 2, MAX_STUCK);
-            // Never put off what is set already: under steady traffic it would never come.
+            // The deadline that is already set is never put off: under steady traffic it would never come.
             if old > now.mono {
                 new = new.min(old);
             }
@@ -637,7 +637,7 @@ impl Node {
 
     // --- events and figures ---
 
-    /// What has happened since the last call.
+    /// The next event, if any.
     pub fn poll_event(&mut self) -> Option<Event> {
         let event = self.cx.events.pop_front();
         if self.cx.events.is_empty() && self.cx.events.capacity() > 65_536 {
@@ -646,40 +646,40 @@ impl Node {
         event
     }
 
-    /// Refuses new work and drains: as messages settle, peers are told that nothing more comes.
+    /// Refuses new work and drains: as messages settle, peers are told that no more follow.
     pub fn close(&mut self, now: Now) {
         self.cx.closing = true;
         self.each(now, |_, _| {});
     }
 
-    /// The node ends for good: nothing more is taken or granted. What came and was not taken is certainly not delivered,
-    /// and peers are told so that can be told at once.
+    /// Ends the node for good: nothing more is taken or granted. Messages that arrived and were not taken are certainly not
+    /// delivered, and every peer that can be told at once is told so.
     pub fn finish(&mut self, now: Now) {
         self.close(now);
         self.cx.config.limits.slots = 0;
         self.each(now, |peer, cx| peer.finish(cx, now));
     }
 
-    /// After [`Node::finish`]: every peer that can be told has heard what was not taken.
+    /// After [`Node::finish`]: every peer that can be told has heard which messages were not taken.
     pub fn is_finished(&self) -> bool {
         let told = |peer: &Peer| !peer.inbound.is_closing() || !peer.link.is_connected();
         self.cx.config.limits.slots == 0 && self.peers.iter().all(|(_, peer)| told(peer))
     }
 
-    /// After [`Node::finish`], before [`Node::leave_all`]: an identity that ends with this node tells the peers that had something
-    /// for it. After how long to call this again, in case that is lost; None: there is nobody to tell.
+    /// After [`Node::finish`] and before [`Node::leave_all`]: an identity that ends with this node tells the peers that had
+    /// something for it. Returns after how long to call this again, in case the notice is lost. None: there is no peer to tell.
     pub fn foretell_end(&mut self) -> Option<Duration> {
         let Self { peers, cx, .. } = self;
         peers.iter_mut().filter_map(|peer| peer.foretell(cx)).max()
     }
 
-    /// Ends every channel, with a word to the peer.
+    /// Ends every channel, and tells the peers.
     pub fn leave_all(&mut self, now: Now) {
         let Self { peers, cx, .. } = self;
         peers.iter_mut().for_each(|peer| peer.leave(cx, now));
     }
 
-    /// Whether two nodes are known to use the identity of `peer`, or this node's as `peer` says.
+    /// Whether two nodes are known to use the identity of `peer`, or the identity of this node as `peer` reports.
     pub fn conflict(&self, peer: &NodeId) -> Option<Conflict> {
         self.cx.conflicts.get(peer)
     }
@@ -690,12 +690,12 @@ impl Node {
         self.peers.get(at).map(|peer| peer.link.lives.generation())
     }
 
-    /// Nothing is open to send, nothing owed to say: O(1).
+    /// Whether nothing is open to send and nothing is owed to a peer: O(1).
     pub fn is_quiet(&self) -> bool {
         self.cx.store.len() == 0 && self.cx.loose() == 0 && self.census.busy == 0
     }
 
-    /// Whether a call of a peer is computed, or a reply is not known to have arrived. It looks at every peer.
+    /// Whether a call of a peer is being computed, or a reply is not known to have arrived. This looks at every peer.
     pub fn owes_replies(&self) -> bool {
         self.peers.iter().any(|(_, peer)| !peer.inbound.server.is_empty())
     }
@@ -705,12 +705,12 @@ impl Node {
         self.peers.iter().map(|(_, peer)| peer.id).collect()
     }
 
-    /// The counts of [`Node::stats`] without those of what is there now, which are zero: O(1).
+    /// The counts of [`Node::stats`], with zero for the figures of what is there now: O(1).
     pub const fn counts(&self) -> &Stats {
         &self.cx.stats
     }
 
-    /// The settings that it was made with.
+    /// The settings that the node was made with.
     pub const fn config(&self) -> &Config {
         &self.cx.config
     }

@@ -1,4 +1,4 @@
-//! Openings of others: which of them a node works on, and whom its policy lets in.
+//! Openings of other nodes: which of them this node works on, and which senders the policy lets in.
 
 use super::Node;
 use crate::config::Policy;
@@ -13,22 +13,22 @@ use crate::peer::link::MAX_PENDING;
 use crate::time::Now;
 use crate::wire::{self, Bases, Frame, Frames};
 
-/// What policy says of the sender of an opening.
+/// What the policy says about the sender of an opening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Welcome {
     Yes,
     No,
-    /// Nothing yet: the opening waits for the application's word, or has to come again.
+    /// Undecided: the opening waits for the application's answer, or has to come again.
     Later,
 }
 
-/// The stamp that the payload of an opening bears, or none.
+/// The stamp in the payload of an opening, or none.
 pub(super) fn stamp_of(payload: &[u8]) -> Stamp {
     let stamp = |frame| if let Ok(Frame::Ask(ask)) = frame { Some(ask.ts) } else { None };
     Frames::new(payload, Bases::default()).find_map(stamp).unwrap_or_default()
 }
 
-/// An opening as it came, to be looked at again.
+/// An opening as it came, so that it can be processed again.
 pub(super) fn again(opening: &wire::Opening<'_>) -> Box<[u8]> {
     [opening.mac2_input, opening.mac2].concat().into_boxed_slice()
 }
@@ -64,7 +64,7 @@ impl Node {
             }
             Welcome::No => return self.refuse_opening(now, arrival, opening, opened, payload),
         }
-        // Recorded openings must not push out the one that is under way.
+        // Replayed openings must not push out the opening that is in progress.
         let crowded = self.peers.find(&opened.peer()).and_then(|place| self.peers.get(place));
         if crowded.is_some_and(|peer| peer.link.pending.len() + peer.link.held.len() >= MAX_PENDING)
             && !self.cx.gate.is_proven(now.mono, arrival.remote, opening)
@@ -80,7 +80,7 @@ impl Node {
         self.take_in(now, arrival, opening, opened, payload);
     }
 
-    /// An opening that may be answered goes to its peer.
+    /// Passes an opening that may be answered to its peer.
     fn take_in(
         &mut self,
         now: Now,
@@ -111,7 +111,8 @@ impl Node {
         self.after(now, place);
     }
 
-    /// One more peer has not proven to be there. What such peers make this node hold is bounded in number: the oldest goes.
+    /// One more peer has not proven that it is there. The number of such peers for which this node holds something is bounded:
+    /// what it holds for the oldest of them is dropped.
     fn doubt_oldest(&mut self, now: Now, place: u32, id: NodeId) {
         let Some((oldest, id)) = self.cx.gate.doubt(place, id) else { return };
         if let Some((peer, cx)) = self.at(oldest).filter(|(peer, _)| peer.id == id) {
@@ -120,7 +121,7 @@ impl Node {
         }
     }
 
-    /// Sees to it that a stamp can be judged. False: later, when something is on the disk.
+    /// Makes sure that a stamp can be judged. False: it can be judged only after a write is on the disk.
     pub(super) fn admit_stamp(&mut self, now: Now, id: NodeId, ts: Stamp) -> bool {
         let place = self.peers.find(&id);
         let admitted = match place.and_then(|place| self.at(place)) {
@@ -139,14 +140,15 @@ impl Node {
         admitted
     }
 
-    /// The driver's word on the openings that wait for their share of its time: `pressed`, that there are more than
-    /// it can give to the node soon, so that one has to prove its address; and how many more it has dropped.
+    /// The driver's report on the openings that wait for their share of its time. `pressed` says that there are more of them than
+    /// the driver can soon pass to the node, so that senders have to prove their addresses. `dropped` is how many more openings
+    /// the driver has dropped.
     pub fn press(&mut self, pressed: bool, dropped: u64) {
         self.cx.gate.pressed = pressed;
         self.cx.stats.openings_refused += dropped;
     }
 
-    /// A copy of an opening that has been answered gets the same answer again.
+    /// Answers a copy of an opening that has been answered with the same answer.
     fn answer_copy(&mut self, now: Now, arrival: Arrival, opening: &wire::Opening<'_>) -> bool {
         let place = self.cx.gate.copy_of(opening.mac1).and_then(|index| self.cx.routes.get(&index)).copied();
         let Some(place) = place.filter(|place| self.peers.get(*place).is_some()) else { return false };
@@ -156,12 +158,13 @@ impl Node {
         let Self { peers, cx, .. } = self;
         let Some(peer) = peers.get_mut(place) else { return false };
         let pending = peer.link.pending.iter_mut().find(|pending| pending.mac1 == *opening.mac1);
-        // Or it is about to be answered.
+        // If nothing is found, the opening is about to be answered.
         let Some(pending) = pending else { return true };
         pending.scattered |= pending.answered != (arrival.remote, arrival.pipe);
         (pending.answered_at, pending.again) = (now.mono, true);
         let answer = pending.answer.clone();
-        // The first answer was lost, or is late: two are likelier to arrive. They are smaller than what has come.
+        // The first answer was lost or is late, and two copies are likelier to arrive. Together they are smaller than the
+        // opening.
         let loaded = cx.gate.is_loaded(now.mono, Prefix::told(arrival.remote.ip()));
         if !loaded && 2 * answer.len() <= wire::MIN_OPENING {
             cx.push_loose(arrival, answer.clone());
@@ -179,7 +182,7 @@ impl Node {
         self.cx.push_loose(arrival, Box::new(wire::retry(opening.index, &nonce, &sealed)));
     }
 
-    /// Whether policy lets this peer talk. If the application has to say, the opening waits for its word.
+    /// Whether the policy lets this peer talk. If the application has to decide, the opening waits for its answer.
     fn welcome(&mut self, now: Now, id: NodeId, arrival: Arrival, opening: &wire::Opening<'_>) -> Welcome {
         let known = self.peers.find(&id).and_then(|place| self.peers.get(place));
         if id == self.cx.id {
@@ -210,13 +213,13 @@ impl Node {
         }
     }
 
-    /// Changes which peers may talk to this node. It holds for openings from now on; an answer by [`Node::admit`] holds until
-    /// another is given.
+    /// Changes which peers may talk to this node. The policy applies to openings from now on. An answer given by [`Node::admit`]
+    /// holds until another is given.
     pub fn set_policy(&mut self, policy: Policy) {
         self.cx.config.policy = policy;
     }
 
-    /// The application's word on a peer that asked to talk, for as long as that peer is known here.
+    /// The application's answer on a peer that asked to talk. It holds for as long as this node knows the peer.
     pub fn admit(&mut self, now: Now, id: NodeId, yes: bool) {
         let asked = self.cx.gate.asking.take(&id);
         if !yes {
@@ -235,7 +238,7 @@ impl Node {
         if let Some(mut asking) = asked {
             self.handle_datagram(now, asking.arrival, &mut asking.datagram);
         }
-        // Nobody may have come after all.
+        // The opening may have led to nothing: the node then forgets the peer.
         if let Some(place) = self.peers.find(&id) {
             self.touch(place);
         }

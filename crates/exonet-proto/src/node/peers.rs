@@ -1,4 +1,4 @@
-//! The table of peers, by place and by id, and how many of them stand how.
+//! The table of peers, by place and by id, and the counts of peers by standing.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::id::NodeId;
 use crate::peer::{Peer, Standing};
 use crate::time::Mono;
 
-/// How many peers stand how.
+/// How many peers have each standing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Census {
     pub(super) senders: usize,
@@ -16,7 +16,7 @@ pub(super) struct Census {
 }
 
 impl Census {
-    /// A peer was counted as `counted`, and stands like `now`.
+    /// A peer that was counted as `counted` now stands as `now`.
     pub(super) fn count(&mut self, counted: &mut Standing, now: Standing) {
         if now != *counted {
             self.leave(*counted);
@@ -38,18 +38,18 @@ impl Census {
     }
 }
 
-/// When a node looks at a peer.
+/// When the node looks at a peer.
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
-    /// It stands in the ready queue.
+    /// The peer is in the ready queue.
     pub(super) ready: bool,
-    /// How long it is left alone while something is due and cannot leave.
+    /// How long the node leaves the peer alone while something is due and cannot leave.
     pub(super) stuck: Backoff,
-    /// When what is due was last seen to.
+    /// When the node last looked at what is due.
     pub(super) looked_at: Mono,
-    /// Its deadline in the timers.
+    /// The peer's deadline in the timers.
     pub(super) deadline: Mono,
-    /// As it stands in the [`Census`].
+    /// How the [`Census`] counts the peer.
     pub(super) counted: Standing,
 }
 
@@ -66,7 +66,7 @@ pub(super) struct Peers {
     places: Vec<Option<Box<Entry>>>,
     free: Vec<u32>,
     by_id: BTreeMap<NodeId, u32>,
-    /// Where the search for a peer that makes room goes on.
+    /// Where the next search for a peer that makes room continues.
     hand: usize,
 }
 
@@ -87,18 +87,18 @@ impl Peers {
         Some(&mut self.places.get_mut(index as usize)?.as_deref_mut()?.peer)
     }
 
-    /// When the peer is looked at.
+    /// When the node looks at the peer.
     pub(super) fn schedule(&mut self, index: u32) -> Option<&mut Schedule> {
         self.scheduled(index).map(|(_, schedule)| schedule)
     }
 
-    /// The peer, and when it is looked at.
+    /// The peer, and when the node looks at it.
     pub(super) fn scheduled(&mut self, index: u32) -> Option<(&Peer, &mut Schedule)> {
         let Entry { peer, schedule } = self.places.get_mut(index as usize)?.as_deref_mut()?;
         Some((peer, schedule))
     }
 
-    /// A peer that `make` makes for its place.
+    /// Inserts the peer that `make` creates for its place.
     pub(super) fn insert(&mut self, id: NodeId, make: impl FnOnce(u32) -> Peer) -> u32 {
         let end = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
         let index = core::iter::from_fn(|| self.free.pop()).find(|free| *free < end).unwrap_or(end);
@@ -112,7 +112,7 @@ impl Peers {
         index
     }
 
-    /// Forgets a peer, and gives the tables' memory back when few are left.
+    /// Forgets a peer, and frees memory of the tables when few peers are left.
     pub(super) fn remove(&mut self, index: u32) -> Option<(Peer, Schedule)> {
         let Entry { peer, schedule } = *self.places.get_mut(index as usize)?.take()?;
         self.by_id.remove(&peer.id);
@@ -129,7 +129,7 @@ impl Peers {
         Some((peer, schedule))
     }
 
-    /// A place that is taken, the next one at each call.
+    /// The next place that is taken. Successive calls go round the table.
     pub(super) fn next_place(&mut self) -> Option<u32> {
         let len = self.places.len();
         for _ in 0..len {

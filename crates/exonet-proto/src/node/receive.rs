@@ -1,4 +1,4 @@
-//! Datagrams come in here, and go to the peer that they lead to.
+//! Datagrams come in here, and go to the peers that they belong to.
 
 use super::Node;
 use crate::config::Carrier;
@@ -22,7 +22,7 @@ impl Node {
             Ok(Datagram::Answer(answer)) => self.on_answer(now, arrival, &answer),
             Ok(Datagram::Retry(retry)) => self.on_retry(now, &retry),
             Ok(Datagram::Reset(reset)) => self.on_reset(now, &reset),
-            // A hint at best: this release speaks one version.
+            // At best a hint: this release speaks one version.
             Ok(Datagram::Version(_)) => self.cx.stats.strays += 1,
             Err(malformed) => {
                 self.cx.stats.malformed += 1;
@@ -33,7 +33,7 @@ impl Node {
         }
     }
 
-    /// The peer that a channel index of this node leads to.
+    /// The peer that a channel index of this node belongs to.
     fn route(&self, index: ChannelIndex) -> Option<u32> {
         self.cx.routes.get(&index.0).copied()
     }
@@ -42,7 +42,7 @@ impl Node {
         let Some(place) = self.route(packet.index) else {
             return self.on_stray(now, arrival, packet.index);
         };
-        // Its end would not be told to this peer.
+        // The pipe belongs to another peer, so this peer would not be told when it ends.
         if arrival.pipe.is_some_and(|pipe| self.cx.pipes.owner(pipe).is_none_or(|owner| owner != place)) {
             self.cx.stats.strays += 1;
             return;
@@ -79,8 +79,8 @@ impl Node {
         self.after(now, place);
     }
 
-    /// A data packet bears an index that no channel here has. If a former life has chosen it, the peer is told, and no other node
-    /// learns anything: the answer is shorter than any question, and is never answered.
+    /// A data packet bears an index that no channel of this node has. If a former life chose the index, the peer is told. No
+    /// other node learns anything: the answer is shorter than the packet, and is never answered.
     fn on_stray(&mut self, now: Now, arrival: Arrival, index: ChannelIndex) {
         let cx = &mut self.cx;
         cx.stats.strays += 1;
@@ -92,8 +92,8 @@ impl Node {
         }
     }
 
-    /// Only the peer that has chosen `reset.index`, or a holder of its secret, can know the token: it has restarted, and the
-    /// channel is gone. Wherever the datagram comes from, nothing else follows, and nothing at all from a copy.
+    /// Only the peer that chose `reset.index`, or a holder of its secret, can know the token. So that peer has restarted, and the
+    /// channel is gone. This is the only effect, wherever the datagram comes from, and a copy of the datagram has none.
     fn on_reset(&mut self, now: Now, reset: &wire::Reset<'_>) {
         let index = self.cx.resets.find(reset.token);
         let place = index.and_then(|index| self.route(index));

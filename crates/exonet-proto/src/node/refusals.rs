@@ -1,4 +1,4 @@
-//! Openings that policy does not take, and what is said of it (PROTOCOL.md "Refusals").
+//! Openings that the policy refuses, and how their senders are told (PROTOCOL.md "Refusals").
 
 use super::Node;
 use super::openings::{again, stamp_of};
@@ -13,7 +13,7 @@ use crate::time::Now;
 use crate::wire::{self, Bases, ChannelIndex, Datagram, Params, Writer, close};
 
 impl Node {
-    /// Policy does not take this opening. Its sender is told, if the owner of this node wants that.
+    /// The policy refuses this opening. Its sender is told if the owner of this node wants that.
     pub(super) fn refuse_opening(
         &mut self,
         now: Now,
@@ -52,8 +52,9 @@ impl Node {
         }
     }
 
-    /// Whether it may be said that nothing was taken under this stamp, and that nothing will be; None: not before `latest` is on the
-    /// disk. This node neither answers for a stamp that is far ahead nor writes it down: else strangers could raise `latest`.
+    /// Whether the node may say that nothing was taken under this stamp, and that nothing will be. None: the node cannot say so
+    /// before `latest` is on the disk. A stamp that is far ahead is neither answered for nor written down: otherwise strangers
+    /// could raise `latest`.
     fn refuse_stamp(&mut self, now: Now, id: NodeId, ts: Stamp) -> Option<bool> {
         if !ts.is_some() || self.refusals.has_refused(&id, ts) {
             return Some(ts.is_some());
@@ -80,13 +81,13 @@ impl Node {
         Some(certain)
     }
 
-    /// An ANSWER that begins no channel. It is shorter than a twelfth of what asked for it.
+    /// An ANSWER that begins no channel. It is shorter than a twelfth of the opening that it answers.
     fn tell_refused(&mut self, arrival: Arrival, to: ChannelIndex, opened: Opened, certain: bool) {
         let id = opened.peer();
         let header = wire::answer_header(opened.suite().as_u8(), to, ChannelIndex(0));
         let mut frames = [0; ANSWER_ROOM];
         let mut writer = Writer::new(&mut frames, Bases::default());
-        // Nothing is declared: no channel follows, and a stranger learns no more than has to be said.
+        // No parameter is declared: no channel follows, and a stranger learns no more than it must.
         writer.params(&Params { generation: self.cx.config.generation, ..Params::default() });
         writer.close(if certain { close::REFUSED } else { close::REFUSED_IN_DOUBT });
         let len = writer.len();

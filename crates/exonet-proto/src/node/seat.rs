@@ -1,11 +1,11 @@
-//! Whose datagrams take how much of a driver's time.
+//! Accounts the driver's time to the peers whose datagrams take it.
 
 use super::Node;
 use crate::stats::Work;
 use crate::wire::ChannelIndex;
 
-/// A peer, as a driver tells peers apart without decrypting anything: by the place that a node has given it. Once the peer is
-/// forgotten, another may get the place.
+/// A peer as a driver tells it apart without decrypting anything: by the place that the node gave it. Once the node forgets the
+/// peer, another peer may get the place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Seat(u32);
 
@@ -16,12 +16,13 @@ impl From<u32> for Seat {
 }
 
 impl Node {
-    /// The peer that a channel leads to. Nothing says yet that a datagram which bears the index is the peer's.
+    /// The peer that a channel leads to. A datagram that bears the index need not come from that peer: nothing has authenticated
+    /// it yet.
     pub fn seat(&self, index: ChannelIndex) -> Option<Seat> {
         self.cx.routes.get(&index.0).copied().map(Seat)
     }
 
-    /// Adds to what is known of the datagrams of a peer: for [`PeerStats`](super::PeerStats) alone.
+    /// Adds `work` to the figures of a peer, which only [`PeerStats`](super::PeerStats) shows.
     pub fn note_work(&mut self, seat: Seat, work: Work) {
         self.cx.stats.share_dropped += work.dropped;
         if let Some(peer) = self.peers.get_mut(seat.0) {

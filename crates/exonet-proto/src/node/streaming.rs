@@ -1,4 +1,4 @@
-//! What the application asks for: streams.
+//! Requests of the application: streams.
 
 use core::borrow::BorrowMut;
 use core::net::SocketAddr;
@@ -15,15 +15,16 @@ use crate::peer::{Context, Lent, Peer, Turn};
 use crate::time::Now;
 use crate::wire::{Role, StreamEnd, StreamMark};
 
-/// What a peer does to hand a message over: [`Peer::hand_out`], or [`Peer::hand_over`].
+/// How a peer gives a message to the application: [`Peer::hand_out`], or [`Peer::hand_over`].
 type Give = fn(&mut Peer, &mut Context, Now, Arrived) -> Option<Incoming>;
 
 impl Node {
-    /// Queues a message of the stream `message.tag` to `peer`: it is taken there after all that were queued before it in this stream,
-    /// and waits for no others. A stream begins with its first message, and goes on until one of them is its `end`; the next
-    /// begins another. All of them should have one priority. None of them leaves beside the opening of a channel.
+    /// Queues a message of the stream `message.tag` to `peer`. The peer takes it after all messages that were queued before it in
+    /// this stream; it waits for no other messages. A stream begins with its first message, and ends with a message that is its
+    /// `end`; the next message begins another stream. All messages of a stream should have one priority. None of them leaves
+    /// beside the opening of a channel.
     ///
-    /// `more`: the next message of the stream goes on with this one.
+    /// `more`: the stream goes on behind this message.
     ///
     /// # Errors
     /// As [`Node::send`]; [`SendError::TooLarge`] above [`MAX_STREAM_BODY`](super::MAX_STREAM_BODY); [`SendError::NoName`] for an empty tag.
@@ -42,7 +43,7 @@ impl Node {
         self.submit(now, peer, hints, message, source, Role::Stream(mark))
     }
 
-    /// As [`Node::send_in_stream`], for one message after the other of streams that go on behind each: see [`Node::send_each`].
+    /// As [`Node::send_in_stream`], for several messages of streams that go on behind each of them: see [`Node::send_each`].
     ///
     /// # Errors
     /// As [`Node::send_each`] and [`Node::send_in_stream`].
@@ -58,8 +59,8 @@ impl Node {
         self.send_all(now, peer, hints, &mut messages.map(lent), Role::Stream(StreamMark::OPEN), queued)
     }
 
-    /// Cancels the messages of the stream `name` to `peer` that have not left. If an earlier stream of this name has ended and still
-    /// waits to leave, its messages stay.
+    /// Cancels the messages of the stream `name` to `peer` that have not left. If an earlier stream of this name has ended and
+    /// still waits to leave, its messages stay.
     pub fn cancel_stream(&mut self, now: Now, peer: &NodeId, name: &Bytes) {
         let Some(place) = self.peers.find(peer) else { return };
         if let Some((peer, cx)) = self.at(place) {
@@ -68,8 +69,9 @@ impl Node {
         }
     }
 
-    /// The next message of the stream `name` from `peer`, handed out and not yet taken: [`Node::done`] takes it, [`Node::judge`] says
-    /// what becomes of it, [`Node::release`] gives it back. Until one of them is called no other of the stream is handed out.
+    /// The next message of the stream `name` from `peer`, handed out and not yet taken. [`Node::done`] takes it, [`Node::judge`]
+    /// gives a verdict on it, and [`Node::release`] gives it back. Until one of them is called, no other message of the stream is
+    /// handed out.
     ///
     /// None: none can be taken now; [`crate::event::Event::Stream`] says when one can.
     pub fn take_stream(&mut self, now: Now, peer: &NodeId, name: &Bytes) -> Option<InStream> {
@@ -77,13 +79,13 @@ impl Node {
         self.next_of(now, peer, name, give, |_, _| true)
     }
 
-    /// As [`Node::take_stream`], of a message that is taken at once.
+    /// As [`Node::take_stream`], but the message is taken at once.
     pub fn recv_stream(&mut self, now: Now, peer: &NodeId, name: &Bytes) -> Option<InStream> {
         self.next_of(now, peer, name, Peer::hand_over, |_, _| true)
     }
 
-    /// As [`Node::recv_stream`], if the next message is what the caller `wants`: by what lies before it, and whether the stream goes on
-    /// behind it.
+    /// As [`Node::recv_stream`], if the next message is what the caller `wants`. The caller decides by what lies before the
+    /// message and by whether the stream goes on behind it.
     pub fn recv_stream_if(
         &mut self,
         now: Now,
@@ -137,7 +139,7 @@ impl Node {
         }
     }
 
-    /// A message of a stream is not at the application any more: the next, or the same again, may be taken.
+    /// A message of a stream is not at the application any more: the next message, or the same one again, may be taken.
     pub(super) fn stream_moved(&mut self, place: u32, role: Role, name: &Bytes) {
         if let Role::Stream(_) = role
             && let Some((peer, cx)) = self.at(place)
@@ -146,20 +148,20 @@ impl Node {
         }
     }
 
-    /// The streams to a peer that have begun and not ended.
+    /// The streams to a peer that have begun and have not ended.
     pub fn begun_streams(&self, peer: &NodeId) -> Vec<Bytes> {
         let peer = self.peers.find(peer).and_then(|place| self.peers.get(place));
         let writers = peer.map(|peer| &peer.outbound.writers);
         writers.map(|writers| writers.begun().map(|(name, ..)| name.clone()).collect()).unwrap_or_default()
     }
 
-    /// Whether the stream `name` to a peer has begun, and not ended.
+    /// Whether the stream `name` to a peer has begun and has not ended.
     pub fn has_begun_stream(&self, peer: &NodeId, name: &Bytes) -> bool {
         let peer = self.peers.find(peer).and_then(|place| self.peers.get(place));
         peer.is_some_and(|peer| peer.outbound.writers.begun_of(name).is_some())
     }
 
-    /// The streams from a peer of which messages wait here, whether they can be taken now or not.
+    /// The streams from a peer that have messages waiting here, whether these can be taken now or not.
     pub fn waiting_streams(&self, peer: &NodeId) -> Vec<Bytes> {
         let place = self.peers.find(peer);
         place.map(|place| self.cx.inbox.streams_of(place).cloned().collect()).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Rules whose bounds no test can reach by sending alone, or that only the inside of a node shows.
+//! Rules whose bounds a test cannot reach by sending alone, or that only the internal state of a node shows.
 
 mod bounds;
 mod bundling;
@@ -60,7 +60,7 @@ fn arrival(end: usize) -> Arrival {
     Arrival { remote: address(end), local_ip: None, ecn: 0, pipe: None }
 }
 
-/// Bytes of a message of `total` arrive, from `offset` on, where there is memory for any.
+/// Bytes of a message of `total` bytes arrive, from `offset` on. There is memory for any amount.
 fn take_part(
     inbound: &mut Inbound,
     (s, r): (Slot, Incarnation),
@@ -74,17 +74,17 @@ fn take_part(
     inbound.on_part(r, &part, limits, u64::MAX, &mut crate::message::arena::Arena::default())
 }
 
-/// Two nodes joined without delay: `ends[0]` has the smaller id.
+/// Two nodes connected without delay: `ends[0]` has the smaller id.
 struct Pair {
     ends: [Node; 2],
     now: Now,
     /// The largest datagram so far.
     largest: usize,
-    /// Larger ones are refused by the system.
+    /// The system refuses datagrams larger than this.
     takes: usize,
-    /// What would have gone to the other end, by its sender, while that is cut off.
+    /// The datagrams to the other end, by sender, while the sender is cut off.
     withheld: [Option<Vec<Vec<u8>>>; 2],
-    /// What `ends[0]` has said.
+    /// The events of `ends[0]`.
     events: Vec<Event>,
 }
 
@@ -124,7 +124,7 @@ impl Pair {
         self.ends[from].call(self.now, id, &[at], Outgoing::default()).unwrap()
     }
 
-    /// What is ready goes over, until nothing is.
+    /// Delivers everything that is ready, until nothing is.
     fn pump(&mut self) {
         let mut buffer = Vec::new();
         loop {
@@ -154,7 +154,7 @@ impl Pair {
         }
     }
 
-    /// Time passes; the receivers do not take anything.
+    /// Time passes; the receivers take nothing.
     fn pass(&mut self, span: Duration) {
         let until = self.now.mono + span;
         self.pump();
@@ -170,7 +170,7 @@ impl Pair {
         self.now.mono = until;
     }
 
-    /// A message goes from `from` and is taken: there is a channel, begun by `from` if there was none.
+    /// A message goes from `from` and is taken. Afterwards there is a channel, which `from` has begun if there was none.
     fn talk(&mut self, from: usize) {
         self.send(from, 100);
         self.pass(SECOND);
@@ -178,14 +178,14 @@ impl Pair {
         self.pass(SECOND);
     }
 
-    /// Does something at the peer that an end knows.
+    /// Calls `act` for the peer of an end.
     fn with<T>(&mut self, end: usize, act: impl FnOnce(&mut Peer, &mut Context, Now) -> T) -> T {
         let now = self.now;
         let (peer, cx) = self.ends[end].at(0).unwrap();
         act(peer, cx, now)
     }
 
-    /// Tells an end what became of what it sent.
+    /// Reports fates of what it sent to an end.
     fn apply(&mut self, end: usize, fates: &mut Vec<(Carried, Fate)>) {
         self.with(end, |peer, cx, now| peer.apply(cx, now, fates));
     }
@@ -194,22 +194,22 @@ impl Pair {
         self.ends[end].peers.get_mut(0).unwrap()
     }
 
-    /// What `from` says from now on gets nowhere.
+    /// From now on, the datagrams of `from` are withheld.
     fn cut(&mut self, from: usize) {
         self.withheld[from] = Some(Vec::new());
     }
 
-    /// What `from` has said since it was cut off, which it is no more.
+    /// Ends the cut of `from`. Returns the datagrams withheld since.
     fn mend(&mut self, from: usize) -> Vec<Vec<u8>> {
         self.withheld[from].take().unwrap_or_default()
     }
 
-    /// This comes from `from`, or from wherever that number is.
+    /// Delivers a datagram that comes from the address of `from`.
     fn deliver(&mut self, to: usize, from: usize, datagram: &[u8]) {
         self.ends[to].handle_datagram(self.now, arrival(from), &mut datagram.to_vec());
     }
 
-    /// What `end` has to say now, and where to.
+    /// The datagrams that `end` sends now, with their destinations.
     fn says(&mut self, end: usize) -> Vec<(SocketAddr, Vec<u8>)> {
         let (now, mut buffer, mut said) = (self.now, Vec::new(), Vec::new());
         while let Some(transmit) = self.ends[end].poll_transmit(now, 16, &mut buffer) {
@@ -222,7 +222,7 @@ impl Pair {
         self.ends[end].touch(0);
     }
 
-    /// Another process with the key of `end`, whose clock is far on.
+    /// Replaces `end` by another process with the same key, whose clock is far ahead.
     fn restart(&mut self, end: usize, config: Config) {
         let key = SecretKey::from_bytes(self.ends[end].cx.key.expose().to_owned());
         let life = self.ends[end].cx.life.as_ref().map_or(0, crate::opening::life::Life::number);
@@ -246,7 +246,7 @@ impl Pair {
         self.ends[end] = node;
     }
 
-    /// Outcomes at `ends[0]`, with whether they were late.
+    /// Outcomes at `ends[0]`, and whether they were late.
     fn outcomes(&self) -> Vec<(MessageKey, Outcome, bool)> {
         let outcome = |event: &Event| match event {
             Event::Outcome { key, outcome, late, .. } => Some((*key, *outcome, *late)),
@@ -279,7 +279,7 @@ fn limited(limits: Limits) -> Config {
     Config { limits, ..config() }
 }
 
-/// A direction whose record has `n` slots, and what it owes has been said.
+/// A receiving direction whose record has `n` slots, after its STATE has been sent.
 fn granted(n: u64, limits: &Limits) -> (Inbound, crate::half::Clock, crate::Incarnation) {
     let (mut inbound, mut clock) = (Inbound::new(Mono(0)), crate::half::Clock::ephemeral());
     let ask = crate::half::Ask { s: Slot(0), n, l: Slot(0), ts: crate::id::Stamp::NONE };

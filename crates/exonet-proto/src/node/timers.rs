@@ -1,4 +1,4 @@
-//! Which peer has to be looked at when.
+//! When the node has to look at each peer.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use crate::time::Mono;
 /// One deadline per peer, ordered: O(log) to change, O(1) to look.
 #[derive(Debug)]
 pub(super) struct Timers {
-    /// Never empty: an empty set gives its memory back, and one peer that comes and goes would allocate each time.
+    /// Never empty: an empty set frees its memory, and a single peer that comes and goes would make it allocate each time.
     due: BTreeSet<(Mono, u32)>,
 }
 
@@ -18,7 +18,7 @@ impl Default for Timers {
 }
 
 impl Timers {
-    /// Moves a peer's deadline from `old` to `new`; [`Mono::NEVER`] is none.
+    /// Moves a peer's deadline from `old` to `new`; [`Mono::NEVER`] means no deadline.
     pub(super) fn set(&mut self, peer: u32, old: Mono, new: Mono) {
         if old != Mono::NEVER {
             self.due.remove(&(old, peer));
@@ -32,7 +32,7 @@ impl Timers {
         self.due.first().map(|(at, _)| *at).filter(|at| *at != Mono::NEVER)
     }
 
-    /// A peer whose deadline has come; it has none afterwards.
+    /// Takes a peer whose deadline has come. The peer has no deadline afterwards.
     pub(super) fn pop(&mut self, now: Mono) -> Option<u32> {
         let (at, peer) = *self.due.first()?;
         (at <= now).then(|| {

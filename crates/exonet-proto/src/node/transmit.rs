@@ -1,4 +1,4 @@
-//! Which peer comes next.
+//! Which peer sends next.
 
 use super::Node;
 use crate::event::Transmit;
@@ -25,7 +25,7 @@ impl Node {
                 schedule.ready = false;
             }
             if let Some(transmit) = self.transmit_peer(now, place, max_segments.max(1), buf) {
-                // Its turn comes again behind the others.
+                // The peer's next turn comes behind the others.
                 self.touch(place);
                 return Some(transmit);
             }
@@ -54,8 +54,8 @@ impl Node {
         Some(transmit)
     }
 
-    /// The system refused what the last [`poll_transmit`](Self::poll_transmit) gave, as too large for the first link:
-    /// none of it has left. It will be sent in smaller datagrams, unless these were of the least size.
+    /// The system refused the datagrams that the last [`poll_transmit`](Self::poll_transmit) gave as too large for the first
+    /// link: none of them has left. Their content is sent again in smaller datagrams, unless they were of the least size.
     pub fn handle_refused(&mut self, now: Now) {
         let Some(place) = self.last_sent.take() else { return };
         let Some((peer, cx)) = self.at(place) else { return };

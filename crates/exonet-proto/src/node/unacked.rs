@@ -1,4 +1,4 @@
-//! What has arrived and is not acknowledged, as it is looked at from outside.
+//! The received messages that are not acknowledged, for an observer.
 
 use bytes::Bytes;
 
@@ -14,7 +14,7 @@ use crate::wire::Role;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unacked {
-    /// Its name at both ends; who sent it is a part of that.
+    /// The name of the message at both ends; it includes the sender.
     pub id: MessageId,
     /// For dispatch.
     pub tag: Bytes,
@@ -22,13 +22,14 @@ pub struct Unacked {
     pub priority: Priority,
     /// It is a call that waits for its server.
     pub is_call: bool,
-    /// Bytes of its body; None: they are read as they come, and its sender has not said how many there are.
+    /// The number of bytes of its body. None: the application reads the body as it comes, and the sender has not said how long it
+    /// is.
     pub size: Option<u64>,
-    /// How many times it was handed out, as far as that is known.
+    /// How many times the message was handed out, as far as the node knows.
     pub attempts: u32,
     /// Where it is.
     pub stand: Stand,
-    /// The begin of its body, as many bytes as were asked for; None: it is read as it comes.
+    /// The beginning of the body, up to the number of bytes that was asked for. None: the body is read as it comes.
     pub body: Option<Bytes>,
 }
 
@@ -39,9 +40,9 @@ pub enum Stand {
     Waiting,
     /// At the application.
     HandedOut {
-        /// Its delivery.
+        /// The delivery that it was handed out by.
         key: DeliveryKey,
-        /// When it was.
+        /// When it was handed out.
         since: Mono,
     },
     /// The application has put it off.
@@ -52,15 +53,16 @@ pub enum Stand {
 }
 
 impl Node {
-    /// What has arrived and is not acknowledged: first what was handed out, in the order of that, then what waits. Of each body the
-    /// first `glance` bytes are copied. It takes time and memory for each message.
+    /// The received messages that are not acknowledged: first those that were handed out, in the order in which they were, then
+    /// those that wait. The first `glance` bytes of each body are copied. This takes time and memory for each message.
     pub fn unacked(&self, glance: usize) -> Vec<Unacked> {
         let mut all = Vec::new();
         self.cx.inbox.look(|seen| all.extend(self.as_unacked(&seen, glance)));
         all
     }
 
-    /// The body of a message that has arrived and is not acknowledged. None: it is not there, or is read as it comes.
+    /// The body of a message that has arrived and is not acknowledged. None: there is no such message, or its body is read as it
+    /// comes.
     pub fn unacked_body(&self, id: &MessageId) -> Option<Bytes> {
         let mut found = None;
         self.cx.inbox.look(|seen| {
@@ -71,7 +73,8 @@ impl Node {
         found
     }
 
-    /// The body of a message that is handed out, whole, whatever was read of it. None: it is read as it comes, or is handed out no more.
+    /// The whole body of a message that is handed out, however much of it was read. None: the body is read as it comes, or the
+    /// message is not handed out any more.
     pub fn handed_body(&self, key: DeliveryKey) -> Option<Bytes> {
         match &self.cx.inbox.handed(key)?.body {
             ArrivedBody::Whole(body) => Some(body.clone()),
@@ -79,7 +82,7 @@ impl Node {
         }
     }
 
-    /// None: nobody waits for it any more, or it is a reply, which its call waits for.
+    /// None: the message is not wanted any more, or it is a reply, which its call waits for.
     fn as_unacked(&self, seen: &Seen<'_>, glance: usize) -> Option<Unacked> {
         let MessageId { sender, r, s } = seen.view.id;
         let inbound = &self.peers.get(seen.peer).filter(|peer| peer.id == sender)?.inbound;

@@ -12,12 +12,12 @@ pub(crate) struct Held {
     pub(crate) opened: Opened,
     pub(crate) arrival: Arrival,
     pub(crate) theirs: Params,
-    /// Ours and the peer's.
+    /// The index of this node, and that of the peer.
     pub(crate) index: ChannelIndex,
     pub(crate) remote: ChannelIndex,
     pub(crate) mac1: [u8; 16],
     pub(crate) prefix: Option<Prefix>,
-    /// When it came, and when it is answered at the latest.
+    /// When the opening came, and when it is answered at the latest.
     pub(crate) since: Mono,
     pub(crate) until: Mono,
 }

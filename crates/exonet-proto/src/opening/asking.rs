@@ -1,4 +1,4 @@
-//! Openings that wait for the application's word on their senders.
+//! Openings that wait for the application to decide about their senders.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -8,23 +8,23 @@ use crate::event::Arrival;
 use crate::id::NodeId;
 use crate::time::Mono;
 
-/// Openings that wait at once, and of one prefix.
+/// The most openings that wait at once, and the most from one prefix.
 pub(crate) const MAX_ASKING: usize = 256;
 const MAX_PER_PREFIX: usize = 16;
-/// An unanswered question may be asked again after this.
+/// After this time, an unanswered question may be asked again.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
 /// An opening whose sender the application was asked about.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     pub(crate) since: Mono,
-    /// None: from this machine, whose programs are not told apart.
+    /// None: the opening came from this machine, whose programs are not told apart.
     pub(crate) prefix: Option<Prefix>,
     pub(crate) arrival: Arrival,
     pub(crate) datagram: Box<[u8]>,
 }
 
-/// What the application has been asked and has not answered: bounded, and shared fairly between prefixes.
+/// The openings about which the application has been asked and has not answered: bounded, and shared fairly between prefixes.
 #[derive(Debug, Default)]
 pub(crate) struct Asking {
     waiting: BTreeMap<NodeId, Waiting>,
@@ -41,14 +41,14 @@ impl Asking {
         self.waiting.contains_key(id)
     }
 
-    /// From half full on, an opening must prove its address to be asked about.
+    /// Whether half of the places are taken: then an opening must prove its address before the application is asked about it.
     pub(crate) fn is_loaded(&self) -> bool {
         self.waiting.len() * 2 >= MAX_ASKING
     }
 
-    /// Keeps an opening of `id`. False: it has no place, and the application is not to be asked.
+    /// Keeps an opening of `id`. False: there is no place for it, and the application is not asked.
     ///
-    /// When all places are taken, the oldest of the prefix that has most makes room for one that has fewer even then:
+    /// When all places are taken, the prefix with the most gives up its oldest opening to a prefix that even then has fewer. So
     /// the more places a prefix takes, the less it displaces.
     pub(crate) fn put(&mut self, id: NodeId, waiting: Waiting) -> bool {
         let own = self.count(waiting.prefix);
@@ -67,7 +67,7 @@ impl Asking {
         self.waiting.values().filter(|waiting| waiting.prefix == prefix).count()
     }
 
-    /// The oldest of the prefix that has most, if that is more than `least`.
+    /// The oldest opening of the prefix with the most openings, if these are more than `least`.
     fn oldest_of_more_than(&self, least: usize) -> Option<NodeId> {
         let mut counts = BTreeMap::<_, usize>::new();
         self.waiting.values().for_each(|waiting| *counts.entry(waiting.prefix).or_default() += 1);
@@ -115,10 +115,10 @@ mod tests {
         assert_eq!((0..256).filter(|i| put(&mut asking, *i, 1 + i / 16)).count(), 256);
         assert!(put(&mut asking, 256, 100), "another prefix");
         assert_eq!(asking.len(), MAX_ASKING);
-        // One of those that had most has gone: its oldest.
+        // One of the prefixes with the most openings has lost its oldest.
         let gone: Vec<u32> = (0..257).filter(|i| !asking.waiting.contains_key(&id(*i))).collect();
         assert!(matches!(gone[..], [i] if i % 16 == 0), "{gone:?}");
-        // The newcomer's prefix gets as much as the others, and then the pushing ends.
+        // The new prefix gets as many places as the others, and then displaces no more.
         assert!((257..1_000).filter(|i| put(&mut asking, *i, 100)).count() < 16);
         assert_eq!(asking.len(), MAX_ASKING);
     }

@@ -1,10 +1,11 @@
-//! The gate: which openings of others this node works on, at once.
+//! The gate: which openings of other nodes this node works on, and how many at once.
 //!
-//! In: an opening, its source and the time. Out: a [`Verdict`]. An opening costs public-key work, and may hold a place in the
-//! table of half-open channels. The gate counts both, in all and by the network prefix of the source, and what was spent without
-//! a proven address apart, so that forged addresses take nothing from a node that proves the same one. A source proves its address
-//! by a cookie; that is asked for when what the unproven may have runs low, or when the driver is pressed. An opening that is
-//! worked on is paid for, whatever comes of it. Openings that wait for the application's word are in [`Asking`].
+//! In: an opening, its source and the time. Out: a [`Verdict`]. An opening costs public-key work, and may take a place in the
+//! table of half-open channels. The gate counts both, in total and by the network prefix of the source. It counts separately what
+//! was spent without a proven address, so that forged addresses take nothing from a node that proves the same address. A source
+//! proves its address by a cookie. The gate demands this when the part for unproven addresses runs low, or when the driver is
+//! pressed. Every opening that is worked on is charged, whatever the result. Openings that wait for the application's answer are
+//! in [`Asking`].
 
 use core::net::SocketAddr;
 use std::collections::{BTreeMap, VecDeque};
@@ -18,27 +19,27 @@ use crate::id::NodeId;
 use crate::time::Mono;
 use crate::wire;
 
-/// Budget is saved up for this long at most, and counted by prefix in periods of it.
+/// The longest time for which budget is saved up. Spending is counted by prefix in periods of this length.
 const PERIOD: u64 = 100_000_000;
 /// The part of the budget, and of each prefix's share of it, that openings may spend without having proven their address.
 const UNPROVEN: u64 = 4;
 
-/// What becomes of an opening.
+/// What the gate decides about an opening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It is worked on now.
+    /// The opening is worked on now.
     Work,
-    /// Its sender is asked to prove its address.
+    /// The sender is asked to prove its address.
     Prove,
-    /// It is dropped; it comes again.
+    /// The opening is dropped; it comes again.
     Drop,
 }
 
-/// What one prefix has.
+/// The state of one prefix.
 #[derive(Debug, Default)]
 struct Part {
     half_open: usize,
-    /// Spent in the period that is counted: unproven and proven.
+    /// What was spent in the present period: unproven and proven.
     spent: [u64; 2],
 }
 
@@ -53,14 +54,14 @@ pub(crate) struct Gate {
     cap_per_prefix: usize,
     /// Peers that no data packet has confirmed yet, the oldest first. Some may have been confirmed since.
     doubted: VecDeque<(u32, NodeId)>,
-    /// mac1 of an opening to the index of its pending epoch: a copy costs a look-up.
+    /// Maps the mac1 of an opening to the index of its pending epoch, so that a copy costs only a look-up.
     copies: BTreeMap<[u8; 16], u32>,
-    /// Nanoseconds of budget that an opening costs. There are as many as pass.
+    /// The cost of an opening in nanoseconds of budget. The budget grows by one nanosecond in each nanosecond.
     price: u64,
-    /// The most that is saved up, by those unproven and by all; and what is left of it.
+    /// The most that is saved up, for unproven addresses and for all; and how much of it is left.
     savings: [u64; 2],
     left: [u64; 2],
-    /// What one prefix may spend in a period: its part of the savings is its part of the table.
+    /// How much one prefix may spend in a period: the same part of the savings as its part of the table.
     share: u64,
     filled_at: Mono,
     period: u64,
@@ -92,7 +93,7 @@ impl Gate {
         }
     }
 
-    /// What becomes of `opening` from `source`. One that is worked on is paid for.
+    /// Decides about `opening` from `source`. An opening that is worked on is charged.
     pub(crate) fn judge(&mut self, now: Mono, source: SocketAddr, opening: &wire::Opening<'_>) -> Verdict {
         let prefix = Prefix::told(source.ip());
         let proven = self.is_loaded(now, prefix);
@@ -102,26 +103,26 @@ impl Gate {
         if self.admit(now, prefix, proven) { Verdict::Work } else { Verdict::Drop }
     }
 
-    /// From half full on, when more wait than there is time for, or when there is no budget for those unproven, an
-    /// opening must prove its address.
+    /// Whether an opening must prove its address: half of the table is taken, more openings wait than there is time for, or there
+    /// is no budget for unproven addresses.
     pub(crate) fn is_loaded(&mut self, now: Mono, prefix: Option<Prefix>) -> bool {
         let crowded = self.from(prefix) * 2 >= self.cap_per_prefix;
         let full = self.half_open * 2 >= self.cap || crowded;
         full || self.pressed || !self.affords(now, prefix, false)
     }
 
-    /// It bears a cookie that was given to its source. Zeros say that there is none.
+    /// Whether the opening bears a cookie that was given to its source. Zeros mean that it has none.
     pub(crate) fn is_proven(&self, now: Mono, source: SocketAddr, opening: &wire::Opening<'_>) -> bool {
         *opening.mac2 != [0; wire::MAC]
             && self.cookies.verify_mac2(now, source, opening.mac2_input, opening.mac2)
     }
 
-    /// What a source is to prove its address with.
+    /// The cookie with which a source proves its address.
     pub(crate) fn cookie(&self, now: Mono, source: SocketAddr) -> Cookie {
         self.cookies.cookie(now, source)
     }
 
-    /// Whether one more opening may be worked on; pays for it.
+    /// Whether one more opening may be worked on. If so, it is charged.
     pub(crate) fn admit(&mut self, now: Mono, prefix: Option<Prefix>, proven: bool) -> bool {
         let fits = self.half_open < self.cap && self.from(prefix) < self.cap_per_prefix;
         let admitted = fits && self.affords(now, prefix, proven);
@@ -131,12 +132,12 @@ impl Gate {
         admitted
     }
 
-    /// Half-open channels that count against the share of a prefix.
+    /// How many half-open channels count against the share of a prefix.
     fn from(&self, prefix: Option<Prefix>) -> usize {
         prefix.and_then(|prefix| self.parts.get(&prefix)).map_or(0, |part| part.half_open)
     }
 
-    /// Whether the budget has an opening from `prefix`. None: from this machine, whose programs are not told apart.
+    /// Whether the budget allows an opening from `prefix`. None: it comes from this machine, whose programs are not told apart.
     fn affords(&mut self, now: Mono, prefix: Option<Prefix>, proven: bool) -> bool {
         self.refill(now);
         let [unproven_left, all_left] = self.left;
@@ -150,7 +151,7 @@ impl Gate {
         left >= self.price && prefix.is_none_or(within)
     }
 
-    /// One more opening is worked on.
+    /// Charges one more opening that is worked on.
     fn pay(&mut self, prefix: Option<Prefix>, proven: bool) {
         let [unproven_left, all_left] = &mut self.left;
         *all_left = all_left.saturating_sub(self.price);
@@ -177,7 +178,7 @@ impl Gate {
         }
     }
 
-    /// An opening has a place in the table; its copies lead to `index`.
+    /// Enters an opening into the table; copies of it lead to `index`.
     pub(crate) fn enter(&mut self, prefix: Option<Prefix>, mac1: [u8; 16], index: u32) {
         self.half_open += 1;
         if let Some(prefix) = prefix {
@@ -199,7 +200,7 @@ impl Gate {
         self.copies.get(mac1).copied()
     }
 
-    /// One more peer that is not confirmed. Gives the oldest when there are too many.
+    /// Adds one more peer that is not confirmed. Returns the oldest such peer when there are too many.
     pub(crate) fn doubt(&mut self, place: u32, id: NodeId) -> Option<(u32, NodeId)> {
         self.doubted.push_back((place, id));
         if self.doubted.len() > self.cap { self.doubted.pop_front() } else { None }
@@ -209,7 +210,8 @@ impl Gate {
         self.half_open
     }
 
-    /// What it holds: each figure, its bound, and whether it is to be met exactly. `pending`: half-open channels of all peers.
+    /// Reports what the gate holds: each figure, its bound, and whether it must be met exactly. `pending`: half-open channels of
+    /// all peers.
     pub(crate) fn audit(&self, pending: u64, say: &mut impl FnMut(&'static str, u64, u64, bool)) {
         let fullest = self.parts.values().map(|part| part.half_open).max().unwrap_or(0);
         say("half-open channels", self.half_open as u64, self.cap as u64, false);
@@ -285,13 +287,13 @@ mod tests {
     fn one_prefix_has_its_share_and_leaves_the_rest_to_others() {
         let mut gate = gate();
         let second = Duration::from_secs(1);
-        // What is half open of it is remembered for longer than a period.
+        // The half-open channels of a prefix are remembered for longer than a period.
         gate.enter(network(1), [1; 16], 1);
         let one = paid(&mut gate, Mono(0), second, 50_000, |_| payer(1, true));
         assert_eq!(one, 120, "12 in each of ten periods");
         let forged = paid(&mut gate, Mono(1_000_000_000), second, 50_000, |_| payer(1, false));
         assert_eq!(forged, 30, "a quarter of it");
-        // Those who forge its address take nothing from it, and in the end both begin anew.
+        // Forged addresses of the prefix take nothing from it, and in the end both begin anew.
         assert!(gate.affords(Mono(1_990_000_000), network(1), true));
         assert!(gate.affords(Mono(1_990_000_000), network(2), false));
         assert!(!gate.affords(Mono(1_990_000_000), network(1), false));

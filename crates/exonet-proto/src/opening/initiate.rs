@@ -1,4 +1,4 @@
-//! The opening that this node has begun to a peer and that waits for its answer.
+//! An opening that this node has begun to a peer and that waits for its answer.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -9,57 +9,59 @@ use crate::id::Stamp;
 use crate::time::Mono;
 use crate::wire::{self, ChannelIndex};
 
-/// An opening is repeated after this, doubling up to the other, where nobody waits for it or the receiver is loaded.
+/// Intervals between copies of an opening, doubling from the first to the last, if no message waits for the answer or the
+/// receiver is loaded.
 const FIRST_RETRY: Duration = Duration::from_millis(250);
 const LAST_RETRY: Duration = Duration::from_secs(4);
-/// Where messages wait for the answer, so many copies leave a round trip apart. A responder knows a copy by its mac1, which costs
-/// it a look-up, so that copies may come soon, and on a path that loses much they have to.
+/// If messages wait for the answer, this many copies leave a round trip apart. A responder recognises a copy by its mac1, which
+/// costs only a look-up. So copies may come soon, and on a path with much loss they have to.
 const SOON: u32 = 12;
-/// So many more leave two round trips apart: where losses come ten at a time, each way, one opening in a hundred needs them all.
+/// This many more copies leave two round trips apart. Where losses come ten at a time each way, one opening in a hundred needs
+/// them all.
 const OFTEN: u32 = 30;
-/// Round trips to wait after each copy from the next on: the peer is away.
+/// How many round trips to wait after each further copy: the peer is away.
 const LATER: [u32; 8] = [4, 6, 10, 15, 20, 30, 40, 80];
-/// A round trip is taken to be this at least: a peer on a short path may merely be busy.
+/// The least round trip that is assumed: a peer on a short path may merely be busy.
 const LEAST_ROUND: Duration = Duration::from_millis(50);
-/// RETRYs obeyed at most for a copy that leaves in its time: an observer of the opening may forge some.
+/// How many RETRYs are obeyed at most for each copy that leaves in its time: an observer of the opening may forge some.
 const MAX_RETRIES: u8 = 3;
 
 /// The least round trip that an answer to one of several copies shows.
 const AMBIGUOUS: Duration = Duration::from_millis(25);
 
-/// Noise message 1, encrypted once: every copy is the same to the byte, but for mac2.
+/// An opening. Noise message 1 is encrypted once: all copies are identical except for mac2.
 #[derive(Debug)]
 pub(crate) struct Opening {
     pub(crate) initiator: Initiator,
     pub(crate) index: ChannelIndex,
-    /// Our base of numbers in this epoch.
+    /// The base of this node's numbers in this epoch.
     pub(crate) base: u64,
-    /// Of the early messages that it carries, or none.
+    /// The stamp of the early messages that it carries, or none.
     pub(crate) stamp: Stamp,
-    /// When it was made: a node that answers lived after that.
+    /// When it was made: a node that answers it was alive after that.
     pub(crate) begun: Mono,
     datagram: Vec<u8>,
     mac1: [u8; MAC_LEN],
     attempts: u32,
     retries: u8,
-    /// The next copy leaves for a RETRY's sake.
+    /// The next copy leaves because of a RETRY.
     obeying: bool,
     next_at: Mono,
     /// When the latest copy left.
     sent_at: Mono,
-    /// It was not the first.
+    /// The latest copy was not the first.
     again: bool,
     /// A RETRY came: the receiver has more openings than it can take.
     loaded: bool,
-    /// Where copies have gone, the latest last.
+    /// Where copies have gone, the latest destination last.
     sent_to: Vec<Goal>,
 }
 
-/// Where a copy of an opening goes.
+/// The destination of a copy of an opening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Goal {
     pub(crate) remote: SocketAddr,
-    /// The connection that takes it; None: it is a datagram.
+    /// The connection that takes the copy. None: the copy goes as a datagram.
     pub(crate) pipe: Option<Pipe>,
 }
 
@@ -107,27 +109,27 @@ impl Opening {
         self.next_at
     }
 
-    /// The address whose answer came by `from`: that one if a copy went there, else the latest that a datagram went to. None: this
-    /// node has not asked there, and the answer may be a copy.
+    /// The address whose answer came from `from`: `from` itself if a copy went there, otherwise the latest that a datagram went
+    /// to. None: this node has not sent a copy there, and the answer may itself be a copy.
     pub(crate) fn target_for(&self, from: Goal) -> Option<SocketAddr> {
         let known = self.sent_to.iter().find(|goal| **goal == from);
         let mut others = self.sent_to.iter().rev().filter(|goal| goal.pipe.is_none() && from.pipe.is_none());
         known.or_else(|| others.next()).map(|goal| goal.remote)
     }
 
-    /// There is no way to the peer yet: the driver has been asked for one.
+    /// There is no path to the peer yet: the driver has been asked for one.
     pub(crate) fn postpone(&mut self, now: Mono) {
         let wait = FIRST_RETRY.saturating_mul(1 << self.attempts.min(8)).min(LAST_RETRY);
         self.attempts = self.attempts.saturating_add(1);
         self.next_at = now + wait;
     }
 
-    /// There is another way to the peer: a copy leaves at once.
+    /// There is another path to the peer: a copy leaves at once.
     pub(crate) fn widen(&mut self, now: Mono) {
         self.next_at = self.next_at.min(now);
     }
 
-    /// How often it has gone to each of `targets` addresses.
+    /// How often the opening has gone to each of `targets` addresses.
     pub(crate) fn rounds(&self, targets: usize) -> u32 {
         self.attempts / u32::try_from(targets).unwrap_or(u32::MAX).max(1)
     }
@@ -137,8 +139,8 @@ impl Opening {
         round_trip(now.since(self.sent_at), self.again)
     }
 
-    /// A copy for the next of the `targets`, which are tried in turn. `jitter` is random; `eager`: messages wait for the
-    /// answer, and a round trip is taken to be this.
+    /// Emits a copy for the next of the `targets`, which are tried in turn. `jitter` is random. `eager`: messages wait for the
+    /// answer, and this is the assumed round trip.
     pub(crate) fn emit(
         &mut self,
         now: Mono,
@@ -147,11 +149,11 @@ impl Opening {
         jitter: u8,
     ) -> Option<(Goal, &[u8])> {
         let count = u32::try_from(targets.len()).ok().filter(|count| *count > 0)?;
-        // What a new connection has not had yet goes first.
+        // A new connection that has had no copy yet goes first.
         let fresh = targets.iter().find(|goal| goal.pipe.is_some() && !self.sent_to.contains(goal));
         let target = fresh.or_else(|| targets.get((self.attempts % count) as usize))?;
         let round = self.attempts / count;
-        // A connection loses no copy.
+        // A connection loses no copies.
         let wait = match eager.filter(|_| !self.loaded && target.pipe.is_none()) {
             Some(rtt) => rtt.max(LEAST_ROUND).saturating_mul(eager_rounds(round)),
             None => FIRST_RETRY.saturating_mul(1 << round.min(8)),
@@ -169,7 +171,7 @@ impl Opening {
         Some((*target, &self.datagram))
     }
 
-    /// The receiver wants proof of address: the copies that follow bear it, the first at once.
+    /// The receiver demands proof of address: the copies that follow carry it, the first of them at once.
     pub(crate) fn obey(&mut self, now: Mono, cookie: &Cookie) {
         if self.retries >= MAX_RETRIES {
             return;
@@ -185,20 +187,21 @@ impl Opening {
         self.next_at = now;
     }
 
-    /// Try at once: the network may be back.
+    /// Tries again at once: the network may be back.
     pub(crate) fn hurry(&mut self, now: Mono) {
         self.attempts = 0;
         self.next_at = self.next_at.min(now);
     }
 }
 
-/// The round trip of a handshake message, the latest copy of which left `since` then, and its answer. If it left more than once
-/// (`again`), the answer may be that to an earlier copy: it is taken to be long enough not to probe at once in vain.
+/// The round trip from a handshake message to its answer. The latest copy of the message left `since` ago. If it left more than
+/// once (`again`), the answer may belong to an earlier copy: then the round trip is assumed to be long enough that the node does
+/// not probe at once in vain.
 pub(crate) fn round_trip(since: Duration, again: bool) -> Duration {
     if again { since.max(AMBIGUOUS) } else { since }
 }
 
-/// Round trips to wait after the copy of this round.
+/// How many round trips to wait after the copy of this round.
 fn eager_rounds(round: u32) -> u32 {
     let Some(after) = round.checked_sub(SOON) else { return 1 };
     let Some(later) = after.checked_sub(OFTEN) else { return 2 };

@@ -1,14 +1,14 @@
-//! The lives of a stored identity: each start is one. A life names its channels so that the next ones can tell whose they were,
-//! and can say so to nobody but the peers of those channels.
+//! The lives of a stored identity: each start is one. A life names its channels so that later lives can tell which life chose an
+//! index, and can tell only the peers of those channels.
 
 use crate::crypto::{ResetKey, SecretKey, Shuffle};
 use crate::wire::{ChannelIndex, RESET_TOKEN, ResetToken};
 
-/// Bits of an index that say in which life it was chosen.
+/// How many bits of an index tell in which life it was chosen.
 const LIFE_BITS: u32 = 2;
-/// Lives that these bits tell apart.
+/// How many lives these bits distinguish.
 const LIVES: u32 = 1 << LIFE_BITS;
-/// Of these, lives before the present one.
+/// How many of these are lives before the present one.
 const FORMER: usize = (1 << LIFE_BITS) - 1;
 
 /// This life of a node, and the three before it.
@@ -16,15 +16,15 @@ const FORMER: usize = (1 << LIFE_BITS) - 1;
 pub(crate) struct Life {
     number: u64,
     key: ResetKey,
-    /// Of the life before this one, of the one before that, and so on, as far as there were any.
+    /// The keys of the former lives, the latest first, as far as there were any.
     former: [Option<ResetKey>; FORMER],
     shuffle: Shuffle,
-    /// Indices chosen so far.
+    /// How many indices were chosen so far.
     chosen: u32,
 }
 
 impl Life {
-    /// Life `number`, which is above that of every start before it.
+    /// Life `number`, which is above that of every earlier start.
     pub(crate) fn new(secret: &SecretKey, number: u64, seed: &[u8; 32]) -> Self {
         let mut back = 0;
         let former = [(); FORMER].map(|()| {
@@ -38,8 +38,8 @@ impl Life {
         self.number
     }
 
-    /// An index that this life has not chosen before. Once all are used up, `random` is the base of those that follow: they
-    /// may repeat, and have no token.
+    /// An index that this life has not chosen before. Once all are used up, the following indices are based on `random`: they may
+    /// repeat, and have no token.
     pub(crate) fn index(&mut self, random: u32) -> ChannelIndex {
         let name =
             if self.is_used_up() { random & (Shuffle::SIZE - 1) } else { self.shuffle.of(self.chosen) };
@@ -47,13 +47,13 @@ impl Life {
         ChannelIndex(name << LIFE_BITS | bits(self.number))
     }
 
-    /// What a RESET will bear that says that this index, just chosen, means nothing any more.
+    /// The token that a RESET bears to say that this index, just chosen, has lost its meaning.
     pub(crate) fn token(&self, index: ChannelIndex) -> Option<ResetToken> {
         (self.chosen <= Shuffle::SIZE).then(|| ResetToken(self.key.token(index.0)))
     }
 
-    /// The same, of an index that a former life has chosen. None where this life may have done so: a token of its own is never
-    /// shown, and nobody learns which of its indices are in use.
+    /// The token of an index that a former life has chosen. None if this life may have chosen it: a token of this life is never
+    /// shown, so that its indices in use stay unknown.
     pub(crate) fn former_token(&self, index: ChannelIndex) -> Option<[u8; RESET_TOKEN]> {
         let back = bits(self.number).wrapping_sub(index.0) & (LIVES - 1);
         let key = self.former.get(usize::try_from(back.checked_sub(1)?).ok()?)?.as_ref()?;
@@ -65,7 +65,7 @@ impl Life {
     }
 }
 
-/// The life as an index shows it.
+/// The number of the life as an index shows it.
 fn bits(life: u64) -> u32 {
     u32::try_from(life % u64::from(LIVES)).unwrap_or_default()
 }

@@ -1,4 +1,5 @@
-//! The processes of a peer: which one has its keys now, and whether two live at once (PROTOCOL.md "Two nodes of one identity").
+//! The processes of a peer: which one has its keys now, and whether two are alive at once (PROTOCOL.md "Two nodes of one
+//! identity").
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,40 +8,40 @@ use crate::id::{Generation, NodeId};
 use crate::time::Mono;
 use crate::wire::Params;
 
-/// Former processes of a peer that are known again.
+/// How many former processes of a peer are recognised.
 const FORMER: usize = 4;
-/// Identities that are known to be in use twice; beyond, the oldest is forgotten, and found out again.
+/// How many identities are kept as known to be in use twice. Beyond that the oldest is forgotten, and may be found out again.
 const MAX_CONFLICTS: usize = 1_024;
 
-/// What a handshake with a peer shows of its process.
+/// What a handshake with a peer shows about its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
-    /// The process that was there before, or the first.
+    /// The process that was there before, or the first process.
     Same,
-    /// The process before is gone, and this is another.
+    /// The former process is gone, and this is another one.
     Restarted,
-    /// A process that was there before, and may be gone: what it says may have been under way since.
+    /// A process that was there before, and may be gone: the handshake may have been under way since.
     Stale,
-    /// It lives, and so did another one since it was started.
+    /// The process is alive, and so was another one after this one had started.
     Twice,
-    /// The identity has moved since: what is left of it at its former place counts for nothing.
+    /// The identity has moved since: what is left of it at its former place does not count.
     Superseded,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Process {
     boot: [u8; 8],
-    /// When it first proved to live.
+    /// When the process first proved to be alive.
     since: Mono,
 }
 
-/// A process of a stored node, by whatever it has said, copies included: whether it still lives, that does not show.
+/// A process of a stored node, by everything that came from it, copies included. This does not show whether it is still alive.
 #[derive(Clone, Copy, Debug)]
 struct Heard {
     boot: [u8; 8],
-    /// It had begun by then.
+    /// The process had begun by then.
     at: Mono,
-    /// The highest that it has declared. Those of a later life are all above it.
+    /// The highest base that it has declared. All bases of a later life are above it.
     base: u64,
 }
 
@@ -48,42 +49,42 @@ struct Heard {
 #[derive(Debug, Default)]
 pub(crate) struct Lives {
     now: Option<Process>,
-    /// The latest last.
+    /// The former processes, the latest last.
     former: Vec<[u8; 8]>,
-    /// The one of the highest base.
+    /// The process with the highest base.
     heard: Option<Heard>,
-    /// The latest that a process has proven to be.
+    /// The latest generation that a process has proven.
     generation: Generation,
 }
 
 impl Lives {
-    /// A process of the peer has proven to live.
+    /// Whether a process of the peer has proven to be alive.
     pub(crate) const fn is_known(&self) -> bool {
         self.now.is_some()
     }
 
-    /// The latest generation that has proven to live.
+    /// The latest generation that has proven to be alive.
     pub(crate) const fn generation(&self) -> Generation {
         self.generation
     }
 
-    /// What a handshake would show if it were fresh: it is neither the process that is known nor a later life. Copies of what a
-    /// dead process said look the same.
+    /// Whether a handshake, if it were fresh, would be from neither the known process nor a later life. Copies of handshakes of a
+    /// dead process look the same.
     pub(crate) fn is_odd(&self, params: &Params) -> bool {
         self.is_superseded(params) || self.later(params).is_some() || self.is_former(params)
     }
 
-    /// Whether a process of a later generation has proven to live.
+    /// Whether a process of a later generation has proven to be alive.
     pub(crate) fn is_superseded(&self, params: &Params) -> bool {
         params.generation < self.generation
     }
 
-    /// What a handshake shows whose secrets this end has drawn at `begun`: its other end lived after that.
+    /// What a handshake shows whose secrets this end drew at `begun`: the other end was alive after that.
     pub(crate) fn judge(&self, params: &Params, begun: Mono) -> Seen {
         let later = self.later(params);
         match self.now {
             _ if self.is_superseded(params) => Seen::Superseded,
-            // It begins where the former place has ended, whatever was heard of that since.
+            // It begins where the former place has ended, whatever was heard from that place since.
             Some(_) if params.generation > self.generation => Seen::Restarted,
             _ if later.is_some_and(|heard| begun > heard.at) => Seen::Twice,
             Some(now) if now.boot == params.boot_id => Seen::Same,
@@ -95,7 +96,7 @@ impl Lives {
         }
     }
 
-    /// What this opening says is taken in, though nothing shows that it is fresh.
+    /// Takes in what this opening says, though nothing shows that it is fresh.
     pub(crate) fn hear(&mut self, params: &Params, now: Mono) {
         let Some(base) = base_of(params).filter(|_| params.generation <= self.generation) else { return };
         match &mut self.heard {
@@ -127,20 +128,20 @@ impl Lives {
         self.now.is_some_and(|now| now.boot != params.boot_id) && self.former.contains(&params.boot_id)
     }
 
-    /// A process that cannot have begun before this one has ended, unless their state was copied.
+    /// A process that cannot have begun before this one ended, unless their state was copied.
     fn later(&self, params: &Params) -> Option<Heard> {
         let base = base_of(params)?;
         self.heard.filter(|heard| heard.boot != params.boot_id && base <= heard.base)
     }
 }
 
-/// A node with a stored identity counts its lives, so that its indices bear tokens, and begins each above all numbers of the one
-/// before. The numbers of others tell nothing of their lives.
+/// The base of a node with a stored identity. Such a node counts its lives, so that its indices bear tokens, and begins each life
+/// above all numbers of the life before. The numbers of other nodes say nothing about their lives.
 fn base_of(params: &Params) -> Option<u64> {
     params.reset.is_some().then_some(params.base)
 }
 
-/// Whose identity is in use twice, for the rest of this life.
+/// The identities that are in use twice, for the rest of this life.
 #[derive(Debug, Default)]
 pub(crate) struct Conflicts {
     known: BTreeMap<NodeId, Conflict>,
@@ -153,7 +154,7 @@ impl Conflicts {
         self.known.get(peer).copied()
     }
 
-    /// False: it was known already.
+    /// Adds a conflict. False: it was known already.
     pub(crate) fn insert(&mut self, peer: NodeId, whose: Conflict) -> bool {
         if self.known.contains_key(&peer) {
             return false;
@@ -174,7 +175,7 @@ mod tests {
     use super::*;
     use crate::wire::ResetToken;
 
-    /// Of a stored node if it has a base.
+    /// The parameters of a node, which is stored if it has a base.
     fn params(boot: u8, base: Option<u64>) -> Params {
         let reset = base.map(|_| ResetToken([0; crate::wire::RESET_TOKEN]));
         Params { boot_id: [boot; 8], base: base.unwrap_or(0), reset, ..Params::default() }
@@ -218,20 +219,20 @@ mod tests {
         let (old, new) = (params(1, Some(5)), at(1, params(2, Some(9))));
         let mut lives = Lives::default();
         lives.enter(&old, Mono(10));
-        // It went on after the cut, and so its base is above that of the new place.
+        // The old place went on after the cut, so its base is above that of the new place.
         lives.hear(&params(1, Some(50)), Mono(12));
         lives.hear(&new, Mono(15));
         assert!(!lives.is_odd(&old), "what is only heard supersedes nobody");
         assert_eq!(lives.judge(&old, Mono(16)), Seen::Same);
         assert_eq!(lives.judge(&new, Mono(20)), Seen::Restarted);
         lives.enter(&new, Mono(20));
-        // What was left behind goes on, as itself and as another process, with numbers of its own.
+        // The place that was left behind goes on, as itself and as another process, with numbers of its own.
         for left in [old, params(3, Some(50))] {
             assert!(lives.is_odd(&left));
             assert_eq!(lives.judge(&left, Mono(30)), Seen::Superseded);
         }
         assert_eq!(lives.judge(&new, Mono(30)), Seen::Same);
-        // It may move on, and two places may claim the same generation.
+        // The identity may move on, and two places may claim the same generation.
         assert_eq!(lives.judge(&at(2, params(4, Some(20))), Mono(40)), Seen::Restarted);
         assert_eq!(lives.judge(&at(1, params(5, Some(9))), Mono(40)), Seen::Twice);
     }

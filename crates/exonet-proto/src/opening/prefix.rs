@@ -1,11 +1,11 @@
-//! The part of an address that strangers share.
+//! The network part of an address.
 
-/// The part of an address by which strangers are counted: /24 of IPv4, /48 of IPv6.
+/// The part of an address by which unknown nodes are counted: /24 of IPv4, /48 of IPv6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Prefix(u64);
 
 impl Prefix {
-    /// None: of this machine, whose programs share without bounds.
+    /// None: the address is of this machine, whose programs share without bounds.
     pub fn told(ip: core::net::IpAddr) -> Option<Self> {
         (!ip.to_canonical().is_loopback()).then(|| Self::of(ip))
     }

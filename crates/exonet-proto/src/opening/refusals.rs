@@ -1,4 +1,4 @@
-//! Openings that policy does not take, and what is said of it (PROTOCOL.md "Refusals").
+//! Openings that the policy refuses, and how their senders are told (PROTOCOL.md "Refusals").
 
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
@@ -7,32 +7,33 @@ use crate::id::{NodeId, Stamp};
 use crate::opening::prefix::Prefix;
 use crate::time::Mono;
 
-/// The time over which refusals that are told are counted.
+/// The time over which sent refusals are counted.
 const SPAN: Duration = Duration::from_millis(250);
-/// Refusals told in that time: 512 a second.
+/// How many refusals may be sent in that time: 512 a second.
 const MOST: usize = 128;
-/// Of these, to one prefix: 64 a second. Loopback is not counted.
+/// How many of these may go to one prefix: 64 a second. Loopback is not counted.
 const MOST_PER_PREFIX: usize = 16;
-/// Refused peers that are remembered.
+/// How many refused peers are remembered.
 const MAX_REMEMBERED: usize = 1_024;
-/// They are remembered for this, and the application hears of each once in this time.
+/// How long they are remembered. In this time the application hears of each once.
 const REMEMBERED_FOR: Duration = Duration::from_secs(60);
-/// A node that was refused opens again after this for messages in doubt, and not before.
+/// A node that was refused does not open again for messages in doubt before this time has passed.
 pub(crate) const PAUSE: Duration = Duration::from_secs(4);
 
-/// What a node keeps of the openings that it has refused lately.
+/// What a node remembers of the openings that it has refused lately.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
-    /// Told in the last [`SPAN`], the oldest first.
+    /// Refusals sent in the last [`SPAN`], the oldest first.
     told: VecDeque<(Mono, Option<Prefix>)>,
-    /// With the stamp of which it was said that nothing was taken under it: that stays true, and may be said again.
+    /// Each refused peer with the stamp for which it was told that nothing was taken under it. This stays true, and may be
+    /// repeated.
     known: BTreeMap<NodeId, Stamp>,
     /// In the order in which they were entered.
     ages: VecDeque<(Mono, NodeId)>,
 }
 
 impl Refusals {
-    /// Whether one more may be told, to an address with this prefix. It counts if it may.
+    /// Whether one more refusal may be sent to an address with this prefix. If so, it is counted.
     pub(crate) fn admit(&mut self, now: Mono, prefix: Option<Prefix>) -> bool {
         while self.told.front().is_some_and(|(at, _)| *at + SPAN <= now) {
             self.told.pop_front();
@@ -45,7 +46,7 @@ impl Refusals {
         admitted
     }
 
-    /// Notes that a peer was refused. True if the application is to hear of it.
+    /// Notes that a peer was refused. True if the application should hear of it.
     pub(crate) fn note(&mut self, now: Mono, id: NodeId) -> bool {
         while let Some((_, old)) = self.ages.front().filter(|(since, _)| *since + REMEMBERED_FOR <= now) {
             self.known.remove(old);
@@ -59,12 +60,12 @@ impl Refusals {
         true
     }
 
-    /// Whether it was said of this stamp that nothing was taken under it.
+    /// Whether the peer was told that nothing was taken under this stamp.
     pub(crate) fn has_refused(&self, id: &NodeId, ts: Stamp) -> bool {
         self.known.get(id) == Some(&ts)
     }
 
-    /// It is said from now on.
+    /// The peer is told this about `ts` from now on.
     pub(crate) fn refused(&mut self, id: &NodeId, ts: Stamp) {
         if let Some(refused) = self.known.get_mut(id) {
             *refused = ts;

@@ -1,5 +1,5 @@
-//! RESET: a node that has restarted says to the peers of its former life that their channels are gone (PROTOCOL.md "A restarted
-//! peer"). It ends a channel, which holds no promise, and decides no outcome.
+//! RESET: a node that has restarted tells the peers of its former life that their channels are gone (PROTOCOL.md "A restarted
+//! peer"). A RESET ends a channel, which holds no promise, and decides no outcome.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
@@ -11,18 +11,18 @@ use crate::wire::{self, ChannelIndex, ResetToken};
 
 /// The time over which RESETs are counted.
 const SPAN: Duration = Duration::from_millis(20);
-/// RESETs in that time: 8,192 a second. One index has one.
+/// How many RESETs may leave in that time: 8,192 a second. Each index gets one.
 const MOST: usize = 163;
-/// Of these, to one prefix: 512 a second.
+/// How many of these may go to one prefix: 512 a second.
 const MOST_PER_PREFIX: usize = 10;
 
-/// What a node has to do with RESETs: those that it has sent lately, and those that it would believe.
+/// A node's state about RESETs: those that it has sent lately, and those that it would accept.
 #[derive(Debug)]
 pub(crate) struct Resets {
-    /// Sent in the last [`SPAN`], the oldest first.
+    /// RESETs sent in the last [`SPAN`], the oldest first.
     sent: VecDeque<(Mono, ChannelIndex, Option<Prefix>)>,
     tags: ResetTags,
-    /// The tag of what a peer has announced, to the index that its epoch has here.
+    /// Maps the tag of a token that a peer has announced to the index of its epoch at this node.
     known: BTreeMap<[u8; wire::RESET_TOKEN], ChannelIndex>,
 }
 
@@ -31,7 +31,7 @@ impl Resets {
         Self { sent: VecDeque::new(), tags: ResetTags::new(seed), known: BTreeMap::new() }
     }
 
-    /// Whether one more may leave now, about `index` and to an address with this prefix. It counts if it may.
+    /// Whether one more RESET may leave now, about `index` and to an address with this prefix. If so, it is counted.
     pub(crate) fn admit(&mut self, now: Mono, index: ChannelIndex, prefix: Option<Prefix>) -> bool {
         while self.sent.front().is_some_and(|(at, ..)| *at + SPAN <= now) {
             self.sent.pop_front();
@@ -46,7 +46,7 @@ impl Resets {
         admitted
     }
 
-    /// The epoch `index` of this node is over once the token is shown. Gives what stands for it from now on.
+    /// The token ends the epoch `index` of this node. Returns the tag that stands for the token from now on.
     pub(crate) fn expect(&mut self, token: &ResetToken, index: ChannelIndex) -> [u8; wire::RESET_TOKEN] {
         let tag = self.tags.tag(&token.0);
         self.known.insert(tag, index);
@@ -60,7 +60,7 @@ impl Resets {
         }
     }
 
-    /// The one of our epochs that this token ends.
+    /// The epoch of this node that this token ends.
     pub(crate) fn find(&self, token: &[u8; wire::RESET_TOKEN]) -> Option<ChannelIndex> {
         self.known.get(&self.tags.tag(token)).copied()
     }

@@ -1,5 +1,5 @@
-//! Policy of stamps: which to choose, which to let in, how long to remember a sender's bound. Speed only: whatever is
-//! decided here, nothing is delivered twice.
+//! The policy of stamps: which stamps to choose, which to accept, how long to remember a sender's bound. This affects only speed:
+//! whatever is decided here, nothing is delivered twice.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -9,49 +9,49 @@ use crate::half::{Bound, Far, Stamps, Taken};
 use crate::id::{MAX_NUMBER, NodeId, Stamp};
 use crate::time::{Mono, Now, Wall};
 
-/// Openings that wait until their stamp may be accepted.
+/// The most openings that wait until their stamp may be accepted.
 const MAX_DEFERRED: usize = 256;
-/// `latest` is written this far ahead of the clock: for as long, the next life may refuse stamps that are right.
+/// How far ahead of the clock `latest` is written. For this long, the next life may refuse stamps that are right.
 const STEP: Duration = Duration::from_millis(500);
-/// A clock that is further ahead of this node's than this does not drag `latest` along.
+/// A clock that is further ahead of this node's than this does not raise `latest`.
 const CAP: Duration = Duration::from_secs(10);
-/// A clock that shows the same for no longer than this is coarse; one that is further back has been set.
+/// A clock that shows the same for no longer than this is coarse; a clock that is further behind has been set back.
 const COARSE: Duration = Duration::from_secs(1);
-/// Bounds of forgotten peers are kept for this.
+/// How long the bounds of forgotten peers are kept.
 const REMEMBER: Duration = Duration::from_secs(300);
-/// Bounds kept at most; the oldest goes first.
+/// The most bounds that are kept; beyond that the oldest is dropped.
 const MAX_BOUNDS: usize = 16_384;
-/// Peers whose records were lost though something was taken early; of more, the oldest goes into the hull.
+/// The most peers whose records were lost though something was taken early; beyond that the oldest goes into the hull.
 const MAX_LOST: usize = 65_536;
-/// Notes that are written before all are written anew.
+/// How many notes are written before all are written anew.
 const MAX_NOTES: usize = 4_096;
-/// Peers of which it is kept for longer that they have forgotten the stamps of now.
+/// The most peers for which it is kept for longer that they have forgotten present stamps.
 const MAX_WARNINGS: usize = 1_024;
-/// For so long nothing is sent early to a peer that has forgotten the stamps of now: its clock was ahead in a former life,
-/// and how far it does not say.
+/// For this long nothing is sent early to a peer that has forgotten present stamps: its clock was ahead in a former life, and it
+/// does not say how far.
 const WARY: Duration = Duration::from_secs(3_600);
 
-/// No clock that is right shows less: 2020. One that does was never set.
+/// The year 2020: no right clock shows less. A clock that does was never set.
 const SET: Wall = Wall(1_577_836_800_000_000_000);
 
-/// What a peer has said of its clock and of its memory.
+/// What a peer has said about its clock and its memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Told {
     /// How far this node's clock is ahead of the peer's, in nanoseconds.
     pub(crate) ahead: Option<i64>,
-    /// What it takes under stamps up to this ends Unknown, perhaps.
+    /// What the peer takes under stamps up to this may end Unknown.
     pub(crate) wary: Stamp,
-    /// It has ended, and has granted nothing since: its next life would not accept the stamps of now.
+    /// The peer has ended, and has granted nothing since: its next life would not accept present stamps.
     pub(crate) ended: bool,
 }
 
 impl Told {
-    /// What the peer's clock shows, as far as is known.
+    /// What the peer's clock shows, as far as this node knows.
     fn shows(self, now: Wall) -> Stamp {
         Stamp(now.0.saturating_add_signed(self.ahead.unwrap_or(0).saturating_neg()).max(1))
     }
 
-    /// The peer has forgotten what it took under `ts`. If that is a stamp of now, so are those that follow, perhaps.
+    /// The peer has forgotten what it took under `ts`. If `ts` is a present stamp, it may have forgotten the next ones too.
     pub(crate) fn forgot(&mut self, now: Wall, ts: Stamp) {
         let Stamp(shown) = self.shows(now);
         if ts.0.saturating_add(nanos(CAP)) >= shown {
@@ -59,48 +59,48 @@ impl Told {
         }
     }
 
-    /// The clocks are further apart than either of them may drag `latest`.
+    /// Whether the clocks are further apart than the distance up to which either may raise `latest`.
     pub(crate) fn is_apart(self) -> bool {
         self.ahead.is_some_and(|ahead| ahead.unsigned_abs() > nanos(CAP))
     }
 }
 
-/// What is remembered of a peer that is forgotten otherwise.
+/// What is remembered of a peer that is otherwise forgotten.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Memo {
     pub(crate) bound: Bound,
     pub(crate) told: Told,
 }
 
-/// See the module.
+/// The state of the policy: see the module.
 #[derive(Debug, Default)]
 pub(crate) struct Stamping {
-    /// The last stamp chosen here.
+    /// The last stamp that was chosen here.
     last: Stamp,
-    /// `latest` is to become this.
+    /// The value that `latest` should get.
     wanted: Stamp,
-    /// What the disk has, or is to have, of strays.
+    /// The strays that the disk has, or is about to have.
     strays: BTreeMap<NodeId, Far>,
-    /// No more of them are let in.
+    /// The most strays that are accepted.
     max_strays: usize,
     strays_changed: bool,
-    /// Nothing is written: what is wanted is as good as durable.
+    /// Nothing is written: wanted values count as durable at once.
     ephemeral: bool,
-    /// With the time since when.
+    /// The memos, each with its time.
     memos: BTreeMap<NodeId, (Mono, Memo)>,
-    /// The order in which they were put, for the oldest to go first.
+    /// The order in which they were entered, so that the oldest goes first.
     ages: VecDeque<(Mono, NodeId)>,
-    /// Those of them whose memo stays for the sake of what was taken early, since when: the oldest first.
+    /// The memos that stay because of what was taken early, with their times: the oldest first.
     lost: BTreeSet<(Mono, NodeId)>,
-    /// What was taken early is written, for the next life.
+    /// What was taken early is written down for the next life.
     takes_notes: bool,
-    /// What is to be written, and how much was since all was written.
+    /// The notes to write, and how many were written since all were written.
     notes: Vec<(NodeId, Taken)>,
     noted: usize,
-    /// All is to be written anew.
+    /// All notes have to be written anew.
     anew: bool,
-    /// What peers said whose memo has gone, and of which this node is still wary. Nothing waits for them to be passed: they
-    /// are looked at when the peer is known again.
+    /// What peers said whose memo has gone, if this node is still wary of it. Nothing removes these in time: they are checked
+    /// when the peer is known again.
     warnings: BTreeMap<NodeId, Told>,
     deferred: VecDeque<(Arrival, Box<[u8]>)>,
 }
@@ -111,15 +111,15 @@ type StrayList = Box<[(NodeId, Far)]>;
 /// Whether a stamp can be judged now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// The algorithm decides.
+    /// The algorithm decides now.
     Now,
-    /// As soon as something is on the disk.
+    /// The stamp can be judged as soon as a write is on the disk.
     Later,
 }
 
 impl Stamping {
-    /// `strays` are those of the disk: no cap forgets one of them. `taken` is what former lives have noted, if this one
-    /// takes notes.
+    /// `strays` are those on the disk: no cap makes the node forget one of them. `taken` is what former lives have noted, if this
+    /// life takes notes.
     pub(crate) fn new(
         ephemeral: bool,
         max_strays: usize,
@@ -142,12 +142,13 @@ impl Stamping {
 
     // --- as a sender ---
 
-    /// A stamp for a new sender record: what the receiver's clock should show, and rising though the clock be coarse.
+    /// Chooses a stamp for a new sender record: the time that the receiver's clock should show, and ascending even if the clock
+    /// is coarse.
     ///
-    /// None where what is sent under it would end Unknown, or might, since the receiver has forgotten what it took under
-    /// such stamps; or would go the slow way in any case, since this clock is far behind. To follow a clock that is far
-    /// ahead would make it worse: `latest` would follow too, and a node that starts with a `latest` of the future refuses
-    /// the stamps of the present.
+    /// None if what is sent under it would end Unknown, or might, since the receiver has forgotten what it took under such
+    /// stamps. None also if it would take the slow way in any case, since this clock is far behind. Following a clock that is far
+    /// ahead would make this worse: `latest` would follow too, and a node that starts with a `latest` in the future refuses
+    /// present stamps.
     pub(crate) fn choose(&mut self, now: Wall, told: Told) -> Option<Stamp> {
         let is_behind = told.ahead.is_some_and(i64::is_negative);
         if (now < SET && told.ahead.is_none()) || (is_behind && told.is_apart()) {
@@ -164,7 +165,7 @@ impl Stamping {
 
     // --- as a receiver ---
 
-    /// Sees to it that the stamp `ts` of `sender` can be judged, whose bound is `bound`.
+    /// Makes sure that the stamp `ts` of `sender` can be judged, whose bound is `bound`.
     pub(crate) fn admit(
         &mut self,
         now: Now,
@@ -179,8 +180,8 @@ impl Stamping {
         }
         let ahead = |span: Duration| now.wall.0.saturating_add(nanos(span)).min(MAX_NUMBER);
         let near = ts.0 <= ahead(CAP);
-        // Ahead of need: the next first message should not wait for the disk. Ahead of the stamps, not of a clock that
-        // may be years ahead of all of them.
+        // `latest` is raised ahead of need, so that the next first message does not wait for the disk. It is raised ahead of the
+        // stamps, not of a clock that may be years ahead of all of them.
         let beyond = |span: Duration| ts.0.max(ts.0.saturating_add(nanos(span)).min(ahead(span)));
         if near && stamps.latest().0 < beyond(STEP / 2) {
             self.wanted = self.wanted.max(Stamp(beyond(STEP)));
@@ -188,7 +189,7 @@ impl Stamping {
         if self.ephemeral {
             stamps.persisted(self.wanted);
         }
-        // Also where the clock was set back, so that the stamp is far ahead of it: no write would add anything.
+        // This includes a stamp that is far ahead because the clock was set back: a write would add nothing.
         if ts <= stamps.latest() {
             return Admission::Now;
         }
@@ -198,7 +199,7 @@ impl Stamping {
         if !self.strays.contains_key(&sender) && self.strays.len() >= self.max_strays {
             return Admission::Now;
         }
-        // An old copy must not take the place of what the disk has, or is about to have.
+        // An old copy must not replace what the disk has, or is about to have.
         let line = self.strays.entry(sender).or_insert(Far::one(ts));
         *line = line.join(Far::one(ts));
         self.strays_changed = true;
@@ -214,7 +215,7 @@ impl Stamping {
         ts.0 <= now.wall.0.saturating_add(nanos(STEP)).min(MAX_NUMBER)
     }
 
-    /// An opening comes again when the disk has what it waits for.
+    /// Keeps an opening until the disk has what it waits for.
     pub(crate) fn defer(&mut self, arrival: Arrival, datagram: Box<[u8]>) {
         if self.deferred.len() < MAX_DEFERRED {
             self.deferred.push_back((arrival, datagram));
@@ -225,7 +226,7 @@ impl Stamping {
         std::mem::take(&mut self.deferred)
     }
 
-    /// What is held against what may be.
+    /// Reports what is held with its bounds.
     pub(crate) fn audit(&self, say: &mut impl FnMut(&'static str, u64, u64, bool)) {
         let (all, lost) = (self.memos.len() as u64, self.lost.len() as u64);
         say("bounds remembered", all - lost.min(all), (MAX_BOUNDS + self.max_strays) as u64, false);
@@ -242,15 +243,15 @@ impl Stamping {
         !self.ephemeral && (self.strays_changed || self.wanted > stamps.latest())
     }
 
-    /// What to write: `latest`, and all strays if they have changed.
+    /// The values to write: `latest`, and all strays if they have changed.
     pub(crate) fn write(&mut self, stamps: &Stamps) -> (Stamp, Option<StrayList>) {
         let latest = self.wanted.max(stamps.latest());
         let changed = std::mem::take(&mut self.strays_changed);
         (latest, changed.then(|| self.strays.iter().map(|(id, far)| (*id, *far)).collect()))
     }
 
-    /// The strays that `latest` has caught up with: the disk need not know of them any more, once the caller has seen
-    /// to their bounds.
+    /// Takes the strays that `latest` has caught up with. The disk need not keep them any more, once the caller has updated their
+    /// bounds.
     pub(crate) fn take_caught_up(&mut self, latest: Stamp) -> Vec<NodeId> {
         let mut passed = Vec::new();
         self.strays.retain(|id, far| {
@@ -275,7 +276,7 @@ impl Stamping {
         self.takes_notes && (self.anew || !self.notes.is_empty())
     }
 
-    /// What is to be written behind all that was. None: everything is to be written anew, with [`Stamping::all_notes`].
+    /// The notes to append to those written before. None: everything has to be written anew, with [`Stamping::all_notes`].
     pub(crate) fn take_notes(&mut self) -> Option<Vec<(NodeId, Taken)>> {
         self.noted += self.notes.len();
         if self.anew || self.noted > MAX_NOTES {
@@ -284,7 +285,7 @@ impl Stamping {
         Some(std::mem::take(&mut self.notes))
     }
 
-    /// All that is to be written, beside what is known of peers that are known now.
+    /// All notes to write, except those of peers that are known now.
     pub(crate) fn all_notes(&mut self) -> impl Iterator<Item = (NodeId, Taken)> {
         (self.noted, self.anew) = (0, false);
         self.notes.clear();
@@ -293,7 +294,7 @@ impl Stamping {
 
     // --- what is remembered ---
 
-    /// What was remembered of a peer that is known again.
+    /// Takes what was remembered of a peer that is known again.
     pub(crate) fn recall(&mut self, id: &NodeId) -> Memo {
         let (since, mut memo) = self.memos.remove(id).unwrap_or_default();
         self.lost.remove(&(since, *id));
@@ -313,12 +314,12 @@ impl Stamping {
         self.memos.get(id).map(|(_, memo)| memo.told).unwrap_or_default()
     }
 
-    /// Of a peer that is not known now.
+    /// The memo of a peer that is not known now.
     pub(crate) fn memo_mut(&mut self, id: NodeId) -> &mut Memo {
         &mut self.memos.entry(id).or_default().1
     }
 
-    /// A peer is forgotten, but for this.
+    /// A peer is forgotten, except for this memo.
     pub(crate) fn remember(&mut self, now: Now, stamps: &mut Stamps, id: NodeId, mut memo: Memo) {
         stamps.catch_up(&mut memo.bound);
         if memo.bound.is_empty() && memo.told == Told::default() {
@@ -333,7 +334,7 @@ impl Stamping {
         }
     }
 
-    /// When the oldest is to be forgotten.
+    /// When to forget the oldest memo.
     pub(crate) fn forget_at(&self) -> Option<Mono> {
         self.ages.front().map(|(since, _)| *since + REMEMBER)
     }
@@ -349,7 +350,7 @@ impl Stamping {
 
     fn forget_oldest(&mut self, now: Wall, stamps: &mut Stamps) {
         let Some((since, id)) = self.ages.pop_front() else { return };
-        // It may have been known again since, and forgotten again: then it is younger.
+        // The peer may have been known again since, and forgotten again: then its memo is younger.
         if let Some((_, memo)) = self.memos.get_mut(&id).filter(|(put, _)| *put == since) {
             stamps.forget(&mut memo.bound);
             let told = std::mem::take(&mut memo.told);
@@ -366,13 +367,13 @@ impl Stamping {
         }
     }
 
-    /// The memo of this peer stays, because of what was taken early.
+    /// Keeps the memo of this peer, because of what was taken early.
     fn lose(&mut self, stamps: &mut Stamps, since: Mono, id: NodeId) {
         self.lost.insert((since, id));
         self.fold_oldest(stamps);
     }
 
-    /// Of more lost records than there is room for, the oldest are in the hull.
+    /// Moves the oldest lost records into the hull if there are more than there is room for.
     pub(crate) fn fold_oldest(&mut self, stamps: &mut Stamps) {
         while self.lost.len() > MAX_LOST
             && let Some((_, oldest)) = self.lost.pop_first()

@@ -1,3 +1,3 @@
-//! What is made of messages: calls.
+//! Patterns that are built from messages: calls.
 
 pub(crate) mod call;

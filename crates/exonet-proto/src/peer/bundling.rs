@@ -1,4 +1,4 @@
-//! Small messages that are queued together are kept together: see [`Bundle`].
+//! Keeps small messages together that are queued together: see [`Bundle`].
 
 use core::borrow::BorrowMut;
 use core::ops::Range;
@@ -19,14 +19,15 @@ use crate::wire::{ALIKE_HEAD, MAX_EARLY, Role};
 /// A message that may be kept together with others.
 pub(crate) trait Gather {
     fn body(&self) -> &[u8];
-    /// Whether it has all this, which one of the same call has, and nothing of its own but its body.
+    /// Whether the message has exactly what `alike` says, as another message of the same call does, and nothing else of its own
+    /// but its body.
     fn is(&self, alike: &Alike) -> bool;
-    /// What it may have in common with others. None: it is kept by itself.
+    /// What the message may have in common with others. None: it is kept by itself.
     fn alike(&self) -> Option<Alike>;
     fn into_outgoing(self) -> Outgoing;
 }
 
-/// A message of the caller's, or one that it lends; of a stream or not, as all of a call.
+/// A message that the caller gives or lends. Either all messages of a call belong to streams, or none does.
 pub(crate) struct Lent<M> {
     pub(crate) message: M,
     pub(crate) in_stream: bool,
@@ -51,7 +52,8 @@ impl<M: BorrowMut<Outgoing>> Gather for Lent<M> {
     }
 }
 
-/// The body of a message whose rest it has in common with all of a call. It is copied if it is not kept together with others.
+/// The body of a message that has everything else in common with all messages of a call. The body is copied if the message is not
+/// kept together with others.
 pub(crate) struct Bare<'a, B> {
     pub(crate) body: B,
     pub(crate) alike: &'a Alike,
@@ -76,14 +78,14 @@ impl<B: AsRef<[u8]>> Gather for Bare<'_, B> {
     }
 }
 
-/// Messages that have been accepted one behind the other and are not yet queued: one, or a bundle.
+/// Consecutive messages that have been accepted and are not yet queued: one message, or a bundle.
 struct Gathered<M> {
     first: Option<M>,
     bundle: Option<Box<Bundle>>,
     alike: Alike,
-    /// Of each body.
+    /// The length of each body.
     len: usize,
-    /// How many more like them there is room for.
+    /// How many more messages like these there is room for.
     left: usize,
 }
 
@@ -94,7 +96,7 @@ impl<M> Default for Gathered<M> {
 }
 
 impl Peer {
-    /// Queues messages while there is room, together where they are alike.
+    /// Queues messages while there is room. Messages that are alike are queued together.
     pub(super) fn gather<M: Gather>(
         &mut self,
         cx: &mut Context,
@@ -146,7 +148,7 @@ impl Peer {
         self.accept_from(cx, now, message, source, role)
     }
 
-    /// Queues what was gathered.
+    /// Queues the gathered messages.
     fn queue<M: Gather>(
         &mut self,
         cx: &mut Context,
@@ -178,20 +180,20 @@ impl Peer {
         Ok(())
     }
 
-    /// Whether messages of this length to the peer are bundled. What may leave with an opening is not, since nothing
-    /// was granted and few wait: each of it is chosen by itself; nor what is bound before it leaves, since its journal is
-    /// forced to the disk; nor, but on a fast path, what may be cut to fill a packet.
+    /// Whether messages of this length to the peer are bundled. Messages that may leave with an opening are not: nothing has been
+    /// granted, few of them wait, and each is chosen by itself. Nor are messages that are bound before they leave, since their
+    /// journal is forced to the disk. Messages that may be cut to fill a packet are bundled only on a fast path.
     fn bundles(&self, cx: &Context, body: usize) -> bool {
         let Self { outbound, link, .. } = self;
         let most = if link.recovery.is_fast() { BUNDLED_WHOLE } else { BUNDLED };
         let fits = body <= most && body as u64 <= outbound.limits.message.min(cx.config.limits.message);
         let granted = outbound.sender.as_ref().and_then(Sender::incarnation).is_some();
-        // What waits behind so many others leaves with no opening.
+        // A message behind this many others does not leave with an opening.
         let behind = outbound.unbound() > u64::from(MAX_EARLY);
         fits && (granted || behind) && !cx.journal.is_forced()
     }
 
-    /// How many messages of this length, and with nothing else, are taken now.
+    /// How many messages of this length, and with nothing but a body, are accepted now.
     pub(crate) fn room_for_plain(&self, cx: &Context, body: usize) -> usize {
         let found = !self.hints.is_empty() || self.link.is_connected() || self.link.is_answering();
         let fits = found && body as u64 <= self.outbound.limits.message;
@@ -206,7 +208,7 @@ impl Peer {
         usize::try_from(bytes).unwrap_or(usize::MAX).min(most).max(usize::from(outbound.letters == 0))
     }
 
-    /// Messages of a bundle are settled: `count` from `key` on.
+    /// Settles messages of a bundle: `count` from `key` on.
     pub(super) fn end_bundled(&mut self, cx: &mut Context, key: MessageKey, count: u32, outcome: Outcome) {
         let (mut key, mut left) = (key, count);
         while left > 0 {
@@ -218,7 +220,7 @@ impl Peer {
             let n = run.clamp(1, left);
             let journaled = letter.journaled.map(|first| first.nth(key.at));
             let (due, lane) = (letter.due, letter.lane);
-            // It is due until its last message has ended.
+            // The bundle stays due until its last message has ended.
             let ending = Ending { bound, journaled, due: Mono::NEVER, ..letter.ending() };
 
             self.outbound.forget_bundled(key, letter, bound, n);
@@ -234,7 +236,7 @@ impl Peer {
         }
     }
 
-    /// As [`Peer::expire`], of messages that were queued together: they have one deadline, and leave at several times.
+    /// As [`Peer::expire`], for messages that were queued together. They have one deadline, and leave at different times.
     pub(super) fn expire_bundled(&mut self, cx: &mut Context, now: Now, key: MessageKey) {
         let passed = self.expire_unbound(cx, now, key);
         let Some(letter) = cx.store.get_mut(key) else { return };
@@ -242,7 +244,7 @@ impl Peer {
         let (deadline, goes) = (letter.deadline.filter(|_| !passed), is_withdrawn(letter.role));
         let mut next = deadline.unwrap_or(Mono::NEVER);
         for (these, bound) in open_runs(letter) {
-            // In doubt since it was bound; what has not left is not in doubt.
+            // A message is in doubt from when it was bound. A message that has not left is not in doubt.
             let since = bound.map_or(now.mono, |(since, _)| since);
             let given_up = cx.config.doubt_timeout.map_or(Mono::NEVER, |patience| since + patience);
             if given_up <= now.mono {
@@ -260,7 +262,7 @@ impl Peer {
         }
     }
 
-    /// Messages of a bundle whose deadline has passed end if they have not left. False: it has not passed.
+    /// Ends the messages of a bundle that have not left, if their deadline has passed. False: the deadline has not passed.
     fn expire_unbound(&mut self, cx: &mut Context, now: Now, key: MessageKey) -> bool {
         let letter = cx.store.get(key).filter(|letter| letter.deadline.is_some_and(|at| at <= now.mono));
         let Some(letter) = letter else { return false };
@@ -272,7 +274,7 @@ impl Peer {
         true
     }
 
-    /// A message of a bundle, which is open, leaves without a STATE to settle it.
+    /// An open message of a bundle leaves the store without a STATE to settle it.
     pub(super) fn withdraw_bundled(&mut self, cx: &mut Context, now: Now, key: MessageKey, outcome: Outcome) {
         if let Some(letter) = cx.store.get(key) {
             self.outbound.abandon_bundled(key, letter);
@@ -282,7 +284,7 @@ impl Peer {
         self.make_way(cx, now);
     }
 
-    /// Messages have ended.
+    /// Makes use of the room that ended messages leave.
     fn make_way(&mut self, cx: &mut Context, now: Now) {
         self.outbound.admit_large(&mut cx.store);
         self.outbound.note_idle(now.mono);
@@ -291,10 +293,10 @@ impl Peer {
     }
 }
 
-/// Messages of a bundle one behind the other, and since when and from which slot on they are bound, if they are.
+/// Consecutive messages of a bundle; if they are bound, also since when and from which slot on.
 type OpenRun = (Range<u32>, Option<(Mono, Slot)>);
 
-/// Those of a bundle that are open.
+/// The runs of a bundle that are open.
 fn open_runs(letter: &Letter) -> Vec<OpenRun> {
     let Some(bundle) = letter.bundle() else { return Vec::new() };
     let since = |these: &Range<u32>| bundle.bound_at(these.start);
@@ -307,14 +309,14 @@ impl<M: Gather> Gathered<M> {
         self.first.is_none() && self.bundle.is_none()
     }
 
-    /// Takes the message if it is like those before; gives it back if not.
+    /// Takes the message if it is like the messages before it; otherwise gives it back.
     #[inline]
     fn join(&mut self, message: M, store: &mut Store) -> Option<M> {
         if self.left == 0 || !message.is(&self.alike) {
             return Some(message);
         }
         if let Some(first) = &self.first {
-            // Whose they are may give another body each time: what is looked at here is what is taken.
+            // The caller's code may return another body each time: the body that is checked here is the one that is taken.
             let body = first.body();
             if body.len() != self.len || message.body().len() != self.len {
                 return Some(message);

@@ -1,4 +1,4 @@
-//! What a peer is asked by this node: calls, until their replies.
+//! Calls of this node to a peer, until their replies.
 
 use super::{Context, Peer};
 use crate::event::{Event, ReplyBody};
@@ -11,7 +11,7 @@ use crate::time::{Mono, Now};
 use crate::wire::{self, Role};
 
 impl Peer {
-    /// A call was delivered: its letter stays for the reply. False: it is no call.
+    /// A call was delivered: its letter is kept for the reply. False: the message is not a call.
     pub(super) fn await_reply(&mut self, cx: &mut Context, now: Mono, key: MessageKey) -> bool {
         let Some(letter) = cx.store.get_mut(key).filter(|letter| letter.role == Role::Call) else {
             return false;
@@ -36,7 +36,7 @@ impl Peer {
         }
     }
 
-    /// A reply has come as a message: its slot is consumed as it comes, whether a call waits for it or not.
+    /// A reply has come as a message. Its slot is consumed as it comes, whether or not a call waits for it.
     pub(super) fn on_reply_message(
         &mut self,
         cx: &mut Context,
@@ -60,7 +60,7 @@ impl Peer {
                 self.inbound.take(s.0..s.0 + 1, r, len, &Lane::Replies);
                 self.inbound.owe_state(now.mono + cx.config.max_ack_delay);
                 self.inbound.retry(now.mono, &mut cx.clock, &cx.config.limits);
-                // Nobody reads one that comes as a stream and that no call waits for.
+                // If the reply comes as a stream and no call waits for it, nothing reads it.
                 let ArrivedBody::Whole(body) = body else { return };
                 ReplyBody::Whole(body)
             }
@@ -68,7 +68,7 @@ impl Peer {
         self.replied(cx, now, s, status, body);
     }
 
-    /// The call ends, if it waits.
+    /// Ends the call if it still waits.
     fn replied(&mut self, cx: &mut Context, now: Now, s: Slot, status: u32, body: ReplyBody) {
         let Some(key) = self.outbound.caller.get(s) else { return };
         let bound = cx.store.get(key).and_then(|letter| letter.bound);
@@ -76,7 +76,7 @@ impl Peer {
             return debug_assert!(false, "a call that waits is there, and bound");
         };
         if let Some(sender) = self.outbound.sender.as_mut() {
-            // Delivered, whether a STATE has said so or not.
+            // The call is delivered, whether or not a STATE has said so.
             sender.abandon(s);
         }
         self.outbound.forget(key, &letter);

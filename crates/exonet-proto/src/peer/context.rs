@@ -31,8 +31,8 @@ use crate::stats::Stats;
 use crate::time::{Mono, Now};
 use crate::wire::ChannelIndex;
 
-/// Datagrams that wait to leave outside of any channel: answers, RETRYs, version hints. More are dropped, as the
-/// network might.
+/// Datagrams that wait to leave outside of any channel: answers, RETRYs, version hints. Further ones are dropped, as the network
+/// might drop them.
 pub(crate) const MAX_LOOSE: usize = 1_024;
 
 /// A datagram that belongs to no channel.
@@ -44,7 +44,7 @@ struct Loose {
     data: Box<[u8]>,
 }
 
-/// What a STATE has brought, of `count` messages that were queued together.
+/// The outcome that a STATE gave `count` messages that were queued together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settled {
     pub(crate) key: MessageKey,
@@ -53,7 +53,7 @@ pub(crate) struct Settled {
 }
 
 impl Settled {
-    /// Notes one more.
+    /// Adds one message.
     pub(crate) fn push(all: &mut Vec<Self>, key: MessageKey, outcome: Outcome) {
         match all.last_mut() {
             Some(last) if last.outcome == outcome && last.key.nth(last.count) == key => last.count += 1,
@@ -62,7 +62,7 @@ impl Settled {
     }
 }
 
-/// Buffers that are used again by every call.
+/// Buffers that every call reuses.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     pub(crate) free: IntervalSet,
@@ -70,32 +70,32 @@ pub(crate) struct Scratch {
     pub(crate) fates: Vec<(Carried, Fate)>,
 }
 
-/// What all peers of a node share. A peer reads settings, draws randomness, keeps messages and reports events here.
+/// The state that all peers of a node share. A peer reads settings, draws randomness, keeps messages and reports events here.
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) config: Config,
-    /// The node's identity, and this process of it.
+    /// The node's identity, and the random id of this process.
     pub(crate) id: NodeId,
     pub(crate) key: SecretKey,
     pub(crate) boot_id: [u8; 8],
     /// The lives of a stored identity.
     pub(crate) life: Option<Life>,
     pub(crate) rng: ChaCha12Rng,
-    /// Which packet numbers are skipped.
+    /// Determines which packet numbers are skipped.
     pub(crate) skips: SkipSeed,
     pub(crate) clock: Clock,
-    /// `ck` when this process began: the numbers that its journal has are below.
+    /// `ck` when this process began: the numbers in its journal lie below.
     pub(crate) born: u64,
     pub(crate) stamping: Stamping,
-    /// A peer has said that this node's clock is far ahead of its own, and none has since agreed with it.
+    /// A peer has said that this node's clock is far ahead of its own, and no peer has agreed with this node's clock since.
     pub(crate) clock_doubted: bool,
-    /// What is written of all that must outlive a crash.
+    /// The records of everything that must outlive a crash.
     pub(crate) journal: Journal,
-    /// Where bodies wait that the journal has.
+    /// Where bodies that the journal has wait.
     pub(crate) shelf: Shelf,
-    /// Events that wait for a position of it.
+    /// Events that wait for a position of the journal.
     unsafe_events: VecDeque<(Position, Event)>,
-    /// The messages to send, and when those with a deadline are looked at.
+    /// The messages to send, and when the node looks at those with a deadline.
     pub(crate) store: Store,
     pub(crate) deadlines: BTreeSet<(Mono, MessageKey)>,
     pub(crate) replies: Replies,
@@ -104,29 +104,29 @@ pub(crate) struct Context {
     pub(crate) arena: Arena,
     /// Bytes received and not yet taken.
     pub(crate) received: u64,
-    /// The long packets in a row, by which a receiver of bulk may rest.
+    /// The long packets in a row, which decide whether a receiver of bulk may rest.
     pub(crate) bulk: rest::Run,
-    /// Channel index to the peer's place.
+    /// Maps a channel index to the peer's place.
     pub(crate) routes: BTreeMap<u32, u32>,
     pub(crate) gate: Gate,
     pub(crate) pipes: Pipes,
-    /// Connections that the driver is to open.
+    /// Connections that the driver should open.
     pub(crate) dials: VecDeque<Dial>,
     pub(crate) resets: Resets,
     pub(crate) conflicts: Conflicts,
     loose: VecDeque<Loose>,
     pub(crate) events: VecDeque<Event>,
-    /// Those that are told of single messages step by step: none, mostly.
+    /// The followers of single messages: mostly none.
     pub(crate) followers: Followers,
     pub(crate) stats: Stats,
     pub(crate) scratch: Scratch,
     /// The node refuses new work, and drains.
     pub(crate) closing: bool,
-    /// A write has failed: the node is silent.
+    /// A write has failed: the node sends nothing.
     pub(crate) stopped: bool,
-    /// A peer has found no memory: the node takes some back from peers that are silent.
+    /// A peer has found no memory: the node takes some back from silent peers.
     pub(crate) short_of_memory: bool,
-    /// `latest` has risen: strays that it has caught up with are strays no longer.
+    /// `latest` has risen: strays that it has caught up with are no longer strays.
     pub(crate) latest_rose: bool,
 }
 
@@ -140,7 +140,7 @@ impl Context {
         }
     }
 
-    /// The journal is safe further than before: events that have waited for it.
+    /// The journal is safe up to a later position: reports the events that have waited for it.
     pub(crate) fn report_safe(&mut self) {
         while let Some((at, _)) = self.unsafe_events.front()
             && self.journal.is_safe(*at)
@@ -149,7 +149,7 @@ impl Context {
         }
     }
 
-    /// What the node begins with; `key`, `boot_id`, `seed` and `jar` are its identity and its randomness.
+    /// The initial state. `key`, `boot_id`, `seed` and `jar` are the node's identity and randomness.
     pub(crate) fn new(
         config: Config,
         key: SecretKey,
@@ -199,7 +199,7 @@ impl Context {
         }
     }
 
-    /// A channel index that no other channel here has. The peer's packets to us bear it.
+    /// A channel index that no other channel of this node has. The peer's packets to this node bear it.
     pub(crate) fn new_index(&mut self) -> ChannelIndex {
         loop {
             let random = self.rng.next_u32();
@@ -217,8 +217,8 @@ impl Context {
         seed
     }
 
-    /// Sees to it that the stamp `ts` of `sender`, whose bound is `bound`, can be judged. False: later, when something is on the
-    /// disk.
+    /// Makes sure that the stamp `ts` of `sender`, whose bound is `bound`, can be judged. False: it can be judged only after a
+    /// write is on the disk.
     pub(crate) fn admit_stamp(&mut self, now: Now, sender: NodeId, bound: &mut Bound, ts: Stamp) -> bool {
         let before = self.clock.stamps().latest();
         let admission = self.stamping.admit(now, self.clock.stamps_mut(), sender, bound, ts);
@@ -239,7 +239,7 @@ impl Context {
         self.life.is_none() && self.closing && self.config.limits.slots == 0
     }
 
-    /// Whether a peer has asked the node for something.
+    /// Whether a peer has requested something from the node.
     #[inline]
     pub(crate) fn asks(&self) -> bool {
         self.latest_rose
@@ -249,19 +249,19 @@ impl Context {
             || self.replies.exceed(self.config.limits.reply_bytes as u64)
     }
 
-    /// After how long with nothing to send a sender record closes.
+    /// How long a sender record with nothing to send stays open.
     pub(crate) fn linger(&self) -> core::time::Duration {
         if self.closing { core::time::Duration::ZERO } else { self.config.sender_linger }
     }
 
-    /// Puts a datagram into the queue of those outside of any channel; a full queue drops it.
+    /// Queues a datagram outside of any channel. If the queue is full, the datagram is dropped.
     pub(crate) fn push_loose(&mut self, to: Arrival, data: Box<[u8]>) {
         if self.loose.len() < MAX_LOOSE {
             self.loose.push_back(Loose { remote: to.remote, src_ip: to.local_ip, pipe: to.pipe, data });
         }
     }
 
-    /// A datagram of those outside of any channel.
+    /// The next datagram outside of any channel.
     pub(crate) fn pop_loose(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
         let Loose { remote, src_ip, pipe, data } = self.loose.pop_front()?;
         buf.extend_from_slice(&data);
@@ -272,7 +272,7 @@ impl Context {
         Some(Transmit { remote, src_ip, ecn: 0, segment: buf.len(), len: buf.len(), pipe })
     }
 
-    /// Datagrams in that queue.
+    /// The number of datagrams that wait outside of any channel.
     pub(crate) fn loose(&self) -> usize {
         self.loose.len()
     }

@@ -1,8 +1,8 @@
 //! Connections to a peer: when this node wants one, and what happens when one ends.
 //!
-//! A connection is a path that an opening leads to, and nothing else does but the contest of paths: so it has keys of its own, and
-//! what an older path had under way is lost with that path. The node that was given the peer's address asks its driver for
-//! the connection ([`Dial`]); the other one is found by nobody there.
+//! A connection is a path that only an opening leads to; the contest of paths never does. So a connection has keys of its own,
+//! and packets under way on an older path are lost with that path. The node that was given the peer's address asks its driver for
+//! the connection ([`Dial`]); the other node cannot be reached by one.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -14,44 +14,46 @@ use crate::event::Dial;
 use crate::opening::initiate::{Goal, Opening};
 use crate::time::{Mono, Now};
 
-/// Datagrams have this long to bring an answer before a connection is tried beside them.
+/// How long datagrams have to bring an answer before the node tries a connection beside them.
 const HEAD_START: Duration = Duration::from_millis(250);
-/// A peer that has been silent for this long may be behind something that drops datagrams.
+/// A peer that has been silent for this long may be behind a middlebox that drops datagrams.
 const SILENT: Duration = Duration::from_millis(500);
-/// Probe timeouts in a row after which the peer may get nothing of what is sent, though it is heard.
+/// After this many consecutive probe timeouts, the peer may receive nothing that this node sends, though this node hears the
+/// peer.
 const DEAF: u32 = 3;
-/// Beside a connection that works, datagrams are tried after this, then after twice as long each time, up to the other.
+/// Beside a working connection, datagrams are tried after the first of these times, then after twice as long each time, up to the
+/// second.
 const FIRST_TRIAL: Duration = Duration::from_secs(10);
 const LAST_TRIAL: Duration = Duration::from_secs(300);
-/// They have so long to bring an answer: three copies of the opening.
+/// How long a trial of datagrams may take to bring an answer: three copies of the opening.
 const TRIAL: Duration = Duration::from_millis(1_500);
-/// If they fail again sooner than this, the next trial waits for twice as long as the last.
+/// If datagrams fail again within this time, the next trial waits for twice as long as the last.
 const STEADY: Duration = Duration::from_secs(300);
-/// Connections that the driver is to open: more are asked for again.
+/// Connections that wait for the driver to open them. The node asks for further ones again later.
 const MAX_DIALS: usize = 1_024;
 
-/// The connection to a peer, where this node opens one.
+/// The connection to a peer, if this node opens one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Dialling {
     /// This node chose the peer's address, and its settings let it open connections.
     pub(crate) may: bool,
-    /// Only where datagrams do not get through.
+    /// A connection is opened only if datagrams do not get through.
     pub(crate) falls_back: bool,
-    /// Open.
+    /// The connection that is open.
     pub(crate) pipe: Option<Pipe>,
-    /// To there, and since when.
+    /// The address that the connection goes to, and since when it is open.
     address: Option<SocketAddr>,
     pub(crate) since: Mono,
-    /// The driver was asked for one.
+    /// The driver was asked for a connection.
     asked: bool,
-    /// The channel that worked last was on one.
+    /// The last channel that worked was on a connection.
     won: bool,
-    /// Datagrams arrive from the peer, and none that leave are acknowledged.
+    /// Datagrams arrive from the peer, and none of this node's are acknowledged.
     deaf: bool,
-    /// When datagrams are tried again, and how long the wait for that was.
+    /// When datagrams are tried again, and how long that wait is.
     back_at: Option<Mono>,
     back_after: Duration,
-    /// The opening that is under way tries them, until then.
+    /// The opening under way tries datagrams until this time.
     trial: Option<Mono>,
     /// When the channel last moved from a connection to datagrams.
     moved_back: Option<Mono>,
@@ -75,17 +77,17 @@ impl Dialling {
         self.back_after.saturating_mul(2).clamp(FIRST_TRIAL, LAST_TRIAL)
     }
 
-    /// The opening that is under way tries datagrams beside a connection that works.
+    /// The opening under way tries datagrams beside a working connection.
     pub(crate) const fn is_trial(&self) -> bool {
         self.trial.is_some()
     }
 
-    /// When there is something to do about datagrams beside the connection. `free`: there is one, and no opening is under way.
+    /// When to act on datagrams beside the connection. `free`: there is a connection, and no opening is under way.
     pub(crate) fn deadline(&self, free: bool) -> Option<Mono> {
         self.trial.or(self.back_at.filter(|_| free))
     }
 
-    /// Whether a connection is wanted beside the `opening`, of a peer that is silent since then, if it is.
+    /// Whether a connection is wanted beside the `opening`. `silent`: since when the peer has been silent, if it is.
     fn is_due(&self, now: Mono, opening: &Opening, silent: Option<Mono>) -> bool {
         let wants = self.may && self.pipe.is_none() && !self.asked;
         let late = now.since(opening.begun) >= HEAD_START;
@@ -103,7 +105,7 @@ impl Peer {
         self.link.dialling.falls_back = carrier == Carrier::Auto;
     }
 
-    /// Where copies of an opening go: the proven path first.
+    /// The destinations of copies of an opening: the proven path first.
     pub(crate) fn goals(&self, cx: &Context) -> Vec<Goal> {
         let trial = self.link.dialling.is_trial();
         let active = self.link.proven().filter(|_| !trial);
@@ -118,7 +120,7 @@ impl Peer {
         datagrams.filter(|_| cx.config.carrier != Carrier::Tcp).chain(piped).collect()
     }
 
-    /// Asks the driver for a connection beside the opening that is under way, if there is reason to.
+    /// Asks the driver for a connection beside the opening under way, if there is a reason to.
     pub(crate) fn ask_for_pipe(&mut self, cx: &mut Context, now: Now) {
         let link = &mut self.link;
         let Some(opening) = link.opening.as_ref().filter(|_| link.pipe().is_none()) else { return };
@@ -134,7 +136,7 @@ impl Peer {
         self.link.dialling.asked && self.link.dialling.pipe.is_none()
     }
 
-    /// The driver has opened the connection `pipe` to `address`: the opening goes there at once.
+    /// The driver has opened the connection `pipe` to `address`. The opening goes there at once.
     pub(crate) fn on_dialled(&mut self, now: Now, pipe: Pipe, address: SocketAddr) {
         let dialling = &mut self.link.dialling;
         (dialling.asked, dialling.pipe, dialling.address) = (false, Some(pipe), Some(address));
@@ -144,12 +146,12 @@ impl Peer {
         }
     }
 
-    /// The connection `pipe` is no more, or leads nowhere. What was under way on it is lost.
+    /// The connection `pipe` has ended, or brings nothing. Everything under way on it is lost.
     pub(crate) fn on_pipe_broken(&mut self, cx: &mut Context, now: Now, pipe: Pipe) {
         let link = &mut self.link;
         let dialled = link.dialling.pipe.take_if(|dialled| *dialled == pipe).is_some();
         if let Some(opening) = link.opening.as_mut().filter(|_| dialled) {
-            // It may have been lost there: another connection is asked for.
+            // The opening may have been lost there: another connection is asked for.
             opening.widen(now.mono);
         }
         link.responses.retain(|(to, _)| to.pipe != Some(pipe));
@@ -160,12 +162,12 @@ impl Peer {
         (link.dialling.trial, link.dialling.back_at) = (None, None);
         link.confirm = false;
         link.copies.clear();
-        // The peer may have something to say, and cannot open another.
+        // The peer may have something to send, and cannot open a connection itself.
         link.reopen |= link.dialling.may && link.is_connected() && link.opening.is_none();
         self.lose_all(cx, now);
     }
 
-    /// Time has passed: datagrams are tried again beside a connection, or have been in vain.
+    /// Time has passed: ends a trial of datagrams that was in vain, and begins the next if it is due.
     pub(crate) fn try_datagrams(&mut self, cx: &mut Context, now: Now) {
         if self.link.dialling.trial.is_some_and(|until| until <= now.mono) {
             self.abort_opening(cx);
@@ -183,8 +185,8 @@ impl Peer {
         }
     }
 
-    /// The probe timeout has come `count` times in a row. Datagrams may get lost on the way there, though the peer is heard: then
-    /// a connection is tried beside them.
+    /// The probe timeout has expired `count` times in a row. Datagrams may get lost on the way to the peer though the peer is
+    /// heard. In that case a connection is tried beside them.
     pub(crate) fn note_timeouts(&mut self, now: Now, count: u32) {
         let link = &mut self.link;
         if count < DEAF {

@@ -13,70 +13,70 @@ use crate::wire::{self, Bases, ChannelIndex, DATA_HEADER, Params, TAG, Writer, d
 /// The largest datagram that a key may have to protect.
 const LARGEST: usize = 65_527;
 
-/// What sealing adds to the frames.
+/// How many bytes sealing adds to the frames.
 pub(crate) const OVERHEAD: usize = DATA_HEADER + TAG;
 
-/// What a packet carried, for the halves to learn its fate.
+/// An item that a packet carried. The halves learn its fate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Carried {
     /// The whole messages of `s..s+n`.
     Messages { r: Incarnation, s: Slot, n: u32 },
     /// `len` bytes of a message from `offset` on.
     Fragment { r: Incarnation, s: Slot, offset: u64, len: u32 },
-    /// Our wish for slots.
+    /// This node's ASK for slots.
     Ask,
-    /// What left with the opening, again.
+    /// The messages that left with the opening, again.
     Early,
-    /// That our sender record has closed.
+    /// The farewell: this node's sender record has closed.
     Farewell,
-    /// Our claim, the `nth` of this direction.
+    /// This node's STATE, the `nth` of this direction.
     State { nth: u64 },
-    /// What we have of a message.
+    /// HAVE: what this node has of a message.
     Have { s: Slot },
-    /// What our application says of a message.
+    /// The verdict of this node's application on a message.
     Verdict { s: Slot },
-    /// That messages are withdrawn.
+    /// WITHDRAWN: these messages are withdrawn.
     Withdrawn { s: Slot, n: u64 },
     /// The reply to a call.
     Reply { s: Slot },
     /// A ping of the application.
     Ping { cookie: u64 },
-    /// A copy of what packet `of` under the keys of this index carries.
+    /// A copy of what packet `of` under the keys of `index` carries.
     Copy { index: ChannelIndex, of: u64 },
-    /// Acknowledgements of packets under the keys of this index, up to here.
+    /// Acknowledgements of packets under the keys of `index`, up to `largest`.
     Ack { index: ChannelIndex, largest: u64 },
 }
 
 /// Keys, indices, bases and packet numbers of one handshake. Never persisted, never cloned.
 #[derive(Debug)]
 pub(crate) struct Epoch {
-    /// We are found by this.
+    /// The index in packets to this node.
     pub(crate) index: ChannelIndex,
-    /// The peer is found by this.
+    /// The index in packets to the peer.
     pub(crate) remote: ChannelIndex,
     pub(crate) keys: Keys,
     pub(crate) suite: Suite,
-    /// As the sender of frames.
+    /// The bases for frames that this node writes.
     pub(crate) bases: Bases,
-    /// What the peer has declared; its token, if any, is kept as a tag only.
+    /// The peer's parameters. Its reset token, if any, is kept only as a tag.
     pub(crate) params: Params,
-    /// Stands for the token by which the peer would say that it has restarted.
+    /// The tag of the token by which the peer would announce that it has restarted.
     pub(crate) reset_tag: Option<[u8; wire::RESET_TOKEN]>,
     pub(crate) sent: Sent<Carried>,
     pub(crate) received: Received,
     pub(crate) born: Mono,
-    /// This node began it.
+    /// This node began the handshake.
     pub(crate) initiator: bool,
     /// Packets sealed, and packets that did not open.
     pub(crate) sealed: u64,
     pub(crate) forged: u64,
 }
 
-/// What a handshake has agreed on.
+/// The result of a handshake.
 pub(crate) struct Agreed {
     pub(crate) keys: Keys,
     pub(crate) suite: Suite,
-    /// Ours and the peer's.
+    /// The index of this node, and that of the peer.
     pub(crate) index: ChannelIndex,
     pub(crate) remote: ChannelIndex,
     pub(crate) bases: Bases,
@@ -84,7 +84,7 @@ pub(crate) struct Agreed {
 }
 
 impl Epoch {
-    /// Nothing has been sent or received yet under these keys. `initiator`: this node began the handshake.
+    /// An epoch under whose keys nothing has been sent or received. `initiator`: this node began the handshake.
     pub(crate) fn new(
         now: Mono,
         agreed: Agreed,
@@ -110,12 +110,12 @@ impl Epoch {
         }
     }
 
-    /// The keys have protected as many packets, or been tried on as many forgeries, as they may (RFC 9001, 6.6).
+    /// Whether the keys have protected as many packets as they may, or been tried on as many forgeries (RFC 9001, 6.6).
     pub(crate) fn is_worn_out(&self) -> bool {
         self.sealed >= self.seal_limit() || self.forged >= self.suite.forgery_limit(LARGEST)
     }
 
-    /// Time for new keys, well before these are worn out.
+    /// Whether it is time for new keys, well before these are worn out.
     pub(crate) fn wears_out(&self) -> bool {
         self.sealed >= self.seal_limit() / 2
     }
@@ -124,10 +124,10 @@ impl Epoch {
         self.suite.seal_limit(LARGEST)
     }
 
-    /// Makes one packet of at most `cap` bytes at the end of `buf`: `fill` writes the frames. Gives its size; None,
-    /// and `buf` as it was, when there are no frames.
+    /// Makes one packet of at most `cap` bytes at the end of `buf`; `fill` writes the frames. Returns the size of the packet.
+    /// None, with `buf` unchanged, if there are no frames.
     ///
-    /// Its number is that which [`Sent`] gives next: the caller reports it as sent, or discards what it carries.
+    /// The packet has the number that [`Sent`] gives next: the caller reports the packet as sent, or discards what it carries.
     pub(crate) fn seal(
         &mut self,
         buf: &mut Vec<u8>,
@@ -158,21 +158,21 @@ impl Epoch {
         Some(OVERHEAD + len)
     }
 
-    /// The packet carries the `n` messages below `end`, each whole.
+    /// Notes that the packet carries the `n` messages below `end`, each whole.
     pub(crate) fn carry_whole(&mut self, r: Incarnation, end: Slot, n: u32) {
         if n > 0 {
             self.sent.carry(Carried::Messages { r, s: Slot(end.0 - u64::from(n)), n });
         }
     }
 
-    /// ACK, if one is owed.
+    /// Writes an ACK if one is owed.
     pub(crate) fn write_ack(&mut self, now: Mono, writer: &mut Writer<'_>) {
         if self.received.owes_ack() {
             self.repeat_ack(now, writer);
         }
     }
 
-    /// ACK of all that has arrived.
+    /// Writes an ACK of everything that has arrived.
     pub(crate) fn repeat_ack(&mut self, now: Mono, writer: &mut Writer<'_>) {
         let Some(largest) = self.received.largest() else { return };
         let arrival = Duration::from_nanos(largest.arrived.0);
@@ -185,23 +185,23 @@ impl Epoch {
     }
 }
 
-/// An epoch that this node answered to and that no data packet has confirmed yet: the other side may be a replay.
+/// An epoch that this node answered to and that no data packet has confirmed yet: the opening may be a replay.
 #[derive(Debug)]
 pub(crate) struct Pending {
     pub(crate) epoch: Epoch,
-    /// Noise message 2 in its datagram: every copy of the opening gets the same.
+    /// The datagram of Noise message 2: every copy of the opening gets the same answer.
     pub(crate) answer: Box<[u8]>,
-    /// The number of the STATE in it: a peer that has the keys has read it.
+    /// The number of the STATE in the answer: a peer that has the keys has read it.
     pub(crate) state: Option<u64>,
     /// The mac1 of the opening.
     pub(crate) mac1: [u8; 16],
     pub(crate) prefix: Option<Prefix>,
     pub(crate) expires: Mono,
-    /// When the answer last left, and whether it had before.
+    /// When the answer last left, and whether it had left before.
     pub(crate) answered_at: Mono,
     pub(crate) again: bool,
     /// Where the answer went first.
     pub(crate) answered: (SocketAddr, Option<Pipe>),
-    /// It went elsewhere as well: the peer that uses its keys may be at either address.
+    /// The answer went elsewhere as well: the peer that uses its keys may be at either address.
     pub(crate) scattered: bool,
 }

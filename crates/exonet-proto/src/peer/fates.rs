@@ -1,4 +1,4 @@
-//! What becomes of what packets carried: the second of the two places where channel and halves meet.
+//! The fates of what packets carried: the second of the two places where the channel and the halves meet.
 
 use super::epoch::Carried;
 use super::{Context, Peer};
@@ -7,8 +7,8 @@ use crate::channel::Fate;
 use crate::event::Event;
 use crate::time::Now;
 
-/// Adds what became of an item. Messages of one incarnation that were acknowledged packet by packet, the newest first, are told
-/// of together where their numbers follow each other.
+/// Adds the fate of an item. Messages of one incarnation that were acknowledged packet by packet, the newest first, are joined
+/// where their numbers follow one another.
 pub(crate) fn join_fate(fates: &mut Vec<(Carried, Fate)>, item: Carried, fate: Fate) {
     if let Carried::Messages { r, s, n } = item
         && fate == Fate::Acked
@@ -24,7 +24,7 @@ pub(crate) fn join_fate(fates: &mut Vec<(Carried, Fate)>, item: Carried, fate: F
 }
 
 impl Peer {
-    /// The halves learn what became of what was carried.
+    /// Reports the fates of carried items to the halves.
     pub(crate) fn apply(&mut self, cx: &mut Context, now: Now, fates: &mut Vec<(Carried, Fate)>) {
         self.follow_fates(cx, fates);
         let wait = self.link.pto() * 2;
@@ -46,7 +46,7 @@ impl Peer {
                     }
                 }
                 Carried::Ack { index, largest } if arrived => {
-                    // Every set of keys counts its packets from zero.
+                    // Packet numbers under each set of keys begin at zero.
                     if let Some(epoch) = self.link.epoch_mut(index) {
                         epoch.received.forget_below(largest);
                     }

@@ -1,4 +1,4 @@
-//! What followers are told of a peer's messages: see [`crate::follow`]. Nothing here changes anything else.
+//! Reports about a peer's messages to followers: see [`crate::follow`]. Nothing here changes anything else.
 
 use core::net::SocketAddr;
 
@@ -13,7 +13,7 @@ use crate::id::{Incarnation, MessageId, Slot};
 use crate::message::{MessageKey, Outcome};
 use crate::wire::{Entries, Head, Role};
 
-/// What an item of a packet has of messages to the peer at `place`.
+/// The messages to the peer at `place` that an item of a packet carries.
 fn carried(place: u32, item: Item) -> Option<Carried> {
     match item {
         Item::Messages { s, n, .. } => {
@@ -32,7 +32,7 @@ const fn by(pipe: Option<Pipe>) -> Carrier {
 }
 
 impl Context {
-    /// Messages have been accepted: `count` from `key` on.
+    /// `count` messages from `key` on have been accepted.
     pub(super) fn follow_accepted(&mut self, peer: &Peer, key: MessageKey, count: u32) {
         if self.followers.any()
             && let Some(letter) = self.store.get(key)
@@ -41,7 +41,7 @@ impl Context {
         }
     }
 
-    /// What has been bound since the last time.
+    /// Reports the messages that were bound since the last call.
     pub(super) fn follow_bound(&mut self) {
         if self.followers.any() {
             self.followers.note_bound(self.id, &self.store);
@@ -70,14 +70,14 @@ impl Context {
         }
     }
 
-    /// Something has happened to messages that have come.
+    /// Something has happened to received messages.
     pub(crate) fn follow_came(&mut self, first: MessageId, count: u64, what: What, last: bool) {
         if self.followers.any() {
             self.followers.came(first, count, &what, last);
         }
     }
 
-    /// A message with this head waits for the application. Replies wait for none.
+    /// A message with this head waits for the application. Replies do not wait for it.
     pub(super) fn follow_head(&mut self, id: MessageId, (head, role): (&Head<'_>, Role), size: Option<u64>) {
         if self.followers.any() && !matches!(role, Role::Reply { .. }) {
             let (tag, kind) = (Bytes::copy_from_slice(head.tag), Kind::of(role));
@@ -85,7 +85,7 @@ impl Context {
         }
     }
 
-    /// Whole messages of `first`'s sender and record have found room.
+    /// Whole messages of the sender and record of `first` have found room.
     pub(super) fn follow_entries(&mut self, first: MessageId, entries: Entries<'_>) {
         if !self.followers.any() {
             return;
@@ -126,7 +126,7 @@ impl Peer {
         }
     }
 
-    /// What is early leaves beside an opening, or where that would have.
+    /// The early messages leave beside an opening, or in place of one.
     fn follow_early(&self, cx: &mut Context, packet: Packet) {
         let sender = self.outbound.sender.as_ref();
         for (s, _) in sender.into_iter().flat_map(|sender| sender.early()) {
@@ -135,7 +135,7 @@ impl Peer {
         }
     }
 
-    /// The channel says what became of what packets carried.
+    /// The channel reports the fates of what packets carried.
     pub(super) fn follow_fates(&self, cx: &mut Context, fates: &[(Item, Fate)]) {
         if !cx.followers.any() {
             return;
@@ -154,7 +154,8 @@ impl Peer {
         }
     }
 
-    /// The oldest packets under way, which nothing has acknowledged, are to leave again for a reason that is no loss.
+    /// Packets under way leave again for a reason other than loss: packet `number`, or if there is no number, the oldest packets
+    /// that nothing has acknowledged.
     pub(super) fn follow_copies(&self, cx: &mut Context, epoch: &Epoch, number: Option<u64>, why: Again) {
         if !cx.followers.any() {
             return;

@@ -1,4 +1,4 @@
-//! What the frames of an authentic packet bring about.
+//! How a peer processes the frames of an authentic packet.
 
 use core::time::Duration;
 
@@ -45,8 +45,8 @@ impl Peer {
         }
     }
 
-    /// Messages that came before anything was granted: those whose stamp names the record that there is now are like
-    /// any others of it.
+    /// Messages that came before anything was granted. If their stamp names the present record, they are like any other messages
+    /// of that record.
     pub(super) fn on_early(&mut self, cx: &mut Context, now: Now, frame: &wire::Early<'_>) {
         let record = self.inbound.receiver.as_mut();
         match record.filter(|record| record.stamp() == frame.ts) {
@@ -63,7 +63,7 @@ impl Peer {
         }
     }
 
-    /// STAMP_REJECTED: what was sent early under `ts` was refused, and no node can tell its copies from it, ever.
+    /// STAMP_REJECTED: what was sent early under `ts` was refused, and no node can ever tell its copies from it.
     pub(super) fn on_stamp_rejected(&mut self, cx: &mut Context, now: Now, ts: Stamp, time: Wall) {
         let Some(sender) = self.outbound.sender.as_mut() else { return };
         let mut settled = std::mem::take(&mut cx.scratch.settled);
@@ -103,7 +103,7 @@ impl Peer {
         let store = &mut cx.store;
         let progress = sender.on_state(&state, |s, named, key, verdict| {
             if named.is_none() && verdict == Proof::Delivered {
-                // Early, and it has met this record.
+                // The message was sent early, and has met this record.
                 met = true;
                 if let Some(letter) = store.get_mut(key) {
                     letter.bound = Some((s, state.r));
@@ -139,7 +139,7 @@ impl Peer {
         self.outbound.on_state(now.mono, progress.granted, any, wait);
     }
 
-    /// Messages and parts of messages.
+    /// MESSAGES: messages and parts of messages.
     pub(super) fn on_messages(&mut self, cx: &mut Context, now: Now, frame: &wire::Messages<'_>) {
         if let Some(first) = &frame.first {
             self.on_part(cx, now, frame.r, first);
@@ -174,7 +174,7 @@ impl Peer {
         for (arrived, s, status) in replies {
             self.on_reply_message(cx, now, arrived, s, status);
         }
-        // What waits in its lane leaves its slot to others.
+        // A message that waits in its lane leaves its slot to others.
         self.inbound.retry(now.mono, &mut cx.clock, &cx.config.limits);
         self.owe_state(cx, now);
         cx.short_of_memory |= tight;
@@ -196,15 +196,16 @@ impl Peer {
         }
     }
 
-    /// Whether one of these is of a kind that this node does not take. What is alike to another is of its kind.
+    /// Whether one of these messages is of a kind that this node does not take. A message that is alike to another is of the same
+    /// kind.
     fn declines(cx: &Context, mut entries: wire::Entries<'_>) -> bool {
         let takes = cx.config.takes;
         let other = |message| read_head(message).is_ok_and(|(_, role, _)| !takes.takes(role));
         !takes.takes_all() && entries.any(|(_, message)| other(message))
     }
 
-    /// What has come under the record `r` is of a kind that this node does not take. The record is closed, so that its sender
-    /// knows for certain; what else came under it comes again under the next.
+    /// A message that came under the record `r` is of a kind that this node does not take. The record is closed, so that the
+    /// sender knows for certain. The other messages that came under this record come again under the next.
     fn decline(&mut self, cx: &mut Context, now: Now, r: Incarnation) {
         if let Some(record) = self.inbound.receiver.as_ref()
             && record.incarnation() == r
@@ -232,7 +233,7 @@ impl Peer {
         taken
     }
 
-    /// Messages that have all but their bodies in common, as the first has it, go to the receive queue, all of them or none.
+    /// Messages that have everything but their bodies in common with the first go to the receive queue, all of them or none.
     fn enqueue_alike(
         &mut self,
         cx: &mut Context,
@@ -268,7 +269,7 @@ impl Peer {
         taken
     }
 
-    /// One message, the `n`th of those that have in common what was `read`, goes to the receive queue; a reply to `replies`.
+    /// One message goes to the receive queue: the `n`th of those that have what was `read` in common. A reply goes to `replies`.
     fn enqueue_one(
         &mut self,
         cx: &mut Context,
@@ -299,7 +300,7 @@ impl Peer {
         taken
     }
 
-    /// Whether there is memory for these messages of `len` bytes in all, and a free slot for each of them.
+    /// Whether there is memory for these messages, `len` bytes in all, and a free slot for each of them.
     fn admit_whole(
         &mut self,
         cx: &mut Context,
@@ -310,7 +311,7 @@ impl Peer {
     ) -> Taken {
         let limits = &cx.config.limits;
         let cap = limits.received_bytes as u64;
-        // One message is always let in; beyond that, no peer has more than is left for all.
+        // The node always lets one message in. Beyond that, no peer holds more than is left for all peers.
         let left = cap.saturating_sub(cx.received).saturating_sub(self.inbound.memory());
         let lone = cx.received == 0 && entries.len() == 1;
         if !lone && held(entries, len) > left {
@@ -329,8 +330,9 @@ impl Peer {
         taken
     }
 
-    /// Memory for messages of a lane: where it is short, the lane of this peer that holds most gives back what came last. It comes
-    /// again. What follows in the stream of the message at `s` gives way to it, since it waits for it.
+    /// Makes room in memory for messages of a lane. While memory is short, the fullest lane of this peer gives back the messages
+    /// that came last; the peer sends them again. Messages that follow the message at `s` in its stream give way to it first,
+    /// since they wait for it.
     fn make_room(&mut self, cx: &mut Context, lane: &Lane, s: Slot, load: Load) -> bool {
         while load.open() > self.room(cx) {
             if let Lane::Stream(name) = lane
@@ -348,7 +350,8 @@ impl Peer {
         true
     }
 
-    /// There is no memory for parts of the message at `s`: messages of streams that lie behind it give way, since some may wait for it.
+    /// There is no memory for parts of the message at `s`: stream messages that lie behind it give way, since some of them may
+    /// wait for it.
     fn give_way(&mut self, cx: &mut Context, s: Slot) {
         let names: Vec<_> = cx.inbox.streams_of(self.place).cloned().collect();
         for name in names {
@@ -356,7 +359,7 @@ impl Peer {
         }
     }
 
-    /// A few messages that lie behind `s` in a stream give way. False: there are none.
+    /// Evicts a few messages of a stream that lie behind `s`. False: there are none.
     fn evict_behind(&mut self, cx: &mut Context, name: &Bytes, s: Slot) -> bool {
         let gone = cx.inbox.evict_behind(self.place, name, Some(s));
         let lane = Lane::Stream(name.clone());
@@ -374,7 +377,7 @@ impl Peer {
         cx.stats.dropped_for_room += 1;
     }
 
-    /// A message in one piece takes memory until it has left the receive queue.
+    /// A message in one piece occupies memory until it has left the receive queue.
     fn hold(&mut self, cx: &mut Context, bytes: u64) {
         cx.received += bytes;
         self.inbound.waiting += bytes;
@@ -382,7 +385,7 @@ impl Peer {
 
     fn on_part(&mut self, cx: &mut Context, now: Now, r: Incarnation, part: &wire::Part<'_>) {
         let (limits, room, s) = (&cx.config.limits, self.room(cx), part.s);
-        // What was freed is still counted.
+        // Freed bytes are still counted.
         let counted = |inbound: &Inbound| inbound.promised() + inbound.freed();
         let before = counted(&self.inbound);
         let taken = self.inbound.on_part(r, part, limits, room, &mut cx.arena);
@@ -443,7 +446,7 @@ impl Peer {
         self.wait_in_inbox(cx, arrived);
     }
 
-    /// A message waits for the application, which is told if it has to be.
+    /// A message waits for the application. The application is told if necessary.
     fn wait_in_inbox(&mut self, cx: &mut Context, arrived: Arrived) {
         let stream = matches!(arrived.role, Role::Stream(_)).then(|| arrived.tag.clone());
         cx.events.extend(cx.inbox.push(arrived, cx.config.serves).map(Event::from));
@@ -453,7 +456,7 @@ impl Peer {
         }
     }
 
-    /// A message that is read as it comes: its head is there.
+    /// A message that is read as it comes has its head.
     fn announce(&mut self, cx: &mut Context, now: Now, id: MessageId) {
         let Some(partial) = self.inbound.partial(id.s) else {
             return;
@@ -467,17 +470,17 @@ impl Peer {
             return self.decline(cx, now, id.r);
         }
         if let Role::Stream(_) = role {
-            // It would be read while what follows it waits in a pool.
+            // The application would read it while the messages that it follows wait in a pool.
             cx.stats.violations += 1;
             return;
         }
         let len = total.map(|total| total - at as u64);
         cx.follow_head(id, (&head, role), len);
-        // It is large, however short it turns out to be.
+        // The message counts as large, even if it turns out to be short.
         let whole = total.map_or(u64::MAX, |total| total.max(POOLED + 1));
         let arrived = arrived(self.place, id, (&head, role), ArrivedBody::Stream { len }, whole);
         partial.assembly.skip(at as u64);
-        // Replaced by the delivery's own key when it is handed out.
+        // The delivery's own key replaces this one when the message is handed out.
         partial.stream = Some(ANNOUNCED);
         if let Role::Reply { s, status } = role {
             return self.on_reply_message(cx, now, arrived, s, status);
@@ -493,19 +496,19 @@ impl Peer {
                 wake_writer(cx, key);
                 self.say_sendable(cx);
             }
-            // It has left: no node can tell any more.
+            // The message has left: no node can tell any more whether it is delivered.
             Had::Gone(key) => self.withdraw(cx, now, key, Outcome::Unknown),
         }
     }
 
-    /// A token has come: a STATE is owed, soon rather than now, since the application may take it first.
+    /// A token has come: a STATE is owed, soon rather than now, since the application may take the message first.
     fn owe_state(&mut self, cx: &Context, now: Now) {
         let wait: Duration = cx.config.max_ack_delay;
         self.inbound.owe_state(now.mono + wait);
     }
 
-    /// Bytes that this node can hold for a peer beyond what it does or has promised to: no peer has more than is left
-    /// for all. One message is always let in.
+    /// How many bytes this node can hold for a peer beyond what it holds or has promised to hold: no peer has more than is left
+    /// for all peers. The node always lets one message in.
     fn room(&self, cx: &Context) -> u64 {
         let cap = cx.config.limits.received_bytes as u64;
         let own = self.inbound.memory();
@@ -513,10 +516,10 @@ impl Peer {
     }
 }
 
-/// The head of the first of messages that have it in common, what it makes of them, and where the body of the first begins.
+/// The head that several messages have in common, the role that it gives them, and where the body of the first message begins.
 type Read<'a> = Result<(Head<'a>, Role, usize), wire::Malformed>;
 
-/// A streamed message that was full may have room again.
+/// A streamed message whose window was full may have room again.
 fn wake_writer(cx: &mut Context, key: MessageKey) {
     let window = cx.config.limits.body_window();
     let Some(letter) = cx.store.get_mut(key) else { return };
@@ -526,12 +529,12 @@ fn wake_writer(cx: &mut Context, key: MessageKey) {
     }
 }
 
-/// Bytes of memory of messages in the receive queue that have `len` bytes in wire form.
+/// How much memory messages of `len` bytes in wire form occupy in the receive queue.
 fn held(entries: wire::Entries<'_>, len: u64) -> u64 {
     len + entries.len() as u64 * ARRIVED
 }
 
-/// Bytes of all messages in wire form. None if one is malformed or not plain.
+/// The bytes of all messages in wire form. None if one of them is malformed or not plain.
 fn plain_len(mut entries: wire::Entries<'_>) -> Option<u64> {
     entries.try_fold(0, |len, (_, message)| {
         matches!(read_head(message), Ok((head, Role::Plain, _)) if !head.confirm)

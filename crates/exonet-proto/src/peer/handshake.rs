@@ -1,4 +1,4 @@
-//! How a channel to a peer comes to be, and how it goes.
+//! How a channel to a peer begins and ends.
 
 mod answer;
 mod begin;
@@ -17,22 +17,22 @@ use crate::wire::{self, Bases, Frame, Frames, Params};
 
 pub(super) use conflict::{MINE_TWICE, YOURS_MOVED, YOURS_TWICE};
 
-/// A half-open epoch that no data packet confirms is forgotten after this.
+/// How long a half-open epoch is kept if no data packet confirms it.
 const HALF_OPEN_FOR: Duration = Duration::from_secs(10);
-/// Epochs that began within this of each other crossed: the smaller id's is used by both.
+/// Epochs that began within this time of each other crossed: both ends use the one that the smaller id began.
 const CROSSING: Duration = Duration::from_secs(5);
-/// Copies of an opening sent to every address for the sake of a farewell or a ping, and of a reminder.
+/// How many copies of an opening go to every address for the sake of a farewell or a ping, and how many for a reminder.
 const FAREWELLS: u32 = 6;
 const REMINDERS: u32 = 2;
-/// Free ranges of a record up to which its last STATE goes with the CLOSE.
+/// The most free ranges of a record with which its last STATE still goes with the CLOSE.
 const LAST_RANGES: usize = 32;
 /// Room for the ASK and the head of an EARLY frame.
 const EARLY_OVERHEAD: usize = 37 + 18;
-/// Largest number of bytes that the frames of an answer may have.
+/// The most bytes that the frames of an answer may have.
 pub(crate) const ANSWER_ROOM: usize =
     wire::MAX_ANSWER - wire::ANSWER_HEADER - crypto::ANSWER_OVERHEAD - wire::MAC;
 
-/// PARAMS, which comes first in either handshake message.
+/// The PARAMS that either handshake message begins with.
 pub(crate) fn params_of(payload: &[u8]) -> Result<Params, wire::Malformed> {
     match Frames::new(payload, Bases::default()).next() {
         Some(Ok(Frame::Params(params))) => Ok(params),
@@ -41,14 +41,14 @@ pub(crate) fn params_of(payload: &[u8]) -> Result<Params, wire::Malformed> {
     }
 }
 
-/// Why the answer begins no channel, if it does not.
+/// The code of the CLOSE in an answer that begins no channel.
 fn close_of(payload: &[u8]) -> Option<u64> {
     let code = |frame| if let Frame::Close { code } = frame { Some(code) } else { None };
     Frames::new(payload, Bases::default()).map_while(Result::ok).find_map(code)
 }
 
 impl PeerLimits {
-    /// As the peer has declared them. `knows_lanes`: this node does.
+    /// The limits that the peer has declared. `knows_lanes`: this node knows lanes.
     pub(crate) fn of(params: &Params, knows_lanes: bool) -> Self {
         let lanes = LaneLimits::new(params.lane_window, params.lane_pool, params.lanes);
         Self {

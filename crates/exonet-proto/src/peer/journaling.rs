@@ -1,4 +1,4 @@
-//! What a peer writes to the journal, and what of it waits: see [`crate::journal`].
+//! What a peer writes to the journal, and what waits for the journal: see [`crate::journal`].
 
 use core::net::SocketAddr;
 use core::ops::Range;
@@ -15,7 +15,7 @@ use crate::wire::{Role, StreamMark};
 use bytes::Bytes;
 
 impl Peer {
-    /// The journal's number of this peer, which the journal knows from then on.
+    /// The journal's number of this peer. From then on the journal knows the peer.
     fn number(&mut self, journal: &mut Journal) -> u32 {
         if let Some((number, _)) = self.journaled {
             return number;
@@ -26,10 +26,10 @@ impl Peer {
         peer
     }
 
-    /// The address at which the peer was last is written again when it has changed.
+    /// Writes the last address of the peer again if it has changed.
     fn journal_hint(&mut self, journal: &mut Journal) {
         let peer = self.number(journal);
-        // Where a connection came from is no place to find the peer at.
+        // The address that a connection came from is not one at which to find the peer.
         let proven = self.link.proven().filter(|path| path.pipe.is_none()).map(|path| path.remote);
         let address: Option<SocketAddr> = proven.or_else(|| self.hints.first().copied());
         if let (Some(address), Some((_, known))) = (address, self.journaled.as_mut())
@@ -40,14 +40,14 @@ impl Peer {
         }
     }
 
-    /// The peer was found at another address: a node that comes back elsewhere looks for it there.
+    /// The peer was found at another address: a node that restarts looks for it there.
     pub(super) fn journal_address(&mut self, cx: &mut Context) {
         if cx.journal.is_on() && self.journaled.is_some() {
             self.journal_hint(&mut cx.journal);
         }
     }
 
-    // --- what is sent ---
+    // --- sending ---
 
     /// A message was accepted. A call is not journaled, since only this process waits for its reply; nor is a body that the
     /// application writes as it leaves.
@@ -69,7 +69,7 @@ impl Peer {
         }
     }
 
-    /// As [`Self::journal_put`], of messages that were accepted together.
+    /// As [`Self::journal_put`], for messages that were accepted together.
     pub(super) fn journal_put_span(&mut self, cx: &mut Context, now: Now, key: MessageKey) {
         if !cx.journal.is_on() {
             return;
@@ -88,7 +88,7 @@ impl Peer {
         }
     }
 
-    /// What was bound is journaled: nothing of it has left yet.
+    /// Journals what was bound: none of it has left yet.
     pub(super) fn journal_bound(&mut self, cx: &mut Context) {
         let peer = self.journaled.map_or(0, |(number, _)| number);
         for bound in self.outbound.take_bound() {
@@ -96,7 +96,7 @@ impl Peer {
         }
     }
 
-    /// Messages that can leave soon get their names, where these have to be forced to the disk first.
+    /// Names the messages that can leave soon, if their names first have to be forced to the disk.
     pub(super) fn bind_ahead(&mut self, cx: &mut Context, now: Now) {
         if !cx.journal.is_forced() || !self.link.is_connected() {
             return;
@@ -111,7 +111,7 @@ impl Peer {
         self.wait_for_journal(cx);
     }
 
-    /// What has just been bound to leave early is journaled.
+    /// Journals the messages that have just been bound to leave early.
     pub(in crate::peer) fn journal_early(&mut self, cx: &mut Context) {
         let Some(sender) = self.outbound.sender.as_ref().filter(|_| cx.journal.is_on()) else { return };
         for (s, key) in sender.early() {
@@ -122,7 +122,7 @@ impl Peer {
         }
     }
 
-    /// Early messages have met a live record: they are tokens of it now, and their bodies leave (again).
+    /// Early messages have met a live record: they are now tokens of it, and their bodies leave (again).
     pub(super) fn convert(&mut self, cx: &mut Context, converted: &[(Slot, Incarnation)]) {
         let (store, journal) = (&mut cx.store, &mut cx.journal);
         self.outbound.on_converted(store, converted, |letter| match (letter.journaled, letter.bound) {
@@ -142,7 +142,7 @@ impl Peer {
         }
     }
 
-    /// A message of a stream went back into its queue: the stream is no further than before it.
+    /// A message of a stream went back into its queue: the stream is no further than before that message.
     pub(super) fn journal_writer(&mut self, cx: &mut Context, name: &Bytes) {
         if cx.journal.is_on() {
             let (peer, begun) = (self.number(&mut cx.journal), self.outbound.writers.begun_of(name));
@@ -150,7 +150,7 @@ impl Peer {
         }
     }
 
-    /// `n` messages have their outcome, which may be told from the given position on.
+    /// `n` messages have their outcome, which may be told once the journal is safe up to the returned position.
     pub(super) fn journal_end(&mut self, cx: &mut Context, ending: Ending, n: u32) -> Position {
         let Some(letter) = ending.journaled else { return Position(0) };
         let at = cx.journal.append(&Record::End { letter, n });
@@ -165,9 +165,9 @@ impl Peer {
         }
     }
 
-    // --- what is received ---
+    // --- receiving ---
 
-    /// The receiver record has changed, perhaps: that is written before a STATE says so, or one of its slots is used.
+    /// The receiver record may have changed: writes that before a STATE says so, or one of its slots is used up.
     #[inline]
     pub(crate) fn journal_record(&mut self, cx: &mut Context) {
         if cx.journal.is_on() {
@@ -182,8 +182,8 @@ impl Peer {
         if before == after {
             return;
         }
-        // A record that was evicted is gone once the frontiers say so. What it took early is in the hull with them: there is
-        // no `A` in a journal.
+        // An evicted record is gone once the frontiers say so. What it took early is then in the hull: there is no `A` in a
+        // journal.
         cx.clock.stamps_mut().fold(&mut self.inbound.bound);
         cx.journal.append_front(&cx.clock);
         let same = before.filter(|before| after.is_some_and(|after| after.r == before.r));
@@ -210,13 +210,13 @@ impl Peer {
         }
     }
 
-    /// Slots were used. The journal has their record first, then that they were used.
+    /// Slots were used up. The journal gets their record first, then the fact that they were used up.
     pub(super) fn journal_take(&mut self, cx: &mut Context, run: Range<u64>, call: bool) {
         self.note_taken(cx);
         if !cx.journal.is_on() {
             return;
         }
-        // That it was taken early comes before, or a record that is recovered might go too soon.
+        // What was taken early is written first; otherwise a recovered record might be dropped too soon.
         self.journal_record(cx);
         debug_assert!(self.inbound.is_journaled(&run), "its record is written before a slot is used");
         let peer = self.number(&mut cx.journal);
@@ -227,7 +227,7 @@ impl Peer {
         }
     }
 
-    /// What was taken early is written before the application has it: a record that is lost leaves that.
+    /// What was taken early is written before the application has it, so that it outlives the record.
     fn note_taken(&mut self, cx: &mut Context) {
         let taken = self.inbound.receiver.as_ref().and_then(Receiver::taken);
         if let Some(taken) = taken.filter(|_| self.inbound.noted != taken) {
@@ -236,7 +236,7 @@ impl Peer {
         }
     }
 
-    /// The application has said what it says of a message of the record, which is journaled.
+    /// The application has given its verdict on a message of the record: journals it.
     pub(super) fn journal_verdict(&mut self, cx: &mut Context, s: Slot, verdict: &Verdict) -> Position {
         self.note_taken(cx);
         if !cx.journal.is_on() {
@@ -247,7 +247,7 @@ impl Peer {
         cx.journal.append(&Record::Mark { peer, s, verdict: verdict.clone() })
     }
 
-    /// The sender has withdrawn messages of the record, which is journaled.
+    /// The sender has withdrawn messages of the record: journals that.
     pub(super) fn journal_withdrawal(&mut self, cx: &mut Context, run: Range<u64>) -> Position {
         if !cx.journal.is_on() {
             return Position(0);
@@ -257,7 +257,7 @@ impl Peer {
         cx.journal.append(&Record::Withdraw { peer, run })
     }
 
-    /// As [`Self::journal_withdrawal`], of messages of a stream, of which the first is in `s`.
+    /// As [`Self::journal_withdrawal`], for messages of a stream, the first of which is in `s`.
     pub(super) fn journal_void(&mut self, cx: &mut Context, name: &[u8], s: Slot, void: Void) -> Position {
         if !cx.journal.is_on() {
             return Position(0);
@@ -267,7 +267,7 @@ impl Peer {
         cx.journal.append(&void_record(peer, name, s, void))
     }
 
-    /// A stream was taken so far.
+    /// Journals how far a stream was taken.
     pub(super) fn journal_reader(&mut self, cx: &mut Context, name: &Bytes, reader: Reader) {
         if cx.journal.is_on() {
             let peer = self.number(&mut cx.journal);
@@ -293,7 +293,7 @@ impl Peer {
         }
     }
 
-    // --- what waits ---
+    // --- waiting ---
 
     pub(super) fn wait_for_journal(&self, cx: &mut Context) {
         let safe = |at| cx.journal.is_safe(at);
@@ -303,7 +303,7 @@ impl Peer {
         }
     }
 
-    /// The journal is safe further than before: what has waited for it goes on.
+    /// The journal is safe up to a later position: what has waited for it goes on.
     pub(crate) fn on_journaled(&mut self, cx: &mut Context, now: Now) {
         self.outbound.on_safe(&mut cx.store, |at| cx.journal.is_safe(at));
         if self.inbound.unsaid.on_safe(|at| cx.journal.is_safe(at)) {
@@ -318,7 +318,7 @@ impl Peer {
 
     // --- after a crash ---
 
-    /// Goes on with what the journal has of this peer, whose number there is `number`.
+    /// Continues with what the journal has of this peer, whose number there is `number`.
     pub(crate) fn recover(
         &mut self,
         cx: &mut Context,
@@ -328,7 +328,8 @@ impl Peer {
         posted: Vec<(LetterId, Posted)>,
     ) {
         self.journaled = Some((number, known.hints.last().copied()));
-        // It was given most of them: an address that only a datagram came from takes no connection, which costs little.
+        // The application gave most of these addresses. An address that only a datagram came from takes no connection, which
+        // costs little.
         known.hints.iter().for_each(|hint| self.choose(cx, *hint));
         if let Some(record) = known.receiver() {
             self.inbound.unsaid.journaled = Some(Said::of(&record));
@@ -343,7 +344,7 @@ impl Peer {
         }
         self.inbound.engaged(now.mono, self.link.pto() * 3);
         self.admitted |= !posted.is_empty();
-        // As where messages are queued together.
+        // As when messages are queued together.
         let together = !cx.journal.is_forced();
         let mut placed = Vec::new();
         for (letter, place, shelved) in
@@ -365,9 +366,9 @@ impl Peer {
         }
     }
 
-    // --- a journal without what is over ---
+    // --- snapshots ---
 
-    /// Writes all that the journal needs of this peer.
+    /// Writes everything that the journal needs of this peer.
     pub(crate) fn snapshot(&self, to: &mut Vec<u8>) {
         let Some((peer, hint)) = self.journaled else { return };
         Record::Peer { peer, id: self.id }.encode(to);
@@ -402,8 +403,8 @@ impl Peer {
         }
     }
 
-    /// The same of one of its messages, which may be said before or after others. What the application gave is not said again
-    /// where a group from `kept` on has it.
+    /// As [`Self::snapshot`], for one of the peer's messages, which may be written before or after others. What the application
+    /// gave is not written again if a group from `kept` on has it.
     pub(crate) fn snapshot_letter(&self, now: Now, letter: &Letter, kept: u64, to: &mut Vec<u8>) {
         let is_kept = letter.group >= kept;
         let (Some((peer, _)), Some(id)) = (self.journaled, letter.journaled) else { return };
@@ -430,7 +431,7 @@ fn void_record(peer: u32, name: &[u8], s: Slot, void: Void) -> Record<'_> {
     Record::Void { peer, name, s, len: void.len, age, n, link }
 }
 
-/// Writes those of a bundle that are open.
+/// Writes the open messages of a bundle.
 fn snapshot_span(
     peer: u32,
     first: LetterId,
@@ -453,8 +454,8 @@ fn snapshot_span(
     }
 }
 
-/// Messages that the journal has, and where, and whether their bodies are on the shelf. Those that have not left are kept together, if
-/// they are to be.
+/// Messages of the journal, with their places, and whether their bodies are on the shelf. If `together`, messages that have not
+/// left are kept together.
 fn letters(
     at: u32,
     now: Now,
@@ -478,7 +479,7 @@ fn letters(
     whole.into_iter().chain(apart).map(move |(letter, placed)| (letter, placed, shelved))
 }
 
-/// A message that the journal has, and where.
+/// A message of the journal, and its place.
 fn letter(at: u32, now: Now, id: LetterId, posted: Posted) -> (Letter, Placed) {
     let Posted { priority, early, confirm, expires, tag, trace, body, placed, group, part, place, .. } =
         posted;
@@ -493,7 +494,7 @@ fn letter(at: u32, now: Now, id: LetterId, posted: Posted) -> (Letter, Placed) {
     (letter, placed)
 }
 
-/// Whether the journal keeps such messages.
+/// Whether the journal keeps such a message.
 fn is_kept(letter: &Letter) -> bool {
     matches!(letter.role, Role::Plain | Role::Stream(_))
 }
@@ -512,8 +513,8 @@ fn heading(now: Now, letter: &Letter) -> Heading<'_> {
     Heading { priority, early, confirm, part, expires, tag, trace: trace.as_deref().copied() }
 }
 
-/// What a message of the peer with this number is bound to, and its place in its stream. The journal has the peer of all that it
-/// has.
+/// Appends what messages of a peer are bound to, and their place in their stream. The journal knows the peer of every message
+/// that it has.
 fn append_binding(journal: &mut Journal, peer: u32, bound: &Binding) -> Position {
     let Binding { letter, n, s, r, ref place } = *bound;
     let at = journal.append(&Record::Bind { letter, n, s, r });

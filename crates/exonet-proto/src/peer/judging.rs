@@ -1,4 +1,4 @@
-//! Messages that the application judges instead of taking them, and what comes back of that: PROTOCOL.md "Confirmation".
+//! Messages that the application judges instead of taking them, and the verdicts that come back: PROTOCOL.md "Confirmation".
 
 use super::{Context, Peer};
 use crate::event::Event;
@@ -10,8 +10,8 @@ use crate::time::Now;
 use crate::wire;
 
 impl Peer {
-    /// The application has said what it says of a message that was handed out: it is marked, and never handed out again. False: its
-    /// record died meanwhile.
+    /// The application has given its verdict on a message that was handed out: the message is marked, and never handed out again.
+    /// False: its record died meanwhile.
     pub(crate) fn judge(&mut self, cx: &mut Context, now: Now, arrived: &Arrived, verdict: Verdict) -> bool {
         let attempts = self.inbound.verdicts.next_attempt(arrived.id.s);
         let verdict = Verdict { attempts, ..verdict };
@@ -38,7 +38,7 @@ impl Peer {
         marked
     }
 
-    /// A message comes back: which attempt it was is remembered.
+    /// A message comes back: the node remembers which attempt it was.
     pub(crate) fn came_back(&mut self, arrived: &Arrived) {
         let MessageId { r, s, .. } = arrived.id;
         if self.inbound.receiver.as_ref().is_some_and(|record| record.accepts(s, r)) {
@@ -46,8 +46,8 @@ impl Peer {
         }
     }
 
-    /// Which time it is that a message is handed out. From the second on the journal has that: a message that kills its process is
-    /// found out.
+    /// The number of the present attempt at a message. The journal has this from the second attempt on, so that a message that
+    /// kills its process is found out.
     pub(super) fn attempt(&mut self, cx: &mut Context, arrived: &Arrived) -> u32 {
         let s = arrived.id.s;
         let attempt = self.inbound.verdicts.next_attempt(s);
@@ -60,12 +60,12 @@ impl Peer {
     /// VERDICT: a message has its outcome.
     pub(crate) fn on_verdict(&mut self, cx: &mut Context, now: Now, frame: &wire::Verdict<'_>) {
         let Some(sender) = self.outbound.sender.as_mut() else {
-            // Nothing is open here: the peer keeps its record, and the verdict, for nothing.
+            // Nothing is open here: the peer keeps its record, and the verdict, in vain.
             self.outbound.farewell_due = true;
             return;
         };
         let Some(key) = sender.on_verdict(frame.s, frame.r) else {
-            // It was settled, and the frontier has not reached the peer.
+            // The message was settled before, and the frontier has not reached the peer.
             self.outbound.says_frontier();
             return;
         };
@@ -74,7 +74,7 @@ impl Peer {
             && letter.bundle().is_none()
             && letter.bound != bound
         {
-            // Early, and it has met this record.
+            // The message was sent early, and has met this record.
             letter.bound = bound;
             cx.clock_doubted = false;
         }
@@ -91,7 +91,7 @@ impl Peer {
         self.end_judged(cx, now.mono, key, outcome);
     }
 
-    /// How a message that was handed out and taken at once ends: as its sender wants to be told.
+    /// Ends a message that was handed out and taken at once, in the way that its sender wants to be told.
     pub(crate) fn take_at_once(&mut self, cx: &mut Context, now: Now, arrived: &Arrived) -> bool {
         if !arrived.confirm {
             return self.take(cx, now, arrived);

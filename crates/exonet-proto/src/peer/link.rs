@@ -20,55 +20,55 @@ use crate::wire::ChannelIndex;
 
 /// Pings of the application that wait to leave.
 pub(crate) const MAX_PINGS: usize = 64;
-/// Packets at the end of a burst that have too little behind them to reveal a loss soon.
+/// How many packets at the end of a burst may have too little behind them to reveal a loss soon.
 const MAX_BURST: usize = 24;
-/// Windows of messages that are a long queue.
+/// A queue is long if it holds this many congestion windows of messages.
 const LONG_QUEUE: u64 = 4;
-/// Part of a round trip for which ACK and STATE may wait for data.
+/// The part of a round trip for which ACK and STATE may wait for data.
 const RIDE_SHARE: u32 = 4;
-/// Packets that wait for their copies: no more get one.
+/// The most packets that wait for their copies. Further packets get none.
 const MAX_HEDGES: usize = 4_096;
 /// Answers to path challenges that wait to leave.
 pub(crate) const MAX_RESPONSES: usize = 4;
-/// Openings of one peer answered and not confirmed.
+/// Openings of one peer that are answered and not confirmed.
 pub(crate) const MAX_PENDING: usize = 4;
-/// The silence after which an opening goes out beside the probes: so many probe timeouts, since answers may be late, and no less
-/// than this. On a short path a peer that is merely busy is late by many timeouts, and has no time for handshakes then. A
-/// peer that restarts is away for longer, as a rule, and the opening, which is repeated, finds it. The timeouts that have passed tell
-/// nothing: each packet that leaves puts them off.
+/// The silence after which an opening leaves beside the probes: this many probe timeouts, since answers may be late, and no less
+/// than this time. On a short path a peer that is merely busy is late by many timeouts, and has no time for handshakes. A peer
+/// that restarts is usually away for longer, and the opening, which is repeated, finds it. The timeouts that have passed tell
+/// nothing: each packet that leaves postpones them.
 const REOPEN_PTOS: u32 = 4;
 const REOPEN_SILENCE: Duration = Duration::from_secs(1);
-/// Where a connection may be opened in place of a path that is silent, the silence is shorter: it may be datagrams that do not
-/// get through, and the opening is cheap beside that.
+/// Where a connection may be opened in place of a silent path, a shorter silence is enough: datagrams may not get through, and an
+/// opening costs little in comparison.
 const DIAL_PTOS: u32 = 3;
 const DIAL_SILENCE: Duration = Duration::from_millis(500);
-/// On a connection nothing gets lost, and what waits in it may be late: it is given up after longer.
+/// A connection loses nothing, but what waits in it may be late. So the node waits longer before it gives a connection up.
 const PIPE_SILENCE: Duration = Duration::from_secs(3);
-/// The largest packet on a connection: what waits behind it should not wait for long.
+/// The largest packet on a connection: what waits behind a packet should not wait for long.
 const MAX_PIPED: u16 = 16_000;
-/// On a path that loses by chance, what is asked again is asked after so many probe timeouts at the latest.
+/// On a path with random loss, requests are repeated after this many probe timeouts at the latest.
 const PATIENCE: u32 = 4;
-/// The least idle timeout that a peer may impose: each costs a handshake when there is something to say.
+/// The least idle timeout that a peer may impose: each idle end costs a handshake when there is something to send again.
 const MIN_IDLE: Duration = Duration::from_secs(1);
 
-/// What carries bytes to a peer and back.
+/// The channel that carries bytes to a peer and back.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) recovery: Recovery,
     pub(crate) roaming: Option<Roaming>,
     /// Packets are sealed under these keys.
     pub(crate) current: Option<Box<Epoch>>,
-    /// Packets are still opened under these, until then.
+    /// Packets are still opened under these keys until then.
     pub(crate) previous: Option<(Box<Epoch>, Mono)>,
-    /// Answered, and not confirmed by a data packet.
+    /// Epochs that were answered and that no data packet has confirmed.
     pub(crate) pending: Vec<Pending>,
-    /// To be answered in a moment.
+    /// Openings that will be answered in a moment.
     pub(crate) held: Vec<Held>,
-    /// The connection to the peer, where this node opens one.
+    /// The connection to the peer, if this node opens one.
     pub(crate) dialling: Dialling,
-    /// Begun by this node, and not answered.
+    /// The opening that this node began and that is not answered.
     pub(crate) opening: Option<Box<Opening>>,
-    /// The peer has never proven to be there: until then, what it made us hold is kept.
+    /// The peer has never proven that it is there: until this time, the node holds what the peer asked for.
     pub(crate) tentative: Option<Mono>,
     /// The peer's processes.
     pub(crate) lives: Lives,
@@ -76,14 +76,14 @@ pub(crate) struct Link {
     /// PINGs of the application that left and are neither answered nor lost.
     pub(crate) pinging: u32,
     pub(crate) responses: VecDeque<(PathAddr, [u8; 8])>,
-    /// Packets to send whatever the window says.
+    /// Packets to send regardless of the window.
     pub(crate) probes: u32,
-    /// The latest packets with messages that left since there was last nothing more to send; with each, whether it
-    /// carries what was lost before.
+    /// The latest packets with messages that left since the queue was last empty. With each: whether it carries something that
+    /// was lost before.
     burst: VecDeque<(ChannelIndex, u64, bool)>,
-    /// Packets of an epoch that get a copy, in the order of when.
+    /// Packets that will get a copy, by the time of the copy.
     pub(crate) hedges: VecDeque<(Mono, ChannelIndex, u64)>,
-    /// The next packets are copies of these of the current epoch.
+    /// The next packets are copies of these packets of the current epoch.
     pub(crate) copies: VecDeque<u64>,
     /// An ack-eliciting packet has to show the peer that this node has the new keys, or still lives.
     pub(crate) confirm: bool,
@@ -91,25 +91,25 @@ pub(crate) struct Link {
     pub(crate) closed: bool,
     /// A new epoch is wanted though there is one.
     pub(crate) reopen: bool,
-    /// The peer's policy has refused an opening: what is in doubt waits so long for the next.
+    /// The peer's policy has refused an opening: messages in doubt wait until then for the next opening.
     pub(crate) refused_until: Mono,
-    /// What was last acknowledged and claimed goes to the address on trial too.
+    /// The latest ACK and STATE also go to the address on trial.
     pub(crate) mirror_due: bool,
-    /// Of this peer, in place of the node's.
+    /// The keepalive interval of this peer, in place of the node's.
     pub(crate) keepalive: Option<Duration>,
     pub(crate) pace_at: Mono,
-    /// Since there was last nothing more to send, window or pacing have held something up: the path is what bounds the rate.
+    /// Since the queue was last empty, the window or pacing has held something up: the path bounds the rate.
     pub(crate) held_up: bool,
-    /// ACK and STATE that are due wait until then for data that is about to leave; zero: they do not.
+    /// ACK and STATE that are due wait until then for data that is about to leave. Zero: they do not wait.
     pub(crate) ride_until: Mono,
     pub(crate) heard_at: Mono,
-    /// When something was last sent that asks for an answer.
+    /// When this node last sent something that asks for an answer.
     pub(crate) spoke_at: Mono,
-    /// When that was first done since the peer was heard.
+    /// When it first did so since it last heard the peer.
     asked_at: Mono,
-    /// When the peer was last found silent for too long.
+    /// When this node last found that the peer had been silent for too long.
     doubted_at: Mono,
-    /// The application was told that the peer is away, and not yet that it is back.
+    /// The application was told that the peer is away, and has not been told that it is back.
     away: bool,
     /// When the channel last served the halves, the application or a keepalive, at either end.
     pub(crate) used_at: Mono,
@@ -118,7 +118,7 @@ pub(crate) struct Link {
     /// Bytes of authentic packets that came, and of packets sent.
     pub(crate) bytes_in: u64,
     pub(crate) bytes_out: u64,
-    /// The peer takes no larger datagrams.
+    /// The largest datagram that the peer takes.
     peer_takes: u16,
     /// The largest datagram that is tried on the path.
     datagram_cap: u16,
@@ -188,9 +188,10 @@ impl Link {
         }
     }
 
-    /// Which messages are cut to fill packets, of `bytes` that are queued or in doubt. Each part may be lost, and costs time to
-    /// handle: so none is while the path takes whatever there is. Where packets are lost, none is that somebody waits for; nor
-    /// any that would wait for less than a repair takes.
+    /// Which messages are cut to fill packets, if `bytes` are queued or in doubt. Each part may be lost, and costs time to
+    /// handle. So no message is cut while the path takes everything at once. On a path that loses packets, calls and replies are
+    /// not cut, since an application waits for them. Other messages are cut only if the queue is so long that they wait for
+    /// longer than a repair takes.
     pub(crate) fn cuts(&self, bytes: u64) -> Option<Cuts> {
         let long = self.recovery.congestion().window().saturating_mul(LONG_QUEUE);
         match self.recovery.is_lossy() {
@@ -200,7 +201,7 @@ impl Link {
         }
     }
 
-    /// What has to wait for the path may be cut to fill packets.
+    /// Whether messages have to wait for the path, so that they may be cut to fill packets.
     pub(crate) fn fills(&self) -> bool {
         let fast = self.recovery.is_fast();
         self.held_up && !fast
@@ -212,7 +213,7 @@ impl Link {
         if self.pipe().is_some() { cap.min(MAX_PIPED) } else { cap }.max(BASE)
     }
 
-    /// The connection that packets for the peer go to; None: they are datagrams.
+    /// The connection that packets for the peer go to. None: they go as datagrams.
     pub(crate) fn pipe(&self) -> Option<Pipe> {
         self.roaming.as_ref()?.active().addr().pipe
     }
@@ -221,17 +222,17 @@ impl Link {
         self.current.is_some()
     }
 
-    /// An opening of the peer was answered, or is about to be.
+    /// Whether an opening of the peer was answered, or is about to be.
     pub(crate) fn is_answering(&self) -> bool {
         !self.pending.is_empty() || !self.held.is_empty()
     }
 
-    /// Anything authentic has ever come from the peer, an opening at least.
+    /// Whether anything authentic has ever come from the peer: at least an opening.
     pub(crate) fn has_heard(&self) -> bool {
         self.lives.is_known() || self.is_answering()
     }
 
-    /// No keys, none under way.
+    /// Whether there are no keys, and none under way.
     pub(crate) fn is_gone(&self) -> bool {
         self.current.is_none()
             && self.previous.is_none()
@@ -245,7 +246,7 @@ impl Link {
         self.current.as_ref().and(self.roaming.as_ref()).map(|roaming| roaming.active().addr().remote)
     }
 
-    /// Where the peer was proven to be. Elsewhere it gets what its own packets allow, and no openings.
+    /// Where the peer was proven to be. At any other address it gets only what its own packets allow, and no openings.
     pub(crate) fn proven(&self) -> Option<PathAddr> {
         let active = self.roaming.as_ref().map(Roaming::active);
         active.filter(|path| path.is_validated()).map(Path::addr)
@@ -255,15 +256,15 @@ impl Link {
         self.recovery.pto_interval()
     }
 
-    /// The round trips in which copies of an opening leave, if there are `messages` that wait for a channel. Beside a channel,
-    /// copies are not hurried.
+    /// The round trip at which copies of an opening leave, if `messages` wait for a channel. Beside a channel, copies are not
+    /// hurried.
     pub(crate) fn opens_eagerly(&self, messages: bool) -> Option<Duration> {
         let rtt = self.recovery.rtt();
         let round = if rtt.is_measured() { self.pto() } else { rtt.smoothed() };
         (messages && !self.is_connected()).then_some(round)
     }
 
-    /// The most that repeated requests back off to, where that is less than usual.
+    /// The longest interval that repeated requests back off to, if it is shorter than usual.
     pub(crate) fn patience(&self) -> Duration {
         if self.recovery.is_random() { self.pto() * PATIENCE } else { Duration::MAX }
     }
@@ -276,7 +277,7 @@ impl Link {
         current.into_iter().chain(previous).chain(pending).find(|epoch| epoch.index == index)
     }
 
-    /// Something leaves that asks for an answer. Repeating it into silence keeps no channel alive.
+    /// Something leaves that asks for an answer. Repeating it into silence does not keep a channel alive.
     pub(crate) fn spoke(&mut self, now: Mono) {
         self.spoke_at = now;
         if self.asked_at <= self.heard_at {
@@ -284,7 +285,7 @@ impl Link {
         }
     }
 
-    /// A packet with messages leaves. `again`: they were lost before.
+    /// A packet with messages leaves. `again`: some of them were lost before.
     pub(crate) fn note_lone(&mut self, index: ChannelIndex, number: u64, again: bool) {
         if self.burst.len() == MAX_BURST {
             self.burst.pop_front();
@@ -303,7 +304,7 @@ impl Link {
         }
     }
 
-    /// False: too many wait already.
+    /// Queues a ping. False: too many wait already.
     pub(crate) fn ping(&mut self, cookie: u64) -> bool {
         if self.pings.len() < MAX_PINGS {
             self.pings.push_back(cookie);
@@ -318,7 +319,7 @@ impl Link {
         }
     }
 
-    /// The network may have changed: open anew at once, beside what there is.
+    /// The network may have changed: opens anew at once, beside the present channel.
     pub(crate) fn hurry(&mut self, now: Mono) {
         self.reopen |= self.current.is_some();
         if let Some(opening) = self.opening.as_mut() {
@@ -326,7 +327,7 @@ impl Link {
         }
     }
 
-    /// When the peer will have been silent for too long, if it answers nothing of what is under way: there is something if
+    /// When the peer will have been silent for too long, if it answers nothing of what is under way. Something is under way if
     /// there is a probe timeout, `pto`.
     fn doubt_at(&self, pto: Option<Mono>) -> Mono {
         let reliable = self.recovery.is_reliable();
@@ -341,7 +342,8 @@ impl Link {
         if asked { since + patience } else { Mono::NEVER }
     }
 
-    /// The connection that was dialled, and when it will have brought nothing for too long, if the peer owes something there.
+    /// The connection that this node dialled, and when it will have brought nothing for too long, if the peer owes something
+    /// there.
     pub(crate) fn numb_at(&self) -> Option<(Pipe, Mono)> {
         let dialling = &self.dialling;
         let pipe = self.pipe().or(dialling.pipe).filter(|_| dialling.may)?;
@@ -353,8 +355,8 @@ impl Link {
         waits.then(|| (pipe, since + patience))
     }
 
-    /// Whether silence asks for a new opening beside the probes, if this node needs the channel. True once, and again after as
-    /// much silence.
+    /// Whether the silence calls for a new opening beside the probes, if this node needs the channel. True once, and again after
+    /// another such silence.
     pub(crate) fn take_doubt(&mut self, now: Mono) -> bool {
         let doubts = self.doubt_at(self.pto_at()) <= now;
         if doubts {
@@ -368,12 +370,12 @@ impl Link {
         self.asked_at > self.heard_at && now.since(self.asked_at) >= REOPEN_SILENCE
     }
 
-    /// Since when the peer has answered nothing that asks for an answer.
+    /// Since when the peer has left everything unanswered that asks for an answer.
     pub(crate) fn silent_since(&self) -> Option<Mono> {
         (self.asked_at > self.heard_at).then_some(self.asked_at)
     }
 
-    /// Whether anything of the channel is on the connection `pipe`, or may be.
+    /// Whether any part of the channel uses, or may use, the connection `pipe`.
     pub(crate) fn uses_pipe(&self, pipe: Pipe) -> bool {
         let pipe = Some(pipe);
         let paths = self.roaming.iter().flat_map(|roaming| [Some(roaming.active().addr()), roaming.mirror()]);
@@ -383,7 +385,7 @@ impl Link {
             || self.opening.is_some() && self.dialling.pipe == pipe
     }
 
-    /// The peer is silent for too long. When it was heard last, if the application has not been told yet.
+    /// The peer is silent for too long. Returns when it was last heard, if the application has not been told yet.
     pub(crate) fn goes_away(&mut self) -> Option<Mono> {
         let told = core::mem::replace(&mut self.away, true);
         (!told).then_some(self.heard_at)
@@ -394,14 +396,14 @@ impl Link {
         self.away
     }
 
-    /// The peer is heard. True: the application was told that it is away.
+    /// The peer is heard. True: the application had been told that it is away.
     pub(crate) fn hear(&mut self, now: Mono) -> bool {
         self.heard_at = now;
         core::mem::take(&mut self.away)
     }
 
-    /// When the keys are to be renewed: the side that began them goes first. Keys that served nothing need no
-    /// renewal, which would keep the channel from ever being idle.
+    /// When to renew the keys: the side that began them goes first. Unused keys are not renewed, since that would keep the
+    /// channel from ever being idle.
     pub(crate) fn rekey_at(&self, config: &Config) -> Mono {
         let free = self.opening.is_none() && !self.reopen;
         let Some(epoch) = self.current.as_ref().filter(|epoch| free && self.used_at > epoch.born) else {
@@ -419,25 +421,25 @@ impl Link {
         self.heard_at.max(self.asked_at) + self.idle_timeout(config)
     }
 
-    /// The shorter of both ends' patience: the end that drops first drops for both.
+    /// The shorter of the idle timeouts of both ends: the end that drops first drops for both.
     fn idle_timeout(&self, config: &Config) -> Duration {
         let theirs = self.current.as_ref().map(|epoch| epoch.params.idle_timeout);
         let Some(theirs) = theirs.filter(|theirs| !theirs.is_zero()) else { return config.idle_timeout };
         theirs.max(MIN_IDLE).min(config.idle_timeout)
     }
 
-    /// How often a sign of life is due where nothing else is said.
+    /// The keepalive interval, if any.
     fn keepalive(&self, config: &Config) -> Option<Duration> {
         self.keepalive.or(config.keepalive)
     }
 
-    /// The channel is of use also while there is nothing to say.
+    /// Whether the channel is of use even while there is nothing to send.
     pub(crate) fn is_kept(&self, config: &Config) -> bool {
         let (pinging, alive) = (self.pinging > 0, self.keepalive(config).is_some());
         pinging || alive
     }
 
-    /// When a sign of life is due.
+    /// When a keepalive is due.
     pub(crate) fn keepalive_at(&self, config: &Config) -> Mono {
         match self.keepalive(config) {
             Some(every) if self.current.is_some() && !self.confirm => {
@@ -473,7 +475,7 @@ impl Link {
             .min(if self.refused_until > Mono(0) { self.refused_until } else { Mono::NEVER })
     }
 
-    /// Something is under way that the peer should acknowledge.
+    /// Whether something is under way that the peer should acknowledge.
     fn awaits_ack(&self) -> bool {
         self.recovery.is_asking() && self.epochs().any(|epoch| !epoch.sent.is_settled())
     }
@@ -483,13 +485,13 @@ impl Link {
         unsettled.then(|| self.recovery.pto_at()).flatten()
     }
 
-    /// The epochs that packets may be under way on.
+    /// The epochs that may have packets under way.
     pub(crate) fn epochs(&self) -> impl Iterator<Item = &Epoch> {
         self.current.as_deref().into_iter().chain(self.previous.as_ref().map(|(epoch, _)| &**epoch))
     }
 
-    /// ACK and STATE are due, and data that may leave at `at` at the earliest: whether they wait for it. A packet of their own for
-    /// every two of the peer's would take much of a slow link from the data.
+    /// Whether ACK and STATE that are due wait for data that may leave at `at` at the earliest. On a slow link, a separate packet
+    /// for every two packets of the peer would take much of the capacity from the data.
     pub(crate) fn claims_may_ride(&mut self, now: Mono, at: Mono) -> bool {
         let rtt = self.recovery.rtt();
         if self.ride_until == Mono(0) && rtt.is_measured() {
@@ -498,12 +500,12 @@ impl Link {
         now < self.ride_until && at <= self.ride_until
     }
 
-    /// Nothing of what is under way is acknowledged though it should be: the peer may be gone.
+    /// Whether nothing of what is under way is acknowledged though it should be: the peer may be gone.
     pub(crate) fn is_unheard(&self, now: Mono) -> bool {
         self.current.as_ref().is_some_and(|epoch| self.recovery.is_unheard(now, &epoch.sent))
     }
 
-    /// An acknowledgement is due on either epoch.
+    /// Whether an acknowledgement is due in either epoch.
     pub(crate) fn ack_due(&self, now: Mono) -> bool {
         self.epochs().any(|epoch| epoch.received.ack_due().is_some_and(|at| at <= now))
     }
@@ -524,7 +526,7 @@ fn controller(config: &Config) -> Box<dyn CongestionControl> {
     }
 }
 
-/// The application's own policy of retransmission, if it has one, for a path on which nothing has left.
+/// Installs the application's own policy of retransmission, if it has one, for a path on which nothing has left.
 fn take_policy(recovery: &mut Recovery, config: &Config) {
     if let Some(own) = &config.parts.retransmission {
         recovery.set_retransmission(own.make());

@@ -1,16 +1,16 @@
-//! A peer: everything that one node keeps about another one, as a state machine.
+//! A peer: everything that one node keeps about another node, as a state machine.
 //!
 //! # Contract
 //!
-//! *In.* The contents of datagrams that lead to this peer ([`Peer::on_packet`], [`Peer::on_answer`], [`Peer::on_retry`],
-//! [`Peer::take_in`]), time ([`Peer::on_timeout`]), and the wishes of the application (`submit`, `abandon`, `consume`, `reply`,
+//! *In.* The contents of datagrams for this peer ([`Peer::on_packet`], [`Peer::on_answer`], [`Peer::on_retry`],
+//! [`Peer::take_in`]), time ([`Peer::on_timeout`]), and the requests of the application (`submit`, `abandon`, `consume`, `reply`,
 //! `ping`, ...). Each input costs the node one look-up of the peer.
 //!
-//! *Out.* Datagrams ([`Peer::poll_transmit`], after [`Peer::wind_up`]), the time of the next input that time alone brings
+//! *Out.* Datagrams ([`Peer::poll_transmit`], after [`Peer::wind_up`]), the time at which [`Peer::on_timeout`] is next due
 //! ([`Peer::next_deadline`]), and whether the peer can be forgotten ([`Peer::is_forgettable`]). Events, outcomes and datagrams
 //! outside of a channel are left in the [`Context`], which all peers of the node share.
 //!
-//! A peer knows no other peer. After every input the node looks at what the context asks of it (`Node::after`), and calls
+//! A peer knows no other peer. After every input the node does what the context asks for (`Node::after`), and calls
 //! [`Peer::poll_transmit`] once the peer's turn comes.
 //!
 //! [`Outbound`] and [`Inbound`] hold the promise, and [`Link`] holds none: it may end at any time.
@@ -64,53 +64,54 @@ pub(crate) use settle::Fates;
 pub(crate) use streaming::Turn;
 pub(crate) use transmit::MAX_REMEMBERED;
 
-/// Address hints kept of one peer.
+/// Address hints kept for one peer.
 pub(crate) const MAX_HINTS: usize = 8;
 
 /// A peer: the two halves, which hold the promise, and the link, which holds none.
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) id: NodeId,
-    /// Its place in the node's table. Messages in the store and in the inbox name their peer by it.
+    /// The peer's place in the node's table. Messages in the store and in the inbox name their peer by it.
     pub(crate) place: u32,
     pub(crate) hints: Vec<SocketAddr>,
     pub(crate) outbound: Outbound,
     pub(crate) inbound: Inbound,
     pub(crate) link: Link,
-    /// The policy lets it talk, or this node talked to it first.
+    /// The policy lets the peer talk, or this node talked to it first.
     pub(crate) admitted: bool,
-    /// Two nodes use its identity, or this node's as it says: nothing is taken from it, and nothing goes to it.
+    /// Two nodes use the peer's identity, or this node's as the peer says: nothing is taken from the peer, and nothing goes to
+    /// it.
     pub(crate) conflict: Option<Conflict>,
-    /// What it has said of its clock and its memory.
+    /// What the peer has said about its clock and its memory.
     pub(crate) told: Told,
-    /// What the driver has said of its datagrams.
+    /// What the driver has said about the peer's datagrams.
     pub(crate) work: Work,
-    /// Messages of it that the application has taken.
+    /// How many messages of the peer the application has taken.
     pub(crate) taken: u64,
     last_train: Option<transmit::Train>,
-    /// The journal's number of it, and the address that the journal has of it.
+    /// The journal's number of the peer, and the address that the journal has of it.
     journaled: Option<(u32, Option<SocketAddr>)>,
 }
 
-/// What a node counts its peers by.
+/// The standing by which a node counts its peers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Standing {
-    /// It has a sender record.
+    /// The peer has a sender record.
     pub(crate) sender: bool,
-    /// It has a receiver record.
+    /// The peer has a receiver record.
     pub(crate) receiver: bool,
-    /// There is something to say to it, or it is owed something.
+    /// There is something to tell the peer, or something is owed to it.
     pub(crate) busy: bool,
 }
 
 impl Peer {
-    /// Pings that have not left never will: what is to be said of them.
+    /// Drops the pings that have not left, and returns the events that report them.
     pub(crate) fn lose_pings(&mut self, refused: Option<Refusal>) -> impl Iterator<Item = Event> {
         let peer = self.id;
         self.link.pings.drain(..).map(move |cookie| Event::Pong { peer, cookie, rtt: None, refused })
     }
 
-    /// A peer that nothing is known of, at `place` in the node's table.
+    /// A peer of which nothing is known, at `place` in the node's table.
     pub(crate) fn new(id: NodeId, place: u32, now: Mono, cx: &Context) -> Self {
         let mut outbound = Outbound::new(now, cx.journal.is_forced());
         if let Some(own) = &cx.config.parts.scheduler {
@@ -133,7 +134,7 @@ impl Peer {
         }
     }
 
-    /// How it stands now.
+    /// The present standing.
     pub(crate) fn standing(&self) -> Standing {
         let Self { outbound, inbound, .. } = self;
         Standing {
@@ -146,7 +147,7 @@ impl Peer {
         }
     }
 
-    /// Another place where the peer may be; the latest is tried first.
+    /// Adds an address at which the peer may be. The latest is tried first.
     pub(crate) fn add_hint(&mut self, address: SocketAddr) {
         if self.hints.first() == Some(&address) {
             return;
@@ -156,7 +157,7 @@ impl Peer {
         self.hints.truncate(MAX_HINTS);
     }
 
-    /// The peer's clock shows `theirs`; zero says nothing.
+    /// The peer's clock shows `theirs`. Zero says nothing.
     pub(crate) fn note_time(&mut self, ours: Wall, theirs: Wall) {
         if theirs.0 > 0 {
             self.told.ahead = Some(ahead(ours, theirs));
@@ -168,19 +169,19 @@ impl Peer {
         out.letters == 0 || (out.letters < limits.queued_messages && out.kept() < limits.queued_bytes as u64)
     }
 
-    /// It is known where an opening could go.
+    /// Whether an address is known to which an opening could go.
     pub(crate) fn has_address(&self) -> bool {
         self.link.proven().is_some() || !self.hints.is_empty()
     }
 
-    /// There is something to say that needs keys.
+    /// Whether there is something to send that needs keys.
     pub(crate) fn wants_channel(&self, now: Mono) -> bool {
-        // A STATE without a record is worth an answer, not a channel: a peer that misses it asks again.
+        // A STATE without a record is worth an answer, but not a channel: a peer that misses it asks again.
         let reminds = self.inbound.receiver.is_some() && self.inbound.state_due(now);
         self.outbound.wants_channel() || reminds || !self.link.pings.is_empty()
     }
 
-    /// When time alone changes something. Never in the past for want of keys.
+    /// When the passing of time next changes something. This never lies in the past for want of keys.
     pub(crate) fn next_deadline(&self, cx: &Context) -> Mono {
         let (config, linger) = (&cx.config, cx.linger());
         let connected = self.link.is_connected();
@@ -189,16 +190,16 @@ impl Peer {
         halves.min(self.streams_until(config)).min(self.link.deadline(config))
     }
 
-    /// Nothing is known of it that anybody could miss.
+    /// Whether nothing is known of the peer that anything could miss.
     pub(crate) fn is_forgettable(&self) -> bool {
         let in_streams = !self.outbound.writers.is_empty() || !self.inbound.readers.is_empty();
         let idle = self.outbound.is_empty() && self.inbound.is_empty(self.link.is_connected());
         idle && !in_streams && self.link.is_gone()
     }
 
-    // --- time, and what comes to its end ---
+    // --- time, and endings ---
 
-    /// Time has passed: the deadline of the peer, at the latest.
+    /// Time has passed. The node calls this at the peer's deadline at the latest.
     pub(crate) fn on_timeout(&mut self, cx: &mut Context, now: Now) {
         self.link_timeout(cx, now);
         let wait = self.link.pto() * 2;
@@ -213,7 +214,7 @@ impl Peer {
         self.forget_streams(cx, now.mono);
     }
 
-    /// What has come to its end at the peer ends.
+    /// Ends what is due to end at the peer.
     pub(crate) fn wind_up(&mut self, cx: &mut Context, now: Now) {
         self.doubt(cx, now);
         self.keep_apart(cx, now);
@@ -227,15 +228,15 @@ impl Peer {
         self.answer_held(cx, now);
     }
 
-    /// A sender record with nothing to send closes in its time, and the peer is told; not by a node that closes, if it has
-    /// never heard the peer and so might tell no peer.
+    /// Closes a sender record that has had nothing to send for long enough, and tells the peer. A node that closes does not tell
+    /// a peer that it has never heard, since there may be no peer.
     fn close_if_idle(&mut self, cx: &mut Context, now: Now) {
         let linger = cx.linger();
         self.outbound.close_if_idle(now.mono, &mut cx.clock, linger);
         self.outbound.farewell_due &= !cx.closing || self.link.has_heard();
     }
 
-    /// What partly received messages held and hold no more is given back, and their readers are told.
+    /// Gives back the memory that partly received messages hold no longer, and tells their readers.
     pub(crate) fn account(&mut self, cx: &mut Context) {
         cx.received.give_back(self.inbound.take_freed());
         for key in self.inbound.aborted.drain(..) {
@@ -250,7 +251,7 @@ impl Peer {
         self.outbound.ask_due |= self.outbound.unbound() > 0;
     }
 
-    /// The node ends: nothing more is taken of the peer.
+    /// The node ends: nothing more is taken from the peer.
     pub(crate) fn finish(&mut self, cx: &mut Context, now: Now) {
         let wait = self.link.is_connected().then(|| self.link.pto() * 2);
         self.inbound.close(now.mono, wait);
@@ -259,14 +260,14 @@ impl Peer {
         self.account(cx);
     }
 
-    /// The peer has nothing of this node's to lose, and is not connected: it may make room for another.
+    /// Whether the peer holds nothing that this node could lose and is not connected, so that it may make room for another.
     pub(crate) fn makes_room(&self) -> bool {
         let idle = self.link.current.is_none() && self.link.previous.is_none();
         let busy = self.outbound.letters > 0 || self.inbound.server.computes();
         idle && !busy && self.link.pings.is_empty()
     }
 
-    /// The peer makes room for another: what it had in doubt here is Unknown to it.
+    /// Makes room for another peer. The messages that this peer had in doubt here end Unknown at the peer.
     pub(crate) fn evict(&mut self, cx: &mut Context, now: Now) {
         cx.stats.evictions += u64::from(self.inbound.renounce(&mut cx.clock));
         self.outbound.drop_record(&mut cx.clock);

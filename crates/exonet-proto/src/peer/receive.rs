@@ -1,4 +1,4 @@
-//! Data packets come in here: they are opened, and their frames given to the halves.
+//! Data packets come in here: they are opened, and their frames go to the halves.
 
 use super::fates::join_fate;
 use super::handshake::{MINE_TWICE, YOURS_MOVED, YOURS_TWICE};
@@ -13,8 +13,8 @@ use crate::time::{Mono, Now};
 use crate::wire::{self, ChannelIndex, Data, Frame, Frames, Malformed};
 
 impl Peer {
-    /// A data packet of `len` bytes has arrived that bears an index of this peer. It is decrypted in place. False: it is a copy or
-    /// a forgery, and changes nothing.
+    /// A data packet of `len` bytes has arrived that bears an index of this peer. It is decrypted in place. False: the packet is
+    /// a copy or a forgery, and changes nothing.
     pub(crate) fn on_packet(
         &mut self,
         cx: &mut Context,
@@ -50,7 +50,7 @@ impl Peer {
         if !self.promote(cx, now, index, arrival) {
             return true;
         }
-        // Under older keys nothing is new.
+        // A packet under older keys is never the newest.
         let current = self.link.current.as_ref();
         let newest = newest && current.is_some_and(|current| current.index == index);
         let from = arrival.path();
@@ -66,7 +66,8 @@ impl Peer {
                 }
             }
             Err(_) => {
-                // Authentic and wrong: the peer's software is broken, or ours. Either way this channel is over.
+                // The packet is authentic and malformed: the peer's software or this node's is broken. Either way this channel
+                // has ended.
                 cx.stats.malformed += 1;
                 self.drop_channel(cx, now);
             }
@@ -74,10 +75,10 @@ impl Peer {
         true
     }
 
-    /// Notes a packet of `len` bytes with something for this node. It is bulk if others like it come before and after.
+    /// Notes a packet of `len` bytes with something for this node. The packet is bulk if others like it come before and after it.
     fn note_bulk(&self, cx: &mut Context, now: Mono, len: usize) {
         let rtt = self.link.recovery.rtt();
-        // The caller waits for its reply, however long the call is.
+        // A caller waits for its reply, however long the call is.
         if len < rest::LONG || !rtt.is_measured() || !self.inbound.server.is_empty() {
             cx.bulk.ends();
         } else {
@@ -93,7 +94,7 @@ impl Peer {
         }
     }
 
-    /// An authentic packet: the peer lives, and may have moved.
+    /// An authentic packet has come: the peer lives, and may have moved.
     pub(super) fn note_path(&mut self, cx: &mut Context, now: Now, from: PathAddr, len: usize, newest: bool) {
         self.on_heard(cx, now.mono);
         let rng = &mut cx.rng;
@@ -108,7 +109,7 @@ impl Peer {
         }
     }
 
-    /// The frames of a data packet. True when it has to be acknowledged.
+    /// Processes the frames of a data packet. True if the packet has to be acknowledged.
     fn on_frames(
         &mut self,
         cx: &mut Context,
@@ -122,7 +123,8 @@ impl Peer {
             let frame = frame?;
             eliciting |= frame.is_ack_eliciting();
             match frame {
-                // After a STATE beside it, which settles most of what is acknowledged: that need not be looked up.
+                // An ACK comes after a STATE beside it. The STATE settles most of what is acknowledged, which then need not be
+                // looked up.
                 Frame::Ack(ack) => {
                     if let Some(before) = acks.replace(ack) {
                         self.on_ack(cx, now, index, &before)?;
@@ -132,7 +134,7 @@ impl Peer {
                     if let Some(epoch) = self.link.epoch_mut(index) {
                         epoch.received.ack_at_once(now.mono);
                     }
-                    // It asks for the time: waiting would add to it.
+                    // The PING measures the time: a wait would add to it.
                     self.link.ride_until = now.mono;
                 }
                 Frame::Close { code } => {
@@ -155,14 +157,14 @@ impl Peer {
         if let Some(ack) = acks {
             self.on_ack(cx, now, index, &ack)?;
         }
-        // One for a packet, which is no shorter: an address that is not proven gets no more than came from it.
+        // One response for each packet, and the packet is no shorter: an unproven address gets no more than came from it.
         if let Some(data) = challenge {
             self.link.respond(from, data);
         }
         Ok(eliciting)
     }
 
-    /// A frame for the halves: of a data packet or of a handshake message.
+    /// Processes a frame for the halves, from a data packet or a handshake message.
     pub(crate) fn on_half_frame(&mut self, cx: &mut Context, now: Now, frame: Frame<'_>) {
         let engages =
             matches!(frame, Frame::Ask(_) | Frame::Messages(_) | Frame::Early(_) | Frame::Token { .. });
@@ -201,7 +203,7 @@ impl Peer {
             if !moved.keep_congestion {
                 self.on_path_change(cx, now);
             }
-            // Where the challenge went, wherever the answer seems to come from: the next opening goes there first.
+            // This is where the challenge went, wherever the answer seems to come from: the next opening goes there first.
             let Some(remote) = self.link.remote() else {
                 return debug_assert!(false, "it has just moved there");
             };

@@ -1,20 +1,20 @@
-//! How long a receiver of bulk may leave what arrives in the socket.
+//! How long a receiver of bulk may leave arriving datagrams in the socket.
 //!
-//! A receiver that is woken by every packet pays for a wake-up, a look at the socket and an acknowledgement each. A packet
-//! of bulk has waited in queues for longer than it would wait for the next ones, so the receiver takes several at once.
+//! A receiver that every packet wakes pays for a wake-up, a read of the socket and an acknowledgement each time. A packet of bulk
+//! has waited in queues for longer than it would wait for the next packets, so the receiver takes several at once.
 
 use core::time::Duration;
 
 use crate::time::Mono;
 
-/// Long packets in a row that are bulk, and over which their distance is measured.
+/// How many long packets in a row count as bulk. Their distance is measured over this many.
 const RUN: u32 = 64;
 
-/// Bulk fills its packets; a message that somebody waits for seldom does.
+/// A packet of this length counts as long. Bulk fills its packets; a message that an application waits for seldom does.
 pub(crate) const LONG: usize = 1_000;
 
-/// The longest rest: half of what a train takes to leave. From the gaps within trains the sender learns the capacity of
-/// the link, without which it loses its share to other senders.
+/// The longest rest: half of the time that a train takes to leave. The sender learns the capacity of the link from the gaps
+/// within trains. Without them it loses its share to other senders.
 const MOST: Duration = Duration::from_micros(500);
 
 /// The longest rest as a part of the round trip, so that the sender hears of losses hardly later.
@@ -30,12 +30,12 @@ pub(crate) struct Run {
     since: Mono,
     /// The shortest round trip to their senders.
     rtt: Duration,
-    /// What the last whole run allows.
+    /// The rest that the last whole run allows.
     rest: Duration,
 }
 
 impl Run {
-    /// A long packet of a peer that only sends, over a path of this round trip.
+    /// A long packet has come from a peer that only sends, over a path of this round trip.
     pub(crate) fn goes_on(&mut self, now: Mono, rtt: Duration) {
         if self.packets == 0 {
             (self.since, self.rtt) = (now, rtt);
@@ -48,18 +48,18 @@ impl Run {
         }
     }
 
-    /// A packet that an application may wait for.
+    /// A packet has come that an application may wait for.
     pub(crate) fn ends(&mut self) {
         *self = Self::default();
     }
 
-    /// How long what arrives may wait.
+    /// How long arriving datagrams may wait.
     pub(crate) const fn rest(&self) -> Duration {
         self.rest
     }
 }
 
-/// How long to rest where packets come `apart`; not at all where fewer than two would come.
+/// How long to rest where packets come `apart`. Zero where fewer than two would come.
 fn rest(apart: Duration, rtt: Duration) -> Duration {
     let rest = MOST.min(rtt / ROUND_SHARE).min(apart * PACKETS);
     if rest < apart * 2 { Duration::ZERO } else { rest }
@@ -71,7 +71,7 @@ mod tests {
 
     const MICROSECOND: Duration = Duration::from_micros(1);
 
-    /// What long packets `apart` microseconds allow, over a path of `rtt` milliseconds.
+    /// The rest that long packets `apart` microseconds allow, over a path of `rtt` milliseconds.
     fn allowed(packets: u32, apart: u32, rtt: u64) -> Duration {
         let mut run = Run::default();
         for n in 0..packets {

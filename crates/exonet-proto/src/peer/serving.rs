@@ -1,4 +1,4 @@
-//! What a peer asks of this node: its calls, and the replies that it has not acknowledged.
+//! Calls of a peer to this node, and the replies that the peer has not acknowledged.
 
 use bytes::Bytes;
 
@@ -10,7 +10,7 @@ use crate::time::Now;
 use crate::wire::Role;
 
 impl Peer {
-    /// Answers a call that was taken. False: it was not, or it has been answered.
+    /// Answers a call that was taken. False: the call was not taken, or has been answered.
     pub(crate) fn reply(&mut self, cx: &mut Context, now: Now, s: Slot, status: u32, body: Bytes) -> bool {
         if !self.inbound.server.is_computing(s) {
             cx.store.let_go(body);
@@ -35,7 +35,7 @@ impl Peer {
         true
     }
 
-    /// A reply leaves as a message.
+    /// Sends a reply as a message.
     fn send_reply(&mut self, cx: &mut Context, s: Slot, status: u32, body: Bytes) -> MessageKey {
         let role = Role::Reply { s, status };
         let source = cx.store.body(body);
@@ -44,7 +44,7 @@ impl Peer {
         key
     }
 
-    /// A call is delivered: from this step on it is known here.
+    /// A call is delivered: from this step on this node knows the call.
     pub(crate) fn serve(&mut self, cx: &mut Context, now: Now, s: Slot) {
         self.inbound.server.begin(now.mono, s);
         cx.replies.computing += 1;
@@ -53,14 +53,14 @@ impl Peer {
         }
     }
 
-    /// A call was taken by a process that has died: its reply is lost, if there was one.
+    /// A call was taken by a process that has died: its reply, if there was one, is lost.
     pub(super) fn serve_again(&mut self, cx: &mut Context, now: Now, s: Slot) {
         self.inbound.server.begin(now.mono, s);
         cx.replies.computing += 1;
         self.reply(cx, now, s, FAILED, Bytes::new());
     }
 
-    /// Beyond the cap of one peer its oldest replies are forgotten. The node sees to the cap of all.
+    /// Forgets the oldest replies beyond the cap of one peer. The node enforces the cap of all peers.
     fn bound_replies(&mut self, cx: &mut Context, now: Now) {
         while self.inbound.server.counts().1 > cx.config.limits.replies.max(1)
             && let Some(s) = self.inbound.server.oldest()
@@ -69,7 +69,7 @@ impl Peer {
         }
     }
 
-    /// The caller has not said that it has the reply: should it ask, the call is unknown here.
+    /// Forgets a reply though the caller has not said that it has it. If the caller asks, the call is unknown here.
     pub(crate) fn forget_reply(&mut self, cx: &mut Context, now: Now, s: Slot) {
         cx.stats.replies_forgotten += 1;
         if let Some(key) = self.end_reply(cx, s) {
@@ -77,7 +77,7 @@ impl Peer {
         }
     }
 
-    /// Gives the message that the reply is, if it is one.
+    /// Ends a reply. Returns the message that carries it, if any.
     fn end_reply(&mut self, cx: &mut Context, s: Slot) -> Option<MessageKey> {
         let (form, age, bytes) = self.inbound.server.end(s)?;
         self.journal_answered(cx, s);
@@ -101,7 +101,7 @@ impl Peer {
         self.inbound.server.probe(s);
     }
 
-    /// A reply that went as a message has its outcome, of which the application is not told. One that is Unknown goes again: it
+    /// A reply that was sent as a message has its outcome. The application is not told. A reply that is Unknown is sent again: it
     /// was bound to what the caller's last process had granted, and is used once at most.
     pub(super) fn reply_settled(&mut self, cx: &mut Context, s: Slot, outcome: Outcome) {
         if outcome == Outcome::Delivered {
@@ -123,8 +123,8 @@ impl Peer {
         }
     }
 
-    /// Replies are sent again, and forgotten in the end; one that is a message not while its caller is heard, for it may
-    /// be long.
+    /// Sends replies again, and in the end forgets them. A reply that is a message is not forgotten while its caller is heard,
+    /// since it may be long.
     pub(super) fn replies_timeout(&mut self, cx: &mut Context, now: Now) {
         while let Some(s) = self.inbound.server.on_timeout(now.mono) {
             let until = self.link.heard_at + cx.config.reply_kept;

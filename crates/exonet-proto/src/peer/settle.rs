@@ -10,11 +10,11 @@ use crate::message::{Ending, Letter, MessageKey, Outcome, Refusal};
 use crate::time::{Mono, Now};
 use crate::wire::{Role, StreamEnd};
 
-/// How the messages to a peer end that takes nothing more.
+/// How messages end whose peer takes nothing more.
 pub(crate) struct Fates {
-    /// What was never bound, or was given back.
+    /// The outcome of messages that were never bound, or were given back.
     pub(crate) unbound: Outcome,
-    /// What is in doubt; None: it stays so.
+    /// The outcome of messages in doubt. None: they stay in doubt.
     pub(crate) bound: Option<Outcome>,
 }
 
@@ -33,7 +33,7 @@ impl Peer {
         }
     }
 
-    /// The open messages to the peer that are no replies, as `choose` says.
+    /// The open messages to the peer that `choose` selects. Replies are not among them.
     fn own(&self, cx: &Context, choose: impl Fn(MessageKey, &Letter) -> bool) -> Vec<MessageKey> {
         let own = cx.store.messages().filter(|(_, letter)| letter.peer == self.place && !letter.is_reply());
         own.filter(|(key, letter)| choose(*key, letter)).map(|(key, _)| key).collect()
@@ -62,7 +62,8 @@ impl Peer {
         self.withdraw(cx, now, key, Outcome::Cancelled);
     }
 
-    /// Withdraws what has not left of a stream, and nothing of one of the same name before it whose end waits too.
+    /// Withdraws the messages of a stream that have not left, but not those of an earlier stream of the same name whose end still
+    /// waits.
     pub(crate) fn cancel_stream(&mut self, cx: &mut Context, now: Now, name: &Bytes) {
         let waits = |key, letter: &Letter| letter.slot_of(key).is_none() && letter.tag == *name;
         let ends = |letter: &Letter| matches!(letter.role, Role::Stream(mark) if mark.end != StreamEnd::Open);
@@ -76,7 +77,7 @@ impl Peer {
         }
     }
 
-    /// The peer has said how much it takes: what is longer never leaves.
+    /// The peer has declared the largest message that it takes: longer messages never leave.
     pub(super) fn withdraw_oversized(&mut self, cx: &mut Context, now: Now) {
         let limit = self.outbound.limits.message;
         let too_large = |(key, letter): &(MessageKey, &Letter)| {
@@ -88,7 +89,7 @@ impl Peer {
         }
     }
 
-    /// The peer has said what kinds of messages it takes: others never leave.
+    /// The peer has declared the kinds of messages that it takes: other messages never leave.
     pub(super) fn withdraw_untaken(&mut self, cx: &mut Context, now: Now) {
         let takes = self.outbound.limits.takes;
         if takes.takes_all() || !self.link.is_connected() {
@@ -103,7 +104,7 @@ impl Peer {
         }
     }
 
-    /// The peer takes nothing more: what is for it ends as `fates` say, and what only asked for a channel is let go.
+    /// The peer takes nothing more: messages for it end as `fates` says, and other reasons for a channel are dropped.
     pub(super) fn turn_away(&mut self, cx: &mut Context, now: Now, fates: &Fates) {
         let ends = |key, letter: &Letter| letter.slot_of(key).is_none() || fates.bound.is_some();
         for key in self.own(cx, ends) {
@@ -119,7 +120,7 @@ impl Peer {
         }
     }
 
-    /// Says what became of `count` messages that have left the store, bound one behind the other or not at all.
+    /// Reports the outcome of `count` messages that have left the store. They were bound one behind the other, or not at all.
     pub(super) fn conclude(
         &mut self,
         cx: &mut Context,
@@ -151,7 +152,7 @@ impl Peer {
         cx.report(at, Event::Outcome { key, peer: self.id, count, outcome, id, late: letter.late });
     }
 
-    /// A message is looked at, for its deadline or for want of patience.
+    /// Checks the deadline of a message, and how long it has been in doubt.
     pub(crate) fn expire(&mut self, cx: &mut Context, now: Now, key: MessageKey) {
         let patience = cx.config.doubt_timeout;
         let Some(letter) = cx.store.get_mut(key) else { return };
@@ -160,7 +161,7 @@ impl Peer {
         }
         let deadline = letter.deadline.filter(|deadline| now.mono < *deadline);
         let passed = letter.deadline.is_some() && deadline.is_none();
-        // In doubt since it was bound; what has not left is not in doubt.
+        // A message is in doubt from when it was bound. A message that has not left is not in doubt.
         let since = if letter.bound.is_some() { letter.bound_at } else { now.mono };
         let given_up = patience.map(|patience| since + patience);
         if passed && letter.bound.is_none() {
@@ -181,8 +182,7 @@ impl Peer {
         }
     }
 
-    /// A final STATE has shown that these messages, which were bound, were not taken: they go back to the heads of their
-    /// queues.
+    /// A final STATE has shown that these bound messages were not taken: they go back to the heads of their queues.
     pub(super) fn take_back(&mut self, cx: &mut Context, now: Now, mut returned: Vec<(Slot, MessageKey)>) {
         returned.sort_unstable_by_key(|(s, _)| *s);
         cx.stats.taken_back += returned.len() as u64;
@@ -200,7 +200,7 @@ impl Peer {
             } else if letter.is_some_and(|letter| letter.late) {
                 self.withdraw(cx, now, key, Outcome::Expired);
             } else if letter.is_some_and(|letter| !letter.source.is_intact()) {
-                // What the peer has acknowledged of it is not here any more.
+                // This node does not have the bytes any more that the peer has acknowledged.
                 self.withdraw(cx, now, key, Outcome::Cancelled);
             }
         }
@@ -209,7 +209,7 @@ impl Peer {
     /// A STATE has settled these messages.
     pub(super) fn settle(&mut self, cx: &mut Context, now: Mono, settled: &mut Vec<Settled>) {
         self.outbound.lanes.tick(now, self.link.recovery.rtt().smoothed());
-        // A STATE that settles nothing may move the frontier past what was given up.
+        // A STATE that settles nothing may move the frontier past messages that were given up.
         if settled.is_empty() {
             self.outbound.admit_large(&mut cx.store);
             return;
@@ -254,7 +254,7 @@ impl Peer {
         self.say_sendable(cx);
     }
 
-    /// Tells the application of room that it was refused before; not of every single place.
+    /// Tells the application that there is room again after it was refused room. It is not told of every single place.
     pub(super) fn say_sendable(&mut self, cx: &mut Context) {
         let (outbound, limits) = (&mut self.outbound, &cx.config.limits);
         let roomy = outbound.letters <= limits.queued_messages * 3 / 4
@@ -266,7 +266,7 @@ impl Peer {
     }
 }
 
-/// What a STATE says of a message: one whose sender wants to be told that it was processed was, if it was taken.
+/// The outcome of a message that a STATE shows to be taken. If its sender wants to be told that it was processed, it was.
 fn as_wanted(confirm: bool, outcome: Outcome) -> Outcome {
     if confirm && outcome == Outcome::Delivered { Outcome::Processed { status: 0 } } else { outcome }
 }

@@ -13,16 +13,16 @@ use crate::message::waiting::Waiting;
 use crate::time::Mono;
 use crate::wire::Role;
 
-/// Whether it is the turn of a message of a stream that waits here.
+/// Whether it is the turn of a waiting message of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// The application may have it, and hears what comes before it.
+    /// The application may have the message, and hears what comes before it.
     Now(Gap),
-    /// One before it may still come, or is at the application.
+    /// A message before it may still come, or is at the application.
     Later,
-    /// One that follows it in its stream was taken: it never is.
+    /// A message that follows it in its stream was taken: its turn never comes.
     Never,
-    /// Its record is gone, or its slot.
+    /// The record of the message is gone, or its slot is.
     Stale,
 }
 
@@ -41,8 +41,8 @@ impl Peer {
         if first && known && self.keeps(&front) { Turn::Now(gap) } else { Turn::Later }
     }
 
-    /// When streams with nothing under way are forgotten: their other end has not been heard, or nothing was sent to it, for so long
-    /// that nobody is expected to go on with them.
+    /// When streams with nothing under way are forgotten: for this long their other end has not been heard, or nothing was sent
+    /// to it, so neither end is expected to continue them.
     pub(super) fn streams_until(&self, config: &Config) -> Mono {
         let (inbound, outbound) = (&self.inbound, &self.outbound);
         let lasts = |some: bool, since: Mono| if some { since + config.dead_after } else { Mono::NEVER };
@@ -51,7 +51,7 @@ impl Peer {
         read.min(written)
     }
 
-    /// See [`Peer::streams_until`].
+    /// Forgets streams: see [`Peer::streams_until`].
     pub(super) fn forget_streams(&mut self, cx: &Context, now: Mono) {
         if self.streams_until(&cx.config) <= now {
             let none =
@@ -65,7 +65,7 @@ impl Peer {
         }
     }
 
-    /// Tells the application of a stream if its first message may be taken.
+    /// Tells the application about a stream if the first message of the stream may be taken.
     pub(crate) fn tell_stream(&self, cx: &mut Context, name: &Bytes) {
         let ready = |first: &Waiting| matches!(self.turn_of(cx, first), Turn::Now(_));
         if cx.inbox.untold(self.place, name).is_some_and(ready) {
@@ -74,13 +74,13 @@ impl Peer {
         }
     }
 
-    /// As [`Peer::tell_stream`], of all streams of the peer: something has changed for several.
+    /// As [`Peer::tell_stream`], for all streams of the peer: something has changed for several of them.
     pub(crate) fn tell_streams(&self, cx: &mut Context) {
         let names: Vec<_> = cx.inbox.streams_of(self.place).cloned().collect();
         names.iter().for_each(|name| self.tell_stream(cx, name));
     }
 
-    /// The application has taken a message of a stream, or has judged it: what follows may be taken, and nothing before it.
+    /// The application has taken or judged a message of a stream: the messages behind it may be taken, and none before it.
     pub(super) fn stream_goes_on(&mut self, cx: &mut Context, arrived: &Arrived) {
         let Role::Stream(mark) = arrived.role else { return };
         if let Some(reader) = self.inbound.readers.take(&arrived.tag, arrived.id.s, mark) {
@@ -103,7 +103,7 @@ impl Peer {
         self.inbound.evict_pending(s, r, Some(&arrived.lane()), arrived.wire_len);
     }
 
-    /// Messages at the front of a stream that nobody waits for any more go, so that what lies behind them is seen.
+    /// Drops the messages at the front of a stream that are not wanted any more, so that the messages behind them are seen.
     pub(super) fn drop_stale_of(&mut self, cx: &mut Context, name: &Bytes) {
         let stale = |peer: &Self, first: &Waiting| !peer.waits_for(&first.first());
         while cx.inbox.first_of(self.place, name).is_some_and(|first| stale(self, first))
@@ -113,7 +113,7 @@ impl Peer {
         }
     }
 
-    /// Whether the frontier `l` passes slots that are free: messages that were to follow them may be taken.
+    /// Whether the frontier `l` passes free slots: messages that were to follow those in them may be taken.
     pub(super) fn passes_free(&self, l: Slot) -> bool {
         let free = |record: &Receiver| {
             let (_, _, free) = record.parts();

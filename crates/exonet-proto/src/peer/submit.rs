@@ -1,4 +1,4 @@
-//! Messages that the application gives: checked, counted and queued.
+//! Messages from the application: checked, counted and queued.
 
 use std::collections::VecDeque;
 
@@ -31,20 +31,20 @@ impl Context {
         Ok(())
     }
 
-    /// A message is not taken.
+    /// A message is not accepted.
     pub(crate) fn refuse(&mut self, message: Outgoing, source: Source) {
         self.store.let_go(message.tag);
         self.store.let_go(message.body);
         self.store.let_go_body(source);
     }
 
-    /// When a message with this deadline that is accepted now is looked at first.
+    /// When the node first looks at a message with this deadline that is accepted now.
     pub(super) fn due(&self, now: Mono, deadline: Option<Mono>) -> Option<Mono> {
         let patience = self.config.doubt_timeout.map(|patience| now + patience);
         [deadline, patience].into_iter().flatten().min()
     }
 
-    /// The message is looked at when `at` has come.
+    /// Makes the node look at the message at `at`.
     pub(super) fn look_again(&mut self, key: MessageKey, at: Mono) {
         if let Some(letter) = self.store.get_mut(key) {
             letter.due = at;
@@ -72,7 +72,7 @@ impl Peer {
         Ok(key)
     }
 
-    /// Queues messages of one role while there is room. What is accepted is reported to `queued`.
+    /// Queues messages of one role while there is room. Accepted messages are reported to `queued`.
     pub(crate) fn submit_all<M: Gather>(
         &mut self,
         cx: &mut Context,
@@ -86,12 +86,12 @@ impl Peer {
         sent
     }
 
-    /// Whether there is room for one more message. If not, the application is told once there is.
+    /// Whether there is room for one more message. If not, the application is told once there is room.
     pub(super) fn reserve(&mut self, cx: &Context) -> Result<(), SendError> {
         if self.takes_more(cx) { Ok(()) } else { Err(SendError::Full) }
     }
 
-    /// The same, for an application that asks.
+    /// As [`Peer::reserve`], for an application that asks.
     pub(crate) fn takes_more(&mut self, cx: &Context) -> bool {
         let room = self.has_room(&cx.config.limits);
         self.outbound.refused |= !room;
@@ -162,7 +162,7 @@ impl Peer {
         BodyWrite::Taken(taken)
     }
 
-    /// A message whose length was not known has been written to its end.
+    /// Ends a message whose length was not known: it has been written to its end.
     pub(crate) fn body_end(&mut self, now: Now, letter: &mut Letter, key: MessageKey) -> bool {
         if letter.served || !letter.source.end() {
             return false;

@@ -1,4 +1,4 @@
-//! Messages that the application takes: the step in which a slot is consumed, and a message is delivered.
+//! Messages that the application takes: the step in which a slot is consumed and a message is delivered.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -16,7 +16,7 @@ use crate::time::{Mono, Now};
 use crate::wire::Role;
 
 impl Peer {
-    /// Whether messages of the receive queue could still be delivered, all of them.
+    /// Whether the messages of the receive queue could still be delivered, all of them.
     pub(crate) fn waits_for(&self, front: &Front) -> bool {
         match (self.id == front.sender, front.whole) {
             (false, _) => false,
@@ -25,13 +25,14 @@ impl Peer {
         }
     }
 
-    /// The record under which a message may be handed out is written now. A crash between the hand-out and the end of the
-    /// message gives it back under the same id then, and its attempts are counted.
+    /// Writes the record under which a message may be handed out. After a crash between the hand-out and the end of the message,
+    /// the node then hands the message out again under the same id, and its attempts are counted.
     pub(crate) fn keep_record(&mut self, cx: &mut Context) {
         self.journal_record(cx);
     }
 
-    /// Whether a crash keeps the grant of a message that is to be handed out. One that was sent early may come before.
+    /// Whether a crash keeps the grant of a message that is to be handed out. A message that was sent early may be handed out
+    /// before.
     pub(crate) fn keeps(&self, front: &Front) -> bool {
         let Some(record) = self.inbound.receiver.as_ref().filter(|record| record.incarnation() == front.r)
         else {
@@ -41,7 +42,7 @@ impl Peer {
         !unsaid.is_mute() && front.slots.start < unsaid.hi(record.parts().0).0
     }
 
-    /// Takes a message in one piece, hands a streamed one out. None: its record is gone.
+    /// Takes a message in one piece, or hands a streamed message out. None: its record is gone.
     pub(crate) fn hand_over(&mut self, cx: &mut Context, now: Now, arrived: Arrived) -> Option<Incoming> {
         if !self.waits_for(&arrived.front()) {
             self.drop_stale(cx, &arrived);
@@ -59,7 +60,7 @@ impl Peer {
         taken.then_some(Incoming { key, id, call, tag, priority, attempt, trace, body })
     }
 
-    /// Hands a message out that the application has not taken yet.
+    /// Hands out a message that the application has not taken yet.
     pub(crate) fn hand_out(&mut self, cx: &mut Context, now: Mono, arrived: Arrived) -> Incoming {
         let (id, tag, priority) = (arrived.id, arrived.tag.clone(), arrived.priority);
         let trace = arrived.trace.clone();
@@ -80,7 +81,7 @@ impl Peer {
         Incoming { key, id, call, tag, priority, attempt, trace, body }
     }
 
-    /// A streamed message that was handed out has been read to its end.
+    /// Whether a streamed message that was handed out has been read to its end.
     pub(crate) fn is_read(&mut self, s: Slot) -> bool {
         self.inbound.partial(s).is_some_and(|partial| partial.assembly.is_read())
     }
@@ -105,7 +106,7 @@ impl Peer {
         self.consume(cx, now, run.id(), run.slots(), run.wire_len(), &Lane::Plain)
     }
 
-    /// The slots of `run`, which begins with `id`, are consumed, all or none; `len` is the length of their messages.
+    /// Consumes the slots of `run`, which begins with `id`, all or none. `len` is the length of their messages.
     #[inline]
     fn consume(
         &mut self,
@@ -124,8 +125,8 @@ impl Peer {
             self.taken += messages;
             let goes_on = cx.config.serves && matches!(lane, Lane::Method(_));
             cx.follow_came(id, messages, What::Taken, !goes_on);
-            // Others of this peer that wait will be taken soon; their STATE covers this one. That of a call goes with the
-            // reply.
+            // Other waiting messages of this peer will be taken soon; their STATE covers this message. The STATE of a call goes
+            // with the reply.
             let soon = matches!(lane, Lane::Method(_)) || self.inbound.has_pending();
             let wait = if soon { cx.config.max_ack_delay } else { Duration::ZERO };
             self.inbound.owe_state(now.mono + wait);
@@ -142,7 +143,7 @@ impl Peer {
         cx.inbox.stale_left();
     }
 
-    /// The memory of messages in the queue is given back.
+    /// Gives back the memory of messages in the queue.
     pub(super) fn discard(&mut self, cx: &mut Context, held: u64) {
         cx.received.give_back(held);
         self.inbound.waiting.give_back(held);
@@ -153,7 +154,7 @@ impl Peer {
         self.inbound.drop_partial(s);
     }
 
-    /// The next bytes of a streamed message of the name `id`.
+    /// The next bytes of the streamed message `id`.
     pub(crate) fn body_read(&mut self, cx: &Context, id: MessageId, key: DeliveryKey) -> BodyRead {
         let record = self.inbound.receiver.as_ref();
         if !record.is_some_and(|record| record.accepts(id.s, id.r)) {
@@ -170,7 +171,7 @@ impl Peer {
     }
 }
 
-/// What a message is called as a call that the application is to answer.
+/// The name of a call that the application has to answer.
 fn call_of(cx: &Context, arrived: &Arrived) -> Option<CallId> {
     let answers = cx.config.serves && arrived.role == Role::Call;
     answers.then_some(CallId { caller: arrived.id.sender, s: arrived.id.s })

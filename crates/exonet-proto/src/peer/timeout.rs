@@ -1,4 +1,4 @@
-//! What time alone brings about on the link to a peer.
+//! What the passing of time changes on the link to a peer.
 
 use core::time::Duration;
 
@@ -8,12 +8,12 @@ use crate::event::Event;
 use crate::follow::Again;
 use crate::time::{Mono, Now};
 
-/// A record that an opening has made and no data packet has confirmed is kept for this: the network may have gone
-/// down right behind the answer.
+/// How long a record is kept that an opening has made and no data packet has confirmed: the network may have gone down right
+/// behind the answer.
 const TENTATIVE_FOR: Duration = Duration::from_secs(3_600);
 
 impl Peer {
-    /// What time alone brings about on a link.
+    /// Acts on the passing of time on a link.
     pub(super) fn link_timeout(&mut self, cx: &mut Context, now: Now) {
         self.expire_pending(cx, now);
         self.answer_held(cx, now);
@@ -40,7 +40,7 @@ impl Peer {
             cx.events.extend(since.map(|since| Event::Away { peer: self.id, since }));
             self.link.reopen |= self.wants_channel(now.mono) || self.link.is_kept(&cx.config);
         }
-        // One that brings nothing is not better than none.
+        // A connection that brings nothing is no better than none.
         if let Some((pipe, _)) = self.link.numb_at().filter(|(_, at)| *at <= now.mono) {
             self.on_pipe_broken(cx, now, pipe);
         }
@@ -75,8 +75,8 @@ impl Peer {
         }
     }
 
-    /// An opening has come, which may be a replay. True if it is the first that is heard of the peer: then the peer is kept for a
-    /// while, unless it proves to be there.
+    /// An opening has come, which may be a replay. True if it is the first that this node hears of the peer: then the peer is
+    /// kept for a while, or longer if it proves that it is there.
     pub(crate) fn note_tentative(&mut self, now: Now) -> bool {
         let known = self.link.lives.is_known() || self.link.is_connected() || self.outbound.has_messages();
         if known || self.link.tentative.is_some() {
@@ -86,8 +86,7 @@ impl Peer {
         true
     }
 
-    /// A peer that has not proved to be there is given up when its time is over, or when there is no record that it
-    /// could miss.
+    /// Gives up a peer that has not proved to be there when its time has passed, or when there is no record that it could miss.
     pub(super) fn doubt(&mut self, cx: &mut Context, now: Now) {
         let empty = self.link.pending.is_empty() && self.inbound.receiver.is_none();
         if self.link.tentative.is_some_and(|until| until <= now.mono || empty) {
@@ -95,7 +94,7 @@ impl Peer {
         }
     }
 
-    /// A peer never proved to be there: what it made us hold goes.
+    /// If a peer has never proved to be there, drops what the node holds for it.
     pub(crate) fn renounce(&mut self, cx: &mut Context) {
         if self.link.tentative.take().is_some() {
             cx.stats.evictions += u64::from(self.inbound.renounce(&mut cx.clock));
@@ -119,7 +118,7 @@ impl Peer {
         cx.scratch.fates = fates;
     }
 
-    /// Packets that had nothing behind them, and of which nothing was heard yet, go again.
+    /// Sends a copy of packets that had nothing behind them and of which nothing was heard yet.
     fn copy_lone(&mut self, cx: &mut Context, now: Now) {
         while let Some((_, index, number)) =
             self.link.hedges.front().copied().filter(|(at, ..)| *at <= now.mono)

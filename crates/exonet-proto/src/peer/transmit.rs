@@ -1,4 +1,4 @@
-//! Packets are made here.
+//! Makes packets.
 
 use super::{Context, Peer};
 use crate::channel::PacketInfo;
@@ -15,21 +15,21 @@ use crate::peer::piece::{Cuts, Room};
 use crate::time::{Mono, Now};
 use crate::wire::{ChannelIndex, Writer};
 
-/// Packets in a row that ask for no acknowledgement, before one does: so that the peer's acknowledgements of
-/// ours, and ours of theirs, stay short.
+/// How many packets in a row may elicit no acknowledgement before one does. This keeps the acknowledgements of both directions
+/// short.
 const QUIET_PACKETS: u32 = 32;
-/// A packet that is shorter than its train by no more than this share is padded, so that the train goes on.
+/// A packet that is shorter than its train by no more than this share is padded, so that the train continues.
 const PAD_SHARE: usize = 8;
-/// Bytes of a train: what UDP can carry at once, and so what the system takes to be cut into datagrams.
+/// The most bytes of a train: what one UDP datagram could carry, and so what the system accepts to cut into datagrams.
 const MAX_TRAIN: usize = 65_507;
-/// Packets remembered of one epoch: a peer that acknowledges nothing is not talked to for ever.
+/// The most packets that one epoch remembers. A node does not talk for ever to a peer that acknowledges nothing.
 pub(crate) const MAX_REMEMBERED: usize = 1 << 18;
-/// Challenges, and packets of acknowledgements alone.
+/// The size of challenges, and of packets with acknowledgements alone.
 const FULL: usize = 1_200;
-/// Packets are not made smaller than this, whatever an unproven address allows.
+/// No packet is made smaller than this, whatever an unproven address allows.
 const LEAST: usize = 64;
 
-/// The train that was given to be sent last: packets of `epoch` from `first` on, of `size` bytes each.
+/// The train that was last given out to send: packets of `epoch` from `first` on, of `size` bytes each.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Train {
     epoch: ChannelIndex,
@@ -38,8 +38,8 @@ pub(super) struct Train {
 }
 
 impl Peer {
-    /// The next datagrams for the peer, behind what is in `buf`: up to `segments` of equal size. `ends`: the node closes, and
-    /// has no other peer to talk to. None: nothing, until time passes or something arrives.
+    /// The next datagrams for the peer, appended to `buf`: up to `segments` of equal size. `ends`: the node closes, and has no
+    /// other peer to talk to. None: there is nothing to send until time passes or something arrives.
     pub(crate) fn poll_transmit(
         &mut self,
         cx: &mut Context,
@@ -92,47 +92,47 @@ impl Peer {
     }
 }
 
-/// Fills packets for one peer, for the time of one transmit.
+/// Fills packets for one peer, for the duration of one transmit.
 struct Assembler<'a> {
     now: Mono,
     cx: &'a mut Context,
     /// The node closes, and has no other peer to talk to.
     ends: bool,
-    /// What is made leaves marked ECT(0).
+    /// The packets leave marked ECT(0).
     marks: bool,
 }
 
-/// Why a packet is made.
+/// The purpose of a packet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Purpose {
-    /// Whatever there is, as far as the window lets.
+    /// Anything that waits, as far as the window allows.
     Data,
-    /// A probe: whatever the window says.
+    /// A probe, regardless of the window.
     Probe,
-    /// ACK and STATE alone: they are not held up.
+    /// Only ACK and STATE, which nothing holds up.
     Control,
 }
 
-/// What a packet has become.
+/// What a packet contains.
 #[derive(Clone, Copy, Default)]
 struct Made {
     eliciting: bool,
-    /// It carries something for the halves or the application.
+    /// The packet carries something for the halves or the application.
     serves: bool,
-    /// It carries messages, or pieces of them.
+    /// The packet carries messages, or pieces of them.
     letters: bool,
-    /// There is more than fitted.
+    /// More waits than fitted.
     more: bool,
-    /// It ends the channel.
+    /// The packet ends the channel.
     closes: bool,
     /// Something was lost and has not left again.
     again: bool,
-    /// It is a copy of this packet.
+    /// The packet is a copy of this packet.
     copy: Option<u64>,
 }
 
 impl Assembler<'_> {
-    /// Challenges and their answers, and copies of ACK and STATE, to addresses that are on trial.
+    /// Challenges and their answers, and copies of ACK and STATE, to addresses on trial.
     fn off_path(&mut self, peer: &mut Peer, buf: &mut Vec<u8>) -> Option<Transmit> {
         let link = &mut peer.link;
         let (epoch, roaming) = (link.current.as_deref_mut()?, link.roaming.as_mut()?);
@@ -196,7 +196,7 @@ impl Assembler<'_> {
         Some(transmit(to, bytes, bytes))
     }
 
-    /// A packet of PING and PADDING that tries a larger size, while there are messages that it would serve.
+    /// A packet of PING and PADDING that tries a larger size, while there are messages that would profit from it.
     fn mtu_probe(&mut self, peer: &mut Peer, buf: &mut Vec<u8>) -> Option<Transmit> {
         if peer.outbound.letters == 0 {
             return None;
@@ -215,12 +215,12 @@ impl Assembler<'_> {
         Some(transmit(to, bytes, bytes))
     }
 
-    /// As many packets of equal size as there is matter, room and permission for.
+    /// As many packets of equal size as there are contents, room and permission for.
     fn train(&mut self, peer: &mut Peer, segments: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
         let roaming = peer.link.roaming.as_ref()?;
         let to = roaming.active().addr();
         let allowance = roaming.allowance(&to);
-        // A packet has no more room than there may be something for: all of it is zeroed before it is filled.
+        // A packet gets no more room than its contents may need: all of it is zeroed before it is filled.
         let mut segment =
             usize::from(peer.link.recovery.datagram_size()).min(peer.outbound.most().saturating_add(FULL));
         let full = segment;
@@ -255,8 +255,8 @@ impl Assembler<'_> {
         Some(Transmit { ecn, ..transmit(to, segment, buf.len()) })
     }
 
-    /// One packet of at most `cap` bytes behind what is in `buf`. `full`: it follows others of just that size, in a train
-    /// that might have begun with one of `full` bytes: what would fit there begins the next train, and is not cut.
+    /// Appends one packet of at most `cap` bytes to `buf`. `full`: the packet follows others of exactly that size, in a train
+    /// whose first packet might have had `full` bytes. A message that would fit there begins the next train, and is not cut.
     fn packet(
         &mut self,
         peer: &mut Peer,
@@ -299,7 +299,7 @@ impl Assembler<'_> {
         size.map(|_| made)
     }
 
-    /// What goes into a packet: control first, then requests and replies, then messages.
+    /// Fills a packet: first control, then requests and replies, then messages.
     fn fill(
         &mut self,
         peer: &mut Peer,
@@ -343,7 +343,7 @@ impl Assembler<'_> {
         }
     }
 
-    /// A packet of `bytes` leaves: the channel is told, and the link of what it means.
+    /// A packet of `bytes` leaves: updates the channel and the link.
     fn note_sent(&mut self, peer: &mut Peer, epoch: &mut Epoch, bytes: usize, made: Made) {
         let Peer { link, outbound, inbound, .. } = peer;
         match made.copy {
@@ -426,7 +426,7 @@ impl Assembler<'_> {
     }
 }
 
-/// Neither end has anything to ask of the other any more.
+/// Whether neither end needs anything from the other any more.
 fn done(outbound: &Outbound, inbound: &Inbound) -> bool {
     outbound.is_silent() && inbound.is_empty(true)
 }

@@ -1,4 +1,4 @@
-//! Messages that have left and are withdrawn, at both ends: PROTOCOL.md "Withdrawal".
+//! Withdrawal of messages that have left, at both ends: PROTOCOL.md "Withdrawal".
 
 use core::ops::Range;
 
@@ -13,8 +13,8 @@ use crate::time::Now;
 use crate::wire::{RevokeStream, Role, StreamEnd};
 
 impl Peer {
-    /// The application does not want a message any more that has left, or its deadline has passed: it ends as `outcome` says once that is
-    /// certain, unless it is delivered. False: such a message is not withdrawn, and goes on.
+    /// The application does not want a message any more that has left, or its deadline has passed. Unless the message is
+    /// delivered, it ends with `outcome` once that is certain. False: such a message is not withdrawn, and goes on.
     pub(crate) fn revoke(&mut self, cx: &Context, now: Now, key: MessageKey, outcome: Outcome) -> bool {
         let Some(letter) = cx.store.open(key).filter(|letter| is_withdrawn(letter.role)) else {
             return false;
@@ -36,12 +36,13 @@ impl Peer {
         self.withdrew(cx, now, run, r);
     }
 
-    /// REVOKE_STREAM: the sender withdraws messages of a stream. What waits for them waits for the one before them from here on.
+    /// REVOKE_STREAM: the sender withdraws messages of a stream. From now on, messages that waited for them wait for the message
+    /// before them.
     pub(crate) fn on_revoke_stream(&mut self, cx: &mut Context, now: Now, revoke: &RevokeStream<'_>) {
         let RevokeStream { r, s, n, name, mark } = *revoke;
         let run = s.0..s.0.saturating_add(n);
         let l = self.inbound.receiver.as_ref().map_or(Slot(0), |record| record.parts().1);
-        // Without room it asks, as TOKEN does.
+        // If there is no room, this node asks as TOKEN does.
         let room = self.inbound.readers.voids.make_room(l);
         self.journal_record(cx);
         let gone = if room { self.inbound.withdraw(run.clone(), r) } else { Vec::new() };
@@ -62,19 +63,19 @@ impl Peer {
         }
     }
 
-    /// What could be withdrawn of `run` is: the sender is told.
+    /// Everything in `run` that could be withdrawn is withdrawn: the sender is told.
     fn withdrew(&mut self, cx: &mut Context, now: Now, run: Range<u64>, r: Incarnation) {
         self.inbound.on_revoke(now.mono, run, r);
         cx.inbox.note_withdrawn(self.inbound.take_stale());
         self.wait_for_journal(cx);
-        // What was withdrawn leaves its slot to others.
+        // Withdrawn messages leave their slots to others.
         self.inbound.retry(now.mono, &mut cx.clock, &cx.config.limits);
     }
 
     /// WITHDRAWN: these messages are certainly not delivered.
     pub(crate) fn on_withdrawn(&mut self, cx: &mut Context, now: Now, run: Range<u64>, r: Incarnation) {
         let Some(sender) = self.outbound.sender.as_mut() else {
-            // Nothing is open here: the peer keeps its record for nothing.
+            // Nothing is open here: the peer keeps its record in vain.
             self.outbound.farewell_due = true;
             return;
         };
@@ -91,8 +92,8 @@ impl Peer {
     }
 }
 
-/// Whether a message of this role can be withdrawn once it has left. The end of a stream cannot, and neither can one part of a message
-/// that has several: without it, the messages around it would mean something else.
+/// Whether a message of this role can be withdrawn once it has left. The end of a stream cannot be; nor can one part of a message
+/// of several parts, since without it the messages around it would mean something else.
 pub(super) fn is_withdrawn(role: Role) -> bool {
     match role {
         Role::Plain => true,

@@ -1,4 +1,4 @@
-//! The ACK frame: which packets arrived, and when the newest did. After RFC 9000, section 19.3.
+//! The ACK frame: which packets arrived, and when the newest arrived. After RFC 9000, section 19.3.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -7,7 +7,7 @@ use super::Malformed;
 use super::cursor::{Put, Take};
 use super::kind;
 
-/// Most ranges that an ACK is written with. A reader accepts more.
+/// The most ranges that a written ACK has. A reader accepts more.
 pub const MAX_ACK_RANGES: usize = 64;
 
 /// Arrival times count modulo this many microseconds, about 18 minutes: they take at most four bytes.
@@ -33,8 +33,8 @@ pub struct Ack<'a> {
     pub largest: u64,
     /// How long this acknowledgement waited since `largest` arrived, in whole microseconds.
     pub delay: Duration,
-    /// When `largest` arrived, on the acknowledging node's own clock, in whole microseconds modulo [`ARRIVAL_SPAN`].
-    /// The origin is arbitrary but fixed for the path: only differences mean anything.
+    /// When `largest` arrived, on the acknowledging node's own clock, in whole microseconds modulo [`ARRIVAL_SPAN`]. The origin
+    /// is arbitrary but fixed for the path: only differences have a meaning.
     pub arrival: Duration,
     /// The ECN counts, if the acknowledging node sees them.
     pub ecn: Option<Ecn>,
@@ -47,7 +47,7 @@ pub struct Ack<'a> {
 pub struct AckRanges<'a> {
     rest: Take<'a>,
     left: u64,
-    /// The range to hand out next.
+    /// The next range to return.
     current: Option<(u64, u64)>,
 }
 
@@ -111,7 +111,7 @@ impl Iterator for AckRanges<'_> {
 
 impl core::iter::FusedIterator for AckRanges<'_> {}
 
-/// Puts an ACK of the newest ranges that fit; tells how many did.
+/// Puts an ACK of the newest ranges that fit. Returns how many did.
 pub(super) fn put(
     out: &mut Put<'_>,
     delay: Duration,

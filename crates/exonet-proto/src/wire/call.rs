@@ -1,6 +1,6 @@
-//! Calls: the frames between a caller and its server, and what the head of a message says of a call.
+//! Calls: the frames between a caller and its server, and the parts of a message head that concern a call.
 //!
-//! A call goes by its number `s` alone, which comes from the caller's clock.
+//! A call is named only by its number `s`, which comes from the caller's clock.
 
 use super::base::{self, relative};
 use super::cursor::{Put, Take};
@@ -19,9 +19,9 @@ const REPLY: u64 = 2;
 pub struct Reply<'a> {
     /// The call.
     pub s: Slot,
-    /// Zero is success; the rest is for the application, but for what the node reserves.
+    /// Zero is success. The other values belong to the application, except those that the node reserves.
     pub status: u32,
-    /// What it was answered with.
+    /// The body of the reply.
     pub body: &'a [u8],
 }
 
@@ -41,7 +41,7 @@ impl<'a> Reply<'a> {
     }
 }
 
-/// Puts a frame that says nothing but which call.
+/// Puts a frame that has only the number of a call.
 pub(super) fn put(out: &mut Put<'_>, kind: u8, s: Slot, base: u64) -> Option<()> {
     out.byte(kind)?;
     out.varint(relative(s.0, base))
@@ -51,34 +51,34 @@ fn status(value: u64) -> Result<u32, Malformed> {
     u32::try_from(value).map_err(|_| Malformed::Number)
 }
 
-/// What a message is beside a message.
+/// The role of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// Nothing.
+    /// An ordinary message.
     #[default]
     Plain,
-    /// A message of the stream that has its tag for a name.
+    /// A message of the stream named by its tag.
     Stream(StreamMark),
     /// A call: its receiver owes a reply.
     Call,
-    /// The reply to a call that its receiver has made. Absolute: a message has no bases.
+    /// The reply to a call that its receiver has made. The number is absolute: a message has no bases.
     Reply {
         /// The call.
         s: Slot,
-        /// As in [`Reply`].
+        /// The status, as in [`Reply`].
         status: u32,
     },
 }
 
 impl Role {
-    /// Most bytes that [`Role::encode`] writes.
+    /// The most bytes that [`Role::encode`] writes.
     pub const MAX: usize = StreamMark::MAX;
 
-    /// What a head says.
+    /// The role that a head gives its message.
     ///
     /// # Errors
     /// [`Malformed::Length`] for a value that is too long, or two roles at once; [`Malformed::Truncated`] and
-    /// [`Malformed::Number`] for a value that says no call or no status.
+    /// [`Malformed::Number`] for a value that has no call or no status.
     #[inline]
     pub fn of(head: &Head<'_>) -> Result<Self, Malformed> {
         let alone = head.extensions.as_bytes().is_empty();
@@ -106,7 +106,8 @@ impl Role {
         }
     }
 
-    /// Bytes that it takes in a head behind the tag with this beside it, the length of the extensions included.
+    /// How many bytes the role takes in a head behind the tag, including the length of the extensions, if a trace may be beside
+    /// it.
     pub(crate) const fn encoded_len_with(&self, traced: bool) -> usize {
         let alone = self.encoded_len();
         match self {
@@ -116,7 +117,7 @@ impl Role {
         }
     }
 
-    /// Bytes that it takes in a head behind the tag, the length of the extensions included.
+    /// How many bytes the role takes in a head behind the tag, including the length of the extensions.
     pub const fn encoded_len(&self) -> usize {
         match self {
             Self::Plain => 0,
@@ -126,12 +127,12 @@ impl Role {
         }
     }
 
-    /// Puts it to the front of `room`, as a head has it behind the tag. False: there is no room.
+    /// Writes the role to the front of `room`, as a head has it behind the tag. False: there is no room.
     pub fn encode(&self, room: &mut [u8]) -> bool {
         self.encode_with(None, room)
     }
 
-    /// As [`Role::encode`], with this beside it.
+    /// As [`Role::encode`], with `trace` beside it.
     pub(crate) fn encode_with(&self, trace: Option<&Traceparent>, room: &mut [u8]) -> bool {
         self.put(trace, &mut Put::new(room)).is_some()
     }

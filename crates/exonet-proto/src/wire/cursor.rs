@@ -1,10 +1,10 @@
-//! Two cursors: one takes from a slice, one puts into a slice. Neither can leave it.
+//! Two cursors: one reads from a slice, one writes into a slice. Neither can leave it.
 
 use super::error::Malformed;
 use super::varint;
 use super::varint_len;
 
-/// The bytes not read yet.
+/// The bytes that have not been read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Take<'a>(pub(crate) &'a [u8]);
 
@@ -54,14 +54,14 @@ impl<'a> Take<'a> {
         self.bytes(usize::try_from(len).map_err(|_| Malformed::Truncated)?)
     }
 
-    /// What `self` held before `rest`, which is what is left of it.
+    /// The bytes of `self` before `rest`, which is the remaining end of it.
     pub(super) fn until(self, rest: Self) -> Self {
         let read = self.0.len().saturating_sub(rest.0.len());
         Self(self.0.get(..read).unwrap_or_default())
     }
 }
 
-/// Room, filled from its start. `None` means that it is exhausted.
+/// Room that is filled from its start. `None` means that it is exhausted.
 pub(super) struct Put<'a> {
     room: &'a mut [u8],
     len: usize,
@@ -118,12 +118,12 @@ impl<'a> Put<'a> {
         Some(())
     }
 
-    /// What `write` puts now goes to `at`, which was put before.
+    /// Writes what `write` puts to `at`, over bytes that were put before.
     pub(super) fn patch(&mut self, at: usize, write: impl FnOnce(&mut Put<'_>) -> Option<()>) -> Option<()> {
         write(&mut Put::new(self.room.get_mut(at..self.len)?))
     }
 
-    /// Moves everything from `from` on down to `to`.
+    /// Moves everything from `from` on to `to`, which lies before it.
     pub(super) fn close_gap(&mut self, from: usize, to: usize) -> Option<()> {
         let gap = from.checked_sub(to)?;
         self.room.get(from..self.len)?;

@@ -1,4 +1,4 @@
-//! Datagrams: six kinds, told apart by their first byte.
+//! Datagrams: six kinds, distinguished by their first byte.
 
 use super::cursor::Take;
 use super::version::VersionAnswer;
@@ -11,11 +11,11 @@ pub const VERSION: u8 = 1;
 pub const OPENING_HEADER: usize = 8;
 /// Length of an answer's clear header, which precedes the Noise message.
 pub const ANSWER_HEADER: usize = 12;
-/// Length of a data packet's clear header, the associated data of what is sealed behind it.
+/// Length of a data packet's clear header, which is the associated data of the sealed bytes behind it.
 pub const DATA_HEADER: usize = 9;
 /// Length of a datagram MAC.
 pub const MAC: usize = 16;
-/// Length of the authentication tag at the end of whatever is sealed.
+/// Length of the authentication tag at the end of sealed bytes.
 pub const TAG: usize = 16;
 
 const EPHEMERAL: usize = 32;
@@ -24,10 +24,10 @@ const NONCE: usize = 24;
 /// A cookie of 16 bytes, the time in 8, and the tag.
 const SEALED_COOKIE: usize = 16 + 8 + TAG;
 
-/// Shortest opening. It is padded to this, so that it proves that the path carries such datagrams, and that no
-/// answer is larger than what asked for it by more than a few bytes.
+/// Shortest opening. It is padded to this length, so that it proves that the path carries such datagrams, and that no answer
+/// exceeds the opening by more than a few bytes.
 pub const MIN_OPENING: usize = 1200;
-/// Longest opening: what IPv6's smallest MTU of 1,280 carries.
+/// Longest opening: it fits IPv6's smallest MTU of 1,280.
 pub const MAX_OPENING: usize = 1232;
 /// Shortest answer: its payload begins with a copy of the header.
 pub const MIN_ANSWER: usize = ANSWER_HEADER + EPHEMERAL + ANSWER_HEADER + TAG + MAC;
@@ -35,11 +35,11 @@ pub const MIN_ANSWER: usize = ANSWER_HEADER + EPHEMERAL + ANSWER_HEADER + TAG + 
 pub const MAX_ANSWER: usize = 1232;
 /// Length of a RETRY.
 pub const RETRY: usize = 8 + NONCE + SEALED_COOKIE;
-/// Length of a RESET: less than the shortest data packet, which is all that it answers.
+/// Length of a RESET. It is less than that of the shortest data packet, and a RESET answers only data packets.
 pub const RESET: usize = 5 + RESET_TOKEN;
 /// Length of the token in a RESET.
 pub const RESET_TOKEN: usize = 16;
-/// Shortest data packet: one without frames.
+/// Length of the shortest data packet, without frames.
 pub const MIN_DATA: usize = DATA_HEADER + TAG;
 
 const OPENING_OVERHEAD: usize = OPENING_HEADER + EPHEMERAL + SEALED_STATIC + TAG + 2 * MAC;
@@ -47,7 +47,7 @@ const OPENING_OVERHEAD: usize = OPENING_HEADER + EPHEMERAL + SEALED_STATIC + TAG
 pub const MIN_OPENING_PAYLOAD: usize = MIN_OPENING - OPENING_OVERHEAD;
 /// Most payload of frames in an opening.
 pub const MAX_OPENING_PAYLOAD: usize = MAX_OPENING - OPENING_OVERHEAD;
-/// Most payload in an answer, before what the handshake puts in front of the frames.
+/// Most payload of frames in an answer, without the bytes that the handshake puts before them.
 pub const MAX_ANSWER_PAYLOAD: usize = MAX_ANSWER - MIN_ANSWER;
 
 const OPENING_KIND: u8 = 0x11;
@@ -55,10 +55,10 @@ const ANSWER_KIND: u8 = 0x12;
 const RETRY_KIND: u8 = 0x13;
 const DATA_KIND: u8 = 0x14;
 const RESET_KIND: u8 = 0x15;
-/// In the lower four bits, under any version.
+/// The kind VERSION, in the lower four bits, under any version.
 const VERSION_KIND: u8 = 0xf;
 
-/// Names a channel at the node that chose it, at random. Survives changes of address.
+/// Names a channel at the node that chose it at random. It survives changes of address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChannelIndex(pub u32);
 
@@ -69,7 +69,7 @@ pub enum Datagram<'a> {
     Opening(Opening<'a>),
     /// Completes a channel: Noise message 2.
     Answer(Answer<'a>),
-    /// Asks for the opening again, with a cookie.
+    /// Requests the opening again, with a cookie.
     Retry(Retry<'a>),
     /// Frames under a channel's keys.
     Data(Data<'a>),
@@ -148,7 +148,7 @@ pub struct Data<'a> {
 pub struct Reset<'a> {
     /// The index that the data packet bore.
     pub index: ChannelIndex,
-    /// What the node that chose this index announced for it in its handshake.
+    /// The token that the node that chose this index announced for it in its handshake.
     pub token: &'a [u8; RESET_TOKEN],
 }
 
@@ -156,8 +156,8 @@ impl<'a> Datagram<'a> {
     /// Splits `datagram` into its parts. Nothing in it is authenticated yet.
     ///
     /// # Errors
-    /// A [`Malformed`] of the datagram as a whole. [`Malformed::Version`] may deserve a
-    /// [`version_answer`](super::version_answer); nothing else deserves any.
+    /// A [`Malformed`] of the datagram as a whole. For [`Malformed::Version`] a [`version_answer`](super::version_answer) may be
+    /// due; nothing else is answered.
     #[inline]
     pub fn parse(datagram: &'a mut [u8]) -> Result<Self, Malformed> {
         match *datagram.first().ok_or(Malformed::Empty)? {
@@ -173,7 +173,8 @@ impl<'a> Datagram<'a> {
     }
 }
 
-/// Whether a datagram may be an opening, of any version: it belongs to no channel, and may cost far more than what does.
+/// Whether a datagram may be an opening, of any version: it belongs to no channel, and may cost far more than a datagram of a
+/// channel.
 #[inline]
 pub fn is_strange(datagram: &[u8]) -> bool {
     let kind = datagram.first().filter(|_| datagram.len() >= MIN_OPENING);
@@ -188,7 +189,7 @@ pub fn channel_of(datagram: &[u8]) -> Option<ChannelIndex> {
     (*kind == DATA_KIND).then_some(ChannelIndex(u32::from_be_bytes(*index)))
 }
 
-/// Whether an opening bears a mac2, as a node writes that has a cookie.
+/// Whether an opening bears a mac2, as an opening of a node with a cookie does.
 pub fn bears_cookie(opening: &[u8]) -> bool {
     opening.last_chunk::<MAC>().is_some_and(|mac2| *mac2 != [0; MAC])
 }
@@ -277,7 +278,7 @@ pub const fn answer_header(suite: u8, to: ChannelIndex, index: ChannelIndex) -> 
     [ANSWER_KIND, suite, 0, 0, a, b, c, d, e, f, g, h]
 }
 
-/// The clear header of a data packet of that number. Behind it: the frames, sealed, and the tag.
+/// The clear header of a data packet with that number. Behind it: the sealed frames and the tag.
 pub const fn data_header(index: ChannelIndex, number: u64) -> [u8; DATA_HEADER] {
     let [a, b, c, d] = index.0.to_be_bytes();
     let [.., e, f, g, h] = number.to_be_bytes();

@@ -1,8 +1,8 @@
-//! What can be wrong with bytes.
+//! The ways in which bytes can be malformed.
 
 /// Why bytes are not a datagram, a frame or a message head of this protocol.
 ///
-/// Every variant is a property of the bytes alone; what a peer may not say *now* is judged elsewhere.
+/// Every variant is a property of the bytes alone. Whether a peer may send something *now* is judged elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Malformed {
     /// A datagram of no bytes.
@@ -17,7 +17,7 @@ pub enum Malformed {
     /// The bytes end before the structure does.
     #[error("cut short")]
     Truncated,
-    /// A length outside its bounds, or one that disagrees with what it measures.
+    /// A length outside its bounds, or one that disagrees with the structure that it measures.
     #[error("a length out of bounds")]
     Length,
     /// A reserved bit or byte is not zero.

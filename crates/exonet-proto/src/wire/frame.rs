@@ -1,4 +1,4 @@
-//! Frames: what a packet's payload consists of, once it is opened.
+//! Frames: the contents of a packet's payload once it is opened.
 
 use super::base::{self, stamp};
 use super::cursor::Take;
@@ -6,19 +6,19 @@ use super::kind;
 use super::{Ack, Bases, Early, Have, Malformed, Messages, Params, Reply, RevokeStream, State, Verdict};
 use crate::{Incarnation, MAX_NUMBER, Slot, Stamp, Wall};
 
-/// The most slots of a REVOKE or a WITHDRAWN: so a frame of a few bytes costs its reader little.
+/// The most slots of a REVOKE or a WITHDRAWN. It keeps a frame of a few bytes cheap for its reader.
 pub const MAX_RUN: u64 = 1_024;
 
-/// One frame, borrowing from the payload. Padding is not shown.
+/// One frame, borrowed from the payload. Padding is skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
-    /// Wants nothing but an acknowledgement.
+    /// Asks only for an acknowledgement.
     Ping,
     /// Which packets arrived.
     Ack(Ack<'a>),
     /// The channel ends.
     Close {
-        /// Why.
+        /// The code: see [`close`](super::close).
         code: u64,
     },
     /// To be returned from the address where it arrived.
@@ -29,11 +29,11 @@ pub enum Frame<'a> {
     Params(Params),
     /// The sender wants slots.
     Ask(Ask),
-    /// What the receiver of tokens claims.
+    /// The claim of the receiver of tokens.
     State(State<'a>),
     /// Messages and parts of messages.
     Messages(Messages<'a>),
-    /// A token without body: asks what became of it.
+    /// A token without a body: asks for its fate.
     Token {
         /// The incarnation of its message.
         r: Incarnation,
@@ -51,7 +51,7 @@ pub enum Frame<'a> {
     },
     /// The messages of a stream in the slots `s` to `s + n - 1` are withdrawn by their sender.
     RevokeStream(RevokeStream<'a>),
-    /// The messages in these slots, as of [`Frame::Revoke`], were withdrawn: they certainly were not and will not be delivered.
+    /// The messages in these slots, as in [`Frame::Revoke`], were withdrawn: they certainly were not and will not be delivered.
     Withdrawn {
         /// Their incarnation.
         r: Incarnation,
@@ -60,7 +60,7 @@ pub enum Frame<'a> {
         /// How many: at least one, at most [`MAX_RUN`]. `s + n` is at most [`MAX_NUMBER`].
         n: u64,
     },
-    /// What has arrived of a message.
+    /// Which bytes of a message have arrived.
     Have(Have<'a>),
     /// Whole messages that were sent before anything was granted.
     Early(Early<'a>),
@@ -68,22 +68,22 @@ pub enum Frame<'a> {
     StampRejected {
         /// The stamp.
         ts: Stamp,
-        /// What that clock shows.
+        /// The time that this clock shows.
         time: Wall,
     },
     /// The reply to a call of the frame's receiver.
     Reply(Reply<'a>),
     /// The frame's sender needs no reply to its call `s` any more.
     ReplyAck(Slot),
-    /// What has become of the call `s` of the frame's sender, which was delivered?
+    /// Asks for the fate of the call `s` of the frame's sender, which was delivered.
     Probe(Slot),
-    /// Nothing is known here of the call `s` of the frame's receiver.
+    /// The call `s` of the frame's receiver is not known here.
     NoCall(Slot),
     /// The call `s` of the frame's receiver has no reply yet.
     Computing(Slot),
-    /// What the receiving application says of a message of the frame's receiver.
+    /// The receiving application's verdict on a message of the frame's receiver.
     Verdict(Verdict<'a>),
-    /// Of a later version, and may be ignored.
+    /// A frame of a later version, which may be ignored.
     Unknown {
         /// 0x80 to 0xbf.
         kind: u8,
@@ -93,7 +93,7 @@ pub enum Frame<'a> {
 }
 
 impl Frame<'_> {
-    /// Whether the packet must be acknowledged: all but ACK, STATE and CLOSE ask for it.
+    /// Whether the packet must be acknowledged: all frames but ACK, STATE and CLOSE demand it.
     pub const fn is_ack_eliciting(&self) -> bool {
         !matches!(self, Self::Ack(_) | Self::State(_) | Self::Close { .. })
     }
@@ -104,9 +104,9 @@ impl Frame<'_> {
 pub struct Ask {
     /// The first number wanted.
     pub s: Slot,
-    /// How many; zero closes. `s + n` is at most [`MAX_NUMBER`].
+    /// How many numbers; zero closes. `s + n` is at most [`MAX_NUMBER`].
     pub n: u64,
-    /// No message below is open.
+    /// No message below this slot is open.
     pub l: Slot,
     /// The stamp of early messages that are open, or none.
     pub ts: Stamp,
@@ -120,12 +120,12 @@ pub struct Frames<'a> {
 }
 
 impl<'a> Frames<'a> {
-    /// The frames of `payload`, whose sender has the base `bases.sender`.
+    /// The frames of `payload`. The base of its sender is `bases.sender`.
     pub const fn new(payload: &'a [u8], bases: Bases) -> Self {
         Self { rest: Take(payload), bases }
     }
 
-    /// Changes the bases for the frames that follow: PARAMS, which comes first, declares the sender's.
+    /// Changes the bases for the frames that follow. PARAMS, which comes first, declares the sender's base.
     pub const fn set_bases(&mut self, bases: Bases) {
         self.bases = bases;
     }
@@ -136,7 +136,7 @@ impl<'a> Iterator for Frames<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        // Padding runs to hundreds of bytes, and to the end.
+        // Padding has hundreds of bytes, and extends to the end.
         let padding = self.rest.0.iter().take_while(|byte| **byte == kind::PADDING).count();
         self.rest.0 = self.rest.0.get(padding..)?;
         let kind = self.rest.byte().ok()?;

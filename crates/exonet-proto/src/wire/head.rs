@@ -14,7 +14,7 @@ const HAS_TAG: u8 = 0b0100;
 const HAS_EXTENSIONS: u8 = 0b1000;
 const IN_STREAM: u8 = 0b0001_0000;
 const CONFIRM: u8 = 0b0010_0000;
-/// Read by [`Head::parse_behind`] alone.
+/// Only [`Head::parse_behind`] reads this.
 const ALIKE: u8 = 0b0100_0000;
 const RESERVED: u8 = 0b1000_0000 | ALIKE;
 
@@ -30,17 +30,17 @@ impl Priority {
     pub const URGENT: Self = Self(0);
     /// The default: 1.
     pub const NORMAL: Self = Self(1);
-    /// After what is normal: 2.
+    /// After normal messages: 2.
     pub const LOW: Self = Self(2);
     /// After everything else: 3.
     pub const BULK: Self = Self(3);
 
-    /// The class of that number; `None` above 3.
+    /// The class with this number; `None` above 3.
     pub const fn new(class: u8) -> Option<Self> {
         if class <= Self::BULK.0 { Some(Self(class)) } else { None }
     }
 
-    /// 0 for what goes first to 3 for what goes last.
+    /// The number of the class: 0 goes first, 3 goes last.
     pub const fn get(self) -> u8 {
         self.0
     }
@@ -57,13 +57,13 @@ impl Default for Priority {
 pub struct Head<'a> {
     /// The class of the message.
     pub priority: Priority,
-    /// Its sender wants to be told that it was processed.
+    /// The sender wants to be told that the message was processed.
     pub confirm: bool,
-    /// What the message is to the application; at most [`MAX_TAG`] bytes. Empty means that it has none.
+    /// The tag, for the application; at most [`MAX_TAG`] bytes. Empty means that there is none.
     pub tag: &'a [u8],
-    /// Its place in the stream that has its tag for a name.
+    /// The place of the message in the stream named by its tag.
     pub stream: Option<StreamMark>,
-    /// Everything else: call, tracing, and what later versions add.
+    /// Everything else: call, tracing, and extensions of later versions.
     pub extensions: Tlvs<'a>,
 }
 
@@ -72,12 +72,12 @@ impl<'a> Head<'a> {
     ///
     /// # Errors
     /// [`Malformed::Truncated`] if `message` ends within the head, [`Malformed::Reserved`] for reserved bits,
-    /// [`Malformed::Length`] for a tag or extensions said to be present and of no bytes, or a stream without a name;
+    /// [`Malformed::Length`] for a tag or extensions that are announced and empty, or a stream without a name;
     /// [`Malformed::Range`] for a place that no message of a stream has.
     #[inline]
     pub fn parse(message: &'a [u8]) -> Result<(Self, usize), Malformed> {
         match message.first() {
-            // Nearly always: a class, and nothing else.
+            // Nearly all heads have only a class.
             Some(flags) if flags & !PRIORITY == 0 => {
                 Ok((Self { priority: Priority(*flags), ..Self::default() }, 1))
             }
@@ -85,12 +85,12 @@ impl<'a> Head<'a> {
         }
     }
 
-    /// As [`Head::parse`], of a message that stands in a frame right behind one with the head `before`, if that could be read: it
-    /// may say that it is alike.
+    /// As [`Head::parse`], for a message that stands in a frame right behind one with the head `before`, if that could be read.
+    /// The message may say that it is alike.
     ///
     /// # Errors
-    /// As [`Head::parse`]; [`Malformed::Reserved`] for a message that says so and has nothing before it, or something that no message
-    /// is alike to.
+    /// As [`Head::parse`]; [`Malformed::Reserved`] for a message that says that it is alike, with nothing before it, or with a
+    /// message before it that none can be alike to.
     #[inline]
     pub fn parse_behind(before: Option<&Self>, message: &'a [u8]) -> Result<(Self, usize), Malformed> {
         if message.first() != Some(&ALIKE) {
@@ -100,7 +100,7 @@ impl<'a> Head<'a> {
         Ok((alike, ALIKE_HEAD.len()))
     }
 
-    /// The head of a message that stands behind this one, and is alike. None: there is no such message.
+    /// The head of a message that stands behind this one and is alike. None: there is no such head.
     fn next(&self) -> Option<Self> {
         let stream = match self.stream {
             Some(mark) => Some(mark.nth(1)?),
@@ -131,7 +131,7 @@ impl<'a> Head<'a> {
         Ok((head, Take(message).until(rest).0.len()))
     }
 
-    /// Bytes that the head takes on the wire; at least 1.
+    /// How many bytes the head takes on the wire; at least 1.
     pub const fn encoded_len(&self) -> usize {
         let tag = self.tag.len();
         let extensions = self.extensions.as_bytes().len();
@@ -178,7 +178,7 @@ impl<'a> Head<'a> {
     }
 }
 
-/// What is said to be present has at least one byte: there is one way to say that it is not.
+/// A part that is announced has at least one byte, so that there is one way to say that it is absent.
 const fn some(bytes: &[u8]) -> Result<&[u8], Malformed> {
     if bytes.is_empty() { Err(Malformed::Length) } else { Ok(bytes) }
 }

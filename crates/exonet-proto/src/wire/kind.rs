@@ -29,10 +29,10 @@ pub(super) const LAST_MESSAGES: u8 = 0x2b;
 pub(super) const OFFSET: u8 = 0x01;
 /// A length follows that: the frame need not be the last.
 pub(super) const LENGTH: u8 = 0x02;
-/// Of one message whose length was not known when it began: it goes on behind the frame, or ends with it.
+/// For one message whose length was not known when it began: it goes on behind the frame, or ends with it.
 pub(super) const GOES_ON: u8 = 0x04;
 pub(super) const ENDS: u8 = 0x08;
-/// Nodes that do not know it leave the message where it is.
+/// A node that does not know this frame leaves the message where it is.
 pub(super) const REVOKE_STREAM: u8 = 0x81;
 pub(super) const FIRST_IGNORABLE: u8 = 0x80;
 pub(super) const LAST_IGNORABLE: u8 = 0xbf;

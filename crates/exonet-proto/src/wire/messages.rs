@@ -10,20 +10,21 @@ use super::writer::Writer;
 use super::{Bases, Head, Malformed, varint, varint_len};
 use crate::{Incarnation, MAX_NUMBER, Slot, Stamp};
 
-/// Most messages of an EARLY: their count takes one byte.
+/// The most messages of an EARLY: their count takes one byte.
 pub const MAX_EARLY: u8 = 63;
 
-/// Messages as if they lay one behind the other, from an offset of the first on: the end of one, some that are whole, the
-/// beginning of another. At least one of these there is.
+/// Messages as if they lay one behind the other, from an offset in the first on: the end of one message, whole messages, and the
+/// beginning of another. At least one of these is present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Messages<'a> {
-    /// The incarnation of all.
+    /// The incarnation of all messages.
     pub r: Incarnation,
-    /// Of the first message, where the frame begins behind its start; perhaps not to its end.
+    /// A part of the first message, if the frame begins behind the start of that message. The part may end before the message
+    /// does.
     pub first: Option<Part<'a>>,
     /// The messages that are whole, in wire form: [`Head`](super::Head), then body.
     pub whole: Entries<'a>,
-    /// Of the last message, where the frame has its start and not its end.
+    /// A part of the last message, if the frame has its start but not its end.
     pub last: Option<Part<'a>>,
 }
 
@@ -32,11 +33,12 @@ pub struct Messages<'a> {
 pub struct Part<'a> {
     /// The slot.
     pub s: Slot,
-    /// The length of the message, head and body; at least 1. None: it was not known when the message began.
+    /// The length of the message, head and body; at least 1. None: the length was not known when the message began.
     pub total: Option<u64>,
-    /// Where `data` belongs.
+    /// The offset of `data` in the message.
     pub offset: u64,
-    /// Ends at `total` or before. At least one byte, but for the end of a message that has no `total`.
+    /// The bytes, which end at `total` or before. There is at least one byte, except for the end of a message that has no
+    /// `total`.
     pub data: &'a [u8],
     /// The message ends with `data`.
     pub ends: bool,
@@ -45,9 +47,9 @@ pub struct Part<'a> {
 /// Messages that were sent before anything was granted, each whole. The entry `i` has the slot `s + i`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Early<'a> {
-    /// The stamp of all.
+    /// The stamp of all messages.
     pub ts: Stamp,
-    /// The slot of the first.
+    /// The slot of the first message.
     pub s: Slot,
     /// The messages in wire form.
     pub entries: Entries<'a>,
@@ -61,7 +63,7 @@ pub struct Entries<'a> {
     s: u64,
 }
 
-/// A head and where the body begins behind it, or what is wrong with it.
+/// A head and the offset of the body behind it, or the reason why it is malformed.
 pub(crate) type Parsed<'a> = Result<(Head<'a>, usize), Malformed>;
 
 impl<'a> Messages<'a> {
@@ -70,7 +72,7 @@ impl<'a> Messages<'a> {
         self.first.map_or(Slot(self.whole.slots().start), |first| first.s)
     }
 
-    /// Reads to a total of 0, or to the end of the frame's length, or of the packet.
+    /// Reads up to a total of 0, to the end of the frame's length, or to the end of the packet.
     #[inline]
     pub(super) fn take(kind: u8, input: &mut Take<'a>, bases: Bases) -> Result<Self, Malformed> {
         let r = base::incarnation(input.varint()?, bases.receiver);
@@ -136,7 +138,7 @@ impl<'a> Messages<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// From `offset` on, as much as there is.
+    /// Takes as many bytes from `offset` on as there are.
     fn take(input: &mut Take<'a>, s: u64, offset: u64) -> Result<Self, Malformed> {
         let total = input.varint()?;
         let rest = total.checked_sub(offset).filter(|rest| *rest > 0).ok_or(Malformed::Range)?;
@@ -148,7 +150,7 @@ impl<'a> Part<'a> {
         Ok(Self { s: Slot(s), total: Some(total), offset, data, ends })
     }
 
-    /// Of a message whose length was not known when it began: all that there is.
+    /// Takes all remaining bytes, for a message whose length was not known when it began.
     fn take_open(input: &mut Take<'a>, s: u64, offset: u64, ends: bool) -> Result<Self, Malformed> {
         let data = input.bytes(input.0.len())?;
         let end = offset.saturating_add(data.len() as u64);
@@ -199,13 +201,13 @@ impl<'a> Entries<'a> {
         Some(Self { rest: all.until(self.rest), left: 1, s })
     }
 
-    /// Each message that is left as entries of its own.
+    /// Each remaining message as entries of its own.
     pub(crate) fn singly(mut self) -> impl Iterator<Item = Self> {
         core::iter::from_fn(move || self.split_first())
     }
 
-    /// Takes the first message out, and those behind it that say that they are alike: as entries of their own, with the head of the
-    /// first and where its body begins.
+    /// Takes out the first message and those behind it that say that they are alike, as entries of their own, with the head of
+    /// the first and the offset of its body.
     pub(crate) fn split_alike(&mut self) -> Option<(Self, Parsed<'a>)> {
         let (all, s, before) = (self.rest, self.s, self.left);
         let (_, first) = self.next()?;
@@ -223,18 +225,18 @@ impl<'a> Entries<'a> {
         Some((Self { rest: all.until(self.rest), left: before - self.left, s }, read))
     }
 
-    /// The slots of the messages that are left.
+    /// The slots of the remaining messages.
     pub const fn slots(&self) -> Range<u64> {
         self.s..self.s + self.left as u64
     }
 
-    /// The messages that are left as they are on the wire, each behind its length: for [`split_entry`].
+    /// The remaining messages as they are on the wire, each behind its length: for [`split_entry`].
     pub const fn as_bytes(&self) -> &'a [u8] {
         self.rest.0
     }
 }
 
-/// Where the first message lies in what [`Entries::as_bytes`] gave.
+/// Where the first message lies in the result of [`Entries::as_bytes`].
 #[inline]
 pub fn split_entry(entries: &[u8]) -> Option<Range<usize>> {
     let mut rest = Take(entries);
@@ -243,18 +245,18 @@ pub fn split_entry(entries: &[u8]) -> Option<Range<usize>> {
     Some(end - message.len()..end)
 }
 
-/// What stands before a message of `len` bytes there.
+/// The bytes before a message of `len` bytes in such entries.
 pub fn entry_prefix(len: u64, room: &mut [u8; 8]) -> &[u8] {
     *room = varint::encode(len);
     room.get(8 - varint_len(len)..).unwrap_or_default()
 }
 
-/// What stands in a frame before a body of `body` bytes, of a message without a tag and a role: its length and its flags,
-/// and how many bytes of the array they are.
+/// The bytes before a body of `body` bytes in a frame, for a message without a tag and a role: its length and its flags. Also
+/// returns how many bytes of the array they take.
 pub(crate) fn entry_lead(flags: u8, body: usize) -> ([u8; 9], usize) {
     let (mut lead, len) = ([0; 9], (body as u64).saturating_add(1));
     let mut put = Put::new(&mut lead);
-    // There is room for the longest.
+    // There is room for the longest form.
     let _ = put.varint(len).and_then(|()| put.byte(flags));
     let len = put.len();
     (lead, len)
@@ -281,26 +283,25 @@ impl<'a> Iterator for Entries<'a> {
 impl ExactSizeIterator for Entries<'_> {}
 impl core::iter::FusedIterator for Entries<'_> {}
 
-/// Bytes of a MESSAGES frame that begins `offset` bytes into `(r, s)`, its messages and their lengths aside.
+/// The bytes of a MESSAGES frame that begins `offset` bytes into `(r, s)`, without its messages and their lengths.
 pub fn messages_overhead(bases: Bases, r: Incarnation, s: Slot, offset: u64) -> usize {
     let numbers = varint_len(relative(r.0, bases.receiver)) + varint_len(relative(s.0, bases.sender));
     1 + numbers + if offset > 0 { varint_len(offset) } else { 0 }
 }
 
-/// Adds messages to a MESSAGES or an EARLY frame, each whole or not at all, and to MESSAGES parts of messages. The frame
-/// exists from the first one on, and is complete after each: there is nothing to finish, and a writer that is dropped unused
-/// leaves no trace.
+/// Adds whole messages to a MESSAGES or an EARLY frame, and parts of messages to MESSAGES. The frame exists from the first
+/// message on, and is complete after each: there is nothing to finish, and a writer that is dropped unused leaves no trace.
 #[derive(Debug)]
 pub struct MessagesWriter<'w, 'a> {
     writer: &'w mut Writer<'a>,
-    /// Where the count of EARLY stands.
+    /// Where the count of EARLY is.
     count_at: Option<usize>,
-    /// Where in the next message the frame goes on.
+    /// The offset in the next message at which the frame continues.
     offset: u64,
-    /// The end of the frame, so far.
+    /// The end of the frame so far.
     end: usize,
     count: u32,
-    /// Most messages that this frame may take.
+    /// The most messages that this frame may take.
     max: u32,
 }
 
@@ -319,7 +320,7 @@ impl<'w, 'a> MessagesWriter<'w, 'a> {
         Some(frame)
     }
 
-    /// `third`: the offset, or a count of none so far.
+    /// `third`: the offset, or the count of zero.
     #[inline]
     fn begin(writer: &'w mut Writer<'a>, kind: u8, name: u64, s: Slot, third: Option<u64>) -> Option<Self> {
         let (bases, ends) = (writer.bases(), writer.is_open());
@@ -340,8 +341,8 @@ impl<'w, 'a> MessagesWriter<'w, 'a> {
         Some(Self { writer, count_at: None, offset: third.unwrap_or_default(), end, count: 0, max })
     }
 
-    /// Adds the message `head | body`, for the next slot. `false` if it does not fit, if there may be no more of
-    /// them, or if it is of no bytes; then nothing changed.
+    /// Adds the message `head | body` for the next slot. `false` if it does not fit, if there may be no more messages, or if the
+    /// message is empty; then nothing has changed.
     #[inline]
     pub fn push(&mut self, head: &[u8], body: &[u8]) -> bool {
         let Some(len) = head.len().checked_add(body.len()).filter(|len| *len > 0) else {
@@ -361,8 +362,9 @@ impl<'w, 'a> MessagesWriter<'w, 'a> {
         true
     }
 
-    /// Adds a part of a message of `total` bytes to MESSAGES, for the next slot: of the first from the frame's offset on, to
-    /// its end, or to that of the room, and then nothing follows. `false` if it is no such part; then nothing changed.
+    /// Adds a part of a message of `total` bytes to MESSAGES, for the next slot: from the frame's offset on if the message is the
+    /// first, up to the end of the message or of the room. In the latter case nothing follows. `false` if this is no such part;
+    /// then nothing has changed.
     pub fn part(&mut self, total: u64, [first, second]: [&[u8]; 2]) -> bool {
         let len = first.len().saturating_add(second.len());
         let cut = self.offset.saturating_add(len as u64) < total;
@@ -383,7 +385,7 @@ impl<'w, 'a> MessagesWriter<'w, 'a> {
         true
     }
 
-    /// Adds `n` messages that stand in `entries` one behind the other, each behind its length: all of them or none.
+    /// Adds `n` messages that lie in `entries` one behind the other, each behind its length: all of them or none.
     #[inline]
     pub(crate) fn extend(&mut self, entries: &[u8], n: u32) -> bool {
         let Some(count) = self.count.checked_add(n).filter(|count| *count <= self.max) else { return false };

@@ -1,11 +1,10 @@
 //! Bytes to packets and frames, and back. No state, no clock, no cryptography.
 //!
-//! `PROTOCOL.md`, sections "Datagrams" and "Frames", is this module in words.
+//! `PROTOCOL.md`, sections "Datagrams" and "Frames", specifies this module.
 //!
-//! Reading never copies and never allocates: [`Datagram::parse`] splits a datagram into views, [`Frames`] walks the
-//! opened payload of one. A frame is validated whole before it is handed out, so that iterating over its ranges or
-//! entries cannot fail. Whatever is wrong has a name in [`Malformed`], and nothing that a peer sends makes this
-//! module panic.
+//! Reading never copies and never allocates: [`Datagram::parse`] splits a datagram into views, and [`Frames`] walks an opened
+//! payload. A frame is validated as a whole before it is returned, so that iterating over its ranges or entries cannot fail.
+//! Every fault has a name in [`Malformed`], and nothing that a peer sends makes this module panic.
 //!
 //! Writing goes straight into the transmit buffer through [`Writer`]: a frame is written whole or not at all.
 //!

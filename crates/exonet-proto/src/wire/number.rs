@@ -2,11 +2,11 @@
 
 use crate::MAX_NUMBER;
 
-/// The full packet number of which `truncated` are the low 32 bits: the one nearest to the number that is expected
-/// next, `largest + 1`. RFC 9000, appendix A.3, for 32 bits.
+/// The full packet number whose low 32 bits are `truncated`: the one nearest to the number that is expected next, `largest + 1`.
+/// RFC 9000, appendix A.3, for 32 bits.
 ///
-/// `largest` is the largest number that was received and authenticated, if any. The result is at most
-/// [`MAX_NUMBER`], and wrong only if the number lies more than 2^31 from what is expected; then authentication fails.
+/// `largest` is the largest number that was received and authenticated, if any. The result is at most [`MAX_NUMBER`]. It is wrong
+/// only if the number lies more than 2^31 from the expected one; then authentication fails.
 pub const fn expand(truncated: u32, largest: Option<u64>) -> u64 {
     const WINDOW: u64 = 1 << 32;
     const HALF: u64 = WINDOW / 2;

@@ -1,4 +1,4 @@
-//! PARAMS: what one end declares about itself for the life of a channel.
+//! PARAMS: the parameters that one end declares for the life of a channel.
 
 use core::time::Duration;
 
@@ -25,10 +25,10 @@ const LANE_POOL: u8 = 15;
 const LANES: u8 = 16;
 const GENERATION: u8 = 17;
 
-/// Messages up to this size share the pool: a smaller pool could never take one of them.
+/// Messages up to this size share the pool: a smaller pool could never take the largest of them.
 const POOLED: u64 = 64 * 1024;
 
-/// What a RESET of this channel will bear, if its end restarts. Its holder can drop the channel.
+/// The token that a RESET of this channel bears if its end restarts. A holder of the token can drop the channel.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ResetToken(pub [u8; super::RESET_TOKEN]);
 
@@ -38,17 +38,16 @@ impl core::fmt::Debug for ResetToken {
     }
 }
 
-/// What one end declares. The defaults are what a parameter means that was left out.
+/// The parameters of one end. The defaults apply to parameters that were left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Params {
     /// The base of this end's numbers. Default 0.
     pub base: u64,
     /// The longest that this end delays an acknowledgement; whole microseconds. Default 1 ms, less than 2^24 us.
     pub max_ack_delay: Duration,
-    /// Drawn at random when the node started: another one means that the node forgot what it did not store.
-    /// Default zeros.
+    /// Drawn at random when the node started: another value means that the node forgot what it did not store. Default zeros.
     pub boot_id: [u8; 8],
-    /// What this end's wall clock shows. Default zero: it does not say.
+    /// The time on this end's wall clock. Default zero: unknown.
     pub time: Wall,
     /// The largest datagram that this end takes, in bytes. Default 65,527, at least 1,200.
     pub max_datagram: u64,
@@ -61,19 +60,19 @@ pub struct Params {
     pub max_bodies: u64,
     /// The largest message that this end takes, head included, in bytes. Default 2^62 - 1.
     pub max_message: u64,
-    /// A channel unused for so long is dropped by this end; whole milliseconds. Default zero: never.
+    /// This end drops a channel that is unused for this long; whole milliseconds. Default zero: never.
     pub idle_timeout: Duration,
-    /// The AEAD suites that this end knows: bit k stands for suite k. Default 0: it does not say.
+    /// The AEAD suites that this end knows: bit k stands for suite k. Default 0: unknown.
     pub suites: u64,
-    /// What a RESET bears that says that this end has restarted. Default none: it will not say so.
+    /// The token that a RESET bears to say that this end has restarted. Default none: this end will not say so.
     pub reset: Option<ResetToken>,
-    /// What this end takes: bit 0, messages that are no calls; bit 1, calls. Default 3: both.
+    /// The kinds of messages that this end takes: bit 0, messages that are no calls; bit 1, calls. Default 3: both.
     pub takes: u64,
-    /// Bytes that each lane but that of plain messages may have open in any case. Default 0: this end knows no lanes.
+    /// Bytes that each lane, except that of plain messages, may have open in any case. Default 0: this end knows no lanes.
     pub lane_window: u64,
-    /// Bytes that all of these may have open beyond that. Default 16 MiB.
+    /// Bytes that all these lanes together may have open beyond that. Default 16 MiB.
     pub lane_pool: u64,
-    /// How many of these may have something open at once. Default 16,384.
+    /// How many of these lanes may have something open at once. Default 16,384.
     pub lanes: u64,
     /// How often this end's identity has moved to another place. Default 0: never.
     pub generation: Generation,
@@ -104,7 +103,7 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Reads the TLVs of a PARAMS frame. Unknown ones are ignored.
+    /// Reads the TLVs of a PARAMS frame. Unknown ids are ignored.
     pub(super) fn decode(body: &[u8]) -> Result<Self, Malformed> {
         let mut params = Self::default();
         let mut seen = 0_u32;
@@ -189,7 +188,7 @@ impl Params {
         ]
     }
 
-    /// The parameters to send: those that differ from what leaving them out means.
+    /// The parameters to send: those that differ from their defaults.
     fn said(&self) -> impl Iterator<Item = (u8, u64)> {
         let default = Self::default().numbers();
         self.numbers()
@@ -199,7 +198,7 @@ impl Params {
             .map(|(mine, _)| mine)
     }
 
-    /// Bytes that the frame takes on the wire.
+    /// How many bytes the frame takes on the wire.
     pub fn encoded_len(&self) -> usize {
         let body = self.body_len();
         1 + varint_len(body as u64) + body

@@ -5,7 +5,7 @@ use core::ops::Range;
 use super::Malformed;
 use super::cursor::{Put, Take};
 
-/// Ascending, disjoint ranges, validated: none is empty, all lie within the bounds of their frame.
+/// Ascending, disjoint and validated ranges: none is empty, and all lie within the bounds of their frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ranges<'a> {
     rest: Take<'a>,
@@ -33,7 +33,7 @@ impl<'a> Ranges<'a> {
         Ok(Self { rest: start.until(*input), left, at: bounds.start })
     }
 
-    /// How many ranges are left. Bounded by the size of the frame that held them.
+    /// How many ranges are left. The size of the frame that held them bounds it.
     pub const fn remaining(&self) -> u64 {
         self.left
     }

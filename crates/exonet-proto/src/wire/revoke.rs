@@ -1,4 +1,4 @@
-//! REVOKE_STREAM: messages of a stream are withdrawn.
+//! REVOKE_STREAM: the withdrawal of messages of a stream.
 
 use super::base::relative;
 use super::cursor::{Put, Take};
@@ -6,26 +6,26 @@ use super::frame::run;
 use super::{Bases, MAX_TAG, Malformed, StreamMark, kind, varint_len};
 use crate::id::{Incarnation, Slot};
 
-/// REVOKE_STREAM: messages that lie one behind the other, in slots and in their stream.
+/// REVOKE_STREAM: messages that are consecutive both in slots and in their stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RevokeStream<'a> {
-    /// Their incarnation.
+    /// The incarnation of the messages.
     pub r: Incarnation,
-    /// The slot of the first.
+    /// The slot of the first message.
     pub s: Slot,
-    /// How many: as of [`Frame::Revoke`](super::Frame::Revoke).
+    /// How many messages: as in [`Frame::Revoke`](super::Frame::Revoke).
     pub n: u64,
     /// The name of the stream: at least one byte, at most [`MAX_TAG`].
     pub name: &'a [u8],
-    /// The place of the first. The stream goes on behind it, and it goes on with no other.
+    /// The place of the first message. The stream goes on behind it, and the message is not continued by another.
     pub mark: StreamMark,
 }
 
 impl<'a> RevokeStream<'a> {
-    /// Most bytes that it takes, its name aside.
+    /// The most bytes that the frame takes, without its name.
     pub const MAX: usize = 32 + StreamMark::MAX;
 
-    // Seldom: other frames are read in fewer steps without it.
+    // This frame is rare: without this function, other frames are read in fewer steps.
     #[cold]
     #[inline(never)]
     pub(super) fn decode(body: &'a [u8], bases: Bases) -> Result<Self, Malformed> {
@@ -36,11 +36,11 @@ impl<'a> RevokeStream<'a> {
             return Err(Malformed::Length);
         }
         let mark = StreamMark::take(&mut input)?;
-        // Only such a message is withdrawn.
+        // Only such a message can be withdrawn.
         if mark.nth(n).is_none() || mark.more || mark.age > s.0 || mark.link > s.0 {
             return Err(Malformed::Range);
         }
-        // What follows is of a later version.
+        // Bytes that follow belong to a later version.
         Ok(Self { r, s, n, name, mark })
     }
 

@@ -1,4 +1,4 @@
-//! STATE and HAVE: what the receiver of tokens claims.
+//! STATE and HAVE: the claims of the receiver of tokens.
 
 use core::ops::Range;
 
@@ -8,7 +8,7 @@ use super::kind;
 use super::{Bases, Malformed, Ranges, ranges, varint_len};
 use crate::{Incarnation, MAX_NUMBER, Slot, Stamp};
 
-/// Most ranges of a HAVE.
+/// The most ranges of a HAVE.
 pub const MAX_HAVE_RANGES: usize = 32;
 
 const LIVE: u8 = 1;
@@ -16,7 +16,7 @@ const STAMPED: u8 = 2;
 const FINAL: u8 = 4;
 const TAKEN: u8 = 8;
 
-/// What a live record claims.
+/// The claim of a live record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// The grant frontier.
@@ -32,16 +32,16 @@ pub struct Claim {
 /// `STATE(b, r, live, hi, lo, up, free, ts, end)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State<'a> {
-    /// The amnesia frontier: lower incarnations that are not live are of unknown outcome.
+    /// The amnesia frontier: the outcomes of messages under lower incarnations that are not live are unknown.
     pub b: Incarnation,
     /// The live record's incarnation, or the frame sender's clock.
     pub r: Incarnation,
-    /// `ts` and `end`: of what was sent early under this stamp, slots below the end may have been taken by a record that is
-    /// lost; None: it does not say.
+    /// `ts` and `end`: of what was sent early under this stamp, a record that is lost may have taken the slots below `end`. None:
+    /// the STATE does not say.
     pub taken: Option<(Stamp, Slot)>,
     /// The claim of the live record, if there is one.
     pub live: Option<Claim>,
-    /// The slots of the claim that are free, ascending: every other slot of it was delivered.
+    /// The free slots of the claim, ascending: every other slot of the claim was delivered.
     pub free: Ranges<'a>,
 }
 
@@ -101,7 +101,7 @@ fn put_names(out: &mut Put<'_>, bases: Bases, flags: u8, (b, r, taken): Named) -
     if some { out.varint(relative(end.0, bases.receiver)) } else { Some(()) }
 }
 
-/// Puts the STATE of a live record with as many ranges as fit; tells where its claim ends.
+/// Puts the STATE of a live record with as many ranges as fit. Returns where its claim ends.
 pub(super) fn put_live(
     out: &mut Put<'_>,
     bases: Bases,
@@ -114,8 +114,8 @@ pub(super) fn put_live(
     out.varint(relative(claim.hi.0, bases.receiver))?;
     out.varint(relative(claim.lo.0, bases.receiver))?;
 
-    // The end of the claim and the number of ranges stand in front of the ranges but are known behind them: leave
-    // the most room that they can take, and close what is left of it in the end.
+    // The end of the claim and the number of ranges stand before the ranges, but are known only after them. So the most room that
+    // they can take is left for them, and the unused part is closed in the end.
     let head = out.len();
     let whole = claim.up.0.checked_sub(claim.lo.0)?;
     let room = varint_len(whole) + varint_len(u64::from(max_ranges));
@@ -133,7 +133,7 @@ pub(super) fn put_live(
     Some(Slot(up))
 }
 
-/// Puts the free ranges within the claim. The claim ends before the first that is left out: up to there it is true.
+/// Puts the free ranges within the claim. The claim ends before the first range that is left out: up to there it is true.
 fn put_free(
     out: &mut Put<'_>,
     claim: Claim,
@@ -157,18 +157,18 @@ fn put_free(
     (count, claim.up.0)
 }
 
-/// `HAVE(r, s, prefix, limit, ranges)`: what has arrived of a message that is not complete.
+/// `HAVE(r, s, prefix, limit, ranges)`: which bytes of an incomplete message have arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Have<'a> {
     /// The incarnation of the message.
     pub r: Incarnation,
     /// The slot of the message.
     pub s: Slot,
-    /// Bytes held from 0 on, for good.
+    /// How many bytes are held from 0 on, for good.
     pub prefix: u64,
-    /// The sender may send offsets below; 0 leaves it as it is.
+    /// The sender may send offsets below this; 0 leaves the limit as it is.
     pub limit: u64,
-    /// Ranges held beyond `prefix`, ascending.
+    /// The ranges that are held beyond `prefix`, ascending.
     pub ranges: Ranges<'a>,
 }
 
@@ -186,7 +186,7 @@ impl<'a> Have<'a> {
     }
 }
 
-/// Puts a HAVE with as many ranges as fit: leaving some out only makes the sender send more.
+/// Puts a HAVE with as many ranges as fit. Leaving some out only makes the sender send more.
 pub(super) fn put_have(
     out: &mut Put<'_>,
     bases: Bases,

@@ -1,4 +1,4 @@
-//! Streams: what the head of a message says of its place in one.
+//! Streams: the place of a message in a stream, as its head gives it.
 
 use super::cursor::{Put, Take};
 use super::{Malformed, varint_len};
@@ -6,49 +6,48 @@ use crate::MAX_NUMBER;
 
 /// The message is the last of its stream.
 const LAST: u8 = 0b001;
-/// The stream ends before what its sender had for it: only with [`LAST`].
+/// The stream ends before its sender has sent everything: only with [`LAST`].
 const RESET: u8 = 0b010;
-/// The next message of the stream goes on with this one.
+/// The next message of the stream continues this one.
 const MORE: u8 = 0b100;
 
 /// The place of a message in a stream, whose name is the tag of the message (PROTOCOL.md "Streams").
 ///
-/// Slots are said as distances from the slot of the message, so that they stay short.
+/// Slots are given as distances from the slot of the message, so that they stay short.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamMark {
     /// How many slots the opening message of the stream lies before this one; zero: this is the opening message.
     pub age: u64,
     /// How many messages of the stream were bound before this one.
     pub n: u64,
-    /// How many slots before this one the message lies that has to be taken first; zero: none has to be.
+    /// How many slots before this one the message lies that has to be taken first; zero: there is no such message.
     pub link: u64,
-    /// Whether the stream goes on behind it.
+    /// Whether the stream goes on behind this message.
     pub end: StreamEnd,
-    /// The next message of the stream goes on with this one: they are parts of one.
+    /// The next message of the stream continues this one: they are parts of one.
     pub more: bool,
 }
 
 /// Whether a stream goes on behind a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum StreamEnd {
-    /// It does.
+    /// The stream goes on.
     #[default]
     Open,
-    /// This is its last message.
+    /// The message is the last of its stream.
     Last,
-    /// This is its last message, and its sender has given up what was to come before.
+    /// The message is the last of its stream, and its sender has given up what was to come before.
     Reset,
 }
 
 impl StreamMark {
-    /// That of a message behind which the stream goes on, before it is bound.
+    /// The place of a message behind which the stream goes on, before the message is bound.
     pub const OPEN: Self = Self { age: 0, n: 0, link: 0, end: StreamEnd::Open, more: false };
 
-    /// Most bytes that it takes.
+    /// The most bytes that a place takes.
     pub const MAX: usize = 25;
 
-    /// The place of the message that comes `n` behind the one that says this, where all of them have slots one behind the other. None:
-    /// the stream ends before.
+    /// The place of the `n`th message behind this one, if all of them have consecutive slots. None: the stream ends before.
     pub fn nth(&self, n: u64) -> Option<Self> {
         if n == 0 {
             return Some(*self);
@@ -58,7 +57,7 @@ impl StreamMark {
         Some(Self { age, n: self.n.checked_add(n)?, link: 1, end: StreamEnd::Open, more: false })
     }
 
-    /// Bytes that it takes in a head.
+    /// How many bytes the place takes in a head.
     pub const fn encoded_len(&self) -> usize {
         1 + varint_len(self.age) + varint_len(self.n) + varint_len(self.link)
     }
@@ -75,7 +74,7 @@ impl StreamMark {
             return Err(Malformed::Reserved);
         }
         let (age, n, link) = (input.varint()?, input.varint()?, input.varint()?);
-        // The opening message is the first, and nothing of a stream lies before it but another stream of its name.
+        // The opening message is the first, and only another stream of the same name may lie before it.
         if (age == 0) != (n == 0) || n > age {
             return Err(Malformed::Range);
         }
@@ -98,7 +97,7 @@ impl StreamMark {
         end | if self.more { MORE } else { 0 }
     }
 
-    /// Puts it to the front of `room`. False: there is no room.
+    /// Writes the place to the front of `room`. False: there is no room.
     pub(crate) fn encode(&self, room: &mut [u8]) -> bool {
         self.put(&mut Put::new(room)).is_some()
     }

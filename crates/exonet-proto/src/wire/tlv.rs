@@ -8,19 +8,19 @@ use super::{Malformed, varint, varint_len};
 /// One identified value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tlv<'a> {
-    /// What it is. At most [`MAX_NUMBER`](crate::MAX_NUMBER).
+    /// The id of the value. At most [`MAX_NUMBER`](crate::MAX_NUMBER).
     pub id: u64,
     /// The value, uninterpreted.
     pub value: &'a [u8],
 }
 
 impl Tlv<'_> {
-    /// Bytes that it takes on the wire.
+    /// How many bytes the value takes on the wire, with its id and its length.
     pub const fn encoded_len(&self) -> usize {
         varint_len(self.id) + varint_len(self.value.len() as u64) + self.value.len()
     }
 
-    /// Appends it to `out`, or nothing at all (`false`) if there is no room.
+    /// Appends the value to `out`, or nothing (`false`) if there is no room.
     pub fn encode(&self, out: &mut impl BufMut) -> bool {
         let fits = out.remaining_mut() >= self.encoded_len();
         if fits {
@@ -38,7 +38,7 @@ pub(super) fn put_varint(out: &mut impl BufMut, value: u64) {
     out.put_slice(coded.get(skip..).unwrap_or_default());
 }
 
-/// A well-formed run of identified values; iterates over them in their order on the wire.
+/// A well-formed run of identified values. Iterates over them in their order on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tlvs<'a>(Take<'a>);
 
@@ -46,7 +46,7 @@ impl<'a> Tlvs<'a> {
     /// No values.
     pub const NONE: Self = Self(Take(&[]));
 
-    /// `bytes` as a run of values, unknown ones included.
+    /// Parses `bytes` as a run of values, including unknown ones.
     ///
     /// # Errors
     /// [`Malformed::Truncated`] if the last value is not complete.
@@ -63,12 +63,12 @@ impl<'a> Tlvs<'a> {
         self.0.0
     }
 
-    /// Whether there are none.
+    /// Whether there are no values.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The first value of that id.
+    /// The first value with this id.
     pub fn get(&self, id: u64) -> Option<&'a [u8]> {
         self.into_iter().find(|tlv| tlv.id == id).map(|tlv| tlv.value)
     }

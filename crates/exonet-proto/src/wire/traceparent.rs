@@ -1,16 +1,17 @@
-//! W3C Trace Context: which call, across machines, a message is part of. Nothing here depends on it.
+//! W3C Trace Context: the distributed trace that a message is part of. Nothing here depends on it.
 
 use core::fmt;
 use core::str::FromStr;
 
 use super::Tlvs;
 
-/// The id of the extension of a message's head that holds it.
+/// The id of the extension of a message's head that holds the trace.
 pub(crate) const TRACE: u64 = 3;
-/// Bytes of its value: trace, parent, flags.
+/// The bytes of its value: trace, parent, flags.
 const VALUE: usize = 25;
 
-/// A `traceparent` of W3C Trace Context: a trace, the span in it that sends a message, and flags. The receiver's span is a child of that.
+/// A `traceparent` of W3C Trace Context: a trace, the span in it that sends a message, and flags. The receiver's span is a child
+/// of that span.
 ///
 /// ```
 /// use exonet_proto::Traceparent;
@@ -26,7 +27,7 @@ pub struct Traceparent {
     flags: u8,
 }
 
-/// Why a text is no `traceparent`.
+/// Why a text is not a `traceparent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a traceparent is 00-TRACE-PARENT-FLAGS, with 32, 16 and 2 digits of lower-case hexadecimal, and neither id is zero"
@@ -34,12 +35,12 @@ pub struct Traceparent {
 pub struct ParseTraceparentError;
 
 impl Traceparent {
-    /// Bytes that it takes in a head, at most: its extension, and the length of extensions.
+    /// The most bytes that it takes in a head: its extension, and the length of the extensions.
     pub(crate) const MAX: usize = 3 + VALUE;
-    /// Bytes of its extension.
+    /// The bytes of its extension.
     pub(crate) const EXTENSION: usize = 2 + VALUE;
 
-    /// None: an id is zero, which names nothing.
+    /// None: an id is zero, which is not valid.
     pub fn new(trace: [u8; 16], parent: [u8; 8], flags: u8) -> Option<Self> {
         (trace != [0; 16] && parent != [0; 8]).then_some(Self { trace, parent, flags })
     }
@@ -59,12 +60,12 @@ impl Traceparent {
         self.flags
     }
 
-    /// The sender may have recorded its span.
+    /// Whether the sender may have recorded its span.
     pub const fn is_sampled(&self) -> bool {
         self.flags & 1 > 0
     }
 
-    /// What a head says. None: nothing, or nothing that is valid.
+    /// The trace in a head. None: there is none, or it is not valid.
     pub(crate) fn of(extensions: Tlvs<'_>) -> Option<Self> {
         Self::from_bytes(extensions.get(TRACE)?)
     }
@@ -84,7 +85,7 @@ impl Traceparent {
     }
 }
 
-/// `N` bytes in lower-case hexadecimal, and nothing else.
+/// Parses `N` bytes in lower-case hexadecimal, and nothing else.
 fn hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digit = |at: u8| match at {
         b'0'..=b'9' => Some(at - b'0'),
@@ -105,7 +106,7 @@ fn hex<const N: usize>(text: &str) -> Option<[u8; N]> {
 impl FromStr for Traceparent {
     type Err = ParseTraceparentError;
 
-    /// Of a later version the parts that this one knows are read, as W3C wants it.
+    /// From a later version, the parts that this version knows are read, as W3C demands.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let read = || {
             let mut parts = text.splitn(5, '-');

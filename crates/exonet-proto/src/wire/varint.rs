@@ -2,7 +2,7 @@
 
 use crate::MAX_NUMBER;
 
-/// Bytes that `value` takes on the wire: 1, 2, 4 or 8. Values above [`MAX_NUMBER`] are written as it, in 8.
+/// How many bytes `value` takes on the wire: 1, 2, 4 or 8. A value above [`MAX_NUMBER`] is written as [`MAX_NUMBER`], in 8.
 pub const fn varint_len(value: u64) -> usize {
     match value {
         0..0x40 => 1,
@@ -17,7 +17,7 @@ const PREFIX_2: u64 = 1 << 14;
 const PREFIX_4: u64 = 2 << 30;
 const PREFIX_8: u64 = 3 << 62;
 
-/// The longest encoding, right-aligned; the last [`varint_len`] bytes are the one to send.
+/// The longest encoding, right-aligned; the last [`varint_len`] bytes are those to send.
 pub(super) const fn encode(value: u64) -> [u8; 8] {
     let coded = match varint_len(value) {
         1 => value,
@@ -29,7 +29,7 @@ pub(super) const fn encode(value: u64) -> [u8; 8] {
     coded.to_be_bytes()
 }
 
-/// Puts a varint behind what is in `to`.
+/// Appends a varint to `to`.
 pub(crate) fn put_varint(to: &mut Vec<u8>, value: u64) {
     let coded = encode(value);
     to.extend_from_slice(coded.get(8 - varint_len(value)..).unwrap_or_default());

@@ -1,4 +1,4 @@
-//! VERDICT: what the receiving application says of a message.
+//! VERDICT: the receiving application's verdict on a message.
 
 use super::base::{self, relative};
 use super::cursor::{Put, Take};
@@ -15,13 +15,13 @@ pub struct Verdict<'a> {
     pub r: Incarnation,
     /// The slot of the message.
     pub s: Slot,
-    /// 0: it was taken as it was handed out. 1: it was processed. 2: it is rejected.
+    /// 0: the message was taken as it was handed out. 1: it was processed. 2: it is rejected.
     pub word: u8,
-    /// What the two applications agree on.
+    /// A status whose meaning the two applications agree on.
     pub status: u32,
     /// How many times the message was handed out.
     pub attempts: u32,
-    /// UTF-8, at most [`MAX_REASON`] bytes.
+    /// The reason as UTF-8, at most [`MAX_REASON`] bytes.
     pub reason: &'a str,
 }
 

@@ -1,4 +1,4 @@
-//! Frames into a transmit buffer.
+//! Writes frames into a transmit buffer.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -12,21 +12,21 @@ use super::{
 };
 use crate::{Incarnation, Slot, Stamp, Wall};
 
-/// Writes frames into a slice, each whole or not at all: a method that returns `false` or `None` has left no trace.
+/// Writes frames into a slice, each whole or not at all: a method that returns `false` or `None` leaves no trace.
 ///
-/// The slice is the part of the transmit buffer between a packet's header and its tag; the packet is then sealed
-/// where it stands. Counts and byte offsets above [`MAX_NUMBER`](crate::MAX_NUMBER) are written as it.
+/// The slice is the part of the transmit buffer between a packet's header and its tag; the packet is then sealed in place. A
+/// count or byte offset above [`MAX_NUMBER`](crate::MAX_NUMBER) is written as [`MAX_NUMBER`](crate::MAX_NUMBER).
 #[derive(Debug)]
 pub struct Writer<'a> {
     buf: &'a mut [u8],
     len: usize,
     bases: Bases,
-    /// The last frame runs to the end of the packet: what follows it is told apart by a 0.
+    /// The last frame extends to the end of the packet. A 0 separates it from what follows.
     open: bool,
 }
 
 impl<'a> Writer<'a> {
-    /// An empty payload, to be written to the start of `buf`. `bases.sender` is this node's own.
+    /// An empty payload, written to the start of `buf`. `bases.sender` is this node's own base.
     pub const fn new(buf: &'a mut [u8], bases: Bases) -> Self {
         Self { buf, len: 0, bases, open: false }
     }
@@ -63,7 +63,7 @@ impl<'a> Writer<'a> {
 
     /// `count` bytes of PADDING.
     pub fn padding(&mut self, count: usize) -> bool {
-        // Behind such a frame the first of them ends it.
+        // Behind an open frame, the first of these bytes ends it.
         let Some(room) = self.buf.get_mut(self.len..) else { return false };
         if Put::new(room).zeros(count).is_none() {
             return false;
@@ -79,7 +79,7 @@ impl<'a> Writer<'a> {
     }
 
     /// ACK of `ranges`, given newest first, disjoint and not adjacent: the newest that fit, at most
-    /// [`MAX_ACK_RANGES`](super::MAX_ACK_RANGES). Returns how many it took.
+    /// [`MAX_ACK_RANGES`](super::MAX_ACK_RANGES). Returns how many were written.
     ///
     /// `delay` and `arrival` mean what they do in [`Ack`](super::Ack).
     #[inline]
@@ -139,9 +139,10 @@ impl<'a> Writer<'a> {
         .is_some()
     }
 
-    /// STATE of the live record `r`; `ts` and `end` where they are to be said. `free` are its free slots, ascending; those within `[claim.lo, claim.up)` are
-    /// claimed, as many ranges as fit and at most `max_ranges`. If one must be left out, the claim ends before it.
-    /// Returns the `up` that was claimed, which may be as low as `claim.lo`; `None` also if `claim.up < claim.lo`.
+    /// STATE of the live record `r`, with `ts` and `end` if they are given. `free` are the free slots of the record, ascending.
+    /// Those within `[claim.lo, claim.up)` are claimed: as many ranges as fit and at most `max_ranges`. If a range must be left
+    /// out, the claim ends before it. Returns the `up` that was claimed, which may be as low as `claim.lo`; `None` also if
+    /// `claim.up < claim.lo`.
     #[inline]
     pub fn state_live(
         &mut self,
@@ -157,7 +158,7 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// STATE of a node without a record; `ck` is its clock, `taken` as of [`Writer::state_live`].
+    /// STATE of a node without a record; `ck` is its clock, `taken` as in [`Writer::state_live`].
     pub fn state_gone(&mut self, b: Incarnation, ck: Incarnation, taken: Option<(Stamp, Slot)>) -> bool {
         self.frame(|out, bases| state::put_gone(out, bases, (b, ck, taken))).is_some()
     }
@@ -189,9 +190,9 @@ impl<'a> Writer<'a> {
         .is_some()
     }
 
-    /// MESSAGES with a length, of a part of the message `(r, s)` of `total` bytes, at `offset`: as much as fits of `data`,
-    /// which is given in two parts because head and body of a message lie apart. Returns how many bytes it took; 0 means
-    /// no frame.
+    /// MESSAGES with a length, for a part of the message `(r, s)` of `total` bytes, at `offset`: as much of `data` as fits.
+    /// `data` is given in two parts because the head and the body of a message lie apart. Returns how many bytes were written; 0
+    /// means no frame.
     #[inline]
     pub fn part(&mut self, r: Incarnation, s: Slot, total: u64, offset: u64, data: [&[u8]; 2]) -> usize {
         let [first, second] = data;
@@ -201,8 +202,8 @@ impl<'a> Writer<'a> {
         if written { len } else { 0 }
     }
 
-    /// The same of a message whose length was not known when it began, which `ends` with `data` or does not. Its end is
-    /// one byte more of what the frame took.
+    /// As [`Writer::part`], for a message whose length was not known when it began. `ends`: the message ends with `data`. Its end
+    /// counts as one more byte in the result.
     pub fn open_part(&mut self, r: Incarnation, s: Slot, offset: u64, data: [&[u8]; 2], ends: bool) -> usize {
         let room = self.remaining().saturating_sub(messages_overhead(self.bases, r, s, offset));
         let all = data[0].len().saturating_add(data[1].len());
@@ -241,7 +242,7 @@ impl<'a> Writer<'a> {
         .is_some()
     }
 
-    /// Most bytes of data that such a frame could carry now.
+    /// The most bytes of data that such a frame could carry now.
     #[inline]
     pub fn part_room(&self, r: Incarnation, s: Slot, total: u64, offset: u64) -> usize {
         let room = self.remaining().saturating_sub(messages_overhead(self.bases, r, s, offset));
@@ -249,7 +250,7 @@ impl<'a> Writer<'a> {
         varint::prefixed_room(room).saturating_sub(varint_len(total)).min(left)
     }
 
-    /// TOKEN: what became of the message `(r, s)`?
+    /// TOKEN: asks for the fate of the message `(r, s)`.
     pub fn token(&mut self, r: Incarnation, s: Slot) -> bool {
         self.frame(|out, bases| {
             out.byte(kind::TOKEN)?;
@@ -264,7 +265,7 @@ impl<'a> Writer<'a> {
         self.frame(|out, bases| put_run(out, kind::REVOKE, bases.reversed(), (r, s, n))).is_some()
     }
 
-    /// REVOKE_STREAM: as [`Writer::revoke`], of messages of a stream.
+    /// REVOKE_STREAM: as [`Writer::revoke`], for messages of a stream.
     pub fn revoke_stream(&mut self, revoke: RevokeStream<'_>) -> bool {
         self.frame(|out, bases| revoke.put(out, bases)).is_some()
     }
@@ -303,12 +304,12 @@ impl<'a> Writer<'a> {
         self.frame(|out, bases| call::put(out, kind::REPLY_ACK, s, bases.sender)).is_some()
     }
 
-    /// PROBE: what has become of this node's call `s`, which was delivered?
+    /// PROBE: asks for the fate of this node's call `s`, which was delivered.
     pub fn probe(&mut self, s: Slot) -> bool {
         self.frame(|out, bases| call::put(out, kind::PROBE, s, bases.sender)).is_some()
     }
 
-    /// NOCALL: nothing is known of the receiver's call `s`.
+    /// NOCALL: the receiver's call `s` is not known here.
     pub fn no_call(&mut self, s: Slot) -> bool {
         self.frame(|out, bases| call::put(out, kind::NOCALL, s, bases.receiver)).is_some()
     }
@@ -318,7 +319,7 @@ impl<'a> Writer<'a> {
         self.frame(|out, bases| call::put(out, kind::COMPUTING, s, bases.receiver)).is_some()
     }
 
-    /// Keeps what `write` puts only if it succeeds.
+    /// Keeps the bytes that `write` puts only if it succeeds.
     #[inline]
     fn frame<T>(&mut self, write: impl FnOnce(&mut Put<'_>, Bases) -> Option<T>) -> Option<T> {
         let at = self.len + usize::from(self.open);
@@ -344,7 +345,7 @@ impl<'a> Writer<'a> {
         self.open
     }
 
-    /// Keeps everything before `end`, and puts `count` where it stands; a frame without a count is open.
+    /// Keeps everything before `end`, and writes `count` to its place; a frame without a count is open.
     #[inline]
     pub(super) fn advance(&mut self, end: usize, count_at: Option<usize>, count: u32) {
         if let Some(byte) = count_at.and_then(|at| self.buf.get_mut(at)) {

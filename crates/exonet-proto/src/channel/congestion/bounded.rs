@@ -1,21 +1,21 @@
-//! A controller of the application's own, within bounds: it may be slow or rude, and cannot stop a path.
+//! Keeps the application's own controller within bounds: the controller may be slow or greedy, but cannot stop a path.
 
 use core::time::Duration;
 
 use super::{AckInfo, CongestionControl, LossInfo, SentInfo, TAGS, minimum_window};
 use crate::Mono;
 
-/// The largest window: what 80 Gbit/s take in a tenth of a second. What a node remembers of packets under way is bounded by it.
+/// The largest window: what 80 Gbit/s carry in a tenth of a second. It bounds how many packets under way a node remembers.
 pub const MOST_WINDOW: u64 = 1 << 30;
 
-/// Percent of a window per round trip at which packets leave: at least, and at most.
+/// The least and the greatest percentage of a window that leaves per round trip.
 const GAIN: core::ops::RangeInclusive<u64> = 10..=1_000;
 
-/// The last of the [`TAGS`].
+/// The last tag below [`TAGS`].
 const LAST_TAG: u8 = 3;
 const _: () = assert!(LAST_TAG as usize + 1 == TAGS);
 
-/// Keeps what a controller says within bounds: the window between [`minimum_window`] and [`MOST_WINDOW`], the pacing rate at
+/// Keeps the answers of a controller within bounds: the window between [`minimum_window`] and [`MOST_WINDOW`], the pacing rate at
 /// the smallest window a second or more, the gain from 10 to 1,000 %, tags below [`TAGS`].
 #[derive(Debug)]
 pub struct Bounded {
@@ -86,7 +86,7 @@ impl CongestionControl for Bounded {
 mod tests {
     use super::*;
 
-    /// Says whatever it is told to say.
+    /// A controller that gives fixed answers.
     #[derive(Debug)]
     struct Says {
         window: u64,

@@ -18,7 +18,7 @@ const C: f64 = 0.4;
 /// RFC 9438, section 4.3: with this increase the Reno-friendly window has Reno's average for the same loss.
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
-/// The part of the controller that a spurious reduction puts back.
+/// The part of the state that is restored after a spurious reduction.
 #[derive(Clone, Copy, Debug)]
 struct Window {
     /// Bytes.
@@ -31,7 +31,7 @@ struct Window {
     prior: f64,
     /// The Reno-friendly window, in bytes.
     w_est: f64,
-    /// Of the present growth; `None` until the first ACK of congestion avoidance.
+    /// The present period of growth; `None` until the first ACK of congestion avoidance.
     epoch: Option<Epoch>,
 }
 
@@ -46,10 +46,11 @@ struct Epoch {
 /// The last reduction.
 #[derive(Clone, Copy, Debug)]
 struct Reduction {
-    /// Packets sent until then belong to it: no second reduction, no growth.
+    /// Packets sent until then belong to this reduction: they cause no second reduction, and no growth.
     at: Mono,
     before: Window,
-    /// Packets of it declared lost, less those that arrived after all; `None`: it stands anyway.
+    /// Packets of this reduction that were declared lost, less those that arrived after all; `None`: the reduction stands in any
+    /// case.
     lost: Option<u64>,
 }
 
@@ -65,7 +66,7 @@ pub struct Cubic {
 }
 
 impl Cubic {
-    /// A path for datagrams of `mtu` bytes.
+    /// The state for a path with datagrams of `mtu` bytes.
     pub fn new(mtu: u16) -> Self {
         Self {
             mtu,
@@ -83,7 +84,7 @@ impl Cubic {
         }
     }
 
-    /// As after slow start, with a window of `window` bytes.
+    /// The state after slow start, with a window of `window` bytes.
     pub(super) fn avoiding(mtu: u16, window: f64) -> Self {
         let mut cubic = Self::new(mtu);
         (cubic.window.cwnd, cubic.window.ssthresh) = (window, window);
@@ -120,7 +121,7 @@ impl Cubic {
             w.w_est = w.cwnd;
             Epoch { start: ack.now, k: cbrt((w.w_max - w.cwnd) / segment / C) }
         });
-        // RFC 9438, section 4.2: the window aimed at one round trip ahead, at most half as much again.
+        // RFC 9438, section 4.2: the target window one round trip ahead, at most 1.5 times the present window.
         let cubic = |at: Duration| {
             let t = at.as_secs_f64() - epoch.k;
             w.w_max + C * t * t * t * segment
@@ -139,7 +140,7 @@ impl Cubic {
         }
     }
 
-    /// Reduces once for all packets sent before now. Only one for losses can be undone.
+    /// Reduces the window once for all packets sent before now. Only a reduction because of losses can be undone.
     fn reduce(&mut self, now: Mono, lost: Option<u64>) {
         let before = self.window;
         let floor = self.floor();
@@ -176,7 +177,7 @@ impl CongestionControl for Cubic {
             return;
         }
         if self.in_slow_start() {
-            // A window that was not half used proves nothing about twice of it (RFC 9002, section 7.8).
+            // A window that was less than half used does not show that twice the window fits (RFC 9002, section 7.8).
             let used = float(ack.in_flight.saturating_add(ack.bytes));
             if !ack.app_limited || self.window.cwnd < 2.0 * used {
                 self.slow_start(&ack);
@@ -204,7 +205,7 @@ impl CongestionControl for Cubic {
         };
         let Some(lost) = &mut reduction.lost else { return };
         *lost = lost.saturating_sub(1);
-        // Section 4.9: none of what caused the reduction was lost.
+        // Section 4.9: no packet that caused the reduction was lost.
         if *lost == 0 {
             let before = reduction.before;
             self.reduction = None;
@@ -215,7 +216,7 @@ impl CongestionControl for Cubic {
     }
 
     fn on_persistent_congestion(&mut self, now: Mono) {
-        // The silence stands, whatever is acknowledged late.
+        // This reduction stands, whatever is acknowledged late.
         self.reduce(now, None);
         self.window.cwnd = self.floor();
         self.hystart = HyStart::new();
@@ -239,7 +240,7 @@ impl CongestionControl for Cubic {
     }
 }
 
-/// A number of bytes as a float. Beyond 2^53 it is rounded, which no window reaches.
+/// A number of bytes as a float. It is rounded above 2^53, which no window reaches.
 fn float(bytes: u64) -> f64 {
     bytes as f64
 }
@@ -254,13 +255,14 @@ fn bytes(window: f64) -> u64 {
     window as u64
 }
 
-/// The cube root of `x`, zero for negative ones. The standard library's differs between platforms.
+/// The cube root of `x`, or zero if `x` is negative. The standard library's result differs between platforms.
 fn cbrt(x: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
     }
     let mut root = x.sqrt().max(1.0);
-    // Newton's method from above falls by a third a step while far, then doubles its digits.
+    // Newton's method from above: the value falls by a third per step while it is far off; then the number of right digits
+    // doubles.
     for _ in 0..64 {
         let next = (2.0 * root + x / (root * root)) / 3.0;
         if next >= root {

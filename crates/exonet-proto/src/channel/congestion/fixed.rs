@@ -1,4 +1,4 @@
-//! A window that never changes: for tests, and for carriers that control congestion themselves.
+//! A window that never changes, for tests and for carriers that control congestion themselves.
 
 use super::{AckInfo, CongestionControl, LossInfo, MOST_WINDOW, minimum_window};
 use crate::Mono;

@@ -14,7 +14,7 @@ const CSS_ROUNDS: u32 = 5;
 /// What slow start does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Grow by all that was acknowledged, divided by this.
+    /// Grow by the number of acknowledged bytes, divided by this.
     Grow(u64),
     /// Slow start is over.
     Exit,
@@ -69,7 +69,7 @@ impl HyStart {
     fn judge(&mut self) {
         let Some(current) = self.round_min else { return };
         match self.css {
-            // RFC 9406, section 4.2: the rise was no queue: back to standard slow start.
+            // RFC 9406, section 4.2: the rise was not due to a queue, so standard slow start continues.
             Some((baseline, _)) if current < baseline => self.css = None,
             Some(_) => {}
             None => {

@@ -42,7 +42,7 @@ pub struct SentInfo {
     pub bytes: u64,
     /// Bytes under way, this packet included.
     pub in_flight: u64,
-    /// The tag it got.
+    /// The tag of the packet.
     pub tag: u8,
 }
 
@@ -68,17 +68,16 @@ pub struct AckInfo<'a> {
     pub rtt: Option<Duration>,
     /// How long the peer says that the ACK waited, limited to its `max_ack_delay`.
     pub ack_delay: Duration,
-    /// The round trip of the newest packet without what the way back and the peer made of it, as far as arrival times
-    /// tell: it grows with the queue of the way there alone. Given when `rtt` is.
+    /// The round trip of the newest packet without the queue on the way back and without the peer's delay, as far as arrival
+    /// times show: it grows only with the queue on the way there. Given when `rtt` is.
     pub forward: Option<Duration>,
-    /// The rate of the narrowest link in bytes per second, as far as the gaps between arrivals tell.
+    /// The rate of the narrowest link in bytes per second, as far as the gaps between arrivals show.
     pub capacity: Option<u64>,
-    /// The same, as one train of packets has shown it: known after a round trip, and too low rather than too high.
+    /// The same rate, as one train of packets has shown it. It is known after a round trip, and is too low rather than too high.
     pub train: Option<u64>,
     /// The delivery rate.
     pub rate: Option<Sample>,
-    /// Bytes delivered on the path so far, these included: compare with [`Sample::prior_delivered`] to count
-    /// round trips.
+    /// Bytes delivered on the path so far, including these: compare with [`Sample::prior_delivered`] to count round trips.
     pub delivered: u64,
     /// Packets that the peer newly reports as marked CE.
     pub ce: u64,
@@ -107,18 +106,20 @@ pub struct LossInfo {
 /// Path MTU probes are reported as sent and acknowledged, never as lost.
 ///
 /// # Contract
-/// An application's own controller, given by [`Parts::congestion`](crate::parts::Parts::congestion), is asked like those of the node.
-/// * Each path has one: a peer that moves to another address begins with a new one. The first call is [`on_mtu`](Self::on_mtu).
-/// * Time comes from outside: a controller reads no clock, and draws no randomness but from a seed of its own, if runs are to be
-///   repeated.
-/// * The calls are made under the node's lock, and some of them for each packet: each should take well below a microsecond, must not
-///   block, and must not call the node.
-/// * The node takes an answer that is out of bounds for the nearest that is not; the bounds stand at the methods. So a controller
-///   may be slow, or take more of a network than its share, and can neither lose a message nor stop a path.
-/// * ACKs, probes of a probe timeout and what validates an address leave whatever the window says. What an unvalidated address
-///   may get, and what a peer or this node holds, has bounds of its own that no controller is asked about.
-/// * A panic passes through the core, which is of no use afterwards; the library `exonet` stops the node then.
-/// * On a connection (TCP) it is told what happens, and its answers count for nothing.
+/// The node asks an application's own controller, given by [`Parts::congestion`](crate::parts::Parts::congestion), in the same
+/// way as its own.
+/// * Each path has a controller of its own: a peer that moves to another address begins with a new one. The first call is
+///   [`on_mtu`](Self::on_mtu).
+/// * Time comes from outside: a controller reads no clock. If runs are to be repeatable, it draws randomness only from a seed of
+///   its own.
+/// * The node makes the calls under its lock, and some of them for each packet: each should take well below a microsecond, must
+///   not block, and must not call the node.
+/// * The node replaces an answer out of bounds by the nearest one within bounds; the bounds are given at the methods. So a
+///   controller may be slow, or take more than its share of a network, but can neither lose a message nor stop a path.
+/// * ACKs, probes of a probe timeout and packets that validate an address leave regardless of the window. What an unvalidated
+///   address may get, and what a peer or this node holds, has bounds of its own; no controller is asked about them.
+/// * A panic unwinds through the core, which must not be used afterwards; the library `exonet` then stops the node.
+/// * On a connection (TCP) the controller is told what happens, and its answers are ignored.
 pub trait CongestionControl: Debug + Send {
     /// A packet leaves.
     fn on_sent(&mut self, _sent: SentInfo) {}
@@ -133,7 +134,7 @@ pub trait CongestionControl: Debug + Send {
     /// it too, afterwards.
     fn on_spurious_loss(&mut self, _loss: LossInfo) {}
 
-    /// Several probe timeouts in a row without any answer. Loss alone never leads here.
+    /// Several consecutive probe timeouts have passed without any answer. Loss alone never leads to this call.
     fn on_persistent_congestion(&mut self, now: Mono);
 
     /// The first packet leaves after nothing had been under way for `idle`, longer than a probe timeout.
@@ -142,28 +143,29 @@ pub trait CongestionControl: Debug + Send {
     /// Datagrams are now at most `mtu` bytes.
     fn on_mtu(&mut self, mtu: u16);
 
-    /// Bytes per second that the path was seen to give; zero: unknown. It bounds how many lone packets are copied on paths that
-    /// lose, and how messages are cut on fast ones; it does not bound what leaves.
+    /// The bandwidth of the path in bytes per second, as measured; zero: unknown. It bounds how many lone packets are copied on
+    /// lossy paths, and decides how messages are cut on fast paths; it does not bound what leaves.
     fn bandwidth(&self) -> u64 {
         0
     }
 
-    /// Most bytes that may be under way. The node takes [`minimum_window`] to [`MOST_WINDOW`].
+    /// The most bytes that may be under way. The node accepts [`minimum_window`] to [`MOST_WINDOW`].
     fn window(&self) -> u64;
 
     /// Bytes per second at which packets leave. `None`: derived from window and round-trip time, see
-    /// [`pacing_gain`](Self::pacing_gain). `u64::MAX`: packets are not paced. The node takes one [`minimum_window`] a second at least.
+    /// [`pacing_gain`](Self::pacing_gain). `u64::MAX`: packets are not paced. The node uses at least one [`minimum_window`] a
+    /// second.
     fn pacing_rate(&self) -> Option<u64> {
         None
     }
 
-    /// Percent of one window per round trip at which packets leave when there is no
-    /// [`pacing_rate`](Self::pacing_rate). The node takes 10 to 1,000.
+    /// The percentage of one window that leaves per round trip if there is no [`pacing_rate`](Self::pacing_rate). The node
+    /// accepts 10 to 1,000.
     fn pacing_gain(&self) -> u64 {
         125
     }
 
-    /// A mark for the next packet, below [`TAGS`]; it comes back with the packet's fate.
+    /// A mark for the next packet, below [`TAGS`]. The node returns it with the fate of the packet.
     fn tag_for_next_packet(&self) -> u8 {
         0
     }

@@ -1,4 +1,4 @@
-//! What tests of controllers have in common.
+//! Common parts of the tests of controllers.
 
 use super::*;
 

@@ -8,7 +8,7 @@ fn grown(ect0: u64, ect1: u64, ce: u64) -> Option<EcnCounts> {
     Some(EcnCounts { ect0, ect1, ce })
 }
 
-/// As many marked packets as may leave, one each millisecond from `from` on, up to `most`.
+/// Sends as many marked packets as may leave, one each millisecond from `from` on, up to `most`.
 fn send(marking: &mut Marking, from: u64, most: u64) -> u64 {
     let sent = (from..from + most).take_while(|now| {
         let marks = marking.marks();
@@ -20,7 +20,7 @@ fn send(marking: &mut Marking, from: u64, most: u64) -> u64 {
     sent.count() as u64
 }
 
-/// A path that the peer has told of.
+/// A path for which the peer has reported marks.
 fn capable() -> Marking {
     let mut marking = Marking::default();
     assert_eq!(send(&mut marking, 0, 5), 5);
@@ -121,7 +121,7 @@ fn a_path_that_begins_to_lose_what_is_marked_is_tested_anew() {
     send(&mut marking, 100, 60);
     (0..10).for_each(|packet| marking.on_lost(at(100 + packet)));
     assert_eq!(marking.state, State::TEST);
-    // An outage: the rest of the losses is of before.
+    // An outage: the rest of the losses are of packets sent before.
     (10..60).for_each(|packet| marking.on_lost(at(100 + packet)));
     assert_eq!(send(&mut marking, 200, 100), u64::from(TESTED));
     (20..60).for_each(|packet| marking.on_lost(at(100 + packet)));

@@ -42,7 +42,7 @@ proptest! {
         let largest = PLATEAUS.into_iter().chain([max]).filter(|size| *size <= limit && *size <= max).max();
         let found = mtu.current();
         match largest {
-            // The largest of all may be too little more.
+            // The largest size of all may exceed the present one by too little.
             Some(largest) => prop_assert!(found <= largest && found >= largest - largest / WORTH, "{}", found),
             None => prop_assert_eq!(found, limit),
         }
@@ -152,12 +152,12 @@ fn only_large_packets_lost_in_a_row_are_a_black_hole() {
     for second in 1..100 {
         assert!(!mtu.on_lost(1_472, at(second)));
         mtu.on_acked(1_472, at(second));
-        // Overtaken by the news of a newer one.
+        // Overtaken by the acknowledgement of a newer packet.
         assert!(!mtu.on_lost(1_472, at(second)));
     }
     for second in 100..105 {
         assert!(!mtu.on_lost(1_472, at(second)));
-        // Small packets prove nothing, nor is their loss a proof.
+        // Small packets prove nothing, and their loss proves nothing either.
         mtu.on_acked(BASE, at(second));
         assert!(!mtu.on_lost(BASE, at(second)));
     }

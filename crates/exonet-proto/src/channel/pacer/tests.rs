@@ -4,7 +4,7 @@ use super::*;
 
 const MTU: u16 = 1_200;
 const PACKET: u64 = 1_200;
-/// More than any train has waits.
+/// More bytes wait than any train has.
 const BULK: u64 = u64::MAX;
 
 fn at(micros: u64) -> Mono {
@@ -29,7 +29,7 @@ fn run(pacer: &mut Pacer, mut now: Mono, end: Mono, bytes: u64, late: u64) -> u6
     sent
 }
 
-/// Uses up what a new pacer gives for nothing.
+/// A pacer whose initial credit is used up.
 fn drained(rate: u64) -> Pacer {
     let mut pacer = Pacer::new(at(0), MTU);
     pacer.set_rate(at(0), rate);
@@ -42,8 +42,7 @@ fn drained(rate: u64) -> Pacer {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// The rate holds within one percent over a time that dwarfs one train, however late the timers within
-    /// the credit.
+    /// The rate holds within one percent over a time much longer than one train, however late the timers are within the credit.
     #[test]
     fn the_long_run_rate_is_the_rate(
         rate in 50_000_u64..1_250_000_000,

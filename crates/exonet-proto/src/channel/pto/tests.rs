@@ -77,7 +77,7 @@ fn it_restarts_with_every_packet_and_resets_with_progress() {
     pto.on_sent(ms(60));
     assert_eq!(due(&pto, TAIL, PTO, Cause::Chance, true), ms(120));
     assert_eq!((pto.on_timeout(ms(160)), pto.count()), (1, 1));
-    // Even if no probe could leave: no second timeout at once.
+    // Even if no probe could leave, there is no second timeout at once.
     assert_eq!(due(&pto, TAIL, PTO, Cause::Chance, true), ms(260));
     pto.on_sent(ms(170));
     assert_eq!(due(&pto, TAIL, PTO, Cause::Chance, true), ms(270));

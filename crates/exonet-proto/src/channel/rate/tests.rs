@@ -42,7 +42,7 @@ fn a_steady_flow_has_its_rate() {
 
 #[test]
 fn compressed_acks_do_not_raise_the_rate() {
-    // All at once: as fast as they were sent, or not at all.
+    // All acknowledgements come at once: the rate is that of sending, or there is none.
     let compressed = flow(0).unwrap();
     assert!(compressed.rate() <= 1_000_000);
     assert_eq!(compressed.interval, compressed.ack_interval);
@@ -95,7 +95,7 @@ fn acks_that_were_held_up_do_not_raise_the_rate() {
     let first = rate.on_sent(ms(0), 0);
     rate.on_delivered(ms(19), ms(0), 1_000, first);
     rate.sample(ms(19), RTT);
-    // Twenty milliseconds after the first in sending, eleven in acknowledging.
+    // Sending took twenty milliseconds since the first packet, acknowledging eleven.
     let second = rate.on_sent(ms(20), 1_000);
     rate.on_delivered(ms(30), ms(20), 1_000, second);
     let sample = rate.sample(ms(30), RTT).unwrap();

@@ -31,8 +31,8 @@ fn model_ranges(seen: &BTreeSet<u64>) -> Vec<Range<u64>> {
 }
 
 proptest! {
-    /// Against the set of all numbers ever seen: none is taken twice, none within the window is refused, and
-    /// the ranges are the set's.
+    /// Compares with the set of all numbers ever seen: none is taken twice, none within the window is refused, and the ranges are
+    /// those of the set.
     #[test]
     fn no_number_twice(steps in prop::collection::vec((0..6_u8, 0..40_000_u64), 1..400)) {
         let mut space = Received::default();
@@ -111,10 +111,10 @@ fn what_the_peer_knows_is_not_repeated_and_still_refused() {
     space.forget_below(4);
     assert_eq!(space.ranges().collect::<Vec<_>>(), vec![7..8, 4..5]);
     assert_eq!(space.check(3), Arrival::Duplicate);
-    // A late packet is told of, although the peer had moved on.
+    // A late packet is acknowledged, although the peer had moved on.
     take(&mut space, [2]);
     assert_eq!(space.ranges().last(), Some(2..5));
-    // Not beyond what arrived: the next packet must still be acknowledged.
+    // This does not go beyond what arrived: the next packet must still be acknowledged.
     space.forget_below(1_000);
     take(&mut space, [8]);
     assert_eq!(space.ranges().collect::<Vec<_>>(), vec![8..9]);

@@ -1,4 +1,4 @@
-//! What recovery lets the sender do now: how much, how large, and when.
+//! What recovery lets the sender send now: how much, how large, and when.
 
 use core::time::Duration;
 
@@ -8,19 +8,19 @@ use super::Recovery;
 use crate::Mono;
 use crate::channel::retransmission::PathState;
 
-/// Probe timeouts in a row after which datagrams are kept to the base size: larger ones may not pass any more.
+/// After this many consecutive probe timeouts, datagrams are limited to the base size: larger ones may not pass any more.
 const SHRINK: u32 = 3;
 
-/// A datagram larger than what an Ethernet carries does not hold the link longer than this, as a train does not.
+/// A datagram larger than what an Ethernet carries must not occupy the link for longer than this; nor does a train.
 const HOLDS: Duration = Duration::from_millis(1);
 
-/// Bytes per second: more than a gigabit link takes.
+/// A fast path takes more bytes per second than this: more than a gigabit link carries.
 const FAST: u64 = 130_000_000;
 
 /// Whether data may leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Allowance {
-    /// So many bytes now, in one train.
+    /// This many bytes may leave now, in one train.
     Bytes(u64),
     /// Pacing: not before.
     At(Mono),
@@ -29,8 +29,8 @@ pub enum Allowance {
 }
 
 impl Recovery {
-    /// Whether a packet of `bytes` with data may leave now, of about `queued` bytes that wait. ACKs, probes and challenges
-    /// need not ask.
+    /// Whether a packet of `bytes` with data may leave now, while about `queued` bytes wait. ACKs, probes and challenges need not
+    /// ask.
     pub fn allowance(&mut self, now: Mono, bytes: u16, queued: u64) -> Allowance {
         if self.config.reliable {
             return Allowance::Bytes(u64::MAX);
@@ -48,7 +48,7 @@ impl Recovery {
         }
     }
 
-    /// Whether packets that leave now are to be marked ECT(0). Probes are not: a path may have begun to drop what is.
+    /// Whether packets that leave now are marked ECT(0). Probes are not: a path may have begun to drop marked packets.
     pub fn marks(&self) -> bool {
         self.config.ecn && !self.config.reliable && self.pto.count() == 0 && self.marking.marks()
     }
@@ -61,30 +61,30 @@ impl Recovery {
         })
     }
 
-    /// There is nothing more to send although the window is open: what follows says little about the path.
+    /// There is nothing more to send although the window is open: the packets that follow say little about the path.
     pub fn on_app_limited(&mut self) {
         if self.in_flight < self.congestion.window() {
             self.rate.on_app_limited(self.in_flight);
         }
     }
 
-    /// How long to wait before a copy of the packet that leaves now, with nothing behind it; None: it gets none.
-    /// `again`: it carries what was lost before.
+    /// How long to wait before a copy of the packet that leaves now, with nothing behind it. None: the packet gets no copy.
+    /// `again`: it carries something that was lost before.
     pub fn hedge(&mut self, now: Mono, again: bool) -> Option<Duration> {
         if self.config.reliable { None } else { self.policy.copy_after(now, &path_state!(self), again) }
     }
 
-    /// The path loses packets at a rate that matters.
+    /// Whether the path loses packets at a rate that matters.
     pub fn is_lossy(&self) -> bool {
         self.loss.is_lossy()
     }
 
-    /// It loses them by chance, so that what is sent again soon is likely to arrive.
+    /// Whether the path loses packets by chance, so that data that is sent again soon is likely to arrive.
     pub fn is_random(&self) -> bool {
         self.loss.is_random()
     }
 
-    /// The path takes so much that the processor is the bound rather than the link.
+    /// Whether the path is so fast that the processor is the bottleneck, not the link.
     pub fn is_fast(&self) -> bool {
         self.congestion.bandwidth() >= FAST
     }
@@ -106,13 +106,13 @@ impl Recovery {
     /// The size of a path MTU probe worth sending now: PING and PADDING, as a
     /// [`mtu_probe`](crate::channel::PacketInfo::mtu_probe).
     ///
-    /// `most`: more than what there is to send is not worth one, nor what would hold the link for long; but an Ethernet's
-    /// always is.
+    /// `most`: the number of bytes that wait. A size beyond that is not worth a probe, nor is one that would occupy the link for
+    /// long; but the size that an Ethernet carries always is.
     pub fn mtu_probe(&mut self, now: Mono, most: usize) -> Option<u16> {
         let calm = !self.config.reliable && self.pto.count() == 0 && self.rtt.is_measured();
         let window = self.congestion.window();
         let room = window.saturating_sub(self.in_flight);
-        // A full window has no room for a large one, ever: a small part of it may be exceeded once.
+        // A full window never has room for a large probe, so the probe may exceed the window by a small part of it once.
         let fits = |size: &u16| u64::from(*size) <= room.max(window / 8);
         let brief = bytes_in(self.pacing_rate(), HOLDS);
         let of_use = |size: &u16| *size <= ETHERNET || usize::from(*size) < most && u64::from(*size) <= brief;

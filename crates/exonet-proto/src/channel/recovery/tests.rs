@@ -25,7 +25,7 @@ const fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// What a controller was told.
+/// A call that a controller received.
 #[derive(Clone, Debug, PartialEq)]
 enum Told {
     Ack {
@@ -49,7 +49,7 @@ enum Told {
     Mtu(u16),
 }
 
-/// A wide-open controller that writes down what it is told, and marks packets in turn.
+/// A wide-open controller that records its calls, and marks packets in turn.
 #[derive(Clone, Debug)]
 struct Scribe {
     window: u64,
@@ -136,7 +136,7 @@ impl End {
         self.path.on_sent(now, &mut self.sent, info)
     }
 
-    /// Sends a packet of 1,000 bytes; its item has its number.
+    /// Sends a packet of 1,000 bytes; its item is its number.
     fn send(&mut self, now: Mono) -> u64 {
         self.send_as(now, PacketInfo::data(1_000))
     }
@@ -164,7 +164,7 @@ impl End {
         core::mem::take(&mut self.fates)
     }
 
-    /// Has a round-trip time of 100 ms, by packet 0.
+    /// An end with a round-trip time of 100 ms, measured by packet 0.
     fn measured() -> Self {
         let mut end = Self::new(Config { max_datagram: 1_472, ..Config::default() });
         end.send(ms(0));
@@ -248,7 +248,7 @@ fn a_late_acknowledgement_is_recognised_and_learnt_from() {
     assert_eq!((report.acked, report.spurious), (1, 1));
     assert_eq!(end.fates(), vec![(Fate::Late, 2)]);
     assert!(end.scribe.told().contains(&Told::Spurious));
-    // It was seven packets late: only the eighth is lost from now on.
+    // The packet was seven packets late: from now on only the eighth is lost.
     for _ in 10..=18 {
         end.send(ms(210));
     }
@@ -295,7 +295,7 @@ fn a_probe_is_due_only_while_an_answer_is() {
     // 100 + 4 x 50 + 1.
     assert_eq!(end.path.pto_interval(), millis(301));
     assert_eq!(end.path.pto_at(), Some(ms(411)));
-    // The first probe is early where somebody waits: 100 + 50 + 1.
+    // The first probe is early if an application waits: 100 + 50 + 1.
     end.path.set_awaited();
     assert_eq!(end.path.pto_at(), Some(ms(261)));
     end.send(ms(150));
@@ -369,7 +369,7 @@ fn delays_of_packets_tell_overload_from_chance() {
         for round in 0..20 {
             let now = ms(1_000 * (round + 1));
             let first = (0..10).map(|_| end.send(now)).min().unwrap();
-            // Of ten the last arrives.
+            // The last of ten packets arrives.
             let there = millis(if late && round > 0 { 150 } else { 50 });
             let arrival = Duration::from_nanos((now + there).0);
             end.ack_with(now + there + millis(50), &[first + 9..first + 10], Duration::ZERO, arrival);
@@ -401,7 +401,7 @@ fn only_silence_is_persistent_congestion() {
         let persistent = end.scribe.told().contains(&Told::Persistent);
         assert_eq!(persistent, count == 5, "{count}");
     }
-    // Losses, however many and however long, are not.
+    // Losses are not persistent congestion, however many and however long.
     let mut end = End::measured();
     for round in 1..200 {
         for _ in 0..10 {
@@ -462,7 +462,7 @@ fn epochs_share_the_path() {
     end.send(ms(100));
     end.path.on_sent(ms(100), &mut next, PacketInfo::data(500));
     assert_eq!(end.path.in_flight(), 1_500);
-    // The same number in the other epoch is another packet.
+    // The same number in the other epoch names another packet.
     let ack = Ack { ranges: [0..1].into_iter(), delay: Duration::ZERO, arrival: Duration::ZERO, ecn: None };
     end.path.on_ack(ms(150), &mut next, ack, |_, _| {}).unwrap();
     assert_eq!(end.path.rtt().latest(), millis(50));
@@ -490,7 +490,7 @@ fn packets_of_the_old_path_do_not_bear_on_the_new() {
     assert_eq!((report.acked, report.lost, report.rtt), (1, 1, None));
     assert_eq!(end.fates(), vec![(Fate::Acked, 4), (Fate::Lost, 1)]);
     assert_eq!((end.path.in_flight(), scribe.told()), (1_000, vec![]));
-    // A late acknowledgement of the old path's does not raise this one's thresholds.
+    // A late acknowledgement of a packet of the old path does not raise the thresholds of this path.
     end.ack(ms(201), &[4..5, 1..2]);
     assert_eq!(scribe.told(), vec![]);
     assert!(!end.path.is_lossy(), "nor does what it lost");
@@ -635,8 +635,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Three epochs, moving paths, losses and reordering: every item ends once, and bytes in flight and the
-    /// probe timer are what a plain list says.
+    /// Three epochs, moving paths, losses and reordering: every item ends once, and the bytes in flight and the probe timer match
+    /// those of a plain list.
     #[test]
     fn the_account_is_always_right(steps in prop::collection::vec(step(), 1..300)) {
         let mut path = Recovery::new(ms(0), Config::default(), Box::new(Fixed::new(1 << 30)));

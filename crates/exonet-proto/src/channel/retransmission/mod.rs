@@ -1,6 +1,7 @@
 //! Retransmission: when a packet counts as lost, when the sender probes, and what it sends twice.
 //!
-//! Nothing here decides what is delivered: what is sent again in vain costs bytes, and what is sent again late costs time.
+//! Nothing here decides what is delivered: data that is sent again in vain costs bytes, and data that is sent again late costs
+//! time.
 
 mod policy;
 mod standard;
@@ -17,17 +18,17 @@ use super::loss::Loss;
 use super::{MtuSearch, Rtt};
 use crate::Mono;
 
-/// When a packet counts as lost: a later packet is acknowledged, and either holds.
+/// When a packet counts as lost: a later packet is acknowledged, and one of these two conditions holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LossThreshold {
-    /// The newest acknowledged packet left so many packets later. The node takes 1 to [`LossThreshold::MOST_PACKETS`].
+    /// The newest acknowledged packet left this many packets later. The node accepts 1 to [`LossThreshold::MOST_PACKETS`].
     pub packets: u64,
-    /// The packet left so long ago. The node takes 1 ms to eight round trips, or to 1 s if that is longer.
+    /// The packet left this long ago. The node accepts 1 ms to eight round trips, or to 1 s if that is longer.
     pub time: Duration,
 }
 
 impl LossThreshold {
-    /// The node takes no more than this for [`LossThreshold::packets`].
+    /// The largest [`LossThreshold::packets`] that the node accepts.
     pub const MOST_PACKETS: u64 = 1_000;
 }
 
@@ -62,7 +63,7 @@ impl PathState<'_> {
         self.rtt
     }
 
-    /// How long the peer lets an acknowledgement wait at most.
+    /// The longest time for which the peer lets an acknowledgement wait.
     pub fn max_ack_delay(&self) -> Duration {
         self.max_ack_delay
     }
@@ -73,7 +74,7 @@ impl PathState<'_> {
         self.rtt.pto_base().saturating_add(self.max_ack_delay)
     }
 
-    /// What the losses of the path are taken to come from.
+    /// The presumed cause of the losses of the path.
     pub fn cause(&self) -> Cause {
         self.loss.cause()
     }
@@ -83,7 +84,7 @@ impl PathState<'_> {
         self.in_flight
     }
 
-    /// Packets under way that ask for an acknowledgement.
+    /// Packets under way that elicit an acknowledgement.
     pub fn packets(&self) -> u64 {
         self.packets
     }
@@ -93,7 +94,7 @@ impl PathState<'_> {
         self.awaited
     }
 
-    /// Bytes per second that the path was seen to give, as congestion control says; zero: unknown.
+    /// The bandwidth of the path in bytes per second, as congestion control has measured it; zero: unknown.
     pub fn bandwidth(&self) -> u64 {
         self.congestion.bandwidth()
     }
@@ -106,16 +107,18 @@ impl PathState<'_> {
 
 /// A retransmission policy of one path: when a packet counts as lost, when the sender probes, and what it sends twice.
 ///
-/// Each peer has one at a time, and a new one for each path. The node asks it, and takes an answer that is out of bounds for the
-/// nearest that is not; the bounds stand at the methods. So a policy may waste bytes or time, and can neither lose a message nor
-/// deliver one twice. What is sent again counts against the congestion window, but for the probes of a probe timeout.
+/// Each peer has one at a time, and a new one for each path. The node asks it, and replaces an answer out of bounds by the
+/// nearest one within bounds; the bounds are given at the methods. So a policy may waste bytes or time, but can neither lose a
+/// message nor deliver one twice. Data that is sent again counts against the congestion window, except the probes of a probe
+/// timeout.
 ///
 /// # Contract
-/// * Time comes from outside: a policy reads no clock, and draws no randomness but from a seed of its own, if runs are to be repeated.
-/// * The calls are made under the node's lock, and [`probe_after`](Self::probe_after) for about every packet: each should take well below a
-///   microsecond, must not block, and must not call the node.
-/// * A panic passes through the core, which is of no use afterwards; the library `exonet` stops the node then.
-/// * On a connection (TCP) nothing of this is asked.
+/// * Time comes from outside: a policy reads no clock. If runs are to be repeatable, it draws randomness only from a seed of its
+///   own.
+/// * The node makes the calls under its lock, and [`probe_after`](Self::probe_after) for about every packet: each should take
+///   well below a microsecond, must not block, and must not call the node.
+/// * A panic unwinds through the core, which must not be used afterwards; the library `exonet` then stops the node.
+/// * On a connection (TCP) the policy is not asked.
 ///
 /// ```
 /// use core::time::Duration;
@@ -138,31 +141,31 @@ impl PathState<'_> {
 /// }
 /// ```
 pub trait Retransmission: Debug + Send {
-    /// When a packet counts as lost. Asked after each ACK, and when the time of an earlier answer has come.
+    /// When a packet counts as lost. The node asks after each ACK, and when the time of an earlier answer has come.
     fn loss(&mut self, now: Mono, path: &PathState<'_>) -> LossThreshold;
 
-    /// A packet counted as lost and was not.
+    /// A packet that counted as lost was acknowledged.
     fn on_spurious(&mut self, _spurious: SpuriousLoss, _path: &PathState<'_>) {}
 
-    /// How long after the last packet that asks for an acknowledgement, or after the last probe timeout, the next probe timeout comes,
-    /// if nothing is acknowledged. `timeouts`: how many there were in a row; zero for the first. Asked often, and the last answer
+    /// How long after the last ack-eliciting packet, or after the last probe timeout, the next probe timeout comes if nothing is
+    /// acknowledged. `timeouts`: how many there were in a row; zero for the first. The node asks often, and the last answer
     /// counts.
     ///
-    /// The node takes half a round trip (1 ms at least; 1 s after 96 timeouts in a row) to 30 s, or to one
+    /// The node accepts half a round trip (1 ms at least; 1 s after 96 timeouts in a row) to 30 s, or to one
     /// [`pto`](PathState::pto) if that is longer.
     fn probe_after(&self, path: &PathState<'_>, timeouts: u32) -> Duration;
 
-    /// How many packets leave at a probe timeout, whatever the window says: new data, or copies of the oldest packets under way.
-    /// `timeouts` in a row, this one included. The node takes 1 to 4.
+    /// How many packets leave at a probe timeout, regardless of the window: new data, or copies of the oldest packets under way.
+    /// `timeouts`: how many there were in a row, including this one. The node accepts 1 to 4.
     fn probes(&self, _path: &PathState<'_>, _timeouts: u32) -> u32 {
         1
     }
 
-    /// How long to wait before a copy of a packet that leaves now and has nothing behind it that would reveal its loss; None: it gets no
-    /// copy. `again`: it carries what was lost before. Asked for the last packets, 24 at most, when there is nothing more to
-    /// send. A copy leaves only if the packet is not acknowledged by then, and the window has room.
+    /// How long to wait before a copy of a packet that leaves now and has nothing behind it that would reveal its loss. None: the
+    /// packet gets no copy. `again`: it carries something that was lost before. The node asks about the last packets, 24 at most,
+    /// when there is nothing more to send. A copy leaves only if the packet is not acknowledged by then, and the window has room.
     ///
-    /// The node takes at most one round trip.
+    /// The node accepts at most one round trip.
     fn copy_after(&mut self, _now: Mono, _path: &PathState<'_>, _again: bool) -> Option<Duration> {
         None
     }

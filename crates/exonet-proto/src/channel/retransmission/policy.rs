@@ -6,22 +6,23 @@ use super::{LossThreshold, PathState, Retransmission, SpuriousLoss, Standard};
 use crate::Mono;
 use crate::channel::rtt::GRANULARITY;
 
-/// A packet counts as lost after this, or so many round trips if these are longer: what it carries is sent again then.
+/// The latest time at which a packet counts as lost, or this many round trips if these are longer. Then its contents are sent
+/// again.
 const LATEST: Duration = Duration::from_secs(1);
 const LATEST_ROUNDS: u32 = 8;
 
-/// Probe timeouts in a row after which the peer may be away for long, and how far apart they are then at least.
+/// After this many consecutive probe timeouts the peer may be away for long: then this is the least time between two timeouts.
 const AWAY: u32 = 96;
 const AWAY_WAIT: Duration = Duration::from_secs(1);
 
 /// The longest probe timeout, unless the path's own is longer.
 const PATIENT: Duration = Duration::from_secs(30);
 
-/// Packets of a probe timeout: they leave beyond the window.
+/// The most packets at a probe timeout: they leave beyond the window.
 const MOST_PROBES: u32 = 4;
 
-/// The retransmission policy of a path. The application's own may do what it likes: what it says is kept within bounds here, so that
-/// everything that is lost is sent again, and no path is flooded.
+/// The retransmission policy of a path. The application's own policy may answer anything: its answers are kept within bounds
+/// here, so that everything that is lost is sent again, and no path is flooded.
 #[derive(Debug)]
 pub(in crate::channel) enum Policy {
     Standard(Standard),

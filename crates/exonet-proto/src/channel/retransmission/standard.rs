@@ -1,4 +1,4 @@
-//! The policy of a node that is given none: RFC 9002, with the changes that `docs/implementation.md`, "Loss recovery", lists.
+//! The policy of a node that is given none: RFC 9002, with the changes listed in `docs/implementation.md`, "Loss recovery".
 
 use core::time::Duration;
 
@@ -9,19 +9,19 @@ use crate::channel::loss::Cause;
 use crate::channel::pto;
 use crate::channel::reordering::Reordering;
 
-/// With so many ack-eliciting packets under way, a queue on the path was this sender's own. Silence has ended it, and a
-/// probe is a hundredth of what the sender sent before. A member of a crowd has few under way.
+/// With this many ack-eliciting packets under way, a queue on the path was this sender's own. Silence has emptied the queue, and
+/// a probe is a hundredth of what the sender sent before. A sender in a crowd has few packets under way.
 const MANY: u64 = 16;
 
-/// Probes of the first timeouts in a row where loss is random; later ones have as many as the last of these. Elsewhere
-/// each has one.
+/// The number of probes at the first consecutive timeouts on paths with random loss; later timeouts have as many as the last of
+/// these. On other paths each timeout has one.
 const PROBES: [u32; 6] = [1, 2, 2, 3, 3, 2];
 
 /// The retransmission policy of a node that is given none.
 ///
-/// A packet is lost three packets or an eighth of a round trip behind, and later on paths that reorder. The first probe comes early where
-/// an application waits. The back-off is gentle where packets are lost by chance, and doubles elsewhere. Lone packets are copied on paths that
-/// lose by chance, as [`Hedging`] allows.
+/// A packet counts as lost when it is three packets or an eighth of a round trip behind, and later on paths that reorder. The
+/// first probe comes early if an application waits. The back-off is gentle where packets are lost by chance, and doubles
+/// elsewhere. Lone packets are copied on paths with random loss, as [`Hedging`] allows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Standard {
     hedging: Hedging,
@@ -30,7 +30,7 @@ pub struct Standard {
 }
 
 impl Standard {
-    /// As a node uses it, with copies as `hedging` allows.
+    /// The policy as a node uses it, with copies as `hedging` allows.
     pub fn new(hedging: Hedging) -> Self {
         Self { hedging, ..Self::default() }
     }

@@ -35,7 +35,7 @@ impl Peer {
         self.roaming.on_response(ms(now), &addr(from), data, TIMING)
     }
 
-    /// Sends all challenges due.
+    /// Sends all challenges that are due.
     fn challenges(&mut self, now: u64) -> Vec<(PathAddr, [u8; 8])> {
         let mut sent = Vec::new();
         while let Some((to, data)) = self.roaming.challenge(ms(now)) {
@@ -96,12 +96,12 @@ fn a_copy_from_elsewhere_moves_nothing_while_the_old_path_answers() {
     let mut peer = Peer::at(OLD);
     peer.packet(0, NEW, true);
     let data = peer.challenged(0, NEW);
-    // The original is late, and so no news; the next packet is.
+    // The original is late, and therefore not newer; the next packet is.
     peer.packet(1, OLD, false);
     assert_eq!(peer.roaming.mirror(), Some(addr(NEW)));
     peer.packet(2, OLD, true);
     assert_eq!(peer.roaming.mirror(), None);
-    // Even if the copy's sender passes the challenge on.
+    // Even if the sender of the copy passes the challenge on.
     assert_eq!(peer.respond(3, NEW, data), None);
     assert_eq!(peer.active(), addr(OLD));
 }
@@ -137,7 +137,7 @@ fn the_path_left_leads_back_by_something_newer() {
     assert_eq!(peer.packet(12, OLD, true), Some(Moved { keep_congestion: false, back: true }));
     assert_eq!(peer.active(), addr(OLD));
     assert!(peer.roaming.active().is_validated());
-    // And then the other way only by a contest.
+    // After that, the path changes back only by a contest.
     assert_eq!(peer.packet(30, NEW, true), None);
     assert_eq!(peer.active(), addr(OLD));
 }
@@ -212,15 +212,15 @@ fn a_guess_is_no_answer() {
 }
 
 proptest! {
-    /// Whatever happens: no move without an answer to a challenge sent to that address (or back to a path once
-    /// proven), no move between hosts that keeps the congestion state, nothing to strangers, and never more than
-    /// three times what an unproven address sent.
+    /// Whatever happens: the peer does not move without an answer to a challenge sent to that address (or back to a path that was
+    /// proven before), a move between hosts does not keep the congestion state, nothing goes to unknown addresses, and an
+    /// unproven address never gets more than three times what it sent.
     #[test]
     fn no_move_without_proof(steps in prop::collection::vec((0..3_usize, 0..5_u8, any::<bool>(), 0..40_u64), 1..200)) {
         let places = [OLD, PORT, NEW];
         let mut peer = Peer::at(OLD);
         let mut now = 0;
-        // What the node at each address holds: the last challenge sent there; and the account of each.
+        // What the node at each address holds, which is the last challenge sent there; and the byte counts of each.
         let mut held: [Option<[u8; 8]>; 3] = [None; 3];
         let mut proven = [true, false, false];
         let mut received = [0; 3];

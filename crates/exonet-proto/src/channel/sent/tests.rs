@@ -35,7 +35,7 @@ fn lost(space: &mut Sent<u64>, now: Mono) -> Vec<u64> {
     lost
 }
 
-/// What the oldest outstanding packet carries.
+/// The items of the oldest outstanding packet.
 fn oldest(space: &Sent<u64>) -> Vec<u64> {
     space.outstanding().next().into_iter().flatten().collect()
 }
@@ -51,7 +51,7 @@ struct Model {
 enum Step {
     Send(u8),
     Discard(u8),
-    /// Arrives at the peer: a packet so far back, then an ACK of all that arrived.
+    /// A packet this far back arrives at the peer; then an ACK of everything that arrived comes.
     Arrive(u64),
     Ack,
     Wait(u64),
@@ -79,8 +79,8 @@ fn ranges_of(arrived: &BTreeMap<u64, ()>) -> Vec<Range<u64>> {
 }
 
 proptest! {
-    /// Against a list of all packets: each ends once, by RFC 9002's rule, with exactly its own items; late
-    /// acknowledgements are recognised while remembered; the ring holds only what is unresolved or remembered.
+    /// Compares with a list of all packets: each ends once, by RFC 9002's rule, with exactly its own items; late acknowledgements
+    /// are recognised while they are remembered; the ring holds only packets that are unresolved or remembered.
     #[test]
     fn every_packet_has_one_fate(steps in prop::collection::vec(step(), 1..300)) {
         let mut space = Sent::new();
@@ -188,12 +188,12 @@ fn an_ack_of_what_was_never_sent_is_a_violation() {
     assert_eq!(ack(&mut space, &[0..2]), Err(AckOfUnsent { number: 1 }));
     assert_eq!(space.largest_acked(), None);
     assert_eq!(ack(&mut space, &[0..1]), Ok(vec![(0, false)]));
-    // Long resolved is not unsent.
+    // A packet that was resolved long ago does not count as unsent.
     space.retire(at(0), MEMORY);
     assert_eq!(ack(&mut space, &[0..1]), Ok(vec![]));
 }
 
-/// A space that has skipped a number, that number, and the packets that have been sent above it.
+/// A space that has skipped a number, that number, and the packets that were sent above it.
 fn skipped(above: u64) -> (Sent<u64>, u64) {
     let mut space = Sent::skipping(SkipSeed::new([5; 32]));
     let gap = (0..).find(|number| send(&mut space, at(0), [*number]) > *number).unwrap();
@@ -207,7 +207,7 @@ fn a_number_is_skipped_only_below_one_that_is_used() {
     let (mut expected, mut gaps) = (0, Vec::new());
     for _ in 0..20_000 {
         let (end, next) = (space.end(), space.next_number());
-        // Whatever is above all that was used is refused, the number that is about to be skipped too.
+        // Everything above the used numbers is refused, including the number that is about to be skipped.
         assert_eq!(ack(&mut space, &[end..end + 1]), Err(AckOfUnsent { number: end }));
         assert_eq!(send(&mut space, at(0), []), next);
         gaps.extend((next > expected).then_some(expected));
@@ -223,7 +223,7 @@ fn a_number_is_skipped_only_below_one_that_is_used() {
 fn an_ack_of_a_skipped_number_is_a_violation() {
     let (mut space, gap) = skipped(2);
     for range in [gap..gap + 1, 0..gap + 1, gap..gap + 2, 0..gap + 3] {
-        // Behind another, too: nothing of either is taken.
+        // Also behind another range: nothing of either is taken.
         assert_eq!(ack(&mut space, &[gap + 2..gap + 3, range]), Err(AckOfUnsent { number: gap }));
     }
     assert_eq!((space.largest_acked(), space.outstanding), (None, gap + 2));
@@ -275,7 +275,7 @@ fn a_rising_ack_visits_each_packet_once() {
     ack(&mut space, &[1..900]).unwrap();
     lost(&mut space, at(0));
     for end in 901..=1_000 {
-        // A packet as if it had never been acknowledged: a walk that came by would report it.
+        // Makes a packet look as if it had never been acknowledged: a walk that passed it would report it.
         space.packets[500].state = State::Outstanding;
         assert_eq!(ack(&mut space, &[1..end]), Ok(vec![(end - 1, false)]));
     }

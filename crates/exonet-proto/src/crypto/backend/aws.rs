@@ -1,4 +1,4 @@
-//! AWS-LC. It clears what it frees, keys included.
+//! AWS-LC. It wipes the memory that it frees, including keys.
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::agreement;
@@ -11,7 +11,7 @@ pub(in crate::crypto) struct Aead(Option<LessSafeKey>);
 
 impl Aead {
     pub(in crate::crypto) fn aes_128_gcm(key: &[u8; 16]) -> Self {
-        // A key of the right length is never refused; were it, nothing could be sealed or opened.
+        // A key of the right length is never refused. If it were, nothing could be sealed or opened.
         Self(UnboundKey::new(&AES_128_GCM, key).ok().map(LessSafeKey::new))
     }
 
@@ -31,7 +31,7 @@ impl Aead {
         tag.as_ref().try_into().map_err(|_| Refused)
     }
 
-    /// After an error `text` holds nothing of use.
+    /// After an error, the content of `text` is of no use.
     pub(in crate::crypto) fn open(
         &self,
         nonce: [u8; 12],

@@ -1,6 +1,6 @@
-//! Where the AEADs and X25519 come from: AWS-LC where it is enabled, pure Rust where it is not (wasm32).
+//! The implementations of the AEADs and of X25519: AWS-LC if it is enabled, otherwise pure Rust (wasm32).
 //!
-//! Both offer the same two types, `Aead` and `X25519`, and the tests hold them to the same bytes.
+//! Both offer the same two types, `Aead` and `X25519`, and tests check that they give the same bytes.
 
 #[cfg(feature = "aws-lc")]
 pub(super) mod aws;
@@ -12,7 +12,7 @@ pub(super) use aws::{Aead, X25519};
 #[cfg(not(feature = "aws-lc"))]
 pub(super) use pure::{Aead, X25519};
 
-/// The AEAD would not take this input: longer than its counter reaches.
+/// The AEAD does not take this input: it is longer than its counter reaches.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Refused;
 

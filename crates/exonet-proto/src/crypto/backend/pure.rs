@@ -1,4 +1,4 @@
-//! Pure Rust: for wasm32 and wherever no C compiler is at hand. Keys are wiped on drop.
+//! Pure Rust, for wasm32 and wherever no C compiler is available. Keys are wiped on drop.
 
 use aes_gcm::Aes128Gcm;
 use chacha20poly1305::ChaCha20Poly1305;
@@ -10,7 +10,7 @@ use crate::crypto::Unauthentic;
 
 /// An AEAD under one key. The caller keeps nonces unique.
 pub(in crate::crypto) enum Aead {
-    // Its key schedule is thirty times the size of the other's.
+    // The key schedule of AES is thirty times the size of that of ChaCha20-Poly1305.
     Aes(Box<Aes128Gcm>),
     ChaCha(ChaCha20Poly1305),
 }
@@ -38,7 +38,7 @@ impl Aead {
         tag.map(Into::into).map_err(|_| Refused)
     }
 
-    /// After an error `text` holds nothing of use.
+    /// After an error, the content of `text` is of no use.
     pub(in crate::crypto) fn open(
         &self,
         nonce: [u8; 12],

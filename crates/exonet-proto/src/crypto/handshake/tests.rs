@@ -138,7 +138,7 @@ fn an_opening_for_another_is_not_read() {
 
 #[test]
 fn an_answer_by_another_is_not_taken() {
-    // Eve reads nothing of Bob's opening; the best that she can do is to answer one of her own.
+    // Eve cannot read Bob's opening; the best that she can do is to answer one of her own.
     let (mut to_bob, _) = opening(&OPENING, b"early");
     let eve = SecretKey::from_bytes([0xee; 32]);
     let mut to_eve = Initiator::new(&alice(), &eve.node_id(), &OPENING, SEEDS[0]).unwrap();
@@ -185,7 +185,7 @@ fn every_byte_of_an_answer_counts_and_none_of_the_forgeries_spoils_the_true_one(
         let error = read_answer(&mut initiator, &ANSWER, &message2[..cut]).unwrap_err();
         assert_eq!(error, HandshakeError::Malformed);
     }
-    // From here on Noise has taken the message, and only its clear header was forged.
+    // From here on Noise has accepted the message, and only its clear header was forged.
     for at in 0..ANSWER.len() {
         let mut header = ANSWER;
         header[at] ^= 1;

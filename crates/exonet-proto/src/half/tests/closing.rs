@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The same STATE, of a record that is closed.
+/// The same STATE for a closed record.
 fn last(mut state: State) -> State {
     if let Some(claim) = &mut state.live {
         claim.closed = true;
@@ -10,7 +10,7 @@ fn last(mut state: State) -> State {
     state
 }
 
-/// A sender with the slots 0 to 3 of incarnation 5, and messages in all but the last.
+/// A sender with the slots 0 to 3 of incarnation 5, and messages in all of them but the last.
 fn sender(clock: &mut Clock) -> Sender<u32> {
     let mut sender = Sender::open(clock);
     sender.ask(clock, 4, 0).unwrap();
@@ -49,7 +49,7 @@ fn what_a_final_state_shows_as_free_was_not_taken() {
     assert_eq!((sender.envelopes(), sender.frontier()), (0, Slot(4)), "the record is passed");
     let ask = sender.ask(&mut clock, 2, 0).unwrap();
     assert_eq!((ask.s, ask.n, ask.l), (Slot(4), 2, Slot(4)));
-    // An old grant of the record that is closed.
+    // An old grant of the closed record.
     assert!(!hear(&mut sender, &live(0, 5, 6, &[0..6])).1);
     assert!(hear(&mut sender, &live(6, 7, 6, &[4..6])).1);
     assert_eq!(sender.bind(0), Ok((Slot(4), Incarnation(7))));

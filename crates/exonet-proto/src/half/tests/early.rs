@@ -24,7 +24,7 @@ fn receiver_at(latest: u64) -> Clock {
 
 type Converted = Vec<(Slot, Incarnation)>;
 
-/// What `sender` makes of `state`: `(s, message, verdict)`, and what was converted.
+/// The effect of `state` on `sender`: `(s, message, verdict)`, and what was converted.
 fn told(sender: &mut Sender<u32>, state: &State) -> (Vec<(u64, u32, Proof)>, Converted) {
     let mut settled = Vec::new();
     let progress = sender.on_state(state, |s, _, m, verdict| settled.push((s.0, m, verdict)));
@@ -44,7 +44,7 @@ fn far(lo: u64, hi: u64) -> Far {
     Far { lo: Stamp(lo), hi: Stamp(hi) }
 }
 
-/// Lets a record be made by an ASK for all slots.
+/// Makes a record by an ASK for all slots.
 fn go(record: &mut Option<Receiver>, bound: &mut Bound, clock: &mut Clock, ask: Ask) {
     assert_eq!(Receiver::on_ask(record, bound, clock, ask, 9), Answer::State);
 }
@@ -169,7 +169,7 @@ fn forgetting_a_bound_raises_upper_and_keeps_what_was_taken() {
     assert_eq!(clock.stamps().upper(), Stamp(7), "it never falls");
 }
 
-/// The journal has no word on which messages waited: one of them may be taken after a crash as well.
+/// The journal does not say which messages waited: one of them may also be taken after a crash.
 #[test]
 fn a_recovered_record_takes_what_comes_for_early() {
     let recover = |ets, taken| {
@@ -214,7 +214,7 @@ fn a_record_that_is_lost_leaves_what_it_took_under_its_very_stamp() {
     assert_eq!(say(&found, &again, 7), Some(taken(7, 6)));
     assert_eq!(say(&found, &again, 9), Some(taken(9, 0)));
     assert_eq!(say(&found, &again, 10), None);
-    // After more than that everything is forgotten.
+    // After more than that, everything is forgotten.
     let booted = Clock::boot(3, Stamp(9), 4);
     assert_eq!(say(&Bound::default(), &booted, 9), Some(Taken { ts: Stamp(9), end: EVERY }));
     assert_eq!(booted.stamps().bound(&Bound::default()), Stamp(9));
@@ -262,7 +262,7 @@ fn a_record_that_is_named_by_a_stamp_knows_it_even_within_the_hull() {
     other.lose(taken(7, 3));
     clock.stamps_mut().fold(&mut other);
     assert_eq!(Taken::of(record.as_ref(), &bound, &clock, Stamp(7)), Some(taken(7, 0)));
-    // An old ASK of a former life of the sender gives the record another name. What it took stays known.
+    // An old ASK of a former life of the sender gives the record another name. What the record took stays known.
     let mut record = record;
     go(&mut record, &mut bound, &mut clock, stamped(1, 2, 1, 8));
     assert_eq!(record.as_ref().unwrap().stamp(), Stamp(8));
@@ -325,7 +325,7 @@ fn a_claim_in_part_converts_in_part() {
         Some(stamped(5, 3, 5, 7)),
         "not above what is open under its stamp"
     );
-    // What no honest peer can say: that the lower one has met a later incarnation.
+    // No honest peer can say that the lower message has met a later incarnation.
     assert_eq!(told(&mut sender, &said(part(0, 2, 7, 5..6, &[5..6]), 0)).1, [(Slot(5), Incarnation(2))]);
     let (mut sender, _) = early_sender();
     assert_eq!(told(&mut sender, &said(part(0, 3, 7, 5..6, &[5..6]), 0)).1.len(), 1);

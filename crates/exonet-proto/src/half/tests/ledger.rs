@@ -1,4 +1,4 @@
-//! What really happened to every message: the judge of the random world.
+//! What really happened to every message: the oracle of the random world.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ pub(super) enum Outcome {
     Unknown,
     /// It was withdrawn.
     Cancelled,
-    /// Its node forgot it in a crash, or gave it up: unknown, and nobody is left to hold it.
+    /// Its node forgot it in a crash, or gave it up: the outcome is unknown, and no node holds it any more.
     LetGo,
 }
 
@@ -23,7 +23,7 @@ pub(super) struct Letter {
     pub(super) outcome: Option<Outcome>,
 }
 
-/// Invariants D, E and F: no number twice, no message twice, nothing reported that is not so.
+/// Invariants D, E and F: no number is used twice, no message is delivered twice, and every report is true.
 #[derive(Default)]
 pub(super) struct Ledger {
     pub(super) letters: Vec<Letter>,
@@ -56,7 +56,7 @@ impl Ledger {
         ensure(self.born.insert((node, r)), || format!("node {node} hands out {r:?} twice"))
     }
 
-    /// **E**: delivered at most once, and to whom it was sent.
+    /// **E**: a message is delivered at most once, and only to its destination.
     pub(super) fn deliver(&mut self, to: usize, m: usize) -> Checked {
         let letter = &mut self.letters[m];
         ensure(letter.to == to && !letter.delivered, || format!("E: {m} delivered again at {to}"))?;
@@ -66,7 +66,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// **F**: Delivered means delivered; and one outcome each.
+    /// **F**: Delivered means delivered; and each message has one outcome.
     pub(super) fn settle(&mut self, m: usize, outcome: Outcome) -> Checked {
         let letter = &mut self.letters[m];
         ensure(letter.outcome.is_none(), || format!("{m} settled twice"))?;
@@ -76,7 +76,7 @@ impl Ledger {
         ensure(outcome != Outcome::Delivered || letter.delivered, || format!("F: {m} was never delivered"))
     }
 
-    /// What a closed record has not taken has no outcome yet, and was not delivered.
+    /// A message that a closed record has not taken has no outcome yet, and was not delivered.
     pub(super) fn take_back(&self, m: usize) -> Checked {
         let letter = &self.letters[m];
         ensure(letter.outcome.is_none() && !letter.delivered, || {

@@ -1,4 +1,4 @@
-//! The schedules on which Algorithm 1, as published, loses a message and delivers one twice.
+//! Schedules on which Algorithm 1, as published, loses a message and delivers one twice.
 
 use super::*;
 use Proof::Delivered;
@@ -72,7 +72,7 @@ fn reordering_delivers_no_message_twice() {
         let token = ends.sender.bind(m).unwrap();
         ends.deliver_token(token, m);
     }
-    // Every answer to the tokens is lost. The record is exhausted and goes.
+    // Every answer to the tokens is lost. The record is exhausted and is dropped.
     assert!(ends.record.take().unwrap().is_drained());
     ends.deliver_ask(old);
     assert_eq!(slots(&ends.record), [0, 1], "the same numbers again");
@@ -85,7 +85,7 @@ fn reordering_delivers_no_message_twice() {
     }
     assert_eq!(ends.delivered, [10, 11]);
 
-    // The new record proves the old one's deliveries, and nothing new is bound to its unbacked numbers.
+    // The new record proves the deliveries of the old one, and nothing new is bound to its unbacked numbers.
     let state = ends.state();
     let (settled, moved) = hear(&mut ends.sender, &state);
     assert_eq!(settled, [(0, 0, 10, Delivered), (1, 0, 11, Delivered)]);

@@ -23,7 +23,7 @@ fn bound(bound: u64, spare: u64) -> Sender<u32> {
     sender
 }
 
-/// The farewell of a sender that closes, or what is left of one that may not.
+/// The farewell of a sender that closes, or the remaining record if it may not close.
 fn close(sender: Sender<u32>, clock: &mut Clock) -> (Option<Ask>, Option<Sender<u32>>) {
     let mut record = Some(sender);
     let farewell = Sender::close(&mut record, clock);
@@ -257,7 +257,7 @@ fn an_old_state_throws_no_envelope_away() {
     hear(&mut sender, &gone(0, 3));
     hear(&mut sender, &live(0, 4, 2, &[]));
     assert_eq!(sender.envelopes(), 3);
-    // Incarnation 5 outlives a rise of `b`, which another peer's record has caused.
+    // Incarnation 5 outlives a rise of `b` that another peer's record has caused.
     hear(&mut sender, &live(9, 5, 4, &[0..4]));
     hear(&mut sender, &gone(0, 3));
     assert_eq!(sender.envelopes(), 3);
@@ -267,7 +267,7 @@ fn an_old_state_throws_no_envelope_away() {
 fn a_grant_older_than_the_amnesia_frontier_is_not_taken() {
     let mut sender = bound(1, 0);
     hear(&mut sender, &gone(6, 9));
-    // Sent by record 5 before it was evicted: an envelope of it would only make one more message Unknown.
+    // Record 5 sent this before it was evicted: its envelope would only make one more message Unknown.
     assert_eq!(hear(&mut sender, &live(0, 5, 8, &[0..8])), (vec![], false));
     assert_eq!(sender.bind(1), Err(1));
     // Nor when `b` had risen already, for another peer's record.

@@ -1,7 +1,7 @@
-//! A random world: real clocks and records over a network that keeps every datagram ever sent and delivers any of
-//! them, any number of times, in any order; with partial grants, crashes, evictions and slow disks. The invariants
-//! of the algorithm are checked on every step, and at last, under a fair network, all must come to rest. Senders
-//! choose any stamp, receivers forget bounds whenever they like.
+//! A random world: real clocks and records over a network that keeps every datagram ever sent and delivers any of them, any
+//! number of times, in any order; with partial grants, crashes, evictions and slow disks. The invariants of the algorithm are
+//! checked on every step. In the end everything must come to rest under a fair network. Senders choose any stamp, and receivers
+//! forget bounds at any time.
 
 mod check;
 mod walk;
@@ -69,7 +69,7 @@ enum Step {
     Evict(usize, usize),
     Persist(usize),
     Persisted(usize),
-    /// With `kept`, only the process dies: what a node without a journal has written of early messages is there.
+    /// With `kept`, only the process dies: the notes on early messages of a node without a journal survive.
     Crash {
         at: usize,
         wrote: bool,
@@ -86,23 +86,23 @@ struct Peer {
     record: Option<Receiver>,
     journal: Journaled,
     bound: Bound,
-    /// `X`, as the disk has it.
+    /// `X` on the disk.
     far: Option<Far>,
-    /// By the world's own reckoning, what lost records took early.
+    /// What lost records took early, by the world's own account.
     lost: Vec<Taken>,
 }
 
 struct Node {
     clock: Clock,
     disk: u64,
-    /// `latest`, as the disk has it.
+    /// `latest` on the disk.
     latest: u64,
     writing: Option<u64>,
     block: u64,
     journaled: bool,
-    /// The amnesia frontier by the world's own reckoning.
+    /// The amnesia frontier, by the world's own account.
     b: u64,
-    /// Everything is forgotten of stamps up to this, or in the hull, by the world's own reckoning.
+    /// The node has forgotten everything about stamps in this hull, by the world's own account.
     forgot: Hull,
     peers: Vec<Peer>,
 }
@@ -243,7 +243,7 @@ impl World {
 
     /// A STATE of the whole record, or of any part of it.
     fn push_state(&mut self, at: usize, to: usize) -> Checked {
-        // Of which stamp it speaks does not matter; of that of the sender, mostly.
+        // The stamp that the STATE mentions does not matter; usually it is that of the sender.
         let own = self.nodes[to].peers[at].sender.as_ref().map_or(Stamp::NONE, Sender::stamp);
         let ts = if self.random.chance(4) { Stamp(self.random.below(8)) } else { own };
         let node = &self.nodes[at];
@@ -293,7 +293,7 @@ impl World {
     fn on_early(&mut self, at: usize, from: usize, (s, ts): (Slot, Stamp), m: usize) -> Checked {
         let name = self.nodes[at].peers[from].record.as_mut().and_then(|record| record.name(s, ts));
         match name {
-            // It may wait for the application, while everything else goes on.
+            // The message may wait for the application, while everything else goes on.
             Some(r) if self.random.chance(4) => {
                 self.network.push(Packet { from, to: at, datagram: Datagram::Token(s, r, m) });
                 Ok(())
@@ -319,7 +319,7 @@ impl World {
         if granted { self.push_state(at, from) } else { Ok(()) }
     }
 
-    /// Lets a record and the clock move on, and sees to it that a new incarnation is new, and durable.
+    /// Lets a record and the clock advance, and checks that a new incarnation is new and durable.
     fn advance(
         &mut self,
         at: usize,
@@ -459,7 +459,7 @@ impl World {
         given_up.map_or(Ok(()), |m| self.ledger.settle(m, Outcome::LetGo))
     }
 
-    /// Drops a drained record. That is written before a STATE says so.
+    /// Drops a drained record. This is written before a STATE says so.
     fn drop_drained(&mut self, at: usize, from: usize) -> Checked {
         let peer = &mut self.nodes[at].peers[from];
         if peer.record.as_ref().is_some_and(Receiver::is_drained) {
@@ -565,7 +565,7 @@ impl Node {
         self.clock.stamps_mut().persisted(Stamp(self.latest));
     }
 
-    /// A stamp too new is let in by raising `latest`, refused for good and durably, or not let in at all.
+    /// A stamp that is too new is accepted by raising `latest`, refused durably and for good, or not admitted at all.
     fn let_in(&mut self, from: usize, ts: Stamp, choice: u64) {
         let peer = &mut self.peers[from];
         self.clock.stamps_mut().catch_up(&mut peer.bound);
@@ -585,7 +585,7 @@ impl Node {
         }
     }
 
-    /// Whether a message of `peer` in `s`, sent early under `ts`, may be Unknown: a record took it, perhaps, and is lost.
+    /// Whether a message of `peer` in `s`, sent early under `ts`, may end Unknown: a record that is lost may have taken it.
     fn has_forgotten_early(&self, peer: usize, ts: Stamp, s: Slot) -> bool {
         let took = self.peers[peer].lost.iter().any(|lost| lost.ts == ts && s < lost.end);
         took || self.forgot.contains(ts)
@@ -605,7 +605,7 @@ impl Node {
         Ok(())
     }
 
-    /// Whether messages of `peer` under `r` may be Unknown: `r` is below the frontier and does not live.
+    /// Whether messages of `peer` under `r` may end Unknown: `r` is below the frontier and is not live.
     fn has_forgotten(&self, peer: usize, r: Incarnation) -> bool {
         let live = self.peers[peer].record.as_ref().map(Receiver::incarnation);
         r.0 < self.b && live != Some(r)

@@ -1,4 +1,4 @@
-//! What is owed, waits or is known of a peer has a bound; what was lost of it is owed again.
+//! Everything that is owed, waits or is known about a peer has a bound; what was lost because of it is owed again.
 
 use super::*;
 use crate::channel::Fate;
@@ -79,7 +79,7 @@ fn a_state_or_a_farewell_that_was_lost_is_owed_again() {
     }
 }
 
-/// Who misses it asks again.
+/// A peer that misses the STATE asks again.
 #[test]
 fn a_state_without_a_record_is_worth_no_channel() {
     let mut pair = Pair::open();
@@ -135,7 +135,7 @@ fn what_has_a_deadline_leaves_early_if_asked_to_and_32_at_most_do() {
     }
 }
 
-/// Only what was bound is in doubt.
+/// Only bound messages are in doubt.
 #[test]
 fn what_has_not_left_is_not_given_up() {
     let impatient = Config { doubt_timeout: Some(10 * SECOND), ..config() };

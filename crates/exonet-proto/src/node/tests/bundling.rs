@@ -1,4 +1,4 @@
-//! Messages that are queued together are kept together; each has its slot and its outcome all the same.
+//! Messages that are queued together are kept together; each still has its own slot and its own outcome.
 
 use super::filling::Gives;
 use super::*;
@@ -6,7 +6,7 @@ use super::*;
 const SMALL: usize = 60;
 
 impl Pair {
-    /// `bodies` go to the other end, as far as there is room; the keys of those that are accepted, as they are reported.
+    /// Sends `bodies` to the other end, as far as there is room. Returns the reported keys of those that are accepted.
     fn send_together(&mut self, messages: Vec<Outgoing>) -> (Vec<(MessageKey, u32)>, Result<(), SendError>) {
         let (id, mut keys) = (self.ends[1].id(), Vec::new());
         let (now, to) = (self.now, [address(1)]);
@@ -15,7 +15,7 @@ impl Pair {
         (keys, sent)
     }
 
-    /// So many messages alike, the body of each of one byte value, which is its number; they make one bundle.
+    /// Queues `count` messages that are alike. The body of each is one byte, which is its number. They make one bundle.
     fn bundle(&mut self, count: u8) -> MessageKey {
         let (keys, sent) = self.send_together((0..count).map(numbered).collect());
         assert_eq!(sent, Ok(()));
@@ -23,7 +23,7 @@ impl Pair {
         keys[0].0
     }
 
-    /// What the other end takes of what has come.
+    /// The bodies of the messages that the other end takes now.
     fn taken(&mut self) -> Vec<u8> {
         let now = self.now;
         let bodies = core::iter::from_fn(|| self.ends[1].recv(now)).map(|incoming| match incoming.body {
@@ -36,7 +36,7 @@ impl Pair {
         bodies.collect()
     }
 
-    /// What has become of messages, one by one, of a bundle.
+    /// The outcomes of the messages of a bundle, one by one.
     fn ends_of(&self, key: MessageKey) -> Vec<(u32, Outcome, Option<Slot>)> {
         let mut all = Vec::new();
         for event in &self.events {
@@ -91,7 +91,7 @@ fn each_message_has_a_slot_and_an_outcome_of_its_own() {
     assert!(pair.is_sound());
 }
 
-/// Some that were queued together, and some that were not.
+/// Some of the messages were queued together, others were not.
 #[test]
 fn open_messages_are_looked_at_part_by_part() {
     let mut pair = joined();
@@ -125,8 +125,8 @@ fn open_messages_are_looked_at_part_by_part() {
     assert_eq!(pair.ends[0].hints(&id), [address(1)]);
 }
 
-/// Every other packet of 120 messages is lost, which are sent together or one by one: what arrives then and later, and how
-/// often something came that had been there.
+/// Of the packets of 120 messages, which are sent together or one by one, every other packet is lost. Returns which messages
+/// arrive at once, which arrive later, and how often a message came that had been there.
 fn half_lost(together: bool) -> (Vec<u8>, Vec<u8>, u64) {
     let mut pair = joined();
     let keys: Vec<_> = if together {
@@ -172,7 +172,7 @@ fn what_is_acknowledged_of_a_bundle_is_what_the_packet_carried() {
     pair.deliver(1, 0, &first);
     let arrived = u32::try_from(pair.taken().len()).unwrap();
     assert!((10..60).contains(&arrived));
-    // The acknowledgement alone: a STATE would settle them. Nothing else is to come from here.
+    // Only the acknowledgement arrives: a STATE would settle the messages. Nothing else comes from this end.
     let now = pair.now.mono;
     let (outbound, store) =
         (&mut pair.ends[0].peers.get_mut(0).unwrap().outbound, &mut pair.ends[0].cx.store);
@@ -186,7 +186,7 @@ fn what_is_acknowledged_of_a_bundle_is_what_the_packet_carried() {
 fn bodies_alone_are_kept_together_as_messages_are() {
     let lengths = [60, 60, 60, 60, 300, 10, 20, 20];
     let bodies: Vec<_> = (0..8).zip(lengths).map(|(n, len)| vec![n; len]).collect();
-    // What may go with the opening is kept by itself.
+    // Messages that may leave with the opening are kept by themselves.
     for (mut pair, counts) in [(joined(), vec![4, 1, 1, 2]), (Pair::open(), vec![1; 8])] {
         let (id, now, mut keys) = (pair.ends[1].id(), pair.now, Vec::new());
         let mut all = bodies.iter();
@@ -208,7 +208,7 @@ fn bodies_alone_are_kept_together_as_messages_are() {
     }
 }
 
-/// A body that has another length from the look of this number on.
+/// A body whose length changes after it was looked at this many times.
 struct Fickle(core::cell::Cell<u32>);
 
 impl AsRef<[u8]> for Fickle {

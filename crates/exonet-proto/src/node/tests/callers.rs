@@ -1,4 +1,4 @@
-//! Callers that vanish: what their records are worth, and for how long.
+//! Callers that vanish: how long their records are kept.
 
 use super::*;
 use crate::half::Clock;
@@ -11,12 +11,12 @@ fn patient() -> Config {
     Config { caller_patience: PATIENCE, serves: true, ..config() }
 }
 
-/// The lane of such a message without a tag.
+/// The lane of a message with this role and without a tag.
 fn lane(role: Role) -> Lane {
     Lane::of(role, &Bytes::new())
 }
 
-/// A record under which messages of these roles were delivered, the last at second 0.
+/// A record under which messages of these roles were delivered, the last one at second 0.
 fn served(roles: &[Role]) -> (Inbound, Clock, crate::Incarnation) {
     let limits = Limits::default();
     let (mut inbound, clock, r) = granted(9, &limits);
@@ -27,7 +27,7 @@ fn served(roles: &[Role]) -> (Inbound, Clock, crate::Incarnation) {
     (inbound, clock, r)
 }
 
-/// When its record goes.
+/// When the record is dropped.
 fn goes(inbound: &Inbound) -> Duration {
     let config = Config { dead_after: 1_000 * SECOND, ..patient() };
     inbound.deadline(&config, false, Mono::NEVER).since(Mono(0))
@@ -52,7 +52,7 @@ fn a_record_of_calls_alone_is_a_callers() {
     }
 }
 
-/// Patience shrinks when the calls are over.
+/// The patience shrinks when the calls have ended.
 #[test]
 fn who_has_called_is_reminded_in_time_though_its_call_is_not_over() {
     let limits = Limits::default();
@@ -128,7 +128,7 @@ fn a_call_that_came_in_part_keeps_no_record() {
     }
 }
 
-/// It keeps its envelopes for long, and says nothing of its own accord.
+/// The caller keeps its envelopes for long, and sends nothing of its own accord.
 #[test]
 fn a_caller_that_is_there_is_not_given_up() {
     let quiet = Config { sender_linger: 10_000 * SECOND, ..config() };
@@ -158,7 +158,7 @@ fn the_time_that_a_node_sleeps_is_no_silence_of_others() {
     assert_eq!(pair.ends[1].counts().evictions, 0, "half of it is over");
     pair.pass(PATIENCE);
     assert_eq!(pair.ends[1].counts().callers_evicted, 1);
-    // Heard since it woke: no more than that.
+    // The caller was heard after the node woke: the absence adds nothing.
     let (mut inbound, ..) = served(&[Role::Call]);
     inbound.heard(Mono(0) + 10 * PATIENCE);
     inbound.excuse(Mono(0) + 10 * PATIENCE, 9 * PATIENCE);

@@ -1,4 +1,4 @@
-//! Calls, as only the inside of a node shows them.
+//! Calls: rules that only the internal state of a node shows.
 
 use super::*;
 use crate::pattern::call::{Caller, MAX_REPLY_ACKS};
@@ -65,7 +65,7 @@ fn a_caller_whose_last_reply_makes_room_for_one_of_another_is_not_busy() {
     assert!(pair.ends[1].reply(pair.now, call, 0, SHORT));
     pair.pass(SECOND);
     assert_eq!(pair.ends[1].census.busy, 1, "the reply is kept");
-    // Another caller, in the place of the first; one reply is always kept.
+    // Another caller replaces the first; one reply is always kept.
     pair.mend(1);
     pair.ends[1].cx.config.limits.reply_bytes = 0;
     let key = SecretKey::from_bytes([3; 32]);
@@ -138,7 +138,7 @@ fn a_reply_leaves_again_when_its_packet_is_lost() {
     assert!(is_replied(&pair, key, SHORT));
 }
 
-/// Whatever a STATE has said so far.
+/// Whatever STATEs have said so far.
 #[test]
 fn a_call_that_has_its_reply_is_delivered() {
     let mut pair = Pair::new([config(), Config { serves: true, ..config() }]);
@@ -163,7 +163,7 @@ fn a_call_that_ends_at_its_deadline_is_late() {
     assert!(pair.outcomes().contains(&(key, Outcome::Unknown, true)));
 }
 
-/// Before a STATE has said so, nothing else proves that a call was delivered.
+/// Until a STATE says so, nothing else proves that a call was delivered.
 #[test]
 fn computing_is_not_heard_of_a_call_that_is_not_known_to_be_delivered() {
     let (mut caller, mut store) = (Caller::default(), crate::message::Store::default());
@@ -184,7 +184,7 @@ fn reply_acks_that_are_owed_are_bounded() {
     assert_eq!(caller.counts().1, MAX_REPLY_ACKS);
 }
 
-/// REPLY_ACK leaves in its time, though there is nothing else to say.
+/// REPLY_ACK leaves in time, though there is nothing else to send.
 #[test]
 fn a_reply_ack_waits_for_no_longer_than_an_acknowledgement_may() {
     let mut caller = Caller::default();

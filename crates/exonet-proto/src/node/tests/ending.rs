@@ -1,8 +1,8 @@
-//! A node that ends for good says what it has not taken.
+//! A node that ends for good reports what it has not taken.
 
 use super::*;
 
-/// `ends[1]` has ended, and has told.
+/// `ends[1]` ends, and tells its peer.
 fn end(pair: &mut Pair) {
     let now = pair.now;
     pair.ends[1].finish(now);
@@ -53,7 +53,7 @@ fn what_comes_back_after_its_deadline_expires() {
     pair.talk(0);
     let (now, id, at) = (pair.now, pair.ends[1].id(), address(1));
     let deadline = Some(now.mono + 100 * MS);
-    // A part of a message of several is not withdrawn.
+    // One part of a message of several parts is not withdrawn.
     let message = Outgoing { tag: Bytes::from_static(b"log"), deadline, ..Outgoing::default() };
     let end_of = crate::wire::StreamEnd::Open;
     let key = pair.ends[0].send_in_stream(now, id, &[at], message, end_of, true).unwrap();
@@ -96,7 +96,7 @@ fn a_node_that_has_ended_takes_and_grants_nothing() {
     assert_eq!(pair.ends[1].stats().receiver_records, 0);
 }
 
-/// An ephemeral identity is gone with its node: what is for it ends at once, and with certainty where that is known.
+/// An ephemeral identity is gone with its node: messages for it end at once, and with certainty where that is known.
 #[test]
 fn an_ephemeral_node_that_ends_leaves_nothing_open() {
     let mut pair = Pair::open();
@@ -106,7 +106,7 @@ fn an_ephemeral_node_that_ends_leaves_nothing_open() {
     (0..10).for_each(|_| assert!(pair.ends[1].recv(pair.now).is_some()));
     let (now, before) = (pair.now, pair.outcomes().len());
     pair.ends[1].finish(now);
-    // Nothing but the last packet arrives.
+    // Only the last packet arrives.
     drop(pair.says(1));
     pair.ends[1].leave_all(now);
     let queued = pair.send(0, 100);
@@ -121,7 +121,7 @@ fn an_ephemeral_node_that_ends_leaves_nothing_open() {
     assert!(pair.ends[0].open_messages().is_empty());
 }
 
-/// It is said again, since nothing confirms it; and only to who had something for this node.
+/// The notice is repeated, since nothing confirms it; and only peers that had something for this node get it.
 #[test]
 fn the_end_of_an_ephemeral_node_is_heard_though_words_of_it_are_lost() {
     let mut pair = Pair::open();
@@ -141,7 +141,7 @@ fn the_end_of_an_ephemeral_node_is_heard_though_words_of_it_are_lost() {
     pair.ends[1].leave_all(now);
     pair.pass(SECOND);
     assert!(pair.ends[0].open_messages().is_empty());
-    // Who never was sent anything, or lives on, says nothing more often.
+    // A node to which nothing was sent does not repeat the notice, nor does a node whose identity lives on.
     let mut sender = Pair::open();
     sender.talk(1);
     end(&mut sender);
@@ -153,7 +153,7 @@ fn the_end_of_an_ephemeral_node_is_heard_though_words_of_it_are_lost() {
     assert_eq!(stored.ends[1].foretell_end(), None);
 }
 
-/// What no final STATE decides is Unknown, and not for as long as its sender cares to wait.
+/// A message that no final STATE decides ends Unknown at once, and does not wait for its sender's patience.
 #[test]
 fn what_an_ephemeral_node_leaves_undecided_is_unknown_at_once() {
     let mut pair = Pair::open();
@@ -164,14 +164,14 @@ fn what_an_ephemeral_node_leaves_undecided_is_unknown_at_once() {
     let (now, before) = (pair.now, pair.outcomes().len());
     pair.ends[1].finish(now);
     drop(pair.says(1));
-    // Its record is one of which nothing can be said any more.
+    // Nothing can be said about its record any more.
     pair.peer(1).inbound.receiver = None;
     pair.ends[1].leave_all(now);
     pair.pump();
     assert_eq!(pair.outcomes().split_off(before), [(bound, Outcome::Unknown, false)]);
 }
 
-/// A stored identity lives again: its peers keep what is for it.
+/// A stored identity lives again: its peers keep the messages for it.
 #[test]
 fn a_stored_node_never_ends_for_good() {
     let mut pair = Pair::open();
@@ -186,7 +186,7 @@ fn a_stored_node_never_ends_for_good() {
     assert_eq!(pair.ends[0].status(key), Status::Queued);
 }
 
-/// An ephemeral node that is merely idle, or closes and is not yet done, says nothing of the kind.
+/// An ephemeral node that is merely idle, or closes and has not finished, sends no such notice.
 #[test]
 fn an_idle_ephemeral_node_does_not_end_for_good() {
     let mut pair = Pair::open();

@@ -1,4 +1,4 @@
-//! A message that does not fit the rest of a packet fills it.
+//! A message that does not fit into the rest of a packet fills it.
 
 use super::*;
 use crate::channel::Fate;
@@ -18,7 +18,7 @@ const EMPTY: Room = Room {
 };
 const REST: Room = Room { left: 500, ..EMPTY };
 
-/// What goes into a packet next.
+/// The next piece for a packet.
 fn next(pair: &mut Pair, room: Room) -> Next {
     let now = pair.now.mono;
     let Node { peers, cx, .. } = &mut pair.ends[0];
@@ -26,7 +26,7 @@ fn next(pair: &mut Pair, room: Room) -> Next {
     peers.get_mut(0).unwrap().outbound.next(now, store, room)
 }
 
-/// As [`next`]: a part.
+/// As [`next`], where the piece is a part of a message.
 fn part(pair: &mut Pair, room: Room) -> (Slot, Incarnation, core::ops::Range<u64>) {
     let Next::Piece(Piece::Fragment { s, r, range, .. }) = next(pair, room) else {
         panic!("whole, or nothing")

@@ -1,4 +1,4 @@
-//! What a watcher is told of a peer.
+//! The figures of a peer for a watcher.
 
 use super::*;
 

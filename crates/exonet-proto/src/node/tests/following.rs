@@ -1,4 +1,4 @@
-//! What a follower is told of a message, step by step.
+//! The steps of a message that a follower sees.
 
 use super::streams::say;
 use super::*;
@@ -12,14 +12,14 @@ fn steps(pair: &mut Pair, end: usize, follower: FollowerId) -> (Vec<Step>, Misse
     (steps, missed)
 }
 
-/// The names of what happened to one message.
+/// The names of the steps of one message.
 fn names(steps: &[Step], message: u32) -> Vec<String> {
     let name =
         |step: &Step| format!("{:?}", step.what).split([' ', '{']).next().unwrap_or_default().to_owned();
     steps.iter().filter(|step| step.message == message).map(name).collect()
 }
 
-/// Two nodes that have talked, so that nothing leaves early, and a follower of all at each.
+/// Two nodes that have talked, so that nothing leaves early, and a follower of all messages at each.
 fn followed() -> (Pair, [FollowerId; 2]) {
     let mut pair = Pair::open();
     pair.talk(0);
@@ -47,7 +47,7 @@ fn a_message_is_followed_from_queued_to_its_outcome_and_at_its_receiver() {
     let settled = What::Settled { outcome: Outcome::Delivered, late: false, id: Some(*id) };
     assert_eq!(sent.last().map(|step| (&step.what, step.last)), Some((&settled, true)));
     assert!(sent.iter().all(|step| step.at <= pair.now.mono) && sent.is_sorted_by_key(|step| step.at));
-    // What is over is forgotten.
+    // Messages that have ended are forgotten.
     pair.send(0, 100);
     pair.pump();
     assert!(steps(&mut pair, 0, near).0.iter().all(|step| step.message == 2));
@@ -136,7 +136,7 @@ fn a_call_is_followed_to_its_reply_at_both_ends() {
     assert_eq!(came.iter().map(|step| step.last).collect::<Vec<_>>(), [false, false, true]);
     let (sent, _) = steps(&mut pair, 0, near);
     assert_eq!(sent.last().map(|step| (&step.what, step.last)), Some((&What::Replied { status: 3 }, true)));
-    // The reply is no message of its own to anybody.
+    // The reply is not a message of its own for a follower.
     assert!(sent.iter().chain(&came).all(|step| step.message == 1));
 }
 

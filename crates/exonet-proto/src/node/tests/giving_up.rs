@@ -1,5 +1,5 @@
-//! Pooled messages that are given up behind an older one that is open: the peer keeps what has come of them for as
-//! long as the frontier stands.
+//! Pooled messages that are given up behind an older open one: the peer keeps what has arrived of them for as long as the
+//! frontier stands still.
 
 use rand_chacha::ChaCha12Rng;
 use rand_core::{RngCore, SeedableRng};
@@ -15,7 +15,7 @@ fn small_pool() -> Pair {
     pair
 }
 
-/// A message leaves, and of its packets only the first arrives.
+/// A message leaves, and only the first of its packets arrives.
 fn send_a_part(pair: &mut Pair, size: usize) -> MessageKey {
     pair.cut(0);
     let key = pair.send(0, size);
@@ -83,7 +83,7 @@ fn what_was_given_up_goes_with_the_record() {
     assert_eq!(pair.peer(0).outbound.open.bytes, 0);
 }
 
-/// Parts of what came later make room: they might be of messages that nobody sends any more.
+/// Parts of later messages make room: they may be parts of messages that are not sent any more.
 #[test]
 fn an_older_message_is_not_kept_out_by_parts_of_later_ones() {
     for whole in [true, false] {
@@ -108,15 +108,15 @@ fn an_older_message_is_not_kept_out_by_parts_of_later_ones() {
     }
 }
 
-/// Messages of any size are sent and given up in any order, over a path that loses a fifth: what is not given up
-/// arrives, and the sender never thinks that it may send more than the peer takes.
+/// Messages of any size are sent and given up in any order, over a path that loses a fifth of the packets. Messages that are not
+/// given up arrive, and the sender never assumes that it may send more than the peer takes.
 #[test]
 fn whatever_is_given_up_the_rest_arrives() {
     for seed in 0..20 {
         let mut rng = ChaCha12Rng::seed_from_u64(seed);
         let mut below = |n: u32| rng.next_u32() % n;
         let mut pair = small_pool();
-        // One was sent and taken before.
+        // One message was sent and taken before.
         let (mut open, mut taken) = (Vec::new(), 1);
         for _ in 0..300 {
             match below(8) {
@@ -148,7 +148,7 @@ fn whatever_is_given_up_the_rest_arrives() {
             pair.outcomes().iter().filter(|(_, outcome, _)| *outcome == Outcome::Delivered).count();
         assert!(delivered <= taken && taken > 10, "seed {seed}: {delivered} of {taken}");
         assert_eq!(pair.ends[1].stats().violations, 0, "seed {seed}");
-        // Who has had nothing to say for long enough is forgotten, with all that was held.
+        // A peer that has sent nothing for long enough is forgotten, with everything that was held for it.
         let held = pair.ends[1].peers.get_mut(0).map(|peer| peer.inbound.held.bytes());
         assert_eq!(held.unwrap_or_default(), 0, "seed {seed}");
     }
@@ -157,7 +157,7 @@ fn whatever_is_given_up_the_rest_arrives() {
 #[test]
 fn a_peer_is_given_up_in_whatever_order_its_messages_stand() {
     let mut pair = Pair::open();
-    // Places in the store are used again in the opposite order.
+    // Places in the store are reused in the opposite order.
     let first: Vec<_> = (0..500).map(|_| pair.send(0, 100)).collect();
     let now = pair.now;
     first.into_iter().for_each(|key| assert_eq!(pair.ends[0].cancel(now, key), Ok(Cancel::Done)));
@@ -172,7 +172,7 @@ fn a_peer_is_given_up_in_whatever_order_its_messages_stand() {
         1_000
     );
     assert_eq!(pair.ends[0].stats().open_messages, 0);
-    // What is sent afterwards is not held up by what was.
+    // Later messages are not held up by earlier ones.
     pair.talk(0);
     let large = pair.send(0, 100_000);
     pair.pass(SECOND);

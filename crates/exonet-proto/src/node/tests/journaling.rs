@@ -16,7 +16,7 @@ fn boot(clock: u64, journal: &[u8]) -> Boot {
     Boot::Stored { clock, life: 1, latest: Stamp(5), strays: Vec::new(), notes: None, journal }
 }
 
-/// A node whose records are safe when it is told so.
+/// A node whose records are safe only once it is told so.
 fn forced() -> Node {
     let journal = Some((Durability::Forced, Box::default()));
     node(Boot::Stored { clock: 7, life: 1, latest: Stamp(5), strays: Vec::new(), notes: None, journal })
@@ -59,7 +59,8 @@ fn a_snapshot_says_what_the_journal_says() {
     assert_eq!(written, snapshot);
 }
 
-/// A journal of messages in a group each, of which some are over, as a snapshot that counts on groups from `kept` on, and those.
+/// A journal of messages, each in a group of its own, some of which have ended. Returns the whole journal as read, a snapshot of
+/// it that relies on the groups from `kept` on as read, and those groups.
 fn kept(kept: u64) -> (Recovered, Recovered, Vec<(u64, Vec<u8>)>) {
     let mut node = node(boot(100, &[]));
     let (now, peer) = (Now::default(), SecretKey::from_bytes([8; 32]).node_id());
@@ -118,7 +119,7 @@ fn an_outcome_is_told_once_it_is_safe() {
     assert_eq!(node.journal_lag(), 0);
 }
 
-/// A sending direction with a message that has no slot, and a slot below whose end is not safe.
+/// A sending direction with a message without a slot, and a lower slot whose end is not safe.
 fn ending() -> (Outbound, Clock, crate::message::Store) {
     let mut clock = Clock::boot(7, Stamp::NONE, 100);
     clock.persisted(200);
@@ -157,7 +158,7 @@ fn a_sender_record_closes_when_its_ends_are_safe() {
     assert!(out.sender.is_none() && out.farewell_due);
 }
 
-/// What a STATE claims: how far, and which slots are free.
+/// The claim of a STATE: its grant frontier, and its free slots.
 fn claimed(inbound: &Inbound) -> Option<(u64, Vec<[u64; 2]>)> {
     let clock = Clock::recover(50, Incarnation(0), Stamps::boot(Stamp::NONE), 9);
     let mut room = [0; 200];
@@ -223,7 +224,7 @@ fn a_body_without_an_end_is_forgotten_when_its_process_dies() {
     pair.ends[0] = life(1 << 41, &records, pair.now);
     pair.pass(SECOND);
     assert!(pair.ends[1].done(pair.now, whole));
-    // Until the record has closed.
+    // Until the record is closed.
     pair.pass(10 * SECOND);
     assert_eq!(pair.ends[1].body_read(pair.now, begun), BodyRead::Aborted);
     assert!(pair.ends[1].accept(pair.now).is_none(), "neither comes again");
@@ -235,7 +236,7 @@ fn a_journal_is_that_of_the_last_life_or_of_none() {
     let mut node = node(boot(100, &[]));
     let found = Recovered::read(&node.poll_journal().unwrap().to_vec()).unwrap();
     assert!(!found.is_empty() && Recovered::default().is_empty());
-    // Booted as life 1, it is life 2: its own file may say either when it dies.
+    // The node booted as life 1, so it is life 2: its own file may give either number when it dies.
     assert!(found.is_of(1) && found.is_of(2), "whether or not the file was written");
     assert!(!found.is_of(3), "another life has come between");
     assert!(!Recovered::default().is_of(0));

@@ -1,10 +1,10 @@
-//! What the receiving application says of a message, and how its sender hears of it.
+//! Verdicts of the receiving application on messages, and how the sender hears of them.
 
 use super::*;
 use crate::journal::{Durability, Recovered};
 use crate::message::IncomingBody;
 
-/// A message of `ends[0]` that wants to be confirmed as `confirm` says.
+/// A message of `ends[0]` to be confirmed as `confirm` demands.
 fn send(pair: &mut Pair, confirm: Confirm) -> MessageKey {
     let (now, id, at) = (pair.now, pair.ends[1].id(), address(1));
     let message = Outgoing { body: Bytes::from_static(b"order"), confirm, ..Outgoing::default() };
@@ -30,7 +30,7 @@ fn outcome(pair: &Pair, key: MessageKey) -> Option<Outcome> {
     })
 }
 
-/// Nothing is kept of it at the receiver.
+/// Whether nothing of the message is kept at the receiver.
 fn is_over(pair: &mut Pair) -> bool {
     let Some(Peer { inbound, .. }) = pair.ends[1].peers.get(0) else { return true };
     let marked = inbound.receiver.as_ref().is_some_and(|record| !record.marks().is_empty());
@@ -107,7 +107,7 @@ fn messages_that_come_together_are_confirmed_each() {
     assert!(is_over(&mut pair));
 }
 
-/// Its sender asks of some only whether they were delivered.
+/// For some messages, the sender wants to know only whether they were delivered.
 #[test]
 fn messages_that_come_together_are_judged_each() {
     let mut pair = Pair::open();
@@ -144,7 +144,7 @@ fn a_verdict_that_is_lost_is_told_again() {
     assert!(is_over(&mut pair));
 }
 
-/// A message that was rejected, and whose sender does not know.
+/// A message that was rejected, which its sender does not know.
 fn judged() -> (Pair, MessageKey, Slot, Incarnation) {
     let mut pair = Pair::open();
     pair.talk(0);
@@ -306,7 +306,7 @@ fn a_bundle_may_lose_one_of_its_messages_to_a_verdict() {
     assert!(is_over(&mut pair));
 }
 
-/// `ends[1]` writes a journal. What it has written so far, and its next life.
+/// `ends[1]` writes a journal: what it has written so far, and its next life.
 struct Lives {
     pair: Pair,
     written: Vec<u8>,
@@ -340,7 +340,7 @@ impl Lives {
         self.clock += 1 << 40;
     }
 
-    /// What there is to write is written, and safe.
+    /// Writes everything that there is to write, and makes it safe.
     fn write(&mut self) {
         while let Some(append) = self.pair.ends[1].poll_journal() {
             self.written.extend(append.to_vec());
@@ -391,7 +391,7 @@ fn a_verdict_is_told_once_it_is_safe() {
     assert_eq!(outcome(&lives.pair, key), Some(Outcome::Rejected { status: 7, attempts: 1 }));
 }
 
-/// What a sender was told of a message that it withdrew.
+/// The outcome of a message that its sender withdrew.
 fn withdraw(lives: &mut Lives, key: MessageKey) {
     assert_eq!(lives.pair.ends[0].cancel(lives.pair.now, key), Ok(Cancel::Asked));
 }
@@ -471,7 +471,7 @@ fn a_snapshot_has_verdicts_and_attempts() {
     assert_eq!(written.known.values().map(|known| known.attempts.len()).sum::<usize>(), 1);
 }
 
-/// A sender whose clock shows a time sends early.
+/// A sender whose clock is set sends early.
 fn early(durability: Durability) -> Lives {
     let mut lives = Lives::new(durability);
     lives.pair.ends[0].cx.config.early = true;
@@ -480,7 +480,7 @@ fn early(durability: Durability) -> Lives {
     lives
 }
 
-/// What is to be durable before a stamp is accepted is.
+/// Makes everything durable that must be before a stamp is accepted.
 fn persist(lives: &mut Lives) {
     let node = &mut lives.pair.ends[1];
     while let Some(batch) = node.poll_persist() {
@@ -543,8 +543,8 @@ fn a_message_comes_again_under_its_id_though_no_state_has_left() {
     assert_eq!((again.id, again.attempt), (id, 2));
 }
 
-/// What is taken early is in the journal with it, so that the record that comes back goes no sooner; and what an eviction forgets of
-/// it is in the hull.
+/// The journal records what is taken early together with the message, so that the recovered record is not dropped too soon. What
+/// an eviction forgets of it is in the hull.
 #[test]
 fn what_was_taken_early_outlives_the_process() {
     let mut lives = Lives::new(Durability::Written);

@@ -1,4 +1,4 @@
-//! Keys: how long they serve, and which are used.
+//! Keys: how long they serve, and which ones are used.
 
 use super::*;
 
@@ -88,7 +88,7 @@ fn who_began_the_keys_renews_them_first() {
     assert_eq!(ages, [120 * SECOND, 150 * SECOND]);
 }
 
-/// The larger id opens `apart` after the smaller one has: whose keys are used by both in the end?
+/// The larger id opens `apart` after the smaller one has. Returns whether each end began the epoch that both use in the end.
 fn crossed(apart: Duration) -> [bool; 2] {
     let mut pair = Pair::open();
     pair.talk(0);

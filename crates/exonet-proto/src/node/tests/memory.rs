@@ -1,4 +1,4 @@
-//! What a node makes room by, and what it remembers of whom it has forgotten.
+//! How a node makes room, and what it remembers of forgotten peers.
 
 use core::net::IpAddr;
 
@@ -8,7 +8,7 @@ use crate::id::{NodeId, Stamp};
 use crate::opening::prefix::Prefix;
 use crate::opening::stamping::{Memo, Stamping, Told};
 
-/// An id, which nobody has.
+/// An id that no node has.
 fn nobody(n: u64) -> NodeId {
     let mut id = [0; 32];
     id[..8].copy_from_slice(&n.to_be_bytes());
@@ -19,7 +19,7 @@ fn memo(ts: u64) -> Memo {
     Memo { bound: Bound::up_to(Stamp(ts)), told: Told::default() }
 }
 
-/// By a clock of the wall that was never set.
+/// A time whose wall clock was never set.
 fn at(mono: Mono) -> Now {
     Now { mono, wall: Wall(0) }
 }
@@ -41,7 +41,7 @@ fn a_peer_to_which_something_is_queued_makes_no_room() {
     assert_eq!(pair.outcomes(), [(key, Outcome::Delivered, false)]);
 }
 
-/// Whether its messages come whole or in parts.
+/// Whether the messages come whole or in parts.
 #[test]
 fn one_peer_leaves_half_of_the_memory_to_others() {
     let cap = 200_000;
@@ -58,7 +58,7 @@ fn one_peer_leaves_half_of_the_memory_to_others() {
     }
 }
 
-/// A record that an opening has made, and a packet confirmed that says nothing of it.
+/// The record was made by an opening, and confirmed by a packet that does not mention it.
 #[test]
 fn who_has_slots_of_a_genuine_opening_is_reminded_of_them() {
     let mut pair = Pair::new([Config { sender_linger: 1_000 * SECOND, ..config() }, config()]);
@@ -95,7 +95,7 @@ fn strangers_are_counted_by_24_bits_of_ipv4_and_48_of_ipv6() {
     assert_eq!([prefix("127.0.0.1"), prefix("::1"), prefix("::ffff:127.3.0.1")], [None; 3]);
 }
 
-/// What is forgotten of one sender raises the bound of all: its old stamps are not new again.
+/// Forgetting one sender raises the bound of all senders: its old stamps do not become new again.
 #[test]
 fn bounds_are_remembered_for_300_seconds_and_leave_their_mark() {
     let (mut stamping, mut stamps) = (Stamping::new(true, 0, [], None), Stamps::ephemeral());
@@ -110,7 +110,7 @@ fn bounds_are_remembered_for_300_seconds_and_leave_their_mark() {
     assert_eq!(stamping.forget_at(), None);
 }
 
-/// A peer that was known again meanwhile is remembered for 300 seconds from then on.
+/// A peer that became known again meanwhile is remembered for 300 seconds from then on.
 #[test]
 fn who_is_forgotten_again_is_remembered_anew() {
     let (mut stamping, mut stamps) = (Stamping::new(true, 0, [], None), Stamps::ephemeral());
@@ -137,7 +137,7 @@ fn bounds_that_are_remembered_are_16_384_at_most() {
     assert_eq!([2, 16_385].map(remembered), [2, 16_385].map(|n| memo(n).bound));
 }
 
-/// Who was challenged does not trust its clock with those of whose clock it knows nothing.
+/// A node whose clock was doubted does not rely on it towards peers of whose clock it knows nothing.
 #[test]
 fn a_node_that_doubts_its_clock_sends_nothing_early_to_strangers() {
     for (doubted, early) in [(false, 1), (true, 0)] {

@@ -1,4 +1,4 @@
-//! Openings: what is answered.
+//! Openings: which ones are answered.
 
 use super::*;
 
@@ -142,7 +142,7 @@ fn a_pressed_node_answers_no_opening_without_a_cookie() {
     assert_eq!(pair.says(1).remove(0).1[0], 0x12);
 }
 
-/// When the copies of an opening leave that nobody answers, in milliseconds from the first, within `span`.
+/// When the copies of an opening leave that is not answered, in milliseconds from the first copy, within `span`.
 fn copies(pair: &mut Pair, span: Duration) -> Vec<u128> {
     let (begun, mut left) = (pair.now.mono, Vec::new());
     loop {

@@ -1,4 +1,4 @@
-//! Paths: what goes where.
+//! Paths: which packets go where.
 
 use super::*;
 use crate::channel::{PathAddr, Roaming};
@@ -16,7 +16,7 @@ fn datagrams_are_no_larger_than_the_peer_takes() {
 fn what_the_first_link_does_not_take_goes_smaller() {
     let mut pair = Pair::new([1, 2].map(|_| Config { max_datagram: 65_000, ..config() }));
     for takes in [usize::MAX, 2_000] {
-        // The way out is another, and what waits has been cut for the former.
+        // The way out has changed, and what waits was cut for the former path.
         (pair.takes, pair.largest) = (takes, 0);
         for _ in 0..5 {
             pair.send(0, 900_000);

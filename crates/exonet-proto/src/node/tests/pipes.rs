@@ -11,7 +11,7 @@ use super::*;
 #[test]
 fn messages_go_both_ways_over_a_connection_and_nothing_is_repeated() {
     let mut world = World::new(Carrier::Tcp);
-    // Far longer than any probe timeout at first.
+    // At first the delay is far longer than any probe timeout.
     world.delay = 900 * MS;
     let keys: Vec<_> = (0..300).map(|n| world.send(0, n, 3_000).unwrap()).collect();
     world.pass(60 * SECOND);
@@ -33,7 +33,7 @@ fn messages_go_both_ways_over_a_connection_and_nothing_is_repeated() {
 
 #[test]
 fn whatever_happens_to_connections_each_message_comes_once() {
-    // In the last, the path on trial has a longer round trip than three probe timeouts of the active one.
+    // With the last seed, the path on trial has a longer round trip than three probe timeouts of the active path.
     for seed in (0..100).chain([924]) {
         let mut rng = ChaCha12Rng::seed_from_u64(seed);
         let mut world = World::new(if seed % 3 == 0 { Carrier::Auto } else { Carrier::Tcp });
@@ -62,7 +62,7 @@ fn whatever_happens_to_connections_each_message_comes_once() {
             world.pass(MS * (rng.next_u32() % 700));
         }
         world.takes = true;
-        // What the client says opens a way for the server.
+        // The datagrams of the client open a path for the server.
         for _ in 0..20 {
             sent[0] += u64::from(world.send(0, sent[0], 8).is_ok());
             world.pass(10 * SECOND);
@@ -77,7 +77,7 @@ fn whatever_happens_to_connections_each_message_comes_once() {
             assert!(outcomes.iter().all(|(_, outcome)| *outcome == Outcome::Delivered), "seed {seed}");
         }
         assert!(world.most <= ROOM + 4 * CONTROL, "seed {seed}: {}", world.most);
-        // All is forgotten in the end, and no connection is kept.
+        // Everything is forgotten in the end, and no connection is kept.
         world.pass(200 * SECOND);
         world.look();
         assert!(world.lines.is_empty(), "seed {seed}");
@@ -181,7 +181,7 @@ fn a_connection_that_no_opening_came_by_carries_nothing() {
     world.send(0, 0, 100).unwrap();
     world.pass(SECOND);
     assert_eq!(world.taken[1].len(), 1);
-    // Somebody on the way copies what the client says to a connection of his own.
+    // An attacker on the path copies the client's packets to a connection of its own.
     world.send(0, 1, 100).unwrap();
     world.speak();
     let (now, strays) = (world.now, world.ends[1].stats().strays);
@@ -203,7 +203,7 @@ fn an_answer_by_a_connection_that_was_not_asked_is_none() {
     world.now.mono += world.delay;
     world.hear();
     world.speak();
-    // Somebody takes the answer out of the network, and brings it by a connection of his own.
+    // An attacker takes the answer out of the network, and delivers it by a connection of its own.
     let (_, from, mut answer) = world.datagrams.pop_front().unwrap();
     let pipe = Some(world.ends[0].pipe_accepted(ROOM));
     let now = world.now;
@@ -215,7 +215,7 @@ fn an_answer_by_a_connection_that_was_not_asked_is_none() {
 
 #[test]
 fn a_connection_that_has_gone_numb_is_replaced_also_while_new_keys_are_wanted() {
-    // After a minute the channel is forgotten, and with it the connection.
+    // After a minute the channel is forgotten, and its connection with it.
     for (carrier, waits, opened) in [(Carrier::Tcp, 0, 2), (Carrier::Tcp, 60, 3), (Carrier::Auto, 0, 2)] {
         let mut world = World::new(carrier);
         world.passes = [false; 2];
@@ -236,7 +236,7 @@ fn who_is_heard_and_acknowledges_nothing_gets_a_connection() {
     let mut world = World::new(Carrier::Auto);
     world.send(0, 0, 100).unwrap();
     world.pass(SECOND);
-    // What the server has for the client goes on arriving, and is not acknowledged either.
+    // The server's data for the client still arrives, and is not acknowledged either.
     world.passes = [false, true];
     for n in 0..100 {
         world.send(1, n, 100).unwrap();

@@ -29,7 +29,7 @@ fn what_a_claim_of_256_ranges_leaves_out_is_claimed_in_turn() {
     assert_eq!(pair.ends[0].counts().malformed, 0, "an opening with a claim that was cut");
 }
 
-/// Frames that were moved or cut leave bytes behind them, which are not to be read.
+/// Frames that were moved or cut leave bytes behind them, which must not be read.
 #[test]
 fn behind_the_frames_of_an_opening_there_is_only_padding() {
     for ranges in [2, 20, 60, 70, 300] {
@@ -171,7 +171,7 @@ fn room_that_appears_is_granted_at_once() {
     assert!(pair.peer(1).inbound.receiver.as_ref().unwrap().parts().0 > before);
 }
 
-/// Large messages aside, which no window of a lane bounds.
+/// Except large messages, which no window of a lane bounds.
 #[test]
 fn what_waits_in_a_lane_leaves_its_slot_to_others() {
     for (size, waits, within) in [(10, 40, 30 * MS), (70_000, 8, 5 * SECOND)] {
@@ -181,13 +181,13 @@ fn what_waits_in_a_lane_leaves_its_slot_to_others() {
         for _ in 0..40 {
             pair.send(0, size);
         }
-        // Small ones at once, and not when the sender asks again.
+        // Small messages get their slots at once, and not only when the sender asks again.
         pair.pass(within);
         assert_eq!(pair.ends[1].stats().waiting, waits, "{size}");
     }
 }
 
-/// A record whose only slot was used up at second 0, and of which the sender has not heard.
+/// A record whose only slot was used up at second 0, which the sender has not heard.
 fn drained() -> (Inbound, crate::half::Clock, Limits) {
     let limits = Limits { slots: 1, ..Limits::default() };
     let (mut inbound, clock, r) = granted(1, &limits);
@@ -245,7 +245,7 @@ fn what_was_taken_is_told_at_once_whoever_else_waits() {
     assert!(pair.says(1).iter().any(|(to, _)| *to == address(0)));
 }
 
-/// `ends[0]` sends a message of a kilobyte each 100 us, and hears after 10 ms what `ends[1]`, which is cut off, has said.
+/// `ends[0]` sends a message of a kilobyte every 100 us. It hears after 10 ms what `ends[1]`, which is cut off, has sent.
 fn stream(pair: &mut Pair, late: &mut VecDeque<(Mono, Vec<u8>)>, messages: usize) {
     for _ in 0..messages {
         pair.now.mono += MS / 10;

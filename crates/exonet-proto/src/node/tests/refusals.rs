@@ -1,4 +1,4 @@
-//! Openings that policy does not take, and what their senders make of it.
+//! Openings that the policy refuses, and how their senders react.
 
 use super::*;
 use crate::node::Refusal;
@@ -10,7 +10,7 @@ fn only(ids: impl IntoIterator<Item = crate::NodeId>) -> Config {
     Config { early: true, ..Config { policy: Policy::Only(ids.into_iter().collect()), ..config() } }
 }
 
-/// Two nodes whose clocks show now, and the second lets nobody in.
+/// Two nodes whose clocks show the present; the second lets no peer in.
 fn closed() -> Pair {
     let mut pair = Pair::new([Config { early: true, ..config() }, only([])]);
     pair.now.wall = Wall(1_800_000_000_000_000_000);
@@ -48,7 +48,7 @@ fn nothing_is_said_where_the_owner_does_not_want_it() {
     assert!(pair.ends[1].counts().openings_refused > 10);
 }
 
-/// A refusal says nothing of messages that were taken before the policy changed.
+/// A refusal says nothing about messages that were taken before the policy changed.
 #[test]
 fn what_may_have_been_taken_stays_in_doubt() {
     let mut pair = closed();
@@ -67,7 +67,7 @@ fn what_may_have_been_taken_stays_in_doubt() {
     let told = pair.ends[1].counts().refusals_told;
     pair.pass(20 * SECOND);
     assert!(pair.ends[1].counts().refusals_told <= told + 6, "and it is asked for seldom");
-    // What is sent now does not wait for that.
+    // Messages that are sent now do not wait for that.
     let new = pair.send(0, 100);
     pair.pump();
     assert_eq!(pair.outcomes(), [(new, REFUSED, false)]);
@@ -76,7 +76,7 @@ fn what_may_have_been_taken_stays_in_doubt() {
     assert!(matches!(pair.outcomes()[..], [_, (_, Outcome::Delivered, _)]), "{:?}", pair.outcomes());
 }
 
-/// The first answer was lost: the second says the same, since it is remembered that nothing was taken.
+/// The first answer was lost. The second says the same, since the node remembers that nothing was taken.
 #[test]
 fn a_refusal_is_as_certain_when_it_is_repeated() {
     let mut pair = closed();
@@ -88,7 +88,7 @@ fn a_refusal_is_as_certain_when_it_is_repeated() {
     assert_eq!(pair.outcomes(), [(key, REFUSED, false)]);
 }
 
-/// A stamp that was refused is old for good: its messages are not taken, though their sender is let in a moment later.
+/// A refused stamp is old for good: its messages are not taken, even if their sender is let in a moment later.
 #[test]
 fn a_copy_of_what_was_refused_is_not_taken_later() {
     let mut pair = closed();
@@ -107,7 +107,7 @@ fn a_copy_of_what_was_refused_is_not_taken_later() {
     assert!(pair.ends[1].recv(pair.now).is_none());
 }
 
-/// Of a clock far ahead nothing is written for strangers, and nothing is said of what left early.
+/// A stamp far ahead is not written down for strangers, and nothing is said about early messages.
 #[test]
 fn a_stamp_far_ahead_is_refused_in_doubt_and_drags_nothing_along() {
     let mut pair = closed();
@@ -121,7 +121,7 @@ fn a_stamp_far_ahead_is_refused_in_doubt_and_drags_nothing_along() {
     pair.pump();
     assert_eq!((pair.ends[1].counts().refusals_told, pair.outcomes().len()), (1, 0));
     assert!(pair.ends[1].clock().stamps().latest().0 <= pair.now.wall.0);
-    // Once the clock has come so far, it is certain.
+    // Once the clock has reached the stamp, the refusal is certain.
     pair.now.wall = Wall(ahead.wall.0 + 1);
     pair.pass(6 * SECOND);
     assert!(matches!(pair.outcomes()[..], [(_, REFUSED, _)]), "{:?}", pair.outcomes());
@@ -154,7 +154,7 @@ fn the_application_hears_of_a_refused_peer_once_a_minute() {
     assert_eq!(refusals_seen(&mut pair), 1);
 }
 
-/// Each is less than a twelfth of what asked for it, and one network gets no more than this.
+/// Each refusal is less than a twelfth of the opening, and one network gets no more than this number.
 #[test]
 fn refusals_are_rationed_and_small() {
     let mut pair = closed();
@@ -177,7 +177,7 @@ fn refusals_are_rationed_and_small() {
     assert!(said.iter().all(|(_, datagram)| datagram.len() * 12 <= crate::wire::MIN_OPENING));
 }
 
-/// Two nodes whose clocks show now, and the second takes calls only.
+/// Two nodes whose clocks show the present; the second takes only calls.
 fn server() -> Pair {
     let takes = crate::node::Takes { messages: false, calls: true };
     let early = Config { early: true, ..config() };
@@ -186,7 +186,7 @@ fn server() -> Pair {
     pair
 }
 
-/// Early ones have left when the peer says what it takes: it closes the record that they have met.
+/// Early messages have left when the peer says what it takes: it closes the record that they have met.
 #[test]
 fn a_message_to_a_server_is_certainly_not_taken_whether_it_has_left_or_not() {
     let mut pair = server();
@@ -197,7 +197,7 @@ fn a_message_to_a_server_is_certainly_not_taken_whether_it_has_left_or_not() {
     let mut outcomes = pair.outcomes();
     outcomes.sort_by_key(|(key, ..)| *key);
     assert_eq!(outcomes, [(early, KIND, false), (large, KIND, false)]);
-    // Now that it is known, nothing leaves.
+    // Now that the sender knows this, nothing leaves.
     let sent = pair.ends[0].counts().datagrams_out;
     let third = pair.send(0, 100);
     assert_eq!(pair.ends[0].status(third), Status::Settled);
@@ -231,12 +231,12 @@ fn a_call_to_a_node_that_takes_none_is_certainly_not_run() {
     assert!(pair.outcomes().contains(&(message, Outcome::Delivered, false)));
 }
 
-/// What is put together, or read as it comes, is of a kind too.
+/// Messages that are put together, or read as they come, have a kind too.
 #[test]
 fn parts_are_declined_once_their_kind_is_known() {
     for size in [60_000, 3 << 20] {
         let mut pair = server();
-        // It is not known before.
+        // The kind is not known before.
         pair.ends[1].cx.config.takes = crate::node::Takes::default();
         pair.talk(0);
         pair.ends[1].cx.config.takes.messages = false;
@@ -244,7 +244,7 @@ fn parts_are_declined_once_their_kind_is_known() {
         pair.pass(SECOND);
         assert!(pair.ends[1].counts().declined > 0);
         assert_ne!(pair.ends[0].status(key), Status::Settled, "the kind is not known yet");
-        // Long enough after the first handshake for the two not to have crossed.
+        // This is long enough after the first handshake that the two did not cross.
         pair.pass(6 * SECOND);
         pair.renew(1);
         pair.pass(SECOND);

@@ -1,4 +1,4 @@
-//! RESET: what a restarted node says, and to whom; what it ends, and what it does not.
+//! RESET: what a restarted node says, and to whom; what a RESET ends, and what it does not end.
 
 use super::*;
 use crate::opening::resets::Resets;
@@ -16,12 +16,12 @@ fn stored() -> Pair {
     pair
 }
 
-/// A data packet for the channel that `end` has chosen the index of: whatever is in it.
+/// A data packet for the channel whose index `end` has chosen, with any content.
 fn stray(index: ChannelIndex) -> Vec<u8> {
     [&data_header(index, 7)[..], &[0; 16]].concat()
 }
 
-/// The RESET that `pair.ends[1]`, which has just restarted, says of its former channel; it does not arrive.
+/// The RESET that `pair.ends[1]`, which has just restarted, sends about its former channel. It does not arrive.
 fn said_by_restarted(pair: &mut Pair) -> Vec<u8> {
     let index = pair.epoch(1).index;
     pair.restart(1, config());
@@ -49,7 +49,7 @@ fn a_restart_is_found_within_a_round_trip() {
 #[test]
 fn what_is_known_of_the_path_outlives_a_reset() {
     let mut pair = stored();
-    // One acknowledgement takes long.
+    // One acknowledgement is late.
     pair.cut(1);
     pair.send(0, 100);
     pair.pass(40 * MS);
@@ -155,7 +155,7 @@ fn a_node_answers_of_other_lives_whether_or_not_they_had_the_index() {
         pair.now.mono += MS;
         answered += pair.says(1).len();
     }
-    // The third life speaks for the first two. There was none before these.
+    // The third life speaks for the first two. There was no life before these.
     assert!((150..250).contains(&answered), "{answered}");
 }
 
@@ -258,7 +258,7 @@ fn a_peer_that_announces_one_token_twice_harms_itself_alone() {
 #[test]
 fn nothing_more_is_bound_to_slots_of_the_former_life() {
     let mut pair = stored();
-    // Many envelopes are wanted for small messages, and few for large ones: so nothing is asked for the sake of more.
+    // Many envelopes are wanted for small messages, and few for large ones: so no ASK leaves to get more.
     pair.send(0, 1);
     pair.pass(5 * MS);
     let said = said_by_restarted(&mut pair);

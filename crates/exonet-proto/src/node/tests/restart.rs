@@ -1,4 +1,4 @@
-//! What a peer that has restarted brings about.
+//! The effects of the restart of a peer.
 
 use super::*;
 
@@ -39,7 +39,8 @@ fn what_is_queued_when_the_peer_restarts_leaves() {
 
 #[test]
 fn what_became_of_tokens_is_asked_at_once() {
-    // Where more slots are wanted they are asked for, and the answer tells as much. With one slot, all have been asked for.
+    // If more slots are wanted, the node asks for them, and the answer also tells the fates of tokens. With one slot, all have
+    // been asked for.
     for slots in [100, 1] {
         let limits = Limits { slots, ..Limits::default() };
         let mut pair = Pair::new([config(), limited(limits)]);

@@ -1,14 +1,14 @@
-//! Schedulers of the application's own, and what they cannot do.
+//! The application's own schedulers, and what they cannot do.
 
 use std::sync::{Arc, Mutex};
 
 use super::*;
 use crate::parts::{Kind, MOST_WAITING, Parts, Scheduler, Waiting};
 
-/// How a scheduler chooses.
+/// How a scheduler chooses a message.
 type Choose = fn(&[Waiting]) -> Option<usize>;
 
-/// What was sent of what it chose: the name or, without one, the length of the message, and how many bytes.
+/// What was sent of the chosen messages: the name or, without one, the length of the message, and how many bytes.
 type Sent = Arc<Mutex<Vec<(String, u64)>>>;
 
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl Scheduler for Own {
     }
 }
 
-/// A pair whose first end chooses so; what it is told of.
+/// A pair whose first end uses `choose`, and what its scheduler is told.
 fn pair_that_chooses(choose: Choose, other: Config) -> (Pair, Sent) {
     let sent = Sent::default();
     let for_peers = Arc::clone(&sent);
@@ -55,7 +55,7 @@ fn names(sent: &Sent) -> Vec<String> {
     sent.lock().unwrap().drain(..).map(|(name, _)| name).collect()
 }
 
-/// The oldest first, of whatever kind.
+/// The oldest message, of any kind.
 fn oldest(waiting: &[Waiting]) -> Option<usize> {
     (0..waiting.len()).min_by_key(|at| waiting[*at].order)
 }
@@ -70,7 +70,7 @@ fn a_scheduler_may_choose_another_behind_each_message() {
         pair.send_as(0, 20, Priority::Normal);
     }
     pair.pass(50 * MS);
-    // Of the first the queue decides, as it does from time to time; the last has no other beside it.
+    // The queue chooses the first message, as it does from time to time; the last message has no other beside it.
     assert_eq!(names(&sent), [["Urgent", "Normal"]; 8].concat()[1..15]);
 }
 
@@ -83,7 +83,7 @@ fn a_scheduler_chooses_each_message() {
         }
     }
     pair.pass(50 * MS);
-    // The last kind is alone: there is no choice any more.
+    // Only the last kind is left: there is no choice any more.
     let expected = [["Bulk"; 20], ["Normal"; 20]].concat();
     assert_eq!(names(&sent)[..40], expected);
     for _ in 0..60 {

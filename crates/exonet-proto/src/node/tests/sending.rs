@@ -32,7 +32,7 @@ fn a_probe_waits_for_two_probe_timeouts() {
     pair.pump();
     let now = pair.now.mono;
     let (wait, said) = (pair.peer(0).link.pto() * 2, pair.ends[0].counts().datagrams_out);
-    // Meanwhile the STATE for the ASK comes.
+    // Meanwhile the STATE that answers the ASK comes.
     pair.pass(2 * MS);
     assert_eq!(pair.ends[0].counts().datagrams_out, said, "nothing is asked at once");
     let probe = pair.peer(0).outbound.deadline(10 * SECOND, true).min(now + SECOND);
@@ -47,7 +47,7 @@ fn a_deadline_that_passes_in_doubt_makes_the_receipt_late() {
     let message = Outgoing { deadline, ..Outgoing::default() };
     let key = pair.ends[0].send(pair.now, id, &[], message).unwrap();
     pair.pass(10 * MS);
-    // At the application it is not withdrawn.
+    // A message at the application is not withdrawn.
     let handed = pair.ends[1].accept(pair.now).unwrap();
     pair.pass(2 * SECOND);
     assert!(matches!(pair.ends[0].status(key), Status::InDoubt { late: true, withdrawing: true, .. }));

@@ -1,4 +1,4 @@
-//! What silence brings about, and what breaks it.
+//! The effects of silence, and what ends it.
 
 use super::*;
 
@@ -38,7 +38,7 @@ fn after_a_suspend_every_channel_is_opened_anew() {
     }
 }
 
-/// What is told of the presence of the peer of the first end.
+/// The events about the presence of the peer of the first end.
 fn told(pair: &mut Pair) -> Vec<bool> {
     let told = pair.events.drain(..).filter_map(|event| match event {
         Event::Away { .. } => Some(false),
@@ -133,7 +133,7 @@ fn acknowledgements_are_not_acknowledged() {
     assert!(said <= 6, "a few signs of life of a record with free slots: {said}");
 }
 
-/// A reminder comes soon, unless what it would say was acknowledged.
+/// A reminder comes soon, unless the STATE that it would repeat was acknowledged.
 #[test]
 fn who_has_the_last_state_is_not_reminded_of_it_soon() {
     let config = config();
@@ -304,7 +304,7 @@ fn reminders_back_off() {
     );
 }
 
-/// They are acknowledged.
+/// The reminders are acknowledged.
 #[test]
 fn reminders_of_who_answers_grow_rare() {
     let mut pair = Pair::new([Config { sender_linger: 10_000 * SECOND, ..config() }, config()]);
@@ -392,7 +392,7 @@ fn who_closes_and_knows_nobody_else_ends_the_channel_with_its_farewell() {
     }
 }
 
-/// A channel with a round trip that was measured, and `n` messages that got nowhere a while ago.
+/// A channel with a measured round trip, and `n` messages that were lost a while ago.
 fn unheard(n: usize) -> Pair {
     let mut pair = Pair::open();
     pair.talk(0);

@@ -1,4 +1,4 @@
-//! What is written down of senders whose clocks are far ahead.
+//! What is written down about senders whose clocks are far ahead.
 
 use super::*;
 use crate::half::{Bound, Far, Hull, Stamps, Taken};
@@ -9,7 +9,7 @@ fn id(n: u8) -> NodeId {
     SecretKey::from_bytes([n; 32]).node_id()
 }
 
-/// So many seconds after 1970.
+/// This many seconds after 1970.
 fn at(seconds: u64) -> Now {
     Now { mono: Mono(seconds * 1_000_000_000), wall: Wall(seconds * 1_000_000_000) }
 }
@@ -26,7 +26,7 @@ fn taken(seconds: u64, end: u64) -> Taken {
     Taken { ts: stamp(seconds), end: Slot(end) }
 }
 
-/// `latest` is the only thing that a stamp has to wait for.
+/// A stamp has to wait only for `latest`.
 #[test]
 fn a_stamp_that_is_covered_waits_for_nothing_though_it_be_far_ahead() {
     let mut stamping = Stamping::new(false, 2, [], None);
@@ -36,7 +36,7 @@ fn a_stamp_that_is_covered_waits_for_nothing_though_it_be_far_ahead() {
     assert_eq!(bound, Bound::default(), "and it is no stray");
 }
 
-/// What an old copy of an opening brings does not make the disk forget the stamp of another.
+/// An old copy of an opening does not make the disk forget another stamp.
 #[test]
 fn the_line_of_a_stray_never_shrinks() {
     let mut stamping = Stamping::new(false, 2, [], None);
@@ -50,7 +50,7 @@ fn the_line_of_a_stray_never_shrinks() {
     assert_eq!(*lines(stamp(2_500)), [(id(1), far(2_000, 3_000))]);
 }
 
-/// A sender whose clock was once ahead has the fast way as soon as its clock is right, and from the disk on as well.
+/// A sender whose clock was once ahead can use the fast way as soon as its clock is right, and from the disk on as well.
 #[test]
 fn a_stray_with_a_right_stamp_is_like_any_other() {
     let strays = vec![(id(1), far(9_000, 9_500))];
@@ -64,14 +64,14 @@ fn a_stray_with_a_right_stamp_is_like_any_other() {
     assert!(is_new(&node, 1_990) && !is_new(&node, 9_000) && !is_new(&node, 9_500));
 }
 
-/// What was refused of a stray is below its bound, before the disk loses its line.
+/// The bound of a stray covers its refused stamps before the disk loses its line.
 #[test]
 fn a_stray_that_latest_has_passed_has_a_bound() {
     let strays = vec![(id(1), far(1_500, 2_000)), (id(2), far(9_000, 9_000))];
     let boot = Boot::Stored { clock: 0, life: 0, latest: stamp(1_000), strays, notes: None, journal: None };
     let mut node = Node::new(config(), SecretKey::from_bytes([7; 32]), boot, [7; 32], at(1_990));
     let mut lines = None;
-    // Stamps of others bring `latest` on; a third stray has all lines written.
+    // Stamps of other senders raise `latest`; a third stray causes all lines to be written.
     for (n, ts) in [(3, 1_995), (4, 2_001), (5, 9_999)] {
         node.admit_stamp(at(1_995), id(n), stamp(ts));
         let batch = node.poll_persist().unwrap();
@@ -86,7 +86,7 @@ fn a_stray_that_latest_has_passed_has_a_bound() {
     assert_eq!(kept, BTreeSet::from([id(2), id(5)]));
 }
 
-/// The cap is one of senders that are ahead now, also where nothing is ever written.
+/// The cap limits the senders that are ahead now, even if nothing is ever written.
 #[test]
 fn strays_make_room_once_latest_has_passed_them() {
     let limits = Limits { strays: 1, ..Limits::default() };
@@ -101,7 +101,7 @@ fn strays_make_room_once_latest_has_passed_them() {
     assert!(!is_stray(&node, 1) && is_stray(&node, 2));
 }
 
-/// What a sender knows of its own clock and the receiver's memory keeps it from what would end Unknown.
+/// What a sender knows about its own clock and the receiver's memory keeps it from sending what would end Unknown.
 #[test]
 fn no_stamp_is_chosen_that_proves_nothing() {
     const S: i64 = 1_000_000_000;
@@ -119,8 +119,8 @@ fn no_stamp_is_chosen_that_proves_nothing() {
     assert_eq!(choose(year, None, year - 1), Some(stamp(year)));
 }
 
-/// What a peer has forgotten of stamps that are still to come is kept until they have come, of as many peers as there is
-/// room for, and no timer waits for that.
+/// What a peer has forgotten about stamps that are still to come is kept until they have come, for as many peers as there is room
+/// for, and no timer waits for that.
 #[test]
 fn what_a_peer_has_forgotten_of_the_future_outlives_its_memo() {
     let (mut stamping, mut stamps) = (Stamping::new(true, 0, [], None), Stamps::ephemeral());
@@ -150,7 +150,7 @@ fn what_a_peer_has_forgotten_of_the_future_outlives_its_memo() {
     assert_eq!(stamping.recall(&peer(0)).told, Told::default());
 }
 
-/// A receiver whose clock is years ahead does not take its `latest` along.
+/// A receiver does not raise `latest` towards its own clock, which is years ahead.
 #[test]
 fn latest_follows_the_stamps() {
     let mut stamping = Stamping::new(false, 2, [], None);
@@ -164,7 +164,7 @@ fn latest_follows_the_stamps() {
     }
 }
 
-/// A peer that has forgotten the stamps of now has a former life with a clock ahead, and does not say how far.
+/// A peer that has forgotten present stamps had a former life with a clock ahead, and does not say how far.
 #[test]
 fn nothing_leaves_early_for_a_while_to_who_has_forgotten_the_stamps_of_now() {
     let year = 2_000_000_000;
@@ -178,7 +178,7 @@ fn nothing_leaves_early_for_a_while_to_who_has_forgotten_the_stamps_of_now() {
     assert!(told(year - 60)(year), "what it took before it started; since then it forgets nothing");
 }
 
-/// What records took early is written for the next life, which is told of it, and keeps it in memory that is bounded.
+/// What records took early is written for the next life, which is told of it, and keeps it in bounded memory.
 #[test]
 fn notes_are_taken_by_nodes_that_are_stored_and_keep_no_journal() {
     let boot = |notes| Boot::Stored {

@@ -1,4 +1,4 @@
-//! Streams: order, gaps, ends, and what keeps them through crashes.
+//! Streams: order, gaps, ends, and how they survive crashes.
 
 use super::*;
 use crate::event::SendError;
@@ -24,7 +24,7 @@ pub(super) fn say_end(
     pair.ends[from].send_in_stream(pair.now, id, &[at], message, end, false).unwrap()
 }
 
-/// What `end` takes now of a stream.
+/// The messages of a stream that `end` takes now.
 pub(super) fn hear(pair: &mut Pair, end: usize, name: &'static str) -> Vec<(String, Gap)> {
     let (now, id) = (pair.now, pair.ends[1 - end].id());
     let next = || pair.ends[end].recv_stream(now, &id, &name.into());
@@ -59,7 +59,7 @@ fn messages_of_a_stream_come_in_order_and_wait_for_no_other() {
     assert_eq!(pair.outcomes().len(), 7);
 }
 
-/// Withholds what `from` says while `act` runs, and gives it.
+/// Withholds the datagrams of `from` while `act` runs, and returns them.
 pub(super) fn withheld(pair: &mut Pair, from: usize, act: impl FnOnce(&mut Pair)) -> Vec<Vec<u8>> {
     pair.cut(from);
     act(pair);
@@ -67,7 +67,7 @@ pub(super) fn withheld(pair: &mut Pair, from: usize, act: impl FnOnce(&mut Pair)
     pair.mend(from)
 }
 
-/// The two ends have a channel, and `0` has envelopes to send with.
+/// A pair with a channel, where `0` has envelopes to send with.
 pub(super) fn joined() -> Pair {
     let mut pair = Pair::open();
     pair.talk(0);
@@ -149,7 +149,8 @@ fn what_is_at_the_application_holds_up_what_follows_until_it_is_done() {
     assert_eq!(outcome_of(&pair, keys[1]), Some(Outcome::Delivered));
 }
 
-/// Short messages of one length that are queued together, of a stream from `0`: each is its number. They make one bundle.
+/// Short messages of one length in a stream from `0` that are queued together: the body of each is its number. They make one
+/// bundle.
 pub(super) fn say_together(pair: &mut Pair, name: &'static str, numbers: core::ops::Range<u8>) -> MessageKey {
     let (id, at, now) = (pair.ends[1].id(), address(1), pair.now);
     let message =
@@ -162,7 +163,7 @@ pub(super) fn say_together(pair: &mut Pair, name: &'static str, numbers: core::o
     key
 }
 
-/// What the other end takes of them, and what it hears before each.
+/// The numbers that the other end takes of these messages, and the gap before each.
 pub(super) fn heard_together(pair: &mut Pair, name: &'static str) -> Vec<(u8, Gap)> {
     let heard = hear(pair, 1, name);
     heard.into_iter().map(|(body, gap)| (body.as_bytes()[0] - b'a', gap)).collect()
@@ -515,7 +516,7 @@ fn an_unread_stream_holds_up_itself_only() {
     }
 }
 
-/// The least message of a stream always finds memory, since those that wait for it give way.
+/// The lowest message of a stream always finds memory, since the messages that wait for it give way.
 #[test]
 fn what_waits_for_a_message_gives_way_to_it() {
     for size in [1_000, 5_000] {
@@ -590,7 +591,7 @@ fn a_sender_that_has_forgotten_begins_anew_and_its_reader_hears_so() {
     assert_eq!(hear(&mut pair, 1, "a"), [("2".into(), Gap::Breaks)]);
 }
 
-/// The receiver tells of so many slots that it needs several STATEs for that.
+/// The receiver reports about so many slots that it needs several STATEs.
 #[test]
 fn what_a_receiver_that_ends_has_not_taken_comes_again_in_order() {
     let mut pair = joined();
@@ -660,7 +661,7 @@ impl Journaled {
         this
     }
 
-    /// The process of `end` begins, with what is written.
+    /// Starts the process of `end` with what is written.
     fn boot(&mut self, end: usize) {
         let pair = &mut self.pair;
         let key = SecretKey::from_bytes(pair.ends[end].cx.key.expose().to_owned());
@@ -691,7 +692,7 @@ impl Journaled {
         }
     }
 
-    /// What `end` has written is written without what is over.
+    /// Replaces what `end` has written by a snapshot, without what has ended.
     pub(super) fn snapshot(&mut self, end: usize) {
         self.write();
         self.written[end] = self.pair.ends[end].snapshot(self.pair.now);
@@ -711,7 +712,7 @@ impl Journaled {
     }
 }
 
-/// Both crash by turns, between any two messages: nobody can tell, but that what was not acknowledged comes again.
+/// Both nodes crash in turn, between any two messages. The only effect is that messages that were not acknowledged come again.
 #[test]
 fn with_journals_no_crash_breaks_a_stream() {
     for snapshots in [false, true] {

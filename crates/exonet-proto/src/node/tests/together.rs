@@ -13,7 +13,7 @@ fn joined(own: Config, limits: Limits) -> Pair {
     pair
 }
 
-/// The window of the second end has room for some 40 small messages: its application has one at hand that fills the rest.
+/// The window of the second end has room for about 40 small messages: its application holds a message that fills the rest.
 fn tight(patience: Option<Duration>) -> Pair {
     let own = Config { doubt_timeout: patience, ..config() };
     let mut pair = joined(own, Limits { pool_window: 64 << 10, ..Limits::default() });
@@ -23,12 +23,12 @@ fn tight(patience: Option<Duration>) -> Pair {
     pair
 }
 
-/// A stream of the second end has room for some 40 small messages.
+/// A stream of the second end has room for about 40 small messages.
 fn tight_streams() -> Pair {
     joined(config(), Limits { lane_window: 8_000, lane_pool: 0, ..Limits::default() })
 }
 
-/// `numbers` leave as one bundle, the body of each begins with its number. `like` has the rest.
+/// `numbers` leave as one bundle; the body of each begins with its number. `like` has the rest.
 fn send(pair: &mut Pair, numbers: core::ops::Range<u8>, like: &Outgoing, in_stream: bool) -> MessageKey {
     let (now, to, id, mut keys) = (pair.now, [address(1)], pair.ends[1].id(), Vec::new());
     let body = |n: u8| Bytes::from(vec![n; 40]);
@@ -64,7 +64,7 @@ fn is_sound(pair: &Pair) -> bool {
     sound
 }
 
-/// Of each message of a bundle that has ended: how, whether it had left, and whether it is late.
+/// For each message of a bundle that has ended: its outcome, whether it had left, and whether it is late.
 fn ends(pair: &Pair, key: MessageKey) -> Vec<(u32, Outcome, bool, bool)> {
     let mut all = Vec::new();
     for event in &pair.events {
@@ -188,7 +188,7 @@ fn what_no_message_may_have_is_refused_however_many_have_it() {
     assert_eq!(sent, Err(SendError::NoName));
 }
 
-/// Of messages that come in one frame and have one head, the receiver has the last already.
+/// The receiver already has the last of the messages that come in one frame with one head.
 #[test]
 fn of_messages_alike_that_come_again_those_that_are_new_have_their_own_places() {
     let mut pair = joined(config(), Limits::default());
@@ -234,7 +234,7 @@ fn life(pair: &Pair, secret: [u8; 32], clock: u64, journal: &[u8]) -> Node {
     node
 }
 
-/// The first end writes a journal from here on.
+/// From here on the first end writes a journal.
 fn stored() -> (Pair, [u8; 32], Vec<Vec<u8>>) {
     let mut pair = Pair::open();
     let secret = pair.ends[0].cx.key.expose().to_owned();
@@ -246,7 +246,7 @@ fn stored() -> (Pair, [u8; 32], Vec<Vec<u8>>) {
     (pair, secret, groups)
 }
 
-/// What there is to be written is another group.
+/// Appends what there is to write as another group.
 fn write(pair: &mut Pair, groups: &mut Vec<Vec<u8>>) {
     groups.extend(pair.ends[0].poll_journal().map(|append| append.to_vec()));
 }
@@ -259,7 +259,7 @@ fn names(found: &Recovered) -> Vec<Option<(Slot, Incarnation)>> {
     found.open_letters().map(|letter| letter.bound).collect()
 }
 
-/// How many messages have ended so.
+/// How many messages have this outcome.
 fn count(pair: &Pair, wanted: Outcome) -> u32 {
     let ended = pair.events.iter().map(|event| match event {
         Event::Outcome { outcome, count, .. } if *outcome == wanted => *count,
@@ -268,7 +268,7 @@ fn count(pair: &Pair, wanted: Outcome) -> u32 {
     ended.sum()
 }
 
-/// Messages with a tag, which are to be confirmed and have a deadline, and those of a stream; two of each have been taken.
+/// Messages with a tag that are to be confirmed and have a deadline, and messages of a stream; two of each have been taken.
 fn half_settled() -> (Pair, [u8; 32], Vec<Vec<u8>>) {
     let (mut pair, secret, mut groups) = stored();
     pair.now.wall = Wall(pair.now.mono.0);
@@ -314,7 +314,7 @@ fn a_bundle_that_is_half_settled_goes_on_after_a_crash() {
     assert_eq!(heard, (22..40).map(|n| (n, Gap::None)).collect::<Vec<_>>());
     pair.pass(SECOND);
     assert_eq!([count(&pair, Outcome::Processed { status: 0 }), count(&pair, Outcome::Delivered)], [18, 18]);
-    // The stream goes on where it was.
+    // The stream continues where it was.
     send_one(&mut pair, "s", 40);
     pair.pass(SECOND);
     let now = pair.now;
@@ -362,7 +362,7 @@ fn each_group_of_a_journal_is_whole_whatever_of_its_tail_is_lost() {
     let tag = |of_stream| if of_stream { &b"s"[..] } else { b"t" };
     assert!(whole.open.each().all(|(_, posted)| posted.tag[..] == *tag(posted.part.is_some())));
     assert!(whole.open.each().all(|(_, posted)| matches!(posted.placed, Placed::Bound(..))));
-    // A snapshot says the same.
+    // A snapshot has the same contents.
     let mut snapshot = Recovered::read(&pair.ends[0].snapshot(pair.now)).unwrap();
     snapshot.open.runs_mut().for_each(|posted| posted.group = 0);
     assert_eq!(snapshot.open, whole.open);

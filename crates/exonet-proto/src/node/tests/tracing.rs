@@ -11,7 +11,7 @@ fn traced(n: u8) -> Outgoing {
     Outgoing { body: vec![n; 20].into(), trace: Some(Box::new(parent(n))), ..Outgoing::default() }
 }
 
-/// What the far end has of the next message.
+/// The trace and the length of the next message at the far end.
 fn next(pair: &mut Pair) -> Option<(Option<Traceparent>, usize)> {
     let incoming = pair.ends[1].recv(pair.now)?;
     let IncomingBody::Whole(body) = &incoming.body else { panic!("{incoming:?}") };
@@ -36,7 +36,7 @@ fn it_comes_with_messages_of_every_kind() {
     pair.pump();
     let call = pair.ends[1].take_any_call(pair.now).unwrap();
     assert_eq!((call.trace.as_deref(), call.call.is_some()), (Some(&parent(2)), true));
-    // In parts, below and above what is handed out whole.
+    // In parts, below and above the size up to which messages are handed out whole.
     for size in [5_000, 100_000] {
         let message = Outgoing { body: vec![3; size].into(), ..traced(3) };
         pair.ends[0].send(pair.now, id, &at, message).unwrap();

@@ -1,9 +1,9 @@
-//! Two nodes with one identity: how a peer finds out, what is no sign of it, and what follows.
+//! Two nodes with one identity: how a peer finds out, what does not show it, and what follows.
 
 use super::*;
 use crate::node::Conflict;
 
-/// A node with the key of `ends[1]`, begun from this clock.
+/// A node with the key of `ends[1]`, started with this clock.
 fn twin(pair: &Pair, clock: u64, seed: u8) -> Node {
     let key = SecretKey::from_bytes(pair.ends[1].cx.key.expose().to_owned());
     let boot = Boot::Stored {
@@ -20,7 +20,7 @@ fn twin(pair: &Pair, clock: u64, seed: u8) -> Node {
     node
 }
 
-/// `ends[1]` has talked, and then another one in its place, which is given back.
+/// `ends[1]` has talked, and then another node in its place. Returns the first one.
 fn taken_turns(first: u64, second: u64) -> (Pair, Node) {
     let mut pair = Pair::open();
     pair.ends[1] = twin(&pair, first, 21);
@@ -34,12 +34,12 @@ fn conflicts(pair: &Pair) -> usize {
     pair.events.iter().filter(|event| matches!(event, Event::IdentityConflict { .. })).count()
 }
 
-/// What `ends[1]` thinks of its peer.
+/// What `ends[1]` knows about a conflict with its peer.
 fn told(pair: &Pair) -> Option<Conflict> {
     pair.ends[1].conflict(&pair.ends[0].id())
 }
 
-/// `ends[1]` opens anew, and has the keys; what it says under them is given back.
+/// `ends[1]` opens anew, and has the keys. Returns what it sends under them.
 fn confirmation(pair: &mut Pair) -> Vec<Vec<u8>> {
     let id = pair.ends[0].id();
     let place = pair.ends[1].peers.find(&id).unwrap();
@@ -130,7 +130,7 @@ fn an_opening_that_is_replayed_is_no_conflict() {
     pair.talk(1);
     pair.ends[1] = twin(&pair, 1 << 41, 22);
     pair.talk(1);
-    // Its answer is for nobody.
+    // The answer to this reaches no node.
     for packet in &recorded {
         pair.deliver(0, 1, packet);
     }
@@ -163,13 +163,13 @@ fn a_conflict_outlives_the_peer() {
     pair.send(1, 100);
     pair.pass(200 * SECOND);
     assert_eq!((conflicts(&pair), pair.ends[0].peers.len()), (1, 0));
-    // A later life is told too: what the other one has done meanwhile, nobody knows.
+    // A later life is told too: it is not known what the other one has done meanwhile.
     pair.ends[1] = twin(&pair, 1 << 42, 23);
     pair.send(1, 100);
     pair.pass(5 * SECOND);
     assert!(pair.ends[0].recv(pair.now).is_none());
     assert_eq!((conflicts(&pair), told(&pair)), (1, Some(Conflict::Ours)));
-    // And so is who does not know of it.
+    // So is a process that does not know about it.
     let key = pair.send(0, 100);
     pair.pass(5 * SECOND);
     assert!(pair.outcomes().contains(&(key, Outcome::Cancelled, false)), "it has never left");

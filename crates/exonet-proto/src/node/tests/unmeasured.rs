@@ -4,7 +4,7 @@ use super::*;
 use crate::event::{BodyRead, BodyWrite};
 use crate::message::IncomingBody;
 
-/// A message from `ends[0]` that has no length, and these bytes of it.
+/// A message from `ends[0]` that has no length, with these bytes of its body.
 fn begun(pair: &mut Pair, body: &[u8]) -> MessageKey {
     let (id, at) = (pair.ends[1].id(), address(1));
     let key = pair.ends[0].send_stream(pair.now, id, &[at], Outgoing::default(), None).unwrap();
@@ -23,7 +23,7 @@ fn end(pair: &mut Pair, key: MessageKey) {
     assert!(!pair.ends[0].body_end(pair.now, key), "once");
 }
 
-/// What there is to read, and whether that was all.
+/// What there is to read, and whether that was everything.
 fn read(pair: &mut Pair, key: DeliveryKey) -> (Vec<u8>, bool) {
     let mut all = Vec::new();
     loop {
@@ -118,7 +118,7 @@ fn one_of_a_few_bytes_is_whole_though_it_ends_before_it_leaves() {
     assert_eq!((receiver.held.bytes(), receiver.large), (0, 0));
 }
 
-/// What a lane has open, as its sender counts it and as its receiver does.
+/// How much lanes have open, as counted by the sender and by the receiver.
 fn in_lanes(pair: &mut Pair) -> [u64; 2] {
     [pair.peer(0).outbound.lanes.bytes(), pair.peer(1).inbound.held.bytes()]
 }
@@ -156,7 +156,7 @@ fn its_window_stops_it_until_it_is_read_and_its_end_too() {
     let mut pair = Pair::new([limited(limits.clone()), limited(limits)]);
     pair.talk(0);
     let key = begun(&mut pair, &[]);
-    // With its head and its end it is three windows long.
+    // With its head and its end, the message is three windows long.
     let mut body = Bytes::from(vec![7; 3 * WINDOW - 2]);
     for _ in 0..9 {
         pair.ends[0].body_write(pair.now, key, &mut body);
@@ -199,7 +199,7 @@ fn one_that_is_given_back_comes_again_while_its_start_is_kept() {
     pair.talk(0);
     let key = begun(&mut pair, b"again");
     end(&mut pair, key);
-    // Before the receiver says what it has, which is not kept any more then.
+    // This is before the receiver reports what it has, which is not kept any more then.
     pair.pump();
     let delivery = accepted(&mut pair);
     assert_eq!(read(&mut pair, delivery), (b"again".to_vec(), true));

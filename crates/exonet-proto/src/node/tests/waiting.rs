@@ -7,7 +7,7 @@ use crate::id::{NodeId, Stamp};
 use crate::journal::{Durability, Keep, Recovered, Shelf};
 use crate::message::SMALL;
 
-/// Counts what it is given.
+/// Counts the bodies that it is given.
 #[derive(Debug, Default)]
 struct Counted(Mutex<Vec<usize>>);
 
@@ -39,7 +39,7 @@ fn send(node: &mut Node, body: Vec<u8>) -> MessageKey {
     node.send(Now::default(), away(), &["10.0.0.2:7".parse().unwrap()], message).unwrap()
 }
 
-/// Sends `n` messages of 30 bytes at once. Gives how many were kept together.
+/// Sends `n` messages of 30 bytes at once. Returns how many were kept together.
 fn send_together(node: &mut Node, n: u8) -> Vec<u32> {
     let (mut bodies, mut kept) = ((0..n).map(|n| [n; 30]), Vec::new());
     let hints = ["10.0.0.2:7".parse().unwrap()];

@@ -39,7 +39,7 @@ fn is_sound(pair: &Pair) -> bool {
     sound
 }
 
-/// Nothing is kept of what was withdrawn, at either end.
+/// Whether nothing of the withdrawn message is kept at either end.
 fn is_over(pair: &mut Pair) -> bool {
     let record = pair.peer(1).inbound.receiver.as_ref();
     let withdrawn = record.is_some_and(|record| !record.withdrawn().is_empty());
@@ -144,7 +144,7 @@ fn one_of_several_is_withdrawn_by_itself() {
         let expected = if gone.contains(&n) { Outcome::Cancelled } else { Outcome::Delivered };
         assert_eq!(outcome(&pair, *key), Some(expected), "{n}");
     }
-    // Nothing is asked for: the slots go with the record.
+    // Nothing is asked for: the slots are dropped with the record.
     pair.pass(10 * SECOND);
     assert!(is_over(&mut pair));
 }
@@ -159,7 +159,7 @@ fn a_message_that_has_come_in_part_is_withdrawn() {
     assert!(pair.ends[1].cx.received == 0 && pair.ends[1].accept(pair.now).is_none() && is_over(&mut pair));
 }
 
-/// The frontier does not move: what goes does so for the withdrawal.
+/// The frontier does not move: only the withdrawal drops the parts.
 #[test]
 fn the_parts_of_a_message_that_is_withdrawn_go_though_an_older_one_waits() {
     let (mut pair, older) = sent(100);
@@ -188,7 +188,7 @@ fn what_is_lost_is_said_again() {
     }
 }
 
-/// An old message that the application does not take holds the frontier back, and nothing else.
+/// An old message that the application does not take holds back only the frontier.
 #[test]
 fn withdrawn_slots_are_granted_again_behind_a_message_that_is_not_taken() {
     let mut pair = Pair::new([config(), limited(Limits { slots: 64, ..Limits::default() })]);
@@ -215,7 +215,7 @@ fn withdrawn_slots_are_granted_again_behind_a_message_that_is_not_taken() {
 #[test]
 fn what_a_node_that_ends_gives_back_ends_too() {
     let (mut pair, key) = sent(100);
-    // Its REVOKE gets nowhere.
+    // The REVOKE is lost.
     pair.cut(0);
     cancel(&mut pair, key);
     pair.pass(10 * MS);
@@ -257,7 +257,7 @@ fn calls_ends_of_streams_and_parts_are_not_withdrawn() {
     }
 }
 
-/// A peer that withdraws what it has not sent gets nothing by it, and neither do others lose anything.
+/// A peer that withdraws messages that it has not sent gains nothing, and no other peer loses anything.
 #[test]
 fn what_was_never_sent_or_is_of_another_record_may_be_withdrawn() {
     let (mut pair, key) = sent(100);
@@ -269,7 +269,7 @@ fn what_was_never_sent_or_is_of_another_record_may_be_withdrawn() {
     pair.with(1, |peer, cx, now| peer.on_revoke(cx, now, all.clone(), other));
     pair.pass(SECOND);
     assert_eq!(outcome(&pair, key), None);
-    // A STATE of old says nothing of it either.
+    // An old STATE says nothing about it either.
     pair.with(0, |peer, cx, now| peer.on_withdrawn(cx, now, s.0..s.0 + 1, other));
     assert_eq!(outcome(&pair, key), None);
     pair.with(1, |peer, cx, now| peer.on_revoke(cx, now, 0..s.0 + 1, r));

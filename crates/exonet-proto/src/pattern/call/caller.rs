@@ -1,4 +1,4 @@
-//! The calls to one peer that have left, and what is owed to it for its replies.
+//! Calls to one peer that have left, and the acknowledgements owed to it for its replies.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,19 +9,19 @@ use crate::id::Slot;
 use crate::message::MessageKey;
 use crate::time::Mono;
 
-/// REPLY_ACKs owed at once; a reply whose REPLY_ACK finds no room comes again.
+/// The most REPLY_ACKs that are owed at once; a reply whose REPLY_ACK finds no room comes again.
 pub(crate) const MAX_REPLY_ACKS: usize = 1_024;
 
 /// A call that is bound: its letter waits for the outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Pend {
     key: MessageKey,
-    /// When it is probed, once it is known to have been delivered.
+    /// When the call is probed, once it is known to have been delivered.
     probe_at: Mono,
     wait: Backoff,
 }
 
-/// `pend` of one peer.
+/// The `pend` entries of one peer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Caller {
     pends: BTreeMap<Slot, Pend>,
@@ -59,7 +59,7 @@ impl Caller {
         self.probe_at(s, now, first);
     }
 
-    /// The server says that there is no reply yet.
+    /// The server reports that there is no reply yet.
     pub(crate) fn computing(&mut self, now: Mono, s: Slot) {
         if let Some(Pend { mut wait, probe_at, .. }) = self.pends.get(&s).copied()
             && probe_at != Mono::NEVER
@@ -69,7 +69,7 @@ impl Caller {
         }
     }
 
-    /// The next probe is after the last wait of `wait`.
+    /// Schedules the next probe after the last wait of `wait`.
     fn probe_at(&mut self, s: Slot, now: Mono, wait: Backoff) {
         let Some(pend) = self.pends.get_mut(&s) else { return };
         self.due.remove(&(pend.probe_at, s));
@@ -77,13 +77,13 @@ impl Caller {
         self.due.insert((pend.probe_at, s));
     }
 
-    /// The peer is another process now: what has become of the calls is asked at once.
+    /// The peer is another process now: asks at once for the fate of the calls.
     pub(crate) fn hurry(&mut self, now: Mono) {
         let served: Vec<Slot> = self.due.iter().map(|(_, s)| *s).collect();
         served.into_iter().for_each(|s| self.probe_at(s, now, Backoff::default()));
     }
 
-    /// `least` is what a first wait takes.
+    /// Acts on the passing of time. `least` is the duration of a first wait.
     pub(crate) fn on_timeout(&mut self, now: Mono, least: Duration, most: Duration) {
         while let Some((_, s)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
             self.probes.insert(s);
@@ -101,8 +101,8 @@ impl Caller {
         !self.probes.is_empty()
     }
 
-    /// A reply has come: whether a call waits for it or not, the peer need not keep it, and is told `by` then. Gives the call
-    /// that waits.
+    /// A reply has come. Whether or not a call waits for it, the peer need not keep it, and is told so by the time `by`. Returns
+    /// the call that waits.
     pub(crate) fn on_reply(&mut self, s: Slot, by: Mono) -> Option<MessageKey> {
         if self.reply_acks.len() < MAX_REPLY_ACKS {
             self.reply_acks.insert(s);
@@ -111,8 +111,8 @@ impl Caller {
         self.get(s)
     }
 
-    /// The server knows of no such call. Gives the call that ends of it: one that is known to have been delivered, for
-    /// before that nobody has asked.
+    /// The server does not know such a call. Returns the call that ends because of this. Only a call that is known to have been
+    /// delivered ends, since no other was probed.
     pub(crate) fn on_no_call(&self, s: Slot) -> Option<MessageKey> {
         let pend = self.pends.get(&s).filter(|pend| pend.probe_at != Mono::NEVER);
         pend.map(|pend| pend.key)
@@ -126,7 +126,7 @@ impl Caller {
         next
     }
 
-    /// The peer is not told anything any more.
+    /// Drops everything that is owed to the peer.
     pub(crate) fn owe_nothing(&mut self) {
         self.reply_acks.clear();
         self.reply_ack_at = None;
@@ -136,12 +136,12 @@ impl Caller {
         self.reply_ack_at.is_some_and(|at| at <= now)
     }
 
-    /// Calls that are bound, and REPLY_ACKs owed.
+    /// How many calls are bound, and how many REPLY_ACKs are owed.
     pub(crate) fn counts(&self) -> (usize, usize) {
         (self.pends.len(), self.reply_acks.len())
     }
 
-    /// `connected`: what is owed can leave.
+    /// When time next changes something. `connected`: what is owed can leave.
     pub(crate) fn deadline(&self, connected: bool) -> Mono {
         let reply_ack = self.reply_ack_at.filter(|_| connected).unwrap_or(Mono::NEVER);
         self.due.first().map_or(Mono::NEVER, |(at, _)| *at).min(reply_ack)

@@ -1,4 +1,4 @@
-//! The calls of one peer that run here or whose reply it may not have, and the replies of a node.
+//! The calls of one peer that run here or whose reply the peer may not have, and the replies of a node.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,24 +14,25 @@ use crate::time::Mono;
 #[cfg(test)]
 mod tests;
 
-/// Answers to PROBEs owed at once; a PROBE whose answer finds no room comes again.
+/// The most answers to PROBEs that are owed at once; a PROBE whose answer finds no room comes again.
 pub(crate) const MAX_ANSWERS: usize = 1_024;
-/// What a reply takes beside its bytes.
+/// The memory that a reply takes beside its bytes.
 const ENTRY: u64 = 160;
 
-/// What a reply is kept in.
+/// The form in which a reply is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Form {
     /// A frame, repeated until REPLY_ACK.
     Frame { status: u32, body: Bytes },
-    /// A message, whose outcome is the REPLY_ACK; it is kept, shared with the message, since a reply may be said twice.
+    /// A message, whose outcome serves as the REPLY_ACK. The body is kept, shared with the message, since a reply may be sent
+    /// twice.
     Message { key: MessageKey, status: u32, body: Bytes },
 }
 
 /// A call that has been delivered here.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Entry {
-    /// The application has it, since then.
+    /// The application has the call since then.
     Computing {
         since: Mono,
     },
@@ -41,12 +42,12 @@ enum Entry {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Replying {
     form: Form,
-    /// Its place among the replies of the node, by age.
+    /// The place of the reply among the replies of the node, by age.
     age: u64,
     bytes: u64,
-    /// It is forgotten then.
+    /// When the reply is forgotten.
     until: Mono,
-    /// When it is looked at next: then at the latest.
+    /// When the node next looks at the reply: at `until` at the latest.
     at: Mono,
     wait: Backoff,
 }
@@ -82,7 +83,7 @@ impl Server {
         self.computing > 0 && self.entries.values().rev().any(came)
     }
 
-    /// The application has answered: the reply is kept `until` then, at most.
+    /// The application has answered: the reply is kept until `until` at most.
     pub(crate) fn reply(&mut self, s: Slot, form: Form, age: u64, bytes: u64, until: Mono) {
         let replying = Replying { form, age, bytes, until, at: until, wait: Backoff::default() };
         if let Some(Entry::Computing { .. }) = self.entries.insert(s, Entry::Replying(replying)) {
@@ -93,7 +94,7 @@ impl Server {
         self.again(s);
     }
 
-    /// A reply is kept for longer.
+    /// Keeps a reply for longer.
     pub(crate) fn prolong(&mut self, s: Slot, until: Mono) {
         if let Some(Entry::Replying(replying)) = self.entries.get_mut(&s) {
             self.due.remove(&(replying.at, s));
@@ -110,7 +111,7 @@ impl Server {
         }
     }
 
-    /// A reply is not needed any more, or not kept any longer. A call that is computed stays.
+    /// Ends a reply that is not needed any more, or not kept any longer. A call that is being computed stays.
     pub(crate) fn end(&mut self, s: Slot) -> Option<(Form, u64, u64)> {
         if self.is_computing(s) {
             return None;
@@ -122,12 +123,12 @@ impl Server {
         Some((replying.form, replying.age, replying.bytes))
     }
 
-    /// The reply that is kept longest.
+    /// The reply that has been kept longest.
     pub(crate) fn oldest(&self) -> Option<Slot> {
         self.ages.first_key_value().map(|(_, s)| *s)
     }
 
-    /// What to say of a call: its reply, that it is known, or that it is not.
+    /// Notes what to say about a call: its reply, or whether it is known.
     pub(crate) fn probe(&mut self, s: Slot) {
         self.again(s);
         if !self.ready.contains(&s) && self.answers.len() < MAX_ANSWERS {
@@ -152,7 +153,7 @@ impl Server {
         }
     }
 
-    /// A reply was sent, and is again after a while; `least` is what a first wait takes.
+    /// A reply was sent. It is sent again after a while; `least` is the duration of a first wait.
     pub(crate) fn sent(&mut self, now: Mono, s: Slot, least: Duration) {
         self.ready.remove(&s);
         if let Some(Entry::Replying(replying)) = self.entries.get_mut(&s) {
@@ -162,7 +163,7 @@ impl Server {
         }
     }
 
-    /// A reply that is a frame is to be sent.
+    /// Sends a reply again if it is a frame.
     pub(crate) fn again(&mut self, s: Slot) {
         if matches!(self.form(s), Some(Form::Frame { .. })) {
             self.ready.insert(s);
@@ -173,7 +174,7 @@ impl Server {
         !self.ready.is_empty()
     }
 
-    /// What time alone brings about. Gives a reply whose time is over; call again while there is one.
+    /// Acts on the passing of time. Returns a reply whose time has passed; call again while there is one.
     pub(crate) fn on_timeout(&mut self, now: Mono) -> Option<Slot> {
         while let Some((at, s)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
             let Some(Entry::Replying(replying)) = self.entries.get_mut(&s) else {
@@ -200,22 +201,22 @@ impl Server {
         self.entries.keys().copied()
     }
 
-    /// No call of the peer's is known.
+    /// Whether no call of the peer is known.
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The application has calls of the peer's.
+    /// Whether the application has calls of the peer.
     pub(crate) const fn computes(&self) -> bool {
         self.computing > 0
     }
 
-    /// Calls that are computed, replies, answers owed.
+    /// How many calls are being computed, replies are kept, and answers are owed.
     pub(crate) fn counts(&self) -> (usize, usize, usize) {
         (self.computing, self.ages.len(), self.answers.len())
     }
 
-    /// The same, and the bytes of the replies, counted afresh.
+    /// How many calls are being computed and replies are kept, and the bytes of the replies: a fresh count.
     pub(crate) fn recount(&self) -> (usize, usize, u64) {
         let (mut computing, mut replying, mut bytes) = (0, 0, 0);
         for entry in self.entries.values() {
@@ -231,10 +232,10 @@ impl Server {
     }
 }
 
-/// All replies of a node, by age, and what they take.
+/// All replies of a node, by age, and the memory that they take.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Replies {
-    /// Calls of all peers that are computed.
+    /// How many calls of all peers are being computed.
     pub(crate) computing: usize,
     by_age: BTreeMap<u64, (u32, Slot)>,
     bytes: u64,
@@ -242,7 +243,7 @@ pub(crate) struct Replies {
 }
 
 impl Replies {
-    /// One more, of a peer: its age and its bytes.
+    /// Enters a reply of a peer. Returns its age and its bytes.
     pub(crate) fn enter(&mut self, peer: u32, s: Slot, body: usize) -> (u64, u64) {
         let (age, bytes) = (self.next, ENTRY + body as u64);
         self.next += 1;
@@ -257,19 +258,19 @@ impl Replies {
         }
     }
 
-    /// Whether they take more than `limit`.
+    /// Whether the replies take more than `limit`.
     #[inline]
     pub(crate) const fn exceed(&self, limit: u64) -> bool {
         self.bytes > limit
     }
 
-    /// The oldest, if they take more than `limit`; one may take any room.
+    /// The oldest reply, if the replies take more than `limit`. A single reply may take any amount.
     pub(crate) fn beyond(&self, limit: u64) -> Option<(u32, Slot)> {
         let beyond = self.exceed(limit) && self.by_age.len() > 1;
         self.by_age.first_key_value().filter(|_| beyond).map(|(_, oldest)| *oldest)
     }
 
-    /// How many there are, and what they take.
+    /// How many replies there are, and how many bytes they take.
     pub(crate) fn counts(&self) -> (usize, u64) {
         (self.by_age.len(), self.bytes)
     }

@@ -1,4 +1,4 @@
-//! The answer to an opening: made at once, or when what came with the opening has been taken.
+//! The answer to an opening: made at once, or when the messages that came with the opening have been taken.
 
 use core::time::Duration;
 
@@ -14,12 +14,12 @@ use crate::peer::{Context, Peer};
 use crate::time::Now;
 use crate::wire::{self, Bases, Params, Writer};
 
-/// An answer waits so long for what it could say of the messages that came with the opening.
+/// How long an answer waits for what it could say about the messages that came with the opening.
 const HOLD_ANSWER: Duration = Duration::from_millis(2);
 
 impl Peer {
-    /// An opening that may be answered: its frames are taken in, and the answer is made, at once or when what came
-    /// with it has been taken.
+    /// Takes in the frames of an opening that may be answered. The answer is made at once, or when the messages that came with
+    /// the opening have been taken.
     pub(crate) fn take_in(
         &mut self,
         cx: &mut Context,
@@ -30,7 +30,7 @@ impl Peer {
         (theirs, payload): (Params, &[u8]),
     ) {
         self.note_time(now.wall, theirs.time);
-        // The initiator could not know our base: our numbers are relative to zero there.
+        // The initiator could not know this node's base: numbers of this node are relative to zero there.
         if !self.is_odd(&theirs) {
             self.link.lives.hear(&theirs, now.mono);
             self.on_handshake_frames(cx, now, payload, Bases { sender: theirs.base, receiver: 0 });
@@ -50,7 +50,7 @@ impl Peer {
         self.answer_held(cx, now);
     }
 
-    /// Answers the openings that need not wait any longer: what came with them has been taken.
+    /// Answers the openings that need not wait any longer, since the messages that came with them have been taken.
     pub(in crate::peer) fn answer_held(&mut self, cx: &mut Context, now: Now) {
         if self.link.held.is_empty() {
             return;
@@ -95,7 +95,7 @@ impl Peer {
         let (again, scattered) = (false, false);
         let pending =
             Pending { epoch, answer, state, mac1, prefix, expires, answered_at, again, answered, scattered };
-        // There is one, unless the peer opens again. A Vec that grows would begin with four.
+        // There is one entry, unless the peer opens again. A Vec that grows would begin with four.
         self.link.pending.reserve_exact(1);
         self.link.pending.push(pending);
         if self.link.pending.len() > MAX_PENDING {
@@ -104,8 +104,8 @@ impl Peer {
         }
     }
 
-    /// PARAMS, the STATE that the opening's ASK is owed, and our own wish for slots; PARAMS alone for an `odd` opening. The number
-    /// of the STATE, if any.
+    /// PARAMS, the STATE that the opening's ASK is owed, and this node's own ASK; for an `odd` opening PARAMS alone. Also returns
+    /// the number of the STATE, if any.
     fn answer_frames<'a>(
         &mut self,
         cx: &mut Context,

@@ -14,15 +14,15 @@ use crate::time::Now;
 use crate::wire::{self, Bases, ChannelIndex, Frame, Frames, Params, Writer};
 
 impl Peer {
-    /// What this node says of itself, with its base of numbers towards the peer, in the handshake of the channel `index`.
+    /// This node's parameters in the handshake of the channel `index`, with its base of numbers towards the peer.
     pub(super) fn params(&self, cx: &Context, now: Now, index: ChannelIndex) -> Params {
         let limits = &cx.config.limits;
         let s = self.outbound.sender.as_ref().map(|sender| sender.frontier().0);
         let r = self.inbound.receiver.as_ref().map(|record| record.incarnation().0);
         let below = cx.clock.limit().0.saturating_sub(1);
         Params {
-            // Above every base of the lives before, and below every number of the next life, which begins at D: so a peer
-            // can tell lives from copies.
+            // The base lies above every base of the former lives, and below every number of the next life, which begins at D. So
+            // a peer can tell lives from copies.
             base: [s, r]
                 .into_iter()
                 .flatten()
@@ -48,18 +48,18 @@ impl Peer {
         }
     }
 
-    /// Begins an opening when there is something to say and no keys to say it under, or new keys are wanted.
+    /// Begins an opening if there is something to send and there are no keys for it, or if new keys are wanted.
     pub(in crate::peer) fn open_if_wanted(&mut self, cx: &mut Context, now: Now) {
         let wanted = self.link.reopen || (!self.link.is_connected() && self.wants_channel(now.mono));
         if !wanted || self.link.opening.is_some() || !self.has_address() {
             return;
         }
-        // What was refused is not asked again at once, unless the application asks.
+        // After a refusal, the node does not ask again at once unless the application asks.
         if self.link.refused_until > now.mono {
             return;
         }
         if self.open(cx, now).is_none() {
-            // The id is no key that can be talked to: what is for it stays, and says so when asked.
+            // The id is not a valid key: messages for it stay, and report this when asked.
             cx.stats.unreachable += 1;
         }
     }
@@ -93,7 +93,7 @@ impl Peer {
             writer.ask(ask.into());
             write_early(&mut writer, &self.outbound, &cx.store);
         }
-        // Behind the frames the buffer has what was moved away or did not fit, which would be read as frames.
+        // Behind the frames, the buffer has bytes that were moved away or did not fit. A reader would take them for frames.
         let len = writer.len().max(crate::opening::initiate::PAYLOAD);
         writer.padding(len - writer.len());
         let payload = payload.get(..len)?;
@@ -108,10 +108,10 @@ impl Peer {
         Some(())
     }
 
-    /// Whether first messages may go beside the opening: nothing else can carry them, and this node's clock is not
-    /// known to be far from the peer's without being known how far.
+    /// Whether messages may leave beside the opening: nothing else can carry them, and it is not the case that this node's clock
+    /// is known to be far from the peer's without a known distance.
     fn may_send_early(&self, cx: &Context) -> bool {
-        // An opening waits for no forced write.
+        // An opening does not wait for a forced write.
         let certain = !self.told.ended && !cx.journal.is_forced();
         certain && !self.link.is_connected() && (self.told.ahead.is_some() || !cx.clock_doubted)
     }
@@ -143,7 +143,7 @@ impl Peer {
             buf.extend_from_slice(data);
             goal
         });
-        // Beside a connection that works, no answer says nothing of the peer.
+        // Beside a working connection, the lack of an answer says nothing about the peer.
         let trial = self.link.dialling.is_trial();
         if !trial {
             self.link.spoke(now.mono);
@@ -160,9 +160,9 @@ impl Peer {
         Some(Transmit { remote, src_ip: None, ecn: 0, segment: buf.len(), len: buf.len(), pipe })
     }
 
-    /// A channel for no message's sake is not worth asking for without end: the peer may be gone for good.
+    /// Gives up an opening after a while if it serves no message: the peer may be gone for good.
     ///
-    /// Its own reminder brings a lost farewell again, and ours comes again in its time.
+    /// If a farewell is lost, the peer's own reminder brings it again, and this node's reminder comes again in its time.
     fn tire(&mut self, cx: &mut Context, now: Now) {
         if self.outbound.has_messages() {
             return;
@@ -196,7 +196,7 @@ impl Peer {
         }
     }
 
-    /// ANSWER to the opening that this node has begun.
+    /// ANSWER to an opening that this node began.
     pub(crate) fn on_answer(
         &mut self,
         cx: &mut Context,
@@ -227,7 +227,7 @@ impl Peer {
         };
         if let Some(code) = close_of(payload) {
             if self.link.lives.is_superseded(&params) {
-                // What the peer left behind when it moved does not speak for it.
+                // The process that the peer left behind when it moved does not speak for the peer.
                 cx.stats.strays += 1;
                 return;
             }
@@ -241,7 +241,7 @@ impl Peer {
         let bases = Bases { sender: base, receiver: params.base };
         let keys = Agreed { keys, suite: cx.config.suite, index, remote: answer.index, bases, params };
         let epoch = Epoch::new(now.mono, keys, true, cx.skips.fork(), cx.config.max_ack_delay);
-        // An address that the opening went to was chosen here. From elsewhere, the answer may be a copy.
+        // This node chose the addresses that the opening went to. An answer from elsewhere may be a copy.
         let chosen = Arrival { remote: target, ..arrival };
         if !self.install(cx, now, epoch, begun, chosen, true) {
             return;
@@ -251,7 +251,7 @@ impl Peer {
         let from = arrival.path();
         self.note_path(cx, now, from, answer.header.len() + answer.noise.len(), true);
         self.on_handshake_frames(cx, now, payload, bases.reversed());
-        // Not from an opening, which may be a replay or a forgery by a thief of this node's key.
+        // REPLY is not taken from an opening, which may be a replay, or a forgery by a thief of this node's key.
         for frame in Frames::new(payload, bases.reversed()).flatten() {
             if let Frame::Reply(reply) = frame {
                 self.on_reply(cx, now, &reply);
@@ -259,7 +259,7 @@ impl Peer {
         }
     }
 
-    /// The frames in the payload of a handshake message, PARAMS aside.
+    /// The frames in the payload of a handshake message, except PARAMS.
     pub(super) fn on_handshake_frames(&mut self, cx: &mut Context, now: Now, payload: &[u8], bases: Bases) {
         for frame in Frames::new(payload, bases) {
             match frame {

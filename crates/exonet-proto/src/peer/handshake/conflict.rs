@@ -6,23 +6,23 @@ use crate::peer::{Context, Peer};
 use crate::time::Now;
 use crate::wire::{self, Params};
 
-/// The code of a CLOSE: another node has the identity of its reader, or of its writer.
+/// Codes of a CLOSE: another node has the identity of the reader, or of the writer.
 pub(in crate::peer) const YOURS_TWICE: u64 = 8;
 pub(in crate::peer) const MINE_TWICE: u64 = 9;
-/// The identity of its reader has moved on: its writer has met a later generation of it.
+/// The identity of the reader has moved on: the writer has met a later generation of it.
 pub(in crate::peer) const YOURS_MOVED: u64 = 10;
-/// Room for a packet of a CLOSE.
+/// Room for the packet of a CLOSE.
 const WORD: usize = 64;
 
 impl Peer {
-    /// What an opening says is not to be taken: it is of a node whose identity another one has too, or may be. Its keys have to
-    /// show first that it is fresh.
+    /// Whether to ignore what an opening says, since another node has, or may have, the identity of its sender. The keys of that
+    /// sender have to show first that the opening is fresh.
     pub(super) fn is_odd(&self, theirs: &Params) -> bool {
         self.conflict.is_some() || self.link.lives.is_odd(theirs)
     }
 
-    /// Two nodes use the peer's identity, or two use this node's. This node tells every process that it shares keys with,
-    /// the one behind `last` included, and tells a process again that opens again.
+    /// Two nodes use the peer's identity, or two use this node's. This node tells every process with which it shares keys,
+    /// including the one behind `last`. It tells a process again that opens again.
     pub(in crate::peer) fn part(
         &mut self,
         cx: &mut Context,
@@ -31,12 +31,12 @@ impl Peer {
         last: Option<(Epoch, Arrival)>,
     ) {
         let id = self.id;
-        // The first verdict stays.
+        // The first verdict on the conflict stays.
         let whose = *self.conflict.get_or_insert(whose);
         let code = match whose {
             Conflict::Theirs => YOURS_TWICE,
             Conflict::Ours => MINE_TWICE,
-            // The peer knows where this identity lives.
+            // The peer knows where this identity is now.
             Conflict::Moved => wire::close::DONE,
         };
         let mut words = Vec::new();
@@ -69,7 +69,7 @@ impl Peer {
         self.keep_apart(cx, now);
     }
 
-    /// The peer lives elsewhere by now: what it has left behind is told so, and nothing else.
+    /// The peer is elsewhere by now. The process that it left behind is told so, and nothing else.
     pub(super) fn send_away(&mut self, cx: &mut Context, mut epoch: Epoch, from: Arrival) {
         let mut word = Vec::new();
         let said = epoch.seal(&mut word, WORD, |_, writer| {
@@ -81,8 +81,8 @@ impl Peer {
         }
     }
 
-    /// Nothing goes to a node whose identity another one has too, and nothing of what it has sent is claimed: numbers that both
-    /// use say nothing.
+    /// Nothing is sent to a node whose identity another node also has, and no STATE covers what came from it: numbers that both
+    /// nodes use prove nothing.
     pub(in crate::peer) fn keep_apart(&mut self, cx: &mut Context, now: Now) {
         if self.conflict.is_none() {
             return;

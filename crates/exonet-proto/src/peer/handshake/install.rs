@@ -1,4 +1,4 @@
-//! New keys come into use.
+//! Installs new keys.
 
 use rand_core::RngCore;
 
@@ -16,19 +16,19 @@ use crate::time::{Mono, Now};
 use crate::wire::{ChannelIndex, Params};
 
 impl Peer {
-    /// An opening that was to be answered is over.
+    /// Forgets an opening that was about to be answered.
     pub(super) fn forget_held(cx: &mut Context, held: &Held) {
         cx.gate.leave(held.prefix, &held.mac1);
         cx.routes.remove(&held.index.0);
     }
 
-    /// An opening that was answered is over.
+    /// Forgets an opening that was answered.
     pub(in crate::peer) fn forget_pending(cx: &mut Context, pending: &Pending) {
         cx.gate.leave(pending.prefix, &pending.mac1);
         cx.routes.remove(&pending.epoch.index.0);
     }
 
-    /// A data packet has opened under `index`: a pending epoch is confirmed by it. False: nothing may come under it.
+    /// A data packet has opened under `index`, which confirms a pending epoch. False: nothing may come under this index.
     pub(in crate::peer) fn promote(
         &mut self,
         cx: &mut Context,
@@ -41,13 +41,13 @@ impl Peer {
         };
         let pending = self.link.pending.remove(at);
         if self.link.pending.is_empty() {
-            // There will be none for long.
+            // The list will stay empty for long.
             self.link.pending = Vec::new();
         }
         cx.gate.leave(pending.prefix, &pending.mac1);
-        // Only message 2 could give it the keys, and that went to one address alone: there it is.
+        // Only message 2 could give the peer these keys, and message 2 went to one address only: the peer is there.
         let proven = !pending.scattered && pending.answered == (arrival.remote, arrival.pipe);
-        // The keys follow from what was drawn for the answer.
+        // The keys follow from what this node drew for the answer.
         let begun = pending.epoch.born;
         if !self.install(cx, now, pending.epoch, begun, arrival, proven) {
             return false;
@@ -60,11 +60,11 @@ impl Peer {
         true
     }
 
-    /// New keys are in use from now on. The old ones still open packets for a while.
+    /// Uses new keys from now on. The old keys still open packets for a while.
     ///
-    /// `proven`: the peer is at the address of `arrival`. Otherwise a copy may have come from there, and a path that
-    /// stands is kept. `begun`: the peer has lived since then, for its keys follow from what was drawn here at that time. False:
-    /// they are not used, since they are of a process that is gone, or of a node whose identity another one has too.
+    /// `proven`: the peer is at the address of `arrival`. Otherwise a copy may have come from there, and a path that stands is
+    /// kept. `begun`: the peer has lived since then, since its keys follow from what this node drew at that time. False: the keys
+    /// are not used, because they belong to a process that is gone, or to a node whose identity another node also has.
     pub(super) fn install(
         &mut self,
         cx: &mut Context,
@@ -91,14 +91,15 @@ impl Peer {
             return false;
         }
         if epoch.params.generation > self.link.lives.generation() {
-            // An opening that is under way may bear early messages, and may go to where the peer was before.
+            // An opening under way may carry early messages, and may go to where the peer was before.
             self.abort_opening(cx);
         }
         self.link.lives.enter(&epoch.params, now.mono);
         let (params, restarted) = (epoch.params, seen == Seen::Restarted);
         epoch.reset_tag = epoch.params.reset.take().map(|token| cx.resets.expect(&token, epoch.index));
         if self.link.tentative.take().is_some() {
-            // What its opening asked for is its own wish now: it is reminded of it, though it may say nothing more.
+            // What the peer's opening asked for is certainly wanted now. The peer is reminded of it, even if it never sends
+            // anything again.
             self.inbound.engaged(now.mono, self.link.pto() * 3);
         }
         let own = cx.config.limits.of_lanes();
@@ -125,8 +126,8 @@ impl Peer {
         true
     }
 
-    /// Packets are sealed under the keys of `epoch` from now on, unless its opening has crossed one of the smaller id: then they
-    /// are only opened. Gives the epoch that nothing is opened under any more.
+    /// Seals packets under the keys of `epoch` from now on, unless its opening crossed an opening of the smaller id: then these
+    /// keys only open packets. Returns the epoch whose keys open nothing any more.
     fn use_keys(&mut self, cx: &Context, now: Now, epoch: Epoch, restarted: bool) -> Option<Box<Epoch>> {
         let (link, smaller) = (&mut self.link, cx.id < self.id);
         let begun_by_smaller = epoch.initiator == smaller;
@@ -146,7 +147,7 @@ impl Peer {
         replaced.map(|(gone, _)| gone)
     }
 
-    /// The peer is at the address of `arrival`, if that is `proven` or no other is known.
+    /// Uses the address of `arrival` for the peer, if it is `proven` or no other address is known.
     fn use_path(&mut self, cx: &mut Context, now: Now, params: &Params, arrival: Arrival, proven: bool) {
         let challenge = cx.rng.next_u64().to_be_bytes();
         let before = self.link.recovery.is_reliable();
@@ -167,7 +168,7 @@ impl Peer {
         }
         link.cap_datagrams(now.mono, config, params.max_datagram, !same);
         link.recovery.set_max_ack_delay(params.max_ack_delay);
-        // What an older path had under way does not end by rules for this one.
+        // What an older path had under way does not end by the rules of this path.
         if !same && (before || link.recovery.is_reliable()) {
             self.lose_all(cx, now);
         }

@@ -1,4 +1,4 @@
-//! How a channel ends, and what the peer is told of it.
+//! How a channel ends, and what the peer is told about it.
 
 use core::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::time::Now;
 use crate::wire::{self, ChannelIndex, close};
 
 impl Peer {
-    /// An epoch is over: the fate of what it carried stays unknown.
+    /// Ends an epoch: the fate of what it carried stays unknown.
     pub(in crate::peer) fn end_epoch(&mut self, cx: &mut Context, now: Now, mut epoch: Epoch) {
         cx.routes.remove(&epoch.index.0);
         if let Some(tag) = &epoch.reset_tag {
@@ -32,7 +32,7 @@ impl Peer {
         }
     }
 
-    /// The channel ends here and now; the halves stay, and open another if they have something to say.
+    /// Ends the channel at once. The halves stay, and open another channel if they have something to send.
     pub(crate) fn drop_channel(&mut self, cx: &mut Context, now: Now) {
         self.end_previous(cx, now);
         self.link.roaming = None;
@@ -44,7 +44,7 @@ impl Peer {
         }
     }
 
-    /// Everything of a link goes, without a word.
+    /// Drops everything of a link, without telling the peer.
     pub(in crate::peer) fn end_link(&mut self, cx: &mut Context, now: Now) {
         self.abort_opening(cx);
         self.drop_channel(cx, now);
@@ -56,7 +56,7 @@ impl Peer {
         }
     }
 
-    /// An idle channel is dropped, and the peer is told so that it drops it too.
+    /// Drops an idle channel, and tells the peer so that it drops the channel too.
     pub(crate) fn leave(&mut self, cx: &mut Context, now: Now) {
         self.say_close(cx);
         self.drop_channel(cx, now);
@@ -71,7 +71,7 @@ impl Peer {
             let short = |record: &Receiver| record.parts().2.intervals() <= LAST_RANGES;
             let last = inbound.receiver.as_ref().filter(|record| ends_for_good && short(record));
             epoch.seal(&mut datagram, wire::MIN_OPENING, |_, writer| {
-                // What it does not settle stays unknown for ever.
+                // Messages that this STATE does not settle stay unknown for ever.
                 if last.is_some() {
                     write_state(writer, inbound, clock);
                 }
@@ -84,8 +84,8 @@ impl Peer {
         }
     }
 
-    /// As [`Self::leave`] does, and the channel stays: the word may get lost. After how long to say it again; None: no peer waits
-    /// for it.
+    /// Tells the peer as [`Self::leave`] does, but keeps the channel, since the datagram may get lost. Returns after how long to
+    /// tell the peer again. None: the peer does not wait for it.
     pub(crate) fn foretell(&mut self, cx: &mut Context) -> Option<Duration> {
         let waits = cx.ends_for_good() && self.link.is_connected() && self.inbound.was_closed();
         waits.then(|| {
@@ -94,8 +94,8 @@ impl Peer {
         })
     }
 
-    /// The peer says that it has restarted, and that the channel which has `index` here and `remote` there is gone. False: there
-    /// is no such channel.
+    /// The peer says that it has restarted, and that the channel with `index` here and `remote` there is gone. False: there is no
+    /// such channel.
     pub(crate) fn on_reset(
         &mut self,
         cx: &mut Context,
@@ -109,7 +109,7 @@ impl Peer {
         let path = self.link.proven();
         self.drop_channel(cx, now);
         self.outbound.renounce();
-        // What is known of the path stays, and the opening goes there.
+        // What is known of the path is kept, and the opening goes there.
         self.link.roaming = path.map(|path| Roaming::new(Path::proven(path)));
         self.link.recovery.on_peer_restart();
         self.link.reopen |= self.link.is_kept(&cx.config);

@@ -9,18 +9,18 @@ use crate::time::Now;
 use crate::wire::close;
 
 impl Peer {
-    /// The peer has ended, and its identity with it: nothing more will be known of what is in doubt.
+    /// The peer has ended, and its identity with it: the outcomes of messages in doubt stay unknown.
     pub(in crate::peer) fn on_end(&mut self, cx: &mut Context, now: Now) {
         self.abort_opening(cx);
         let unbound = Outcome::Refused(Refusal::Ended);
         self.turn_away(cx, now, &Fates { unbound, bound: Some(Outcome::Unknown) });
     }
 
-    /// The peer begins no channel, and says so in answer to an opening that bore the stamp `ts`.
+    /// The peer begins no channel. It said so in answer to an opening that bore the stamp `ts`.
     pub(in crate::peer) fn on_refused(&mut self, cx: &mut Context, now: Now, ts: Stamp, code: u64) {
         self.link.refused_until = now.mono + PAUSE;
         let certain = code == close::REFUSED;
-        // What was let in before goes on under the keys that there are, and an unknown code says nothing of messages.
+        // A peer that was let in before goes on under its present keys. An unknown code says nothing about messages.
         if self.link.is_connected() || !(certain || code == close::REFUSED_IN_DOUBT) {
             return;
         }

@@ -1,4 +1,4 @@
-//! Messages of which a part has come.
+//! Partly received messages.
 
 use core::time::Duration;
 use std::collections::btree_map::Entry;
@@ -16,26 +16,26 @@ use crate::message::{Assembly, DeliveryKey, MAX_HEAD, POOLED, Refused, read_head
 use crate::time::Mono;
 use crate::wire::{self, Role};
 
-/// What a message of which a part has come takes at least.
+/// The least memory that a partly received message is counted for.
 const PARTIAL: u64 = 320;
 
-/// In place of the key of a delivery that has not been handed out.
+/// Stands for the key of a delivery that has not been handed out.
 pub(crate) const ANNOUNCED: DeliveryKey = DeliveryKey(u64::MAX);
 
-/// A message of which a part has come.
+/// A partly received message.
 #[derive(Debug)]
 pub(crate) struct Partial {
     pub(crate) assembly: Assembly,
     /// The delivery through which the application reads it as it comes.
     pub(crate) stream: Option<DeliveryKey>,
-    /// The most memory that it will need: set aside, so that what was begun can be completed.
+    /// The most memory that the message will need. It is set aside, so that a message that was begun can be completed.
     promise: u64,
     /// Its lane, once its head is there.
     pub(super) lane: Option<Lane>,
 }
 
 impl Partial {
-    /// The first of a message has come, beside `large` larger messages.
+    /// The first part of a message has come, beside `large` larger messages.
     fn begin(
         total: Option<u64>,
         large: usize,
@@ -62,12 +62,12 @@ impl Partial {
         Ok(Self { assembly, stream: None, promise, lane: None })
     }
 
-    /// Its head is there, and says that it is a call.
+    /// Whether the head of the message is there and says that it is a call.
     const fn is_call(&self) -> bool {
         matches!(self.lane, Some(Lane::Method(_)))
     }
 
-    /// Gives how much of a part was new.
+    /// Inserts a part, and returns how much of it was new.
     fn insert(&mut self, part: &wire::Part<'_>) -> Result<u64, Refused> {
         match part.total {
             Some(total) => self.assembly.insert(total, part.offset, part.data),
@@ -75,7 +75,7 @@ impl Partial {
         }
     }
 
-    /// What has become of it, while it is not to be handed over in one piece.
+    /// The state of the message while it is not to be handed over in one piece.
     fn state(&self) -> Taken {
         match self.stream {
             Some(key) => Taken::Readable(key),
@@ -84,7 +84,7 @@ impl Partial {
         }
     }
 
-    /// What it takes of the pool; None: it has a window of its own.
+    /// How much of the pool the message takes. None: it has a window of its own.
     fn load(&self) -> Option<Load> {
         self.assembly.total().filter(|_| self.assembly.is_pooled()).map(Load::one)
     }
@@ -97,7 +97,7 @@ fn lane_of(front: &[u8]) -> Option<Lane> {
 }
 
 impl Inbound {
-    /// A part of a message. `room` is what the node can hold beyond what it does.
+    /// A part of a message has come. `room` is how much the node can hold beyond what it holds.
     pub(crate) fn on_part(
         &mut self,
         r: Incarnation,
@@ -164,8 +164,8 @@ impl Inbound {
         taken
     }
 
-    /// The head of a message of which a part has come tells its lane. None: that has no room, and the message has to come again.
-    /// `pooled`: what it takes of the pool.
+    /// The head of a partly received message tells its lane. None: the lane has no room, and the message has to come again.
+    /// `pooled`: how much of the pool the message takes.
     fn enter_lane(
         &mut self,
         s: Slot,
@@ -199,7 +199,7 @@ impl Inbound {
         partial.assembly.into_whole().map_or(Taken::Ignored, Taken::Complete)
     }
 
-    /// A message that is read as it comes waits in the receive queue.
+    /// Whether a message that is read as it comes waits in the receive queue.
     pub(crate) fn is_announced(&self, s: Slot, r: Incarnation) -> bool {
         self.partial.get(&s).is_some_and(|partial| partial.stream == Some(ANNOUNCED))
             && self.receiver.as_ref().is_some_and(|record| record.accepts(s, r))
@@ -209,14 +209,14 @@ impl Inbound {
         self.partial.get_mut(&s)
     }
 
-    /// The application has read of a streamed message: its window moves on.
+    /// The application has read from a streamed message: the window of the message moves on.
     pub(crate) fn on_read(&mut self, s: Slot, limits: &Limits) {
         if self.partial.get_mut(&s).is_some_and(|p| p.assembly.is_news(limits.body_window())) {
             self.owe_have(s);
         }
     }
 
-    /// A partly received message is given up: it has to come again from the start.
+    /// Gives a partly received message up: it has to come again from the start.
     pub(crate) fn drop_partial(&mut self, s: Slot) {
         if let Some(mut partial) = self.partial.remove(&s) {
             partial.stream = None;
@@ -225,7 +225,7 @@ impl Inbound {
         }
     }
 
-    /// The sender has nothing open below `l`: what has come of it will never be complete.
+    /// The sender has nothing open below `l`: a partly received message there will never be complete.
     pub(super) fn forget_below(&mut self, l: Slot) {
         while let Some(entry) = self.partial.first_entry().filter(|entry| *entry.key() < l) {
             let partial = entry.remove();
@@ -247,8 +247,8 @@ impl Inbound {
         }
     }
 
-    /// What has come in part from a peer that has been silent for `silence` is given up, unless the application
-    /// reads it. True when there was any.
+    /// Gives up the partly received messages of a peer that has been silent for `silence`, except those that the application
+    /// reads. True if there were any.
     pub(crate) fn give_up_parts(&mut self, now: Mono, silence: Duration) -> bool {
         if self.heard_at + silence > now {
             return false;

@@ -1,4 +1,4 @@
-//! How long a record is kept whose peer is silent, and when the peer is reminded of it.
+//! How long the record of a silent peer is kept, and when the peer is reminded of it.
 
 use core::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::half::{Clock, Receiver};
 use crate::time::Mono;
 
 impl Inbound {
-    /// Something authentic has come from the peer: it lives.
+    /// Something authentic has come from the peer: the peer lives.
     pub(crate) fn heard(&mut self, now: Mono) {
         self.heard_at = now;
     }
@@ -18,7 +18,7 @@ impl Inbound {
         self.heard_at
     }
 
-    /// The node was not there itself for so long: that was no silence of its peers.
+    /// The node was itself absent for `absence`: this does not count as silence of its peers.
     pub(crate) fn excuse(&mut self, now: Mono, absence: Duration) {
         self.heard_at = now.min(self.heard_at + absence);
     }
@@ -31,7 +31,7 @@ impl Inbound {
         self.remind_at = if self.receiver.is_some() { now + wait } else { Mono::NEVER };
     }
 
-    /// Nothing but calls may have come under the record, one at least: it may be a caller's when they are over.
+    /// Whether only calls, and at least one, may have come under the record. Once they have ended, it may be a caller's record.
     fn may_be_callers(&self) -> bool {
         match self.delivered {
             Delivered::Nothing => !self.partial.is_empty() || !self.pending.is_empty(),
@@ -40,26 +40,26 @@ impl Inbound {
         }
     }
 
-    /// The record is that of a caller that may be gone: nothing but calls has come under it, at least one, and each has
-    /// ended here but for those that came in part. A peer that sends messages is waited for much longer.
+    /// Whether the record belongs to a caller that may be gone: only calls have come under it, at least one, and each has ended
+    /// here, except those that came in part. The node waits much longer for a peer that sends messages.
     pub(crate) fn is_callers(&self) -> bool {
         let calls = self.partial.len() == self.calls_in_part && self.pending.is_empty();
         self.receiver.is_some() && self.may_be_callers() && calls && self.server.is_empty()
     }
 
-    /// How long the peer may be silent before its record goes.
+    /// How long the peer may be silent before its record is dropped.
     fn patience(&self, config: &Config) -> Duration {
         if self.is_callers() { config.caller_patience.min(config.dead_after) } else { config.dead_after }
     }
 
-    /// The longest time between two reminders. Patience may shrink before the next.
+    /// The longest time between two reminders. The patience may shrink before the next reminder.
     pub(super) fn slowest(&self, config: &Config) -> Duration {
         let Config { dead_after, caller_patience, .. } = *config;
         let patience = if self.may_be_callers() { caller_patience.min(dead_after) } else { dead_after };
         (patience / 4).clamp(MIN_BACKOFF, MAX_BACKOFF)
     }
 
-    /// What time alone brings about. True when the record died with its peer and was evicted.
+    /// Acts on the passing of time. True if the record died with its peer and was evicted.
     pub(crate) fn on_timeout(&mut self, now: Mono, clock: &mut Clock, config: &Config) -> bool {
         if self.remind_at <= now {
             self.owe_state(now);
@@ -76,8 +76,8 @@ impl Inbound {
         dead && self.evict(clock)
     }
 
-    /// Drops a record that the sender has passed. One that is only drained stays: it knows that its messages were
-    /// delivered, when `b` may not tell any more. True when it did.
+    /// Drops a record that the sender has passed. A record that is only drained is kept: it knows that its messages were
+    /// delivered, when `b` may not tell that any more. True if it was dropped.
     pub(crate) fn drop_if_passed(&mut self) -> bool {
         let passed = self.receiver.as_ref().is_some_and(Receiver::is_passed);
         if passed && !self.state_owed() {
@@ -93,7 +93,8 @@ impl Inbound {
         self.remind_at = Mono::NEVER;
     }
 
-    /// Forgets the record though slots are free. True when some were: else it is dropped, and others need not feel it.
+    /// Forgets the record though slots are free. True if some were free; otherwise the record is dropped, and other peers are not
+    /// affected.
     pub(crate) fn evict(&mut self, clock: &mut Clock) -> bool {
         let Some(record) = self.receiver.take() else {
             return false;
@@ -106,14 +107,15 @@ impl Inbound {
         !drained
     }
 
-    /// The peer has never proven to be there: whatever it asked for is forgotten. True when a record was evicted.
+    /// The peer has never proven that it is there: forgets everything that it asked for. True if a record was evicted.
     pub(crate) fn renounce(&mut self, clock: &mut Clock) -> bool {
         self.wants = None;
         self.state_sent();
         self.evict(clock)
     }
 
-    /// `connected`: what is owed can leave, and waits for company until `ride_until`.
+    /// When time next changes something. `connected`: STATEs that are owed can leave, and wait for other frames until
+    /// `ride_until`.
     pub(crate) fn deadline(&self, config: &Config, connected: bool, ride_until: Mono) -> Mono {
         let may_leave = connected && !self.unsaid.is_mute();
         let owed = if may_leave { self.state_at.max(ride_until) } else { Mono::NEVER };
@@ -121,7 +123,7 @@ impl Inbound {
         owed.min(self.remind_at).min(dead).min(self.server.deadline())
     }
 
-    /// Nothing is held for the peer, and nothing is owed that could leave.
+    /// Whether nothing is held for the peer, and nothing that could leave is owed to it.
     pub(crate) fn is_empty(&self, connected: bool) -> bool {
         self.receiver.is_none()
             && self.unsaid.is_empty()

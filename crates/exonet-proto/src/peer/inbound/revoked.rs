@@ -1,4 +1,4 @@
-//! What the sender of a record is to be told of the messages that it has withdrawn.
+//! The withdrawn messages of which the sender of a record has to be told.
 
 use core::ops::Range;
 use std::collections::VecDeque;
@@ -6,15 +6,15 @@ use std::collections::VecDeque;
 use crate::half::Receiver;
 use crate::journal::Position;
 
-/// WITHDRAWNs owed at once; a sender that finds no room asks again.
+/// The most WITHDRAWNs that are owed at once. A sender that finds no room asks again.
 const MAX_OWED: usize = 32;
 
-/// Withdrawn messages of which the sender has asked, and those that the application has.
+/// The withdrawn messages that the sender has asked about, and the journal position of the last withdrawal.
 #[derive(Debug, Default)]
 pub(crate) struct Revoked {
-    /// Each is told from its position in the journal on.
+    /// Each run may be told once the journal is safe up to its position.
     owed: VecDeque<(Position, Range<u64>)>,
-    /// What was withdrawn last is in the journal before this position.
+    /// The last withdrawal is in the journal before this position.
     last: Position,
 }
 
@@ -23,12 +23,12 @@ impl Revoked {
         *self = Self::default();
     }
 
-    /// Something was withdrawn, and is in the journal before `at`.
+    /// Messages were withdrawn. The journal has that before `at`.
     pub(crate) fn withdrew(&mut self, at: Position) {
         self.last = self.last.max(at);
     }
 
-    /// The sender asks after messages of `run`, which fits into a frame: it is told of those that are withdrawn.
+    /// The sender asks about the messages of `run`, which fits into a frame. It is told which of them are withdrawn.
     pub(crate) fn owe(&mut self, record: &Receiver, run: Range<u64>) {
         for run in record.withdrawn().overlaps(run) {
             let covers = |(_, owed): &(Position, Range<u64>)| owed.start <= run.start && run.end <= owed.end;
@@ -41,18 +41,18 @@ impl Revoked {
         }
     }
 
-    /// Whether any could be told now.
+    /// Whether any of the runs could be told now.
     pub(crate) fn owes(&self, safe: impl Fn(Position) -> bool) -> bool {
         self.owed.iter().any(|(at, _)| safe(*at))
     }
 
-    /// The next to be told.
+    /// The next run to tell.
     pub(crate) fn next(&mut self, safe: impl Fn(Position) -> bool) -> Option<Range<u64>> {
         let at = self.owed.iter().position(|(at, _)| safe(*at))?;
         self.owed.remove(at).map(|(_, run)| run)
     }
 
-    /// Some wait for the journal.
+    /// Whether some runs wait for the journal.
     pub(crate) fn waits(&self, safe: impl Fn(Position) -> bool) -> bool {
         self.owed.iter().any(|(at, _)| !safe(*at))
     }

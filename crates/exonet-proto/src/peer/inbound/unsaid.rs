@@ -1,4 +1,4 @@
-//! What a STATE does not say yet: what a crash could still undo.
+//! What a STATE must not say yet, because a crash could still undo it.
 
 use core::ops::Range;
 use std::collections::VecDeque;
@@ -25,20 +25,20 @@ impl Said {
     }
 }
 
-/// Changes of a receiver record that are journaled and not safe yet, and the record as the journal has it.
+/// Changes of a receiver record that are journaled and not yet safe, and the record as the journal has it.
 #[derive(Debug, Default)]
 pub(crate) struct Unsaid {
     pub(crate) journaled: Option<Said>,
-    /// Slots that were used.
+    /// Slots that were used up.
     taken: VecDeque<(Position, Range<u64>)>,
-    /// Where the grant began that reaches furthest.
+    /// Where each grant began that reached further than all before it.
     grown: VecDeque<(Position, Slot)>,
-    /// Another record, none, or one that is closed: nothing is said until that is safe.
+    /// The record is another one, gone or closed: no STATE leaves until that is safe.
     mute: Option<Position>,
 }
 
 impl Unsaid {
-    /// The slots of `run` were used.
+    /// The slots of `run` were used up.
     pub(crate) fn take(&mut self, at: Position, run: Range<u64>) {
         self.taken.push_back((at, run));
     }
@@ -48,24 +48,24 @@ impl Unsaid {
         self.grown.push_back((at, hi));
     }
 
-    /// The record is another than before, or is gone or closed.
+    /// The record is another one than before, or is gone or closed.
     pub(crate) fn replace(&mut self, at: Position) {
         self.taken.clear();
         self.grown.clear();
         self.mute = Some(at);
     }
 
-    /// No STATE may leave.
+    /// Whether no STATE may leave.
     pub(crate) const fn is_mute(&self) -> bool {
         self.mute.is_some()
     }
 
-    /// A STATE says all that there is to say.
+    /// Whether a STATE says everything.
     pub(crate) fn is_empty(&self) -> bool {
         self.taken.is_empty() && self.grown.is_empty() && self.mute.is_none()
     }
 
-    /// The journal is safe further than before. True: there is more to say.
+    /// The journal is safe up to a later position. True: a STATE can say more.
     pub(crate) fn on_safe(&mut self, safe: impl Fn(Position) -> bool) -> bool {
         let before = (self.taken.len(), self.grown.len(), self.mute);
         while self.taken.front().is_some_and(|(at, _)| safe(*at)) {
@@ -83,7 +83,7 @@ impl Unsaid {
         self.grown.front().map_or(hi, |(_, from)| hi.min(*from))
     }
 
-    /// The slots that count as free: also those whose use is not safe.
+    /// The slots that count as free, including those whose use is not safe.
     pub(crate) fn free(&self, free: &IntervalSet) -> Option<IntervalSet> {
         if self.taken.is_empty() {
             return None;

@@ -1,4 +1,4 @@
-//! What the application has said of messages whose slots it has not used up, and how often it has had each.
+//! The application's verdicts on messages whose slots are not used up, and how often each message was handed out.
 
 use core::ops::Range;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -7,20 +7,20 @@ use crate::id::Slot;
 use crate::journal::Position;
 use crate::message::Verdict;
 
-/// VERDICTs owed at once; a token that finds no room is probed again.
+/// The most VERDICTs that are owed at once. A token that finds no room is probed again.
 const MAX_OWED: usize = 32;
 
-/// The verdicts under a record, and the attempts at what is still open.
+/// The verdicts under a record, and the attempts at messages that are still open.
 #[derive(Debug, Default)]
 pub(crate) struct Verdicts {
-    /// Each is told from its position in the journal on.
+    /// Each verdict may be told once the journal is safe up to its position.
     said: BTreeMap<Slot, (Position, Verdict)>,
     owed: VecDeque<Slot>,
     /// Slots whose VERDICT has not arrived, as far as this node knows.
     untold: BTreeSet<Slot>,
-    /// How many times a message was handed out that came back.
+    /// How many times each message that came back was handed out.
     attempts: BTreeMap<Slot, u32>,
-    /// A message below may have been handed out by a former life.
+    /// A former life may have handed out any message below this slot.
     recovered: Slot,
 }
 
@@ -29,7 +29,7 @@ impl Verdicts {
         *self = Self::default();
     }
 
-    /// The sender has passed what is below `l`.
+    /// The sender has passed everything below `l`.
     pub(super) fn pass(&mut self, l: Slot) {
         if !self.said.is_empty() {
             self.said = self.said.split_off(&l);
@@ -41,7 +41,7 @@ impl Verdicts {
         }
     }
 
-    /// The record is that of a former life, which has handed out what it likes of the messages below `hi`.
+    /// The record is that of a former life, which may have handed out any message below `hi`.
     pub(crate) fn recover(
         &mut self,
         hi: Slot,
@@ -54,13 +54,13 @@ impl Verdicts {
         self.attempts.clone_from(attempts);
     }
 
-    /// Which time it is that the message in `s` is handed out: the first is 1.
+    /// The number of the next attempt at the message in `s`: the first is 1.
     pub(crate) fn next_attempt(&self, s: Slot) -> u32 {
         let before = self.attempts.get(&s).copied().unwrap_or(u32::from(s < self.recovered));
         before.saturating_add(1)
     }
 
-    /// It has come back.
+    /// The message in `s` has come back.
     pub(crate) fn came_back(&mut self, s: Slot) {
         let attempt = self.next_attempt(s);
         self.attempts.insert(s, attempt);
@@ -92,17 +92,17 @@ impl Verdicts {
         self.untold.remove(&s);
     }
 
-    /// Whether a sender may not have heard a verdict.
+    /// Whether the sender may not have heard some verdict.
     pub(crate) fn are_untold(&self) -> bool {
         !self.untold.is_empty()
     }
 
-    /// Whether any could be told now.
+    /// Whether any verdict could be told now.
     pub(crate) fn owes(&self, safe: impl Fn(Position) -> bool) -> bool {
         self.owed.iter().any(|s| self.said.get(s).is_some_and(|(at, _)| safe(*at)))
     }
 
-    /// The next to be told.
+    /// The next verdict to tell.
     pub(crate) fn next(&mut self, safe: impl Fn(Position) -> bool) -> Option<(Slot, &Verdict)> {
         let at = self.owed.iter().position(|s| self.said.get(s).is_some_and(|(at, _)| safe(*at)))?;
         let s = self.owed.remove(at)?;
@@ -117,12 +117,12 @@ impl Verdicts {
         self.attempts.iter().map(|(s, attempts)| (*s, *attempts))
     }
 
-    /// Verdicts that are kept.
+    /// How many verdicts are kept.
     pub(crate) fn len(&self) -> usize {
         self.said.len()
     }
 
-    /// Some wait for the journal.
+    /// Whether some verdicts wait for the journal.
     pub(crate) fn wait(&self, safe: impl Fn(Position) -> bool) -> bool {
         self.owed.iter().any(|s| self.said.get(s).is_some_and(|(at, _)| !safe(*at)))
     }

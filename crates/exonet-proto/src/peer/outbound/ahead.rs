@@ -1,4 +1,4 @@
-//! Names of messages that are journaled before anything leaves under them.
+//! Names of messages that are journaled before the messages leave.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::message::{Letter, MessageKey, Store};
 use crate::time::Mono;
 use crate::wire::Role;
 
-/// What a large message counts for before it leaves: about a packet.
+/// How much a large message counts for before it leaves: about one packet.
 const PACKET: u64 = 1_200;
 
 impl Outbound {
@@ -48,14 +48,14 @@ impl Outbound {
         }
     }
 
-    /// Messages of a journal, `letter` and those behind it, are bound.
+    /// `n` journaled messages, `letter` and those behind it, are bound.
     #[inline]
     pub(super) fn note_bound(&mut self, letter: &Letter, n: u32, s: Slot, r: Incarnation) {
         let Some(first) = letter.journaled else { return };
         self.note_binding(first, self.place_of(letter), n, s, r);
     }
 
-    /// As [`Outbound::note_bound`], of messages that the journal has from `letter` on.
+    /// As [`Outbound::note_bound`], for messages that the journal has from `letter` on.
     #[inline]
     pub(super) fn note_binding(
         &mut self,
@@ -72,19 +72,19 @@ impl Outbound {
         }
     }
 
-    /// What was bound since this was last asked for, in order: it is journaled before anything of it leaves.
+    /// The bindings since the last call, in order. They are journaled before any of these messages leaves.
     pub(crate) fn take_bound(&mut self) -> impl Iterator<Item = Binding> {
         self.bound.drain(..)
     }
 
-    /// The message of `key` waits until the journal is safe up to `at`, which says that it is bound to `s`.
+    /// Holds the message of `key` until the journal is safe up to `at`, where it says that the message is bound to `s`.
     pub(super) fn hold(&mut self, at: Position, s: Slot, key: MessageKey, letter: &mut Letter) {
         letter.unsafe_yet = true;
         self.ahead_bytes += ahead_len(letter);
         self.ahead.push_back((at, s, key));
     }
 
-    /// Messages whose names are safe may leave. Ends that are safe may be passed.
+    /// Messages whose names are safe may leave. The frontier may pass messages whose ends are safe.
     pub(crate) fn on_safe(&mut self, store: &mut Store, safe: impl Fn(Position) -> bool) {
         while let Some((at, s, key)) = self.ahead.front().copied()
             && safe(at)
@@ -98,7 +98,7 @@ impl Outbound {
         let before = self.ends.len();
         self.ends.retain(|(at, _)| !safe(*at));
         if self.ends.len() < before {
-            // An ASK may have said less than there is to say now.
+            // An ASK may have said less than it could say now.
             (self.ask_due, self.frontier_due) = (true, true);
         }
     }
@@ -114,24 +114,24 @@ impl Outbound {
         }
     }
 
-    /// If the message waits for its name to be safe, it counts as one that waits no longer.
+    /// If the message waits for its name to be safe, it does not count as waiting any more.
     pub(super) fn leave_ahead(&mut self, letter: &Letter) {
         if letter.unsafe_yet {
             self.ahead_bytes.give_back(ahead_len(letter));
         }
     }
 
-    /// The end of the message in `s` is journaled, and safe once the journal is, up to `at`.
+    /// The end of the message in `s` is journaled. It is safe once the journal is safe up to `at`.
     pub(crate) fn ends_at(&mut self, at: Position, s: Slot) {
         self.ends.push_back((at, s));
     }
 
-    /// The least slot whose end is not safe.
+    /// The lowest slot whose end is not safe.
     pub(super) fn first_unsafe_end(&self) -> Option<Slot> {
         self.ends.iter().map(|(_, s)| *s).min()
     }
 
-    /// Goes on with the messages that a journal has, in the order of sending.
+    /// Continues with the messages of a journal, in the order of sending.
     pub(crate) fn recover(
         &mut self,
         now: Mono,
@@ -165,7 +165,7 @@ impl Outbound {
         self.ask_due = true;
     }
 
-    /// A message of the journal counts, and leaves (again).
+    /// Enters a message of the journal, which counts from now on and leaves (again).
     fn enter(&mut self, now: Mono, store: &mut Store, key: MessageKey, place: Placed) {
         let Some(letter) = store.get_mut(key) else { return };
         self.number(letter);
@@ -191,7 +191,7 @@ impl Outbound {
         }
     }
 
-    /// Something waits for the journal.
+    /// Whether something waits for the journal.
     pub(crate) fn waits_for_journal(&self) -> bool {
         !self.ahead.is_empty() || !self.ends.is_empty()
     }

@@ -1,4 +1,4 @@
-//! What a sender record asks the peer: for envelopes, and what has become of tokens.
+//! What a sender record asks the peer for: envelopes, and the fate of tokens.
 
 use core::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::message::{MessageKey, Store};
 use crate::time::Mono;
 
 impl Outbound {
-    /// Standby envelopes wanted: twice the bandwidth-delay product in messages.
+    /// How many envelopes on standby are wanted: twice the bandwidth-delay product in messages.
     fn standby(&self, window: u64) -> u64 {
         let mean = if self.letters == 0 { 512 } else { (self.bytes / self.letters as u64).clamp(32, 1_200) };
         (2 * window / mean).clamp(STANDBY.start, STANDBY.end)
@@ -24,7 +24,7 @@ impl Outbound {
         self.ask_due = false;
         self.early_due = ask.is_some_and(|ask| ask.ts.is_some());
         if ask.is_none() && std::mem::take(&mut self.frontier_due) {
-            // There is nothing to ask for, but something that the peer need not keep any more.
+            // There is nothing to ask for, but the peer need not keep some messages any more.
             let l = sender.frontier();
             self.ask_at = Mono::NEVER;
             return Some(self.within_safe(Ask { s: l, n: 0, l, ts: Stamp::NONE }));
@@ -38,14 +38,14 @@ impl Outbound {
         ask.map(|ask| self.within_safe(ask))
     }
 
-    /// An ASK passes no slot whose end a crash could undo.
+    /// Keeps an ASK from passing a slot whose end a crash could undo.
     fn within_safe(&self, ask: Ask) -> Ask {
         let l = self.first_unsafe_end().map_or(ask.l, |end| ask.l.min(end));
         Ask { l, ..ask }
     }
 
-    /// Whether envelopes run low enough to ask for more. What the clock does not allow is not asked for: the same
-    /// ASK would leave in every packet.
+    /// Whether envelopes run low enough to ask for more. The node does not ask for what the clock does not allow: the same ASK
+    /// would leave in every packet.
     pub(crate) fn wants_envelopes(&self, clock: &Clock, window: u64) -> bool {
         let more = |sender: &&Sender<MessageKey>| self.letters > 0 && sender.hi() < clock.limit();
         let Some(sender) = self.sender.as_ref().filter(more) else {
@@ -55,9 +55,9 @@ impl Outbound {
         held < self.unbound.saturating_add(self.standby(window) / 2)
     }
 
-    /// A STATE has been taken in: `advanced` when it granted something.
+    /// A STATE has been processed. `advanced`: it granted something.
     pub(crate) fn on_state(&mut self, now: Mono, advanced: bool, settled: bool, wait: Duration) {
-        // What it told may have ended the envelopes, of an incarnation that is no more.
+        // The STATE may have ended the envelopes of an incarnation that does not exist any more.
         let starves =
             |sender: &Sender<MessageKey>| self.unbound > 0 && sender.envelopes() + sender.ungranted() == 0;
         self.ask_due |= self.sender.as_ref().is_some_and(starves);
@@ -73,8 +73,8 @@ impl Outbound {
         }
     }
 
-    /// The peer is another process now, or says so: its slots are not worth keeping, for what is bound to those of a process that is
-    /// no more ends Unknown.
+    /// The peer is another process now, or says so. The slots granted by the former process are given up: messages bound to them
+    /// would end Unknown.
     pub(crate) fn renounce(&mut self) {
         if let Some(sender) = self.sender.as_mut() {
             sender.renounce();
@@ -82,7 +82,7 @@ impl Outbound {
         }
     }
 
-    /// The peer is another process now: what has become of the tokens is asked at once.
+    /// The peer is another process now: asks at once for the fate of the tokens.
     pub(crate) fn on_restart(&mut self, now: Mono) {
         self.renounce();
         self.ask_backoff.reset();
@@ -100,7 +100,7 @@ impl Outbound {
         }
     }
 
-    /// Everything that time alone brings about. `wait` is two probe timeouts.
+    /// Acts on the passing of time. `wait` is two probe timeouts.
     pub(crate) fn on_timeout(&mut self, now: Mono, store: &Store, wait: Duration, most: Duration) {
         self.most = most.min(MAX_BACKOFF);
         self.caller.on_timeout(now, wait, self.most);
@@ -118,14 +118,14 @@ impl Outbound {
         }
     }
 
-    /// What was asked, or its answer, may be lost: what is acknowledged and not claimed is asked for now.
+    /// A request, or its answer, may be lost: asks now about tokens that are acknowledged and not claimed by a STATE.
     pub(crate) fn ask_again(&mut self, now: Mono) {
         if self.probe_at != Mono::NEVER {
             self.probe_at = self.probe_at.min(now);
         }
     }
 
-    /// Tokens that are acknowledged and that no STATE has claimed, the next few in turn.
+    /// Chooses the next few tokens, in turn, that are acknowledged and that no STATE has claimed.
     fn choose_probes(&mut self, store: &Store) {
         self.probes.clear();
         let Some(sender) = self.sender.as_ref() else {

@@ -9,12 +9,12 @@ use crate::message::{Early, Flow, Letter, MessageKey, Store};
 use crate::time::Mono;
 use crate::wire::Role;
 
-/// Messages that leave with an opening at most.
+/// The most messages that leave with an opening.
 const MAX_EARLY: usize = 32;
 
 impl Outbound {
-    /// Binds the first messages of the queue, as many as `room` bytes take, before anything is granted, if nothing
-    /// else is under way. `all`: those that do not say may go. Gives their number.
+    /// Binds the first messages of the queue, as many as fit into `room` bytes, before anything is granted, if nothing else is
+    /// under way. `all`: messages that leave the choice to the node may go too. Returns their number.
     pub(crate) fn bind_early(
         &mut self,
         now: Mono,
@@ -54,14 +54,14 @@ impl Outbound {
         keys.len() as u64
     }
 
-    /// The first messages of the queue that may leave early and that `room` bytes take.
+    /// The first messages of the queue that may leave early and that fit into `room` bytes.
     fn first(&self, store: &Store, all: bool, mut room: u64) -> Vec<MessageKey> {
         let mut keys = Vec::new();
         for flow in (0..).map_while(Flow::at) {
             for key in self.queue.iter(flow) {
                 let Some(letter) = store.get(key) else { continue };
                 let may = match letter.early {
-                    // A deadline wants certainty: what has left early is in doubt.
+                    // A message with a deadline needs certainty, and a message that has left early is in doubt.
                     Early::AsNode => all && letter.deadline.is_none(),
                     Early::Yes => true,
                     Early::No => false,
@@ -84,7 +84,7 @@ impl Outbound {
         keys
     }
 
-    /// Early messages have met a live record: they are tokens of it now, and their bodies leave (again).
+    /// Early messages have met a live record: they are now tokens of it, and their bodies leave (again).
     pub(crate) fn on_converted(
         &mut self,
         store: &mut Store,
@@ -99,7 +99,7 @@ impl Outbound {
         }
     }
 
-    /// What left early was lost.
+    /// The messages that left early were lost.
     pub(crate) fn send_early_again(&mut self) {
         let open = self.sender.as_ref().is_some_and(|sender| sender.stamp().is_some());
         self.ask_due |= open;

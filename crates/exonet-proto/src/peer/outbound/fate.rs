@@ -1,4 +1,4 @@
-//! What the channel and HAVE report of what was sent.
+//! The fate of what was sent, as the channel and HAVE report it.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -12,7 +12,7 @@ use crate::peer::piece::Piece;
 use crate::time::Mono;
 
 impl Outbound {
-    /// Every number of `s..s+n` was carried whole under `r`, and the packet was acknowledged.
+    /// Every message of `s..s+n` was carried whole under `r`, and the packet was acknowledged.
     pub(crate) fn on_acked(
         &mut self,
         now: Mono,
@@ -24,7 +24,7 @@ impl Outbound {
     ) {
         let mut run = s.0..s.0.saturating_add(n);
         self.lost.remove_range(run.clone());
-        // What a STATE has settled meanwhile, mostly all, is passed over at once.
+        // Messages that a STATE has settled meanwhile, usually all, are passed over at once.
         let Some(sender) = self.sender.as_ref() else { return };
         let mut waits = false;
         while let Some((s, key)) = sender.tokens_in(run.clone(), r).next() {
@@ -63,7 +63,7 @@ impl Outbound {
         }
     }
 
-    /// The application wrote to a message: more than there is room for, perhaps, though all of it has arrived.
+    /// The application wrote to a message: perhaps more than there is room for, though everything sent has arrived.
     pub(crate) fn on_written(&mut self, now: Mono, letter: &mut Letter, wait: Duration) {
         letter.acked = letter.is_spent();
         if letter.acked {
@@ -86,7 +86,7 @@ impl Outbound {
         }
     }
 
-    /// A piece has found no room after all.
+    /// A piece did not fit into the packet after all.
     pub(crate) fn take_back(&mut self, store: &mut Store, piece: &Piece) {
         match piece {
             Piece::Whole { s, r, .. } => self.on_lost(store, *r, *s, 1),
@@ -103,7 +103,7 @@ impl Outbound {
         }
     }
 
-    /// Probes copy what is waited for longest: as many messages as there are probes, from the oldest packets under way.
+    /// Copies what has waited longest into probes: as many messages as there are probes, from the oldest packets under way.
     pub(crate) fn probe(
         &mut self,
         store: &mut Store,
@@ -118,12 +118,12 @@ impl Outbound {
         }
     }
 
-    /// Something has been lost and not been sent again.
+    /// Whether something was lost and has not been sent again.
     pub(crate) fn has_lost(&self) -> bool {
         !self.lost.is_empty()
     }
 
-    /// Messages of a packet leave again, unless they have arrived.
+    /// Sends the messages of a packet again, unless they have arrived.
     pub(crate) fn send_again(&mut self, store: &mut Store, items: impl Iterator<Item = Carried>) {
         for item in items {
             match item {
@@ -147,7 +147,7 @@ impl Outbound {
         if bound != r { None } else { store.get_mut(*key).map(|letter| (*key, letter)) }
     }
 
-    /// HAVE: the window of a large message, or the answer to a probe of an incomplete one.
+    /// HAVE: the window of a large message, or the answer to a probe of an incomplete message.
     pub(crate) fn on_have(
         &mut self,
         now: Mono,
@@ -217,7 +217,7 @@ impl Outbound {
     }
 }
 
-/// What a HAVE has brought about.
+/// The effect of a HAVE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Had {
     Nothing,

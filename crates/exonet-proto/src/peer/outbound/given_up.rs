@@ -1,4 +1,4 @@
-//! Messages that were given up, of which the peer may hold parts until the frontier has passed them.
+//! Messages that were given up. The peer may hold parts of them until the frontier has passed them.
 
 use core::ops::Bound::{Excluded, Unbounded};
 use std::collections::BTreeMap;
@@ -7,16 +7,16 @@ use crate::half::Sender;
 use crate::id::{Incarnation, Slot};
 use crate::message::lane::{LaneKey, Load};
 
-/// As many runs are not worth a sweep.
+/// The number of new runs that is not worth a sweep.
 const FEW: usize = 16;
 
-/// In runs that the frontier passes at once, since nothing is open among them: what lies behind one message in doubt
-/// takes the memory of one, however much it is.
+/// The given-up messages, in runs that the frontier passes at once, since nothing is open among them. However many given-up
+/// messages lie behind one message in doubt, they take the memory of one run.
 #[derive(Debug, Default)]
 pub(super) struct GivenUp {
-    /// By their first number.
+    /// The runs, by their first slot.
     runs: BTreeMap<Slot, Run>,
-    /// Runs that were left by the last sweep.
+    /// How many runs the last sweep left.
     swept: usize,
 }
 
@@ -24,24 +24,24 @@ pub(super) struct GivenUp {
 struct Run {
     last: Slot,
     r: Incarnation,
-    /// The pooled ones, by lane.
+    /// The pooled messages, by lane.
     pooled: BTreeMap<LaneKey, Load>,
-    /// The large ones.
+    /// The number of large messages.
     large: u64,
 }
 
-/// What the frontier has passed.
+/// The given-up messages that the frontier has passed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Passed {
-    /// Large messages.
+    /// The number of large messages.
     pub(super) large: u64,
     /// Pooled messages, by lane.
     pub(super) pooled: BTreeMap<LaneKey, Load>,
 }
 
 impl GivenUp {
-    /// The message of `s` was given up by `sender` and is no token any more. `pooled`: its lane and its load; None: it is a large
-    /// one.
+    /// The message of `s` was given up by `sender` and is no token any more. `pooled`: its lane and its load. None: it is a large
+    /// message.
     pub(super) fn insert<T>(
         &mut self,
         s: Slot,
@@ -56,7 +56,7 @@ impl GivenUp {
         if let Some(before) = self.runs.range(..s).next_back().map(|(first, _)| *first) {
             self.join(before, sender);
         }
-        // What was open between two runs may have been settled since.
+        // Messages that were open between two runs may have been settled since.
         if self.runs.len() > 2 * self.swept + FEW {
             self.sweep(sender);
         }
@@ -76,8 +76,7 @@ impl GivenUp {
         self.runs.range((Excluded(first), Unbounded)).next().map(|(next, _)| *next)
     }
 
-    /// Makes one of the run that begins with `first` and the next, if they are of one incarnation and nothing is open
-    /// between them.
+    /// Joins the run that begins with `first` and the next, if they are of one incarnation and nothing is open between them.
     fn join<T>(&mut self, first: Slot, sender: Option<&Sender<T>>) -> bool {
         let Some(at) = self.after(first) else { return false };
         let (Some(run), Some(next)) = (self.runs.get(&first), self.runs.get(&at)) else { return false };
@@ -98,7 +97,7 @@ impl GivenUp {
         true
     }
 
-    /// Takes out what lies below `frontier`, or everything. None when that is nothing.
+    /// Removes the runs below `frontier`, or all of them. None if there are none.
     pub(super) fn pass(&mut self, frontier: Option<Slot>) -> Option<Passed> {
         let mut passed = None;
         while let Some(first) = self.runs.first_entry()
@@ -112,19 +111,19 @@ impl GivenUp {
         passed
     }
 
-    /// How many large messages.
+    /// How many of the messages are large.
     pub(super) fn large(&self) -> u64 {
         self.runs.values().map(|run| run.large).sum()
     }
 
-    /// The others, by lane.
+    /// The pooled messages, by lane.
     pub(super) fn pooled(&self) -> impl Iterator<Item = (LaneKey, Load)> {
         self.runs.values().flat_map(|run| &run.pooled).map(|(lane, load)| (*lane, *load))
     }
 
-    /// How many runs, and how many there may be while `most` messages are in doubt.
+    /// The number of runs, and how many there may be while `in_doubt` messages are in doubt.
     pub(super) fn runs(&self, in_doubt: usize) -> (usize, usize) {
-        // One incarnation begins where another ends, and what left early has none.
+        // Runs are also divided where one incarnation ends and another begins. Messages that left early have no incarnation.
         (self.runs.len(), 2 * (in_doubt + 3) + FEW)
     }
 }

@@ -1,4 +1,4 @@
-//! What of each lane is open at the peer, and how much of it may be (PROTOCOL.md "Lanes").
+//! How much of each lane is open at the peer, and how much may be (PROTOCOL.md "Lanes").
 
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
@@ -7,32 +7,33 @@ use crate::account::Account;
 use crate::message::lane::{Lane, LaneKey, LaneLimits, Load};
 use crate::time::Mono;
 
-/// A lane is proven while as much as it has open is settled within this many round trips.
+/// A lane is proven while all bytes that it has open are settled within this many round trips.
 const PROVEN_WITHIN: u32 = 8;
-/// What a STATE may wait at the peer, beside the round trip.
+/// How long a STATE may wait at the peer, beside the round trip.
 const STATE_WAITS: Duration = Duration::from_millis(2);
-/// A lane that is not proven takes this part of what is left of half of the pool; one that is takes half of what is left of all.
+/// A lane that is not proven takes this part of what is left of half of the pool. A proven lane takes half of what is left of the
+/// whole pool.
 const UNPROVEN_SHARE: u64 = 8;
 
-/// The lanes to one peer, that of plain messages aside.
+/// The lanes to one peer, except the lane of plain messages.
 #[derive(Debug, Default)]
 pub(crate) struct Lanes {
-    /// What the peer lets them have open. None: they share the window of plain messages.
+    /// How much the peer lets the lanes have open. None: they share the window of plain messages.
     limits: Option<LaneLimits>,
     names: BTreeMap<Lane, LaneKey>,
-    /// By key, which is one more.
+    /// The places. Place `n` belongs to the key `n + 1`.
     places: Vec<Place>,
     free: Vec<LaneKey>,
-    /// Bytes of what is open, in wire form.
+    /// How many bytes are open, in wire form.
     bytes: u64,
-    /// The shares in use, and those of lanes that are not proven.
+    /// The shares of the pool in use by all lanes, and by lanes that are not proven.
     shares: u64,
     unproven: u64,
-    /// Lanes that have something open.
+    /// How many lanes have something open.
     open: u64,
-    /// Those that have nothing open and wait until fewer others have.
+    /// Lanes that have nothing open and wait until fewer other lanes have.
     waiting: VecDeque<LaneKey>,
-    /// Those that were found without room, and have some.
+    /// Lanes that were found without room and may have some now.
     woken: Vec<LaneKey>,
     now: Mono,
     round_trip: Duration,
@@ -42,23 +43,23 @@ pub(crate) struct Lanes {
 struct Place {
     /// None: the place is free.
     name: Option<Lane>,
-    /// Messages that are not settled, or wait for a reply.
+    /// How many messages are not settled, or wait for a reply.
     letters: usize,
     load: Load,
-    /// It was found without room.
+    /// The lane was found without room.
     parked: bool,
-    /// As much as was open was settled in time.
+    /// What was open was settled in time.
     proven: bool,
-    /// Since when what was open is counted that has to be settled: that, and what was.
+    /// When the present count began, the bytes that have to be settled since then, and the bytes that have been.
     since: Mono,
     owed: u64,
     settled: u64,
-    /// Bytes that were given up, and close once more without being settled.
+    /// Open bytes of messages that were given up. When they close, they do not count as settled.
     given_up: u64,
 }
 
 impl Lanes {
-    /// The peer has said what it lets lanes have open.
+    /// The peer has declared how much it lets lanes have open.
     pub(crate) fn set_limits(&mut self, limits: Option<LaneLimits>) {
         self.limits = limits;
         (self.shares, self.unproven) = self.recount();
@@ -66,17 +67,17 @@ impl Lanes {
         self.woken.extend(parked.map(|(key, _)| key));
     }
 
-    /// Both ends know lanes.
+    /// Whether both ends know lanes.
     pub(crate) fn are_known(&self) -> bool {
         self.limits.is_some()
     }
 
-    /// What time it is, and how long a round trip takes.
+    /// Sets the time, and how long a round trip takes.
     pub(crate) fn tick(&mut self, now: Mono, round_trip: Duration) {
         (self.now, self.round_trip) = (now, round_trip);
     }
 
-    /// A message joins its lane.
+    /// A message enters its lane.
     pub(super) fn enter(&mut self, lane: Lane) -> LaneKey {
         let key = match self.names.get(&lane) {
             Some(key) => *key,
@@ -134,7 +135,7 @@ impl Lanes {
         self.room(now, key, len) > 0
     }
 
-    /// As [`Lanes::may_open`]: how many.
+    /// As [`Lanes::may_open`], but returns how many such messages may be bound.
     pub(super) fn room(&mut self, now: Mono, key: LaneKey, len: u64) -> u64 {
         self.now = now;
         let Some(limits) = self.limits else { return u64::MAX };
@@ -162,7 +163,7 @@ impl Lanes {
         fit
     }
 
-    /// A lane that has not had as much settled in time as was open is proven no longer.
+    /// A lane whose open bytes were not settled in time is proven no longer.
     fn doubt(&mut self, key: LaneKey) {
         let (window, now, in_time) = (self.window(), self.now, self.in_time());
         let Some(place) = self.place_mut(key) else { return };
@@ -189,7 +190,7 @@ impl Lanes {
         self.unproven += if self.is_proven(key) { 0 } else { after - before };
     }
 
-    /// As [`Lanes::open`], of a message that was given up. It is closed once more now, and nobody has taken it.
+    /// As [`Lanes::open`], for a message that was given up. It closes a second time, and then it does not count as settled.
     pub(super) fn give_up(&mut self, key: LaneKey, load: Load) {
         self.open(key, load);
         if let Some(place) = self.place_mut(key) {
@@ -234,7 +235,7 @@ impl Lanes {
         }
     }
 
-    /// A lane that waited for a place among those that have something open gets it.
+    /// Lets a lane in that waited until fewer lanes have something open.
     fn let_one_in(&mut self) {
         while let Some(key) = self.waiting.pop_front() {
             let waits = |place: &mut Place| std::mem::take(&mut place.parked) && place.load.is_empty();
@@ -244,28 +245,28 @@ impl Lanes {
         }
     }
 
-    /// A lane that may go on.
+    /// The next lane that may go on.
     pub(super) fn woken(&mut self) -> Option<LaneKey> {
         self.woken.pop()
     }
 
-    /// Bytes of what is open, in wire form.
+    /// How many bytes are open, in wire form.
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// What each has open.
+    /// What each lane has open.
     pub(crate) fn loads(&self) -> impl Iterator<Item = (LaneKey, Load)> {
         let named = |(key, place): (LaneKey, &Place)| place.name.is_some().then_some((key, place.load));
         (1..).map(LaneKey).zip(&self.places).filter_map(named)
     }
 
-    /// Lanes that have something open, as they are counted and counted afresh.
+    /// How many lanes have something open: the running count and a fresh one.
     pub(crate) fn count(&self) -> (u64, u64) {
         (self.open, self.loads().filter(|(_, load)| !load.is_empty()).count() as u64)
     }
 
-    /// The shares in use, as they are counted and counted afresh; and those of lanes that are not proven.
+    /// The running and the fresh counts of the shares in use: of all lanes, and of lanes that are not proven.
     pub(crate) fn shares(&self) -> [(u64, u64); 2] {
         let (shares, unproven) = self.recount();
         [(self.shares, shares), (self.unproven, unproven)]
@@ -278,7 +279,7 @@ impl Lanes {
         })
     }
 
-    /// How long what is open may take to be settled: a round trip is that from the binding of a message to its STATE, at best.
+    /// How long open messages may take to be settled. A round trip is the least time from the binding of a message to its STATE.
     fn in_time(&self) -> Duration {
         (self.round_trip + STATE_WAITS) * PROVEN_WITHIN
     }

@@ -10,7 +10,7 @@ use crate::peer::piece::{Next, Piece, Room};
 use crate::time::Mono;
 
 impl Outbound {
-    /// The next piece for a packet with this much room. Binds a message only when a piece of it goes out now.
+    /// The next piece for a packet with this much room. Binds a message only when a piece of it leaves now.
     pub(crate) fn next(&mut self, now: Mono, store: &mut Store, room: Room) -> Next {
         match self.next_lost(store, room) {
             Next::Nothing => self.next_new(now, store, room),
@@ -46,7 +46,7 @@ impl Outbound {
         Next::Nothing
     }
 
-    /// The next lost fragment: `Some(None)` when this packet has no room for it, None when there is none.
+    /// The next lost fragment. `Some(None)`: this packet has no room for it. None: there is none.
     fn cut_lost(letter: &mut Letter, room: Room, s: Slot, r: Incarnation) -> Option<Option<Range<u64>>> {
         if letter.bundle().is_some() {
             return Some(None);
@@ -95,7 +95,7 @@ impl Outbound {
                     let Some(key) = self.send_whole(now, flow, key, letter) else { return Next::Nothing };
                     return Next::Piece(Piece::Whole { key, s, r });
                 }
-                // The last of a flow would only be in two packets in place of one.
+                // Cutting the last message of a flow would only put it into two packets instead of one.
                 let fills = self.queue.has_more(flow).then(|| room.fill(letter, s, r)).flatten();
                 let Some(halves) = fills.and_then(Halves::new) else { return Next::PacketFull };
                 letter.halves = Some(halves);
@@ -142,7 +142,7 @@ impl Outbound {
         Some(key)
     }
 
-    /// As [`Outbound::next`], where `room.open` goes on: the next new message of the flow of the last, if it goes whole
+    /// As [`Outbound::next`], where `room.open` goes on: the next new message of the same flow as the last one, if it goes whole
     /// and under the next number, and there is nothing else to choose from.
     pub(crate) fn follow(
         &mut self,
@@ -179,7 +179,7 @@ impl Outbound {
         self.send_whole(now, flow, key, letter)
     }
 
-    /// Large messages of one flow take turns; what is sent in full leaves the queue.
+    /// Large messages of one flow take turns. A message that is sent in full leaves the queue.
     fn settle_turn(&mut self, flow: Flow, letter: &mut Letter) {
         if letter.is_sent() {
             letter.queued = false;

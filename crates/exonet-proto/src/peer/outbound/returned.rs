@@ -8,13 +8,13 @@ use crate::message::{Letter, MessageKey, Store};
 use crate::wire::Role;
 
 impl Outbound {
-    /// The peer has closed its record: it waits until the frontier has passed it.
+    /// The peer has closed its record. The peer keeps the record until the frontier has passed it.
     pub(crate) fn pass_closed(&mut self) {
         (self.ask_due, self.frontier_due) = (true, true);
     }
 
     /// The message of `key`, which was bound to `s`, goes back to the head of its queue as if it had never left. `withdrawn`:
-    /// its sender has withdrawn it.
+    /// this node has withdrawn it.
     pub(crate) fn take_back_letter(&mut self, store: &mut Store, s: Slot, key: MessageKey, withdrawn: bool) {
         self.lost.remove(s.0);
         self.caller.ended(s);
@@ -47,7 +47,7 @@ impl Outbound {
         self.enqueue_first(key.first(), letter);
     }
 
-    /// As [`Outbound::enqueue`], before all others of its flow.
+    /// As [`Outbound::enqueue`], but before all other messages of its flow.
     fn enqueue_first(&mut self, key: MessageKey, letter: &mut Letter) {
         if letter.is_large() || letter.queued || letter.available() < letter.wire_len() {
             return self.enqueue(key, letter);

@@ -1,4 +1,4 @@
-//! Messages in doubt that the application has withdrawn: the peer is asked for them until they have their outcome.
+//! Messages in doubt that the application has withdrawn: the peer is asked about them until they have their outcome.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
@@ -13,22 +13,22 @@ use crate::message::{Letter, MessageKey, Outcome, Store};
 use crate::time::Mono;
 use crate::wire::{MAX_RUN, Role, StreamMark};
 
-/// REVOKEs at once, of runs of messages. The others have their turn behind them.
+/// The most REVOKEs of runs of messages at once. Other runs take their turn behind them.
 const AT_ONCE: usize = 32;
 
 /// A REVOKE, or a REVOKE_STREAM.
 #[derive(Debug)]
 pub(crate) struct Revoke {
     pub(crate) r: Incarnation,
-    /// The first slot, and how many.
+    /// The first slot, and how many slots.
     pub(crate) s: Slot,
     pub(crate) n: u64,
-    /// The stream, and the place of the first in it.
+    /// The stream, and the place of the first message in it.
     pub(crate) place: Option<(Bytes, StreamMark)>,
 }
 
 impl Revoke {
-    /// The message of `key` is the next of these.
+    /// Whether the message of `key` is the next of this run.
     fn goes_on(&self, r: Incarnation, s: Slot, letter: &Letter, key: MessageKey) -> bool {
         let behind = self.r == r && self.s.0 + self.n == s.0 && self.n < MAX_RUN;
         behind
@@ -42,10 +42,10 @@ impl Revoke {
     }
 }
 
-/// The messages that are withdrawn, and what of that is to be said.
+/// The messages that are withdrawn, and the REVOKEs to send for them.
 #[derive(Debug)]
 pub(super) struct Revoking {
-    /// How each ends if it is not delivered.
+    /// The outcome of each message if it is not delivered.
     wanted: BTreeMap<Slot, Outcome>,
     due: VecDeque<Revoke>,
     from: Slot,
@@ -61,7 +61,7 @@ impl Default for Revoking {
 }
 
 impl Revoking {
-    /// The next few runs in turn of what has a name that a crash keeps.
+    /// Chooses the next few runs, in turn, of messages whose names a crash keeps.
     fn choose(&mut self, sender: &Sender<MessageKey>, store: &Store) {
         self.due.clear();
         let later = self.wanted.range(self.from..).chain(self.wanted.range(..self.from));
@@ -86,13 +86,13 @@ impl Revoking {
 }
 
 impl Outbound {
-    /// The message in `s` is withdrawn: it ends so if it is not delivered. What it was withdrawn for first counts.
+    /// The message in `s` is withdrawn: it ends with `outcome` if it is not delivered. The first outcome given for it counts.
     pub(crate) fn revoke(&mut self, now: Mono, s: Slot, outcome: Outcome) {
         self.revoking.wanted.entry(s).or_insert(outcome);
         self.revoke_soon(now);
     }
 
-    /// What is withdrawn has a name now, perhaps: the peer is asked for it at once.
+    /// A withdrawn message may have a name now: asks the peer at once.
     pub(crate) fn revoke_soon(&mut self, now: Mono) {
         if !self.revoking.wanted.is_empty() {
             self.revoking.backoff.reset();
@@ -105,7 +105,7 @@ impl Outbound {
         self.revoking.wanted.contains_key(&s)
     }
 
-    /// The message in `s` has its outcome, or has come back: as what it ends, if it was withdrawn.
+    /// The message in `s` has its outcome, or has come back. Returns the outcome for which it was withdrawn, if it was.
     #[inline]
     pub(crate) fn revoked(&mut self, s: Slot) -> Option<Outcome> {
         let wanted = &mut self.revoking.wanted;
@@ -133,17 +133,17 @@ impl Outbound {
         !self.revoking.due.is_empty()
     }
 
-    /// The next REVOKE to be sent.
+    /// The next REVOKE to send.
     pub(crate) fn next_revoke(&self) -> Option<&Revoke> {
         self.revoking.due.front()
     }
 
-    /// It has left.
+    /// The next REVOKE has left.
     pub(crate) fn revoke_left(&mut self) {
         self.revoking.due.pop_front();
     }
 
-    /// How many messages are withdrawn, and have no outcome.
+    /// How many withdrawn messages have no outcome.
     pub(crate) fn revokes(&self) -> usize {
         self.revoking.wanted.len()
     }

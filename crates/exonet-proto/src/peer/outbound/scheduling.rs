@@ -1,4 +1,4 @@
-//! Whose turn it is: as the queue says, or as a scheduler of the application's own says within bounds.
+//! Which flow's turn it is: chosen by the queue, or within bounds by the application's own scheduler.
 
 use core::time::Duration;
 
@@ -9,46 +9,46 @@ use crate::message::{Flow, Letter, MessageKey, Store};
 use crate::time::Mono;
 use crate::wire::Role;
 
-/// Lanes of one priority that a scheduler can choose from at once; with eight other flows they are
+/// The most lanes of one priority that a scheduler can choose from at once. With eight other flows they are
 /// [`MOST_WAITING`](crate::message::scheduler::MOST_WAITING).
 const MOST_LANES: usize = 62;
 
-/// So often the queue chooses, whatever the scheduler would: nothing waits for ever.
+/// The interval at which the queue chooses, whatever the scheduler would choose: so nothing waits for ever.
 const OWN_EVERY: Duration = Duration::from_millis(100);
 
-/// The application's own scheduler of what goes to one peer.
+/// The application's own scheduler for the messages to one peer.
 #[derive(Debug)]
 pub(crate) struct Scheduling {
     scheduler: Box<dyn Scheduler>,
-    /// What could leave now. Kept for its memory.
+    /// The messages that could leave now. The vector is kept for its memory.
     waiting: Vec<Waiting>,
-    /// What was chosen, and has not left.
+    /// The message that was chosen and has not left.
     chosen: Option<usize>,
-    /// When that was.
+    /// When it was chosen.
     now: Mono,
     /// When the queue chooses next.
     own_at: Mono,
 }
 
-/// Whose turn a scheduler says it is.
+/// The turn that a scheduler has chosen.
 enum Turn {
-    /// That of the message at the front of this flow.
+    /// The turn of the message at the front of this flow.
     Of(Flow),
-    /// The queue's, to choose.
+    /// The queue chooses.
     Queue,
-    /// The one that was chosen waits for room, and no other can go.
+    /// The chosen message waits for room, and no other message can leave.
     Nobody,
 }
 
 impl Outbound {
-    /// Has `scheduler` choose from now on.
+    /// Lets `scheduler` choose from now on.
     pub(crate) fn set_scheduler(&mut self, now: Mono, scheduler: Box<dyn Scheduler>) {
         let own_at = now + OWN_EVERY;
         self.scheduling =
             Some(Box::new(Scheduling { scheduler, waiting: Vec::new(), chosen: None, now, own_at }));
     }
 
-    /// The flow whose turn it is, and at its front the message. `envelopes`: there are some, and they may be used.
+    /// The flow whose turn it is, with the message to send at its front. `envelopes`: there are envelopes, and they may be used.
     pub(super) fn whose_turn(&mut self, now: Mono, store: &Store, envelopes: bool) -> Option<Flow> {
         match self.scheduled(now, store, envelopes) {
             Turn::Of(flow) => return Some(flow),
@@ -61,15 +61,15 @@ impl Outbound {
         self.turn(store, envelopes)
     }
 
-    /// What the scheduler says, if there is one.
+    /// The scheduler's choice, if there is a scheduler.
     #[inline]
     fn scheduled(&mut self, now: Mono, store: &Store, envelopes: bool) -> Turn {
-        // It is away meanwhile: what it is asked about is part of the same thing.
+        // The scheduler is taken out meanwhile, since the queue that it is asked about belongs to the same value.
         let Some(mut scheduling) = self.scheduling.take() else { return Turn::Queue };
         scheduling.chosen = None;
         let sole = self.queue.is_sole();
         if sole {
-            // Nothing waits for another.
+            // No message waits for another.
             scheduling.own_at = now + OWN_EVERY;
         }
         let turn = if sole || !envelopes { Turn::Queue } else { self.choose(&mut scheduling, now, store) };
@@ -85,7 +85,7 @@ impl Outbound {
             return Turn::Queue;
         }
         let mut plain = true;
-        // Each time round there is one lane less to choose from, or no plain message.
+        // Each round has one lane less to choose from, or no plain message.
         loop {
             self.list(store, plain, &mut scheduling.waiting);
             let waiting = scheduling.waiting.as_slice();
@@ -104,7 +104,7 @@ impl Outbound {
                     continue;
                 }
             } else if needs && len > self.window_left() {
-                // It waits for room, and no other takes that from under it.
+                // The message waits for room, and no other message takes that room from it.
                 plain = false;
                 continue;
             }
@@ -113,8 +113,8 @@ impl Outbound {
         }
     }
 
-    /// Lists what could leave now, as far as windows are not in the way. `plain`: also what takes room from the window of plain
-    /// messages.
+    /// Lists the messages that could leave now, apart from windows. `plain`: includes messages that take room from the window of
+    /// plain messages.
     fn list(&self, store: &Store, plain: bool, waiting: &mut Vec<Waiting>) {
         waiting.clear();
         let one = |flow: Flow, key: MessageKey| {
@@ -129,12 +129,12 @@ impl Outbound {
         }
     }
 
-    /// There may be another to choose, and the scheduler has to be asked first.
+    /// Whether there may be another message to choose, so that the scheduler has to be asked first.
     pub(super) fn must_ask(&self) -> bool {
         self.scheduling.is_some() && !self.queue.is_sole()
     }
 
-    /// Something of a message leaves: the scheduler hears of it, if it has chosen that.
+    /// Bytes of a message leave. The scheduler is told if it chose that message.
     #[inline]
     pub(super) fn note_sent(&mut self, flow: Flow, lane: LaneKey, bytes: u64) {
         if let Some(scheduling) = self.scheduling.as_mut() {

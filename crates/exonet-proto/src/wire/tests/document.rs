@@ -1,10 +1,10 @@
-//! The worked examples of `PROTOCOL.md` are what this code writes and reads.
+//! This code writes and reads the worked examples of `PROTOCOL.md`.
 
 use super::*;
 
 pub(super) const PROTOCOL: &str = include_str!("../../../../../PROTOCOL.md");
 
-/// The bytes of the block that is fenced as `hex NAME`; everything behind a `|` explains.
+/// The bytes of the block that is fenced as `hex NAME`; everything behind a `|` is an explanation.
 pub(super) fn example(name: &str) -> Vec<u8> {
     let fence = format!("```hex {name}\n");
     let (_, block) = PROTOCOL.split_once(&fence).unwrap_or_else(|| panic!("no example {name}"));

@@ -1,4 +1,4 @@
-//! What is written is what is read.
+//! Frames are read as they were written.
 
 use std::collections::BTreeSet;
 
@@ -36,7 +36,7 @@ proptest! {
         if done && !matches!(spec, Spec::Have { .. }) {
             prop_assert_eq!(writer.written(), &whole[..]);
         }
-        // What was written in part, if such a part has a meaning, is a frame of the same kind.
+        // If a part of a frame was written and has a meaning, it is a frame of the same kind.
         match read(writer.written(), bases) {
             Ok(frames) if writer.is_empty() => prop_assert!(frames.is_empty()),
             Ok(frames) => {
@@ -72,7 +72,7 @@ proptest! {
         }
     }
 
-    /// The claim of a STATE stays true however little of it fits, and claims as much as it can.
+    /// The claim of a STATE stays true however little of it fits, and covers as much as it can.
     #[test]
     fn a_shortened_claim_is_true(
         free in prop::collection::btree_set(0_u64..300, 0..120),

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What holds for every frame that is let through, whatever it was read from.
+/// What holds for every frame that is accepted, from whatever bytes.
 fn check(spec: &Spec) {
     let ascending = |ranges: &[Range<u64>], bounds: Range<u64>| {
         let mut at = bounds.start;
@@ -41,7 +41,7 @@ fn check(spec: &Spec) {
     }
 }
 
-/// Reads `payload` as far as it goes; what is let through is sound, and comes back when written again.
+/// Reads `payload` as far as possible. Accepted frames are sound, and are read again when written again.
 fn survive(payload: &[u8], bases: Bases) {
     for frame in Frames::new(payload, bases) {
         let Ok(frame) = frame else { continue };
@@ -59,7 +59,7 @@ fn survive(payload: &[u8], bases: Bases) {
     }
 }
 
-/// Small bytes are frame types, small counts and short lengths: they reach further than uniform ones.
+/// Small bytes are frame types, small counts and short lengths: they reach more code than uniform ones.
 fn telling_byte() -> impl Strategy<Value = u8> {
     prop_oneof![6 => 0_u8..44, 1 => any::<u8>(), 1 => Just(0xff)]
 }

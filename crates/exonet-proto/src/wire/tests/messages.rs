@@ -1,11 +1,11 @@
-//! MESSAGES: what it stands for, and where it ends.
+//! MESSAGES: its meaning, and where it ends.
 
 use super::*;
 
 const R: Incarnation = Incarnation(5);
 
-/// What MESSAGES says of messages of `totals` bytes from slot `s` on, from `offset` on and up to the end of `buf`; where
-/// in a message each byte lies is in the byte.
+/// Writes MESSAGES for messages of `totals` bytes from slot `s` on, from `offset` on and up to the end of `buf`. Each byte
+/// encodes where in its message it lies.
 fn fill(writer: &mut Writer<'_>, s: u64, mut offset: u64, totals: &[u64]) -> Vec<Spec> {
     let mut specs = Vec::new();
     let mut frame = writer.messages_from(R, Slot(s), offset).unwrap();

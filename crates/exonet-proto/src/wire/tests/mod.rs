@@ -23,7 +23,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{Incarnation, MAX_NUMBER, Slot, Stamp, Wall};
 
-/// A frame that owns what it holds.
+/// A frame that owns its contents.
 #[derive(Clone, Debug, PartialEq)]
 enum Spec {
     Ping,
@@ -55,7 +55,7 @@ enum Spec {
 }
 
 impl Spec {
-    /// Writes itself whole; `false` if it does not fit.
+    /// Writes the whole frame; `false` if it does not fit.
     fn write(&self, writer: &mut Writer<'_>) -> bool {
         match self {
             Self::Ping => writer.ping(),
@@ -121,7 +121,7 @@ impl Spec {
     }
 }
 
-/// Walks everything that a frame lends: of MESSAGES each part, and those that are whole together.
+/// Takes everything that a frame lends: of MESSAGES each part, and the whole messages together.
 fn own(frame: &Frame<'_>) -> Vec<Spec> {
     let Frame::Messages(Messages { r, first, whole, last }) = *frame else {
         return vec![own_other(frame)];
@@ -201,12 +201,12 @@ fn read(payload: &[u8], bases: Bases) -> Result<Vec<Spec>, Malformed> {
 
 const NO_BASES: Bases = Bases { sender: 0, receiver: 0 };
 
-/// The first error in `payload`, under no bases.
+/// The first error in `payload`, with bases of zero.
 fn error(payload: &[u8]) -> Option<Malformed> {
     read(payload, NO_BASES).err()
 }
 
-/// Numbers of 62 bits, of every length on the wire, and their borders.
+/// Numbers of 62 bits, of every length on the wire, and their limits.
 fn number() -> impl Strategy<Value = u64> {
     let border = prop::sample::select(vec![0, 1, 63, 64, 16_383, 16_384, (1 << 30) - 1, 1 << 30, MAX_NUMBER]);
     prop_oneof![border, (0_u32..62, any::<u64>()).prop_map(|(bits, x)| x & (MAX_NUMBER >> bits))]
@@ -220,7 +220,7 @@ fn slot() -> impl Strategy<Value = Slot> {
     number().prop_map(Slot)
 }
 
-/// Slots of a record: one at least, and none above the highest number.
+/// Slots of a record: at least one, and none above the highest number.
 fn run() -> impl Strategy<Value = (Incarnation, Slot, u64)> {
     (incarnation(), 0..MAX_NUMBER, number())
         .prop_map(|(r, s, n)| (r, Slot(s), n.clamp(1, MAX_RUN.min(MAX_NUMBER - s))))
@@ -367,7 +367,7 @@ fn params() -> impl Strategy<Value = Params> {
     )
 }
 
-/// Any frame that a writer writes, but for one that may run to the end of the packet.
+/// Any frame that a writer writes, except one that may extend to the end of the packet.
 fn bounded() -> impl Strategy<Value = Spec> {
     spec().prop_filter("it ends by itself", |spec| !matches!(spec, Spec::Messages { .. }))
 }

@@ -22,7 +22,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// That the page has these bytes; what it should have, if not.
+/// Checks that the page has these bytes. If not, prints what it should have.
 fn agrees(name: &str, bytes: &[u8]) {
     let lines: Vec<_> = bytes.chunks(48).map(hex).collect();
     assert_eq!(example(name), bytes, "{name} is\n{}", lines.join("\n"));
@@ -35,7 +35,7 @@ fn written(bases: Bases, write: impl FnOnce(&mut Writer<'_>) -> bool) -> Vec<u8>
     writer.written().to_vec()
 }
 
-/// The payload of the opening, PADDING aside.
+/// The payload of the opening, without PADDING.
 fn opening_payload() -> Vec<u8> {
     let params = Params { base: OURS, boot_id: *b"\x01\x23\x45\x67\x89\xab\xcd\xef", ..Params::default() };
     let params = written(NO_BASES, |writer| writer.params(&params));

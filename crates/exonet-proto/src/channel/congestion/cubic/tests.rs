@@ -25,7 +25,7 @@ impl Flow {
         Self { cubic: Cubic::new(MTU), path }
     }
 
-    /// One that has left slow start by a loss at time zero, with `segments` before it.
+    /// A flow that has left slow start by a loss at time zero, with `segments` before it.
     fn reduced_from(segments: u64) -> Self {
         let mut flow = Self::new();
         flow.cubic.window.cwnd = segments as f64 * SEGMENT;
@@ -94,7 +94,7 @@ fn a_loss_takes_three_tenths_once_per_round() {
     flow.cubic.window.cwnd = 100.0 * SEGMENT;
     flow.lose(1_000, 900);
     assert!((flow.segments() - 70.0).abs() < 1e-9);
-    // Sent before the reduction: of the same round. And nothing grows by what was sent then.
+    // This packet was sent before the reduction, so it belongs to the same round. Nothing grows by what was sent then.
     flow.lose(1_050, 999);
     flow.ack(1_060, 1_000, 12_000);
     assert!((flow.segments() - 70.0).abs() < 1e-9);
@@ -206,7 +206,7 @@ fn an_unused_window_does_not_grow() {
         flow.cubic.on_ack(info);
     }
     assert!((flow.segments() - before).abs() < 1e-9);
-    // Nor does it jump when it is used again: that time did not count.
+    // Nor does the window jump when it is used again: that time did not count.
     flow.run(5_000, 5_100);
     let mut fresh = Flow::reduced_from(100);
     fresh.run(100, 200);
@@ -302,7 +302,7 @@ proptest! {
         prop_assert!((root - x.cbrt()).abs() <= 1e-9 * x.cbrt().max(1e-3), "{root} {}", x.cbrt());
     }
 
-    /// Whatever happens, the window is finite, at least four segments, and a loss never raises it.
+    /// Whatever happens, the window is finite and has at least four segments, and a loss never raises it.
     #[test]
     fn the_window_stays_sane(steps in prop::collection::vec((0..6_u8, 0..500_u64, 0..500_u64), 1..300)) {
         let mut flow = Flow::new();

@@ -1,19 +1,19 @@
-//! The loss that has nothing to do with the queue: random loss of the path, measured while the queue is short.
+//! Loss that the queue does not cause: random loss of the path, measured while the queue is short.
 //!
-//! Packets are marked with the phase in which they left. What is lost of those that left in phases that drain the queue
-//! was not lost for lack of room, and bounds what random loss is taken to be.
+//! Packets are marked with the phase in which they left. Packets that left while the queue drained were not lost for lack of
+//! room: their loss bounds the estimate of random loss.
 
 use crate::channel::congestion::TAGS;
 
-/// The greatest random loss that is believed.
+/// The greatest random loss that the estimate may reach.
 const MOST: f64 = 0.3;
 
-/// The mark of a packet: when it left.
+/// The mark of a packet: the phase in which it left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tag {
     /// At the rate of the path.
     Cruise = 0,
-    /// Faster: losses may be the queue's.
+    /// Faster: losses may be caused by the queue.
     Up = 1,
     /// Slower: the queue shrinks.
     Down = 2,
@@ -37,7 +37,7 @@ impl Share {
 /// Losses by the phase in which packets left.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Baseline {
-    /// Acknowledged and lost since they were last taken in.
+    /// Packets acknowledged and lost since the last call of [`Baseline::settle`].
     acked: [f64; TAGS],
     lost: [f64; TAGS],
     cruise: Share,
@@ -58,14 +58,14 @@ impl Baseline {
         }
     }
 
-    /// A packet counted as lost has arrived: it comes again, as acknowledged.
+    /// A packet counted as lost has arrived: it is counted again, as acknowledged.
     pub(super) fn on_spurious(&mut self, tag: u8) {
         if let Some(lost) = self.lost.get_mut(usize::from(tag)) {
             *lost -= 1.0;
         }
     }
 
-    /// Takes in what happened since the last call. `calm`: the queue had no part in it; `cruising`: marks tell phases.
+    /// Takes in what happened since the last call. `calm`: the queue had no part in it. `cruising`: the marks tell the phases.
     pub(super) fn settle(&mut self, calm: bool, cruising: bool) {
         let (acked, lost) = (std::mem::take(&mut self.acked), std::mem::take(&mut self.lost));
         let of = |tag: Tag| {
@@ -84,17 +84,17 @@ impl Baseline {
         }
     }
 
-    /// The share of packets that the path loses whatever is sent.
+    /// The share of packets that the path loses regardless of what is sent.
     pub(super) fn random(&self) -> f64 {
         self.cruise.value.min(1.25 * self.down.value + 0.003).min(MOST)
     }
 
-    /// Whether it is worth knowing how much is lost while the queue shrinks.
+    /// Whether it is worth measuring how much is lost while the queue shrinks.
     pub(super) fn is_lossy(&self) -> bool {
         self.cruise.value > 0.02
     }
 
-    /// The share that is lost at the rate of the path beyond what is lost while the queue shrinks.
+    /// The share lost at the rate of the path, beyond the share lost while the queue shrinks.
     pub(super) fn excess(&self) -> f64 {
         (self.cruise.value - 1.25 * self.down.value - 0.02).clamp(0.0, 0.2)
     }

@@ -1,18 +1,20 @@
-//! Beside senders that fill the queue: windows that compete.
+//! Windows that compete with senders that fill the queue.
 //!
-//! A sender that reacts to delay alone starves there. Against loss-based rivals a CUBIC window reacts to losses at the top of
-//! the queue, and to no others. Against rivals that ignore loss as well, an additive one that aims at half of the link.
+//! A sender that reacts to delay alone starves beside such senders. Against loss-based rivals, Exo uses a CUBIC window that
+//! reacts only to losses at the top of the queue. Against rivals that ignore loss as well, it uses an additive window that aims
+//! at half of the link.
 
 use super::delay::Delay;
 use crate::channel::congestion::{AckInfo, CongestionControl, Cubic, LossInfo};
 
-/// A rival that keeps the queue full but leaves it empty for a moment now and then is taken for one of BBR's kind for
-/// so many seconds.
+/// A rival that keeps the queue full, but leaves it empty for a moment now and then, is taken for a BBR-like sender for this many
+/// seconds.
 const DIP_MEMORY: f64 = 25.0;
-/// The share below which a CUBIC window has lost: beside such a rival, and beside none that was seen.
+/// The share of the link below which a CUBIC window has lost: beside a BBR-like rival, and where none was seen.
 const LOSING: f64 = 0.40;
 const STARVING: f64 = 0.20;
-/// How long the additive window is tried without such a rival, and not tried again after, in seconds.
+/// How long the additive window is tried if no BBR-like rival was seen, and how long it is not tried again afterwards, in
+/// seconds.
 const TRIAL: f64 = 12.0;
 const NO_TRIAL: f64 = 60.0;
 /// Growth of the first ramp per round trip.
@@ -21,18 +23,18 @@ const RAMP: f64 = 0.12;
 /// A window that competes.
 #[derive(Clone, Debug)]
 enum Window {
-    /// Before the first loss of the queue's: grows by [`RAMP`].
+    /// Before the first loss caused by the queue: grows by [`RAMP`].
     Ramp(f64),
-    /// CUBIC's.
+    /// A CUBIC window.
     Cubic(Box<Cubic>),
-    /// In bytes; aims at half of the link.
+    /// In bytes. This window aims at half of the link.
     Additive(f64),
 }
 
-/// What outlives one spell of competition.
+/// State that outlives one period of competition.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rivals {
-    /// When one of BBR's kind was last seen, and when a trial for one ended in vain.
+    /// When a BBR-like rival was last seen, and when a trial without one last ended in vain.
     dip: Option<f64>,
     vain: Option<f64>,
 }
@@ -43,16 +45,16 @@ impl Rivals {
     }
 }
 
-/// A spell of competition.
+/// A period of competition.
 #[derive(Clone, Debug)]
 pub(super) struct Competition {
     window: Window,
     mtu: u16,
     since: f64,
-    /// Our part of the link, smoothed, and since when it has been too small.
+    /// This node's share of the link, smoothed, and since when it has been too small.
     share: f64,
     lost_since: f64,
-    /// Since when the queue has been short; `low_began` of a spell that may end in a dip.
+    /// Since when the queue has been short; `low_began`: when a short queue began that may end as a dip.
     low_since: f64,
     low_began: Option<f64>,
     /// The additive window is on trial.
@@ -61,18 +63,18 @@ pub(super) struct Competition {
     reduced: f64,
 }
 
-/// What a round trip tells a competitor.
+/// What a competitor learns from a round trip.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Round {
     pub(super) now: f64,
     pub(super) srtt: f64,
-    /// Delivered per second in the round, and the rate of the narrowest link, in bytes.
+    /// The bytes delivered per second in the round, and the rate of the narrowest link in bytes per second.
     pub(super) rate: f64,
     pub(super) capacity: f64,
     /// The queue was short, or long.
     pub(super) low: bool,
     pub(super) high: bool,
-    /// The share lost, beyond what the path loses anyway.
+    /// The share lost beyond what the path loses anyway.
     pub(super) loss: f64,
 }
 
@@ -98,7 +100,7 @@ impl Competition {
         }
     }
 
-    /// The window in bytes. `reach`: what the link and its queue now hold.
+    /// The window in bytes. `reach`: how many seconds of the link's capacity the link and its queue hold now.
     pub(super) fn window(&self, capacity: f64, reach: f64) -> f64 {
         match &self.window {
             Window::Additive(window) => *window,
@@ -106,7 +108,7 @@ impl Competition {
         }
     }
 
-    /// The window before bounds, for pacing.
+    /// The window before bounds are applied, for pacing.
     pub(super) fn bytes(&self) -> f64 {
         match &self.window {
             Window::Ramp(window) | Window::Additive(window) => *window,
@@ -123,7 +125,7 @@ impl Competition {
         }
     }
 
-    /// A loss at the top of the queue, or a mark: at most one per round trip counts.
+    /// A loss at the top of the queue, or a mark. At most one per round trip counts.
     pub(super) fn on_congestion(&mut self, now: f64, srtt: f64, loss: LossInfo) {
         if now - self.reduced <= srtt {
             return;
@@ -144,7 +146,7 @@ impl Competition {
         }
     }
 
-    /// A round trip is over. True: the queue has been empty for so long that there is nobody to compete with.
+    /// A round trip has ended. True: the queue has been empty for so long that no rival is left.
     pub(super) fn on_round(&mut self, round: Round, delay: &Delay, rivals: &mut Rivals) -> bool {
         let Round { now, srtt, capacity, .. } = round;
         let capacity = capacity.max(1.0);
@@ -179,7 +181,7 @@ impl Competition {
         (self.window, self.since, self.lost_since) = (window, now, now);
     }
 
-    /// A queue that is short for a moment and long again: somebody looked for the propagation time.
+    /// Notes a queue that is short for a moment and then long again: a rival measured the propagation time.
     fn note_dips(&mut self, round: Round, rivals: &mut Rivals) {
         if round.low {
             self.low_began.get_or_insert(round.now);
@@ -191,7 +193,7 @@ impl Competition {
         }
     }
 
-    /// The additive window: up towards half of the link, down by what is lost.
+    /// Updates the additive window: it grows towards half of the link, and shrinks by the share that is lost.
     fn grow(&mut self, round: Round, delay: &Delay) {
         let Window::Additive(window) = &mut self.window else { return };
         *window += 0.08 * (0.5 - self.share).max(0.0) * round.capacity * delay.base();
@@ -228,7 +230,7 @@ mod tests {
         LossInfo { now, bytes: 1_200, sent_at: now, tag: 0, in_flight: 0 }
     }
 
-    /// Rounds from `from` on at this part of the link; the last time.
+    /// Runs rounds from `from` on at this share of the link. Returns the time of the last.
     fn rounds(it: &mut Competition, rivals: &mut Rivals, from: f64, count: u32, part: f64) -> f64 {
         let mut now = from;
         for _ in 0..count {

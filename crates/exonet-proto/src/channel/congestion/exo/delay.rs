@@ -1,17 +1,18 @@
-//! What delays tell: the propagation time, the queue now and over a round, and how deep it was ever seen.
+//! What delays show: the propagation time, the queue now and over a round, and the deepest queue seen.
 
-/// Seconds that a bucket of the least delay lasts; more where rivals hardly ever leave the queue empty.
+/// How many seconds a bucket of the least delay lasts; longer where rivals hardly ever leave the queue empty.
 const BUCKET: f64 = 5.0;
 const BUCKET_IN_COMPETITION: f64 = 20.0;
 
-/// At a roll of the buckets the depth seen shrinks to this share.
+/// When the buckets change, the depth seen shrinks to this share.
 const FADE: f64 = 0.8;
 
-/// A rise of the least delay by no more than this share and these seconds is taken as it comes.
+/// A rise of the least delay by no more than this share plus these seconds is accepted at once.
 const RISE: f64 = 0.05;
 const RISE_SECONDS: f64 = 0.0005;
 
-/// A queue of a little less than CoDel's target that has lasted for a little less than its interval (RFC 8289, section 4.3).
+/// A queue counts as standing if it is a little shorter than CoDel's target or longer, for a little less than CoDel's interval
+/// (RFC 8289, section 4.3).
 const STANDING: f64 = 0.004;
 const STANDS_AFTER: f64 = 0.09;
 
@@ -19,18 +20,18 @@ const STANDS_AFTER: f64 = 0.09;
 #[derive(Clone, Debug)]
 pub(super) struct Delay {
     base: Option<f64>,
-    /// The least of this bucket and of the one before.
+    /// The least delay of this bucket and of the one before.
     bucket: f64,
     bucket_before: f64,
     bucket_since: f64,
-    /// The least of the last half round trip or so, in two parts.
+    /// The least delay of about the last half round trip, in two parts.
     recent: f64,
     recent_before: f64,
     recent_since: f64,
-    /// Of the round under way.
+    /// The least and the greatest delay of the present round.
     low: f64,
     high: f64,
-    /// Of the round before.
+    /// The previous round.
     pub(super) round: Round,
     /// The delay measured last.
     latest: f64,
@@ -39,11 +40,11 @@ pub(super) struct Delay {
     /// The deepest queue seen lately.
     pub(super) ceiling: f64,
     smoothed: Option<f64>,
-    /// Since when the queue has not been shorter than CoDel would have it.
+    /// Since when the queue has not been shorter than CoDel allows.
     standing: Option<f64>,
 }
 
-/// A round trip's delays.
+/// The delays of a round trip.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Round {
     /// The least queue in it.
@@ -76,12 +77,12 @@ impl Default for Delay {
 }
 
 impl Delay {
-    /// The propagation time; a tenth of a second before the first sample.
+    /// The propagation time. It is a tenth of a second before the first sample.
     pub(super) fn base(&self) -> f64 {
         self.base.unwrap_or(0.1).max(1e-6)
     }
 
-    /// Takes a delay at `now`; `srtt` is the smoothed round trip.
+    /// Takes a delay measured at `now`; `srtt` is the smoothed round trip.
     pub(super) fn on_sample(&mut self, now: f64, delay: f64, srtt: f64) {
         self.low = self.low.min(delay);
         self.high = self.high.max(delay);
@@ -99,7 +100,7 @@ impl Delay {
         self.smoothed = Some(self.smoothed.map_or(delay, |smoothed| smoothed + (delay - smoothed) / 8.0));
     }
 
-    /// Takes note of whether the queue is longer than CoDel would have it, and than `least`.
+    /// Notes whether the queue is longer than CoDel allows, and longer than `least`.
     pub(super) fn note_standing(&mut self, now: f64, least: f64) {
         if self.latest - self.base() < STANDING.max(least) {
             self.standing = None;
@@ -108,13 +109,13 @@ impl Delay {
         }
     }
 
-    /// Whether the queue has been so long for so long that CoDel would tell of it.
+    /// Whether the queue has been long for such a time that CoDel would signal it.
     pub(super) fn stands(&self, now: f64) -> bool {
         self.standing.is_some_and(|since| now - since > STANDS_AFTER)
     }
 
-    /// Old minima go. `Err`: none of them was as low as the propagation time, by so much that the queue may be to blame;
-    /// it would be this.
+    /// Forgets old minima. `Err`: none of them was as low as the propagation time, and the difference is so great that the queue
+    /// may be the reason. The value is the new propagation time if the queue is not.
     pub(super) fn roll(&mut self, now: f64, competing: bool) -> Result<(), f64> {
         if now - self.bucket_since <= if competing { BUCKET_IN_COMPETITION } else { BUCKET } {
             return Ok(());
@@ -135,17 +136,17 @@ impl Delay {
         Ok(())
     }
 
-    /// The propagation time is this.
+    /// Takes `base` as the propagation time.
     pub(super) fn believe(&mut self, base: f64) {
         self.base = Some(base);
     }
 
-    /// From now on what is seen with a short queue counts: see [`Delay::accept`].
+    /// Counts only delays from now on, which are measured with a short queue: see [`Delay::accept`].
     pub(super) fn watch(&mut self) {
         self.bucket = f64::INFINITY;
     }
 
-    /// The least delay since [`Delay::watch`] is the propagation time, at most `most`.
+    /// Takes the least delay since [`Delay::watch`] as the propagation time, at most `most`.
     pub(super) fn accept(&mut self, most: f64) {
         if self.bucket.is_finite() {
             self.base = Some(self.bucket.min(most));
@@ -159,7 +160,7 @@ impl Delay {
         self.ceiling = 0.0;
     }
 
-    /// A round is over. False: nothing was measured in it.
+    /// A round has ended. False: nothing was measured in it.
     pub(super) fn end_round(&mut self) -> bool {
         let measured = self.low.is_finite();
         if measured {
@@ -169,19 +170,19 @@ impl Delay {
         measured
     }
 
-    /// The queue of the way back, and what the peer waits, given the smoothed round trip.
+    /// The queue on the way back, and the time for which the peer waits, given the smoothed round trip.
     pub(super) fn reverse(&self, srtt: f64) -> f64 {
         self.smoothed.map_or(0.0, |smoothed| (srtt - smoothed).max(0.0))
     }
 
-    /// Whether the queue was near the deepest seen, which was no small one: a loss is likely to be the queue's.
+    /// Whether the queue was near the deepest queue seen, and that was not small: the queue is likely to have caused a loss.
     pub(super) fn is_near_ceiling(&self) -> bool {
         let queue = self.queue.max(self.latest - self.base());
         queue > 0.6 * self.ceiling && self.ceiling > 0.2 * self.base()
     }
 
-    /// Whether the queue is far from the deepest seen, or that was hardly one: a loss is likely to be none of the
-    /// queue's. `slack` is what measuring blurs.
+    /// Whether the queue is far from the deepest queue seen, or that was hardly a queue: a loss is likely to have another cause.
+    /// `slack` is the inaccuracy of the measurement.
     pub(super) fn is_calm(&self, slack: f64) -> bool {
         self.queue < 0.5 * self.base()
             && (self.queue < 0.4 * self.ceiling || self.ceiling < 0.15 * self.base() + slack)

@@ -1,4 +1,4 @@
-//! Windows over rounds: the round counter, and the greatest of the last rounds.
+//! Filters over rounds: the round counter, and the greatest value of the last rounds.
 
 use std::collections::VecDeque;
 
@@ -7,13 +7,13 @@ use std::collections::VecDeque;
 pub(super) struct Rounds {
     count: u64,
     ends_at: u64,
-    /// When the last one ended.
+    /// When the last round ended.
     since: f64,
 }
 
 impl Rounds {
-    /// A packet is acknowledged that left when `prior` bytes had been delivered; now `delivered` are. True when a round
-    /// ends: a packet is acknowledged that left after the last one had ended, which is `least` seconds ago or more.
+    /// A packet is acknowledged that left when `prior` bytes had been delivered; now `delivered` bytes are. True when a round
+    /// ends: the packet left after the last round had ended, and that was at least `least` seconds ago.
     pub(super) fn on_ack(&mut self, now: f64, least: f64, prior: Option<u64>, delivered: u64) -> bool {
         let ended = now - self.since >= least && prior.is_some_and(|prior| prior >= self.ends_at);
         if ended {
@@ -23,7 +23,7 @@ impl Rounds {
         ended
     }
 
-    /// Rounds that have ended.
+    /// How many rounds have ended.
     pub(super) fn count(&self) -> u64 {
         self.count
     }
@@ -33,12 +33,12 @@ impl Rounds {
 #[derive(Clone, Debug)]
 pub(super) struct MaxFilter {
     span: u64,
-    /// Rising in round, falling in value.
+    /// In ascending order of rounds and descending order of values.
     values: VecDeque<(u64, f64)>,
 }
 
 impl MaxFilter {
-    /// Over `span` rounds before the present one.
+    /// A filter over `span` rounds before the present one.
     pub(super) const fn new(span: u64) -> Self {
         Self { span, values: VecDeque::new() }
     }
@@ -53,13 +53,13 @@ impl MaxFilter {
         }
     }
 
-    /// Forgets all but `value`.
+    /// Forgets all values but `value`.
     pub(super) fn reset(&mut self, round: u64, value: f64) {
         self.values.clear();
         self.values.push_back((round, value));
     }
 
-    /// The greatest; zero before the first.
+    /// The greatest value; zero before the first.
     pub(super) fn get(&self) -> f64 {
         self.values.front().map_or(0.0, |(_, value)| *value)
     }

@@ -1,10 +1,10 @@
-//! Exo: a model of the path, judged by delay.
+//! Exo: a model of the path that judges congestion by delay.
 //!
-//! Loss alone is not congestion on the links that this is for, so it cuts no window here. The rate is what was
-//! delivered at most over ten rounds, with what the path loses at random added; the window holds the queue to a
-//! fraction of a round trip. Only where somebody else keeps the queue full, which half the rate for two rounds does not
-//! mend, it competes by a window (see [`competition`]); and where a queue that stands tells, it makes room (see
-//! [`yielding`]). `docs/congestion.md` says why, and what was measured.
+//! On the links that Exo is made for, loss alone does not mean congestion, so loss does not reduce the window. The rate is the
+//! greatest rate delivered over ten rounds, plus what the path loses at random. The window holds the queue to a fraction of a
+//! round trip. If halving the rate for two rounds does not shorten a long queue, another sender keeps it full; then Exo competes
+//! with a window (see [`competition`]). If a standing queue signals congestion, Exo makes room (see [`yielding`]).
+//! `docs/congestion.md` says why, and what was measured.
 //!
 //! Times are in seconds since the first acknowledgement, sizes in bytes. Only additions, multiplications, divisions and
 //! comparisons are used, which IEEE 754 makes the same on every machine.
@@ -28,16 +28,16 @@ use filter::{MaxFilter, Rounds};
 use phase::{Phase, Startup};
 use yielding::Yielding;
 
-/// Rounds over which the greatest rate counts, and those over which it is remembered for changes of route.
+/// The rounds over which the greatest rate counts, and those over which it is remembered for changes of route.
 const RATE_ROUNDS: u64 = 10;
 const LONG_ROUNDS: u64 = 30;
 
-/// A path that has lost a packet of a short queue, or of none, counts for this many seconds as one that loses packets by chance.
+/// For this many seconds after a path has lost a packet while no queue stood, it counts as a path that loses packets by chance.
 const CHANCE_MEMORY: f64 = 10.0;
 
-/// A round after start-up lasts at least this long, in seconds. On paths shorter than that, who runs when on the two
-/// machines delays packets by more than the path does: in a round of microseconds that would be a queue, and whose it is
-/// would be decided by what the machines do just then.
+/// The least time that a round after start-up lasts, in seconds. On shorter paths, scheduling on the two machines delays packets
+/// by more than the path does. In a round of microseconds this would look like a queue, and whose queue it is would depend on
+/// what the machines do just then.
 const LEAST_ROUND: f64 = 0.004;
 
 /// Exo's state for one path.
@@ -49,18 +49,18 @@ pub struct Exo {
     srtt: f64,
     delay: Delay,
     rounds: Rounds,
-    /// Rounds in which the path, not the application, limited sending: the filters age by them alone.
+    /// Rounds in which the path, not the application, limited sending. Only these rounds age the filters.
     busy_rounds: u64,
     rate: MaxFilter,
     long_rate: MaxFilter,
-    /// The last sample, the greatest rate ever, and the rate of the narrowest link if known.
+    /// The last sample, the greatest rate ever, and the rate of the narrowest link, if known.
     sample: f64,
     peak: f64,
     capacity: Option<f64>,
-    /// The rate of the narrowest link that the best train of packets has shown; zero: none has.
+    /// The rate of the narrowest link that the best train of packets has shown. Zero: no train has shown one.
     train: f64,
     baseline: Baseline,
-    /// Bytes acknowledged and lost in the round under way, and packets of it: all, and marked ones.
+    /// The bytes acknowledged and lost in the present round, and its packets: all of them, and the marked ones.
     acked: f64,
     lost: f64,
     packets: f64,
@@ -69,34 +69,34 @@ pub struct Exo {
     before: f64,
     in_flight: f64,
     phase: Phase,
-    /// Round in which the phase began.
+    /// The round in which the phase began.
     since: u64,
     competition: Option<Box<Competition>>,
     rivals: Rivals,
-    /// Rounds with a long queue, less three for each without.
+    /// Rounds with a long queue, less three for each round without.
     high_rounds: u64,
-    /// Rounds of the last alarm, and of the last time that the rate fell.
+    /// The rounds of the last alarm, and of the last fall of the rate.
     alarmed: Option<u64>,
     fell: Option<u64>,
     /// The rate before it fell, for changes of route.
     rate_before: f64,
-    /// The round in which marks were last heeded.
+    /// The round in which Exo last reacted to marks.
     marked: Option<u64>,
-    /// The round in which the path last told of congestion, by a mark or by a loss from a queue that stood.
+    /// The round in which the path last signalled congestion, by a mark or by a loss from a standing queue.
     warned: Option<u64>,
-    /// When the newest packet left, of those acknowledged or lost in the round under way, that a queue told by: it was
-    /// marked, or lost from a queue that stood.
+    /// When the newest packet left that carried a signal of a queue in the present round: it was marked, or lost from a standing
+    /// queue.
     told: Option<Mono>,
-    /// When a packet was last lost from no queue that stood.
+    /// When a packet was last lost while no queue stood.
     lost_by_chance: Option<f64>,
     yielding: Option<Yielding>,
-    /// What follows from all that, in bytes and bytes per second: asked for with every packet, changed by what is heard.
+    /// The results, in bytes and bytes per second. They are read for every packet, and change with every acknowledgement or loss.
     window: u64,
     pacing_rate: u64,
 }
 
 impl Exo {
-    /// A path for datagrams of `mtu` bytes.
+    /// The state for a path with datagrams of `mtu` bytes.
     pub fn new(mtu: u16) -> Self {
         let mut exo = Self {
             mtu,
@@ -139,7 +139,7 @@ impl Exo {
         exo
     }
 
-    /// What is known has changed.
+    /// The model has changed: computes the window and the rate anew.
     fn conclude(&mut self) {
         self.window = bytes(self.limit().max(self.floor()));
         self.pacing_rate = bytes(self.pace()).max(1);
@@ -153,7 +153,7 @@ impl Exo {
         float(minimum_window(self.mtu))
     }
 
-    /// Bytes under way that fill the path without a queue.
+    /// The bytes under way that fill the path without a queue.
     fn pipe(&self) -> f64 {
         self.rate.get() * self.delay.base()
     }
@@ -163,12 +163,12 @@ impl Exo {
         self.capacity.map_or(self.peak, |capacity| capacity.max(self.rate.get()))
     }
 
-    /// What measuring blurs a queue by: timers, and packets of the link.
+    /// The inaccuracy of the measured queue, in seconds: timers, and the packets of the link.
     fn slack(&self) -> f64 {
         0.0003 + 1.5 * self.segment() / self.peak.max(1.0)
     }
 
-    /// The part of a propagation time by which the queue exceeds `share` of one, and the slack.
+    /// By what part of a propagation time the queue exceeds `share` of one plus the slack.
     fn over(&self, share: f64) -> f64 {
         let base = self.delay.base();
         (self.delay.queue - share * base - self.slack()) / base
@@ -179,7 +179,7 @@ impl Exo {
     }
 
     fn queue_is_long(&self) -> bool {
-        // Two packets are none, however slow the link.
+        // Two packets are not a long queue, however slow the link is.
         let two = 0.0003 + 2.0 * self.segment() / self.peak.max(1.0);
         self.delay.round.queue > (0.3 * self.delay.base() + 0.5 * self.slack()).max(two)
     }
@@ -192,12 +192,12 @@ impl Exo {
         (self.phase, self.since) = (phase, self.rounds.count());
     }
 
-    /// Rounds that the phase has lasted.
+    /// How many rounds the phase has lasted.
     fn lasted(&self) -> u64 {
         self.rounds.count() - self.since
     }
 
-    /// Takes the rate of a sample, with what was lost at random.
+    /// Takes the rate of a sample, with the random loss added.
     fn take_sample(&mut self, sample: Sample, round_ended: bool) {
         self.sample = float(sample.rate());
         let rate = self.sample / (1.0 - self.baseline.random());
@@ -215,7 +215,7 @@ impl Exo {
         self.delay.note_standing(self.now, 3.0 * self.segment() / self.peak.max(1.0));
     }
 
-    /// Forgets old minima of the delay, after a look with a short queue if that seems to be the reason.
+    /// Forgets old minima of the delay. If the queue may be the reason for the rise, first measures the delay with a short queue.
     fn roll(&mut self, app_limited: bool) {
         if let Err(risen) = self.delay.roll(self.now, self.competition.is_some()) {
             let look = self.is_probing() && self.competition.is_none() && !app_limited;
@@ -227,7 +227,7 @@ impl Exo {
         }
     }
 
-    /// A loss from a queue that stands may be what the queue tells, on a path that loses no others.
+    /// On a path that loses no other packets, a loss from a standing queue may be a signal of the queue.
     fn judge_loss(&mut self, loss: LossInfo) {
         if !self.delay.stands(self.now) {
             self.lost_by_chance = Some(self.now);

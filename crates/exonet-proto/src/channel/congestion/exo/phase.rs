@@ -1,4 +1,4 @@
-//! What Exo does when: start-up, then rounds at the rate of the path with a look upwards and one down in turn.
+//! The phases of Exo: start-up, then rounds at the rate of the path, with a probe for more and a drain in turn.
 
 use super::yielding::Yielding;
 use super::{Exo, float};
@@ -6,28 +6,28 @@ use crate::channel::congestion::{AckInfo, LossInfo, initial_window};
 
 /// Gain of the pacing rate in start-up: 4 ln 2, doubling the rate in each round.
 const STARTUP_GAIN: f64 = 2.77;
-/// In start-up the rate of the narrowest link, where it is known, is exceeded by so much: enough to see whether it was
-/// measured too low, and little enough for the queue.
+/// In start-up the rate exceeds that of the narrowest link, if it is known, by this factor: enough to see whether it was measured
+/// too low, and little enough for the queue.
 pub(super) const STARTUP_EXCESS: f64 = 1.4;
-/// A path that delivers so much more than what its narrowest link was taken to give has refuted that.
+/// A path that delivers this many times the assumed rate of its narrowest link has refuted that rate.
 const REFUTED: f64 = 1.25;
-/// A path that delivers so much of what its narrowest link gives is full when there is a queue.
+/// A path that delivers this part of the rate of its narrowest link is full if there is a queue.
 const FULL: f64 = 0.9;
-/// The most bytes under way for no other reason than that the first packets have shown a fast link.
+/// The most bytes under way for which it is enough that the first packets have shown a fast link.
 pub(super) const LEAP: f64 = 512_000.0;
-/// Packets of a train: a millisecond's worth, at least one, at most these.
+/// A train is a millisecond's worth of packets, at least one packet and at most this many.
 const TRAIN: f64 = 0.001;
 const TRAIN_PACKETS: f64 = 45.0;
-/// Rounds after marks in which looks upwards are small.
+/// The rounds after marks in which probes for more rate are small.
 const WARY_ROUNDS: u64 = 30;
-/// Rounds between two alarms.
+/// The least number of rounds between two alarms.
 const ALARM_EVERY: u64 = 12;
 
-/// Doubles the rate until it grows no more, or the queue does.
+/// Doubles the rate until it does not grow any more, or the queue grows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Startup {
     window: f64,
-    /// The rate that was reached, and rounds in which it grew by less than a quarter.
+    /// The rate that was reached, and the number of rounds in which it grew by less than a quarter.
     reached: f64,
     stalled: u32,
 }
@@ -38,7 +38,7 @@ impl Startup {
     }
 }
 
-/// The queue stayed long: half the rate for two rounds shows whose it is.
+/// The queue has stayed long: half the rate for two rounds shows which sender fills it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Alarm {
     /// Bytes under way when it began.
@@ -47,17 +47,17 @@ pub(super) struct Alarm {
     queue: f64,
 }
 
-/// What Exo is doing. Each lasts for rounds.
+/// What Exo is doing. Each phase lasts for rounds.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Phase {
     Startup(Startup),
-    /// Empties the queue that start-up has made.
+    /// Empties the queue that start-up has filled.
     Drain,
     /// At the rate of the path, for this many rounds.
     Cruise {
         rounds: u64,
     },
-    /// Faster, to see whether the path gives more; the rate before the last step.
+    /// Faster, to see whether the path gives more; `rate` is the rate before the last step.
     Up {
         gain: f64,
         rate: f64,
@@ -66,7 +66,7 @@ pub(super) enum Phase {
     Down,
     /// See [`Alarm`].
     Alarm(Alarm),
-    /// With half a pipe, until then, to see whether the delay has risen for good.
+    /// With half of the pipe full, until then, to see whether the delay has risen for good.
     ProbeRtt {
         until: Option<f64>,
         risen: f64,
@@ -76,7 +76,7 @@ pub(super) enum Phase {
 impl Exo {
     // --- each acknowledgement ---
 
-    /// What does not wait for the end of a round.
+    /// Acts on what does not wait for the end of a round.
     pub(super) fn advance(&mut self, acked: f64) {
         let pipe = self.pipe();
         match self.phase {
@@ -93,7 +93,7 @@ impl Exo {
             }
             Phase::Down => {
                 let empty = self.in_flight <= pipe + self.segment() + self.rate.get() * 0.0005;
-                // A whole round of it tells what is lost at random: without, losses would be the queue's for ever.
+                // A whole drained round measures random loss. Without it, losses would always be attributed to the queue.
                 let measuring = self.baseline.is_lossy() && self.lasted() < 1;
                 if empty && !measuring || self.lasted() > 2 {
                     self.cruise();
@@ -112,10 +112,10 @@ impl Exo {
         if startup.reached > 0.0 {
             startup.window = startup.window.min(target.max(float(initial_window(self.mtu))));
         }
-        // Without waiting to double up to it.
+        // Takes the leap at once instead of doubling up to it.
         startup.window = startup.window.max((1.25 * self.train * self.delay.base()).min(LEAP));
         self.phase = Phase::Startup(startup);
-        // The narrowest link is full: the end of the round would tell of it when the queue is full, too.
+        // The narrowest link is full. The end of the round would show it only when the queue is full, too.
         if self.train > 0.0 && self.rate.get() > FULL * self.train && self.over(0.25) > 0.0 {
             self.enter(Phase::Drain);
         }
@@ -136,7 +136,7 @@ impl Exo {
         }
     }
 
-    /// For five to seven rounds: flows that share a link must not fall into step.
+    /// Cruises for five to seven rounds: flows that share a link must not fall into step.
     pub(super) fn cruise(&mut self) {
         let dice = self.start.map_or(0, |start| start.0).wrapping_add(super::bytes(self.now * 1e6));
         let rounds = 5 + (dice.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) % 3;
@@ -145,7 +145,7 @@ impl Exo {
 
     // --- each round ---
 
-    /// A round is over, and its delays are known.
+    /// A round has ended, and its delays are known.
     pub(super) fn on_round(&mut self, ack: &AckInfo<'_>, app_limited: bool) {
         match self.phase {
             Phase::Startup(startup) => self.startup_round(startup, app_limited),
@@ -225,7 +225,7 @@ impl Exo {
         }
     }
 
-    /// Marks of packets that left at the rate of the path: it is less, by as much as the share of them says.
+    /// Heeds marks of packets that left at the rate of the path: lowers the rate in proportion to the share of marked packets.
     pub(super) fn heed_marks(&mut self) {
         if self.ce > 0.0 && self.has_settled() {
             let share = (self.ce / self.packets.max(1.0)).min(1.0);
@@ -233,7 +233,8 @@ impl Exo {
         }
     }
 
-    /// A queue that stands, though Exo sends at the rate of the path, told of it: there is somebody to make room for.
+    /// Makes room if a standing queue signalled congestion though Exo sends at the rate of the path: another sender shares the
+    /// queue.
     fn make_room(&mut self, ack: &AckInfo<'_>) {
         if self.yielding.as_ref().is_some_and(Yielding::is_over) {
             self.yielding = None;
@@ -248,12 +249,12 @@ impl Exo {
         }
     }
 
-    /// What is heard now left at the rate of the path.
+    /// Whether the packets acknowledged now left at the rate of the path.
     fn has_settled(&self) -> bool {
         matches!(self.phase, Phase::Cruise { .. }) && self.lasted() >= 2
     }
 
-    /// The path delivers much less than it did, and the queue grows: believe it.
+    /// If the path delivers much less than before and the queue grows, accepts the lower rate.
     fn note_fall(&mut self) {
         let rested = self.fell.is_none_or(|round| self.rounds.count() > round + 2);
         let fallen = self.delay.round.queue > 0.5 * self.delay.base() + self.slack()
@@ -265,17 +266,17 @@ impl Exo {
         }
     }
 
-    /// Two rounds at half the rate are over.
+    /// Judges the alarm after two rounds at half the rate.
     fn judge(&mut self, alarm: Alarm) {
         let round = self.delay.round;
         let fell = (alarm.queue - round.queue) / alarm.queue;
         let spread = (round.high - round.low) / alarm.queue;
         self.alarmed = Some(self.rounds.count());
         if fell > 0.5 || self.queue_is_short() {
-            // It was ours.
+            // The queue was this node's own.
             self.enter(Phase::Down);
         } else if fell.abs() < 0.08 && spread < 0.15 {
-            // It is no queue: the way is longer than it was.
+            // This is not a queue: the path has become longer.
             self.delay.reroute(self.now, round.low);
             self.rate.reset(self.busy_rounds, self.rate_before);
             self.high_rounds = 0;
@@ -304,7 +305,7 @@ impl Exo {
         }
     }
 
-    /// The path marks packets: as a loss at the top of the queue, whatever delays say.
+    /// The path marks packets: reacts as to a loss at the top of the queue, whatever the delays show.
     pub(super) fn on_marks(&mut self, ack: &AckInfo<'_>) {
         (self.marked, self.warned) = (Some(self.rounds.count()), Some(self.rounds.count()));
         let loss =
@@ -318,7 +319,7 @@ impl Exo {
 
     // --- window and rate ---
 
-    /// A millisecond's worth at `rate`.
+    /// The bytes of a train: a millisecond's worth at `rate`.
     fn train(&self, rate: f64) -> f64 {
         (rate * TRAIN).clamp(self.segment(), TRAIN_PACKETS * self.segment())
     }
@@ -329,7 +330,7 @@ impl Exo {
         if let Some(competition) = self.competition.as_deref() {
             return competition.window(self.capacity(), base + self.delay.queue);
         }
-        // What is under way besides: trains, acknowledgements that wait, and those queued on the way back.
+        // What is under way besides: trains, data whose acknowledgements wait, and acknowledgements queued on the way back.
         let beside = self.train(self.pace())
             + 2.0 * self.segment()
             + self.rate.get() * (TRAIN + self.delay.reverse(self.srtt).min(0.3));
@@ -345,12 +346,13 @@ impl Exo {
         self.yielding.as_ref().map_or(window, |yielding| window.min(yielding.window()))
     }
 
-    /// That round was one of the last `rounds`.
+    /// Whether `round` was one of the last `rounds`.
     fn within(&self, rounds: u64, round: Option<u64>) -> bool {
         round.is_some_and(|round| self.rounds.count() <= round + rounds)
     }
 
-    /// Doubling, but at once at the rate that the first trains have shown, and not much beyond what the link gives.
+    /// The pace of start-up: doubling, but at once at the rate that the first trains have shown, and not much above the rate of
+    /// the link.
     fn startup_pace(&self) -> f64 {
         let (rate, link) = (self.rate.get(), self.train.max(self.capacity.unwrap_or(0.0)));
         let doubling = STARTUP_GAIN * rate;

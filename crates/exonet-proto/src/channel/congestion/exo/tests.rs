@@ -1,5 +1,5 @@
-//! Exo's rules, fed with one acknowledgement per round of a path that numbers describe. How it fares on links is tested
-//! by the simulator.
+//! Exo's rules, tested with one acknowledgement per round of a path that numbers describe. The simulator tests how Exo performs
+//! on links.
 
 #![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
@@ -11,7 +11,7 @@ use crate::channel::congestion::TAGS;
 use crate::channel::congestion::tests::ack;
 
 const MTU: u16 = 1_200;
-/// The path gives so much, and takes so long.
+/// The rate and the propagation time of the path.
 const RATE: f64 = 1_000_000.0;
 const BASE: f64 = 0.1;
 const PIPE: f64 = RATE * BASE;
@@ -32,9 +32,9 @@ struct Trip {
     app_limited: bool,
     in_flight: f64,
     ce: u64,
-    /// Seconds since the one before.
+    /// Seconds since the round before.
     span: f64,
-    /// What a train of packets has shown of the narrowest link.
+    /// The rate of the narrowest link that a train of packets has shown.
     train: Option<u64>,
 }
 
@@ -46,7 +46,7 @@ impl Flow {
         Self { exo: Exo::new(MTU), path: Rtt::default(), now: 1.0, delivered: 0 }
     }
 
-    /// In start-up no longer: the path is known.
+    /// A flow after start-up, which knows the path.
     fn known() -> Self {
         let mut flow = Self::new();
         for _ in 0..6 {
@@ -133,7 +133,7 @@ fn start_up_doubles_until_the_rate_grows_no_more() {
     assert!(flow.exo.pace() < 0.5 * flow.rate());
 }
 
-/// What a train has shown of the path; the path gives `rate`.
+/// The rate of the path that a train has shown; the path gives `rate`.
 const SHOWN: f64 = 0.7 * RATE;
 
 fn shown(rate: f64) -> Trip {
@@ -300,7 +300,7 @@ fn random_loss_is_made_up_for() {
     assert!(flow.rate() > 0.97 * RATE, "{}", flow.rate());
 }
 
-/// A queue that does not go away: half the rate for two rounds, after which it is as `after`.
+/// A queue that does not go away: after half the rate for two rounds, the queue is `after`.
 fn alarmed(after: f64) -> Flow {
     let mut flow = Flow::known();
     let mut trips = 0;
@@ -410,7 +410,7 @@ fn marks_of_what_left_at_the_rate_lower_it_by_their_share() {
 }
 
 impl Flow {
-    /// In the second round of cruising.
+    /// A flow in the second round of cruising.
     fn cruising() -> Self {
         let mut flow = Self::known();
         while !matches!(flow.exo.phase, Phase::Cruise { .. }) || flow.exo.lasted() < 1 {
@@ -419,7 +419,7 @@ impl Flow {
         flow
     }
 
-    /// So many rounds with so long a queue, at the end of which a packet is lost; the window after one round more.
+    /// Runs this many rounds with a queue this long; in the end a packet is lost. Returns the window after one more round.
     fn signal(&mut self, rounds: u32, queue: f64) -> f64 {
         (0..rounds).for_each(|_| self.trip(Trip { queue, ..TRIP }));
         assert!(matches!(self.exo.phase, Phase::Cruise { .. }), "{:?}", self.exo.phase);
@@ -435,10 +435,10 @@ fn a_loss_from_a_queue_that_stands_makes_room_as_cubic_would() {
     let mut flow = Flow::cruising();
     let after = flow.signal(2, 0.008);
     assert!((after / (0.7 * 2.0 * PIPE) - 1.0).abs() < 0.01, "{after}");
-    // Nobody is left after some seconds.
+    // No rival is left after some seconds.
     (0..150).for_each(|_| flow.trip(TRIP));
     assert!(flow.exo.yielding.is_none());
-    // Too short a queue, and one that has just begun.
+    // A queue that is too short, and one that has just begun.
     for (rounds, queue) in [(2, 0.003), (1, 0.008)] {
         let after = Flow::cruising().signal(rounds, queue);
         assert!(after > 1.45 * PIPE, "{rounds} rounds, {queue}: {after}");
@@ -450,7 +450,7 @@ fn on_a_path_that_loses_by_chance_a_loss_tells_nothing() {
     let mut flow = Flow::cruising();
     flow.lose(1, Tag::Cruise);
     assert!(flow.signal(2, 0.008) > 1.45 * PIPE);
-    // One that comes later takes back what was believed.
+    // A later loss revokes that belief.
     let mut flow = Flow::cruising();
     assert!(flow.signal(2, 0.008) < 1.45 * PIPE);
     flow.trip(TRIP);
@@ -463,12 +463,12 @@ fn on_a_path_that_loses_by_chance_a_loss_tells_nothing() {
 
 #[test]
 fn signals_of_what_exo_does_itself_make_no_room() {
-    // Marks from a short queue, whatever they lower the rate by.
+    // Marks from a short queue, though they lower the rate.
     let mut flow = Flow::cruising();
     flow.trips(2, Trip { queue: 0.003, ..TRIP });
     flow.trip(Trip { queue: 0.003, ce: 1, ..TRIP });
     assert!(flow.exo.yielding.is_none());
-    // A loss before what is heard left at the rate of the path; later rounds are not told by it.
+    // A loss before the packets acknowledged now left at the rate of the path; it says nothing about later rounds.
     let mut flow = Flow::known();
     while !matches!(flow.exo.phase, Phase::Up { .. }) {
         flow.trip(Trip { in_flight: 0.9 * PIPE, ..TRIP });

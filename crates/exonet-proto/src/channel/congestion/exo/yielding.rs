@@ -1,15 +1,14 @@
-//! Beside others in a queue that is kept short by its own signals, as CoDel does (RFC 8289).
+//! Makes room for others in a queue that is kept short by its own signals, as CoDel does (RFC 8289).
 //!
-//! Such a queue tells one packet an interval, of hundreds: as a share that is nothing. And it signals most
-//! often to the sender with the most packets in it, and counts on each sender to make room. So a sender that gets a
-//! signal keeps no larger a window than CUBIC would have after the same signals, until CUBIC's window has grown past
-//! the one at the signal.
+//! Such a queue signals one packet per interval, of hundreds: as a share this is close to zero. It signals most often to the
+//! sender with the most packets in it, and relies on each sender to make room. So a sender that gets a signal keeps no larger a
+//! window than CUBIC would have after the same signals, until CUBIC's window has grown past the window at the signal.
 
 use crate::channel::congestion::{AckInfo, CongestionControl, Cubic, LossInfo};
 
-/// How much larger than at the last signal CUBIC's window is when nobody is left to make room for.
+/// When CUBIC's window is this many times the window at the last signal, no sender is left to make room for.
 const PAST: f64 = 1.25;
-/// With less than this part of its window under way, CUBIC's does not grow.
+/// CUBIC's window does not grow while less than this part of it is under way.
 const USED: f64 = 0.6;
 
 /// A bound on the window.
@@ -18,22 +17,22 @@ pub(super) struct Yielding {
     cubic: Box<Cubic>,
     /// The window at the last signal.
     told_at: f64,
-    /// By a mark, which is no chance.
+    /// A mark signalled it, which is not due to chance.
     marked: bool,
 }
 
 impl Yielding {
-    /// With `window` bytes under way.
+    /// Begins with `window` bytes under way.
     pub(super) fn begin(mtu: u16, window: f64) -> Self {
         Self { cubic: Box::new(Cubic::avoiding(mtu, window)), told_at: window, marked: false }
     }
 
-    /// Bytes.
+    /// The bound in bytes.
     pub(super) fn window(&self) -> f64 {
         self.cubic.window() as f64
     }
 
-    /// The queue has told of congestion, by a mark or by a loss. Once for all packets that left before it last did.
+    /// The queue has signalled congestion, by a mark or by a loss. All packets that left before the last signal count as one.
     pub(super) fn on_signal(&mut self, signal: LossInfo, marked: bool) {
         let before = self.window();
         self.cubic.on_loss(signal);
@@ -54,12 +53,12 @@ impl Yielding {
         }
     }
 
-    /// A mark has told.
+    /// Whether a mark has signalled congestion.
     pub(super) fn is_marked(&self) -> bool {
         self.marked
     }
 
-    /// There is nobody to make room for any more.
+    /// Whether no sender is left to make room for.
     pub(super) fn is_over(&self) -> bool {
         self.window() > PAST * self.told_at
     }
@@ -85,7 +84,7 @@ mod tests {
         LossInfo { now: at(seconds), bytes: 0, sent_at: at(seconds), tag: 0, in_flight: 0 }
     }
 
-    /// Acknowledges for `seconds`, with this part of the window under way; the time after.
+    /// Acknowledges for `seconds`, with this part of the window under way. Returns the time afterwards.
     fn acks(it: &mut Yielding, from: f64, seconds: f64, used: f64) -> f64 {
         let mut path = Rtt::default();
         path.on_sample(at(from), Duration::from_millis(100), Duration::ZERO);

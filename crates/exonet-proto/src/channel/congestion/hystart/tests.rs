@@ -4,7 +4,7 @@ fn ms(ms: u64) -> Mono {
     Mono(ms * 1_000_000)
 }
 
-/// Runs rounds of ten samples, each of the given round-trip time in milliseconds. Returns what each said last.
+/// Runs rounds of ten samples, each with the given round-trip time in milliseconds. Returns the last verdict of each.
 fn rounds(rtts: &[u64]) -> Vec<Verdict> {
     let mut hystart = HyStart::new();
     let mut now = 0;

@@ -1,4 +1,4 @@
-//! All pieces together over an emulated link: a rate, a delay, a drop-tail queue, and random loss.
+//! All parts together over an emulated link: a rate, a delay, a drop-tail queue, and random loss.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -11,7 +11,7 @@ use crate::channel::received::Arrival;
 
 const SIZE: u16 = 1_200;
 
-/// A bottleneck towards the receiver; the way back is as long and never full.
+/// A bottleneck towards the receiver; the way back has the same delay and is never full.
 #[derive(Clone, Copy, Debug)]
 struct Link {
     /// Bytes per second.
@@ -19,7 +19,7 @@ struct Link {
     delay: Duration,
     /// Bytes.
     queue: u64,
-    /// In a thousand.
+    /// Lost packets in a thousand.
     loss: u32,
 }
 
@@ -173,7 +173,7 @@ impl World {
         }
     }
 
-    /// Distinct items delivered, in percent of what the link lets through until now.
+    /// Distinct items delivered, in percent of what the link could carry so far.
     fn utilisation(&self) -> u64 {
         let passed = mul_div(self.link.rate, self.now.0, SECOND) * u64::from(1_000 - self.link.loss) / 1_000;
         self.delivered.len() as u64 * u64::from(SIZE) * 100 / passed

@@ -1,13 +1,13 @@
-//! ECN: when packets leave marked, and what the peer's counts do.
+//! ECN: when packets leave marked, and the effect of the peer's counts.
 
 use super::*;
 
-/// What the peer has counted.
+/// The counts of the peer.
 #[derive(Clone, Copy, Default)]
 struct Counts(u64, u64, u64);
 
 impl End {
-    /// Sends packets at `now`, marked as the path says. Returns how many were.
+    /// Sends packets at `now`, marked as the path demands. Returns how many were marked.
     fn send_marked(&mut self, now: Mono, packets: u64) -> u64 {
         (0..packets)
             .filter(|_| {
@@ -25,14 +25,14 @@ impl End {
         self.path.on_ack(now, &mut self.sent, ack, |_, _| {}).unwrap();
     }
 
-    /// What the controller heard of marks.
+    /// How many marks the controller was told about.
     fn marks_told(&self) -> u64 {
         let told = self.scribe.told();
         told.iter().map(|told| if let Told::Ack { ce, .. } = told { *ce } else { 0 }).sum()
     }
 }
 
-/// Packets 0 to 3 were marked and told of.
+/// Packets 0 to 3 were marked and reported.
 fn capable() -> End {
     let mut end = End::new(Config::default());
     assert_eq!(end.send_marked(ms(0), 4), 4);
@@ -56,7 +56,7 @@ fn an_overtaken_ack_says_nothing() {
     let mut end = capable();
     end.ack_counts(ms(200), 8..14, Some(Counts(13, 0, 1)));
     assert_eq!(end.marks_told(), 1);
-    // It left before, and tells of less.
+    // This ACK left before, and reports fewer.
     end.ack_counts(ms(200), 4..8, Some(Counts(8, 0, 0)));
     assert!(end.path.marks());
     end.ack_counts(ms(201), 4..16, Some(Counts(14, 0, 2)));

@@ -56,7 +56,7 @@ fn a_train_that_the_system_refuses_leaves_smaller() {
     assert_eq!((end.path.datagram_size(), end.path.in_flight()), (BASE, 0));
     let told = end.scribe.told();
     assert!(told.contains(&Told::Mtu(BASE)) && !told.iter().any(|what| matches!(what, Told::Loss { .. })));
-    // The least size is not cut further: that would never end.
+    // The least size is not reduced further: that would never end.
     let least = end.send_as(ms(301), PacketInfo::data(BASE));
     end.path.on_refused(ms(301), &mut end.sent, least..least + 1, BASE, |_, _| panic!());
     assert_eq!(end.path.in_flight(), u64::from(BASE));

@@ -3,7 +3,7 @@ use crate::channel::congestion::Fixed;
 use crate::channel::loss::Loss;
 use crate::channel::{MtuSearch, Rtt};
 
-/// Says whatever it is told to say.
+/// A policy that gives fixed answers.
 #[derive(Debug)]
 struct Says {
     packets: u64,
@@ -31,7 +31,7 @@ impl Retransmission for Says {
 
 const MS: Duration = Duration::from_millis(1);
 
-/// What `says` comes to on a path of 40 ms: loss, first probe, probe after 97 timeouts, probes, wait before a copy.
+/// The bounded answers of `says` on a path of 40 ms: loss, first probe, probe after 97 timeouts, probes, wait before a copy.
 fn bounded(says: Says) -> (LossThreshold, [Duration; 2], u32, Option<Duration>) {
     let mut rtt = Rtt::default();
     rtt.on_sample(Mono(0), 40 * MS, Duration::ZERO);

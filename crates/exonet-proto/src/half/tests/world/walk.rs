@@ -1,4 +1,4 @@
-//! Random walks through the world, and the way back to rest.
+//! Random walks through the world, and how it comes to rest.
 
 use super::*;
 
@@ -42,7 +42,7 @@ impl World {
             33 if random.chance(2) => Step::Abandon(at, to),
             34 if random.chance(2) => Step::Crash { at, wrote: random.chance(2), kept: random.chance(2) },
             35..39 => {
-                // What bears a stamp of a former life ends Unknown.
+                // A message that bears a stamp of a former life ends Unknown.
                 let least = if self.amnesia { 1 } else { 2 };
                 let ts = (self.nodes[to].latest + random.below(4) - 1).max(least);
                 Step::Open { at, to, count: 1 + random.index(3), ts }
@@ -60,7 +60,7 @@ impl World {
         }
     }
 
-    /// **G**: under a network that is fair from now on, every message is settled and every record goes.
+    /// **G**: under a network that is fair from now on, every message is settled and every record is dropped.
     fn come_to_rest(&mut self) -> Checked {
         for round in 0..80 {
             let fresh = self.network.len();
@@ -137,7 +137,7 @@ fn run(seed: u64, steps: usize) -> World {
     world
 }
 
-/// The claim of this crate, as far as half-connections go.
+/// The claim of this crate, as far as it concerns half-connections.
 #[test]
 fn exactly_once_in_any_world() {
     let (mut delivered, mut unknown, mut cancelled) = (0, 0, 0);

@@ -4,17 +4,17 @@ use std::collections::VecDeque;
 
 use super::super::*;
 
-/// What a connection takes before it has carried any of it.
+/// How many bytes a connection takes before it has carried any of them.
 pub(super) const ROOM: usize = 40_000;
-/// Acknowledgements go beyond that.
+/// Acknowledgements may exceed that by this much.
 pub(super) const CONTROL: usize = 4_000;
 
-/// A connection between `ends[0]`, which has opened it, and `ends[1]`.
+/// A connection between `ends[0]`, which opened it, and `ends[1]`.
 pub(super) struct Line {
     pub(super) pipes: [Pipe; 2],
-    /// On the way from each end, and when that arrives.
+    /// Packets on the way from each end, and when they arrive.
     pub(super) under_way: [VecDeque<(Mono, Vec<u8>)>; 2],
-    /// It carries nothing any more, and neither end can tell.
+    /// The connection carries nothing any more, and neither end can tell.
     pub(super) is_numb: bool,
 }
 
@@ -33,9 +33,9 @@ pub(super) struct World {
     pub(super) taken: [Vec<u64>; 2],
     pub(super) outcomes: [Vec<(MessageKey, Outcome)>; 2],
     pub(super) opened: usize,
-    /// How often anything happened.
+    /// How many times something happened.
     pub(super) turns: usize,
-    /// The most that was under way on a connection in one direction.
+    /// The most bytes that were under way on a connection in one direction.
     pub(super) most: usize,
 }
 
@@ -59,7 +59,7 @@ impl World {
         }
     }
 
-    /// The client may say where the server is, the server only who the client is.
+    /// The client knows where the server is; the server knows only the id of the client.
     pub(super) fn send(&mut self, from: usize, n: u64, size: usize) -> Result<MessageKey, SendError> {
         let (id, hints) = (self.ends[1 - from].id(), [address(1)]);
         let mut body = n.to_be_bytes().to_vec();
@@ -193,7 +193,7 @@ impl World {
         self.now.mono = until;
     }
 
-    /// As drivers do now and then: connections that either end has no use for are closed.
+    /// As drivers do now and then: closes connections that either end does not need.
     pub(super) fn look(&mut self) {
         for at in (0..self.lines.len()).rev() {
             let pipes = self.lines[at].pipes;

@@ -3,7 +3,7 @@ use super::*;
 const MIB: u64 = 1 << 20;
 const WINDOW: u64 = 16 << 10;
 const ROUND_TRIP: Duration = Duration::from_millis(10);
-/// Bytes of a message, and as it counts.
+/// The bytes of a message, and what it counts.
 const LEN: u64 = 864;
 const COUNTS: u64 = 1_024;
 
@@ -18,7 +18,7 @@ fn begin(lanes: &mut Lanes, name: u64) -> LaneKey {
     lanes.enter(Lane::Method(name.to_be_bytes().to_vec().into()))
 }
 
-/// Binds messages while they may be. What they count.
+/// Binds messages while they may be bound. Returns what they count.
 fn fill(lanes: &mut Lanes, now: Mono, key: LaneKey) -> u64 {
     let mut open = 0;
     while lanes.may_open(now, key, LEN) {
@@ -44,12 +44,12 @@ fn is_sound(lanes: &Lanes) {
     assert_eq!(open, counted);
 }
 
-/// To a 20th.
+/// Equal to within a 20th.
 fn about(bytes: u64, expected: u64) -> bool {
     bytes.abs_diff(expected) <= expected / 20
 }
 
-/// Takes what is open, fills again, and so on: what each round trip takes.
+/// Settles what is open, fills again, and so on. Returns what each round trip takes.
 fn rounds(lanes: &mut Lanes, key: LaneKey, rounds: u64) -> Vec<u64> {
     let mut now = lanes.now;
     (0..rounds)
@@ -112,7 +112,7 @@ fn a_lane_that_is_read_no_more_is_proven_no_longer() {
     is_sound(&all);
 }
 
-/// The application gives up what nobody takes, and queues more: that is no sign of a reader.
+/// The application gives up messages that are not taken, and queues more: this does not show that anything reads them.
 #[test]
 fn what_is_given_up_proves_nothing() {
     let mut all = lanes();

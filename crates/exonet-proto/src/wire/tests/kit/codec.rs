@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// Values of each strategy: enough for each form, few enough for a reader of the file.
+/// How many values of each strategy: enough for each form, and few enough for a reader of the file.
 const EACH: usize = 160;
 
-/// Payloads that the page calls malformed, and neighbours of them that it does not. Under the bases 0 and 0.
+/// Payloads that the page calls malformed, and similar ones that it does not. Under the bases 0 and 0.
 const NAMED: &[(&str, &str)] = &[
     ("PADDING before and behind PING", "000100"),
     ("a type that is not assigned", "0107"),
@@ -160,7 +160,7 @@ fn frame(spec: &Spec) -> Vec<Value> {
     vec![one]
 }
 
-/// What is read of a payload: the frames before the first malformed one, and whether there is one.
+/// The result of reading a payload: the frames before the first malformed one, and whether there is one.
 fn reading(payload: &[u8], bases: Bases) -> (Vec<Value>, bool) {
     let mut frames = Vec::new();
     for read in Frames::new(payload, bases) {
@@ -178,7 +178,7 @@ fn vector(name: &str, bases: Bases, payload: &[u8]) -> Value {
     })
 }
 
-/// Frames of every kind under every kind of base, and bytes of them that were changed.
+/// Frames of every kind under every kind of base, and altered bytes of them.
 fn fresh() -> Vec<Value> {
     let mut out: Vec<_> =
         NAMED.iter().map(|(name, text)| vector(name, NO_BASES, &unhex(&json!(text)))).collect();

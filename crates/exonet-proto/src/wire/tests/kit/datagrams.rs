@@ -10,7 +10,7 @@ fn array<const N: usize>(value: &Value) -> [u8; N] {
     unhex(value).try_into().unwrap()
 }
 
-/// The same vector with its results computed again from what goes in.
+/// The same vector with its results computed again from its inputs.
 fn again(v: &Value) -> Value {
     let mut out = v.clone();
     match v["kind"].as_str().unwrap() {
@@ -33,7 +33,7 @@ fn again(v: &Value) -> Value {
             out["mac"] = json!(hex(&mac));
         }
         "retry" => {
-            // A cookie is made by its jar alone: here it comes from what is sealed.
+            // Only its jar makes a cookie: here it comes from the sealed part.
             let key = RetryKey::new(&NodeId(array(&v["receiver"])));
             let (nonce, mac1) = (array(&v["nonce"]), array(&v["mac1"]));
             let retry = key.open(&nonce, &mac1, &array(&v["sealed"])).unwrap();

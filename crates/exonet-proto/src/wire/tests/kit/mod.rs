@@ -1,6 +1,6 @@
-//! The vectors in `conformance/vectors` are what this code reads and writes. They cannot go stale: each is checked here.
+//! This code reads and writes the vectors in `conformance/vectors`. They cannot become stale: each is checked here.
 //!
-//! With `EXONET_WRITE_VECTORS` set, the tests write the files anew instead: for a change of the protocol.
+//! With `EXONET_WRITE_VECTORS` set, the tests write the files anew instead, for a change of the protocol.
 
 mod codec;
 mod datagrams;
@@ -19,7 +19,7 @@ fn unhex(value: &Value) -> Vec<u8> {
     digits.chunks(2).map(|byte| u8::from_str_radix(str::from_utf8(byte).unwrap(), 16).unwrap()).collect()
 }
 
-/// The vectors of a file, one a line; written anew first, with `fresh`, if that is asked for.
+/// The vectors of a file, one per line. If it is asked for, they are first written anew, with `fresh`.
 fn vectors(name: &str, fresh: impl FnOnce() -> Vec<Value>) -> Vec<Value> {
     let path = format!("{}/../../conformance/vectors/{name}.json", env!("CARGO_MANIFEST_DIR"));
     if std::env::var_os("EXONET_WRITE_VECTORS").is_some() {
