@@ -51,6 +51,8 @@ pub(crate) fn config(policy: Policy) -> Config {
         replies: 4,
         reply_bytes: 1 << 12,
         received_bytes: 4 << 20,
+        connections: 8,
+        connections_per_peer: 2,
     };
     Config { limits, ..Config::new(policy) }
 }
