@@ -61,7 +61,7 @@ pub(crate) enum Wire {
     /// 100 Mbit/s, the round-trip time in ms, and CoDel, which signals so; the queue holds four bandwidth-delay products, so
     /// that CoDel is what keeps it short.
     Codel { rtt: u64, signal: Signal },
-    /// Members, each on a link of its own.
+    /// Members that each have their own link.
     Star([Spoke; 3]),
     /// A virtual cable.
     Cable,
@@ -107,7 +107,7 @@ impl Wire {
         Self::Link { mbit: [mbit, mbit], rtt, loss }
     }
 
-    /// Of members on links of their own, those, forward and back.
+    /// The shapes of the members' own links, forward and back.
     pub(crate) fn spokes(self) -> Vec<[Shape; 2]> {
         let Self::Star(spokes) = self else { return Vec::new() };
         let shape = |it: Spoke| Shape::new(it.mbit, Duration::from_millis(it.rtt), it.loss);

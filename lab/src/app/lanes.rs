@@ -17,9 +17,9 @@ pub(crate) fn machine_time() -> Duration {
     clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Duration::from)
 }
 
-/// Makes messages when they are due, on one lane after the other.
+/// Makes messages at their due times, on each lane in turn.
 ///
-/// A message carries the time at which it was due, so that what waits for a sender that is held up counts as late.
+/// A message carries the time at which it was due. The delay of a message that waits for a blocked sender is therefore counted.
 pub(crate) struct Pacer {
     meter: Arc<Meter>,
     lanes: u32,
@@ -30,13 +30,13 @@ pub(crate) struct Pacer {
 }
 
 impl Pacer {
-    /// Begins now.
+    /// The first message is due now.
     pub(crate) fn new(meter: &Arc<Meter>, (lanes, per_second): (u32, u32), bytes: usize) -> Self {
         let pause = Duration::from_secs(1) / per_second.max(1);
         Self { meter: Arc::clone(meter), lanes: lanes.max(1), pause, bytes, due: machine_time(), lane: 0 }
     }
 
-    /// When the message that came last was due.
+    /// The time at which the last message was due.
     pub(crate) fn last_due(&self) -> Duration {
         self.due.saturating_sub(self.pause)
     }
@@ -45,7 +45,7 @@ impl Pacer {
         self.due.saturating_sub(machine_time())
     }
 
-    /// The message that is due, and its lane. None: it is over.
+    /// The message that is due, and its lane; None after the end of the run.
     fn message(&mut self) -> Option<(u32, Vec<u8>)> {
         if self.meter.is_stopped() {
             return None;
@@ -62,7 +62,7 @@ impl Pacer {
         Some((lane, message))
     }
 
-    /// Waits until a message is due. Never, when it is over.
+    /// Waits until a message is due. After the end of the run this waits for ever.
     pub(crate) async fn next(&mut self) -> (u32, Vec<u8>) {
         let wait = self.wait();
         if !wait.is_zero() {
@@ -74,7 +74,7 @@ impl Pacer {
         }
     }
 
-    /// As [`Self::next`], for a thread. None: it is over.
+    /// Blocks the thread until a message is due. Returns None after the end of the run.
     #[cfg(has_sctp)]
     pub(crate) fn next_blocking(&mut self) -> Option<(u32, Vec<u8>)> {
         std::thread::sleep(self.wait());
@@ -82,11 +82,11 @@ impl Pacer {
     }
 }
 
-/// Notes how late each message is, and whether its lane kept the order, where there are lanes.
+/// Records the delay of each message, and checks the order within each lane.
 pub(super) struct Taker {
     meter: Arc<Meter>,
     ledger: Ledger,
-    /// Of each lane, one more than the last number. None: there are no lanes.
+    /// One more than the last number, per lane. None: the order is not checked.
     next: Option<Vec<u64>>,
 }
 
@@ -95,7 +95,7 @@ impl Taker {
         Self { meter, ledger: Ledger::default(), next: lanes.map(|lanes| vec![0; lanes as usize]) }
     }
 
-    /// The time at which a message was due, if it is sound and not before one that its lane has had.
+    /// The stamp and the due time of a message. None: the message is damaged, or its lane is out of order.
     fn due(&mut self, message: &[u8]) -> Option<(Stamp, Duration)> {
         let stamp = Stamp::read(message)?;
         let time = message.get(HEAD..)?.first_chunk::<TIME>()?;

@@ -18,7 +18,7 @@ pub(crate) struct Meter {
     stop: AtomicBool,
     start: watch::Sender<bool>,
     stopped: Notify,
-    /// Another process whose processor time counts with this one's.
+    /// Another process whose processor time is added to this one's.
     other: OnceLock<u32>,
     /// Messages that the application has handed over.
     sent: AtomicU64,
@@ -86,7 +86,7 @@ fn peak_rss() -> Option<u64> {
     Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
 }
 
-/// That a process has taken, in user space and in the kernel, in s.
+/// The processor time of a process in user space and in the kernel, in s.
 fn processor_time(process: u32) -> Option<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     // The name of the program, which is in brackets, may hold blanks; the 14th and 15th fields are ticks.
@@ -123,7 +123,7 @@ impl Meter {
         }
     }
 
-    /// The processor time of this process counts too.
+    /// Adds the processor time of this other process to every later mark.
     pub(crate) fn count_too(&self, process: u32) {
         self.other.get_or_init(|| process);
     }

@@ -43,13 +43,13 @@ pub(crate) enum Work {
     Calls { actors: u32 },
     /// So many clients with connections of their own, each of which sends so many messages a second.
     Crowd { clients: u32, per_second: u32 },
-    /// So many messages a second from the client to the server, on so many lanes in turn; each lane keeps its order.
+    /// A steady rate of messages from the client to the server, on each lane in turn. Each lane keeps its order.
     Lanes { lanes: u32, per_second: u32 },
-    /// So many messages a second, each of which goes to so many members.
+    /// A steady rate of messages, each to all members.
     Fan { members: u32, per_second: u32 },
-    /// So many messages a second, each for some of the members, which are on links of their own.
+    /// A steady rate of messages, each to some of the members. Every member has its own link.
     Spread { per_second: u32 },
-    /// A file of so many megabytes, from servers that are on links of their own.
+    /// The download of one file from servers that each have their own link.
     Download { megabytes: u32, servers: Servers },
     /// So many messages, or calls, handed over at once to a server that the client has never met, and no more.
     Cold { messages: u32, calls: bool },
@@ -57,14 +57,14 @@ pub(crate) enum Work {
     Contact { clients: u32, calls: u32, leaves: Leaves, from: From },
 }
 
-/// Where a file comes from.
+/// The servers that a file is downloaded from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Servers {
     Fastest,
     Slowest,
     All,
-    /// From all; the fastest is killed when half is there.
+    /// All servers; the fastest is killed after half of the file has arrived.
     FastestDies,
 }
 

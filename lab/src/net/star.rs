@@ -8,7 +8,7 @@ use super::pair::TUNING;
 use super::{Awake, Namespace, Tun};
 use crate::link::{Link, Shape};
 
-/// A member's interface; the host has one for each member.
+/// The name of each member's interface, at the member and at the host.
 const INTERFACES: [&str; 4] = ["spoke0", "spoke1", "spoke2", "spoke3"];
 
 /// The host and its members.
@@ -17,12 +17,12 @@ pub(crate) struct Star {
     pub(crate) members: Vec<Namespace>,
     /// Forward is from the host to the member.
     pub(crate) links: Vec<Link>,
-    /// For as long as there are hosts.
+    /// Keeps the processors awake while the hosts exist.
     _awake: Option<Awake>,
 }
 
 impl Star {
-    /// As many members as there are shapes; there are names for four.
+    /// Makes one member for each shape, at most four.
     pub(crate) fn new(spokes: &[[Shape; 2]], seed: u64) -> Result<Self> {
         let (client, mut members, mut links) = (Namespace::new(TUNING)?, Vec::new(), Vec::new());
         for ((shapes, name), n) in spokes.iter().zip(INTERFACES).zip(0..) {
@@ -39,7 +39,7 @@ impl Star {
         Ok(Self { client, members, links, _awake: Awake::ask() })
     }
 
-    /// Where the n-th member is.
+    /// The address of the n-th member.
     pub(crate) const fn member_ip(n: u8) -> Ipv4Addr {
         address(n, 2)
     }

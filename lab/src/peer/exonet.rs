@@ -52,7 +52,7 @@ pub(super) const PEERS: &[Peer] = &[
     },
     Peer {
         name: "exonet-balanced",
-        label: "`Mode::Balanced`",
+        label: "Balanced",
         tuning: "a group of three, each message for the member that has the least load",
         reliable: true,
         cannot: spread,
@@ -61,7 +61,7 @@ pub(super) const PEERS: &[Peer] = &[
     },
     Peer {
         name: "exonet-round-robin",
-        label: "by turns",
+        label: "By turns, no group",
         tuning: "each message for one of three members in turn, sent by the application",
         reliable: true,
         cannot: spread,
@@ -70,7 +70,7 @@ pub(super) const PEERS: &[Peer] = &[
     },
     Peer {
         name: "exonet-any",
-        label: "`Mode::Any`",
+        label: "Any",
         tuning: "a group of three, one of which must have the message",
         reliable: true,
         cannot: spread,
@@ -79,7 +79,7 @@ pub(super) const PEERS: &[Peer] = &[
     },
     Peer {
         name: "exonet-quorum",
-        label: "`Mode::Quorum`, 2 of 3",
+        label: "Quorum, 2 of 3",
         tuning: "a group of three, two of which must have the message",
         reliable: true,
         cannot: spread,
@@ -88,7 +88,7 @@ pub(super) const PEERS: &[Peer] = &[
     },
     Peer {
         name: "exonet-all",
-        label: "`Mode::All`",
+        label: "All",
         tuning: "a group of three, all of which must have the message",
         reliable: true,
         cannot: spread,
@@ -97,7 +97,7 @@ pub(super) const PEERS: &[Peer] = &[
     },
 ];
 
-/// All but what the modes of a group have rows for.
+/// For plain Exonet: the modes of a group have rows of their own.
 const fn not_a_mode(work: Work) -> Option<&'static str> {
     if matches!(work, Work::Spread { .. }) { Some("each mode has a row of its own") } else { None }
 }

@@ -195,7 +195,7 @@ const fn contact_only(work: Work) -> Option<&'static str> {
     if matches!(work, Work::Contact { .. }) { None } else { Some("it is compared at first contact only") }
 }
 
-/// Of who does all that has one other end.
+/// For peers that the lab drives as single connections only.
 const fn no_group(work: Work) -> Option<&'static str> {
     if matches!(work, Work::Fan { .. } | Work::Spread { .. } | Work::Download { .. }) {
         Some("the lab drives no group of it")
@@ -204,7 +204,7 @@ const fn no_group(work: Work) -> Option<&'static str> {
     }
 }
 
-/// Of who sends to members on links of their own.
+/// For the modes of a group.
 const fn spread(work: Work) -> Option<&'static str> {
     if matches!(work, Work::Spread { .. }) { None } else { Some("it is a mode of a group") }
 }

@@ -103,7 +103,7 @@ fn run(setup: &super::Setup, meter: &std::sync::Arc<crate::app::Meter>) -> anyho
         while let Some((lane, message)) = pacer.next_blocking() {
             anyhow::ensure!(socket.send_on(u16::try_from(lane)?, &message), "usrsctp cannot send");
         }
-        // What is under way still arrives; who started the process ends it.
+        // Messages in flight still arrive. The lab ends this process.
         loop {
             std::thread::park();
         }

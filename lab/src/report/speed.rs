@@ -146,7 +146,9 @@ fn section(medians: &Medians<'_>, figures: &[&str]) -> String {
             "Messages a second; median / 99th percentile of the time in ms from when a message was due to leave until the sender \
              knew that it had arrived where it should; which share of all copies each member got: near : far : lossy."
         }
-        "download" => "MB a second, from the start of the command to its end.",
+        "download" => {
+            "MB a second, from the start of the command to its end. The server that is killed is the fastest."
+        }
         "asymmetric" => "Messages a second forward and back.",
         "crowd" => {
             "Messages a second; clients that the server had heard of when they were let send; after how many seconds."

@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 const LOOK: Duration = Duration::from_millis(2);
 const NAME: &str = "film";
 
-/// The command: `EXON`, or what `cargo build --release` has made.
+/// The `exon` binary: the one that `EXON` names, or the project's release build.
 fn command() -> PathBuf {
     let built = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/release/exon");
     std::env::var_os("EXON").map_or_else(|| built.into(), PathBuf::from)
@@ -33,10 +33,10 @@ fn missing() -> String {
     )
 }
 
-/// Ends when this is dropped, or when this process dies.
+/// A process that is killed when this is dropped, or when the lab dies.
 struct Running {
     child: Child,
-    /// For as long as it may say something.
+    /// Kept open: a process that writes to a closed pipe dies.
     out: Option<BufReader<ChildStdout>>,
 }
 
@@ -52,7 +52,7 @@ impl Running {
         Ok(Self { child, out })
     }
 
-    /// Of a server, how it is reached: the first line says it.
+    /// The address of a server, from the first line of its output.
     fn address(&mut self) -> Result<String> {
         let out = self.out.as_mut().context("a process without output")?;
         for line in out.lines() {
@@ -73,7 +73,7 @@ impl Drop for Running {
 }
 
 impl Plan {
-    /// From the start of the command to its end.
+    /// Measures from the start of `exon get` to its end.
     pub(super) fn download(&self, megabytes: u32, servers: Servers) -> Result<Vec<Record>> {
         let [peer] = self.flows.as_slice() else { bail!("a download is of one peer") };
         let star = Star::new(&self.spokes, self.seed)?;
@@ -127,7 +127,7 @@ impl Plan {
     }
 }
 
-/// A directory that goes when this is dropped.
+/// A directory that is removed when this is dropped.
 struct Place(PathBuf);
 
 impl Place {

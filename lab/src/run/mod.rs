@@ -39,7 +39,7 @@ const DRAIN_IN_A_HURRY: Duration = Duration::from_secs(3);
 pub(crate) struct Plan {
     /// Forward, from the clients, and back. None: a virtual cable.
     pub(crate) link: Option<[Shape; 2]>,
-    /// Of members that are each on a link of its own, those.
+    /// The links of members that each have their own link.
     pub(crate) spokes: Vec<[Shape; 2]>,
     pub(crate) work: Work,
     /// Length of every message.

@@ -25,9 +25,9 @@ pub(crate) struct Record {
     pub(crate) wire_bytes_each: Option<f64>,
     /// Forward and back.
     pub(crate) lanes: Option<[Lane; 2]>,
-    /// Of a group: processor time of the sender for each copy that arrived, in us.
+    /// Fan-out: processor time of the sender for each copy that arrived, in us.
     pub(crate) sender_cpu: Option<f64>,
-    /// Of members on links of their own: of what they got, how much each, in per cent.
+    /// Members on their own links: the share of each member in all copies, in per cent.
     pub(crate) shares: Option<[f64; 3]>,
     /// Of runs of that kind.
     pub(crate) contact: Option<Contact>,

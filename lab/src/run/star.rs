@@ -18,7 +18,7 @@ struct Spread {
     members: Vec<Process>,
 }
 
-/// How the sender stands, and each member.
+/// The mark of the sender, and one of each member.
 type Marks = (Mark, Vec<Mark>);
 
 impl Spread {
@@ -70,7 +70,7 @@ impl Plan {
     }
 }
 
-/// Of what the members have got between the two, how much each has, in per cent.
+/// The share of each member in all copies received between the two marks, in per cent.
 #[allow(clippy::cast_precision_loss)] // messages
 fn share(before: &[Mark], after: &[Mark]) -> [f64; 3] {
     let got: Vec<f64> =
@@ -79,7 +79,7 @@ fn share(before: &[Mark], after: &[Mark]) -> [f64; 3] {
     std::array::from_fn(|n| got.get(n).map_or(0.0, |got| got / all * 100.0))
 }
 
-/// Waits until the sender knows of a message.
+/// Waits until the sender knows the outcome of one message.
 fn await_first(all: &mut Spread) -> Result<()> {
     let began = Instant::now();
     while all.order("mark")?.0.received == 0 {
@@ -91,7 +91,7 @@ fn await_first(all: &mut Spread) -> Result<()> {
     Ok(())
 }
 
-/// Begins nothing new, and waits until the sender knows of all. False: of some it does not.
+/// Stops the sender, and waits until it knows all outcomes. False: some are still open.
 fn drain(all: &mut Spread) -> Result<(Marks, bool)> {
     all.order("stop")?;
     let began = Instant::now();

@@ -3,7 +3,7 @@
 use super::{Cell, Invited, Scenario, Spoke, Wire, cell, percent};
 use crate::app::{Servers, Work};
 
-/// About half of what the link carries.
+/// The load is about half of the link's capacity.
 pub(super) fn head_of_line() -> Scenario {
     let on = |loss, lanes, per_second| {
         let name = match lanes {
@@ -13,7 +13,7 @@ pub(super) fn head_of_line() -> Scenario {
         cell(name, Wire::link(20.0, 40, percent(loss)), Work::Lanes { lanes, per_second })
     };
     let cells = [0, 1, 5].map(|loss| on(loss, 100, 1_200).ranks(2));
-    // A message in a hundred of twelve a second takes a while to be seen.
+    // At twelve messages a second, a 99th percentile needs a long run.
     let alone = on(5, 1, 12).ranks(3).takes([20.0, 60.0]);
     Scenario {
         name: "head-of-line",
@@ -26,7 +26,7 @@ pub(super) fn head_of_line() -> Scenario {
     }
 }
 
-/// As many copies a second whatever the number of members, but for one.
+/// The number of copies a second is the same for 10 members and more.
 pub(super) fn fan_out() -> Scenario {
     let cells = [(1, 1_000), (10, 500), (100, 50), (500, 10)].map(|(members, per_second)| {
         let name = if members == 1 { "1 member".into() } else { format!("{members} members") };
@@ -43,7 +43,7 @@ pub(super) fn fan_out() -> Scenario {
     }
 }
 
-/// One that is near, one that is far, one whose link loses a tenth.
+/// One near member, one far member, and one on a lossy link.
 pub(super) fn spread() -> Scenario {
     let spoke = |rtt, loss| Spoke { mbit: 20.0, rtt, loss: percent(loss) };
     let star = |far, loss| Wire::Star([spoke(20, 0), spoke(far, 0), spoke(20, loss)]);
@@ -62,7 +62,7 @@ pub(super) fn spread() -> Scenario {
     }
 }
 
-/// One fast, one middling, one slow whose link loses a little.
+/// One fast server, one at half of its rate, and a slow one on a lossy link.
 pub(super) fn download() -> Scenario {
     let spoke = |mbit, loss| Spoke { mbit, rtt: 40, loss: percent(loss) };
     let star = Wire::Star([spoke(40.0, 0), spoke(20.0, 0), spoke(10.0, 1)]);
@@ -76,7 +76,7 @@ pub(super) fn download() -> Scenario {
             of("the fastest alone", Servers::Fastest),
             of("the slowest alone", Servers::Slowest),
             of("all three", Servers::All),
-            of("all three, the fastest killed at half", Servers::FastestDies),
+            of("all three, one killed at half", Servers::FastestDies),
         ],
         invited: Invited::Only(&["exonet"], "it is about `exon get`"),
     }

@@ -1,4 +1,4 @@
-//! `Group` of Exonet.
+//! Exonet's groups.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::super::Setup;
 use super::super::tasks::Shared;
 use crate::app::{Meter, Pacer, Work, machine_time};
 
-/// More than any that is lost takes.
+/// Longer than any repair takes.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Each member is a node with a key and a socket of its own.
@@ -37,8 +37,8 @@ pub(in super::super) async fn fan(setup: Arc<Setup>, meter: Arc<Meter>) -> Resul
     }
 }
 
-/// One member, and a message for some of them; which, the name of the peer says. It is late until the sender knows that it has
-/// arrived where it should.
+/// Sends each message to some of the members, in the mode that the peer's name gives. The latency of a message ends when the sender
+/// knows the verdict.
 pub(in super::super) async fn spread(setup: Arc<Setup>, meter: Arc<Meter>) -> Result<()> {
     let Work::Spread { per_second } = setup.work else { bail!("there are no members apart") };
     if setup.is_server() {

@@ -1,4 +1,4 @@
-//! One message to many members, which are all in the server's process.
+//! One message to many members. All members are in the server's process.
 
 mod exonet;
 mod multicast;
@@ -17,18 +17,18 @@ use crate::app::Work;
 
 pub(super) const PEERS: [&[super::Peer]; 3] = [zmq::PEERS, nats::PEERS, multicast::PEERS];
 
-/// Of who does nothing else.
+/// For peers that take part in fan-out only.
 const fn only(work: Work) -> Option<&'static str> {
     if matches!(work, Work::Fan { .. }) { None } else { Some("it is compared at fan-out only") }
 }
 
-/// How many members there are, and how many messages a second go to all of them.
+/// The number of members, and the number of messages a second.
 fn work(setup: &Setup) -> Result<(u32, u32)> {
     let Work::Fan { members, per_second } = setup.work else { bail!("there is no group") };
     Ok((members, per_second))
 }
 
-/// Where the n-th member listens.
+/// The address at which the n-th member listens.
 fn listen(setup: &Setup, n: u32) -> Result<SocketAddr> {
     let mut listen = setup.listen;
     listen.set_port(listen.port() + u16::try_from(n)?);

@@ -1,4 +1,4 @@
-//! A connection to each member.
+//! One TCP connection to each member.
 
 use std::sync::Arc;
 

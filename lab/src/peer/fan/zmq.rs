@@ -45,9 +45,9 @@ mod driven {
     const SUB: c_int = 2;
     const XPUB: c_int = 9;
     const SUBSCRIBE: c_int = 6;
-    /// Tells of each subscription, not of the first only.
+    /// Passes on each subscription, not the first only.
     const XPUB_VERBOSE: c_int = 40;
-    /// What may wait for a member, in messages.
+    /// The high-water mark of a member, in messages.
     const MARK: c_int = 16_384;
     /// The longest wait for the network, in ms.
     const NAP: i64 = 20;
@@ -93,13 +93,13 @@ mod driven {
     struct Socket(*mut c_void);
 
     impl Socket {
-        /// Waits where it must.
+        /// Blocks while the member's queue is full.
         fn send(&self, message: &[u8]) -> bool {
             // SAFETY: the socket lives as long as the process, and the bytes are copied.
             unsafe { zmq_send(self.0, message.as_ptr().cast(), message.len(), 0) >= 0 }
         }
 
-        /// The length of the next message; None: there is none now. Waits for one if it may.
+        /// The length of the next message. Without `waits`, None means that no message has arrived.
         fn receive(&self, buffer: &mut [u8], waits: bool) -> Option<usize> {
             let flags = if waits { 0 } else { DONTWAIT };
             // SAFETY: the socket lives as long as the process; no more than the length of the buffer is written.
@@ -126,7 +126,7 @@ mod driven {
                 ensure!(socket.send(&message), "ZeroMQ cannot send");
             }
         }
-        // What is under way still arrives; who started the process ends it.
+        // Messages in flight still arrive. The lab ends this process.
         loop {
             std::thread::park();
         }
