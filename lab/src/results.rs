@@ -109,6 +109,14 @@ const COLUMNS: &[Column] = &[
     part!("queue_back_p50_ms", lanes[1].queue_p50),
     part!("queue_back_p99_ms", lanes[1].queue_p99),
     part!("late_back_p99_ms", lanes[1].late_p99),
+    Column {
+        name: "sender_cpu_us_each",
+        get: |it| it.sender_cpu,
+        set: |it, value| it.sender_cpu = Some(value),
+    },
+    part!("share_1", shares[0]),
+    part!("share_2", shares[1]),
+    part!("share_3", shares[2]),
     part!("arrived_ms", cold.arrived),
     part!("settled_ms", cold.settled),
     part!("connected", gathered.clients),
@@ -376,7 +384,7 @@ pub(crate) fn summary(cell: &Cell, entry: &Entry) -> String {
     for record in &entry.records {
         let _ = write!(line, " {:>9.0}/s", record.rate);
         match cell.work {
-            Work::Calls { .. } => {
+            Work::Calls { .. } | Work::Lanes { .. } | Work::Fan { .. } | Work::Spread { .. } => {
                 let latency = record.latency;
                 let _ = write!(
                     line,
@@ -395,6 +403,9 @@ pub(crate) fn summary(cell: &Cell, entry: &Entry) -> String {
                 let cold = record.cold.unwrap_or_default();
                 let _ = write!(line, "  arrived {:>8.1}  settled {:>8.1} ms", cold.arrived, cold.settled);
             }
+            Work::Download { .. } => {
+                let _ = write!(line, "  {:.2} MB/s", record.rate);
+            }
             Work::OneWay | Work::Contact { .. } => (),
         }
     }
@@ -404,6 +415,12 @@ pub(crate) fn summary(cell: &Cell, entry: &Entry) -> String {
             write!(line, "  rss {:.0}+{:.0} MB", megabytes(record.client_rss), megabytes(record.server_rss));
         if let Some(wire) = record.wire_bytes_each {
             let _ = write!(line, "  wire {wire:.0}");
+        }
+        if let Some(cpu) = record.sender_cpu {
+            let _ = write!(line, "  sender {cpu:.2} us a copy");
+        }
+        if let Some(shares) = record.shares {
+            let _ = write!(line, "  shares {:.0}/{:.0}/{:.0} %", shares[0], shares[1], shares[2]);
         }
         if let Some([forward, back]) = &record.lanes {
             let _ = write!(

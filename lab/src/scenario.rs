@@ -1,6 +1,7 @@
 //! What is measured, in one table.
 
 mod cold;
+mod group;
 
 use std::time::Duration;
 
@@ -60,8 +61,18 @@ pub(crate) enum Wire {
     /// 100 Mbit/s, the round-trip time in ms, and CoDel, which signals so; the queue holds four bandwidth-delay products, so
     /// that CoDel is what keeps it short.
     Codel { rtt: u64, signal: Signal },
+    /// Members that each have their own link.
+    Star([Spoke; 3]),
     /// A virtual cable.
     Cable,
+}
+
+/// A member's link: Mbit/s, the round-trip time in ms, and the loss each way.
+#[derive(Clone, Copy)]
+pub(crate) struct Spoke {
+    pub(crate) mbit: f64,
+    pub(crate) rtt: u64,
+    pub(crate) loss: Loss,
 }
 
 /// What is wrong with a link, both ways.
@@ -96,7 +107,14 @@ impl Wire {
         Self::Link { mbit: [mbit, mbit], rtt, loss }
     }
 
-    /// Forward and back; None: a cable.
+    /// The shapes of the members' own links, forward and back.
+    pub(crate) fn spokes(self) -> Vec<[Shape; 2]> {
+        let Self::Star(spokes) = self else { return Vec::new() };
+        let shape = |it: Spoke| Shape::new(it.mbit, Duration::from_millis(it.rtt), it.loss);
+        spokes.map(|spoke| [shape(spoke), shape(spoke)]).into()
+    }
+
+    /// Forward and back; None: a cable, or links of members.
     pub(crate) fn shapes(self) -> Option<[Shape; 2]> {
         match self {
             Self::Link { mbit, rtt, loss } => {
@@ -108,7 +126,7 @@ impl Wire {
                 let shape = Shape { codel: Some(signal), queue: link.queue * 4, ..link };
                 Some([shape.clone(), shape])
             }
-            Self::Cable => None,
+            Self::Star(_) | Self::Cable => None,
         }
     }
 
@@ -125,7 +143,7 @@ impl Wire {
         let (forward, loss) = match self {
             Self::Link { mbit: [forward, _], loss, .. } => (forward, loss),
             Self::Codel { .. } => (100.0, Loss::None),
-            Self::Rough(_) | Self::Cable => return None,
+            Self::Rough(_) | Self::Star(_) | Self::Cable => return None,
         };
         let lost = match loss {
             Loss::None => 0.0,
@@ -135,10 +153,13 @@ impl Wire {
         Some(forward * 1e6 / 8.0 * carried / (bytes + HEAD) as f64 * (1.0 - lost))
     }
 
-    pub(crate) const fn round_trip(self) -> Duration {
+    pub(crate) fn round_trip(self) -> Duration {
         match self {
             Self::Link { rtt, .. } | Self::Codel { rtt, .. } => Duration::from_millis(rtt),
             Self::Rough(_) => Duration::from_millis(10),
+            Self::Star(spokes) => {
+                Duration::from_millis(spokes.iter().map(|spoke| spoke.rtt).max().unwrap_or_default())
+            }
             Self::Cable => Duration::ZERO,
         }
     }
@@ -185,7 +206,10 @@ impl Cell {
             Work::Contact { clients, calls, .. } => {
                 8.0 + f64::from(clients) * 0.005 + f64::from(calls) * round_trip
             }
-            Work::Calls { .. } => warm_up.as_secs_f64() + span,
+            Work::Download { .. } => 15.0,
+            Work::Calls { .. } | Work::Lanes { .. } | Work::Fan { .. } | Work::Spread { .. } => {
+                warm_up.as_secs_f64() + span
+            }
             Work::OneWay | Work::BothWays => warm_up.as_secs_f64() + span + self.wire.queued(),
         };
         AROUND + all
@@ -278,6 +302,10 @@ pub(crate) fn all() -> Vec<Scenario> {
         ),
         codel(),
         share(),
+        group::head_of_line(),
+        group::fan_out(),
+        group::spread(),
+        group::download(),
         cable(),
         Scenario {
             name: "cable-call",

@@ -194,6 +194,7 @@ fn cell(one: &Todo<'_>, planned: &Planned<'_>, origin: &Origin, kept: &mut Kept)
         for _ in 0..2 {
             let plan = |rival| Plan {
                 link: cell.wire.shapes(),
+                spokes: cell.wire.spokes(),
                 work: cell.work,
                 bytes: cell.bytes,
                 flows: std::iter::once(*peer).chain(rival).collect(),

@@ -7,6 +7,7 @@ mod calls;
 mod cold;
 mod contact;
 mod crowd;
+mod lanes;
 mod ledger;
 mod meter;
 mod one_way;
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use contact::{Answers, Asker, CLIENTS_APART};
 pub(crate) use crowd::{CROWD_PART, Crowd, NUMBERS_APART};
+pub(crate) use lanes::{Pacer, machine_time};
 pub(crate) use meter::{Mark, Meter, Quantiles};
 pub(crate) use stamp::Stamp;
 
@@ -41,10 +43,29 @@ pub(crate) enum Work {
     Calls { actors: u32 },
     /// So many clients with connections of their own, each of which sends so many messages a second.
     Crowd { clients: u32, per_second: u32 },
+    /// A steady rate of messages from the client to the server, on each lane in turn. Each lane keeps its order.
+    Lanes { lanes: u32, per_second: u32 },
+    /// A steady rate of messages, each to all members.
+    Fan { members: u32, per_second: u32 },
+    /// A steady rate of messages, each to some of the members. Every member has its own link.
+    Spread { per_second: u32 },
+    /// The download of one file from servers that each have their own link.
+    Download { megabytes: u32, servers: Servers },
     /// So many messages, or calls, handed over at once to a server that the client has never met, and no more.
     Cold { messages: u32, calls: bool },
     /// So many clients that the server has never met, each of which makes so many calls, one after the other.
     Contact { clients: u32, calls: u32, leaves: Leaves, from: From },
+}
+
+/// The servers that a file is downloaded from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Servers {
+    Fastest,
+    Slowest,
+    All,
+    /// All servers; the fastest is killed after half of the file has arrived.
+    FastestDies,
 }
 
 /// When a client that has been answered leaves.
@@ -80,6 +101,10 @@ pub(crate) fn app(work: Work, role: Role, meter: &Arc<Meter>) -> Box<dyn App> {
         (Work::OneWay, Role::Client) => Box::new(one_way::OneWay::new(meter, true)),
         (Work::OneWay | Work::Crowd { .. } | Work::Contact { .. }, _) => {
             Box::new(one_way::OneWay::new(meter, false))
+        }
+        (Work::Lanes { lanes, .. }, _) => Box::new(lanes::Taker::new(meter, Some(lanes))),
+        (Work::Fan { .. } | Work::Spread { .. } | Work::Download { .. }, _) => {
+            Box::new(lanes::Taker::new(meter, None))
         }
         (Work::BothWays, _) => Box::new(one_way::OneWay::new(meter, true)),
         (Work::Calls { actors }, Role::Client) => Box::new(calls::Caller::new(meter, actors)),

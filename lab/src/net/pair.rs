@@ -69,7 +69,7 @@ impl Pair {
 }
 
 /// The parameters of a host's kernel: buffers that hold any of the links, and nothing remembered between runs.
-const TUNING: &[(&str, &str)] = &[
+pub(super) const TUNING: &[(&str, &str)] = &[
     // No neighbour discovery among what is counted.
     ("net.ipv6.conf.all.disable_ipv6", "1"),
     ("net.ipv4.tcp_no_metrics_save", "1"),

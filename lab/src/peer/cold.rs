@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use bytes::Bytes;
-use exonet::{Node, PeerAddr};
 use exonet::call::{Failure, Request};
+use exonet::{Node, PeerAddr};
 use tokio::task::JoinSet;
 
 use super::Setup;
@@ -89,8 +89,7 @@ async fn send(node: &Node, setup: &Setup, meter: &Meter, shared: &Shared, messag
     let to: PeerAddr = setup.server.parse()?;
     let mut buffer = Vec::new();
     shared.fill(&mut buffer, messages as usize).await;
-    let receipt =
-        node.peer(&to).send_bodies(buffer.chunks(setup.bytes)).await?;
+    let receipt = node.peer(&to).send_bodies(buffer.chunks(setup.bytes)).await?;
     let tally = receipt.await;
     if tally.delivered != u64::from(messages) {
         bail!("of {messages} messages {} were delivered", tally.delivered);

@@ -9,9 +9,9 @@ use exonet::{Allow, Builder, Node, NodeId, PeerAddr};
 use tokio::sync::watch;
 
 use super::tasks::{self, Shared};
-use super::{Peer, Setup, calls, everything, nothing_missing, one_connection};
-use super::{cold, contact};
-use crate::app::{Crowd, Meter, NUMBERS_APART, Work};
+use super::{Peer, Setup, calls, nothing_missing, one_connection, spread};
+use super::{cold, contact, fan};
+use crate::app::{Crowd, Meter, NUMBERS_APART, Pacer, Work};
 
 pub(super) const PEERS: &[Peer] = &[
     Peer {
@@ -19,7 +19,7 @@ pub(super) const PEERS: &[Peer] = &[
         label: "Exonet",
         tuning: "what is ready is sent and received in batches of up to 64, bodies borrowed both ways",
         reliable: true,
-        cannot: everything,
+        cannot: not_a_mode,
         missing: nothing_missing,
         run,
     },
@@ -50,7 +50,57 @@ pub(super) const PEERS: &[Peer] = &[
         missing: nothing_missing,
         run,
     },
+    Peer {
+        name: "exonet-balanced",
+        label: "Balanced",
+        tuning: "a group of three, each message for the member that has the least load",
+        reliable: true,
+        cannot: spread,
+        missing: nothing_missing,
+        run,
+    },
+    Peer {
+        name: "exonet-round-robin",
+        label: "By turns, no group",
+        tuning: "each message for one of three members in turn, sent by the application",
+        reliable: true,
+        cannot: spread,
+        missing: nothing_missing,
+        run,
+    },
+    Peer {
+        name: "exonet-any",
+        label: "Any",
+        tuning: "a group of three, one of which must have the message",
+        reliable: true,
+        cannot: spread,
+        missing: nothing_missing,
+        run,
+    },
+    Peer {
+        name: "exonet-quorum",
+        label: "Quorum, 2 of 3",
+        tuning: "a group of three, two of which must have the message",
+        reliable: true,
+        cannot: spread,
+        missing: nothing_missing,
+        run,
+    },
+    Peer {
+        name: "exonet-all",
+        label: "All",
+        tuning: "a group of three, all of which must have the message",
+        reliable: true,
+        cannot: spread,
+        missing: nothing_missing,
+        run,
+    },
 ];
+
+/// For plain Exonet: the modes of a group have rows of their own.
+const fn not_a_mode(work: Work) -> Option<&'static str> {
+    if matches!(work, Work::Spread { .. }) { Some("each mode has a row of its own") } else { None }
+}
 
 const BATCH: usize = 64;
 /// Messages whose receipts are open at a time, sent one by one.
@@ -59,6 +109,12 @@ const OPEN: usize = 8_192;
 fn run(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
     if matches!(setup.work, Work::Contact { .. }) {
         return contact::run::<contact::exonet::Exonet>(setup, meter);
+    }
+    if let Work::Fan { .. } = setup.work {
+        return tasks::run(setup, meter, fan::exonet);
+    }
+    if let Work::Spread { .. } = setup.work {
+        return tasks::run(setup, meter, fan::spread);
     }
     tasks::run(setup, meter, |setup, meter| async move { work(&setup, &meter).await })
 }
@@ -86,6 +142,13 @@ async fn work(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
     } else {
         builder(setup).bind("0.0.0.0:0").build().await?
     };
+    if let Work::Lanes { lanes, per_second } = setup.work {
+        return if setup.is_server() {
+            take_lanes(&node, Shared::new(setup, meter)).await
+        } else {
+            send_lanes(&node, setup, lanes, Pacer::new(meter, (lanes, per_second), setup.bytes)).await
+        };
+    }
     if let Work::Cold { messages, calls } = setup.work {
         return cold::run(&node, setup, meter, messages, calls).await;
     }
@@ -150,6 +213,32 @@ async fn receive(
             heard.send_if_modified(|other| other.is_none() && other.replace(sender.into()).is_none());
         }
         shared.take(received.views().filter_map(|message| message.body));
+    }
+}
+
+/// Each lane is a stream.
+async fn send_lanes(node: &Node, setup: &Setup, lanes: u32, mut pacer: Pacer) -> Result<()> {
+    let to = node.peer(setup.server.parse::<PeerAddr>()?);
+    let open = |n: u32| anyhow::Ok(to.stream(format!("lane {n}"))?.split());
+    let mut streams = (0..lanes).map(open).collect::<Result<Vec<_>>>()?;
+    loop {
+        let (lane, message) = pacer.next().await;
+        let (sender, _) = streams.get_mut(lane as usize).context("no such lane")?;
+        drop(sender.send(message).await?);
+    }
+}
+
+async fn take_lanes(node: &Node, shared: Shared) -> Result<()> {
+    loop {
+        let (back, mut messages) = node.accept_stream().await?.split();
+        let shared = shared.clone();
+        tokio::spawn(async move {
+            let _back = back;
+            while let Some(received) = messages.recv_at_most_once().await? {
+                shared.take(received.body.as_whole().map(|body| &body[..]));
+            }
+            anyhow::Ok(())
+        });
     }
 }
 

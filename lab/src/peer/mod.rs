@@ -8,7 +8,9 @@ mod contact;
 mod enet;
 mod envelope;
 mod exonet;
+mod fan;
 mod frames;
+mod http2;
 mod kcp;
 mod quic;
 mod sctp;
@@ -107,6 +109,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Peer> {
     let groups = [
         exonet::PEERS,
         tcp::PEERS,
+        http2::PEERS,
         quic::PEERS,
         contact::PEERS,
         sctp::PEERS,
@@ -116,7 +119,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Peer> {
         zmq::PEERS,
         udp::PEERS,
     ];
-    groups.into_iter().flatten()
+    groups.into_iter().chain(fan::PEERS).flatten()
 }
 
 /// The one of this name.
@@ -169,14 +172,12 @@ const fn nothing_missing() -> Option<String> {
     None
 }
 
-const fn everything(_: Work) -> Option<&'static str> {
-    None
-}
-
 const fn one_connection(work: Work) -> Option<&'static str> {
     match work {
         Work::Crowd { .. } => Some("the lab drives one connection of it in a process"),
         Work::Contact { .. } => Some("the lab drives one connection of it, and does not begin new ones"),
+        Work::Fan { .. } => Some("the lab drives one connection of it"),
+        Work::Spread { .. } | Work::Download { .. } => Some("it has no groups"),
         _ => None,
     }
 }
@@ -194,6 +195,23 @@ const fn contact_only(work: Work) -> Option<&'static str> {
     if matches!(work, Work::Contact { .. }) { None } else { Some("it is compared at first contact only") }
 }
 
+/// For peers that the lab drives as single connections only.
+const fn no_group(work: Work) -> Option<&'static str> {
+    if matches!(work, Work::Fan { .. } | Work::Spread { .. } | Work::Download { .. }) {
+        Some("the lab drives no group of it")
+    } else {
+        None
+    }
+}
+
+/// For the modes of a group.
+const fn spread(work: Work) -> Option<&'static str> {
+    if matches!(work, Work::Spread { .. }) { None } else { Some("it is a mode of a group") }
+}
+
 const fn not_both_ways(work: Work) -> Option<&'static str> {
-    if matches!(work, Work::BothWays) { Some("it answers only") } else { None }
+    match work {
+        Work::BothWays => Some("it answers only"),
+        work => no_group(work),
+    }
 }

@@ -17,8 +17,8 @@ use quinn::{
 use super::contact::{self, Quic};
 use super::frames::Incoming;
 use super::tasks::{self, Shared};
-use super::{Peer, Setup, certificate, everything, nothing_missing, one_connection};
-use crate::app::{Crowd, Meter, NUMBERS_APART, Work};
+use super::{Peer, Setup, certificate, no_group, nothing_missing, one_connection};
+use crate::app::{Crowd, Meter, NUMBERS_APART, Pacer, Work};
 
 pub(super) const PEERS: &[Peer] = &[
     Peer {
@@ -26,7 +26,7 @@ pub(super) const PEERS: &[Peer] = &[
         label: "QUIC (quinn, CUBIC)",
         tuning: "a stream per message, bodies borrowed both ways, receive windows of 16 MiB, 10,000 streams at once (of a crowd 100), no fairness among streams, packets of 1,472 bytes from the first on, segmentation offload, socket buffers of 4 MiB",
         reliable: true,
-        cannot: everything,
+        cannot: no_group,
         missing: nothing_missing,
         run,
     },
@@ -88,6 +88,13 @@ fn run(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
             connect(setup, meter).await?
         };
         let shared = Shared::new(setup, meter);
+        if let Work::Lanes { lanes, per_second } = setup.work {
+            return if setup.is_server() {
+                take_lanes(&connection, &shared).await
+            } else {
+                send_lanes(&connection, lanes, Pacer::new(meter, (lanes, per_second), setup.bytes)).await
+            };
+        }
         if setup.peer.ends_with("-1") {
             tokio::try_join!(send_on_one(&connection, &shared), receive_on_one(&connection, &shared))?;
         } else {
@@ -184,6 +191,33 @@ async fn receive_on_one(connection: &Connection, shared: &Shared) -> Result<()> 
         shared.take_from(|message| incoming.take(&chunk.bytes, message))?;
     }
     Err(anyhow!("the other end has closed the stream"))
+}
+
+/// Each lane is a stream of length-prefixed messages.
+async fn send_lanes(connection: &Connection, lanes: u32, mut pacer: Pacer) -> Result<()> {
+    let mut streams = Vec::new();
+    for _ in 0..lanes {
+        streams.push(connection.open_uni().await?);
+    }
+    loop {
+        let (lane, message) = pacer.next().await;
+        let length = u32::try_from(message.len())?.to_be_bytes();
+        let stream = streams.get_mut(lane as usize).context("no such lane")?;
+        stream.write_chunk(Bytes::from([&length[..], &message].concat())).await?;
+    }
+}
+
+async fn take_lanes(connection: &Connection, shared: &Shared) -> Result<()> {
+    loop {
+        let (mut stream, shared) = (connection.accept_uni().await?, shared.clone());
+        tokio::spawn(async move {
+            let mut incoming = Incoming::default();
+            while let Some(chunk) = stream.read_chunk(usize::MAX, true).await? {
+                shared.take_from(|message| incoming.take(&chunk.bytes, message))?;
+            }
+            anyhow::Ok(())
+        });
+    }
 }
 
 fn server(setup: &Setup) -> Result<Endpoint> {

@@ -5,7 +5,7 @@ use super::{Peer, one_connection};
 pub(super) const PEERS: &[Peer] = &[Peer {
     name: "sctp",
     label: "SCTP (usrsctp)",
-    tuning: "unordered messages, SCTP_NODELAY, over UDP; not encrypted",
+    tuning: "unordered messages (on lanes: ordered, a stream for each), SCTP_NODELAY, over UDP; not encrypted",
     reliable: true,
     cannot: one_connection,
     missing,
@@ -38,6 +38,12 @@ mod shim {
         pub(super) fn lab_sctp_accept(listener: *mut Socket) -> *mut Socket;
         pub(super) fn lab_sctp_connect(ip: c_uint, port: u16) -> *mut Socket;
         pub(super) fn lab_sctp_send(socket: *mut Socket, data: *const c_void, length: usize) -> c_long;
+        pub(super) fn lab_sctp_send_on(
+            socket: *mut Socket,
+            data: *const c_void,
+            length: usize,
+            stream: u16,
+        ) -> c_long;
         pub(super) fn lab_sctp_receive(socket: *mut Socket, buffer: *mut c_void, room: usize) -> c_long;
     }
 }
@@ -59,6 +65,12 @@ impl Socket {
     fn send(&self, message: &[u8]) -> bool {
         // SAFETY: the socket lives as long as the process, and the bytes are copied.
         unsafe { shim::lab_sctp_send(self.0, message.as_ptr().cast(), message.len()) >= 0 }
+    }
+
+    /// In the order of the stream.
+    fn send_on(&self, stream: u16, message: &[u8]) -> bool {
+        // SAFETY: as above.
+        unsafe { shim::lab_sctp_send_on(self.0, message.as_ptr().cast(), message.len(), stream) >= 0 }
     }
 
     fn receive(&self, buffer: &mut [u8]) -> Option<usize> {
@@ -85,6 +97,17 @@ fn run(setup: &super::Setup, meter: &std::sync::Arc<crate::app::Meter>) -> anyho
         }
     };
     anyhow::ensure!(!socket.is_null(), "usrsctp cannot connect");
+    if let (crate::app::Work::Lanes { lanes, per_second }, false) = (setup.work, setup.is_server()) {
+        let socket = Socket(socket);
+        let mut pacer = crate::app::Pacer::new(meter, (lanes, per_second), setup.bytes);
+        while let Some((lane, message)) = pacer.next_blocking() {
+            anyhow::ensure!(socket.send_on(u16::try_from(lane)?, &message), "usrsctp cannot send");
+        }
+        // Messages in flight still arrive. The lab ends this process.
+        loop {
+            std::thread::park();
+        }
+    }
     let (socket, app) = (Socket(socket), crate::app::app(setup.work, setup.role, meter));
     super::blocking::run(app, setup.bytes, |message| socket.send(message), |buffer| socket.receive(buffer))
 }

@@ -13,8 +13,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::contact;
 use super::frames::{Incoming, Outgoing};
 use super::tasks::{self, Shared};
-use super::{Peer, Setup, everything, one_connection};
-use crate::app::{Crowd, Meter, NUMBERS_APART, Work, app};
+use super::{Peer, Setup, fan, one_connection};
+use crate::app::{Crowd, Meter, NUMBERS_APART, Pacer, Work, app};
 
 pub(super) const PEERS: &[Peer] = &[
     Peer {
@@ -22,7 +22,7 @@ pub(super) const PEERS: &[Peer] = &[
         label: "TCP (CUBIC)",
         tuning: "TCP_NODELAY, writes and reads of up to 64 KiB, buffers tuned by the kernel up to 16 MiB; not encrypted",
         reliable: true,
-        cannot: everything,
+        cannot: no_members_apart,
         missing: || lacks("cubic"),
         run: |setup, meter| run(setup, meter, "cubic"),
     },
@@ -40,6 +40,10 @@ pub(super) const PEERS: &[Peer] = &[
 /// The longest wait for the network, in ms.
 const NAP: u8 = 20;
 
+const fn no_members_apart(work: Work) -> Option<&'static str> {
+    if matches!(work, Work::Spread { .. } | Work::Download { .. }) { Some("it has no groups") } else { None }
+}
+
 /// Whether the kernel has no such congestion control.
 pub(super) fn lacks(congestion: &str) -> Option<String> {
     let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").ok()?;
@@ -53,6 +57,12 @@ fn run(setup: &Setup, meter: &Arc<Meter>, congestion: &str) -> Result<()> {
     }
     if let Work::Crowd { .. } = setup.work {
         return tasks::run(setup, meter, crowd);
+    }
+    if let Work::Fan { .. } = setup.work {
+        return tasks::run(setup, meter, fan::tcp);
+    }
+    if let Work::Lanes { .. } = setup.work {
+        return tasks::run(setup, meter, lanes);
     }
     let mut stream = connect(setup, meter)?;
     stream.set_nodelay(true)?;
@@ -101,6 +111,26 @@ fn connect(setup: &Setup, meter: &Meter) -> Result<TcpStream> {
     TcpStream::connect(setup.server_address()?).context("cannot connect")
 }
 
+/// All lanes on one connection.
+async fn lanes(setup: Arc<Setup>, meter: Arc<Meter>) -> Result<()> {
+    let Work::Lanes { lanes, per_second } = setup.work else { bail!("there are no lanes") };
+    let stream = connect(&setup, &meter)?;
+    stream.set_nodelay(true)?;
+    let congestion: &[u8] = if setup.peer.ends_with("bbr") { b"bbr" } else { b"cubic" };
+    SockRef::from(&stream).set_tcp_congestion(congestion)?;
+    stream.set_nonblocking(true)?;
+    let mut stream = tokio::net::TcpStream::from_std(stream)?;
+    if setup.is_server() {
+        return take_all(stream, Shared::new(&setup, &meter)).await;
+    }
+    let length = u32::try_from(setup.bytes)?.to_be_bytes();
+    let mut pacer = Pacer::new(&meter, (lanes, per_second), setup.bytes);
+    loop {
+        let (_, message) = pacer.next().await;
+        stream.write_all(&[&length[..], &message].concat()).await?;
+    }
+}
+
 /// Many connections, a task each; CUBIC, as the system may have another for its default.
 async fn crowd(setup: Arc<Setup>, meter: Arc<Meter>) -> Result<()> {
     let Work::Crowd { clients, per_second } = setup.work else { bail!("that is no crowd") };
@@ -141,7 +171,7 @@ async fn crowd(setup: Arc<Setup>, meter: Arc<Meter>) -> Result<()> {
     }
 }
 
-async fn take_all(mut stream: tokio::net::TcpStream, shared: Shared) -> Result<()> {
+pub(super) async fn take_all(mut stream: tokio::net::TcpStream, shared: Shared) -> Result<()> {
     let (mut incoming, mut buffer) = (Incoming::default(), vec![0; 4 << 10]);
     loop {
         let read = stream.read(&mut buffer).await?;

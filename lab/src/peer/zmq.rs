@@ -16,51 +16,56 @@ pub(super) const PEERS: &[Peer] = &[Peer {
 use super::absent as run;
 
 #[cfg(not(has_zmq))]
-fn missing() -> Option<String> {
+pub(super) fn missing() -> Option<String> {
     Some("built without libzmq (Debian: libzmq3-dev)".into())
 }
 
 #[cfg(has_zmq)]
-use super::nothing_missing as missing;
+pub(super) use super::nothing_missing as missing;
 
 #[cfg(has_zmq)]
-mod library {
+pub(super) mod library {
     use std::ffi::{c_char, c_int, c_long, c_short, c_void};
 
-    pub(super) const DEALER: c_int = 5;
-    pub(super) const SNDHWM: c_int = 23;
-    pub(super) const RCVHWM: c_int = 24;
-    pub(super) const DONTWAIT: c_int = 1;
-    pub(super) const POLLIN: c_short = 1;
-    pub(super) const POLLOUT: c_short = 2;
+    pub(in super::super) const DEALER: c_int = 5;
+    pub(in super::super) const SNDHWM: c_int = 23;
+    pub(in super::super) const RCVHWM: c_int = 24;
+    pub(in super::super) const DONTWAIT: c_int = 1;
+    pub(in super::super) const POLLIN: c_short = 1;
+    pub(in super::super) const POLLOUT: c_short = 2;
 
     #[repr(C)]
-    pub(super) struct Item {
-        pub(super) socket: *mut c_void,
-        pub(super) fd: c_int,
-        pub(super) events: c_short,
-        pub(super) revents: c_short,
+    pub(in super::super) struct Item {
+        pub(in super::super) socket: *mut c_void,
+        pub(in super::super) fd: c_int,
+        pub(in super::super) events: c_short,
+        pub(in super::super) revents: c_short,
     }
 
     unsafe extern "C" {
-        pub(super) fn zmq_ctx_new() -> *mut c_void;
-        pub(super) fn zmq_socket(context: *mut c_void, kind: c_int) -> *mut c_void;
-        pub(super) fn zmq_setsockopt(
+        pub(in super::super) fn zmq_ctx_new() -> *mut c_void;
+        pub(in super::super) fn zmq_socket(context: *mut c_void, kind: c_int) -> *mut c_void;
+        pub(in super::super) fn zmq_setsockopt(
             socket: *mut c_void,
             option: c_int,
             value: *const c_void,
             length: usize,
         ) -> c_int;
-        pub(super) fn zmq_bind(socket: *mut c_void, endpoint: *const c_char) -> c_int;
-        pub(super) fn zmq_connect(socket: *mut c_void, endpoint: *const c_char) -> c_int;
-        pub(super) fn zmq_send(
+        pub(in super::super) fn zmq_bind(socket: *mut c_void, endpoint: *const c_char) -> c_int;
+        pub(in super::super) fn zmq_connect(socket: *mut c_void, endpoint: *const c_char) -> c_int;
+        pub(in super::super) fn zmq_send(
             socket: *mut c_void,
             data: *const c_void,
             length: usize,
             flags: c_int,
         ) -> c_int;
-        pub(super) fn zmq_recv(socket: *mut c_void, buffer: *mut c_void, room: usize, flags: c_int) -> c_int;
-        pub(super) fn zmq_poll(items: *mut Item, count: c_int, timeout: c_long) -> c_int;
+        pub(in super::super) fn zmq_recv(
+            socket: *mut c_void,
+            buffer: *mut c_void,
+            room: usize,
+            flags: c_int,
+        ) -> c_int;
+        pub(in super::super) fn zmq_poll(items: *mut Item, count: c_int, timeout: c_long) -> c_int;
     }
 }
 

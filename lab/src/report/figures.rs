@@ -54,6 +54,10 @@ pub(super) fn all(all: &[Medians<'_>]) -> Vec<Figure> {
     figures.extend(of(all, "one-way-loss").map(|medians| ("queue", queue(medians))));
     figures.extend(of(all, "share").map(|medians| ("share", share(medians))));
     figures.extend(of(all, "cold-start").map(|medians| ("cold-start", cold(medians))));
+    figures.extend(of(all, "head-of-line").map(|medians| ("head-of-line", head_of_line(medians))));
+    figures.extend(of(all, "fan-out").map(|medians| ("fan-out", fan_out(medians))));
+    figures.extend(of(all, "spread").map(|medians| ("spread", spread(medians))));
+    figures.extend(of(all, "download").map(|medians| ("download", download(medians))));
     figures.extend(of(all, "cable").map(|medians| ("cable", cable(medians))));
     figures
 }
@@ -224,6 +228,90 @@ fn cold(medians: &Medians<'_>) -> Drawing {
         unit: "ms until the sender knows of the last, connecting included; 100 Mbit/s, round trip and loss each way; logarithmic".into(),
         logarithmic: true,
         groups: medians.measured().iter().map(group).collect(),
+    }
+    .draw()
+}
+
+/// A group of bars for each cell, and in it one for each peer.
+fn bars(
+    medians: &Medians<'_>,
+    value: fn(&Record) -> f64,
+    text: impl Fn(&str, &str, f64) -> String,
+) -> Vec<(String, Vec<Bar>)> {
+    let group = |cell: &&crate::scenario::Cell| {
+        let bar = |peer: &crate::peer::Peer| {
+            let value = medians.median(&cell.name, peer.name, value)?;
+            let text = text(&cell.name, peer.name, value);
+            let parts = vec![(peer.name.to_owned(), value)];
+            Some(Bar { label: peer.label.to_owned(), parts, text })
+        };
+        (cell.name.clone(), medians.peers().into_iter().filter_map(bar).collect())
+    };
+    medians.measured().iter().map(group).collect()
+}
+
+fn head_of_line(medians: &Medians<'_>) -> Drawing {
+    let text = |cell: &str, peer: &str, p99| {
+        let of = |value: fn(&Record) -> f64| medians.median(cell, peer, value).unwrap_or_default();
+        format!("{} (median {}) at {}/s", figure(p99), figure(of(|r| r.latency.p50)), figure(of(|r| r.rate)))
+    };
+    Bars {
+        title: "A lost packet and the streams beside its own".into(),
+        unit: "ms from when a message is due until its reader has it, 99th percentile; 1,200 messages/s in turn, 20 Mbit/s, RTT 40 ms; logarithmic".into(),
+        logarithmic: true,
+        groups: bars(medians, |r| r.latency.p99, text),
+    }
+    .draw()
+}
+
+fn fan_out(medians: &Medians<'_>) -> Drawing {
+    let panel = |title: &str, value: fn(&Record) -> f64, y_label: &str| Panel {
+        title: title.into(),
+        x_label: "members".into(),
+        lines: lines(medians, &cells(medians), value),
+        steps: cells(medians)
+            .iter()
+            .map(|cell| cell.split(' ').next().unwrap_or_default().to_owned())
+            .collect(),
+        y_label: y_label.into(),
+        logarithmic: true,
+    };
+    let panels = vec![
+        panel("Processor time of the sender", |r| r.sender_cpu.unwrap_or_default(), "us for each copy"),
+        panel("Until a member has it", |r| r.latency.p99, "p99, ms"),
+    ];
+    Chart { title: "One message of 1,024 bytes to many: 5,000 copies a second, no emulator".into(), panels }
+        .draw()
+}
+
+fn spread(medians: &Medians<'_>) -> Drawing {
+    let text = |cell: &str, peer: &str, p99| {
+        let p50 = medians.median(cell, peer, |r| r.latency.p50).unwrap_or_default();
+        let wire = medians.spread_some(cell, peer, |r| r.wire_bytes_each).map_or(0.0, |it| it.median);
+        format!("{} (median {}), {} bytes", figure(p99), figure(p50), figure(wire))
+    };
+    Bars {
+        title: "A message for some of three members".into(),
+        unit: "ms from when a message is due until the sender knows that it has arrived, 99th percentile; IP bytes for each message; logarithmic".into(),
+        logarithmic: true,
+        groups: bars(medians, |r| r.latency.p99, text),
+    }
+    .draw()
+}
+
+fn download(medians: &Medians<'_>) -> Drawing {
+    let bar = |cell: &&crate::scenario::Cell| {
+        let rate = medians.median(&cell.name, "exonet", |r| r.rate)?;
+        let parts = vec![("exonet".to_owned(), rate)];
+        Some(Bar { label: cell.name.clone(), parts, text: format!("{} MB/s", figure(rate)) })
+    };
+    Bars {
+        title: "One file from several servers".into(),
+        unit:
+            "MB/s of `exon get`, 32 MB, start and end of the command included; links of 40, 20 and 10 Mbit/s"
+                .into(),
+        logarithmic: false,
+        groups: vec![("From".into(), medians.measured().iter().filter_map(bar).collect())],
     }
     .draw()
 }

@@ -60,15 +60,15 @@ type Measure = (&'static str, fn(&Cell, &Record) -> Option<f64>, bool);
 
 const MEASURES: [Measure; 6] = [
     ("messages or calls/s", |_, it| Some(it.rate + it.rate_back), true),
-    ("p50, ms", |cell, it| calls(cell).then_some(it.latency.p50), false),
-    ("p99, ms", |cell, it| calls(cell).then_some(it.latency.p99), false),
+    ("p50, ms", |cell, it| timed(cell).then_some(it.latency.p50), false),
+    ("p99, ms", |cell, it| timed(cell).then_some(it.latency.p99), false),
     ("last arrived, ms", |_, it| it.cold.map(|cold| cold.arrived), false),
     ("processor s per million", |_, it| Some(it.cpu_per_million).filter(|cpu| *cpu > 0.0), false),
     ("IP bytes each", |_, it| it.wire_bytes_each, false),
 ];
 
-const fn calls(cell: &Cell) -> bool {
-    matches!(cell.work, Work::Calls { .. })
+const fn timed(cell: &Cell) -> bool {
+    matches!(cell.work, Work::Calls { .. } | Work::Lanes { .. } | Work::Fan { .. })
 }
 
 /// First of all: where others are better.
@@ -131,6 +131,24 @@ fn section(medians: &Medians<'_>, figures: &[&str]) -> String {
             "Until the last had arrived at the other end / until the sender knew of the last, in ms from when all was handed over. \
              Exonet's calls are `Node::call`, at most once."
         }
+        "head-of-line" => {
+            "Messages a second; median / 99th percentile of the time in ms from when a message was due to leave until its reader \
+             had it. All have the same pace, about half of what the link carries: a rate below it means that the connection \
+             could not keep up, and then the latency is that of its queue. A stream each, but for TCP, which has one connection \
+             for all. Alone, a stream has its twelve messages a second: how late these are is the measure for the others."
+        }
+        "fan-out" => {
+            "Copies that arrived a second, at all members together; median / 99th percentile of the time in ms from when a message \
+             was due to leave until a member had it; processor time of the sender for each copy, in us. All members are in one \
+             process."
+        }
+        "spread" => {
+            "Messages a second; median / 99th percentile of the time in ms from when a message was due to leave until the sender \
+             knew that it had arrived where it should; which share of all copies each member got: near : far : lossy."
+        }
+        "download" => {
+            "MB a second, from the start of the command to its end. The server that is killed is the fastest."
+        }
         "asymmetric" => "Messages a second forward and back.",
         "crowd" => {
             "Messages a second; clients that the server had heard of when they were let send; after how many seconds."
@@ -169,7 +187,9 @@ fn section(medians: &Medians<'_>, figures: &[&str]) -> String {
         } else {
             ""
         };
-        let processor = if scenario.name == "cold-start" {
+        let processor = if scenario.name == "download" {
+            "What it costs: IP bytes that the servers sent, for each byte of the file.".to_owned()
+        } else if scenario.name == "cold-start" {
             "What it costs: IP bytes on the link for each message or call, both directions together."
                 .to_owned()
         } else {
@@ -222,6 +242,10 @@ fn shown_in(scenario: &str) -> &'static [&'static str] {
         "share" => &["share"],
         "cable" => &["cable"],
         "cold-start" => &["cold-start"],
+        "head-of-line" => &["head-of-line"],
+        "fan-out" => &["fan-out"],
+        "spread" => &["spread"],
+        "download" => &["download"],
         _ => &[],
     }
 }

@@ -211,8 +211,20 @@ impl<'a> Medians<'a> {
         };
         let mut text = self.told(cell, peer, |record| Some(record.rate))?;
         match work {
-            Work::Calls { .. } => {
+            Work::Calls { .. } | Work::Lanes { .. } => {
                 let _ = write!(text, "; {} / {}", of(|r| r.latency.p50), of(|r| r.latency.p99));
+            }
+            Work::Fan { .. } => {
+                let _ = write!(text, "; {} / {}", of(|r| r.latency.p50), of(|r| r.latency.p99));
+                let _ = write!(text, "; {}", of(|r| r.sender_cpu.unwrap_or_default()));
+            }
+            Work::Spread { .. } => {
+                let _ = write!(text, "; {} / {}", of(|r| r.latency.p50), of(|r| r.latency.p99));
+                let share = |n: usize| {
+                    let share = self.spread_some(cell, peer, |r| r.shares?.get(n).copied());
+                    share.map_or_else(|| "-".into(), |spread| format!("{:.0}", spread.median))
+                };
+                let _ = write!(text, "; {} : {} : {} %", share(0), share(1), share(2));
             }
             Work::BothWays => {
                 let _ = write!(text, " and {}", of(|r| r.rate_back));
@@ -238,7 +250,7 @@ impl<'a> Medians<'a> {
                 let arrived = of(|r| r.cold.map_or(0.0, |cold| cold.arrived));
                 text = format!("{arrived} / {}", of(|r| r.cold.map_or(0.0, |cold| cold.settled)));
             }
-            Work::OneWay | Work::Contact { .. } => (),
+            Work::OneWay | Work::Contact { .. } | Work::Download { .. } => (),
         }
         if let Some(rival) = self.spread(cell, peer, 1, |record| record.rate) {
             let _ = write!(text, " : {}", rival.tell());

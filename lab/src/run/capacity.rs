@@ -43,11 +43,15 @@ impl Plan {
                 .then(|| format!("{rate:.0} a second are more than the {most:.0} that the link carries"))
         };
         match self.work {
-            Work::OneWay | Work::Crowd { .. } => check(rate, there),
+            Work::OneWay | Work::Crowd { .. } | Work::Lanes { .. } => check(rate, there),
             Work::BothWays => check(rate, there).or_else(|| check(rate_back, here)),
             Work::Calls { .. } => check(rate, there.min(here)),
             // Of these, time is what counts.
-            Work::Cold { .. } | Work::Contact { .. } => None,
+            Work::Cold { .. }
+            | Work::Contact { .. }
+            | Work::Fan { .. }
+            | Work::Spread { .. }
+            | Work::Download { .. } => None,
         }
     }
 }
@@ -64,6 +68,7 @@ mod tests {
         let shape = |mbit| Shape::new(mbit, Duration::from_millis(10), Loss::None);
         Plan {
             link: Some([shape(10.0), shape(1.0)]),
+            spokes: Vec::new(),
             work,
             bytes: 1_024,
             flows: Vec::new(),

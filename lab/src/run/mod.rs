@@ -4,8 +4,10 @@ mod capacity;
 mod cold;
 mod contact;
 mod crowd;
+mod download;
 mod process;
 mod record;
+mod star;
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -37,6 +39,8 @@ const DRAIN_IN_A_HURRY: Duration = Duration::from_secs(3);
 pub(crate) struct Plan {
     /// Forward, from the clients, and back. None: a virtual cable.
     pub(crate) link: Option<[Shape; 2]>,
+    /// The links of members that each have their own link.
+    pub(crate) spokes: Vec<[Shape; 2]>,
     pub(crate) work: Work,
     /// Length of every message.
     pub(crate) bytes: usize,
@@ -73,6 +77,11 @@ impl Plan {
         }
         if let Work::Cold { messages, .. } = self.work {
             return self.cold(messages);
+        }
+        match self.work {
+            Work::Spread { .. } => return self.spread(),
+            Work::Download { megabytes, servers } => return self.download(megabytes, servers),
+            _ => (),
         }
         let pair = Pair::new(self.link.clone(), self.seed)?;
         let began = Instant::now();
@@ -171,11 +180,14 @@ impl Plan {
         }
         let there = client.sent.saturating_sub(server.received);
         match self.work {
-            Work::OneWay | Work::Crowd { .. } | Work::Cold { calls: false, .. } => there,
+            Work::OneWay | Work::Crowd { .. } | Work::Lanes { .. } | Work::Cold { calls: false, .. } => there,
+            Work::Fan { members, .. } => (client.sent * u64::from(members)).saturating_sub(server.received),
             Work::BothWays => there + server.sent.saturating_sub(client.received),
-            Work::Calls { .. } | Work::Contact { .. } | Work::Cold { .. } => {
-                client.sent.saturating_sub(client.received)
-            }
+            Work::Calls { .. }
+            | Work::Contact { .. }
+            | Work::Cold { .. }
+            | Work::Spread { .. }
+            | Work::Download { .. } => client.sent.saturating_sub(client.received),
         }
     }
 }

@@ -13,7 +13,7 @@ pub(crate) struct Record {
     pub(crate) rate: f64,
     /// The same from the server to the client, where both send.
     pub(crate) rate_back: f64,
-    /// Of calls, in ms.
+    /// Of calls, and of messages on lanes, in ms.
     pub(crate) latency: Quantiles,
     /// Processor seconds of both processes for a million messages, or calls.
     pub(crate) cpu_per_million: f64,
@@ -25,6 +25,10 @@ pub(crate) struct Record {
     pub(crate) wire_bytes_each: Option<f64>,
     /// Forward and back.
     pub(crate) lanes: Option<[Lane; 2]>,
+    /// Fan-out: processor time of the sender for each copy that arrived, in us.
+    pub(crate) sender_cpu: Option<f64>,
+    /// Members on their own links: the share of each member in all copies, in per cent.
+    pub(crate) shares: Option<[f64; 3]>,
     /// Of runs of that kind.
     pub(crate) contact: Option<Contact>,
     /// Of a cold start.
@@ -98,9 +102,13 @@ impl Record {
         let per_second =
             |from: &Mark, to: &Mark| (to.received - from.received) as f64 / (to.time - from.time).max(1e-9);
         let (rate, rate_back) = match plan.work {
-            Work::OneWay | Work::Crowd { .. } | Work::Cold { .. } => (per_second(server0, server1), 0.0),
+            Work::OneWay | Work::Crowd { .. } | Work::Lanes { .. } | Work::Fan { .. } | Work::Cold { .. } => {
+                (per_second(server0, server1), 0.0)
+            }
             Work::BothWays => (per_second(server0, server1), per_second(client0, client1)),
-            Work::Calls { .. } | Work::Contact { .. } => (per_second(client0, client1), 0.0),
+            Work::Calls { .. } | Work::Contact { .. } | Work::Spread { .. } | Work::Download { .. } => {
+                (per_second(client0, client1), 0.0)
+            }
         };
         let span = (client1.time - client0.time).max(1e-9);
         let cpu = (client1.cpu - client0.cpu) + (server1.cpu - server0.cpu);
@@ -129,12 +137,19 @@ impl Record {
             peer: peer.name.to_owned(),
             rate,
             rate_back,
-            latency: client1.latency,
+            latency: if matches!(plan.work, Work::Lanes { .. } | Work::Fan { .. }) {
+                server1.latency
+            } else {
+                client1.latency
+            },
             cpu_per_million: if done > 0.0 { cpu / done * 1e6 } else { 0.0 },
             client_rss: client2.peak_rss,
             server_rss: server2.peak_rss,
             wire_bytes_each: wire.filter(|_| done > 0.0).map(|wire| wire / done),
             lanes,
+            sender_cpu: (matches!(plan.work, Work::Fan { .. }) && done > 0.0)
+                .then(|| (client1.cpu - client0.cpu) / done * 1e6),
+            shares: None,
             contact: None,
             cold: None,
             gathered: None,

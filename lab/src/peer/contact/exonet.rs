@@ -4,8 +4,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use anyhow::Result;
 use bytes::Bytes;
-use exonet::{Allow, Node, PeerAddr};
 use exonet::call::{Failure, Request};
+use exonet::{Allow, Node, PeerAddr};
 
 use super::super::Setup;
 use super::{Caller, PATIENCE};

@@ -5,6 +5,8 @@
 #include <usrsctp.h>
 
 #define ENCAPSULATION 9899
+/* As many as any workload has. */
+#define STREAMS 128
 
 static struct sockaddr_in address(unsigned ip, unsigned short port) {
     struct sockaddr_in to;
@@ -23,6 +25,11 @@ static struct socket *tuned(void) {
     encaps.sue_address.ss_family = AF_INET;
     encaps.sue_port = htons(ENCAPSULATION);
     usrsctp_setsockopt(sock, IPPROTO_SCTP, SCTP_REMOTE_UDP_ENCAPS_PORT, &encaps, sizeof encaps);
+    struct sctp_initmsg streams;
+    memset(&streams, 0, sizeof streams);
+    streams.sinit_num_ostreams = STREAMS;
+    streams.sinit_max_instreams = STREAMS;
+    usrsctp_setsockopt(sock, IPPROTO_SCTP, SCTP_INITMSG, &streams, sizeof streams);
     return sock;
 }
 
@@ -64,6 +71,14 @@ long lab_sctp_send(struct socket *sock, const void *data, size_t length) {
     struct sctp_sndinfo info;
     memset(&info, 0, sizeof info);
     info.snd_flags = SCTP_UNORDERED;
+    return usrsctp_sendv(sock, data, length, NULL, 0, &info, sizeof info, SCTP_SENDV_SNDINFO, 0);
+}
+
+/* In the order of the stream. Less than 0: an error. */
+long lab_sctp_send_on(struct socket *sock, const void *data, size_t length, unsigned short stream) {
+    struct sctp_sndinfo info;
+    memset(&info, 0, sizeof info);
+    info.snd_sid = stream;
     return usrsctp_sendv(sock, data, length, NULL, 0, &info, sizeof info, SCTP_SENDV_SNDINFO, 0);
 }
 

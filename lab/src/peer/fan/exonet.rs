@@ -1,0 +1,96 @@
+//! Exonet's groups.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::exonet::group::{Group, Mode};
+use ::exonet::{Allow, Message, Node, Outcome, PeerAddr};
+use anyhow::{Context, Result, bail};
+
+use super::super::Setup;
+use super::super::tasks::Shared;
+use crate::app::{Meter, Pacer, Work, machine_time};
+
+/// Longer than any repair takes.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Each member is a node with a key and a socket of its own.
+pub(in super::super) async fn fan(setup: Arc<Setup>, meter: Arc<Meter>) -> Result<()> {
+    let (members, per_second) = super::work(&setup)?;
+    if setup.is_server() {
+        let mut addresses = Vec::new();
+        for n in 0..members {
+            let node = Node::builder(Allow::anyone()).bind(super::listen(&setup, n)?).build().await?;
+            addresses.push(node.peer_addr().to_string());
+            tokio::spawn(take(node, Shared::new(&setup, &meter)));
+        }
+        setup.hello(&addresses.join(","));
+        return std::future::pending().await;
+    }
+    let node = Node::builder(Allow::anyone()).bind("0.0.0.0:0").build().await?;
+    let group = node.group(addresses(&setup)?).build()?;
+    let mut pacer = Pacer::new(&meter, (1, per_second), setup.bytes);
+    loop {
+        let (_, body) = pacer.next().await;
+        let mut receipt = group.send(Mode::All, body).await?;
+        tokio::spawn(async move { receipt.ended().await });
+    }
+}
+
+/// Sends each message to some of the members, in the mode that the peer's name gives. The latency of a message ends when the sender
+/// knows the verdict.
+pub(in super::super) async fn spread(setup: Arc<Setup>, meter: Arc<Meter>) -> Result<()> {
+    let Work::Spread { per_second } = setup.work else { bail!("there are no members apart") };
+    if setup.is_server() {
+        let node = Node::builder(Allow::anyone()).bind(setup.listen).build().await?;
+        setup.hello(&node.peer_addr().to_string());
+        return take(node, Shared::new(&setup, &meter)).await;
+    }
+    let node = Node::builder(Allow::anyone()).bind("0.0.0.0:0").build().await?;
+    let members = addresses(&setup)?;
+    let by_turns = setup.peer == "exonet-round-robin";
+    let mode = match setup.peer.as_str() {
+        "exonet-all" => Mode::All,
+        "exonet-any" => Mode::Any,
+        "exonet-quorum" => Mode::Quorum { send: members.len(), acks: 2 },
+        _ => Mode::Balanced { k: 1 },
+    };
+    let group = node.group(members.clone()).build()?;
+    let mut pacer = Pacer::new(&meter, (1, per_second), setup.bytes);
+    for next in members.iter().cycle() {
+        let (_, body) = pacer.next().await;
+        let (due, meter) = (pacer.last_due(), Arc::clone(&meter));
+        let (group, peer) = (group.clone(), by_turns.then(|| node.peer(next)));
+        tokio::spawn(async move {
+            let arrived = match peer {
+                Some(peer) => peer.send(body).await?.await.outcome == Outcome::Delivered,
+                None => to_group(&group, mode, body).await?,
+            };
+            if arrived {
+                meter.latency(machine_time().saturating_sub(due));
+                meter.receive();
+            } else {
+                meter.damage();
+            }
+            anyhow::Ok(())
+        });
+    }
+    bail!("there are no members")
+}
+
+async fn to_group(group: &Group, mode: Mode, body: Vec<u8>) -> Result<bool> {
+    let mut receipt = group.send(mode, Message::new(body).deadline(DEADLINE)).await?;
+    Ok(receipt.decided().await.is_reached())
+}
+
+async fn take(node: Node, shared: Shared) -> Result<()> {
+    let messages = node.at_most_once();
+    loop {
+        let received = messages.recv_batch(64).await?;
+        shared.take(received.views().filter_map(|message| message.body));
+    }
+}
+
+fn addresses(setup: &Setup) -> Result<Vec<PeerAddr>> {
+    setup.server.split(',').map(|address| address.parse().context("no address of a member")).collect()
+}
