@@ -4,6 +4,8 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::hash::Hash;
 
+use crate::fingerprint::Build;
+
 /// A model small enough that each of its states is kept.
 pub(crate) trait Model {
     /// A rule that can be taken away.
@@ -92,7 +94,7 @@ pub(crate) fn exhaust<M: Model>(model: &M, without: Option<M::Rule>) -> Found {
 struct Space<'a, M: Model> {
     model: &'a M,
     without: Option<M::Rule>,
-    index: HashMap<M::World, usize>,
+    index: HashMap<M::World, usize, Build>,
     worlds: Vec<M::World>,
     /// Where each was first reached from, and all from which it is reached.
     first: Vec<usize>,
@@ -106,7 +108,7 @@ impl<'a, M: Model> Space<'a, M> {
         Self {
             model,
             without,
-            index: HashMap::from([(start.clone(), 0)]),
+            index: [(start.clone(), 0)].into_iter().collect(),
             worlds: vec![start],
             first: vec![0],
             before: vec![Vec::new()],

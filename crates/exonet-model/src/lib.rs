@@ -53,6 +53,7 @@ mod source;
 mod space;
 pub mod sql;
 mod step;
+pub mod streaming;
 mod violation;
 mod walk;
 mod world;
@@ -88,7 +89,9 @@ pub use cover::search;
 pub use datagram::{Datagram, Packet};
 pub use explore::{Explored, Finding, Limits, Progress, explore};
 pub use ledger::Letter;
-pub use mutant::{LIST as MUTANTS, Mutant, find as find_mutant, with as with_mutant};
+pub use mutant::{
+    LIST as MUTANTS, Mutant, STREAMS as STREAM_MUTANTS, find as find_mutant, with as with_mutant,
+};
 pub use report::{json, summary, trace};
 pub use space::{Space, State};
 pub use step::Step;

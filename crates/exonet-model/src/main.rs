@@ -11,7 +11,7 @@ use std::time::Instant;
 use exonet_model::exhaust::Found;
 use exonet_model::{
     Bound, Config, Explored, Limits, MUTANTS, Mutant, Space, configs, explore, find_config, find_mutant,
-    json, moving, search, sql, summary, trace, walk, with_mutant,
+    json, moving, search, sql, streaming, summary, trace, walk, with_mutant,
 };
 
 const HELP: &str = "\
@@ -26,10 +26,11 @@ exonet-model: everything that can happen to a half-connection
   matrix [OPTIONS]        every mutant in every configuration
   sql                     from one database to another: every state, and each rule taken away once
   move                    an identity that moves: the same
+  stream [SCENE]          ordered streams: the same, or one scene; with --deep, larger scenes too
   core [MUTANT...]        the rules around the half-connection, each taken away once: the tests that die of it
 
 Options:
-  --deep              the larger bounds, for run and walk
+  --deep              the larger bounds, for run, walk and stream
   --messages N        from A to B             --crashes N    of each node that crashes at all
   --limit N           numbers of each node    --evictions N  at each node that evicts at all
   --mutant NAME       with this rule taken away
@@ -162,6 +163,7 @@ fn run(args: &Args) -> Result<bool, String> {
         }
         "sql" => return databases(),
         "move" => return moves(),
+        "stream" => return streams(args),
         "run" => return with_mutant(args.mutant, || Ok(one(args, chosen(args)?)? != End::Found)),
         "quick" => return all(args, configs(Bound::Quick), 2),
         "deep" => return all(args, configs(Bound::Deep), 1),
@@ -234,6 +236,24 @@ fn moves() -> Result<bool, String> {
     rules(&moving::SCENES.map(|scene| (scene.name, scene)), &moving::RULES, moving::search)
 }
 
+/// Ordered streams. True as above. Each rule is taken away in the scenes that its list names.
+fn streams(args: &Args) -> Result<bool, String> {
+    let deep: &[_] = if args.bound == Bound::Deep { &streaming::DEEP } else { &[] };
+    let only = args.config.as_deref();
+    let all = streaming::SCENES.iter().chain(if only.is_some() { &streaming::DEEP } else { deep });
+    let scenes: Vec<_> = all.filter(|scene| only.is_none_or(|name| scene.name == name)).collect();
+    if scenes.is_empty() {
+        return Err(format!("no scene {}", only.unwrap_or_default()));
+    }
+    let named: Vec<_> = scenes.iter().map(|scene| (scene.name, **scene)).collect();
+    let mut good = rules(&named, &[], streaming::search)?;
+    for rule in streaming::rules().into_iter().filter(|_| only.is_none()) {
+        let places: Vec<_> = named.iter().filter(|(name, _)| rule.is_found_in(name)).copied().collect();
+        good &= rules_away(&places, rule, streaming::search)?;
+    }
+    Ok(good)
+}
+
 /// Searches each scene, and without each of the rules until that is noticed.
 fn rules<S, R: Copy + Debug>(
     scenes: &[(&str, S)],
@@ -245,18 +265,29 @@ fn rules<S, R: Copy + Debug>(
         let found = search(scene, None);
         good &= matches!(found, Found::Nothing { .. });
         say(format_args!("{name:<20}{found}"))?;
-    }
-    for rule in rules {
-        let searched = scenes.iter().map(|(name, scene)| (name, search(scene, Some(*rule))));
-        match searched.into_iter().find(|(_, found)| found.is_noticed()) {
-            Some((name, found)) => say(format_args!("without {:<20}{name:<20}{found}", format!("{rule:?}")))?,
-            None => {
-                good = false;
-                say(format_args!("without {rule:?} nothing is found"))?;
-            }
+        if let Found::Broken { steps, .. } | Found::Stuck { steps, .. } = found {
+            steps.iter().try_for_each(|step| say(format_args!("  {step}")))?;
         }
     }
+    for rule in rules {
+        good &= rules_away(scenes, *rule, search)?;
+    }
     Ok(good)
+}
+
+/// Searches the scenes without a rule until that is noticed. True if it is.
+fn rules_away<S, R: Copy + Debug>(
+    scenes: &[(&str, S)],
+    rule: R,
+    search: fn(&S, Option<R>) -> Found,
+) -> Result<bool, String> {
+    let searched = scenes.iter().map(|(name, scene)| (name, search(scene, Some(rule))));
+    let noticed = searched.into_iter().find(|(_, found)| found.is_noticed());
+    match &noticed {
+        Some((name, found)) => say(format_args!("without {:<36}{name:<20}{found}", format!("{rule:?}")))?,
+        None => say(format_args!("without {rule:?} nothing is found"))?,
+    }
+    Ok(noticed.is_some())
 }
 
 /// Searches several configurations, some at a time. True if nothing was found.

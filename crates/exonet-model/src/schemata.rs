@@ -248,13 +248,18 @@ fn site(original: &str, branches: &[(usize, &str)]) -> String {
     if original.trim_end().ends_with([';', '}']) { text } else { format!("({text})") }
 }
 
-/// The table of the mutants, and a name for each site that the model's caller has.
-pub fn table(mutants: &[Entry]) -> String {
+/// The tables of the mutants, where those of streams begin with the one at `streams`, and a name for each site that the model's caller has.
+pub fn table(mutants: &[Entry], streams: usize) -> String {
     let mut list =
         String::from("/// The mutants, in the order of their list.\npub const LIST: &[Mutant] = &[\n");
+    let of_streams = "/// Those of streams.\npub const STREAMS: &[Mutant] = &[\n";
     let mut sites = String::from("/// The mutants of the caller.\npub(crate) mod site {\n");
     for (id, mutant) in (1_u16..).zip(mutants) {
         let Entry { name, rule, from, found_in, kinds, equivalent, edits } = mutant;
+        if usize::from(id) == streams + 1 {
+            list.push_str("];\n\n");
+            list.push_str(of_streams);
+        }
         list.push_str(&format!(
             "    Mutant {{ id: {id}, name: {name:?}, rule: {rule:?}, from: {from:?}, found_in: {found_in:?}, \
              kinds: {kinds:?}, equivalent: {equivalent:?} }},\n"

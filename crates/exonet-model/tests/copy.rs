@@ -7,7 +7,11 @@ use std::path::Path;
 
 use exonet_model::schemata::{self, CALLS, Entry, FILES};
 
-const LISTS: [&str; 2] = [include_str!("../mutants/half.txt"), include_str!("../mutants/calls.txt")];
+const LISTS: [&str; 3] = [
+    include_str!("../mutants/half.txt"),
+    include_str!("../mutants/calls.txt"),
+    include_str!("../mutants/streams.txt"),
+];
 const COPY: &str = include_str!(concat!(env!("OUT_DIR"), "/half.rs"));
 const CALLS_COPY: &str = include_str!(concat!(env!("OUT_DIR"), "/calls.rs"));
 

@@ -198,7 +198,19 @@ impl World {
         ensure(!thrown_away || r.is_none() || live != r, Kind::Waste, || {
             format!("envelopes from {} of {r:?}, which lives", e.0)
         })?;
+        if state.live.as_ref().is_some_and(|claim| claim.closed && claim.up < claim.hi) {
+            self.say_frontier((at, from), out);
+        }
         self.pump(config, at, from, out)
+    }
+
+    /// A record that is closed claims what lies behind a slot that was judged or withdrawn once it has heard that the frontier has passed that.
+    fn say_frontier(&self, (at, to): (usize, usize), out: &mut Out) {
+        if let Some(sender) = &self.nodes[at].peers[to].sender {
+            let l = sender.frontier();
+            let datagram = Datagram::ask(Ask { s: l, n: 0, l, ts: Stamp::NONE });
+            out.push(Packet { from: at, to, datagram });
+        }
     }
 
     fn settle(

@@ -14,11 +14,11 @@ use crate::id::Slot;
 use crate::wire::{StreamEnd, StreamMark};
 
 /// The streams to one peer that have begun and not ended, by name.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Writers(BTreeMap<Bytes, Writer>);
 
 /// A stream to a peer, and those of the same name before it of which messages are open.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Writer {
     /// The slot of the opening message. None: the next message opens a stream.
     o: Option<Slot>,
@@ -28,6 +28,8 @@ struct Writer {
     open: IntervalSet,
     /// The least slot whose message was given back since the last was bound.
     back: Option<Slot>,
+    /// Of what is open below, something behind it may have been given up.
+    given_up: Slot,
 }
 
 impl Writers {
@@ -67,18 +69,30 @@ impl Writers {
         }
     }
 
+    /// The message of this name that is bound to `s` is given up: its outcome is unknown.
+    pub fn give_up(&mut self, name: &Bytes, s: Slot) {
+        if let Some(writer) = self.0.get_mut(name) {
+            writer.given_up = writer.given_up.max(s);
+        }
+    }
+
     /// The message that says `mark` was certainly not taken from `s`: it is bound again, before all that follow it in its stream.
     /// Those come back too, before anything is bound, the last first.
     ///
+    /// Its place is not given back where one behind it was given up: no other message may have the place of that, or it would not be missed.
     /// `withdrawn`: it is not bound again. Messages behind it may have been taken then, and its place is not given back unless all of
     /// them have come back.
     pub fn give_back(&mut self, name: &Bytes, s: Slot, mark: StreamMark, withdrawn: bool) {
         let writer = self.0.entry(name.clone()).or_default();
         writer.open.remove(s.0);
-        let is_last = writer.o == opening(s, mark) && writer.n == mark.n.saturating_add(1);
-        if writer.back.is_none_or(|least| s < least) && (!withdrawn || is_last) {
+        let o = opening(s, mark);
+        let is_last = writer.o == o && writer.n == mark.n.saturating_add(1);
+        // The end of a stream has none behind it.
+        let is_within = mark.end == StreamEnd::Open && writer.o.is_none_or(|of| Some(of) == o);
+        let stays = withdrawn || (is_within && s < writer.given_up);
+        if writer.back.is_none_or(|least| s < least) && (!stays || is_last) {
             writer.back = Some(s);
-            (writer.o, writer.n) = (opening(s, mark).filter(|_| mark.n > 0), mark.n);
+            (writer.o, writer.n) = (o.filter(|_| mark.n > 0), mark.n);
         }
         self.drop_if_over(name);
     }
@@ -100,9 +114,12 @@ impl Writers {
         writer.o.map(|o| (o, writer.n))
     }
 
-    /// A message of this name is bound to `s`, above all others, since the process before.
+    /// A message of this name is bound to `s`, above all others, since the process before. What that one gave up behind it nobody
+    /// knows.
     pub fn reopen(&mut self, name: &Bytes, s: Slot) {
-        self.0.entry(name.clone()).or_default().open.insert(s.0..s.0 + 1);
+        let writer = self.0.entry(name.clone()).or_default();
+        writer.open.insert(s.0..s.0 + 1);
+        writer.given_up = Slot(s.0 + 1);
     }
 
     /// Whether no stream has begun, and none has anything open.
@@ -135,7 +152,7 @@ pub fn opening(s: Slot, mark: StreamMark) -> Option<Slot> {
 }
 
 /// The streams from one peer of which something was taken, by name.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Readers {
     readers: BTreeMap<Bytes, Reader>,
     /// Streams that have ended, by the slot of their last message: they are forgotten once the sender has passed it.
@@ -158,7 +175,7 @@ pub fn may_follow(record: Option<&Receiver>, voids: &Voids, name: &Bytes, s: Slo
 }
 
 /// How far a stream was taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Reader {
     /// The slot of its opening message.
     pub o: Slot,

@@ -380,13 +380,23 @@ impl Receiver {
         }
     }
 
-    /// The claim of this record about every slot from `l` to its grant frontier.
+    /// The claim of this record about every slot from `l` on.
     pub fn claim(&self) -> Claim {
         let (lo, closed) = (self.l.min(self.hi), self.closed);
-        Claim { hi: self.hi, lo, up: self.hi, free: self.free.clone(), closed }
+        Claim { hi: self.hi, lo, up: self.up(), free: self.free.clone(), closed }
     }
 
-    /// As [`Receiver::claim`], without a copy: `(hi, lo, free slots)`; `up` is `hi`.
+    /// Where a claim ends: at the grant frontier, but where a final STATE would give back what was rejected or withdrawn. The sender hears
+    /// of that by VERDICT and WITHDRAWN: if it took it for what was never looked at, it would bind it again behind those that follow it in
+    /// its stream.
+    pub fn up(&self) -> Slot {
+        let rejected = self.marks.iter().find(|(_, mark)| **mark == Mark::Rejected).map(|(s, _)| *s);
+        let withdrawn = self.withdrawn.first().map(Slot);
+        let first = rejected.into_iter().chain(withdrawn).min().filter(|_| self.closed);
+        first.unwrap_or(self.hi)
+    }
+
+    /// As [`Receiver::claim`], without a copy: `(hi, lo, free slots)`.
     pub fn parts(&self) -> (Slot, Slot, &IntervalSet) {
         (self.hi, self.l.min(self.hi), &self.free)
     }

@@ -16,7 +16,7 @@ use crate::wire::StreamMark;
 const MAX_RUNS: usize = 1_024;
 
 /// Withdrawn messages of the streams from one peer, by name, and then by the slot of the first of each run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Voids {
     names: BTreeMap<Bytes, BTreeMap<Slot, Void>>,
     /// How many there are.
@@ -24,7 +24,7 @@ pub struct Voids {
 }
 
 /// Withdrawn messages that lie one behind the other, in slots and in their stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Void {
     /// How many.
     pub len: u64,

@@ -411,11 +411,12 @@ fn state_with(
     };
     let (hi, l, free) = record.parts();
     let (hi, view) = (inbound.unsaid.hi(hi), inbound.unsaid.free(free));
-    let (l, free) = (l.min(hi), view.as_ref().unwrap_or(free));
+    let (up, free) = (record.up().min(hi), view.as_ref().unwrap_or(free));
+    let l = l.min(up);
     let lo =
-        if free.intervals() > usize::from(MAX_STATE_RANGES) { inbound.claim_from().clamp(l, hi) } else { l };
-    let claim = wire::Claim { hi, lo, up: hi, closed: record.is_closed() };
-    let free = free.overlaps(lo.0..hi.0);
+        if free.intervals() > usize::from(MAX_STATE_RANGES) { inbound.claim_from().clamp(l, up) } else { l };
+    let claim = wire::Claim { hi, lo, up, closed: record.is_closed() };
+    let free = free.overlaps(lo.0..up.0);
     writer.state_live(clock.b(), record.incarnation(), taken, claim, free, MAX_STATE_RANGES)
 }
 

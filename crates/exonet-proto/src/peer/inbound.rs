@@ -575,7 +575,7 @@ impl Inbound {
 
     /// The last STATE claimed up to here.
     pub(crate) fn claimed(&mut self, up: Slot) {
-        let all = self.receiver.as_ref().is_none_or(|record| up >= record.parts().0);
+        let all = self.receiver.as_ref().is_none_or(|record| up >= record.up());
         self.claim_from = if all { Slot(0) } else { up };
     }
 

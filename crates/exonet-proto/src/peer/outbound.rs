@@ -537,6 +537,7 @@ impl Outbound {
     pub(crate) fn abandon(&mut self, letter: &Letter) {
         let Some((s, r)) = letter.bound.filter(|_| !letter.served) else { return };
         self.bodies += u64::from(letter.counted);
+        self.give_up_place(letter, s);
         let pooled = (!letter.is_large()).then(|| (letter.lane, letter.pooled()));
         self.give_up(s, r, pooled);
     }

@@ -93,3 +93,27 @@ fn what_left_early_comes_back_unless_it_may_have_been_taken() {
     assert_eq!(outcome(Some((6, 1))), [], "of another stamp");
     assert_eq!(outcome(None), []);
 }
+
+/// Its sender hears of them by VERDICT and WITHDRAWN, and of what lies behind them later.
+#[test]
+fn a_final_state_ends_before_what_was_rejected_or_withdrawn() {
+    for marked in [true, false] {
+        let (mut record, mut bound, mut clock) = (None, Bound::default(), Clock::ephemeral());
+        let ask = |s, n, l| Ask { s: Slot(s), n, l: Slot(l), ts: Stamp::NONE };
+        let _ = Receiver::on_ask(&mut record, &mut bound, &mut clock, ask(0, 4, 0), 9);
+        let mut record = record.unwrap();
+        let r = record.incarnation();
+        if marked {
+            assert!(record.mark(Slot(1), r, Mark::Done) && record.mark(Slot(2), r, Mark::Rejected));
+        } else {
+            assert!(record.take(Slot(1), r) && record.withdraw(2..3, r).len() == 1);
+        }
+        assert_eq!(record.claim().up, Slot(4), "it may still take what lies behind");
+        record.close();
+        assert_eq!(record.claim().up, Slot(2));
+        assert!(!record.claim().free.contains(1), "what the application is done with is delivered");
+        let mut record = Some(record);
+        let _ = Receiver::on_ask(&mut record, &mut bound, &mut clock, ask(3, 0, 3), 0);
+        assert_eq!(record.unwrap().claim().up, Slot(4));
+    }
+}

@@ -168,7 +168,9 @@ impl World {
             if withdrawn {
                 self.end(s, m, End::Cancelled);
             } else {
+                // A final STATE may give back some, and a later one those behind them.
                 self.queue.push_front(m);
+                self.queue.make_contiguous().sort_unstable();
             }
         }
     }
@@ -406,4 +408,43 @@ fn withdrawn_places_are_bounded() {
     assert!(!voids.make_room(Slot(3)) && voids.len() == 1_024);
     assert!(voids.make_room(Slot(30)), "nothing waits for what lies below the frontier");
     assert_eq!(voids.len(), 1_024 - 9);
+}
+
+/// The messages in the slots 0 to 2 are bound, one behind the other.
+fn three_bound() -> Writers {
+    let mut writers = Writers::default();
+    (0..3).for_each(|s| {
+        let mark = writers.mark(&A, Slot(s), StreamMark::OPEN.end, false);
+        writers.bind(&A, Slot(s), mark);
+    });
+    writers
+}
+
+#[test]
+fn no_place_is_used_again_before_one_that_was_given_up() {
+    let mut writers = three_bound();
+    writers.give_up(&A, Slot(1));
+    writers.settle(&A, 1..2);
+    writers.give_back(&A, Slot(2), mark(2, 2, 1), false);
+    assert_eq!(writers.begun_of(&A), Some((Slot(0), 2)), "nothing behind it was");
+    writers.give_back(&A, Slot(0), mark(0, 0, 0), false);
+    assert_eq!(writers.begun_of(&A), Some((Slot(0), 2)));
+}
+
+#[test]
+fn no_place_is_used_again_before_one_that_a_process_before_may_have_given_up() {
+    let mut writers = Writers::default();
+    writers.recover(A, Slot(0), 3);
+    [0, 2].into_iter().for_each(|s| writers.reopen(&A, Slot(s)));
+    writers.give_back(&A, Slot(2), mark(2, 2, 1), false);
+    writers.give_back(&A, Slot(0), mark(0, 0, 0), false);
+    assert_eq!(writers.begun_of(&A), Some((Slot(0), 2)));
+}
+
+#[test]
+fn the_place_of_a_withdrawn_message_is_not_used_again_where_one_behind_it_has_its_outcome() {
+    let mut writers = three_bound();
+    writers.settle(&A, 2..3);
+    writers.give_back(&A, Slot(1), mark(1, 1, 1), true);
+    assert_eq!(writers.begun_of(&A), Some((Slot(0), 3)));
 }

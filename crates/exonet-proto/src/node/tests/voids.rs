@@ -174,9 +174,47 @@ fn what_a_receiver_that_ends_gives_back_goes_on_without_what_was_withdrawn() {
         pair.restart(1, config());
         pair.pass(60 * SECOND);
         let heard = hear(&mut pair, 1, "a");
-        let before = if cut.is_none() { 2 } else { 1 };
+        // What was withdrawn here has its place, which the next process knows nothing of.
+        let before = if cut == Some(0) { 1 } else { 2 };
         assert_eq!(heard, [("3".into(), Gap::Continues(before))], "{cut:?}");
     }
+}
+
+/// It ends before its word of a message gets through: that is heard all the same, and the message does not come again.
+#[test]
+fn a_receiver_that_ends_gives_nothing_back_that_it_has_rejected() {
+    let mut pair = joined();
+    let keys = ["1", "2"].map(|body| say(&mut pair, 0, "a", body));
+    pair.pump();
+    pair.cut(1);
+    let (now, id, name) = (pair.now, pair.ends[0].id(), Bytes::from("a"));
+    let first = pair.ends[1].take_stream(now, &id, &name).unwrap();
+    assert!(pair.ends[1].judge(now, first.message.key, Verdict::new(Word::Rejected, 7, "")));
+    pair.pump();
+    pair.ends[1].finish(now);
+    pair.mend(1);
+    pair.pass(SECOND);
+    assert_eq!(outcome_of(&pair, keys[0]), Some(Outcome::Rejected { status: 7, attempts: 1 }));
+    assert_eq!(pair.ends[0].counts().taken_back, 1, "that behind it alone");
+    pair.restart(1, config());
+    pair.pass(60 * SECOND);
+    assert_eq!(hear(&mut pair, 1, "a"), [("2".into(), Gap::Continues(1))]);
+}
+
+/// A message behind another was given up: the reader misses it, though the one before it comes back.
+#[test]
+fn what_was_given_up_is_missed_where_the_one_before_it_comes_back() {
+    let mut pair = joined();
+    let keys = ["1", "2"].map(|body| say(&mut pair, 0, "a", body));
+    pair.pump();
+    let now = pair.now;
+    pair.ends[0].abandon(now, keys[1]);
+    pair.ends[1].finish(now);
+    pair.pass(SECOND);
+    pair.restart(1, config());
+    pair.pass(60 * SECOND);
+    let heard = hear(&mut pair, 1, "a");
+    assert_eq!(heard, [("1".into(), Gap::Continues(2))]);
 }
 
 /// A message behind the withdrawn one was taken: what comes after it has a place behind that.

@@ -159,6 +159,7 @@ impl Outbound {
     /// As [`Outbound::abandon`], of a message of a bundle.
     pub(crate) fn abandon_bundled(&mut self, key: MessageKey, letter: &Letter) {
         if let Some((s, r)) = letter.slot_of(key) {
+            self.give_up_place(letter, s);
             self.give_up(s, r, Some((letter.lane, letter.pooled())));
         }
     }

@@ -63,6 +63,13 @@ impl Outbound {
         }
     }
 
+    /// A message of a letter, bound to `s`, is given up.
+    pub(super) fn give_up_place(&mut self, letter: &Letter, s: Slot) {
+        if let Role::Stream(_) = letter.role {
+            self.writers.give_up(&letter.tag, s);
+        }
+    }
+
     /// The message of `key`, which was bound to `s` at the place `mark`, goes back into its queue, before all that follow it in its
     /// stream. `withdrawn`: it does so to end there.
     pub(super) fn come_back(

@@ -1,0 +1,229 @@
+//! What happened in truth, and what the two applications were told of it.
+
+use super::Scene;
+use crate::half::Gap;
+use crate::wire::StreamEnd;
+
+/// A message, by its line in the script.
+pub(super) type Message = u8;
+
+/// Nothing, or the promise that was broken.
+pub(super) type Checked = Result<(), &'static str>;
+
+/// What the sending application knows of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Fate {
+    /// It has not sent it.
+    Waits,
+    Open,
+    Delivered,
+    Rejected,
+    Cancelled,
+    Unknown,
+    /// The process that has sent it has died.
+    Lost,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Letter {
+    stream: u8,
+    ends: bool,
+    /// Which of the streams of that name, by the word of the sending application, and of which life of it.
+    of: (u8, u8),
+    fate: Fate,
+    taken: bool,
+    rejected: bool,
+    /// The reader has withdrawn it.
+    void: bool,
+    /// The reading application has heard that one is missing which can only be this.
+    missed: bool,
+}
+
+/// What the reading application knows of the streams of a name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Heard {
+    /// What it took or judged last.
+    last: Option<Message>,
+    /// Its process has died since.
+    forgot: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Ledger {
+    letters: Vec<Letter>,
+    heard: [Heard; 2],
+    life: u8,
+    /// A record of the reader may be lost, or a message was given up: some may be in doubt.
+    pub(super) doubt: bool,
+    /// A message has come back to a place that was not given back: more may be told missing than is.
+    pub(super) counts_more: bool,
+    /// The writer may have given messages up behind others.
+    pub(super) gave_up: bool,
+}
+
+fn ensure(good: bool, what: &'static str) -> Checked {
+    if good { Ok(()) } else { Err(what) }
+}
+
+impl Ledger {
+    pub(super) fn new(scene: &Scene) -> Self {
+        let mut ended = [0; 2];
+        let letters = scene.script.iter().map(|line| {
+            let ends = line.end != StreamEnd::Open;
+            let of = (0, ended[line.stream]);
+            ended[line.stream] += u8::from(ends);
+            let (fate, stream) = (Fate::Waits, line.stream as u8);
+            Letter { stream, ends, of, fate, taken: false, rejected: false, void: false, missed: false }
+        });
+        Self {
+            letters: letters.collect(),
+            heard: [Heard::default(); 2],
+            life: 0,
+            doubt: false,
+            counts_more: false,
+            gave_up: false,
+        }
+    }
+
+    fn letter(&self, m: Message) -> &Letter {
+        &self.letters[usize::from(m)]
+    }
+
+    fn letter_mut(&mut self, m: Message) -> &mut Letter {
+        &mut self.letters[usize::from(m)]
+    }
+
+    pub(super) fn fate(&self, m: Message) -> Fate {
+        self.letter(m).fate
+    }
+
+    pub(super) fn are_all_settled(&self) -> bool {
+        self.letters.iter().all(|letter| !matches!(letter.fate, Fate::Waits | Fate::Open))
+    }
+
+    // --- the sending application ---
+
+    pub(super) fn send(&mut self, m: Message) {
+        let life = self.life;
+        let letter = self.letter_mut(m);
+        letter.fate = Fate::Open;
+        letter.of.0 = life;
+    }
+
+    /// It is told what became of a message.
+    pub(super) fn tell(&mut self, m: Message, fate: Fate) -> Checked {
+        let letter = *self.letter(m);
+        ensure(letter.fate == Fate::Open, "two outcomes")?;
+        match fate {
+            Fate::Delivered => ensure(letter.taken, "Delivered, and not taken")?,
+            Fate::Rejected => ensure(letter.rejected, "Rejected, and not rejected")?,
+            Fate::Cancelled => {
+                ensure(!letter.taken, "Cancelled, and taken")?;
+                ensure(!letter.rejected, "Cancelled, and rejected")?;
+            }
+            Fate::Unknown => ensure(self.doubt, "Unknown, and nobody forgot")?,
+            Fate::Waits | Fate::Open | Fate::Lost => {}
+        }
+        self.letter_mut(m).fate = fate;
+        Ok(())
+    }
+
+    /// Its process dies, and another begins.
+    pub(super) fn writer_dies(&mut self) {
+        self.life += 1;
+        for letter in self.letters.iter_mut().filter(|letter| letter.fate == Fate::Open) {
+            letter.fate = Fate::Lost;
+        }
+    }
+
+    // --- the reading application ---
+
+    pub(super) fn reader_dies(&mut self) {
+        self.heard.iter_mut().for_each(|heard| heard.forgot = true);
+        self.doubt = true;
+    }
+
+    /// It never sees the message.
+    pub(super) fn withdraw(&mut self, m: Message) -> Checked {
+        let letter = self.letter_mut(m);
+        letter.void = true;
+        ensure(!letter.taken && !letter.rejected, "withdrawn, and taken")
+    }
+
+    /// It gets the message, and hears what lies between it and what it took last.
+    pub(super) fn hear(&mut self, m: Message, gap: Gap) -> Checked {
+        let letter = *self.letter(m);
+        ensure(!letter.taken && !letter.rejected, "taken twice")?;
+        ensure(!matches!(letter.fate, Fate::Cancelled | Fate::Rejected), "Cancelled, and taken later")?;
+        let heard = self.heard[usize::from(letter.stream)];
+        ensure(heard.last.is_none_or(|last| last < m), "out of order")?;
+        let before = heard.last.filter(|_| !heard.forgot);
+        match before.map(|last| (last, self.letter(last))) {
+            Some((last, before)) if before.of == letter.of => self.check_next(gap, self.lost(last + 1, m))?,
+            Some((_, before)) if !before.ends => {
+                ensure(gap == Gap::Breaks, "a stream goes on as another")?;
+                let withdrawn = |other: &Letter| other.void || other.fate == Fate::Cancelled;
+                let its_end = |other: &&Letter| {
+                    (other.stream, other.of, other.ends) == (before.stream, before.of, true)
+                };
+                ensure(!self.letters.iter().filter(its_end).any(withdrawn), "an end is told as a break")?;
+            }
+            _ => self.check_first(gap, self.lost(0, m), heard.forgot)?,
+        }
+        if let Gap::Missing(said) | Gap::Continues(said) = gap {
+            self.miss(m, said);
+        }
+        Ok(())
+    }
+
+    /// What was given up behind a message that came back then lies before it, by the places that they were bound to.
+    fn miss(&mut self, m: Message, said: u64) {
+        let more = said.saturating_sub(self.lost(0, m));
+        let Letter { stream, of, .. } = *self.letter(m);
+        let behind = self.letters[usize::from(m)..].iter_mut();
+        let lost = behind.filter(|other| (other.stream, other.of, other.fate) == (stream, of, Fate::Unknown));
+        lost.take(more as usize).for_each(|other| other.missed = true);
+    }
+
+    fn check_next(&self, gap: Gap, lost: u64) -> Checked {
+        match gap {
+            Gap::None => ensure(lost == 0, "a gap is not told"),
+            Gap::Missing(said) => {
+                ensure(said >= lost, "less is told missing than is")?;
+                ensure(said == lost || self.counts_more, "more is told missing than is")
+            }
+            Gap::Opens => Err("a stream opens twice"),
+            Gap::Breaks => Err("a break is told that is none"),
+            Gap::Continues(_) => Err("a reader is told that it knows nothing"),
+        }
+    }
+
+    fn check_first(&self, gap: Gap, lost: u64, forgot: bool) -> Checked {
+        match gap {
+            Gap::Opens => ensure(lost == 0, "what came before is not told"),
+            Gap::Continues(said) => {
+                ensure(said > 0 && (forgot || self.counts_more || said == lost), "more came before than did")
+            }
+            Gap::None | Gap::Missing(_) => Err("it knows nothing of what came before"),
+            Gap::Breaks => Err("a break of what nobody knows"),
+        }
+    }
+
+    /// How many messages from `from` on and before `m`, of its stream, are not certain to be withdrawn.
+    fn lost(&self, from: Message, m: Message) -> u64 {
+        let letter = self.letter(m);
+        let between = self.letters[usize::from(from)..usize::from(m)].iter();
+        let of_it = between.filter(|other| (other.stream, other.of) == (letter.stream, letter.of));
+        of_it.filter(|other| !other.void && !other.missed && other.fate != Fate::Cancelled).count() as u64
+    }
+
+    /// It takes the message, or rejects it.
+    pub(super) fn take(&mut self, m: Message, rejects: bool) -> Checked {
+        let letter = self.letter_mut(m);
+        letter.taken |= !rejects;
+        letter.rejected |= rejects;
+        let (stream, fate) = (letter.stream, letter.fate);
+        self.heard[usize::from(stream)] = Heard { last: Some(m), forgot: false };
+        ensure(fate != Fate::Cancelled, "Cancelled, and taken later")
+    }
+}
