@@ -2,7 +2,7 @@
 //! messages that are withdrawn, given up, handed out and judged, records that are evicted and closed, and processes that die, with journals
 //! and without; and with each rule taken away.
 //!
-//! What is searched is the code: records, clocks, [`Writers`](crate::half::Writers), [`Readers`](crate::half::Readers) and voids are the copy of
+//! What is searched is the code: records, clocks, `Writers`, `Readers` and `Voids` are the copy of
 //! `exonet-proto/src/half` that this crate makes, in which the mutants of `mutants/streams.txt` are planted. What a peer does with them
 //! (`peer/streaming.rs`, `withdrawing.rs`, `settle.rs`, `outbound/streams.rs`, `returned.rs`) is written again here, step for step.
 //!
