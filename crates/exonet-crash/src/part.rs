@@ -1,5 +1,5 @@
-//! One process of a world: it sends, or receives, and says on its standard output what it has seen. A line is out before
-//! what follows it can happen.
+//! One process of a world: it sends or receives, and reports on its standard output what it has seen. A line is
+//! written before anything that depends on it can happen.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Messages under way at once.
 const WINDOW: usize = 60;
-/// The disk is looked at again after this when it was full.
+/// How long after it was full the disk is tried again.
 const FULL: Duration = Duration::from_millis(5);
 
 #[derive(Args)]
@@ -61,7 +61,7 @@ impl Level {
     }
 }
 
-/// One line that is in the pipe whole, whatever happens next.
+/// Writes a line to the pipe as a whole, before anything else happens.
 fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     let said = out.write_all(format!("{line}\n").as_bytes()).and_then(|()| out.flush());
@@ -70,7 +70,7 @@ fn say(line: &str) {
     }
 }
 
-/// What a part cannot go on with. The laboratory takes it for a crash.
+/// The reason for which a part cannot continue. The laboratory counts it as a crash.
 type Stopped = Box<dyn std::error::Error>;
 
 pub(crate) fn run(part: &Part) -> ExitCode {
@@ -124,7 +124,7 @@ async fn send(part: &Part, count: usize) -> Result<(), Stopped> {
     for n in 0..count {
         let turn = Arc::clone(&window).acquire_owned().await?;
         let name = format!("{}-{n}", part.life);
-        // Most are kept together, some have to be cut.
+        // Most messages are stored together, some have to be split.
         let padding = if n % 50 == 0 { 20_000 } else { 10 };
         let body = if n % 7 == 0 { name.clone() } else { format!("{name} {}", "x".repeat(padding)) };
         let receipt = loop {
@@ -152,7 +152,7 @@ async fn tell(receipt: Receipt, name: String, turn: Option<OwnedSemaphorePermit>
     match receipt.await.outcome {
         Outcome::Delivered => say(&format!("delivered {name}")),
         Outcome::Unknown => say(&format!("unknown {name}")),
-        // The next life goes on with it.
+        // The next life continues with the message.
         Outcome::Kept => {}
         other => say(&format!("other {name} {other:?}")),
     }

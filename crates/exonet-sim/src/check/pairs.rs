@@ -17,12 +17,12 @@ use crate::host::Host;
 /// The node's additions to the algorithm weaken the invariants only in these ways:
 ///
 /// * The receive queue comes before the slot test: a message that waits there is undelivered and has its slot. A slot
-/// is consumed when the application takes the message, or by the sender's frontier.
+///   is consumed when the application takes the message, or by the sender's frontier.
 /// * A crash of the sender takes its record: then `sck` is its clock. A crash of the receiver, or an eviction,
 ///   takes `R`: then B holds by `r < b`. An identity that is gone has neither `R` nor `b`, and A to C are
 ///   about nothing.
 /// * Messages that were given to the core without the world's knowledge have no entry in the ledger: whether they were
-/// delivered is not known, and B is not asserted for their tokens.
+///   delivered is not known, and B is not asserted for their tokens.
 #[derive(Debug, Default)]
 pub(crate) struct Pairs {
     pairs: BTreeMap<(NodeId, NodeId), Pair>,
@@ -103,10 +103,10 @@ impl Pairs {
     /// Whether what is known accounts for an Unknown of the message `id`, told by `host`.
     ///
     /// * The process that made the record has died since; but not in an orderly way, if the sender had been told what
-    /// it took.
+    ///   it took.
     /// * The record was evicted.
     /// * The record was dropped with all of its slots used up, which implies that the message had been delivered; then
-    /// another record was evicted, and the amnesia frontier passed both.
+    ///   another record was evicted, and the amnesia frontier passed both.
     /// * It was early, and its own stamp was rejected; or a lost record took its slot, or a higher one, early.
     ///
     /// Whether a record was dropped that its sender might miss is checked separately: see `Look::hasty`.
