@@ -1,4 +1,4 @@
-//! What the fuzzers call: one function of bytes for each target, which panics when a promise is broken.
+//! The targets of the fuzzers: one function of bytes for each target, which panics when a promise is broken.
 //!
 //! `fuzz/` drives these functions by coverage; the tests of this crate run them over the corpora that are committed
 //! there. Everything is determined by the bytes: keys, randomness and time are constants or come from them.
@@ -12,7 +12,7 @@
 //! | [`opening`], [`packet`] | handshakes and sealed frames of a peer that holds true keys, for a real node |
 //! | [`operations`] | calls and faults in a world of real nodes, under the ledger |
 
-// This is a crate of tests: what is wrong ends in a panic, which the fuzzer reports.
+// This crate consists of tests: an error ends in a panic, which the fuzzer reports.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -56,7 +56,7 @@ pub use roaming::roaming;
 pub use state_files::state_files;
 pub use text::text;
 
-/// What a fuzzer calls.
+/// A function that a fuzzer calls.
 pub type Target = fn(&[u8]);
 
 /// Every target by its name, which is that of its corpus and of its program in `fuzz/fuzz_targets/`.

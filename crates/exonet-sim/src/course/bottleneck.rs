@@ -19,7 +19,7 @@ const CE: u8 = 0b11;
 /// One direction between the two sides of a course.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Way {
-    /// Bytes per second, with the headers of IP and UDP.
+    /// Bytes per second, including the headers of IP and UDP.
     pub rate: u64,
     /// The delay from one side to the other, without queueing.
     pub delay: Duration,
