@@ -25,7 +25,7 @@ use raw::exonet_str;
 /// The version of this interface. Functions and fields may be added without a change of it.
 pub const EXONET_ABI: u32 = 1;
 
-/// The version of the interface that the library has which the program is linked with: EXONET_ABI of its header.
+/// The version of the interface of the library with which the program is linked: EXONET_ABI of its header.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_abi() -> u32 {
     EXONET_ABI
