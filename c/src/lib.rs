@@ -1,6 +1,6 @@
 //! The C interface of Exonet. `include/exonet.h` is written from this, and its users read that: `docs/c.md` is their guide.
 //!
-//! What comes from C is checked in `raw`, which has nearly all the `unsafe` of the crate; `border` keeps panics inside.
+//! Data from C is checked in `raw`, which has nearly all the `unsafe` of the crate; `border` keeps panics inside.
 #![allow(non_camel_case_types, reason = "the names are those of C")]
 #![allow(clippy::missing_safety_doc, reason = "the head of the header says what callers owe")]
 

@@ -219,7 +219,7 @@ fn figures(stats: &Stats) -> String {
 /// Frees a text that the caller owns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn exonet_text_free(text: *mut c_char) {
-    // SAFETY: the caller gives NULL, or what it got from this library.
+    // SAFETY: the caller gives NULL, or a text from this library.
     unsafe { raw::take_text(text) };
 }
 

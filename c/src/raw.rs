@@ -176,20 +176,20 @@ mod tests {
         a: u64,
         b: u64,
     }
-    // SAFETY: it is so.
+    // SAFETY: the struct is `repr(C)`, begins with its size, and is valid if all bytes are zero.
     unsafe impl Options for Old {}
-    // SAFETY: it is so.
+    // SAFETY: the struct is `repr(C)`, begins with its size, and is valid if all bytes are zero.
     unsafe impl Options for New {}
 
     #[test]
     fn options_of_older_and_newer_programs_are_understood() {
         let old = Old { size: size_of::<Old>(), a: 7 };
-        // SAFETY: it has its size.
+        // SAFETY: the struct begins with its own size.
         let new = unsafe { options((&raw const old).cast::<New>(), "options") }.unwrap();
         assert_eq!((new.a, new.b), (7, 0));
         for (b, known) in [(0, true), (1, false)] {
             let new = New { size: size_of::<New>(), a: 8, b };
-            // SAFETY: it has its size.
+            // SAFETY: the struct begins with its own size.
             let old = unsafe { options((&raw const new).cast::<Old>(), "options") };
             assert_eq!(old.is_ok_and(|old| old.a == 8), known);
         }

@@ -19,17 +19,17 @@ const FULL: Duration = Duration::from_millis(5);
 
 #[derive(Args)]
 pub(crate) struct Part {
-    /// What it does.
+    /// The role of the process.
     role: Role,
     /// Its state directory.
     #[arg(long)]
     state: PathBuf,
-    /// Where a receiver listens, or to whom a sender sends.
+    /// The address where a receiver listens, or the peer to which a sender sends.
     #[arg(long)]
     at: String,
     #[arg(long)]
     durability: Level,
-    /// What the names of its messages begin with.
+    /// The prefix of the names of its messages.
     #[arg(long, default_value_t = 0)]
     life: usize,
 }
@@ -38,9 +38,9 @@ pub(crate) struct Part {
 pub(crate) enum Role {
     /// Takes messages until it is killed.
     Receive,
-    /// Goes on with what its former lives have accepted, and sends more, until it is killed.
+    /// Continues with the messages that its former lives have accepted, and sends more, until it is killed.
     Send,
-    /// Goes on with what its former lives have accepted, and ends.
+    /// Continues with the messages that its former lives have accepted, and ends.
     Rest,
 }
 
@@ -66,7 +66,7 @@ fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     let said = out.write_all(format!("{line}\n").as_bytes()).and_then(|()| out.flush());
     if said.is_err() {
-        std::process::exit(1); // Nobody listens any more.
+        std::process::exit(1); // The laboratory no longer reads.
     }
 }
 

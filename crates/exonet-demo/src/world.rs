@@ -100,7 +100,7 @@ pub struct World {
     dice: Dice,
     pub(crate) alice: Host,
     pub(crate) bob: Host,
-    /// What the network does to packets from now on.
+    /// The properties of the network from now on.
     pub link: Link,
     /// Whether the network is cut.
     pub cut: bool,

@@ -5,11 +5,11 @@
 //!
 //! | Target | Bytes are |
 //! |---|---|
-//! | [`datagram`], [`frames`], [`head`], [`text`] | what a parser gets; what it takes is written again |
+//! | [`datagram`], [`frames`], [`head`], [`text`] | input of a parser; input that it accepts is written again |
 //! | [`state_files`] | damage to the files of an identity |
 //! | [`received`], [`recovery`], [`roaming`] | operations and wire numbers for a part of a channel |
-//! | [`half`], [`hostile_half`] | schedules of genuine datagrams; a peer that says any number |
-//! | [`opening`], [`packet`] | handshakes and sealed frames of a peer that holds true keys, for a real node |
+//! | [`half`], [`hostile_half`] | schedules of genuine datagrams; a peer that sends any number |
+//! | [`opening`], [`packet`] | handshakes and sealed frames of a peer that has genuine keys, for a real node |
 //! | [`operations`] | calls and faults in a world of real nodes, under the ledger |
 
 // This crate consists of tests: an error ends in a panic, which the fuzzer reports.

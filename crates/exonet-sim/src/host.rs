@@ -95,11 +95,11 @@ pub(crate) struct Host {
     pub(crate) reading: BTreeMap<DeliveryKey, Reading>,
     /// It takes messages as soon as they arrive.
     pub(crate) reads: bool,
-    /// It says of each message what becomes of it.
+    /// It decides the fate of each message.
     pub(crate) judges: bool,
     /// Messages that it has under guards.
     pub(crate) guarded: Vec<Guarded>,
-    /// What it takes when it reads.
+    /// Which messages it takes when it reads.
     pub(crate) diet: Diet,
     /// Impostors, whose messages are not in the ledger: here each message is taken at most once.
     pub(crate) foes: BTreeSet<NodeId>,

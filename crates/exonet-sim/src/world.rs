@@ -260,7 +260,7 @@ impl World {
         self.ledger.violations()
     }
 
-    /// What the run has exercised so far.
+    /// The coverage of the run so far.
     pub fn coverage(&self) -> Coverage {
         self.hosts.values().fold(self.coverage, |sum, host| sum.with(host.node.counts()))
     }

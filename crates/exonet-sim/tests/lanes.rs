@@ -117,7 +117,7 @@ fn a_lone_lane_is_as_fast_as_messages() {
     assert_eq!(late, None, "{counts:?}");
 }
 
-/// Among thousands of unread lanes, one that is read gets half of the pool, and messages get all of theirs.
+/// Among thousands of unread lanes, one that is read gets half of the pool, and messages get everything that they need.
 #[test]
 fn thousands_of_unread_lanes_leave_one_its_share() {
     let limits = Limits { lane_window: 1_024, lane_pool: 256 << 10, replies: 1 << 16, ..Limits::default() };

@@ -18,7 +18,7 @@ fn disk(durability: Durability, latency: Duration) -> Disk {
     Disk::slow(latency).with_journal(durability)
 }
 
-/// What may happen to the processes of a world.
+/// The faults of the processes of a world.
 #[derive(Clone, Copy)]
 struct Fates<'a> {
     crash: &'a [NodeIndex],

@@ -70,7 +70,7 @@ struct Look<'a> {
     heard: Option<Mono>,
     /// The receiver's amnesia frontier; None: its identity is gone.
     b: Option<Incarnation>,
-    /// What the receiver knows of the sender's stamps.
+    /// The receiver's bound on the sender's stamps.
     bound: Bound,
 }
 

@@ -12,7 +12,7 @@ pub struct Violation {
     pub at: Mono,
     /// The step of the run: every input of a node is a step.
     pub step: u64,
-    /// What was seen.
+    /// The breach.
     pub breach: Breach,
 }
 

@@ -35,7 +35,7 @@ pub struct Way {
     pub marks_above: Option<u64>,
     /// CoDel signals a standing queue, by drops or marks.
     pub codel: Option<Signal>,
-    /// What happens to the marks of datagrams that arrive.
+    /// How the marks of arriving datagrams are treated.
     pub marks: Marks,
 }
 

@@ -20,7 +20,7 @@ pub const PACKET: usize = SIZE + 61;
 /// The number of messages that a sender without end keeps open: more than any link of a course holds.
 const BACKLOG: u64 = 12_288;
 
-/// What the application of an end does.
+/// The work of an end's application.
 #[derive(Debug)]
 pub(super) enum Work {
     /// Sends as fast as the node allows.
@@ -195,7 +195,7 @@ impl End {
             Work::Visitor { every, next } => {
                 if *next <= now.mono {
                     *next = now.mono + *every;
-                    // A message for which there is no room is left out, as by a sensor that goes on.
+                    // A message for which there is no room is left out, as a sensor would do.
                     let _ = send(&mut self.node, now, peer, &self.body);
                 }
             }

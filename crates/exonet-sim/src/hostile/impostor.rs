@@ -182,7 +182,7 @@ impl Impostor {
         Some(datagram)
     }
 
-    // --- what it hears ---
+    // --- receiving ---
 
     /// Handles a datagram of the victim: keeps a cookie, establishes the channel by an ANSWER, reads a packet.
     pub fn hear(&mut self, datagram: &[u8]) -> Vec<Said> {
@@ -229,7 +229,7 @@ impl Impostor {
         self.channel.as_ref()?.newest
     }
 
-    // --- what it says ---
+    // --- sending ---
 
     /// A packet with the frames that `fill` writes. None without a channel.
     pub fn packet(&mut self, fill: impl FnOnce(&mut Writer<'_>)) -> Option<Vec<u8>> {

@@ -368,7 +368,7 @@ async fn processed_is_more_than_delivered() {
         let mut receipt =
             group.send(Mode::All, Message::new("pay").confirm(Confirm::Processed)).await.unwrap();
         carol.recv().await.unwrap().ack().unwrap();
-        take(&bob).await; // at most once: that it was processed nobody will say
+        take(&bob).await; // at most once: it will not be reported as processed
         assert!(!receipt.decided().await.is_reached());
         let lines = receipt.ended().await;
         assert_eq!(ended(&lines, &bob.id()), Outcome::Delivered);

@@ -272,7 +272,7 @@ async fn what_went_ahead_is_not_in_the_load() {
     let dir = StateDir::open(&here).unwrap();
     let load = dir.checkpoint_after(&target().node_id(), b"", Some(&ahead)).unwrap();
     assert!((10 * 30_000..20 * 30_000).contains(&load.as_bytes().len()), "{}", load.as_bytes().len());
-    // A target that has nothing of what was carried ahead does not take the load for everything.
+    // A target without the data that was carried ahead does not take the load for everything.
     let mut other = Landing::beside(place.path().join("other"));
     assert!(matches!(other.land(load.as_bytes(), &target()), Err(StateError::Checkpoint { .. })));
     landing.land(load.as_bytes(), &target()).unwrap();
