@@ -585,7 +585,8 @@ exonet_code exonet_request_fail(const struct exonet_request *request,
 // Frees a request. If it was not answered, the call fails.
 void exonet_request_free(struct exonet_request *request);
 
-// A stream with a peer, under a name of 1 to 255 bytes. Nothing is sent yet. One handle for a peer and a name at a time.
+// A stream with a peer, under a name of 1 to 255 bytes. Nothing is sent yet. There can be one handle for a peer and a
+// name at a time.
 exonet_code exonet_stream_open(const struct exonet_node *node,
                                struct exonet_str peer,
                                struct exonet_str name,

@@ -1,4 +1,5 @@
-//! The C interface of Exonet. `include/exonet.h` is written from this, and its users read that: `docs/c.md` is their guide.
+//! The C interface of Exonet. `include/exonet.h` is generated from this crate and is the reference for its users,
+//! `docs/c.md` their guide.
 //!
 //! Data from C is checked in `raw`, which has nearly all the `unsafe` of the crate; `border` keeps panics inside.
 #![allow(non_camel_case_types, reason = "the names are those of C")]

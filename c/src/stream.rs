@@ -90,7 +90,8 @@ impl From<StreamError> for Fault {
     }
 }
 
-/// A stream with a peer, under a name of 1 to 255 bytes. Nothing is sent yet. One handle for a peer and a name at a time.
+/// A stream with a peer, under a name of 1 to 255 bytes. Nothing is sent yet. There can be one handle for a peer and a
+/// name at a time.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_stream_open(
     node: Option<&exonet_node>,

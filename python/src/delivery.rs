@@ -200,7 +200,8 @@ impl Delivery {
         self.attempt > 1
     }
 
-    /// Acknowledges the message: from here on it is delivered. A sender that asked for `confirm="processed"` is told the status.
+    /// Acknowledges the message: from here on it is delivered. A sender that asked for `confirm="processed"` is told
+    /// the status.
     ///
     /// Raises `NotDelivered` if the record of the message died meanwhile: it must not be acted on.
     #[pyo3(signature = (status=0))]

@@ -532,7 +532,8 @@ impl Node {
         Ok(all.into_iter().map(line).collect())
     }
 
-    /// Waits for the next session that a peer opens, or that this identity had accepted in a former process: a `Session`.
+    /// Waits for the next session that a peer opens, or that this identity had accepted in a former process. Returns a
+    /// `Session`.
     fn accept_session(&self) -> PyResult<Operation> {
         let inner = Arc::clone(self.inner()?);
         let node = inner.node.clone();

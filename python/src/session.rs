@@ -150,7 +150,8 @@ impl Session {
         self.operation("Session.send()", work(send, move |py, receipt| Receipt::give(py, runtime, receipt)))
     }
 
-    /// Waits for the next message: a `Delivery`, or None when the peer has closed the session and all of it was received.
+    /// Waits for the next message: a `Delivery`, or None when the peer has closed the session and everything was
+    /// received.
     ///
     /// Raises `SessionMissing` once, and continues when called again; `SessionEnded` for good.
     fn recv(&self) -> PyResult<Operation> {

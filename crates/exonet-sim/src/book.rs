@@ -82,9 +82,10 @@ impl World {
         self.instruct(node, |node, now| node.add_hint(now, id, address));
     }
 
-    /// Tells a node the address of a peer for which it has messages, if the node cannot know that address: since `since`,
-    /// it has sent nothing to the address, and the peer has sent nothing to the node's own. `since` has to be so long ago that
-    /// the node has tried every address that it knows. A node that has heard the peer has to find it by itself.
+    /// Tells a node the address of a peer for which it has messages, if the node cannot know that address: since
+    /// `since`, the node has sent nothing to the address, and the peer has sent nothing to the node's own address.
+    /// `since` has to be so long ago that the node has tried every address that it knows. A node that has heard the
+    /// peer has to find it by itself.
     pub(crate) fn tell_the_lost(&mut self, since: Mono) {
         let mut lost = Vec::new();
         for (index, host) in self.hosts.iter().filter(|(_, host)| host.life.is_up(self.now)) {

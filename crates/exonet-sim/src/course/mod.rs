@@ -105,8 +105,8 @@ impl Course {
         self.pair(config, Direction::There, Duration::ZERO, batch, Work::Sink)
     }
 
-    /// Lets time pass until the sender of a [`batch`](Self::batch) has all its outcomes: `limit` at most. Returns when the
-    /// other end took the last message, and when the sender had the last outcome.
+    /// Lets time pass until the sender of a [`batch`](Self::batch) has all its outcomes, but at most `limit`. Returns
+    /// when the other end took the last message, and when the sender had the last outcome.
     pub fn run_until_settled(&mut self, pair: Pair, limit: Duration) -> Option<(Duration, Duration)> {
         let (begun, until) = (self.now, self.now + limit);
         while self.now < until && self.ends.get(pair.0).is_some_and(|end| end.settled.is_none()) {
