@@ -230,8 +230,8 @@ fn what_never_left_is_withdrawn_with_certainty() {
     forgotten(&mut world, &[a], 20, "nobody there");
 }
 
-/// Starts as many times, without telling the peer, as make the indices of a former life look like those of the current
-/// one: no RESET is sent.
+/// Starts the process several times in a row without telling the peer, so that the indices of the old life look like
+/// those of the current one: no RESET is sent.
 fn crash_untold(world: &mut World, node: NodeIndex) {
     world.kill(node);
     world.disk(node).unwrap().life += 3;

@@ -39,8 +39,8 @@ fn a_long_queue_has_no_stuck_tail_though_a_third_is_lost() {
     assert!(alone < 2 * SECOND && bursts < 2 * SECOND, "{alone:?}, {bursts:?}");
 }
 
-/// While it is overloaded, as many messages of a crowd are served as there is room for; afterwards all are, and each
-/// message leaves about once.
+/// While a crowd is overloaded, the bottleneck serves as many messages as it has room for; afterwards it serves all,
+/// and each message leaves about once.
 #[test]
 fn a_crowd_that_had_too_much_does_not_go_on_repeating_itself() {
     for (rtt, queue) in [(1, 200_000), (1, 10_000), (20, 200_000), (20, 10_000)] {
