@@ -50,21 +50,21 @@
 // After all others.
 #define EXONET_PRIORITY_BULK -2
 
-// What a function says of how it went.
+// The result of a function.
 enum exonet_code
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
   : int32_t
 #endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
  {
-    // It went well.
+    // Success.
     EXONET_OK = 0,
-    // What was waited for is not there yet. It goes on: wait again.
+    // The result is not there yet. The operation continues: wait again.
     EXONET_TIMEOUT = 1,
     // An argument is wrong, or the function cannot be called now. The message says which.
     EXONET_USAGE = 2,
-    // The node is closed, or what was asked has ended.
+    // The node is closed, or the object of the call has ended.
     EXONET_CLOSED = 3,
-    // The node could not be made.
+    // The node could not be opened.
     EXONET_NOT_OPENED = 4,
     // The message was not accepted: nothing has been queued.
     EXONET_NOT_SENT = 5,
@@ -72,9 +72,9 @@ enum exonet_code
     EXONET_FULL = 6,
     // The message was not delivered, and must not be acted on: its record is gone.
     EXONET_NOT_DELIVERED = 7,
-    // The message is settled, or has left and cannot be withdrawn: its outcome will tell.
+    // The message is settled, or has left and cannot be withdrawn: its outcome tells which.
     EXONET_NOT_CANCELLED = 8,
-    // The call was answered by a failure: exonet_error_status and exonet_error_body say more.
+    // The call was answered by a failure: see exonet_error_status and exonet_error_body.
     EXONET_CALL_FAILED = 9,
     // The call ran once or not at all, and it will not be known which.
     EXONET_CALL_UNKNOWN = 10,
@@ -86,15 +86,15 @@ enum exonet_code
     EXONET_CALL_REFUSED = 13,
     // The method cannot be served.
     EXONET_NOT_SERVED = 14,
-    // The system does not give what is needed: a thread, a pipe.
+    // The system refuses a resource: a thread, a pipe.
     EXONET_SYSTEM = 15,
-    // A fault of the library: it is to be reported. The handle may be freed, and nothing else.
+    // A fault of the library, which should be reported. The handle may only be freed.
     EXONET_PANIC = 16,
     // The stream has ended, and all of it was received.
     EXONET_STREAM_ENDED = 17,
-    // Messages are missing here in the stream, or came before this process. It goes on behind them.
+    // Messages are missing here in the stream, or came before this process. The stream continues after them.
     EXONET_STREAM_GAP = 18,
-    // The sender has given the rest of the stream up, or has forgotten it: there is no more.
+    // The sender has given up the rest of the stream, or has forgotten it: there is no more.
     EXONET_STREAM_BROKEN = 19,
 };
 #ifndef __cplusplus
@@ -105,19 +105,19 @@ typedef int32_t exonet_code;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
-// What kind of event it is.
+// The kind of an event.
 enum exonet_event_kind
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
   : int32_t
 #endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
  {
-    // A message has come: `delivery`. After exonet_node_watch_messages.
+    // A message has arrived: `delivery`. After exonet_node_watch_messages.
     EXONET_EVENT_MESSAGE = 1,
     // A message that was sent with `notify` is settled: `token` and `outcome`.
     EXONET_EVENT_SETTLED = 2,
-    // A call that was made with `notify` has ended: `token`. exonet_call_wait says how.
+    // A call that was made with `notify` has ended: `token`. exonet_call_wait tells how.
     EXONET_EVENT_CALL_ENDED = 3,
-    // A call is to be answered, of a method that is served with `notify`: `token` and `request`.
+    // A call of a method that is served with `notify` has to be answered: `token` and `request`.
     EXONET_EVENT_REQUEST = 4,
     // The node was closed. The last event.
     EXONET_EVENT_CLOSED = 5,
@@ -130,29 +130,29 @@ typedef int32_t exonet_event_kind;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
-// What became of a message.
+// The kind of a message's outcome.
 enum exonet_outcome_kind
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
   : int32_t
 #endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
  {
-    // Nothing yet.
+    // There is no outcome yet.
     EXONET_OPEN = 0,
-    // The receiving application has taken it, once.
+    // The receiving application has the message, once.
     EXONET_DELIVERED = 1,
     // The receiving application has processed it: `status`. For a message with EXONET_CONFIRM_PROCESSED.
     EXONET_PROCESSED = 2,
-    // The receiving application does not take it: `status`, and exonet_receipt_reason.
+    // The receiving application has rejected it: `status`, and exonet_receipt_reason.
     EXONET_REJECTED = 3,
     // Its deadline came first: certainly never delivered.
     EXONET_EXPIRED = 4,
     // It was withdrawn: certainly never delivered.
     EXONET_CANCELLED = 5,
-    // The peer does not take it: certainly never delivered. exonet_receipt_reason says why.
+    // The peer has refused it: certainly never delivered. exonet_receipt_reason says why.
     EXONET_REFUSED = 6,
     // One of the two sides no longer knows: it happened once or not at all.
     EXONET_UNKNOWN = 7,
-    // This node has ended first: the next life of its identity goes on with the message.
+    // This node ended first: the next life of its identity continues with the message.
     EXONET_KEPT = 8,
 };
 #ifndef __cplusplus
@@ -163,35 +163,36 @@ typedef int32_t exonet_outcome_kind;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
-// A call that was made. Freed before its end, it is given up.
+// A call that was made. If it is freed before its end, it is given up.
 typedef struct exonet_call exonet_call;
 
-// A received message. It is delivered when exonet_delivery_ack says so; freed before, it is handed out again.
+// A received message. It is delivered when exonet_delivery_ack succeeds; if it is freed before, it is handed out
+// again.
 typedef struct exonet_delivery exonet_delivery;
 
-// What went wrong. It belongs to the caller: exonet_error_free.
+// An error. It belongs to the caller: exonet_error_free.
 typedef struct exonet_error exonet_error;
 
 // A node: it sends and receives messages, each exactly once.
 typedef struct exonet_node exonet_node;
 
-// A hold on a message that was sent. Freed, it neither cancels the message nor hurries it.
+// A handle on a message that was sent. Freeing it neither cancels the message nor speeds it up.
 typedef struct exonet_receipt exonet_receipt;
 
-// A call to be answered. Freed without an answer, it fails.
+// A call that has to be answered. If it is freed without an answer, it fails.
 typedef struct exonet_request exonet_request;
 
-// A method that is served. Freed, it is served no more: calls that were taken can be answered.
+// A method that is served. Freeing it ends the service: calls that were taken can still be answered.
 typedef struct exonet_service exonet_service;
 
-// A stream with a peer: messages in order, both ways. Freed, it ends neither direction.
+// A stream with a peer: messages in order, in both directions. Freeing it ends neither direction.
 typedef struct exonet_stream exonet_stream;
 
 // A text in UTF-8. Its data may be NULL if its length is 0.
 typedef struct exonet_str {
     // The text.
     const char *data;
-    // Bytes of it.
+    // Its length in bytes.
     uintptr_t len;
 } exonet_str;
 
@@ -199,41 +200,41 @@ typedef struct exonet_str {
 typedef struct exonet_bytes {
     // The bytes.
     const uint8_t *data;
-    // How many.
+    // Their number.
     uintptr_t len;
 } exonet_bytes;
 
-// How a call is to be made.
+// How a call is made.
 typedef struct exonet_call_options {
     // sizeof(exonet_call_options).
     uintptr_t size;
-    // How long the call is waited for. Default: until its end is known.
+    // How long to wait for the call. Default: until its end is known.
     uint64_t deadline_ms;
     // EXONET_PRIORITY_NORMAL or another.
     int32_t priority;
     // Its end is an event too: EXONET_EVENT_CALL_ENDED.
     bool notify;
-    // What the event says of which call it is.
+    // The token that the event carries, to identify the call.
     uint64_t token;
 } exonet_call_options;
 
-// What became of a message, and what was said of it.
+// The outcome of a message, with its details.
 typedef struct exonet_outcome {
-    // What became of it.
+    // The kind of the outcome.
     exonet_outcome_kind kind;
-    // Of EXONET_PROCESSED and EXONET_REJECTED, what the receiving application says; else 0.
+    // For EXONET_PROCESSED and EXONET_REJECTED, the status from the receiving application; else 0.
     uint32_t status;
     // It was delivered after its deadline.
     bool late;
 } exonet_outcome;
 
-// What has happened. Fields that the kind does not name are zero.
+// An event. Fields that the kind does not name are zero.
 typedef struct exonet_event {
     // Its kind.
     exonet_event_kind kind;
-    // As the options had it.
+    // The token from the options.
     uint64_t token;
-    // What became of a message.
+    // The outcome of a message.
     struct exonet_outcome outcome;
     // The message. It belongs to the receiver of the event: exonet_delivery_free.
     struct exonet_delivery *delivery;
@@ -243,37 +244,39 @@ typedef struct exonet_event {
     uint64_t reserved[4];
 } exonet_event;
 
-// A function of the application that takes events. It must not end by an exception or a jump.
+// A function of the application that receives events. It must not end by an exception or a jump.
 typedef void (*exonet_callback)(void *context, const struct exonet_event *event);
 
-// How a node is to be.
+// The properties of a node.
 typedef struct exonet_node_options {
     // sizeof(exonet_node_options).
     uintptr_t size;
-    // The directory of an identity that outlives the process, which is made on first use. Default: a fresh identity, which ends with
-    // the node.
+    // The directory of an identity that outlives the process; it is made on first use. Default: a fresh identity,
+    // which ends with the node.
     struct exonet_str state_dir;
     // The local address, as in "0.0.0.0:4455". Default: any port of all addresses.
     struct exonet_str bind;
-    // The nodes that may talk to this one: "anyone", or ids with commas between. Default: none but those that this node sends to.
+    // The nodes that may talk to this one: "anyone", or ids separated by commas. Default: only the nodes that this
+    // node sends to.
     struct exonet_str allow;
-    // How much a crash may take: "memory", "process", "batched=MS" or "sync". Default: "process" with a state_dir, else "memory".
+    // What a crash may lose: "memory", "process", "batched=MS" or "sync". Default: "process" with a state_dir, else
+    // "memory".
     struct exonet_str durability;
-    // What carries packets: "udp", "tcp" or "auto". Default: "udp".
+    // How packets are carried: "udp", "tcp" or "auto". Default: "udp".
     struct exonet_str carrier;
-    // The largest message that is sent or taken, in bytes. Default: 64 MiB.
+    // The largest message that is sent or received, in bytes. Default: 64 MiB.
     uint64_t max_message;
-    // How many messages may be queued to one peer. Default: that of the library.
+    // The number of messages that may be queued to one peer. Default: that of the library.
     uint64_t queued_messages;
     // A message in doubt for this long ends EXONET_UNKNOWN. Default: never.
     uint64_t doubt_timeout_ms;
-    // A ping after this long without a packet, to keep address translations alive. Default: none.
+    // The interval without a packet after which a ping is sent, to keep the mappings of NATs alive. Default: none.
     uint64_t keepalive_ms;
-    // How often a message is handed out that is not acknowledged, before it is rejected. Default: as often as it takes.
+    // How often a message that is not acknowledged is handed out before it is rejected. Default: any number of times.
     uint32_t attempts;
 } exonet_node_options;
 
-// How a message is to be treated.
+// How a message is sent.
 typedef struct exonet_send_options {
     // sizeof(exonet_send_options).
     uintptr_t size;
@@ -285,27 +288,28 @@ typedef struct exonet_send_options {
     uint32_t confirm;
     // EXONET_PRIORITY_NORMAL or another.
     int32_t priority;
-    // The message has to be in a journal: without one, the node refuses it. How hard the journal is, the node's durability says.
+    // The message has to be in a journal: a node without one refuses it. The node's durability says how durable the
+    // journal is.
     bool durable;
     // If the queue to the peer is full, the function returns EXONET_FULL. Default: it waits.
     bool no_wait;
     // The outcome is an event too: EXONET_EVENT_SETTLED.
     bool notify;
-    // What the event says of which message it is.
+    // The token that the event carries, to identify the message.
     uint64_t token;
 } exonet_send_options;
 
-// How a method is to be served.
+// How a method is served.
 typedef struct exonet_serve_options {
     // sizeof(exonet_serve_options).
     uintptr_t size;
-    // Calls that may be unanswered at once; others wait at their callers. Default: 256.
+    // The number of calls that may be unanswered at once; others wait at their callers. Default: 256.
     uint64_t concurrency;
     // A call that is not answered for this long fails. Default: never.
     uint64_t timeout_ms;
-    // The calls are events, EXONET_EVENT_REQUEST, and exonet_service_next gives none.
+    // The calls are events, EXONET_EVENT_REQUEST, and exonet_service_next returns none.
     bool notify;
-    // What the events say of which method it is.
+    // The token that the events carry, to identify the method.
     uint64_t token;
 } exonet_serve_options;
 
@@ -313,7 +317,7 @@ typedef struct exonet_serve_options {
 extern "C" {
 #endif // __cplusplus
 
-// The version of the interface that the library has which the program is linked with: EXONET_ABI of its header.
+// The version of the interface of the library with which the program is linked: EXONET_ABI of its header.
 uint32_t exonet_abi(void);
 
 // The version of the library, as in "0.1.0".
@@ -322,8 +326,8 @@ struct exonet_str exonet_version(void);
 // A text that ends with a NUL, with its length.
 struct exonet_str exonet_cstr(const char *text);
 
-// Calls a method of a peer: a message that is answered, and that runs at most once. It waits for room in the queue to the peer; then
-// the call is on its way. `options` may be NULL.
+// Calls a method of a peer: a call is a message that is answered, and that runs at most once. It waits for room in
+// the queue to the peer; then the call is queued. `options` may be NULL.
 exonet_code exonet_call_start(const struct exonet_node *node,
                               struct exonet_str peer,
                               struct exonet_str method,
@@ -332,29 +336,30 @@ exonet_code exonet_call_start(const struct exonet_node *node,
                               struct exonet_call **call,
                               struct exonet_error **error);
 
-// Waits for the end of a call, for `timeout_ms` at most. EXONET_OK: exonet_call_reply has the answer. The codes that begin with
-// EXONET_CALL say how it has ended else; the same each time.
+// Waits for the end of a call, for `timeout_ms` at most. EXONET_OK: exonet_call_reply has the answer. The codes that
+// begin with EXONET_CALL say how else it has ended; the result is the same each time.
 exonet_code exonet_call_wait(const struct exonet_call *call,
                              int64_t timeout_ms,
                              struct exonet_error **error);
 
-// The answer. Empty before there is one.
+// The answer. Empty until there is one.
 struct exonet_bytes exonet_call_reply(const struct exonet_call *call);
 
 // The name of the call at both ends. Empty before its end, and if it never left.
 struct exonet_str exonet_call_id(const struct exonet_call *call);
 
-// Gives a call up. It ends: as EXONET_CALL_CANCELLED if it had not left, as EXONET_CALL_UNKNOWN if it had, unless its answer is there.
+// Gives a call up. It ends with EXONET_CALL_CANCELLED if it had not left, and with EXONET_CALL_UNKNOWN if it had,
+// unless its answer has arrived.
 exonet_code exonet_call_give_up(const struct exonet_call *call,
                                 struct exonet_error **error);
 
-// Frees a call. One that has not ended is given up.
+// Frees a call. If it has not ended, it is given up.
 void exonet_call_free(struct exonet_call *call);
 
-// Which node sent it: a proven id, which is the peer of an answer.
+// The node that sent the message: a proven id, to which an answer can be sent.
 struct exonet_str exonet_delivery_from(const struct exonet_delivery *delivery);
 
-// Its name at both ends, for ever: the key under which an effect outside is made only once.
+// The permanent name of the message at both ends: the key under which an external effect is made only once.
 struct exonet_str exonet_delivery_id(const struct exonet_delivery *delivery);
 
 // The tag that it was sent with.
@@ -363,56 +368,58 @@ struct exonet_bytes exonet_delivery_tag(const struct exonet_delivery *delivery);
 // The content.
 struct exonet_bytes exonet_delivery_body(const struct exonet_delivery *delivery);
 
-// Which time it is that the message is handed out: the first is 1. From the second on, it may have been acted on before.
+// The number of times that the message was handed out, starting at 1. From 2 on, it may have been acted on before.
 uint32_t exonet_delivery_attempt(const struct exonet_delivery *delivery);
 
-// As the sender set it: EXONET_PRIORITY_NORMAL or another.
+// The priority from the sender: EXONET_PRIORITY_NORMAL or another.
 int32_t exonet_delivery_priority(const struct exonet_delivery *delivery);
 
-// Acknowledges the message: from here on it is delivered. A sender that wants to be told so is told that it was processed, with
-// `status`, which is 0 if there is nothing to say. EXONET_NOT_DELIVERED: it must not be acted on.
+// Acknowledges the message: from here on it is delivered. A sender that asked for it is told that the message was
+// processed, with `status`, which is 0 if there is nothing to say. EXONET_NOT_DELIVERED: the message must not be
+// acted on.
 //
-// The handle is to be freed all the same, after this and the next two.
+// The handle still has to be freed, after this function and the next two.
 exonet_code exonet_delivery_ack(const struct exonet_delivery *delivery,
                                 uint32_t status,
                                 struct exonet_error **error);
 
-// Does not take the message, and will not have it again: its sender is told so, with `status` and the first 200 bytes of `reason`.
-// The node keeps it as a dead letter.
+// Rejects the message for good: its sender is told so, with `status` and the first 200 bytes of `reason`. The node
+// keeps the message as a dead letter.
 exonet_code exonet_delivery_reject(const struct exonet_delivery *delivery,
                                    uint32_t status,
                                    struct exonet_str reason,
                                    struct exonet_error **error);
 
-// Hands the message out again after `wait_ms`, and not before.
+// Hands the message out again, `wait_ms` from now at the earliest.
 exonet_code exonet_delivery_retry(const struct exonet_delivery *delivery,
                                   uint64_t wait_ms,
                                   struct exonet_error **error);
 
-// Frees a delivery. If it was not dealt with, the message is handed out again.
+// Frees a delivery. If the message was neither acknowledged, rejected nor put off, it is handed out again.
 void exonet_delivery_free(struct exonet_delivery *delivery);
 
-// Messages that come are events from now on: EXONET_EVENT_MESSAGE. No more than `most` of them wait to be taken, at least one.
-// exonet_recv goes on to give those that are no events yet.
+// From now on, messages that arrive are events: EXONET_EVENT_MESSAGE. At most `most` of them wait to be taken, at
+// least one. exonet_recv still returns messages that are not events yet.
 exonet_code exonet_node_watch_messages(const struct exonet_node *node,
                                        uint32_t most,
                                        struct exonet_error **error);
 
-// A descriptor to be polled (poll, epoll, select, kqueue): readable when there is an event to take, and when there will be none any
-// more. It belongs to the node, and is not to be read or closed. Not on Windows.
+// A descriptor to poll (poll, epoll, select, kqueue): readable when there is an event to take, and when there will be
+// no more events. It belongs to the node, and must not be read or closed. Not on Windows.
 exonet_code exonet_node_fd(const struct exonet_node *node,
                            int32_t *fd,
                            struct exonet_error **error);
 
-// Waits for the next event, for `timeout_ms` at most. EXONET_CLOSED: there will be none any more.
+// Waits for the next event, for `timeout_ms` at most. EXONET_CLOSED: there will be no more.
 exonet_code exonet_node_next_event(const struct exonet_node *node,
                                    int64_t timeout_ms,
                                    struct exonet_event *event,
                                    struct exonet_error **error);
 
-// Gives all events to `callback` from now on, one at a time, on a thread of its own. The callback may call every function, and block;
-// it gets `context` as it is, and the event for the time of the call. Once a node; EXONET_EVENT_CLOSED is its last call.
-// exonet_node_free waits for it, unless the callback itself calls that.
+// From now on, passes all events to `callback`, one at a time, on its own thread. The callback may call every
+// function, and block; it gets `context` unchanged, and the event for the duration of the call. Only once for each
+// node; EXONET_EVENT_CLOSED is its last call. exonet_node_free waits for it, unless the callback itself calls
+// exonet_node_free.
 exonet_code exonet_node_set_callback(const struct exonet_node *node,
                                      exonet_callback callback,
                                      void *context,
@@ -421,16 +428,17 @@ exonet_code exonet_node_set_callback(const struct exonet_node *node,
 // The code that the function returned. EXONET_OK for NULL.
 exonet_code exonet_error_code(const struct exonet_error *error);
 
-// A sentence for people: what is wrong, where, and what to do.
+// A sentence for users: what is wrong, where, and what to do.
 struct exonet_str exonet_error_message(const struct exonet_error *error);
 
-// Of EXONET_CALL_FAILED, the number that the server said; else 0. Numbers from 0xffffff00 on are said by nodes, not by applications.
+// For EXONET_CALL_FAILED, the status from the server; else 0. Numbers from 0xffffff00 on come from nodes, not from
+// applications.
 uint32_t exonet_error_status(const struct exonet_error *error);
 
-// Of EXONET_CALL_FAILED, what more the server said.
+// For EXONET_CALL_FAILED, the body from the server.
 struct exonet_bytes exonet_error_body(const struct exonet_error *error);
 
-// Of a call, whether it has certainly not run, so that it may be made again.
+// For a call, whether it has certainly not run, so that it may be made again.
 bool exonet_error_has_not_run(const struct exonet_error *error);
 
 // Frees an error.
@@ -444,16 +452,17 @@ exonet_code exonet_node_open(const struct exonet_node_options *options,
 // The id of the node: its key.
 struct exonet_str exonet_node_id(const struct exonet_node *node);
 
-// How the node is reached from the same machine: ID@HOST:PORT. From others, with another host.
+// The address of the node on the same machine: ID@HOST:PORT. Other machines need another host.
 struct exonet_str exonet_node_address(const struct exonet_node *node);
 
-// Changes which nodes may talk to this one: "anyone", or ids with commas between. It holds for each from its next opening on.
+// Changes which nodes may talk to this one: "anyone", or ids separated by commas. It applies to each node from its
+// next opening on.
 exonet_code exonet_node_set_allow(const struct exonet_node *node,
                                   struct exonet_str allow,
                                   struct exonet_error **error);
 
-// The figures of the node as an object of JSON, whose names are those of the library: "sent", "delivered" and so on. A text that ends
-// with a NUL and belongs to the caller: exonet_text_free.
+// The statistics of the node as a JSON object, with the names of the library: "sent", "delivered" and so on. A text
+// that ends with a NUL and belongs to the caller: exonet_text_free.
 exonet_code exonet_node_stats(const struct exonet_node *node,
                               char **json,
                               struct exonet_error **error);
@@ -461,20 +470,23 @@ exonet_code exonet_node_stats(const struct exonet_node *node,
 // Frees a text that the caller owns.
 void exonet_text_free(char *text);
 
-// Waits until what was sent is settled, for `timeout_ms` at most. EXONET_TIMEOUT: something is still open.
+// Waits until all messages that were sent are settled, for `timeout_ms` at most. EXONET_TIMEOUT: something is still
+// open.
 exonet_code exonet_node_flush(const struct exonet_node *node,
                               int64_t timeout_ms,
                               struct exonet_error **error);
 
-// Ends the node: it takes no new work, waits until all is settled and its peers know, for `timeout_ms` at most (negative: a day), and
-// stops. `open`, which may be NULL, gets how many messages are not settled. Threads that wait in the node get EXONET_CLOSED.
+// Ends the node: it takes no new work, waits until all is settled and its peers know, for `timeout_ms` at most
+// (negative: a day), and stops. `open`, which may be NULL, gets the number of messages that are not settled. Threads
+// that wait in the node get EXONET_CLOSED.
 exonet_code exonet_node_close(const struct exonet_node *node,
                               int64_t timeout_ms,
                               uint64_t *open,
                               struct exonet_error **error);
 
-// Frees a node. If it is not closed, it ends as by exonet_node_close with a timeout of 0: that takes up to a second. No other thread
-// may use the node any more, or wait in it. Its threads end when its last handle is freed: receipts, calls, services.
+// Frees a node. If it is not closed, it ends as by exonet_node_close with a timeout of 0: that takes up to a second.
+// No other thread may use the node any more, or wait in it. Its threads end when its last handle is freed, whether a
+// receipt, a call or a service.
 void exonet_node_free(struct exonet_node *node);
 
 // Waits for a message, for `timeout_ms` at most.
@@ -483,24 +495,24 @@ exonet_code exonet_recv(const struct exonet_node *node,
                         struct exonet_delivery **delivery,
                         struct exonet_error **error);
 
-// Waits for what becomes of the message, for `timeout_ms` at most. A peer that is dead leaves a message in doubt for as long as the
-// node's doubt_timeout_ms says, by default for ever: see exonet_receipt_abandon.
+// Waits for the outcome of the message, for `timeout_ms` at most. A dead peer leaves a message in doubt for the
+// node's doubt_timeout_ms, by default for ever: see exonet_receipt_abandon.
 exonet_code exonet_receipt_wait(const struct exonet_receipt *receipt,
                                 int64_t timeout_ms,
                                 struct exonet_outcome *outcome,
                                 struct exonet_error **error);
 
-// Whether the message has left, and its outcome is not known.
+// Whether the message has left and its outcome is not known.
 bool exonet_receipt_in_doubt(const struct exonet_receipt *receipt);
 
 // The name of the message at both ends. Empty before it leaves.
 struct exonet_str exonet_receipt_id(const struct exonet_receipt *receipt);
 
-// Why a message was rejected or refused, or what was said of it besides, as a sentence. Empty if nothing was said.
+// Why a message was rejected or refused, or other details of its outcome, as a sentence. Empty if there are none.
 struct exonet_str exonet_receipt_reason(const struct exonet_receipt *receipt);
 
-// Withdraws the message. If it has not left, its outcome is EXONET_CANCELLED. If it has, `asked` is set, which may be NULL: its
-// receiver is asked for it, and the outcome tells whether it was taken.
+// Withdraws the message. If it has not left, its outcome is EXONET_CANCELLED. If it has, `asked`, which may be NULL,
+// is set: its receiver is asked for it, and the outcome tells whether it was taken.
 exonet_code exonet_receipt_cancel(const struct exonet_receipt *receipt,
                                   bool *asked,
                                   struct exonet_error **error);
@@ -509,11 +521,12 @@ exonet_code exonet_receipt_cancel(const struct exonet_receipt *receipt,
 exonet_code exonet_receipt_abandon(const struct exonet_receipt *receipt,
                                    struct exonet_error **error);
 
-// Frees a receipt. Its message goes on, and so does the event that was asked for.
+// Frees a receipt. The message is still delivered, and so is the requested event.
 void exonet_receipt_free(struct exonet_receipt *receipt);
 
-// Sends a message to a peer, ID@HOST:PORT, or an id alone for one that has been heard. It waits for room in the queue to the peer, and
-// for the disk if the node is as durable as that; then the message is queued. `options` and `receipt` may be NULL.
+// Sends a message to a peer, given as ID@HOST:PORT, or as an id alone if the peer has been heard. It waits for room
+// in the queue to the peer, and for the disk if the node's durability requires that; then the message is queued.
+// `options` and `receipt` may be NULL.
 exonet_code exonet_send(const struct exonet_node *node,
                         struct exonet_str peer,
                         struct exonet_bytes body,
@@ -528,26 +541,27 @@ exonet_code exonet_serve(const struct exonet_node *node,
                          struct exonet_service **service,
                          struct exonet_error **error);
 
-// Waits for a call of the method, for `timeout_ms` at most. EXONET_CLOSED: there will be none any more.
+// Waits for a call of the method, for `timeout_ms` at most. EXONET_CLOSED: there will be no more.
 exonet_code exonet_service_next(const struct exonet_service *service,
                                 int64_t timeout_ms,
                                 struct exonet_request **request,
                                 struct exonet_error **error);
 
-// Takes no new call, and waits until those that were taken have been answered, for `timeout_ms` at most (negative: a day). Those left
-// then fail; `left`, which may be NULL, gets how many. The service is to be freed all the same.
+// Takes no new calls, and waits until those that were taken have been answered, for `timeout_ms` at most (negative: a
+// day). The remaining calls then fail; `left`, which may be NULL, gets their number. The service still has to be
+// freed.
 exonet_code exonet_service_stop(const struct exonet_service *service,
                                 int64_t timeout_ms,
                                 uint64_t *left,
                                 struct exonet_error **error);
 
-// Frees a service: its method is served no more.
+// Frees a service: its method is no longer served.
 void exonet_service_free(struct exonet_service *service);
 
 // The node that calls: a proven id.
 struct exonet_str exonet_request_caller(const struct exonet_request *request);
 
-// The name of the call at both ends, for ever: the key under which an effect outside is made only once.
+// The permanent name of the call at both ends: the key under which an external effect is made only once.
 struct exonet_str exonet_request_id(const struct exonet_request *request);
 
 // The method, as it was called.
@@ -556,12 +570,13 @@ struct exonet_str exonet_request_method(const struct exonet_request *request);
 // The content.
 struct exonet_bytes exonet_request_body(const struct exonet_request *request);
 
-// Answers a call. EXONET_CLOSED: the answer came too late. The request is to be freed all the same, after this and the next.
+// Answers a call. EXONET_CLOSED: the answer came too late. The request still has to be freed, after this function and
+// the next.
 exonet_code exonet_request_reply(const struct exonet_request *request,
                                  struct exonet_bytes body,
                                  struct exonet_error **error);
 
-// Answers a call by a failure: `status` is from 1 to 0xfffffeff, and means what the two applications agree on.
+// Answers a call with a failure: `status` is from 1 to 0xfffffeff, with a meaning that the two applications agree on.
 exonet_code exonet_request_fail(const struct exonet_request *request,
                                 uint32_t status,
                                 struct exonet_bytes body,
@@ -570,7 +585,8 @@ exonet_code exonet_request_fail(const struct exonet_request *request,
 // Frees a request. If it was not answered, the call fails.
 void exonet_request_free(struct exonet_request *request);
 
-// A stream with a peer, under a name of 1 to 255 bytes. Nothing is sent yet. One handle for a peer and a name at a time.
+// A stream with a peer, under a name of 1 to 255 bytes. Nothing is sent yet. There can be one handle for a peer and a
+// name at a time.
 exonet_code exonet_stream_open(const struct exonet_node *node,
                                struct exonet_str peer,
                                struct exonet_str name,
@@ -589,27 +605,28 @@ struct exonet_str exonet_stream_peer(const struct exonet_stream *stream);
 // The name of the stream.
 struct exonet_str exonet_stream_name(const struct exonet_stream *stream);
 
-// Sends a message behind all that were sent before it in this stream, as exonet_send does. It has no tag.
+// Sends a message after all earlier ones of this stream, like exonet_send. It has no tag.
 exonet_code exonet_stream_send(const struct exonet_stream *stream,
                                struct exonet_bytes body,
                                const struct exonet_send_options *options,
                                struct exonet_receipt **receipt,
                                struct exonet_error **error);
 
-// Ends this direction behind all that was sent in it. The receipt, which may be NULL, says when the peer's application has had the end.
+// Ends this direction after all messages that were sent in it. The receipt, which may be NULL, tells when the peer's
+// application has received the end.
 exonet_code exonet_stream_close(const struct exonet_stream *stream,
                                 struct exonet_receipt **receipt,
                                 struct exonet_error **error);
 
-// Waits for the next message of the stream, for `timeout_ms` at most. A message is handed out when the one before it has been dealt
-// with. EXONET_STREAM_ENDED: all was received. EXONET_STREAM_GAP: the message says what is missing; the next call goes on behind it.
-// EXONET_STREAM_BROKEN: there is no more.
+// Waits for the next message of the stream, for `timeout_ms` at most. A message is handed out when the one before it
+// has been acknowledged, rejected or put off. EXONET_STREAM_ENDED: all was received. EXONET_STREAM_GAP: the message
+// of the error says what is missing; the next call continues after it. EXONET_STREAM_BROKEN: there is no more.
 exonet_code exonet_stream_recv(const struct exonet_stream *stream,
                                int64_t timeout_ms,
                                struct exonet_delivery **delivery,
                                struct exonet_error **error);
 
-// Frees a stream. It ends neither direction: another handle goes on where it was.
+// Frees a stream. It ends neither direction: another handle continues at the same place.
 void exonet_stream_free(struct exonet_stream *stream);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-//! The border: what happens inside leaves as a code and an error, panics included.
+//! The border: results and panics inside become a code and an error.
 
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,23 +24,23 @@ pub(crate) fn border(
     code
 }
 
-/// Does the work of a function that only looks.
+/// Does the work of a function that only reads.
 pub(crate) fn look<T>(otherwise: T, work: impl FnOnce() -> Option<T>) -> T {
     catch_unwind(AssertUnwindSafe(work)).ok().flatten().unwrap_or(otherwise)
 }
 
-/// Frees what a caller gives back.
+/// Frees a handle that a caller gives back.
 pub(crate) fn free<T>(handle: Option<Box<T>>) {
-    // A panic in a destructor has said so on standard error; its caller has nothing to do about it.
+    // A panic in a destructor has been reported on standard error; its caller can do nothing about it.
     let _ = catch_unwind(AssertUnwindSafe(|| drop(handle)));
 }
 
-/// The handle that a parameter is to be.
+/// The handle in a parameter, which must not be NULL.
 pub(crate) fn given<'a, T>(handle: Option<&'a T>, name: &str) -> Result<&'a T, Fault> {
     handle.ok_or_else(|| Fault::usage(format!("{name} is NULL")))
 }
 
-/// Where a result goes.
+/// The place for a result.
 pub(crate) struct Out<'a, T>(&'a mut MaybeUninit<T>);
 
 impl<'a, T> Out<'a, *mut T> {
@@ -63,7 +63,7 @@ impl<'a, T> Out<'a, T> {
         place.map(Self).ok_or_else(|| Fault::usage(format!("{name} is NULL")))
     }
 
-    /// Gives the value.
+    /// Sets the value.
     pub(crate) fn set(&mut self, value: T) {
         self.0.write(value);
     }

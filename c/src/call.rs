@@ -18,16 +18,16 @@ use crate::queue::Event;
 use crate::raw::{self, exonet_bytes, exonet_str};
 use crate::text::Text;
 
-/// What a failure may say besides its number, in bytes.
+/// The largest body of a failure, in bytes.
 const SAID: u64 = 16 << 20;
 
-/// How a call has ended.
+/// The end of a call.
 struct Ended {
     id: Option<Text>,
     result: Result<Bytes, Fault>,
 }
 
-/// A call that was made. Freed before its end, it is given up.
+/// A call that was made. If it is freed before its end, it is given up.
 pub struct exonet_call {
     inner: Arc<Inner>,
     ended: Arc<Promise<Ended>>,
@@ -74,7 +74,7 @@ async fn end(mut pending: PendingCall, quit: &Notify) -> Ended {
 async fn whole(reply: Reply) -> Ended {
     let Reply { id, mut body, .. } = reply;
     let lost = |id: &CallId| CallError::Unknown { id: Some(*id), why: Why::Lost };
-    // A reply whose end does not come is none.
+    // A reply that is incomplete counts as lost.
     let result = body.bytes(u64::MAX).await.map_err(|_| Fault::call(&lost(&id), Bytes::new()));
     Ended { id: Some(Text::new(id)), result }
 }
@@ -88,8 +88,8 @@ async fn failed(mut error: CallError) -> Ended {
     Ended { id: id.map(Text::new), result: Err(Fault::call(&error, said)) }
 }
 
-/// Calls a method of a peer: a message that is answered, and that runs at most once. It waits for room in the queue to the peer; then
-/// the call is on its way. `options` may be NULL.
+/// Calls a method of a peer: a call is a message that is answered, and that runs at most once. It waits for room in
+/// the queue to the peer; then the call is queued. `options` may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn exonet_call_start(
     node: Option<&exonet_node>,
@@ -113,8 +113,8 @@ pub unsafe extern "C" fn exonet_call_start(
     })
 }
 
-/// Waits for the end of a call, for `timeout_ms` at most. EXONET_OK: exonet_call_reply has the answer. The codes that begin with
-/// EXONET_CALL say how it has ended else; the same each time.
+/// Waits for the end of a call, for `timeout_ms` at most. EXONET_OK: exonet_call_reply has the answer. The codes that
+/// begin with EXONET_CALL say how else it has ended; the result is the same each time.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_call_wait(
     call: Option<&exonet_call>,
@@ -131,7 +131,7 @@ pub extern "C" fn exonet_call_wait(
     })
 }
 
-/// The answer. Empty before there is one.
+/// The answer. Empty until there is one.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_call_reply(call: Option<&exonet_call>) -> exonet_bytes {
     look(exonet_bytes::empty(), || {
@@ -146,7 +146,8 @@ pub extern "C" fn exonet_call_id(call: Option<&exonet_call>) -> exonet_str {
     look(exonet_str::empty(), || call?.ended.look()?.id.as_ref().map(Text::lend))
 }
 
-/// Gives a call up. It ends: as EXONET_CALL_CANCELLED if it had not left, as EXONET_CALL_UNKNOWN if it had, unless its answer is there.
+/// Gives a call up. It ends with EXONET_CALL_CANCELLED if it had not left, and with EXONET_CALL_UNKNOWN if it had,
+/// unless its answer has arrived.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_call_give_up(
     call: Option<&exonet_call>,
@@ -158,7 +159,7 @@ pub extern "C" fn exonet_call_give_up(
     })
 }
 
-/// Frees a call. One that has not ended is given up.
+/// Frees a call. If it has not ended, it is given up.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_call_free(call: Option<Box<exonet_call>>) {
     free(call);

@@ -16,13 +16,13 @@ use crate::options::priority_number;
 use crate::raw::{exonet_bytes, exonet_str};
 use crate::text::Text;
 
-/// What there is of a message.
+/// A message that is partly read.
 struct Part {
     delivery: Delivery,
     body: BytesMut,
 }
 
-/// Messages that are half read. Each goes to the next that receives.
+/// Messages that are partly read. Each goes to the next receiving call.
 #[derive(Default)]
 pub(crate) struct Begun {
     parts: Mutex<Vec<Part>>,
@@ -35,7 +35,7 @@ impl Begun {
     }
 }
 
-/// A message that is being read. Dropped, it is put back.
+/// A message that is being read. If this is dropped, the message is put back.
 struct Reading<'a> {
     begun: &'a Begun,
     part: Option<Part>,
@@ -51,7 +51,7 @@ impl Drop for Reading<'_> {
 }
 
 impl Core {
-    /// The next message, whole. Cancel-safe: what was read of one is kept for the next call.
+    /// The next message, complete. Cancel-safe: a message that is partly read is kept for the next call.
     pub(crate) async fn next(&self) -> Result<exonet_delivery, Fault> {
         loop {
             let part = self.begun.parts().pop();
@@ -68,7 +68,7 @@ impl Core {
             match whole(Reading { begun: &self.begun, part: Some(part) }).await {
                 Ok(delivery) => return Ok(delivery),
                 Err(BodyError::Closed) => return Err(Fault::closed()),
-                // Its sender has given it up: it was no message.
+                // Its sender has given it up: it does not count as a message.
                 Err(_) => {}
             }
         }
@@ -95,7 +95,8 @@ async fn whole(mut reading: Reading<'_>) -> Result<exonet_delivery, BodyError> {
     Ok(exonet_delivery::new(delivery, body.unwrap_or_else(|| read.freeze())))
 }
 
-/// A received message. It is delivered when exonet_delivery_ack says so; freed before, it is handed out again.
+/// A received message. It is delivered when exonet_delivery_ack succeeds; if it is freed before, it is handed out
+/// again.
 pub struct exonet_delivery {
     guard: Mutex<Option<Delivery>>,
     key: Key,
@@ -105,7 +106,7 @@ pub struct exonet_delivery {
     priority: i32,
 }
 
-/// Its names, whose texts are made when they are asked for.
+/// The names of a message, whose texts are made on first use.
 struct Key {
     id: exo::MessageId,
     id_text: OnceLock<Text>,
@@ -132,7 +133,7 @@ impl exonet_delivery {
     }
 }
 
-/// Which node sent it: a proven id, which is the peer of an answer.
+/// The node that sent the message: a proven id, to which an answer can be sent.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_delivery_from(delivery: Option<&exonet_delivery>) -> exonet_str {
     look(exonet_str::empty(), || {
@@ -141,7 +142,7 @@ pub extern "C" fn exonet_delivery_from(delivery: Option<&exonet_delivery>) -> ex
     })
 }
 
-/// Its name at both ends, for ever: the key under which an effect outside is made only once.
+/// The permanent name of the message at both ends: the key under which an external effect is made only once.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_delivery_id(delivery: Option<&exonet_delivery>) -> exonet_str {
     look(exonet_str::empty(), || {
@@ -162,22 +163,23 @@ pub extern "C" fn exonet_delivery_body(delivery: Option<&exonet_delivery>) -> ex
     look(exonet_bytes::empty(), || Some(exonet_bytes::lend(&delivery?.body)))
 }
 
-/// Which time it is that the message is handed out: the first is 1. From the second on, it may have been acted on before.
+/// The number of times that the message was handed out, starting at 1. From 2 on, it may have been acted on before.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_delivery_attempt(delivery: Option<&exonet_delivery>) -> u32 {
     delivery.map_or(0, |delivery| delivery.attempt)
 }
 
-/// As the sender set it: EXONET_PRIORITY_NORMAL or another.
+/// The priority from the sender: EXONET_PRIORITY_NORMAL or another.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_delivery_priority(delivery: Option<&exonet_delivery>) -> i32 {
     delivery.map_or(0, |delivery| delivery.priority)
 }
 
-/// Acknowledges the message: from here on it is delivered. A sender that wants to be told so is told that it was processed, with
-/// `status`, which is 0 if there is nothing to say. EXONET_NOT_DELIVERED: it must not be acted on.
+/// Acknowledges the message: from here on it is delivered. A sender that asked for it is told that the message was
+/// processed, with `status`, which is 0 if there is nothing to say. EXONET_NOT_DELIVERED: the message must not be
+/// acted on.
 ///
-/// The handle is to be freed all the same, after this and the next two.
+/// The handle still has to be freed, after this function and the next two.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_delivery_ack(
     delivery: Option<&exonet_delivery>,
@@ -187,8 +189,8 @@ pub extern "C" fn exonet_delivery_ack(
     border(error, || Ok(given(delivery, "delivery")?.settle()?.ack_with(status)?))
 }
 
-/// Does not take the message, and will not have it again: its sender is told so, with `status` and the first 200 bytes of `reason`.
-/// The node keeps it as a dead letter.
+/// Rejects the message for good: its sender is told so, with `status` and the first 200 bytes of `reason`. The node
+/// keeps the message as a dead letter.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_delivery_reject(
     delivery: Option<&exonet_delivery>,
@@ -203,7 +205,7 @@ pub extern "C" fn exonet_delivery_reject(
     })
 }
 
-/// Hands the message out again after `wait_ms`, and not before.
+/// Hands the message out again, `wait_ms` from now at the earliest.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_delivery_retry(
     delivery: Option<&exonet_delivery>,
@@ -216,7 +218,7 @@ pub extern "C" fn exonet_delivery_retry(
     })
 }
 
-/// Frees a delivery. If it was not dealt with, the message is handed out again.
+/// Frees a delivery. If the message was neither acknowledged, rejected nor put off, it is handed out again.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_delivery_free(delivery: Option<Box<exonet_delivery>>) {
     free(delivery);

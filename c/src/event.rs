@@ -1,4 +1,4 @@
-//! Events as C sees them: taken one by one, or given to a callback.
+//! Events in C: taken one by one, or passed to a callback.
 
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -14,30 +14,30 @@ use crate::queue::{Event, Queue};
 use crate::receipt::exonet_outcome;
 use crate::serve::exonet_request;
 
-/// What kind of event it is.
+/// The kind of an event.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum exonet_event_kind {
-    /// A message has come: `delivery`. After exonet_node_watch_messages.
+    /// A message has arrived: `delivery`. After exonet_node_watch_messages.
     EXONET_EVENT_MESSAGE = 1,
     /// A message that was sent with `notify` is settled: `token` and `outcome`.
     EXONET_EVENT_SETTLED = 2,
-    /// A call that was made with `notify` has ended: `token`. exonet_call_wait says how.
+    /// A call that was made with `notify` has ended: `token`. exonet_call_wait tells how.
     EXONET_EVENT_CALL_ENDED = 3,
-    /// A call is to be answered, of a method that is served with `notify`: `token` and `request`.
+    /// A call of a method that is served with `notify` has to be answered: `token` and `request`.
     EXONET_EVENT_REQUEST = 4,
     /// The node was closed. The last event.
     EXONET_EVENT_CLOSED = 5,
 }
 
-/// What has happened. Fields that the kind does not name are zero.
+/// An event. Fields that the kind does not name are zero.
 #[repr(C)]
 pub struct exonet_event {
     /// Its kind.
     kind: exonet_event_kind,
-    /// As the options had it.
+    /// The token from the options.
     token: u64,
-    /// What became of a message.
+    /// The outcome of a message.
     outcome: exonet_outcome,
     /// The message. It belongs to the receiver of the event: exonet_delivery_free.
     delivery: *mut exonet_delivery,
@@ -81,11 +81,11 @@ impl From<Event> for exonet_event {
     }
 }
 
-/// A function of the application that takes events. It must not end by an exception or a jump.
+/// A function of the application that receives events. It must not end by an exception or a jump.
 pub type exonet_callback = Option<extern "C" fn(context: *mut c_void, event: *const exonet_event)>;
 
-/// Messages that come are events from now on: EXONET_EVENT_MESSAGE. No more than `most` of them wait to be taken, at least one.
-/// exonet_recv goes on to give those that are no events yet.
+/// From now on, messages that arrive are events: EXONET_EVENT_MESSAGE. At most `most` of them wait to be taken, at
+/// least one. exonet_recv still returns messages that are not events yet.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_node_watch_messages(
     node: Option<&exonet_node>,
@@ -102,8 +102,8 @@ pub extern "C" fn exonet_node_watch_messages(
     })
 }
 
-/// A descriptor to be polled (poll, epoll, select, kqueue): readable when there is an event to take, and when there will be none any
-/// more. It belongs to the node, and is not to be read or closed. Not on Windows.
+/// A descriptor to poll (poll, epoll, select, kqueue): readable when there is an event to take, and when there will be
+/// no more events. It belongs to the node, and must not be read or closed. Not on Windows.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_node_fd(
     node: Option<&exonet_node>,
@@ -118,7 +118,7 @@ pub extern "C" fn exonet_node_fd(
     })
 }
 
-/// Waits for the next event, for `timeout_ms` at most. EXONET_CLOSED: there will be none any more.
+/// Waits for the next event, for `timeout_ms` at most. EXONET_CLOSED: there will be no more.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_node_next_event(
     node: Option<&exonet_node>,
@@ -137,10 +137,11 @@ pub extern "C" fn exonet_node_next_event(
     })
 }
 
-/// What a callback is called with. It crosses to the thread of the callback.
+/// The context of a callback. It crosses to the thread of the callback.
 struct Context(*mut c_void);
 
-// SAFETY: the header says that the callback runs on a thread of its own; what the pointer means is the application's.
+// SAFETY: the header says that the callback runs on its own thread; the meaning of the pointer is up to the
+// application.
 unsafe impl Send for Context {}
 
 impl Context {
@@ -149,7 +150,7 @@ impl Context {
     }
 }
 
-/// Gives events to the callback until there are no more.
+/// Passes events to the callback until there are no more.
 fn run(queue: &Queue, callback: extern "C" fn(*mut c_void, *const exonet_event), context: &Context) {
     while let Ok(event) = queue.take(None) {
         let event = exonet_event::from(event);
@@ -157,9 +158,10 @@ fn run(queue: &Queue, callback: extern "C" fn(*mut c_void, *const exonet_event),
     }
 }
 
-/// Gives all events to `callback` from now on, one at a time, on a thread of its own. The callback may call every function, and block;
-/// it gets `context` as it is, and the event for the time of the call. Once a node; EXONET_EVENT_CLOSED is its last call.
-/// exonet_node_free waits for it, unless the callback itself calls that.
+/// From now on, passes all events to `callback`, one at a time, on its own thread. The callback may call every
+/// function, and block; it gets `context` unchanged, and the event for the duration of the call. Only once for each
+/// node; EXONET_EVENT_CLOSED is its last call. exonet_node_free waits for it, unless the callback itself calls
+/// exonet_node_free.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_node_set_callback(
     node: Option<&exonet_node>,
@@ -195,7 +197,7 @@ impl Inner {
     pub(crate) fn join_callback(&self) {
         let thread = self.callback_mut().take();
         if let Some(thread) = thread.filter(|thread| thread.thread().id() != thread::current().id()) {
-            // An error is a panic of the callback's, which has said so.
+            // An error is a panic of the callback, which has been reported.
             let _ = thread.join();
         }
     }

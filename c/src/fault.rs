@@ -1,4 +1,4 @@
-//! Errors: as Rust has them, and as C sees them.
+//! Errors, in Rust and in C.
 
 use std::any::Any;
 
@@ -10,19 +10,19 @@ use crate::border::{free, look};
 use crate::raw::{exonet_bytes, exonet_str};
 use crate::text::Text;
 
-/// What a function says of how it went.
+/// The result of a function.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum exonet_code {
-    /// It went well.
+    /// Success.
     EXONET_OK = 0,
-    /// What was waited for is not there yet. It goes on: wait again.
+    /// The result is not there yet. The operation continues: wait again.
     EXONET_TIMEOUT = 1,
     /// An argument is wrong, or the function cannot be called now. The message says which.
     EXONET_USAGE = 2,
-    /// The node is closed, or what was asked has ended.
+    /// The node is closed, or the object of the call has ended.
     EXONET_CLOSED = 3,
-    /// The node could not be made.
+    /// The node could not be opened.
     EXONET_NOT_OPENED = 4,
     /// The message was not accepted: nothing has been queued.
     EXONET_NOT_SENT = 5,
@@ -30,9 +30,9 @@ pub enum exonet_code {
     EXONET_FULL = 6,
     /// The message was not delivered, and must not be acted on: its record is gone.
     EXONET_NOT_DELIVERED = 7,
-    /// The message is settled, or has left and cannot be withdrawn: its outcome will tell.
+    /// The message is settled, or has left and cannot be withdrawn: its outcome tells which.
     EXONET_NOT_CANCELLED = 8,
-    /// The call was answered by a failure: exonet_error_status and exonet_error_body say more.
+    /// The call was answered by a failure: see exonet_error_status and exonet_error_body.
     EXONET_CALL_FAILED = 9,
     /// The call ran once or not at all, and it will not be known which.
     EXONET_CALL_UNKNOWN = 10,
@@ -44,21 +44,21 @@ pub enum exonet_code {
     EXONET_CALL_REFUSED = 13,
     /// The method cannot be served.
     EXONET_NOT_SERVED = 14,
-    /// The system does not give what is needed: a thread, a pipe.
+    /// The system refuses a resource: a thread, a pipe.
     EXONET_SYSTEM = 15,
-    /// A fault of the library: it is to be reported. The handle may be freed, and nothing else.
+    /// A fault of the library, which should be reported. The handle may only be freed.
     EXONET_PANIC = 16,
     /// The stream has ended, and all of it was received.
     EXONET_STREAM_ENDED = 17,
-    /// Messages are missing here in the stream, or came before this process. It goes on behind them.
+    /// Messages are missing here in the stream, or came before this process. The stream continues after them.
     EXONET_STREAM_GAP = 18,
-    /// The sender has given the rest of the stream up, or has forgotten it: there is no more.
+    /// The sender has given up the rest of the stream, or has forgotten it: there is no more.
     EXONET_STREAM_BROKEN = 19,
 }
 
 use exonet_code as Code;
 
-/// An error to be.
+/// An error that has not been given to C yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Fault {
     code: Code,
@@ -95,7 +95,7 @@ impl Fault {
         Self::new(Code::EXONET_PANIC, format!("a fault of the library, please report it: {said}"))
     }
 
-    /// How a call has ended, and what more was said.
+    /// The end of a call, with the body of its failure.
     pub(crate) fn call(error: &CallError, body: Bytes) -> Self {
         let code = match error {
             CallError::Refused(SendError::Closed) => Code::EXONET_CLOSED,
@@ -174,7 +174,7 @@ impl From<ServeError> for Fault {
     }
 }
 
-/// What went wrong. It belongs to the caller: exonet_error_free.
+/// An error. It belongs to the caller: exonet_error_free.
 pub struct exonet_error(Fault);
 
 impl exonet_error {
@@ -194,25 +194,26 @@ pub extern "C" fn exonet_error_code(error: Option<&exonet_error>) -> exonet_code
     error.map_or(Code::EXONET_OK, |error| error.0.code)
 }
 
-/// A sentence for people: what is wrong, where, and what to do.
+/// A sentence for users: what is wrong, where, and what to do.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_error_message(error: Option<&exonet_error>) -> exonet_str {
     look(exonet_str::empty(), || error.map(|error| error.0.message.lend()))
 }
 
-/// Of EXONET_CALL_FAILED, the number that the server said; else 0. Numbers from 0xffffff00 on are said by nodes, not by applications.
+/// For EXONET_CALL_FAILED, the status from the server; else 0. Numbers from 0xffffff00 on come from nodes, not from
+/// applications.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_error_status(error: Option<&exonet_error>) -> u32 {
     error.map_or(0, |error| error.0.status)
 }
 
-/// Of EXONET_CALL_FAILED, what more the server said.
+/// For EXONET_CALL_FAILED, the body from the server.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_error_body(error: Option<&exonet_error>) -> exonet_bytes {
     look(exonet_bytes::empty(), || error.map(|error| exonet_bytes::lend(&error.0.body)))
 }
 
-/// Of a call, whether it has certainly not run, so that it may be made again.
+/// For a call, whether it has certainly not run, so that it may be made again.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_error_has_not_run(error: Option<&exonet_error>) -> bool {
     error.is_some_and(|error| error.0.has_not_run)

@@ -1,6 +1,7 @@
-//! The C interface of Exonet. `include/exonet.h` is written from this, and its users read that: `docs/c.md` is their guide.
+//! The C interface of Exonet. `include/exonet.h` is generated from this crate and is the reference for its users,
+//! `docs/c.md` their guide.
 //!
-//! What comes from C is checked in `raw`, which has nearly all the `unsafe` of the crate; `border` keeps panics inside.
+//! Data from C is checked in `raw`, which has nearly all the `unsafe` of the crate; `border` keeps panics inside.
 #![allow(non_camel_case_types, reason = "the names are those of C")]
 #![allow(clippy::missing_safety_doc, reason = "the head of the header says what callers owe")]
 
@@ -25,7 +26,7 @@ use raw::exonet_str;
 /// The version of this interface. Functions and fields may be added without a change of it.
 pub const EXONET_ABI: u32 = 1;
 
-/// The version of the interface that the library has which the program is linked with: EXONET_ABI of its header.
+/// The version of the interface of the library with which the program is linked: EXONET_ABI of its header.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_abi() -> u32 {
     EXONET_ABI

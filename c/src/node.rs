@@ -22,7 +22,7 @@ use crate::queue::{Event, Queue};
 use crate::raw::{self, exonet_str};
 use crate::text::Text;
 
-/// How long the end of a node waits for what blocks: a look-up, a write to the disk.
+/// How long the end of a node waits for blocking work: a look-up, a write to the disk.
 const STRAGGLERS: Duration = Duration::from_secs(1);
 
 /// A node: it sends and receives messages, each exactly once.
@@ -34,10 +34,11 @@ impl exonet_node {
     }
 }
 
-/// What the handles of C share. Tasks have the core alone, so that the runtime never ends on a thread of its own.
+/// The state that the handles of C share. Tasks hold only the core, so that the runtime never ends on one of its own
+/// threads.
 pub(crate) struct Inner {
     core: Arc<Core>,
-    /// None: it has ended.
+    /// None: the runtime has ended.
     runtime: Option<Runtime>,
     handle: Handle,
     id: Text,
@@ -47,11 +48,11 @@ pub(crate) struct Inner {
     pub(crate) callback: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What tasks have of a node.
+/// The state of a node that tasks use.
 pub(crate) struct Core {
     pub(crate) node: Node,
     pub(crate) queue: Queue,
-    /// Deliveries whose bodies were being put together when the time of a waiting thread was over.
+    /// Deliveries whose bodies were being assembled when a waiting thread timed out.
     pub(crate) begun: Begun,
 }
 
@@ -63,7 +64,7 @@ pub(crate) fn patience(timeout_ms: i64) -> Option<Duration> {
 impl Inner {
     fn open(options: &exonet_node_options) -> Result<Arc<Self>, Fault> {
         let (builder, journal) = options.builder()?;
-        // One thread: a node keeps no more than one busy. Those that call wait on their own.
+        // One thread: a node keeps at most one busy. Callers wait on their own threads.
         let runtime =
             Builder::new_multi_thread().worker_threads(1).thread_name("exonet").enable_all().build();
         let runtime = runtime.map_err(|error| Fault::system("the thread of the node", &error))?;
@@ -89,7 +90,7 @@ impl Inner {
         &self.handle
     }
 
-    /// Whether what is sent is in a journal.
+    /// Whether messages that are sent are in a journal.
     pub(crate) const fn journal(&self) -> bool {
         self.journal
     }
@@ -98,12 +99,12 @@ impl Inner {
         Ok(self.core.node.peer(text.get("peer")?.parse::<PeerAddr>()?))
     }
 
-    /// What `work` comes to. It runs on this thread.
+    /// Runs `work` on this thread, and returns its result.
     pub(crate) fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
         self.handle.block_on(work)
     }
 
-    /// What `work` comes to within the time.
+    /// Runs `work` on this thread, and returns its result if it ends in time.
     pub(crate) fn wait<T>(&self, timeout_ms: i64, work: impl Future<Output = T>) -> Result<T, Fault> {
         match patience(timeout_ms) {
             None => Ok(self.block_on(work)),
@@ -117,7 +118,7 @@ impl Inner {
         self.watched.swap(true, Ordering::AcqRel)
     }
 
-    /// Makes events of messages that come.
+    /// Makes events of messages that arrive.
     pub(crate) fn watch(&self, most: usize) {
         let (core, room) =
             (Arc::clone(&self.core), Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))));
@@ -167,13 +168,14 @@ pub extern "C" fn exonet_node_id(node: Option<&exonet_node>) -> exonet_str {
     look(exonet_str::empty(), || node.map(|node| node.0.id.lend()))
 }
 
-/// How the node is reached from the same machine: ID@HOST:PORT. From others, with another host.
+/// The address of the node on the same machine: ID@HOST:PORT. Other machines need another host.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_node_address(node: Option<&exonet_node>) -> exonet_str {
     look(exonet_str::empty(), || node.map(|node| node.0.address.lend()))
 }
 
-/// Changes which nodes may talk to this one: "anyone", or ids with commas between. It holds for each from its next opening on.
+/// Changes which nodes may talk to this one: "anyone", or ids separated by commas. It applies to each node from its
+/// next opening on.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_node_set_allow(
     node: Option<&exonet_node>,
@@ -187,8 +189,8 @@ pub extern "C" fn exonet_node_set_allow(
     })
 }
 
-/// The figures of the node as an object of JSON, whose names are those of the library: "sent", "delivered" and so on. A text that ends
-/// with a NUL and belongs to the caller: exonet_text_free.
+/// The statistics of the node as a JSON object, with the names of the library: "sent", "delivered" and so on. A text
+/// that ends with a NUL and belongs to the caller: exonet_text_free.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_node_stats(
     node: Option<&exonet_node>,
@@ -217,11 +219,12 @@ fn figures(stats: &Stats) -> String {
 /// Frees a text that the caller owns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn exonet_text_free(text: *mut c_char) {
-    // SAFETY: the caller gives NULL, or what it got from this library.
+    // SAFETY: the caller gives NULL, or a text from this library.
     unsafe { raw::take_text(text) };
 }
 
-/// Waits until what was sent is settled, for `timeout_ms` at most. EXONET_TIMEOUT: something is still open.
+/// Waits until all messages that were sent are settled, for `timeout_ms` at most. EXONET_TIMEOUT: something is still
+/// open.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_node_flush(
     node: Option<&exonet_node>,
@@ -235,8 +238,9 @@ pub extern "C" fn exonet_node_flush(
     })
 }
 
-/// Ends the node: it takes no new work, waits until all is settled and its peers know, for `timeout_ms` at most (negative: a day), and
-/// stops. `open`, which may be NULL, gets how many messages are not settled. Threads that wait in the node get EXONET_CLOSED.
+/// Ends the node: it takes no new work, waits until all is settled and its peers know, for `timeout_ms` at most
+/// (negative: a day), and stops. `open`, which may be NULL, gets the number of messages that are not settled. Threads
+/// that wait in the node get EXONET_CLOSED.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_node_close(
     node: Option<&exonet_node>,
@@ -255,8 +259,9 @@ pub extern "C" fn exonet_node_close(
     })
 }
 
-/// Frees a node. If it is not closed, it ends as by exonet_node_close with a timeout of 0: that takes up to a second. No other thread
-/// may use the node any more, or wait in it. Its threads end when its last handle is freed: receipts, calls, services.
+/// Frees a node. If it is not closed, it ends as by exonet_node_close with a timeout of 0: that takes up to a second.
+/// No other thread may use the node any more, or wait in it. Its threads end when its last handle is freed, whether a
+/// receipt, a call or a service.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_node_free(node: Option<Box<exonet_node>>) {
     look((), || {

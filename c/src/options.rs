@@ -1,4 +1,4 @@
-//! Options, and what their fields mean.
+//! Options, and the meaning of their fields.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -12,38 +12,40 @@ use crate::raw::{Options, exonet_bytes, exonet_str};
 /// The longest message, unless the application says otherwise, in bytes: a body is put together in memory.
 const LONGEST: u64 = 64 << 20;
 
-/// How a node is to be.
+/// The properties of a node.
 #[repr(C)]
 pub struct exonet_node_options {
     /// sizeof(exonet_node_options).
     size: usize,
-    /// The directory of an identity that outlives the process, which is made on first use. Default: a fresh identity, which ends with
-    /// the node.
+    /// The directory of an identity that outlives the process; it is made on first use. Default: a fresh identity,
+    /// which ends with the node.
     state_dir: exonet_str,
     /// The local address, as in "0.0.0.0:4455". Default: any port of all addresses.
     bind: exonet_str,
-    /// The nodes that may talk to this one: "anyone", or ids with commas between. Default: none but those that this node sends to.
+    /// The nodes that may talk to this one: "anyone", or ids separated by commas. Default: only the nodes that this
+    /// node sends to.
     allow: exonet_str,
-    /// How much a crash may take: "memory", "process", "batched=MS" or "sync". Default: "process" with a state_dir, else "memory".
+    /// What a crash may lose: "memory", "process", "batched=MS" or "sync". Default: "process" with a state_dir, else
+    /// "memory".
     durability: exonet_str,
-    /// What carries packets: "udp", "tcp" or "auto". Default: "udp".
+    /// How packets are carried: "udp", "tcp" or "auto". Default: "udp".
     carrier: exonet_str,
-    /// The largest message that is sent or taken, in bytes. Default: 64 MiB.
+    /// The largest message that is sent or received, in bytes. Default: 64 MiB.
     max_message: u64,
-    /// How many messages may be queued to one peer. Default: that of the library.
+    /// The number of messages that may be queued to one peer. Default: that of the library.
     queued_messages: u64,
     /// A message in doubt for this long ends EXONET_UNKNOWN. Default: never.
     doubt_timeout_ms: u64,
-    /// A ping after this long without a packet, to keep address translations alive. Default: none.
+    /// The interval without a packet after which a ping is sent, to keep the mappings of NATs alive. Default: none.
     keepalive_ms: u64,
-    /// How often a message is handed out that is not acknowledged, before it is rejected. Default: as often as it takes.
+    /// How often a message that is not acknowledged is handed out before it is rejected. Default: any number of times.
     attempts: u32,
 }
 
-// SAFETY: it is `repr(C)`, begins with its size, and zero bytes make one.
+// SAFETY: it is `repr(C)`, begins with its size, and is valid if all bytes are zero.
 unsafe impl Options for exonet_node_options {}
 
-/// How a message is to be treated.
+/// How a message is sent.
 #[repr(C)]
 pub struct exonet_send_options {
     /// sizeof(exonet_send_options).
@@ -56,49 +58,50 @@ pub struct exonet_send_options {
     confirm: u32,
     /// EXONET_PRIORITY_NORMAL or another.
     priority: i32,
-    /// The message has to be in a journal: without one, the node refuses it. How hard the journal is, the node's durability says.
+    /// The message has to be in a journal: a node without one refuses it. The node's durability says how durable the
+    /// journal is.
     durable: bool,
     /// If the queue to the peer is full, the function returns EXONET_FULL. Default: it waits.
     no_wait: bool,
     /// The outcome is an event too: EXONET_EVENT_SETTLED.
     notify: bool,
-    /// What the event says of which message it is.
+    /// The token that the event carries, to identify the message.
     token: u64,
 }
 
 // SAFETY: as above.
 unsafe impl Options for exonet_send_options {}
 
-/// How a call is to be made.
+/// How a call is made.
 #[repr(C)]
 pub struct exonet_call_options {
     /// sizeof(exonet_call_options).
     size: usize,
-    /// How long the call is waited for. Default: until its end is known.
+    /// How long to wait for the call. Default: until its end is known.
     deadline_ms: u64,
     /// EXONET_PRIORITY_NORMAL or another.
     priority: i32,
     /// Its end is an event too: EXONET_EVENT_CALL_ENDED.
     notify: bool,
-    /// What the event says of which call it is.
+    /// The token that the event carries, to identify the call.
     token: u64,
 }
 
 // SAFETY: as above.
 unsafe impl Options for exonet_call_options {}
 
-/// How a method is to be served.
+/// How a method is served.
 #[repr(C)]
 pub struct exonet_serve_options {
     /// sizeof(exonet_serve_options).
     size: usize,
-    /// Calls that may be unanswered at once; others wait at their callers. Default: 256.
+    /// The number of calls that may be unanswered at once; others wait at their callers. Default: 256.
     concurrency: u64,
     /// A call that is not answered for this long fails. Default: never.
     timeout_ms: u64,
-    /// The calls are events, EXONET_EVENT_REQUEST, and exonet_service_next gives none.
+    /// The calls are events, EXONET_EVENT_REQUEST, and exonet_service_next returns none.
     notify: bool,
-    /// What the events say of which method it is.
+    /// The token that the events carry, to identify the method.
     token: u64,
 }
 
@@ -119,7 +122,7 @@ pub const EXONET_PRIORITY_LOW: i32 = -1;
 /// After all others.
 pub const EXONET_PRIORITY_BULK: i32 = -2;
 
-/// Zero is none.
+/// The duration; zero is none.
 pub(crate) const fn millis(ms: u64) -> Option<Duration> {
     if ms == 0 { None } else { Some(Duration::from_millis(ms)) }
 }
@@ -169,7 +172,7 @@ fn carrier(text: &str) -> Result<Carrier, Fault> {
     }
 }
 
-/// Which nodes may talk to this one.
+/// The nodes that may talk to this one.
 pub(crate) fn allow(text: &str) -> Result<Allow, Fault> {
     if text == "anyone" {
         return Ok(Allow::anyone());
@@ -180,7 +183,7 @@ pub(crate) fn allow(text: &str) -> Result<Allow, Fault> {
 }
 
 impl exonet_node_options {
-    /// How the node is to be made, and whether it has a journal.
+    /// The builder of the node, and whether the node has a journal.
     pub(crate) fn builder(&self) -> Result<(Builder, bool), Fault> {
         let mut builder = Node::builder(allow(self.allow.get("options->allow")?)?);
         let state_dir = self.state_dir.given("options->state_dir")?;
@@ -218,7 +221,7 @@ impl exonet_node_options {
 }
 
 impl exonet_send_options {
-    /// A message with this body, of a node that has a journal or not.
+    /// A message with this body, for a node that has a journal or not.
     pub(crate) fn message(&self, body: &exonet_bytes, journal: bool) -> Result<Message, Fault> {
         if self.durable && !journal {
             return Err(Fault::usage(
@@ -246,7 +249,7 @@ impl exonet_send_options {
         self.no_wait
     }
 
-    /// The token of the event that is wanted.
+    /// The token of the event, if one is wanted.
     pub(crate) const fn token(&self) -> Option<u64> {
         if self.notify { Some(self.token) } else { None }
     }
@@ -261,14 +264,14 @@ impl exonet_call_options {
         })
     }
 
-    /// The token of the event that is wanted.
+    /// The token of the event, if one is wanted.
     pub(crate) const fn token(&self) -> Option<u64> {
         if self.notify { Some(self.token) } else { None }
     }
 }
 
 impl exonet_serve_options {
-    /// Calls at once, unless the default is wanted.
+    /// The number of calls at once; None: the default.
     pub(crate) fn concurrency(&self) -> Option<usize> {
         usize::try_from(self.concurrency).ok().filter(|most| *most > 0)
     }
@@ -277,7 +280,7 @@ impl exonet_serve_options {
         millis(self.timeout_ms)
     }
 
-    /// The token of the events that are wanted.
+    /// The token of the events, if they are wanted.
     pub(crate) const fn token(&self) -> Option<u64> {
         if self.notify { Some(self.token) } else { None }
     }

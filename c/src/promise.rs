@@ -1,10 +1,10 @@
-//! What comes to be once, and any number of threads wait for.
+//! A value that is set once, and for which any number of threads wait.
 
 use std::sync::OnceLock;
 
 use tokio::sync::Notify;
 
-/// A value to be.
+/// A value that is set later.
 pub(crate) struct Promise<T> {
     value: OnceLock<T>,
     kept: Notify,
@@ -15,7 +15,7 @@ impl<T> Promise<T> {
         Self { value: OnceLock::new(), kept: Notify::new() }
     }
 
-    /// The first value stays.
+    /// Sets the value, unless it is set already.
     pub(crate) fn keep(&self, value: T) {
         let _ = self.value.set(value);
         self.kept.notify_waiters();
@@ -25,10 +25,10 @@ impl<T> Promise<T> {
         self.value.get()
     }
 
-    /// Waits for it.
+    /// Waits for the value.
     pub(crate) async fn wait(&self) -> &T {
         loop {
-            // Made before the look: `notify_waiters` wakes all that were made by then.
+            // Created before the look: `notify_waiters` wakes all that were created before it.
             let kept = self.kept.notified();
             if let Some(value) = self.value.get() {
                 return value;

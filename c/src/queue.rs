@@ -1,4 +1,4 @@
-//! The events of a node, and the pipe that says that there are some.
+//! The events of a node, and the pipe that signals them.
 
 use std::collections::VecDeque;
 use std::io::{PipeReader, PipeWriter, Read as _, Write as _};
@@ -12,9 +12,9 @@ use crate::delivery::exonet_delivery;
 use crate::fault::Fault;
 use crate::serve::exonet_request;
 
-/// What has happened.
+/// An event.
 pub(crate) enum Event {
-    /// With a place among the messages that may wait, which the next gets when this one is taken.
+    /// The permit is a place among the messages that may wait; it is released when the event is taken.
     Message(Box<exonet_delivery>, OwnedSemaphorePermit),
     Settled {
         token: u64,
@@ -44,7 +44,7 @@ struct State {
     pipe: Option<Pipe>,
 }
 
-/// It has a byte in it whenever there is something to take, or to learn that there is no more.
+/// A pipe that holds a byte whenever there is an event to take, or the queue is closed.
 struct Pipe {
     reader: PipeReader,
     writer: PipeWriter,
@@ -52,7 +52,7 @@ struct Pipe {
 }
 
 impl State {
-    /// Keeps the pipe true. It never has more than one byte, so that neither end can block.
+    /// Writes or reads the byte of the pipe. The pipe never holds more than one byte, so that neither end can block.
     fn tell(&mut self) {
         let wanted = self.closed || !self.events.is_empty();
         let Some(pipe) = &mut self.pipe else { return };
@@ -74,12 +74,12 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts an event in. After the last there is none.
+    /// Adds an event. After the last event, none is added.
     pub(crate) fn put(&self, event: Event) {
         let mut state = self.state();
         if state.closed {
             drop(state);
-            // Its guard goes to the node without our lock.
+            // Its guard is given to the node after the lock is released.
             drop(event);
             return;
         }
@@ -104,7 +104,7 @@ impl Queue {
         event.ok_or_else(|| if state.closed { Fault::closed() } else { Fault::timeout() })
     }
 
-    /// What can be polled: readable when there is something to take.
+    /// The descriptor to poll: readable when there is an event to take.
     #[cfg(unix)]
     pub(crate) fn fd(&self) -> Result<i32, Fault> {
         use std::os::fd::AsRawFd as _;
@@ -122,13 +122,13 @@ impl Queue {
         Ok(fd)
     }
 
-    /// Nothing that could be polled with sockets.
+    /// There is no descriptor that can be polled with sockets.
     #[cfg(not(unix))]
     pub(crate) fn fd(&self) -> Result<i32, Fault> {
         Err(Fault::usage("this system has no descriptors: wait by exonet_node_next_event, or by a callback"))
     }
 
-    /// What nobody will take.
+    /// Drops the events that will not be taken.
     pub(crate) fn clear(&self) {
         let events = std::mem::take(&mut self.state().events);
         drop(events);

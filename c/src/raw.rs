@@ -1,4 +1,4 @@
-//! What C gives, as Rust has it. Here is what has to be believed; everything else is checked.
+//! Conversion of data from C to Rust. The claims that cannot be checked are trusted here; everything else is checked.
 
 use std::ffi::{CStr, CString, c_char};
 use std::{ptr, slice};
@@ -13,7 +13,7 @@ use crate::fault::Fault;
 pub struct exonet_str {
     /// The text.
     data: *const c_char,
-    /// Bytes of it.
+    /// Its length in bytes.
     len: usize,
 }
 
@@ -23,27 +23,27 @@ pub struct exonet_str {
 pub struct exonet_bytes {
     /// The bytes.
     data: *const u8,
-    /// How many.
+    /// Their number.
     len: usize,
 }
 
 impl exonet_str {
-    /// No text, which is a text all the same.
+    /// An empty text, whose pointer is valid.
     pub(crate) const fn empty() -> Self {
         Self { data: c"".as_ptr(), len: 0 }
     }
 
-    /// Of a text that ends with a NUL, which is not counted.
+    /// A text that ends with a NUL, which is not counted.
     pub(crate) const fn fixed(text: &'static str) -> Self {
         Self { data: text.as_ptr().cast(), len: text.len().saturating_sub(1) }
     }
 
-    /// For as long as `text` lives, which is followed by a NUL.
+    /// A text that is valid as long as `text`, which is followed by a NUL.
     pub(crate) const fn lend(text: &str) -> Self {
         Self { data: text.as_ptr().cast(), len: text.len() }
     }
 
-    /// A text of C.
+    /// A text from C.
     ///
     /// # Safety
     /// It is NULL, or ends with a NUL.
@@ -56,7 +56,7 @@ impl exonet_str {
         Self { data: text, len }
     }
 
-    /// The text, for the time of a call.
+    /// The text, for the duration of a call.
     pub(crate) fn get(&self, name: &str) -> Result<&str, Fault> {
         let bytes = exonet_bytes { data: self.data.cast(), len: self.len };
         // SAFETY: the slice lives as long as `self`, of which `bytes` is a copy.
@@ -66,7 +66,7 @@ impl exonet_str {
         })
     }
 
-    /// The text, unless it is empty.
+    /// The text; None if it is empty.
     pub(crate) fn given(&self, name: &str) -> Result<Option<&str>, Fault> {
         let text = self.get(name)?;
         Ok(if text.is_empty() { None } else { Some(text) })
@@ -79,12 +79,12 @@ impl exonet_bytes {
         Self { data: c"".as_ptr().cast(), len: 0 }
     }
 
-    /// For as long as `bytes` lives.
+    /// Bytes that are valid as long as `bytes`.
     pub(crate) const fn lend(bytes: &[u8]) -> Self {
         if bytes.is_empty() { Self::empty() } else { Self { data: bytes.as_ptr(), len: bytes.len() } }
     }
 
-    /// A copy, which is the caller's no more.
+    /// A copy, which no longer depends on the caller's memory.
     pub(crate) fn copy(&self, name: &str) -> Result<Bytes, Fault> {
         // SAFETY: the slice is copied before the call ends.
         unsafe { self.slice(name) }.map(Bytes::copy_from_slice)
@@ -93,8 +93,8 @@ impl exonet_bytes {
     /// The bytes.
     ///
     /// # Safety
-    /// They are used only during the call of C for which they were given. Its caller has promised that there are `len` of them: the
-    /// fields are private, so that C alone makes what is not made here.
+    /// They are used only during the call from C for which they were given. The caller has promised that there are
+    /// `len` of them: the fields are private, so that only C makes values that are not made here.
     unsafe fn slice<'a>(&self, name: &str) -> Result<&'a [u8], Fault> {
         match (self.data.is_null(), self.len) {
             (_, 0) => Ok(&[]),
@@ -108,9 +108,9 @@ impl exonet_bytes {
     }
 }
 
-/// A text that belongs to C from here on.
+/// A text that C owns from now on.
 pub(crate) fn give_text(text: &str) -> *mut c_char {
-    // What has a NUL in it ends there for C.
+    // For C, a text ends at its first NUL.
     let text = text.split('\0').next().unwrap_or_default();
     CString::new(text).unwrap_or_default().into_raw()
 }
@@ -118,7 +118,7 @@ pub(crate) fn give_text(text: &str) -> *mut c_char {
 /// Frees a text of [`give_text`].
 ///
 /// # Safety
-/// It is NULL, or from there, and given back once.
+/// It is NULL, or from [`give_text`], and is given back only once.
 pub(crate) unsafe fn take_text(text: *mut c_char) {
     if !text.is_null() {
         // SAFETY: as above.
@@ -126,34 +126,34 @@ pub(crate) unsafe fn take_text(text: *mut c_char) {
     }
 }
 
-/// Options: a struct that begins with its size, and is valid if all of it is zero.
+/// Options: a struct that begins with its size, and is valid if all bytes are zero.
 ///
 /// # Safety
-/// It is `repr(C)`, its first field is a `usize`, and zero bytes make one.
+/// It is `repr(C)`, its first field is a `usize`, and it is valid if all bytes are zero.
 pub(crate) unsafe trait Options: Sized {}
 
-/// The largest that options may ever be, in bytes.
+/// The largest size of options, in bytes.
 const LARGEST: usize = 4_096;
 
-/// The options that a caller gives: NULL, or those of an older or newer version.
+/// The options from a caller: NULL, or those of an older or newer version.
 ///
 /// # Safety
-/// `given` is NULL, or points to as many bytes as the `usize` there says.
+/// `given` is NULL, or points to as many bytes as the `usize` at its start says.
 pub(crate) unsafe fn options<T: Options>(given: *const T, name: &str) -> Result<T, Fault> {
-    // SAFETY: zero bytes make one, as `Options` says.
+    // SAFETY: it is valid if all bytes are zero, as `Options` requires.
     let mut options: T = unsafe { std::mem::zeroed() };
     if given.is_null() {
         return Ok(options);
     }
-    // SAFETY: the size is their first field.
+    // SAFETY: the size is the first field.
     let size = unsafe { given.cast::<usize>().read() };
     if !(size_of::<usize>()..=LARGEST).contains(&size) {
         return Err(Fault::usage(format!("{name}->size is {size}: it must be sizeof *{name}")));
     }
     let known = size.min(size_of::<T>());
-    // SAFETY: the caller has `size` bytes, and `T` has room for what is taken of them.
+    // SAFETY: the caller has `size` bytes, and `T` has room for the bytes that are copied.
     unsafe { ptr::copy_nonoverlapping(given.cast::<u8>(), (&raw mut options).cast::<u8>(), known) };
-    // SAFETY: these are the bytes behind, of which the caller has as many.
+    // SAFETY: these are the remaining bytes of the `size` bytes that the caller has.
     let rest = unsafe { slice::from_raw_parts(given.cast::<u8>().add(known), size - known) };
     if rest.iter().any(|byte| *byte != 0) {
         return Err(Fault::usage(format!("{name} sets what this version of the library does not know")));
@@ -176,20 +176,20 @@ mod tests {
         a: u64,
         b: u64,
     }
-    // SAFETY: it is so.
+    // SAFETY: the struct is `repr(C)`, begins with its size, and is valid if all bytes are zero.
     unsafe impl Options for Old {}
-    // SAFETY: it is so.
+    // SAFETY: the struct is `repr(C)`, begins with its size, and is valid if all bytes are zero.
     unsafe impl Options for New {}
 
     #[test]
     fn options_of_older_and_newer_programs_are_understood() {
         let old = Old { size: size_of::<Old>(), a: 7 };
-        // SAFETY: it has its size.
+        // SAFETY: the struct begins with its own size.
         let new = unsafe { options((&raw const old).cast::<New>(), "options") }.unwrap();
         assert_eq!((new.a, new.b), (7, 0));
         for (b, known) in [(0, true), (1, false)] {
             let new = New { size: size_of::<New>(), a: 8, b };
-            // SAFETY: it has its size.
+            // SAFETY: the struct begins with its own size.
             let old = unsafe { options((&raw const new).cast::<Old>(), "options") };
             assert_eq!(old.is_ok_and(|old| old.a == 8), known);
         }

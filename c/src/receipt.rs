@@ -1,4 +1,4 @@
-//! What became of messages.
+//! The outcomes of messages.
 
 use std::future::{Future as _, poll_fn};
 use std::mem::MaybeUninit;
@@ -17,37 +17,37 @@ use crate::queue::Event;
 use crate::raw::exonet_str;
 use crate::text::Text;
 
-/// What became of a message.
+/// The kind of a message's outcome.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum exonet_outcome_kind {
-    /// Nothing yet.
+    /// There is no outcome yet.
     EXONET_OPEN = 0,
-    /// The receiving application has taken it, once.
+    /// The receiving application has the message, once.
     EXONET_DELIVERED = 1,
     /// The receiving application has processed it: `status`. For a message with EXONET_CONFIRM_PROCESSED.
     EXONET_PROCESSED = 2,
-    /// The receiving application does not take it: `status`, and exonet_receipt_reason.
+    /// The receiving application has rejected it: `status`, and exonet_receipt_reason.
     EXONET_REJECTED = 3,
     /// Its deadline came first: certainly never delivered.
     EXONET_EXPIRED = 4,
     /// It was withdrawn: certainly never delivered.
     EXONET_CANCELLED = 5,
-    /// The peer does not take it: certainly never delivered. exonet_receipt_reason says why.
+    /// The peer has refused it: certainly never delivered. exonet_receipt_reason says why.
     EXONET_REFUSED = 6,
     /// One of the two sides no longer knows: it happened once or not at all.
     EXONET_UNKNOWN = 7,
-    /// This node has ended first: the next life of its identity goes on with the message.
+    /// This node ended first: the next life of its identity continues with the message.
     EXONET_KEPT = 8,
 }
 
-/// What became of a message, and what was said of it.
+/// The outcome of a message, with its details.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct exonet_outcome {
-    /// What became of it.
+    /// The kind of the outcome.
     kind: exonet_outcome_kind,
-    /// Of EXONET_PROCESSED and EXONET_REJECTED, what the receiving application says; else 0.
+    /// For EXONET_PROCESSED and EXONET_REJECTED, the status from the receiving application; else 0.
     status: u32,
     /// It was delivered after its deadline.
     late: bool,
@@ -76,7 +76,7 @@ impl From<Settled> for exonet_outcome {
     }
 }
 
-/// A hold on a message that was sent. Freed, it neither cancels the message nor hurries it.
+/// A handle on a message that was sent. Freeing it neither cancels the message nor speeds it up.
 pub struct exonet_receipt {
     inner: Arc<Inner>,
     receipt: Arc<Mutex<Receipt>>,
@@ -91,7 +91,7 @@ fn locked(receipt: &Mutex<Receipt>) -> MutexGuard<'_, Receipt> {
 }
 
 impl exonet_receipt {
-    /// With a `token`, its outcome is an event.
+    /// A receipt; with a `token`, its outcome is an event.
     pub(crate) fn new(inner: &Arc<Inner>, receipt: Receipt, token: Option<u64>) -> Self {
         let receipt = Self {
             inner: Arc::clone(inner),
@@ -111,7 +111,8 @@ impl exonet_receipt {
         self.settled.look().copied().or_else(|| locked(&self.receipt).settled())
     }
 
-    /// Sees to it that the promise is kept. The library wakes one task that waits for a receipt, so that there is one for all threads.
+    /// Makes sure that the promise is kept. The library wakes only one task that waits for a receipt, so one task
+    /// waits for all threads.
     fn watch(&self, token: Option<u64>) {
         if self.watched.swap(true, Ordering::AcqRel) {
             return;
@@ -128,8 +129,8 @@ impl exonet_receipt {
     }
 }
 
-/// Waits for what becomes of the message, for `timeout_ms` at most. A peer that is dead leaves a message in doubt for as long as the
-/// node's doubt_timeout_ms says, by default for ever: see exonet_receipt_abandon.
+/// Waits for the outcome of the message, for `timeout_ms` at most. A dead peer leaves a message in doubt for the
+/// node's doubt_timeout_ms, by default for ever: see exonet_receipt_abandon.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_receipt_wait(
     receipt: Option<&exonet_receipt>,
@@ -154,7 +155,7 @@ pub extern "C" fn exonet_receipt_wait(
     })
 }
 
-/// Whether the message has left, and its outcome is not known.
+/// Whether the message has left and its outcome is not known.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_receipt_in_doubt(receipt: Option<&exonet_receipt>) -> bool {
     look(false, || Some(matches!(locked(&receipt?.receipt).status(), Status::InDoubt { .. })))
@@ -173,7 +174,7 @@ pub extern "C" fn exonet_receipt_id(receipt: Option<&exonet_receipt>) -> exonet_
     })
 }
 
-/// Why a message was rejected or refused, or what was said of it besides, as a sentence. Empty if nothing was said.
+/// Why a message was rejected or refused, or other details of its outcome, as a sentence. Empty if there are none.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_receipt_reason(receipt: Option<&exonet_receipt>) -> exonet_str {
     look(exonet_str::empty(), || {
@@ -189,8 +190,8 @@ pub extern "C" fn exonet_receipt_reason(receipt: Option<&exonet_receipt>) -> exo
     })
 }
 
-/// Withdraws the message. If it has not left, its outcome is EXONET_CANCELLED. If it has, `asked` is set, which may be NULL: its
-/// receiver is asked for it, and the outcome tells whether it was taken.
+/// Withdraws the message. If it has not left, its outcome is EXONET_CANCELLED. If it has, `asked`, which may be NULL,
+/// is set: its receiver is asked for it, and the outcome tells whether it was taken.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_receipt_cancel(
     receipt: Option<&exonet_receipt>,
@@ -218,7 +219,7 @@ pub extern "C" fn exonet_receipt_abandon(
     })
 }
 
-/// Frees a receipt. Its message goes on, and so does the event that was asked for.
+/// Frees a receipt. The message is still delivered, and so is the requested event.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_receipt_free(receipt: Option<Box<exonet_receipt>>) {
     free(receipt);

@@ -9,8 +9,9 @@ use crate::options::exonet_send_options;
 use crate::raw::{self, exonet_bytes, exonet_str};
 use crate::receipt::exonet_receipt;
 
-/// Sends a message to a peer, ID@HOST:PORT, or an id alone for one that has been heard. It waits for room in the queue to the peer, and
-/// for the disk if the node is as durable as that; then the message is queued. `options` and `receipt` may be NULL.
+/// Sends a message to a peer, given as ID@HOST:PORT, or as an id alone if the peer has been heard. It waits for room
+/// in the queue to the peer, and for the disk if the node's durability requires that; then the message is queued.
+/// `options` and `receipt` may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn exonet_send(
     node: Option<&exonet_node>,

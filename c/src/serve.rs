@@ -16,10 +16,10 @@ use crate::queue::Event;
 use crate::raw::{self, exonet_bytes, exonet_str};
 use crate::text::Text;
 
-/// How a call is answered.
+/// The answer to a call.
 type Answer = Result<Bytes, Failure>;
 
-/// A call to be answered. Freed without an answer, it fails.
+/// A call that has to be answered. If it is freed without an answer, it fails.
 pub struct exonet_request {
     id: CallId,
     id_text: OnceLock<Text>,
@@ -42,7 +42,7 @@ impl exonet_request {
     }
 }
 
-/// Where calls go.
+/// The destination of calls.
 #[derive(Clone)]
 enum Desk {
     Line(mpsc::UnboundedSender<Box<exonet_request>>),
@@ -62,14 +62,14 @@ async fn answer(desk: Desk, mut request: Request) -> Answer {
         answer: Mutex::new(Some(answer)),
     });
     match desk {
-        // If it is not taken any more, it is dropped, and that is an answer.
+        // If the service no longer takes calls, the request is dropped, which answers it with a failure.
         Desk::Line(line) => drop(line.send(asked)),
         Desk::Events(core, token) => core.queue.put(Event::Request { token, request: asked }),
     }
     answered.await.unwrap_or_else(|_| Err(ReplyStatus::FAILED.into()))
 }
 
-/// A method that is served. Freed, it is served no more: calls that were taken can be answered.
+/// A method that is served. Freeing it ends the service: calls that were taken can still be answered.
 pub struct exonet_service {
     inner: Arc<Inner>,
     serving: Mutex<Option<Serving>>,
@@ -112,7 +112,7 @@ pub unsafe extern "C" fn exonet_serve(
     })
 }
 
-/// Waits for a call of the method, for `timeout_ms` at most. EXONET_CLOSED: there will be none any more.
+/// Waits for a call of the method, for `timeout_ms` at most. EXONET_CLOSED: there will be no more.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_service_next(
     service: Option<&exonet_service>,
@@ -133,8 +133,9 @@ pub extern "C" fn exonet_service_next(
     })
 }
 
-/// Takes no new call, and waits until those that were taken have been answered, for `timeout_ms` at most (negative: a day). Those left
-/// then fail; `left`, which may be NULL, gets how many. The service is to be freed all the same.
+/// Takes no new calls, and waits until those that were taken have been answered, for `timeout_ms` at most (negative: a
+/// day). The remaining calls then fail; `left`, which may be NULL, gets their number. The service still has to be
+/// freed.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_service_stop(
     service: Option<&exonet_service>,
@@ -155,7 +156,7 @@ pub extern "C" fn exonet_service_stop(
     })
 }
 
-/// Frees a service: its method is served no more.
+/// Frees a service: its method is no longer served.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_service_free(service: Option<Box<exonet_service>>) {
     free(service);
@@ -170,7 +171,7 @@ pub extern "C" fn exonet_request_caller(request: Option<&exonet_request>) -> exo
     })
 }
 
-/// The name of the call at both ends, for ever: the key under which an effect outside is made only once.
+/// The permanent name of the call at both ends: the key under which an external effect is made only once.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_request_id(request: Option<&exonet_request>) -> exonet_str {
     look(exonet_str::empty(), || {
@@ -191,7 +192,8 @@ pub extern "C" fn exonet_request_body(request: Option<&exonet_request>) -> exone
     look(exonet_bytes::empty(), || Some(exonet_bytes::lend(&request?.body)))
 }
 
-/// Answers a call. EXONET_CLOSED: the answer came too late. The request is to be freed all the same, after this and the next.
+/// Answers a call. EXONET_CLOSED: the answer came too late. The request still has to be freed, after this function and
+/// the next.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_request_reply(
     request: Option<&exonet_request>,
@@ -204,7 +206,7 @@ pub extern "C" fn exonet_request_reply(
     })
 }
 
-/// Answers a call by a failure: `status` is from 1 to 0xfffffeff, and means what the two applications agree on.
+/// Answers a call with a failure: `status` is from 1 to 0xfffffeff, with a meaning that the two applications agree on.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_request_fail(
     request: Option<&exonet_request>,

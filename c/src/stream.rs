@@ -17,7 +17,7 @@ use crate::raw::{self, exonet_bytes, exonet_str};
 use crate::receipt::exonet_receipt;
 use crate::text::Text;
 
-/// A stream with a peer: messages in order, both ways. Freed, it ends neither direction.
+/// A stream with a peer: messages in order, in both directions. Freeing it ends neither direction.
 pub struct exonet_stream {
     inner: Arc<Inner>,
     sender: Mutex<StreamSender>,
@@ -90,7 +90,8 @@ impl From<StreamError> for Fault {
     }
 }
 
-/// A stream with a peer, under a name of 1 to 255 bytes. Nothing is sent yet. One handle for a peer and a name at a time.
+/// A stream with a peer, under a name of 1 to 255 bytes. Nothing is sent yet. There can be one handle for a peer and a
+/// name at a time.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_stream_open(
     node: Option<&exonet_node>,
@@ -137,7 +138,7 @@ pub extern "C" fn exonet_stream_name(stream: Option<&exonet_stream>) -> exonet_s
     look(exonet_str::empty(), || Some(stream?.name.lend()))
 }
 
-/// Sends a message behind all that were sent before it in this stream, as exonet_send does. It has no tag.
+/// Sends a message after all earlier ones of this stream, like exonet_send. It has no tag.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn exonet_stream_send(
     stream: Option<&exonet_stream>,
@@ -163,7 +164,8 @@ pub unsafe extern "C" fn exonet_stream_send(
     })
 }
 
-/// Ends this direction behind all that was sent in it. The receipt, which may be NULL, says when the peer's application has had the end.
+/// Ends this direction after all messages that were sent in it. The receipt, which may be NULL, tells when the peer's
+/// application has received the end.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_stream_close(
     stream: Option<&exonet_stream>,
@@ -181,9 +183,9 @@ pub extern "C" fn exonet_stream_close(
     })
 }
 
-/// Waits for the next message of the stream, for `timeout_ms` at most. A message is handed out when the one before it has been dealt
-/// with. EXONET_STREAM_ENDED: all was received. EXONET_STREAM_GAP: the message says what is missing; the next call goes on behind it.
-/// EXONET_STREAM_BROKEN: there is no more.
+/// Waits for the next message of the stream, for `timeout_ms` at most. A message is handed out when the one before it
+/// has been acknowledged, rejected or put off. EXONET_STREAM_ENDED: all was received. EXONET_STREAM_GAP: the message
+/// of the error says what is missing; the next call continues after it. EXONET_STREAM_BROKEN: there is no more.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_stream_recv(
     stream: Option<&exonet_stream>,
@@ -199,7 +201,7 @@ pub extern "C" fn exonet_stream_recv(
     })
 }
 
-/// Frees a stream. It ends neither direction: another handle goes on where it was.
+/// Frees a stream. It ends neither direction: another handle continues at the same place.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_stream_free(stream: Option<Box<exonet_stream>>) {
     free(stream);

@@ -17,7 +17,7 @@ impl Text {
         self.0.strip_suffix('\0').unwrap_or(&self.0)
     }
 
-    /// Lent for as long as this lives.
+    /// The text, valid as long as this exists.
     pub(crate) fn lend(&self) -> exonet_str {
         exonet_str::lend(self.as_str())
     }

@@ -1,4 +1,4 @@
-//! What Python gives: bytes, times, messages.
+//! Arguments from Python: bytes, times, messages.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use pyo3::types::{PyByteArray, PyBytes, PyMemoryView, PyString};
 
 use crate::fault::Fault;
 
-/// Bodies from this size on are lent to the node, not copied.
+/// Bodies of at least this many bytes are lent to the node, not copied.
 const LENT: usize = 16 << 10;
 
-/// The bytes of any object that has a buffer. Those of `bytes` are lent; others may change, and are copied.
+/// The bytes of any object that has a buffer. A `bytes` object is lent; others may change, and are copied.
 pub(crate) fn backed(name: &str, value: &Bound<'_, PyAny>) -> PyResult<PyBackedBytes> {
     if let Ok(bytes) = value.cast::<PyBytes>() {
         return Ok(PyBackedBytes::from(bytes.clone()));
@@ -34,7 +34,7 @@ pub(crate) fn backed(name: &str, value: &Bound<'_, PyAny>) -> PyResult<PyBackedB
     Ok(PyBackedBytes::from(bytes.cast_into::<PyBytes>()?))
 }
 
-/// As [`backed`], as the library wants it.
+/// Like [`backed`], in the type of the library.
 pub(crate) fn bytes(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Bytes> {
     let backed = backed(name, value)?;
     Ok(if backed.len() < LENT { Bytes::copy_from_slice(&backed) } else { Bytes::from_owner(backed) })
@@ -48,7 +48,7 @@ pub(crate) fn name(what: &str, value: &Bound<'_, PyAny>) -> PyResult<Bytes> {
     }
 }
 
-/// Seconds.
+/// A duration from a number of seconds.
 pub(crate) fn duration(name: &str, seconds: f64) -> Result<Duration, Fault> {
     Duration::try_from_secs_f64(seconds).map_err(|_| {
         Fault::usage(format!("{name} must be a number of seconds that is not negative, not {seconds}"))
@@ -78,7 +78,7 @@ pub(crate) const fn priority_name(priority: Priority) -> &'static str {
     }
 }
 
-/// How a message is to be treated, as Python says it.
+/// How a message is sent, as given by Python.
 pub(crate) struct Treatment<'a, 'py> {
     pub(crate) tag: Option<&'a Bound<'py, PyAny>>,
     pub(crate) priority: Option<&'a str>,

@@ -19,10 +19,10 @@ use crate::node::Inner;
 use crate::op::{Operation, work};
 use crate::runtime::Held;
 
-/// Of a failure, what more it says, in bytes.
+/// The largest body of a failure, in bytes.
 const SAID: u64 = 16 << 20;
 
-/// How a call is to be made.
+/// How a call is made.
 pub(crate) struct Options<'a> {
     pub(crate) timeout: Option<f64>,
     pub(crate) priority: Option<&'a str>,
@@ -61,13 +61,13 @@ pub(crate) fn call(
     Ok(Operation::new(runtime, "Node.call()", work(call, Reply::give)))
 }
 
-/// A reply and its whole body.
+/// A reply and its complete body.
 pub(crate) async fn whole(mut reply: CoreReply) -> Result<(CallId, Bytes), Fault> {
     let body = reply.body.bytes(u64::MAX).await?;
     Ok((reply.id, body))
 }
 
-/// A failure, with what more it says.
+/// A failure, with its body.
 pub(crate) async fn fault(mut error: CallError) -> Fault {
     let said = match &mut error {
         CallError::Failed { body, .. } => body.bytes(SAID).await.unwrap_or_default(),
@@ -76,7 +76,7 @@ pub(crate) async fn fault(mut error: CallError) -> Fault {
     Fault::of_call(&error, &said)
 }
 
-/// What a call was answered with.
+/// The answer to a call.
 #[pyclass(frozen, module = "exonet")]
 pub(crate) struct Reply {
     id: CallId,
@@ -97,7 +97,7 @@ impl Reply {
         self.body.clone_ref(py)
     }
 
-    /// The call's name at both ends, which no other call ever gets.
+    /// The call's name at both ends, which no other call ever has.
     #[getter]
     fn id(&self) -> String {
         self.id.to_string()
@@ -112,7 +112,7 @@ impl Reply {
     }
 }
 
-/// How a call is answered.
+/// The answer to a call.
 type Answered = Result<Bytes, Failure>;
 
 /// A call that Python has to answer.
@@ -124,7 +124,7 @@ struct Asked {
     answer: oneshot::Sender<Answered>,
 }
 
-/// A call to be answered. Dropped without an answer, its caller gets `CallFailed`.
+/// A call that has to be answered. If it is dropped without an answer, its caller gets `CallFailed`.
 #[pyclass(frozen, module = "exonet", weakref)]
 pub(crate) struct Request {
     caller: NodeId,
@@ -143,19 +143,19 @@ impl Request {
 
 #[pymethods]
 impl Request {
-    /// The caller: a proven id.
+    /// The id of the caller, which is proven.
     #[getter]
     fn caller(&self) -> String {
         self.caller.to_string()
     }
 
-    /// The call's name at both ends, for ever: the key under which an effect outside is made only once.
+    /// The permanent name of the call at both ends: the key under which an external effect is made only once.
     #[getter]
     fn id(&self) -> String {
         self.id.to_string()
     }
 
-    /// As it was called.
+    /// The name of the method that was called.
     #[getter]
     fn method(&self) -> String {
         String::from_utf8_lossy(&self.method).into_owned()
@@ -167,13 +167,13 @@ impl Request {
         self.body.clone_ref(py)
     }
 
-    /// Answers. False: it was answered before, or nobody waits any more.
+    /// Answers the call. False: it was answered before, or the caller no longer waits.
     fn _reply(&self, body: &Bound<'_, PyAny>) -> PyResult<bool> {
         let reply = if body.is_none() { Bytes::new() } else { name("the reply", body)? };
         Ok(self.answer(body.py(), Ok(reply)))
     }
 
-    /// Answers by a failure. False: as of `_reply`.
+    /// Answers the call with a failure. False: as for `_reply`.
     fn _fail(&self, status: u32, body: &Bound<'_, PyAny>) -> PyResult<bool> {
         let failure = Failure::new(status, name("the body of a failure", body)?);
         Ok(self.answer(body.py(), Err(failure)))
@@ -189,7 +189,7 @@ impl Request {
     }
 }
 
-/// A method that is served, natively: Python takes its calls.
+/// A method that is served in native code: Python takes its calls.
 #[pyclass(frozen, module = "exonet._native", weakref)]
 pub(crate) struct Calls {
     runtime: Handle,
@@ -197,7 +197,7 @@ pub(crate) struct Calls {
     asked: Held<Arc<tokio::sync::Mutex<mpsc::UnboundedReceiver<Asked>>>>,
 }
 
-/// Serves a method: its calls wait in a queue, which has no more than `concurrency`.
+/// Serves a method: its calls wait in a queue of at most `concurrency` calls.
 pub(crate) fn serve(
     inner: &Arc<Inner>,
     method: Bytes,
@@ -223,14 +223,15 @@ async fn answer(queue: mpsc::UnboundedSender<Asked>, mut request: CoreRequest) -
     let body = request.body.bytes(u64::MAX).await?;
     let (answer, answered) = oneshot::channel();
     let CoreRequest { caller, id, method, .. } = request;
-    // Nobody takes it, or has an answer: that looks alike.
+    // If the queue is closed, or the request is dropped, the answer is a failure.
     let _ = queue.send(Asked { caller, id, method, body, answer });
     answered.await.unwrap_or_else(|_| Err(ReplyStatus::FAILED.into()))
 }
 
 #[pymethods]
 impl Calls {
-    /// Waits for calls: a list of at least one `Request`, and of `max` at most. Raises `Closed` when the method is served no more.
+    /// Waits for calls: a list of at least one and at most `max` `Request` objects. Raises `Closed` when the method is
+    /// no longer served.
     fn next_many(&self, max: usize) -> PyResult<Operation> {
         let asked = Arc::clone(self.asked.get()?);
         let next = async move {
@@ -250,7 +251,8 @@ impl Calls {
         Ok(Operation::new(&self.runtime, "Calls.next_many()", work(next, give)))
     }
 
-    /// Takes no new call, and waits until those that run have been answered, for `timeout` seconds at most. Gives how many still run.
+    /// Takes no new calls, and waits until those that run have been answered, for `timeout` seconds at most. Returns
+    /// how many still run.
     #[pyo3(signature = (timeout=5.0))]
     fn stop(&self, timeout: f64) -> PyResult<Operation> {
         let timeout = duration("timeout", timeout)?;

@@ -15,13 +15,13 @@ use crate::fault::Fault;
 use crate::node::Inner;
 use crate::runtime::Held;
 
-/// A delivery whose body is being put together. If the task that waits for it is cancelled, the next goes on with it.
+/// A delivery whose body is being assembled. If the waiting task is cancelled, the next one continues with it.
 pub(crate) struct Assembly<'a> {
     inner: &'a Inner,
     begun: Option<Begun>,
 }
 
-/// What there is of a body.
+/// The part of a body that has arrived.
 pub(crate) struct Begun {
     delivery: CoreDelivery,
     body: BytesMut,
@@ -36,7 +36,7 @@ impl<'a> Assembly<'a> {
         Self { inner, begun: Some(begun) }
     }
 
-    /// The whole message.
+    /// The complete message.
     pub(crate) async fn whole(mut self) -> Result<Taken, Fault> {
         let Some(begun) = &mut self.begun else { return Err(Fault::closed()) };
         if let Some(body) = begun.delivery.body().as_whole().cloned() {
@@ -80,7 +80,7 @@ pub(crate) struct Taken {
     body: Bytes,
 }
 
-/// What is known of a message besides its body.
+/// The properties of a message except for its body.
 struct Head {
     id: MessageId,
     tag: Bytes,
@@ -112,7 +112,7 @@ impl Taken {
     }
 }
 
-/// A received message, delivered only when `ack()` says so. Dropped before, it is handed out again.
+/// A received message, which is delivered only when `ack()` succeeds. If it is dropped before, it is handed out again.
 ///
 /// As a context manager it is acknowledged at the end of the block, and handed out again if the block raises.
 #[pyclass(frozen, module = "exonet", weakref)]
@@ -151,25 +151,25 @@ impl Delivery {
         self.made.get_or_init(py, || PyBytes::new(py, &self.body).unbind()).clone_ref(py)
     }
 
-    /// The content, by the buffer protocol.
+    /// The content, as a buffer.
     #[getter]
     fn view(&self, py: Python<'_>) -> PyResult<Py<PyMemoryView>> {
         Ok(PyMemoryView::from(self.body(py).bind(py))?.unbind())
     }
 
-    /// Who sent it: a proven id, to be given to `node.send` for an answer.
+    /// The id of the sender, which is proven: pass it to `node.send` to answer.
     #[getter]
     fn sender(&self) -> String {
         self.head.sender().to_string()
     }
 
-    /// Its name at both ends, for ever: the key under which an effect outside is made only once.
+    /// The permanent name of the message at both ends: the key under which an external effect is made only once.
     #[getter]
     fn id(&self) -> String {
         self.head.id.to_string()
     }
 
-    /// For dispatch. A text, in which bytes that are none are replaced: see `tag_bytes`.
+    /// The tag, for dispatch, as text; bytes that are not UTF-8 are replaced: see `tag_bytes`.
     #[getter]
     fn tag(&self) -> String {
         String::from_utf8_lossy(&self.head.tag).into_owned()
@@ -181,25 +181,27 @@ impl Delivery {
         PyBytes::new(py, &self.head.tag).unbind()
     }
 
-    /// As the sender set it: "urgent", "normal", "low" or "bulk".
+    /// The priority from the sender: "urgent", "normal", "low" or "bulk".
     #[getter]
     const fn priority(&self) -> &'static str {
         priority_name(self.head.priority)
     }
 
-    /// Which time it is that the message is handed out: the first is 1.
+    /// The number of times that the message was handed out, starting at 1.
     #[getter]
     const fn attempt(&self) -> u32 {
         self.attempt
     }
 
-    /// Whether it may have been handed out before: what was done with it then may have to be found out, by its `id`.
+    /// Whether it may have been handed out before: the application may have to find out, by the `id`, what it did with
+    /// it then.
     #[getter]
     const fn redelivered(&self) -> bool {
         self.attempt > 1
     }
 
-    /// Acknowledges the message: from here on it is delivered. A sender that asked for `confirm="processed"` is told the status.
+    /// Acknowledges the message: from here on it is delivered. A sender that asked for `confirm="processed"` is told
+    /// the status.
     ///
     /// Raises `NotDelivered` if the record of the message died meanwhile: it must not be acted on.
     #[pyo3(signature = (status=0))]
@@ -212,8 +214,8 @@ impl Delivery {
         Ok(acked.map_err(Fault::from)?)
     }
 
-    /// Does not take the message, and will not have it again: its sender is told REJECTED, and the reason, of which the first 200
-    /// bytes count. The node keeps it as a dead letter.
+    /// Rejects the message for good: its sender is told REJECTED, and the first 200 bytes of the reason. The node
+    /// keeps the message as a dead letter.
     #[pyo3(signature = (reason="", status=0))]
     fn reject(&self, py: Python<'_>, reason: &str, status: u32) -> PyResult<()> {
         let guard = self.open()?;
@@ -224,7 +226,7 @@ impl Delivery {
         Ok(())
     }
 
-    /// Hands the message out again after `seconds`, and not before. It counts as an attempt.
+    /// Hands the message out again, `seconds` from now at the earliest. It counts as an attempt.
     fn retry_after(&self, py: Python<'_>, seconds: f64) -> PyResult<()> {
         let wait = duration("seconds", seconds)?;
         let guard = self.open()?;
@@ -235,7 +237,7 @@ impl Delivery {
         Ok(())
     }
 
-    /// Hands the message out again, now: as dropping it does.
+    /// Hands the message out again now, as when it is dropped.
     fn release(&self, py: Python<'_>) -> PyResult<()> {
         let guard = self.guard()?;
         py.detach(|| drop(guard));
@@ -276,7 +278,7 @@ impl Delivery {
     }
 }
 
-/// A message that was taken as it was received: it is delivered. `Node.at_most_once()` gives these.
+/// A message that was delivered when it was received. `Node.at_most_once()` returns these.
 #[pyclass(frozen, module = "exonet", weakref)]
 pub(crate) struct Received {
     head: Head,
@@ -284,7 +286,7 @@ pub(crate) struct Received {
 }
 
 impl Received {
-    /// Of a message whose body is whole.
+    /// A message whose body is complete.
     pub(crate) fn give(py: Python<'_>, received: CoreReceived, body: &[u8]) -> PyResult<Py<Self>> {
         let head = Head { id: received.id, tag: received.tag, priority: received.priority };
         Py::new(py, Self { head, body: PyBytes::new(py, body).unbind() })
@@ -299,19 +301,19 @@ impl Received {
         self.body.clone_ref(py)
     }
 
-    /// Who sent it: a proven id.
+    /// The id of the sender, which is proven.
     #[getter]
     fn sender(&self) -> String {
         self.head.sender().to_string()
     }
 
-    /// Its name at both ends, for ever.
+    /// The permanent name of the message at both ends.
     #[getter]
     fn id(&self) -> String {
         self.head.id.to_string()
     }
 
-    /// For dispatch.
+    /// The tag, for dispatch, as text.
     #[getter]
     fn tag(&self) -> String {
         String::from_utf8_lossy(&self.head.tag).into_owned()
@@ -323,7 +325,7 @@ impl Received {
         PyBytes::new(py, &self.head.tag).unbind()
     }
 
-    /// As the sender set it: "urgent", "normal", "low" or "bulk".
+    /// The priority from the sender: "urgent", "normal", "low" or "bulk".
     #[getter]
     const fn priority(&self) -> &'static str {
         priority_name(self.head.priority)

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyModule};
 
-/// What an exception says beside its text.
+/// An attribute of an exception, besides its text.
 pub(crate) enum Field {
     /// Yes or no.
     Bool(bool),
@@ -23,7 +23,7 @@ pub(crate) enum Field {
     Bytes(Vec<u8>),
 }
 
-/// An exception to be: the class in `exonet.errors`, its text, and its attributes.
+/// A future exception: the class in `exonet.errors`, its text, and its attributes.
 pub(crate) struct Fault {
     class: &'static str,
     text: String,
@@ -50,12 +50,12 @@ impl Fault {
         Self::new("Closed", "the node is closed: make another Node")
     }
 
-    /// There is no more: of an `async for`.
+    /// There is no more: the end of an `async for`.
     pub(crate) fn end() -> Self {
         Self::new("Closed", "there is no more")
     }
 
-    /// Whether an `async for` ends with it.
+    /// Whether this ends an `async for`.
     pub(crate) fn ends_a_loop(&self) -> bool {
         self.class == "Closed"
     }
@@ -179,7 +179,7 @@ impl From<ServeError> for Fault {
 }
 
 impl Fault {
-    /// How a call has ended, and what more was said.
+    /// The end of a call, with the body of its failure.
     pub(crate) fn of_call(error: &CallError, said: &[u8]) -> Self {
         if matches!(error, CallError::Refused(SendError::Closed)) {
             return Self::closed();
@@ -293,7 +293,7 @@ impl From<SessionError> for Fault {
     }
 }
 
-/// How a session has ended, in a word.
+/// The name of a session's end.
 pub(crate) const fn end_name(end: &exonet::session::SessionEnd) -> &'static str {
     use exonet::session::SessionEnd;
     match end {

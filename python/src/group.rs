@@ -20,13 +20,13 @@ use crate::op::{Operation, work};
 use crate::receipt::Settled;
 use crate::runtime::Held;
 
-/// Peers to which messages are sent together: `node.group([...])`.
+/// Peers to which messages are sent together, made by `node.group([...])`.
 #[pyclass(frozen, module = "exonet", weakref)]
 pub(crate) struct Group {
     held: Held<(Arc<Inner>, CoreGroup)>,
 }
 
-/// As Python says it: "all", "any", ("quorum", send, acks) or ("balanced", k).
+/// Parses a mode: "all", "any", ("quorum", send, acks) or ("balanced", k).
 fn mode(value: &Bound<'_, PyAny>) -> PyResult<Mode> {
     let wrong = || {
         let text = "mode must be \"all\", \"any\", exonet.quorum(send=..., acks=...) or exonet.balanced(k)";
@@ -72,7 +72,7 @@ pub(crate) fn group(
 
 #[pymethods]
 impl Group {
-    /// Who is a member now: their ids.
+    /// The ids of the current members.
     fn members(&self) -> PyResult<Vec<String>> {
         Ok(self.held.get()?.1.members().iter().map(ToString::to_string).collect())
     }
@@ -83,14 +83,15 @@ impl Group {
         Ok(group.add(inner.peer(member)?.addr().clone()).map_err(Fault::from)?)
     }
 
-    /// Removes a member: it gets no later message. With `now`, what has not left for it is withdrawn as well.
+    /// Removes a member: it gets no later messages. With `now`, messages that have not left for it are withdrawn as
+    /// well.
     #[pyo3(signature = (member, *, now=false))]
     fn remove(&self, member: &str, now: bool) -> PyResult<()> {
         let how = if now { Remove::Now } else { Remove::Drain };
         Ok(self.held.get()?.1.remove(&node_id(member)?, how).map_err(Fault::from)?)
     }
 
-    /// Sends a message to members of the group, as `mode` says. Gives a `GroupReceipt`.
+    /// Sends a message to members of the group, according to `mode`. Returns a `GroupReceipt`.
     #[pyo3(signature = (body, *, mode, tag=None, priority=None, deadline=None, confirm=None))]
     #[allow(clippy::too_many_arguments, reason = "keywords of Python")]
     fn send(
@@ -121,7 +122,7 @@ impl Group {
         Ok(Operation::new(&runtime, "Group.send()", work(send, give)))
     }
 
-    /// Calls a method of all members: a list of pairs of an id and a `Reply`, or the `CallError` in its place.
+    /// Calls a method of all members. Returns a list of pairs of an id and a `Reply`, or the `CallError` in its place.
     #[pyo3(signature = (method, body=None, *, timeout=None))]
     fn call(
         &self,
@@ -161,17 +162,17 @@ impl Group {
     }
 }
 
-/// A receipt that some wait for, and others look at meanwhile.
+/// A receipt for which some tasks wait, while others look at it.
 struct Watched {
     receipt: Mutex<CoreReceipt>,
-    /// Another wants to have a look: the one that waits lets go of the receipt.
+    /// Another task wants to look: the waiting task releases the receipt.
     wanted: Notify,
 }
 
 impl Watched {
     async fn look<T>(&self, look: impl FnOnce(&CoreReceipt) -> T) -> T {
         let mut lock = pin!(self.receipt.lock());
-        // In line first, so that the one that lets go is not the next again.
+        // First in line, so that the task that releases the receipt does not get it again at once.
         let receipt = tokio::select! {
             biased;
             receipt = &mut lock => receipt,
@@ -206,7 +207,7 @@ impl Watched {
     }
 }
 
-/// What `Group.send` gives. Awaited, it gives the `Verdict`.
+/// The result of `Group.send`. Awaited, it returns the `Verdict`.
 #[pyclass(frozen, module = "exonet", weakref)]
 pub(crate) struct GroupReceipt {
     held: Held<(Arc<Inner>, Arc<Watched>)>,
@@ -219,7 +220,7 @@ fn lines(py: Python<'_>, lines: Vec<MemberLine>) -> PyResult<Py<pyo3::types::PyL
 
 #[pymethods]
 impl GroupReceipt {
-    /// Waits for the verdict: as many members as were asked for have the message, or cannot any more.
+    /// Waits for the verdict: the requested number of members has the message, or cannot have it any more.
     fn decided(&self) -> PyResult<Operation> {
         let (inner, receipt) = self.held.get()?;
         let receipt = Arc::clone(receipt);
@@ -238,7 +239,7 @@ impl GroupReceipt {
         Bound::new(py, self.decided()?)?.call_method1("wait", (timeout,)).map(Bound::unbind)
     }
 
-    /// Waits until nothing changes any more for any member: a list of `Member`.
+    /// Waits until the state of no member can change any more: a list of `Member`.
     fn ended(&self) -> PyResult<Operation> {
         let (inner, receipt) = self.held.get()?;
         let receipt = Arc::clone(receipt);
@@ -257,7 +258,7 @@ impl GroupReceipt {
         Ok(Operation::new(&inner.runtime, "GroupReceipt.cancel()", work(cancel, |py, ()| Ok(py.None()))))
     }
 
-    /// What is known of each member: a list of `Member`.
+    /// The known state of each member: a list of `Member`.
     fn members(&self) -> PyResult<Operation> {
         let (inner, receipt) = self.held.get()?;
         let receipt = Arc::clone(receipt);
@@ -266,19 +267,19 @@ impl GroupReceipt {
     }
 }
 
-/// What became of a message to a group: told once, and final.
+/// The verdict on a message to a group: given once, and final.
 #[pyclass(frozen, module = "exonet")]
 pub(crate) struct Verdict(CoreVerdict);
 
 #[pymethods]
 impl Verdict {
-    /// Whether as many members as were asked for have the message.
+    /// Whether the requested number of members has the message.
     #[getter]
     const fn reached(&self) -> bool {
         self.0.is_reached()
     }
 
-    /// How many members had it when that was decided.
+    /// The number of members that had the message at the time of the verdict.
     #[getter]
     const fn good(&self) -> usize {
         match self.0 {
@@ -287,7 +288,7 @@ impl Verdict {
         }
     }
 
-    /// Why not: "too few" or "deadline"; None if it was reached.
+    /// Why it was not reached: "too few" or "deadline"; None if it was reached.
     #[getter]
     const fn why(&self) -> Option<&'static str> {
         match self.0 {
@@ -309,7 +310,7 @@ impl Verdict {
     }
 }
 
-/// Where a message to a group stands at one member.
+/// The state of a message to a group at one member.
 #[pyclass(frozen, module = "exonet")]
 pub(crate) struct Member(MemberLine);
 
@@ -334,7 +335,7 @@ impl Member {
         }
     }
 
-    /// What became of it there, if it is settled; else None.
+    /// The outcome at the member, if it is settled; else None.
     #[getter]
     fn settled(&self) -> Option<Settled> {
         match &self.0.state {

@@ -1,6 +1,7 @@
 //! Exonet for Python: the native part of the package `exonet`.
 //!
-//! Thin: what Python calls is the library's own, under the same names. [`op`] makes its futures awaitable, [`wake`] wakes event loops.
+//! A thin layer: Python calls the library directly, under the same names. [`op`] makes its futures awaitable, [`wake`]
+//! wakes event loops.
 
 mod args;
 mod call;

@@ -24,19 +24,19 @@ use crate::runtime::{self, Held};
 use crate::session::{Limits, Session, SessionListener};
 use crate::stream::{Stream, StreamListener};
 
-/// Peers that are remembered by the text that names them.
+/// The number of peers that are cached by the text that names them.
 const KNOWN: usize = 4_096;
 
 /// The longest message, unless the application says otherwise, in bytes: a body is put together in memory.
 const LONGEST: u64 = 64 << 20;
 
-/// A node that runs, and what the objects of Python share of it.
+/// A running node, and the state that Python objects share with it.
 pub(crate) struct Inner {
     pub(crate) node: CoreNode,
     pub(crate) runtime: Handle,
     /// Peers by the text that names them.
     peers: Mutex<HashMap<String, CorePeer>>,
-    /// Deliveries whose bodies were being put together when the task was cancelled that waited for them.
+    /// Deliveries whose bodies were being assembled when the waiting task was cancelled.
     begun: Mutex<Vec<Begun>>,
 }
 
@@ -45,7 +45,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Inner {
-    /// The peer of an address, an id or a `Peer`.
+    /// The peer for an address, an id or a `Peer`.
     pub(crate) fn peer(&self, to: &Bound<'_, PyAny>) -> PyResult<CorePeer> {
         if let Ok(peer) = to.cast::<Peer>() {
             return Ok(peer.get().core()?.clone());
@@ -68,7 +68,7 @@ impl Inner {
         Ok(peer)
     }
 
-    /// A delivery that is half read goes to the next that receives.
+    /// Keeps a delivery that is partly read for the next receiving task.
     pub(crate) fn put_back(&self, begun: Begun) {
         locked(&self.begun).push(begun);
     }
@@ -83,7 +83,7 @@ impl Inner {
         assembly.whole().await
     }
 
-    /// The next messages: waits for the first, then takes what is there and whole.
+    /// The next messages: waits for the first, then takes those that have arrived completely.
     async fn next_many(&self, most: usize) -> Result<Vec<Taken>, Fault> {
         let mut all = vec![self.next().await?];
         while all.len() < most {
@@ -91,7 +91,7 @@ impl Inner {
             match delivery.body().as_whole().cloned() {
                 Some(body) => all.push(Taken::of_delivery(delivery, body)),
                 None => {
-                    // It is read by the next.
+                    // The next call reads it.
                     drop(Assembly::new(self, delivery));
                     break;
                 }
@@ -101,12 +101,12 @@ impl Inner {
     }
 }
 
-/// A message that is not settled: what `close()` and `flush()` give.
+/// A message that is not settled, as returned by `close()` and `flush()`.
 #[pyclass(frozen, get_all, module = "exonet")]
 pub(crate) struct Open {
-    /// To whom.
+    /// The id of the receiver.
     peer: String,
-    /// Bytes of its body.
+    /// The size of the body, in bytes.
     size: u64,
     /// "queued" or "in doubt".
     status: &'static str,
@@ -153,7 +153,7 @@ impl Node {
     }
 }
 
-/// What may be said of who talks to a node.
+/// Parses the peers that may talk to a node.
 fn allow(value: Option<&Bound<'_, PyAny>>) -> PyResult<Allow> {
     let Some(value) = value else { return Ok(Allow::only([])) };
     if let Ok(text) = value.cast::<PyString>() {
@@ -189,7 +189,7 @@ fn allow(value: Option<&Bound<'_, PyAny>>) -> PyResult<Allow> {
     Ok(Allow::only(ids))
 }
 
-/// A node by its id, or by an address that has one.
+/// The id of a node, given as an id or as an address that contains one.
 pub(crate) fn node_id(text: &str) -> Result<NodeId, Fault> {
     Ok(text.parse::<PeerAddr>()?.id)
 }
@@ -282,7 +282,7 @@ impl Node {
         Ok(Self { builder: Mutex::new(Some(builder)), inner: OnceLock::new() })
     }
 
-    /// Starts the node, and gives it. `async with` does so by itself.
+    /// Starts the node, and returns it. `async with` starts it by itself.
     fn start(slf: &Bound<'_, Self>) -> PyResult<Operation> {
         let runtime = runtime::handle()?;
         let builder = locked(&slf.get().builder).take();
@@ -311,7 +311,7 @@ impl Node {
         Ok(self.inner()?.node.id().to_string())
     }
 
-    /// How this node is reached from the same machine: ID@HOST:PORT. From elsewhere, the host is another.
+    /// The address of this node on the same machine: ID@HOST:PORT. Other machines need another host.
     #[getter]
     fn address(&self) -> PyResult<String> {
         Ok(self.inner()?.node.peer_addr().to_string())
@@ -324,33 +324,35 @@ impl Node {
         Ok((address.ip().to_string(), address.port()))
     }
 
-    /// The ids of the peers that are known now.
+    /// The ids of the peers that are known at the moment.
     fn peers(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         let inner = self.inner()?;
         Ok(py.detach(|| inner.node.peers()).iter().map(ToString::to_string).collect())
     }
 
-    /// Changes which peers may talk to this node, as `allow` of `Node(...)` does.
+    /// Changes which peers may talk to this node, like `allow` of `Node(...)`.
     fn set_allow(&self, py: Python<'_>, allow: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let (inner, allow) = (self.inner()?, self::allow(allow)?);
         py.detach(|| inner.node.set_allow(allow));
         Ok(())
     }
 
-    /// A handle on a peer: an address ID@HOST:PORT, or an id alone for a peer that this node has heard of.
+    /// A handle on a peer: an address ID@HOST:PORT, or only an id if this node has heard of the peer.
     fn peer(&self, py: Python<'_>, to: &Bound<'_, PyAny>) -> PyResult<Py<Peer>> {
         let inner = self.inner()?;
         Peer::make(py, inner, inner.peer(to)?)
     }
 
-    /// Sends a message: waits for room in the peer's queue, then queues it. Gives its `Receipt`.
+    /// Sends a message: waits for room in the peer's queue, then queues it. Returns its `Receipt`.
     ///
-    /// `body` is bytes, or any object with a buffer. `tag`, a text or bytes of at most 255 bytes, is for dispatch at the receiver.
-    /// `priority` is "urgent", "normal", "low" or "bulk". `deadline` is how many seconds from now the message may still leave.
-    /// `confirm` says what the sender wants to be told in the end: that the application has the message ("delivered") or that it
-    /// has acted on it ("processed"). With `early=False` the message waits for the channel.
+    /// `body` is bytes, or any object with a buffer. `tag`, a text or bytes of at most 255 bytes, is for dispatch at
+    /// the receiver. `priority` is "urgent", "normal", "low" or "bulk". `deadline` is the number of seconds from now
+    /// within which the message may leave. `confirm` says what a successful outcome means: that the application has
+    /// the message ("delivered") or that it has acted on it ("processed"). With `early=False` the message waits for
+    /// the channel.
     ///
-    /// Cancelled, nothing has been queued; on a node that forces its journal to the disk the message may go on.
+    /// If cancelled, nothing has been queued; on a node that forces its journal to the disk the message may still be
+    /// sent.
     #[pyo3(signature = (to, body, *, tag=None, priority=None, deadline=None, confirm=None, early=None))]
     #[allow(clippy::too_many_arguments, reason = "keywords of Python")]
     fn send(
@@ -368,26 +370,26 @@ impl Node {
         Ok(peer::send(&inner.runtime, inner.peer(to)?, message))
     }
 
-    /// Sends several bodies at once, in as few packets as they fit into and with one receipt: the fastest way to send many.
-    /// Gives a `BatchReceipt`.
+    /// Sends several bodies at once, in as few packets as possible and with one receipt: the fastest way to send many
+    /// messages. Returns a `BatchReceipt`.
     ///
-    /// Cancelled, some may have been queued. Raises `SendError` with the attribute `sent`.
+    /// If cancelled, some may have been queued. Raises `SendError` with the attribute `sent`.
     fn send_many(&self, to: &Bound<'_, PyAny>, bodies: &Bound<'_, PyAny>) -> PyResult<Operation> {
         let inner = self.inner()?;
         peer::send_many(&inner.runtime, inner.peer(to)?, bodies)
     }
 
-    /// Waits for the next message: a `Delivery`. Cancelled, no message is lost. Any number of tasks may wait: each message goes to
-    /// one at a time.
+    /// Waits for the next message: a `Delivery`. If cancelled, no message is lost. Any number of tasks may wait: each
+    /// message goes to one at a time.
     ///
-    /// Raises `Closed`, when the node is closed and nothing waits.
+    /// Raises `Closed` when the node is closed and no message waits.
     fn recv(&self) -> PyResult<Operation> {
         let inner = Arc::clone(self.inner()?);
         let next = async move { inner.next().await };
         self.operation("Node.recv()", work(next, |py, taken: Taken| taken.give(py)))
     }
 
-    /// Waits for messages: a list of at least one `Delivery`, and of `max` at most.
+    /// Waits for messages: a list of at least one and at most `max` `Delivery` objects.
     #[pyo3(signature = (max=256))]
     fn recv_many(&self, max: usize) -> PyResult<Operation> {
         let inner = Arc::clone(self.inner()?);
@@ -412,16 +414,17 @@ impl Node {
         Ok(Operation::of_for(&inner.runtime, "async for", work(next, |py, taken: Taken| taken.give(py))))
     }
 
-    /// Receives messages without a guard: each is delivered as it is returned, whatever becomes of it then. The fastest way to
-    /// receive, for messages that may be lost when the process dies in the midst of their handling.
+    /// Receives messages without a guard: each is delivered when it is returned, whatever happens to it then. The
+    /// fastest way to receive, for messages that may be lost if the process dies while it handles them.
     fn at_most_once(&self) -> PyResult<AtMostOnce> {
         Ok(AtMostOnce::new(self.inner()?))
     }
 
-    /// Calls a method of a peer, and waits for its `Reply`: a message that is answered, and that runs at most once.
+    /// Calls a method of a peer, and waits for its `Reply`. A call is a message that is answered, and that runs at
+    /// most once.
     ///
-    /// `timeout` is how many seconds the reply is waited for. Without, it is waited for until the truth is known. Cancelled, the call
-    /// is given up: withdrawn if it has not left, else it may run.
+    /// `timeout` is the number of seconds to wait for the reply. Without it, the call waits until its outcome is
+    /// known. If cancelled, the call is given up: it is withdrawn if it has not left, else it may run.
     ///
     /// Raises a `CallError`, whose `has_not_run` says whether the call may safely be made again.
     #[pyo3(signature = (to, method, body=None, *, timeout=None, priority=None, early=None))]
@@ -445,7 +448,7 @@ impl Node {
         )
     }
 
-    /// Serves a method, natively: see `method`.
+    /// Serves a method in native code: see `method`.
     #[pyo3(signature = (method, concurrency, timeout))]
     fn _serve(
         &self,
@@ -456,14 +459,14 @@ impl Node {
         call::serve(self.inner()?, args::name("method", method)?, concurrency, timeout)
     }
 
-    /// A handle on the stream of this name with a peer, of 1 to 255 bytes. Nothing is sent before there is something to say.
+    /// A handle on the stream of this name with a peer, of 1 to 255 bytes. Nothing is sent before there is a message.
     fn stream(&self, py: Python<'_>, to: &Bound<'_, PyAny>, name: &Bound<'_, PyAny>) -> PyResult<Py<Stream>> {
         let inner = self.inner()?;
         let stream = inner.peer(to)?.stream(args::name("name", name)?).map_err(Fault::from)?;
         Stream::give(py, inner, stream)
     }
 
-    /// Waits for the next stream that a peer has begun, or goes on with: a `Stream`.
+    /// Waits for the next stream that a peer has begun, or continues: a `Stream`.
     fn accept_stream(&self) -> PyResult<Operation> {
         let inner = Arc::clone(self.inner()?);
         let node = inner.node.clone();
@@ -474,7 +477,7 @@ impl Node {
         )
     }
 
-    /// Accepts the streams of one name: from now on `accept_stream` does not give them.
+    /// Accepts the streams of one name: from now on `accept_stream` does not return them.
     fn stream_listener(&self, name: &Bound<'_, PyAny>) -> PyResult<StreamListener> {
         let inner = self.inner()?;
         let listener = inner.node.stream_listener(args::name("name", name)?).map_err(Fault::from)?;
@@ -483,7 +486,8 @@ impl Node {
 
     /// Opens a session of this name, of 1 to 200 bytes, with a peer: a `Session`. It does not wait for the server.
     ///
-    /// It ends after `idle` seconds of silence (24 h by default; 0: never), and after `life` seconds in all (never by default).
+    /// It ends after `idle` seconds of silence (24 h by default; 0: never), and after `life` seconds in total (never
+    /// by default).
     /// `longest` is the longest message that this end receives, in bytes (16 MiB by default).
     #[pyo3(signature = (to, name, *, idle=None, life=None, longest=None))]
     fn session(
@@ -501,7 +505,8 @@ impl Node {
         self.operation("Node.session()", work(open, move |py, session| Session::give(py, &inner, session)))
     }
 
-    /// Takes a handle on a session that this node, in this process or in a former one of its identity, takes part in already.
+    /// Attaches to a session in which this node already takes part, since this process or a former one of its
+    /// identity.
     fn attach_session(
         &self,
         py: Python<'_>,
@@ -516,8 +521,8 @@ impl Node {
         Session::give(py, inner, builder.attach(id).map_err(Fault::from)?)
     }
 
-    /// The sessions that this node takes part in, those of former processes of this identity included: the peer's id, the
-    /// session's id, and its name.
+    /// The sessions in which this node takes part, including those of former processes of this identity: the peer's
+    /// id, the session's id, and its name.
     fn sessions(&self, py: Python<'_>) -> PyResult<Vec<(String, String, String)>> {
         let inner = self.inner()?;
         let all = py.detach(|| inner.node.sessions());
@@ -527,7 +532,8 @@ impl Node {
         Ok(all.into_iter().map(line).collect())
     }
 
-    /// Waits for the next session that a peer opens, or that this identity had accepted in a former process: a `Session`.
+    /// Waits for the next session that a peer opens, or that this identity had accepted in a former process. Returns a
+    /// `Session`.
     fn accept_session(&self) -> PyResult<Operation> {
         let inner = Arc::clone(self.inner()?);
         let node = inner.node.clone();
@@ -538,22 +544,23 @@ impl Node {
         )
     }
 
-    /// Accepts the sessions of one name: from now on `accept_session` does not give them.
+    /// Accepts the sessions of one name: from now on `accept_session` does not return them.
     fn session_listener(&self, name: &Bound<'_, PyAny>) -> PyResult<SessionListener> {
         let inner = self.inner()?;
         let listener = inner.node.session_listener(args::name("name", name)?).map_err(Fault::from)?;
         Ok(SessionListener::new(inner, listener))
     }
 
-    /// A group of peers, to which messages are sent together. `patience` is how many seconds a balanced message waits at a member
-    /// at least, before another is tried.
+    /// A group of peers, to which messages are sent together. `patience` is the least number of seconds that a
+    /// balanced message waits at a member before another member is tried.
     #[pyo3(signature = (members, *, patience=None))]
     fn group(&self, members: &Bound<'_, PyAny>, patience: Option<f64>) -> PyResult<Group> {
         let inner = self.inner()?;
         group::group(inner, members, patience)
     }
 
-    /// Waits until all that was sent so far is settled, for `timeout` seconds at most. Gives a list of what is still open.
+    /// Waits until all messages that were sent so far are settled, for `timeout` seconds at most. Returns a list of
+    /// those that are still open.
     #[pyo3(signature = (timeout=None))]
     fn flush(&self, timeout: Option<f64>) -> PyResult<Operation> {
         let inner = Arc::clone(self.inner()?);
@@ -562,22 +569,23 @@ impl Node {
         self.operation("Node.flush()", work(flush, open_messages))
     }
 
-    /// Ends the node: refuses new work, waits until all is settled and peers have been told, for `timeout` seconds at most, then
-    /// stops. Gives a list of what is still open: its receipts say KEPT, CANCELLED or UNKNOWN.
+    /// Ends the node: refuses new work, waits until all is settled and peers have been told, for `timeout` seconds at
+    /// most, then stops. Returns a list of the messages that are still open: their receipts say KEPT, CANCELLED or
+    /// UNKNOWN.
     #[pyo3(signature = (timeout=5.0))]
     fn close(&self, timeout: f64) -> PyResult<Operation> {
         let inner = Arc::clone(self.inner()?);
         let timeout = duration("timeout", timeout)?;
         let close = async move {
-            // Beside this, so that it goes on if nobody waits for it any more.
+            // In a separate task, so that it continues if its caller stops waiting.
             let closing = tokio::spawn(async move { inner.node.close(timeout).await });
             Ok(closing.await.unwrap_or_default())
         };
         self.operation("Node.close()", work(close, open_messages))
     }
 
-    /// What a former life of this identity had sent and not settled: pairs of an `Open` and its `Receipt`, once. It is empty
-    /// without a journal.
+    /// The messages that a former life of this identity had sent and not settled: pairs of an `Open` and its
+    /// `Receipt`, once. It is empty without a journal.
     fn recovered(&self, py: Python<'_>) -> PyResult<Vec<(Py<PyAny>, Py<PyAny>)>> {
         let inner = self.inner()?;
         let left = py.detach(|| inner.node.recovered());

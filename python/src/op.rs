@@ -1,9 +1,9 @@
-//! Operations: what Python awaits, or waits for on a thread.
+//! Operations: objects that Python awaits, or waits for on a thread.
 //!
-//! An [`Operation`] is a future of the library that Python polls. A task of an event loop polls it in its own step, as it does with a
-//! coroutine: the first look is taken at once, without a trip through the loop; what ends is given to the task in the very step in which
-//! it has ended; and cancelling the task drops the future. So the promises of the library about dropped futures hold for cancelled tasks:
-//! nothing is lost between an end and the task that waits for it.
+//! An [`Operation`] is a future of the library that Python polls. A task of an event loop polls it in its own step,
+//! like a coroutine: the first poll happens at once, without a trip through the loop; a result goes to the task in the
+//! very step in which the operation ends; and cancelling the task drops the future. So the promises of the library
+//! about dropped futures hold for cancelled tasks: no result is lost between its end and the task that waits for it.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -22,16 +22,16 @@ use crate::fault::Fault;
 use crate::runtime::Held;
 use crate::wake::{Alarm, bridge};
 
-/// Makes of what a future has come to an object of Python.
+/// Makes a Python object of the result of a future.
 pub(crate) type Give = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
 
-/// What an operation does.
+/// The work of an operation.
 pub(crate) type Work = Pin<Box<dyn Future<Output = Result<Give, Fault>> + Send>>;
 
-/// How long a thread that waits does not look for signals.
+/// How long a waiting thread does not look for signals.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// Makes what `future` comes to an object of Python by `give`.
+/// Runs `future`, and makes a Python object of its result by `give`.
 pub(crate) fn work<T, F, G, P>(future: F, give: G) -> Work
 where
     F: Future<Output = Result<T, Fault>> + Send + 'static,
@@ -51,13 +51,13 @@ struct State {
     is_begun: bool,
 }
 
-/// Something that goes on: `await` it, or call its `wait()` on a thread without an event loop. It begins when it is first awaited, and
-/// gives what it comes to once. Cancelling the task that awaits it cancels it.
+/// An operation: `await` it, or call its `wait()` on a thread without an event loop. It begins when it is first
+/// awaited, and returns its result once. Cancelling the task that awaits it cancels it.
 #[pyclass(frozen, module = "exonet", weakref)]
 pub(crate) struct Operation {
     runtime: Handle,
     name: &'static str,
-    /// It ends an `async for` in place of raising `Closed`.
+    /// Whether it ends an `async for` instead of raising `Closed`.
     is_step: bool,
     state: Mutex<State>,
 }
@@ -77,7 +77,7 @@ impl Operation {
         Self { runtime: runtime.clone(), name, is_step, state: Mutex::new(state) }
     }
 
-    /// One look, without the interpreter's lock.
+    /// Polls once, without the interpreter's lock.
     fn poll(&self, py: Python<'_>, work: &mut Work, waker: &Waker) -> Poll<Result<Give, Fault>> {
         py.detach(|| {
             let _context = self.runtime.enter();
@@ -85,7 +85,7 @@ impl Operation {
         })
     }
 
-    /// What it has come to.
+    /// Converts the result.
     fn end(&self, py: Python<'_>, done: Result<Give, Fault>) -> PyResult<Py<PyAny>> {
         match done {
             Ok(give) => give(py),
@@ -104,7 +104,7 @@ impl Operation {
         }
     }
 
-    /// Drops what is left of it, without the interpreter's lock.
+    /// Drops the rest of the work, without the interpreter's lock.
     fn give_up(&self, py: Python<'_>) -> PyResult<()> {
         let mut state = self.lock()?;
         state.is_begun = true;
@@ -118,7 +118,7 @@ impl Operation {
         Ok(())
     }
 
-    /// The next step of a task: gives a future to wait for, or raises what it has come to.
+    /// The next step of a task: returns a future to wait for, or raises the result.
     fn step(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let mut guard = self.lock()?;
         let state = &mut *guard;
@@ -137,7 +137,7 @@ impl Operation {
             None => state.alarm.insert(Alarm::new(&bridge(&event_loop)?)),
         };
         if is_first && alarm.bridge().is_turn_over() {
-            // A bare step: the loop goes round once.
+            // A bare step: the loop runs once.
             return Ok(py.None());
         }
         drop(alarm.future(None));
@@ -151,7 +151,7 @@ impl Operation {
             }
             Poll::Pending => {
                 let future = event_loop.call_method0(intern!(py, "create_future"))?;
-                // As its `__await__` does, for the task that is to wait for it.
+                // Like its `__await__`, for the task that waits for it.
                 future.setattr(intern!(py, "_asyncio_future_blocking"), true)?;
                 drop(alarm.future(Some(future.clone().unbind())));
                 Ok(future.unbind())
@@ -174,12 +174,12 @@ impl Operation {
         self.step(py)
     }
 
-    /// As of a coroutine.
+    /// As for a coroutine.
     fn send(&self, py: Python<'_>, _value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         self.step(py)
     }
 
-    /// As of a coroutine: cancels the operation, and raises the exception.
+    /// As for a coroutine: cancels the operation, and raises the exception.
     #[pyo3(signature = (kind, value=None, traceback=None, /))]
     fn throw(
         &self,
@@ -197,14 +197,14 @@ impl Operation {
         Err(PyErr::from_value(raised))
     }
 
-    /// As of a coroutine: cancels the operation.
+    /// As for a coroutine: cancels the operation.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.give_up(py)
     }
 
-    /// Waits for it on this thread, for `timeout` seconds at most. Other threads of Python run meanwhile.
+    /// Waits for the operation on this thread, for `timeout` seconds at most. Other Python threads run meanwhile.
     ///
-    /// Raises `Timeout` if it has not ended by then: it is cancelled, as an awaited one is.
+    /// Raises `Timeout` if it has not ended by then: it is cancelled, like an awaited one.
     #[pyo3(signature = (timeout=None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
         if !in_loop(py)?.is_none(py) {
@@ -261,9 +261,9 @@ impl Drop for Operation {
         drop(state.work.take());
         if is_forgotten {
             let name = self.name;
-            // The interpreter may be ending: then there is nothing to be said.
+            // The interpreter may be ending: then nothing can be reported.
             let _ = Python::try_attach(|py| {
-                // It may be dropped because of an exception that is on its way.
+                // It may be dropped because of an exception that is being raised.
                 let raised = PyErr::take(py);
                 let text =
                     format!("{name} was never awaited, and has done nothing: write `await` in front of it");

@@ -1,4 +1,4 @@
-//! A peer, as a node talks to it.
+//! A node's handle on a peer.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ pub(crate) fn send(runtime: &Handle, peer: CorePeer, message: Message) -> Operat
     Operation::new(runtime, "Node.send()", work(send, give))
 }
 
-/// One of many bodies. They are given back to Python together.
+/// One body of a batch. The bodies are returned to Python together.
 struct Body {
     all: Arc<Vec<PyBackedBytes>>,
     at: usize,
@@ -79,13 +79,13 @@ impl Peer {
         Ok(self.core()?.id().to_string())
     }
 
-    /// Its id and the hints about its address, as they were given.
+    /// The id of the peer and its address hints, as they were given.
     #[getter]
     fn address(&self) -> PyResult<String> {
         Ok(self.core()?.addr().to_string())
     }
 
-    /// As `Node.send` to this peer.
+    /// Like `Node.send`, to this peer.
     #[pyo3(signature = (body, *, tag=None, priority=None, deadline=None, confirm=None, early=None))]
     fn send(
         &self,
@@ -100,12 +100,12 @@ impl Peer {
         Ok(send(self.runtime()?, self.core()?.clone(), message))
     }
 
-    /// As `Node.send_many` to this peer.
+    /// Like `Node.send_many`, to this peer.
     fn send_many(&self, bodies: &Bound<'_, PyAny>) -> PyResult<Operation> {
         send_many(self.runtime()?, self.core()?.clone(), bodies)
     }
 
-    /// As `Node.call` to this peer.
+    /// Like `Node.call`, to this peer.
     #[pyo3(signature = (method, body=None, *, timeout=None, priority=None, early=None))]
     fn call(
         &self,
@@ -118,7 +118,7 @@ impl Peer {
         call::call(self.runtime()?, self.core()?, method, body, &call::Options { timeout, priority, early })
     }
 
-    /// A round trip to the peer and back, in seconds; None: no answer came within `timeout` seconds.
+    /// The time of a round trip to the peer, in seconds; None: no answer came within `timeout` seconds.
     #[pyo3(signature = (timeout=5.0))]
     fn ping(&self, timeout: f64) -> PyResult<Operation> {
         let (peer, timeout) = (self.core()?.clone(), duration("timeout", timeout)?);
@@ -129,7 +129,8 @@ impl Peer {
         Ok(Operation::new(self.runtime()?, "Peer.ping()", work(ping, give)))
     }
 
-    /// Waits until all that was sent to this peer is settled, for `timeout` seconds at most, then gives the rest up: a list of it.
+    /// Waits until all messages to this peer are settled, for `timeout` seconds at most, then gives up the rest.
+    /// Returns a list of the rest.
     #[pyo3(signature = (timeout=5.0))]
     fn close(&self, timeout: f64) -> PyResult<Operation> {
         let (peer, timeout) = (self.core()?.clone(), duration("timeout", timeout)?);
@@ -137,7 +138,7 @@ impl Peer {
         Ok(Operation::new(self.runtime()?, "Peer.close()", work(close, open_messages)))
     }
 
-    /// Gives up every open message to the peer: what has left is UNKNOWN, what has not is CANCELLED.
+    /// Gives up every open message to the peer: those that have left are UNKNOWN, the others CANCELLED.
     fn abandon(&self, py: Python<'_>) -> PyResult<()> {
         let peer = self.core()?;
         py.detach(|| peer.abandon());

@@ -1,4 +1,4 @@
-//! What became of messages.
+//! The outcomes of messages.
 
 use std::future::{Future as _, poll_fn};
 use std::pin::Pin;
@@ -17,7 +17,7 @@ use crate::fault::Fault;
 use crate::op::{Operation, work};
 use crate::runtime::Held;
 
-/// Wakes all who wait for one thing, of which the library wakes one.
+/// Wakes all tasks that wait for one event, of which the library wakes only one.
 #[derive(Default)]
 struct Fan(Mutex<Vec<Waker>>);
 
@@ -45,7 +45,7 @@ impl Wake for Fan {
     }
 }
 
-/// What ends once, and may be awaited by many.
+/// A future that ends once, and that many tasks may await.
 pub(crate) struct Shared<T> {
     inner: Mutex<T>,
     fan: Arc<Fan>,
@@ -60,7 +60,7 @@ impl<T: Unpin> Shared<T> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the end, beside others.
+    /// Waits for the end, together with other tasks.
     pub(crate) async fn end<U>(&self, poll: impl Fn(&mut T, &mut Context<'_>) -> Poll<U>) -> U {
         let waker = Waker::from(Arc::clone(&self.fan));
         let end = poll_fn(|cx| {
@@ -73,8 +73,8 @@ impl<T: Unpin> Shared<T> {
     }
 }
 
-/// What `send` gives: says where the message stands, and when awaited what became of it. It may be awaited any number of times.
-/// Dropping it neither cancels the message nor hurries it.
+/// The result of `send`: it tells the status of the message and, when awaited, its outcome. It may be awaited any
+/// number of times. Dropping it neither cancels the message nor speeds it up.
 #[pyclass(frozen, module = "exonet", weakref)]
 pub(crate) struct Receipt {
     runtime: Handle,
@@ -89,8 +89,8 @@ impl Receipt {
 
 #[pymethods]
 impl Receipt {
-    /// Waits for what becomes of the message: a `Settled`. A dead peer leaves a message in doubt for as long as the node's
-    /// `doubt_timeout` says, by default for ever: see `abandon()`.
+    /// Waits for the outcome of the message: a `Settled`. A dead peer leaves a message in doubt for the node's
+    /// `doubt_timeout`, by default for ever: see `abandon()`.
     fn settle(&self) -> PyResult<Operation> {
         let receipt = Arc::clone(self.receipt.get()?);
         let settle = async move {
@@ -115,14 +115,14 @@ impl Receipt {
         Bound::new(py, self.settle()?)?.call_method1("wait", (timeout,)).map(Bound::unbind)
     }
 
-    /// The message's name at both ends, from its departure on; None before.
+    /// The message's name at both ends, once it has left; None before.
     #[getter]
     fn id(&self, py: Python<'_>) -> PyResult<Option<String>> {
         let receipt = self.receipt.get()?;
         Ok(py.detach(|| receipt.lock().id()).map(|id| id.to_string()))
     }
 
-    /// Where the message stands now: "queued", "in doubt" or "settled".
+    /// The status of the message: "queued", "in doubt" or "settled".
     fn status(&self, py: Python<'_>) -> PyResult<&'static str> {
         let receipt = self.receipt.get()?;
         Ok(match py.detach(|| receipt.lock().status()) {
@@ -132,7 +132,7 @@ impl Receipt {
         })
     }
 
-    /// What became of the message, if that is known by now; else None.
+    /// The outcome of the message, if it is known; else None.
     fn settled(&self, py: Python<'_>) -> PyResult<Option<Settled>> {
         let receipt = self.receipt.get()?;
         Ok(py.detach(|| {
@@ -141,8 +141,9 @@ impl Receipt {
         }))
     }
 
-    /// Withdraws the message. True: it had not left, and its outcome is CANCELLED, certainly never delivered. False: it has left, and
-    /// its receiver is asked for it: its outcome is CANCELLED too if it was not taken, and DELIVERED if it was.
+    /// Withdraws the message. True: it had not left, and its outcome is CANCELLED, certainly never delivered. False:
+    /// it has left, and its receiver is asked for it: its outcome is CANCELLED too if it was not taken, and DELIVERED
+    /// if it was.
     ///
     /// Raises `CancelError` if it has its outcome, or has left and is the end of a stream.
     fn cancel(&self, py: Python<'_>) -> PyResult<bool> {
@@ -163,7 +164,7 @@ impl Receipt {
     }
 }
 
-/// What became of a message.
+/// The outcome of a message.
 #[pyclass(frozen, module = "exonet")]
 pub(crate) struct Settled {
     settled: CoreSettled,
@@ -176,7 +177,7 @@ impl Settled {
     }
 }
 
-/// The name of an outcome, as `exonet.Outcome` has it.
+/// The name of an outcome in `exonet.Outcome`.
 const fn outcome_name(outcome: &Outcome) -> &'static str {
     match outcome {
         Outcome::Delivered => "DELIVERED",
@@ -200,7 +201,7 @@ impl Settled {
         outcome.getattr(outcome_name(&self.settled.outcome)).map(Bound::unbind)
     }
 
-    /// The number that the receiving application said, with PROCESSED and REJECTED; else zero.
+    /// The status from the receiving application, with PROCESSED and REJECTED; else zero.
     #[getter]
     const fn status(&self) -> u32 {
         match self.settled.outcome {
@@ -209,7 +210,7 @@ impl Settled {
         }
     }
 
-    /// Why: what the receiving application said with REJECTED, or why the peer does not take the message with REFUSED. Else None.
+    /// The reason from the receiving application with REJECTED, or from the peer with REFUSED. Else None.
     #[getter]
     fn reason(&self) -> Option<String> {
         match &self.settled.outcome {
@@ -218,7 +219,7 @@ impl Settled {
         }
     }
 
-    /// How many times a message was handed out that was REJECTED; else None.
+    /// How often a REJECTED message was handed out; else None.
     #[getter]
     const fn attempts(&self) -> Option<u32> {
         match self.settled.outcome {
@@ -233,7 +234,7 @@ impl Settled {
         self.settled.id.map(|id| id.to_string())
     }
 
-    /// Its deadline passed before.
+    /// Whether its deadline passed before.
     #[getter]
     const fn late(&self) -> bool {
         self.settled.late
@@ -256,7 +257,8 @@ fn refusal(why: Refusal) -> String {
     }
 }
 
-/// What `send_many` gives: counts what became of the messages of a batch. Awaited, it gives a `Tally` when all are settled.
+/// The result of `send_many`: it counts the outcomes of the messages of a batch. Awaited, it returns a `Tally` when
+/// all are settled.
 #[pyclass(frozen, module = "exonet", weakref)]
 pub(crate) struct BatchReceipt {
     runtime: Handle,
@@ -289,20 +291,20 @@ impl BatchReceipt {
         Bound::new(py, self.settle()?)?.call_method1("wait", (timeout,)).map(Bound::unbind)
     }
 
-    /// What became of the messages that are settled by now.
+    /// The outcomes of the messages that are settled so far.
     fn tally(&self, py: Python<'_>) -> PyResult<Tally> {
         let batch = self.batch.get()?;
         Ok(Tally(py.detach(|| batch.lock().tally())))
     }
 
-    /// Withdraws the messages. Gives how many had not left: they are CANCELLED, certainly never delivered. The receiver is asked for the
-    /// others, which are CANCELLED too if they were not taken.
+    /// Withdraws the messages. Returns how many had not left: they are CANCELLED, certainly never delivered. The
+    /// receiver is asked for the others, which are CANCELLED too if they were not taken.
     fn cancel(&self, py: Python<'_>) -> PyResult<u64> {
         let batch = self.batch.get()?;
         Ok(py.detach(|| batch.lock().cancel()))
     }
 
-    /// Gives the messages up that are open: UNKNOWN now, or CANCELLED if they never left.
+    /// Gives up the messages that are open: UNKNOWN now, or CANCELLED if they never left.
     fn abandon(&self, py: Python<'_>) -> PyResult<()> {
         let batch = self.batch.get()?;
         py.detach(|| batch.lock().abandon());
@@ -315,7 +317,7 @@ impl BatchReceipt {
     }
 }
 
-/// How many messages of a batch have ended how.
+/// The number of messages of a batch, by outcome.
 #[pyclass(frozen, module = "exonet")]
 pub(crate) struct Tally(CoreTally);
 
@@ -357,7 +359,7 @@ impl Tally {
         self.0.refused
     }
 
-    /// Messages whose end is UNKNOWN.
+    /// Messages whose outcome is UNKNOWN.
     #[getter]
     const fn unknown(&self) -> u64 {
         self.0.unknown
@@ -375,7 +377,7 @@ impl Tally {
         self.0.settled()
     }
 
-    /// Of all these, those whose deadline passed before.
+    /// Settled messages whose deadline passed before.
     #[getter]
     const fn late(&self) -> u64 {
         self.0.late

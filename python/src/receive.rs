@@ -14,21 +14,21 @@ use crate::node::Inner;
 use crate::op::{Operation, Work, work};
 use crate::runtime::Held;
 
-/// Receives messages without a guard: each is delivered as it is returned. Made by `Node.at_most_once()`.
+/// Receives messages without a guard: each is delivered when it is returned. Made by `Node.at_most_once()`.
 #[pyclass(frozen, module = "exonet", weakref)]
 pub(crate) struct AtMostOnce {
     inner: Held<Arc<Inner>>,
     source: Held<Arc<Source>>,
 }
 
-/// Where messages come from.
+/// The source of messages.
 struct Source {
     receiver: CoreAtMostOnce,
-    /// What was taken together with a message whose body was still coming.
+    /// Messages that were taken together with one whose body was still arriving.
     rest: Mutex<VecDeque<CoreReceived>>,
 }
 
-/// A message and its whole body.
+/// A message and its complete body.
 type Whole = (CoreReceived, Bytes);
 
 impl Source {
@@ -36,7 +36,7 @@ impl Source {
         self.rest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next message. One whose body is still coming when this is cancelled is handed out again.
+    /// The next message. A message whose body is still arriving when this is cancelled is handed out again.
     async fn next(&self) -> Result<Whole, Fault> {
         let waiting = self.rest().pop_front();
         let mut received = match waiting {
@@ -85,12 +85,12 @@ impl AtMostOnce {
 
 #[pymethods]
 impl AtMostOnce {
-    /// Waits for the next message: a `Received`. Cancelled, no message is lost.
+    /// Waits for the next message: a `Received`. If cancelled, no message is lost.
     fn recv(&self) -> PyResult<Operation> {
         Ok(Operation::new(&self.inner.get()?.runtime, "AtMostOnce.recv()", self.next()?))
     }
 
-    /// Waits for messages: a list of at least one `Received`, and of `max` at most.
+    /// Waits for messages: a list of at least one and at most `max` `Received` objects.
     #[pyo3(signature = (max=256))]
     fn recv_many(&self, max: usize) -> PyResult<Operation> {
         let source = Arc::clone(self.source.get()?);

@@ -1,8 +1,8 @@
-//! The runtime on which all nodes of the process run, and what a fork does to it.
+//! The runtime on which all nodes of the process run, and the effect of a fork on it.
 //!
-//! A fork copies memory, not threads: in the child nothing drives the nodes of the parent any more, and locks may be held by threads
-//! that do not exist. So what lives on the runtime knows under how many forks it was made ([`Held`]). In a child it is neither used nor
-//! dropped; the child makes nodes of its own, on another runtime.
+//! A fork copies memory, not threads: in the child no thread drives the nodes of the parent, and locks may be held by
+//! threads that do not exist. So an object that depends on the runtime knows after how many forks it was made
+//! ([`Held`]). In a child it is neither used nor dropped; the child makes its own nodes, on another runtime.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -12,13 +12,13 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::fault::Fault;
 
-/// Forks that lie between the first process and this one.
+/// The number of forks between the first process and this one.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// Locked only with the interpreter's lock held, and so by no other thread while the process forks.
+/// Locked only while the interpreter's lock is held, and so by no other thread while the process forks.
 static RUNTIME: Mutex<Option<Held<Runtime>>> = Mutex::new(None);
 
-/// The threads that run nodes; crypto and sockets are their work. A node keeps one busy at most.
+/// The largest number of threads that run nodes, with cryptography and sockets. A node keeps at most one busy.
 const MOST_THREADS: usize = 4;
 
 /// The runtime of this process, started on first use.
@@ -40,16 +40,16 @@ pub(crate) fn handle() -> Result<Handle, Fault> {
     Ok(handle)
 }
 
-/// Told by Python, in the child of each fork.
+/// Python calls this in the child of each fork.
 #[pyfunction]
 pub(crate) fn _after_fork() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Something that is of use only in the process that made it.
+/// An object that can be used only in the process that made it.
 pub(crate) struct Held<T> {
     born: u32,
-    /// None: it was given away.
+    /// None: the object was taken.
     inner: Option<T>,
 }
 
@@ -62,18 +62,18 @@ impl<T> Held<T> {
         self.born == FORKS.load(Ordering::Relaxed)
     }
 
-    /// It, if this is the process that made it.
+    /// The object, if this is the process that made it.
     pub(crate) fn get(&self) -> Result<&T, Fault> {
         self.inner.as_ref().filter(|_| self.is_here()).ok_or_else(Fault::forked)
     }
 
-    /// As [`Self::get`], to be changed.
+    /// Like [`Self::get`], for a mutable reference.
     pub(crate) fn get_mut(&mut self) -> Result<&mut T, Fault> {
         let is_here = self.is_here();
         self.inner.as_mut().filter(|_| is_here).ok_or_else(Fault::forked)
     }
 
-    /// Gives it away.
+    /// Takes the object out.
     pub(crate) fn take(mut self) -> Result<T, Fault> {
         if self.is_here() { self.inner.take().ok_or_else(Fault::forked) } else { Err(Fault::forked()) }
     }

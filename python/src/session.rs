@@ -18,11 +18,11 @@ use crate::receipt::Receipt;
 use crate::runtime::Held;
 use crate::stream::give_taken;
 
-/// The two directions of a session. None: the handle has been given up.
+/// The two directions of a session. None: the handle was given up.
 struct Halves {
     sender: Mutex<Option<SessionSender>>,
     receiver: Mutex<Option<SessionReceiver>>,
-    /// The handle is given up: a task that receives lets go.
+    /// The handle is given up: a task that receives releases it.
     is_over: AtomicBool,
     over: Notify,
 }
@@ -48,7 +48,7 @@ impl Halves {
         }
     }
 
-    /// Both directions, when no task is at them.
+    /// Both directions, when no task uses them.
     async fn whole(&self) -> Result<CoreSession, Fault> {
         self.is_over.store(true, Ordering::Release);
         self.over.notify_waiters();
@@ -58,8 +58,8 @@ impl Halves {
     }
 }
 
-/// One end of a session: `await node.session(peer, name)`, or `await node.accept_session()`. Dropped, it is aborted, unless it has
-/// ended or its node is closed first.
+/// One end of a session: `await node.session(peer, name)`, or `await node.accept_session()`. If it is dropped, the
+/// session is aborted, unless it has ended or its node is closed first.
 #[pyclass(frozen, module = "exonet", weakref)]
 pub(crate) struct Session {
     inner: Held<Arc<Inner>>,
@@ -90,7 +90,7 @@ impl Session {
         Ok(Operation::new(&self.inner.get()?.runtime, name, work))
     }
 
-    /// Something that is done with both directions, and ends the handle.
+    /// An action on both directions that ends the handle.
     fn last<F>(
         &self,
         name: &'static str,
@@ -107,13 +107,13 @@ impl Session {
 
 #[pymethods]
 impl Session {
-    /// Which session it is, for `node.attach_session`.
+    /// The id of the session, for `node.attach_session`.
     #[getter]
     fn id(&self) -> &str {
         &self.id
     }
 
-    /// Its name.
+    /// The name of the session.
     #[getter]
     fn name(&self) -> &str {
         &self.name
@@ -125,13 +125,13 @@ impl Session {
         &self.peer
     }
 
-    /// Whether this end has opened it.
+    /// Whether this end has opened the session.
     #[getter]
     const fn is_client(&self) -> bool {
         self.is_client
     }
 
-    /// Sends a message of any size behind all that were sent before it in this session. Gives its `Receipt`.
+    /// Sends a message of any size after all earlier ones of this session. Returns its `Receipt`.
     #[pyo3(signature = (body, *, deadline=None, confirm=None))]
     fn send(
         &self,
@@ -150,9 +150,10 @@ impl Session {
         self.operation("Session.send()", work(send, move |py, receipt| Receipt::give(py, runtime, receipt)))
     }
 
-    /// Waits for the next message: a `Delivery`, or None when the peer has closed the session and all of it was received.
+    /// Waits for the next message: a `Delivery`, or None when the peer has closed the session and everything was
+    /// received.
     ///
-    /// Raises `SessionMissing` once, and goes on when called again; `SessionEnded` for good.
+    /// Raises `SessionMissing` once, and continues when called again; `SessionEnded` for good.
     fn recv(&self) -> PyResult<Operation> {
         let halves = Arc::clone(self.halves.get()?);
         self.operation("Session.recv()", work(async move { halves.next().await }, give_taken))
@@ -169,7 +170,8 @@ impl Session {
         Ok(Operation::of_for(&self.inner.get()?.runtime, "async for", step))
     }
 
-    /// Sends nothing more: the peer's application hears of it behind all that was sent. Its `Receipt` says when it has.
+    /// Sends nothing more: the peer's application is told so after all earlier messages. The `Receipt` tells when it
+    /// has been told.
     fn finish(&self) -> PyResult<Operation> {
         let halves = Arc::clone(self.halves.get()?);
         let finish = async move {
@@ -183,15 +185,15 @@ impl Session {
         )
     }
 
-    /// Ends the session: nothing more is sent, and what was sent is waited for, for `timeout` seconds at most. What the peer sends
-    /// from now on is rejected. Raises `SessionAway` if not all was settled in time.
+    /// Ends the session: nothing more is sent, and messages that were sent get `timeout` seconds at most to settle.
+    /// Messages that the peer sends from now on are rejected. Raises `SessionAway` if not all were settled in time.
     #[pyo3(signature = (timeout=5.0))]
     fn close(&self, timeout: f64) -> PyResult<Operation> {
         let timeout = duration("timeout", timeout)?;
         self.last("Session.close()", move |session| async move { Ok(session.close(timeout).await?) })
     }
 
-    /// Ends the session now: what has not left is cancelled, and what the peer sends is rejected.
+    /// Ends the session now: messages that have not left are cancelled, and those that the peer sends are rejected.
     fn abort(&self) -> PyResult<Operation> {
         self.last("Session.abort()", |session| async move {
             session.abort();
@@ -209,8 +211,8 @@ impl Session {
         })
     }
 
-    /// Gives the handle up, and leaves the session as it is: for `node.attach_session`, or for `node.accept_session`, which gives it
-    /// again when the peer has something to say.
+    /// Gives the handle up, and leaves the session as it is: for `node.attach_session`, or for `node.accept_session`,
+    /// which returns it again when the peer sends a message.
     fn detach(&self) -> PyResult<Operation> {
         self.last("Session.detach()", |session| async move {
             session.detach();
@@ -223,7 +225,7 @@ impl Session {
     }
 }
 
-/// How a session is to be.
+/// The limits of a session.
 pub(crate) struct Limits {
     pub(crate) idle: Option<f64>,
     pub(crate) life: Option<f64>,

@@ -15,18 +15,19 @@ use crate::op::{Operation, Work, work};
 use crate::receipt::Receipt;
 use crate::runtime::Held;
 
-/// A stream with a peer: messages in order, both ways. Dropping it ends neither direction: another handle goes on where it was.
+/// A stream with a peer: messages in order, in both directions. Dropping it ends neither direction: another handle
+/// continues at the same place.
 #[pyclass(frozen, module = "exonet", weakref)]
 pub(crate) struct Stream {
     inner: Held<Arc<Inner>>,
     sender: Held<Arc<Mutex<StreamSender>>>,
-    /// None: nothing more is wanted.
+    /// None: the stream was stopped.
     receiver: Held<Arc<Mutex<Option<StreamReceiver>>>>,
     peer: String,
     name: String,
 }
 
-/// A delivery whose body is whole, as those of streams are.
+/// A delivery whose body is complete, as those of streams are.
 async fn taken(mut delivery: CoreDelivery) -> Result<Taken, Fault> {
     let body = match delivery.body().as_whole() {
         Some(body) => body.clone(),
@@ -84,7 +85,7 @@ impl Stream {
         &self.name
     }
 
-    /// Sends a message behind all that were sent before it in this stream. Gives its `Receipt`. Two tasks that send take turns.
+    /// Sends a message after all earlier ones of this stream. Returns its `Receipt`. Two tasks that send take turns.
     #[pyo3(signature = (body, *, deadline=None, confirm=None))]
     fn send(
         &self,
@@ -98,28 +99,30 @@ impl Stream {
         self.receipt("Stream.send()", async move { Ok(sender.lock().await.send(message).await?) })
     }
 
-    /// Ends this direction behind all that was sent in it. Its `Receipt` says when the peer's application has had the end.
+    /// Ends this direction after all messages that were sent in it. The `Receipt` tells when the peer's application
+    /// has received the end.
     fn close(&self) -> PyResult<Operation> {
         let sender = Arc::clone(self.sender.get()?);
         self.receipt("Stream.close()", async move { Ok(sender.lock().await.close().await?) })
     }
 
-    /// Gives up what has not left of this direction, and ends it.
+    /// Gives up the messages of this direction that have not left, and ends the direction.
     fn reset(&self) -> PyResult<Operation> {
         let sender = Arc::clone(self.sender.get()?);
         self.receipt("Stream.reset()", async move { Ok(sender.lock().await.reset().await?) })
     }
 
-    /// Waits for the next message: a `Delivery`, or None at the end of the stream. A message is handed out when the one before it has
-    /// been dealt with.
+    /// Waits for the next message: a `Delivery`, or None at the end of the stream. A message is handed out when the
+    /// one before it has been acknowledged, rejected or put off.
     ///
-    /// Raises `StreamMissing` and `StreamContinues` once, and goes on when called again; `StreamReset` and `StreamBroken` for good.
+    /// Raises `StreamMissing` and `StreamContinues` once, and continues when called again; `StreamReset` and
+    /// `StreamBroken` for good.
     fn recv(&self) -> PyResult<Operation> {
         let next = next(Arc::clone(self.receiver.get()?));
         Ok(Operation::new(&self.inner.get()?.runtime, "Stream.recv()", work(next, give_taken)))
     }
 
-    /// Wants nothing more: what comes until the stream ends is rejected, with this reason.
+    /// Stops receiving: messages that arrive until the stream ends are rejected, with this reason.
     #[pyo3(signature = (reason=""))]
     fn stop(&self, reason: &str) -> PyResult<Operation> {
         let (receiver, reason) = (Arc::clone(self.receiver.get()?), reason.to_owned());

@@ -1,9 +1,9 @@
 //! How threads of the runtime wake tasks of an event loop.
 //!
-//! Each event loop has one [`Bridge`]: a queue of [`Alarm`]s and a pair of sockets, one end of which the loop watches. A thread that
-//! wakes a task puts its alarm into the queue, and writes a byte if none is under way: so any number of tasks is woken by one wake-up
-//! of the loop, and no thread of the runtime ever waits for the interpreter. A loop that cannot watch sockets is told by a thread, with
-//! `call_soon_threadsafe`.
+//! Each event loop has one [`Bridge`]: a queue of [`Alarm`]s and a pair of sockets, one end of which the loop watches.
+//! A thread that wakes a task puts its alarm into the queue, and writes a byte if none is in the socket: so any number
+//! of tasks is woken by one wake-up of the loop, and no thread of the runtime ever waits for the interpreter. A loop
+//! that cannot watch sockets is woken by a thread, with `call_soon_threadsafe`.
 
 use std::cell::RefCell;
 use std::io::{self, Read as _, Write as _};
@@ -21,15 +21,15 @@ use pyo3::types::{PyWeakrefMethods, PyWeakrefReference};
 
 use crate::runtime::Held;
 
-/// Operations that end at once, one after the other, before other tasks of the loop have their turn.
+/// The number of operations that may end at once, one after the other, before other tasks of the loop have their turn.
 const TURN: u32 = 64;
 
-/// What one event loop and the runtime share.
+/// The state that one event loop and the runtime share.
 pub(crate) struct Bridge {
     queue: Mutex<Vec<Arc<Alarm>>>,
-    /// The loop has been told that there is something in the queue, and has not looked yet.
+    /// The loop has been told that the queue has alarms, and has not looked yet.
     told: AtomicBool,
-    /// Operations that ended at once since others had their turn.
+    /// The number of operations that ended at once since others had their turn.
     in_turn: AtomicU32,
     bell: Bell,
 }
@@ -52,10 +52,10 @@ impl Bridge {
             return;
         }
         match &self.bell {
-            // A full socket has a byte in it.
+            // A full socket already has a byte in it.
             #[cfg(unix)]
             Bell::Socket(socket) => drop((&mut &*socket).write(&[1])),
-            // A thread that has been told, and has not looked, sees this too.
+            // A thread that has been told, and has not looked yet, sees this alarm too.
             Bell::Thread(bell) => drop(bell.try_send(())),
         }
     }
@@ -69,11 +69,12 @@ impl Bridge {
         over
     }
 
-    /// Wakes the tasks whose alarms have rung. On the thread of the loop.
+    /// Wakes the tasks whose alarms have rung. Runs on the thread of the loop.
     fn wake(&self, py: Python<'_>) -> PyResult<()> {
         self.in_turn.store(0, Ordering::Relaxed);
-        // First this: what is put into the queue from here on is told again. Swapped and not stored, so that it is seen before the
-        // queue is looked at, and so that what a thread did that found it set is seen here.
+        // First the flag: an alarm that is put into the queue from here on is announced again. It is swapped and not
+        // stored, so that the change is visible before the queue is read, and so that the work of a thread that found
+        // the flag set is visible here.
         self.told.swap(false, Ordering::AcqRel);
         let rung = mem::take(&mut *self.queue());
         for alarm in rung {
@@ -93,7 +94,7 @@ impl Bridge {
 pub(crate) struct Alarm {
     bridge: Arc<Bridge>,
     is_queued: AtomicBool,
-    /// What the task waits for.
+    /// The future for which the task waits.
     future: Mutex<Option<Py<PyAny>>>,
 }
 
@@ -110,7 +111,7 @@ impl Alarm {
         &self.bridge
     }
 
-    /// Puts a future in the place of the one that the task waits for.
+    /// Replaces the future for which the task waits; returns the old one.
     pub(crate) fn future(&self, next: Option<Py<PyAny>>) -> Option<Py<PyAny>> {
         let mut future = self.future.lock().unwrap_or_else(PoisonError::into_inner);
         mem::replace(&mut *future, next)
@@ -126,7 +127,7 @@ impl Wake for Alarm {
     }
 }
 
-/// What an event loop calls when the bell has rung.
+/// The object that an event loop calls when the bell has rung.
 #[pyclass(frozen, weakref, module = "exonet._native")]
 struct Ringer {
     bridge: Arc<Bridge>,
@@ -139,22 +140,23 @@ impl Ringer {
     fn __call__(&self, py: Python<'_>) -> PyResult<()> {
         #[cfg(unix)]
         if let Some(mut socket) = self.socket.as_ref() {
-            // One read empties it: no more than a byte is written before it is read, but for a race, which costs one more look.
+            // One read empties it: at most one byte is written before it is read, except in a race, which costs one
+            // more look.
             drop(socket.read(&mut [0; 64]));
         }
         self.bridge.wake(py)
     }
 }
 
-/// A bridge, as the table of loops keeps it.
+/// A bridge, as the table of loops holds it.
 #[pyclass(frozen, module = "exonet._native")]
 struct Kept(Shared);
 
-/// A bridge, in the process that made it.
+/// A bridge, for use in the process that made it.
 type Shared = Arc<Held<Arc<Bridge>>>;
 
 thread_local! {
-    /// The loop that was asked for last on this thread.
+    /// The loop for which a bridge was last requested on this thread.
     static LAST: RefCell<Option<(Py<PyWeakrefReference>, Shared)>> = const { RefCell::new(None) };
 }
 
@@ -187,7 +189,7 @@ pub(crate) fn bridge(event_loop: &Bound<'_, PyAny>) -> PyResult<Arc<Bridge>> {
     };
     let bridge = Arc::clone(held.get()?);
     let weak = PyWeakrefReference::new(event_loop)?.unbind();
-    // What was there is dropped outside: that may run code of Python.
+    // The old value is dropped outside: that may run Python code.
     let before = LAST.replace(Some((weak, held)));
     drop(before);
     Ok(bridge)
@@ -222,7 +224,7 @@ fn make(event_loop: &Bound<'_, PyAny>) -> PyResult<Arc<Bridge>> {
     with_thread(event_loop)
 }
 
-/// For a loop that cannot watch sockets.
+/// A bridge for a loop that cannot watch sockets.
 fn with_thread(event_loop: &Bound<'_, PyAny>) -> PyResult<Arc<Bridge>> {
     let (bell, rung) = mpsc::sync_channel(1);
     let bridge = Arc::new(Bridge::with(Bell::Thread(bell)));
@@ -241,7 +243,7 @@ fn with_thread(event_loop: &Bound<'_, PyAny>) -> PyResult<Arc<Bridge>> {
             let told = Python::try_attach(|py| -> Option<()> {
                 let event_loop = weak.bind(py).upgrade()?;
                 let ringer = weak_ringer.bind(py).upgrade()?;
-                // A loop that is closed says so by an exception.
+                // A closed loop raises an exception.
                 event_loop.call_method1("call_soon_threadsafe", (ringer,)).ok().map(drop)
             });
             if told.flatten().is_none() {

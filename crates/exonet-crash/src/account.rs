@@ -1,20 +1,20 @@
-//! What was said of messages, and whether it fits together.
+//! What both sides reported of messages, and whether the reports are consistent.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How often, and by which id, a message was handed out.
+/// How often, and with which ids, a message was handed out.
 #[derive(Clone, Debug, Default)]
 struct Got {
     ids: BTreeSet<String>,
     attempts: Vec<u32>,
 }
 
-/// What may come of a world, by the faults that it has had.
+/// The losses that a world may have, given its faults.
 #[derive(Clone, Copy)]
 pub(crate) struct Bounds {
-    /// Something that was accepted may be lost.
+    /// Accepted messages may be lost.
     pub(crate) may_lose: bool,
-    /// Something may end Unknown.
+    /// Messages may end Unknown.
     pub(crate) may_not_know: bool,
 }
 
@@ -24,11 +24,11 @@ pub(crate) struct Account {
     got: BTreeMap<String, Got>,
     delivered: BTreeSet<String>,
     unknown: usize,
-    /// What is wrong whatever has happened.
+    /// Errors in any case, whatever the faults.
     wrong: Vec<String>,
-    /// A sender has ended all that it had.
+    /// A sender has settled all its messages.
     pub(crate) is_done: bool,
-    /// Why parts have stopped by themselves.
+    /// The reasons for which parts have stopped by themselves.
     pub(crate) stopped: Vec<String>,
 }
 
@@ -70,14 +70,14 @@ impl Account {
         self.unknown
     }
 
-    /// What does not fit together.
+    /// The inconsistencies.
     pub(crate) fn violations(&self, bounds: Bounds) -> Vec<String> {
         let mut wrong = self.wrong.clone();
         for (name, got) in &self.got {
             if got.ids.len() > 1 {
                 wrong.push(format!("doubled: {name} was handed out as {:?}", got.ids));
             }
-            // How often it was handed out may be told too low: that is not forced.
+            // The attempt that is reported may be too low, since it is not forced to the disk.
             let flagged = got.attempts.iter().skip(1).all(|attempt| *attempt > 1);
             if !bounds.may_lose && !flagged {
                 wrong.push(format!(

@@ -1,34 +1,35 @@
-//! How a life is to end.
+//! Faults that end the life of a process.
 
 use exonet_store::laboratory::POINTS;
 use rand::Rng;
 use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 
-/// What ends a life, or disturbs it.
+/// A fault that ends or disturbs the life of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Nothing but the kill after a number of lines.
+    /// The kill after a number of lines is the only fault.
     Kill,
-    /// The process dies at a point of its disk, at the Nth passage.
+    /// The process dies at a point of its disk, when it passes the point for the Nth time.
     Point(&'static str, u32),
-    /// The disk is full for some operations.
+    /// The disk is full for a number of operations.
     Full(u32, u32),
     /// One sync fails.
     Sync(u32),
-    /// The machine loses its power.
+    /// The machine loses power.
     Power,
 }
 
 impl Fault {
-    /// A fault, of which power cuts are only for a machine that may lose its power.
+    /// A random fault; a power cut only on a machine that may lose power.
     pub(crate) fn any(rng: &mut ChaCha8Rng, may_lose_power: bool) -> Self {
         match rng.random_range(0..10) {
             0 | 1 => Self::Kill,
             2 | 3 if may_lose_power => Self::Power,
             2..=7 => {
                 let point = POINTS.choose(rng).copied().unwrap_or("write.before");
-                // Writes are many, the others few. Past the last passage the kill ends the life.
+                // Writes are frequent, the other operations rare. If the life passes the point less often, the kill
+                // ends it.
                 let most = if point.starts_with("write") { 400 } else { 6 };
                 Self::Point(point, rng.random_range(1..=most))
             }
@@ -40,7 +41,7 @@ impl Fault {
         }
     }
 
-    /// As a term of the plan of the process.
+    /// The fault as a term of the process's plan.
     pub(crate) fn term(self) -> String {
         match self {
             Self::Kill | Self::Power => String::new(),

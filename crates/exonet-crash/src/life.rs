@@ -1,4 +1,4 @@
-//! A running part, heard line by line.
+//! A running part, whose output is read line by line.
 
 use std::io::{self, BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -7,17 +7,17 @@ use std::thread::JoinHandle;
 
 use exonet_store::laboratory::PLAN;
 
-/// Which of the two machines of a world.
+/// One of the two machines of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Sender,
     Receiver,
 }
 
-/// What is heard of a life: a line, or that it has ended.
+/// A line of a life, or its end.
 pub(crate) struct Heard {
     pub(crate) side: Side,
-    /// Which life of that side.
+    /// The number of the life on that side.
     pub(crate) life: usize,
     pub(crate) line: Option<String>,
 }
@@ -29,7 +29,7 @@ pub(crate) struct Life {
 }
 
 impl Life {
-    /// Begins a part with these arguments, and with faults. What it says goes to `hears`, its end at last.
+    /// Starts a part with these arguments, and with faults. Its output goes to `hears`, followed by its end.
     pub(crate) fn begin(
         (side, life): (Side, usize),
         args: &[String],
@@ -46,7 +46,7 @@ impl Life {
         let listener = child.stdout.take().map(|out| {
             std::thread::spawn(move || {
                 let (mut out, mut line) = (BufReader::new(out), String::new());
-                // What has no end was cut off by a kill, and is no line.
+                // A line without an end was cut off by a kill, and does not count.
                 while out.read_line(&mut line).is_ok() && line.ends_with('\n') {
                     let line = std::mem::take(&mut line);
                     let _ = hears.send(Heard { side, life, line: Some(line.trim_end().to_owned()) });
@@ -57,7 +57,7 @@ impl Life {
         Ok(Self { child, listener })
     }
 
-    /// Kills it, if it is alive. All that it has said has been sent when this returns.
+    /// Kills the process, if it is alive. All its output has been sent when this returns.
     pub(crate) fn kill(mut self) {
         self.end();
     }

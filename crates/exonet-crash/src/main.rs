@@ -1,9 +1,10 @@
-//! Real processes that crash, and the proof that every message arrives once.
+//! Real processes that crash, and a check that every message arrives exactly once.
 //!
 //! A *world* is a sender and a receiver, each a process with a stored identity. The laboratory ends their lives: by
-//! `kill -9` at any time or at a named point of the disk (before and after each write, sync and rename, or in the middle
-//! of a write), by errors of the disk, and by cuts of power that take what was not forced. Then it lets both come to
-//! rest, and compares what the sender was told with what the receiver got.
+//! `kill -9` at any time or at a named point of the disk (before and after each write, sync and rename, or in the
+//! middle of a write), by errors of the disk, and by power cuts that lose the data that was not forced. Then it lets
+//! both settle their messages, and compares the outcomes that the sender was told with the messages that the receiver
+//! got.
 #![cfg_attr(not(unix), allow(unused))]
 
 #[cfg(unix)]
@@ -73,7 +74,7 @@ mod command {
         Part(Part),
     }
 
-    /// What all worlds have done.
+    /// The totals of all worlds.
     #[derive(Default, Serialize)]
     struct Sum {
         worlds: u64,

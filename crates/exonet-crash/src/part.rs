@@ -1,5 +1,5 @@
-//! One process of a world: it sends, or receives, and says on its standard output what it has seen. A line is out before
-//! what follows it can happen.
+//! One process of a world: it sends or receives, and reports on its standard output what it has seen. A line is
+//! written before anything that depends on it can happen.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -14,22 +14,22 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Messages under way at once.
 const WINDOW: usize = 60;
-/// The disk is looked at again after this when it was full.
+/// How long after it was full the disk is tried again.
 const FULL: Duration = Duration::from_millis(5);
 
 #[derive(Args)]
 pub(crate) struct Part {
-    /// What it does.
+    /// The role of the process.
     role: Role,
     /// Its state directory.
     #[arg(long)]
     state: PathBuf,
-    /// Where a receiver listens, or to whom a sender sends.
+    /// The address where a receiver listens, or the peer to which a sender sends.
     #[arg(long)]
     at: String,
     #[arg(long)]
     durability: Level,
-    /// What the names of its messages begin with.
+    /// The prefix of the names of its messages.
     #[arg(long, default_value_t = 0)]
     life: usize,
 }
@@ -38,9 +38,9 @@ pub(crate) struct Part {
 pub(crate) enum Role {
     /// Takes messages until it is killed.
     Receive,
-    /// Goes on with what its former lives have accepted, and sends more, until it is killed.
+    /// Continues with the messages that its former lives have accepted, and sends more, until it is killed.
     Send,
-    /// Goes on with what its former lives have accepted, and ends.
+    /// Continues with the messages that its former lives have accepted, and ends.
     Rest,
 }
 
@@ -61,16 +61,16 @@ impl Level {
     }
 }
 
-/// One line that is in the pipe whole, whatever happens next.
+/// Writes a line to the pipe as a whole, before anything else happens.
 fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     let said = out.write_all(format!("{line}\n").as_bytes()).and_then(|()| out.flush());
     if said.is_err() {
-        std::process::exit(1); // Nobody listens any more.
+        std::process::exit(1); // The laboratory no longer reads.
     }
 }
 
-/// What a part cannot go on with. The laboratory takes it for a crash.
+/// The reason for which a part cannot continue. The laboratory counts it as a crash.
 type Stopped = Box<dyn std::error::Error>;
 
 pub(crate) fn run(part: &Part) -> ExitCode {
@@ -124,7 +124,7 @@ async fn send(part: &Part, count: usize) -> Result<(), Stopped> {
     for n in 0..count {
         let turn = Arc::clone(&window).acquire_owned().await?;
         let name = format!("{}-{n}", part.life);
-        // Most are kept together, some have to be cut.
+        // Most messages are stored together, some have to be split.
         let padding = if n % 50 == 0 { 20_000 } else { 10 };
         let body = if n % 7 == 0 { name.clone() } else { format!("{name} {}", "x".repeat(padding)) };
         let receipt = loop {
@@ -152,7 +152,7 @@ async fn tell(receipt: Receipt, name: String, turn: Option<OwnedSemaphorePermit>
     match receipt.await.outcome {
         Outcome::Delivered => say(&format!("delivered {name}")),
         Outcome::Unknown => say(&format!("unknown {name}")),
-        // The next life goes on with it.
+        // The next life continues with the message.
         Outcome::Kept => {}
         other => say(&format!("other {name} {other:?}")),
     }

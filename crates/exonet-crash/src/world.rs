@@ -1,4 +1,4 @@
-//! One world: a sender and a receiver, their crashes, and their rest.
+//! One world: a sender and a receiver, their crashes, and the settlement after them.
 
 use std::fmt;
 use std::fs;
@@ -18,7 +18,7 @@ use crate::fault::Fault;
 use crate::life::{Heard, Life, Side};
 use crate::part::Level;
 
-/// What came of a world.
+/// The result of a world.
 #[derive(Default)]
 pub(crate) struct Report {
     pub(crate) crashes: usize,
@@ -50,7 +50,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// A world in which nothing is said for this long has hung.
+/// A world without output for this long has hung.
 const SILENT: Duration = Duration::from_secs(60);
 
 /// A machine with one identity on it.
@@ -58,18 +58,18 @@ struct Machine {
     side: Side,
     dir: PathBuf,
     level: Level,
-    /// How often its power has been cut.
+    /// How often the machine has lost power.
     boots: u32,
-    /// Whether it may lose its power.
+    /// Whether the machine may lose power.
     is_frail: bool,
-    /// One of its syncs has failed, perhaps.
+    /// Whether a sync may have failed.
     has_failed: bool,
     fault: Fault,
     life: Option<Life>,
-    /// How many lives it has had, and what this one has said.
+    /// The number of its lives, and the number of lines of the current one.
     lives: usize,
     lines: u32,
-    /// Lines after which this life is killed.
+    /// The number of lines after which this life is killed.
     patience: u32,
 }
 
@@ -92,7 +92,7 @@ impl Machine {
         })
     }
 
-    /// Begins another life, which is to end by `fault`.
+    /// Starts another life, which `fault` ends.
     fn begin(&mut self, role: &str, at: &str, fault: Fault, hears: &Sender<Heard>) -> io::Result<()> {
         (self.fault, self.lines, self.lives) = (fault, 0, self.lives + 1);
         let dir = self.dir.display();
@@ -107,14 +107,14 @@ impl Machine {
         Ok(())
     }
 
-    /// Ends the life, if it has not ended.
+    /// Ends the current life, if it has not ended.
     fn end(&mut self) {
         if let Some(life) = self.life.take() {
             life.kill();
         }
     }
 
-    /// Leaves on the disk what the loss of power could leave.
+    /// Leaves on the disk a state that a power cut could leave.
     fn lose_power(&mut self, rng: &mut ChaCha8Rng) -> io::Result<()> {
         self.boots += 1;
         for entry in fs::read_dir(self.dir.join("memory"))? {
@@ -132,7 +132,7 @@ impl Machine {
 /// Runs the world of `seed` through `crashes` crashes.
 ///
 /// # Errors
-/// What kept it from ending: a part that hangs, or the laboratory's own disk.
+/// The reason for which it did not end: a part that hangs, or an error of the laboratory's own disk.
 pub(crate) fn run(seed: u64, crashes: usize, verbose: bool) -> Result<Report, String> {
     World::new(seed, crashes, verbose).and_then(World::run).map_err(|error| error.to_string())
 }
@@ -144,7 +144,7 @@ struct World {
     _home: tempfile::TempDir,
     sender: Machine,
     receiver: Machine,
-    /// Who the receiver is, and where.
+    /// The id and the address of the receiver.
     address: String,
     account: Account,
     report: Report,
@@ -179,8 +179,8 @@ impl World {
         })
     }
 
-    /// What may come of this world. A journal at `Process` is not trusted after a cut of power, or after a sync that
-    /// failed; a node whose sync has failed cannot tell what becomes of the messages that it has under way.
+    /// The losses that this world may have. A journal at `Process` is not trusted after a power cut, or after a failed
+    /// sync; a node whose sync has failed cannot tell the outcomes of the messages that it has in flight.
     fn bounds(&self) -> Bounds {
         let machines = [&self.sender, &self.receiver];
         let may_forget = |it: &&&Machine| it.level == Level::Process && (it.boots > 0 || it.has_failed);
@@ -235,14 +235,15 @@ impl World {
         heard.map_err(|_| io::Error::other(format!("nothing has been said for {SILENT:?}")))
     }
 
-    /// Takes in what is heard next. Some: that life is at its end, by itself or since it has said enough.
+    /// Handles the next line or end of a life. Some: the current life of this side has ended by itself (true), or has
+    /// written enough lines (false).
     fn listen(&mut self) -> io::Result<Option<(Side, bool)>> {
         let Heard { side, life, line } = self.hear()?;
         if let Some(line) = &line {
             self.account.hear(line);
         }
         let machine = self.machine(side);
-        // What a former life has said still counts; its end is known.
+        // The output of a former life still counts; its end is already known.
         if machine.lives != life {
             return Ok(None);
         }
@@ -251,7 +252,7 @@ impl World {
         Ok((by_itself || machine.lines > machine.patience).then_some((side, by_itself)))
     }
 
-    /// Ends a life, and notes how.
+    /// Ends a life, and records how it ended.
     fn bury(&mut self, side: Side, by_itself: bool) -> io::Result<()> {
         let Self { sender, receiver, rng, report, .. } = self;
         let machine = if side == Side::Sender { sender } else { receiver };
@@ -277,7 +278,7 @@ impl World {
         Ok(())
     }
 
-    /// Lets both sides end what they have begun, without faults.
+    /// Lets both sides settle their messages, without faults.
     fn rest(&mut self) -> io::Result<()> {
         self.sender.end();
         self.receiver.end();

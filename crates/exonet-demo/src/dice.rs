@@ -1,6 +1,6 @@
-//! Chance from a seed.
+//! Random numbers from a seed.
 
-/// SplitMix64: small, and good enough to lose packets by.
+/// SplitMix64: small, and good enough to decide which packets are lost.
 #[derive(Clone, Debug)]
 pub(crate) struct Dice(u64);
 
@@ -16,12 +16,12 @@ impl Dice {
         x ^ (x >> 31)
     }
 
-    /// Below `bound`; zero if that is zero.
+    /// A number below `bound`; zero if `bound` is zero.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.draw().checked_rem(bound).unwrap_or(0)
     }
 
-    /// So many in a thousand.
+    /// True with this probability, in thousandths.
     pub(crate) fn chance(&mut self, permille: u32) -> bool {
         self.below(1_000) < u64::from(permille)
     }

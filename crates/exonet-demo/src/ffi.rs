@@ -1,4 +1,4 @@
-//! What the page calls: one world, numbers in, and a text in memory out.
+//! The functions that the page calls: one world, with numbers as input, and a text in memory as output.
 #![expect(
     unsafe_code,
     reason = "a function that the page finds by its name needs `no_mangle`; nothing else here is unsafe"
@@ -17,14 +17,14 @@ fn with<T>(act: impl FnOnce(&mut World) -> T) -> T {
     WORLD.with_borrow_mut(act)
 }
 
-/// Begins anew.
+/// Starts a new world.
 // SAFETY: no other function of the program has this name, here and below.
 #[unsafe(no_mangle)]
 pub extern "C" fn demo_start(seed: u32) {
     with(|world| *world = World::new(u64::from(seed)));
 }
 
-/// Sets the network: thousandths and milliseconds.
+/// Sets the network: rates in thousandths, times in milliseconds.
 // SAFETY: as above.
 #[unsafe(no_mangle)]
 pub extern "C" fn demo_link(loss: u32, duplicate: u32, delay: u32, jitter: u32) {
@@ -32,14 +32,15 @@ pub extern "C" fn demo_link(loss: u32, duplicate: u32, delay: u32, jitter: u32) 
     with(|world| world.link = Link { loss, duplicate, delay: millis(delay), jitter: millis(jitter) });
 }
 
-/// Cuts the network, or mends it.
+/// Cuts or restores the network.
 // SAFETY: as above.
 #[unsafe(no_mangle)]
 pub extern "C" fn demo_cut(cut: u32) {
     with(|world| world.cut = cut > 0);
 }
 
-/// Alice sends messages; a deadline of zero milliseconds is none. Gives how many were accepted.
+/// Alice sends messages; a deadline of zero milliseconds means none. Returns the number of messages that were
+/// accepted.
 // SAFETY: as above.
 #[unsafe(no_mangle)]
 pub extern "C" fn demo_send(count: u32, deadline: u32) -> u32 {
@@ -56,28 +57,28 @@ pub extern "C" fn demo_kill(side: u32, journal: u32) {
     with(|world| world.kill(side, leaves));
 }
 
-/// Sends old packets again; gives how many.
+/// Sends old packets again; returns their number.
 // SAFETY: as above.
 #[unsafe(no_mangle)]
 pub extern "C" fn demo_replay(count: u32) -> u32 {
     with(|world| world.replay(count))
 }
 
-/// Lets so many microseconds pass.
+/// Lets this many microseconds pass.
 // SAFETY: as above.
 #[unsafe(no_mangle)]
 pub extern "C" fn demo_run(micros: u32) {
     with(|world| world.run(Duration::from_micros(u64::from(micros))));
 }
 
-/// Writes what there is to draw; gives how many bytes [`demo_text`] has.
+/// Writes the data to draw; returns the number of bytes at [`demo_text`].
 // SAFETY: as above.
 #[unsafe(no_mangle)]
 pub extern "C" fn demo_report() -> usize {
     with(|world| world.report().len())
 }
 
-/// Where the last report is, until the next call.
+/// The address of the last report, valid until the next call.
 // SAFETY: as above.
 #[unsafe(no_mangle)]
 pub extern "C" fn demo_text() -> *const u8 {

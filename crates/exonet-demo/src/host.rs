@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use crate::journal::Journal;
 
-/// What a process that is killed leaves behind, beside its key and the number up to which it has used numbers.
+/// What a killed process leaves behind, besides its key and the bound of the numbers that it has used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
     /// Its journal.
@@ -19,7 +19,7 @@ pub enum Memory {
 
 #[derive(Debug)]
 pub(crate) struct Host {
-    /// None: the process is dead.
+    /// None: no process runs.
     pub(crate) node: Option<Node>,
     pub(crate) id: NodeId,
     secret: [u8; 32],
@@ -33,7 +33,7 @@ pub(crate) struct Host {
     pub(crate) kills: u32,
 }
 
-/// The defaults, but that a pair which is quiet forgets each other while somebody watches.
+/// The defaults, except that a quiet pair forgets each other soon enough for a user to see it.
 fn config() -> Config {
     Config {
         sender_linger: Duration::from_secs(3),
@@ -60,7 +60,7 @@ impl Host {
         this
     }
 
-    /// A process begins with what the disk has.
+    /// A process starts with the content of the disk.
     pub(crate) fn start(&mut self, seed: [u8; 32], now: Now) {
         let boot = Boot::Stored {
             clock: self.clock,
@@ -84,7 +84,7 @@ impl Host {
         }
     }
 
-    /// What must be on the disk before anything else happens is there at once.
+    /// Stores at once what must be on the disk before anything else happens.
     pub(crate) fn keep(&mut self, batch: Batch) {
         (self.clock, self.life, self.latest) = (batch.clock, batch.life, batch.latest);
         if let Some(strays) = batch.strays {

@@ -1,22 +1,22 @@
-//! A journal in memory: what a process that is killed finds again.
+//! A journal in memory, which outlives the process.
 
 use exonet_proto::Now;
 use exonet_proto::node::{Durability, Node, Recovered};
 
-/// A snapshot replaces the groups once they have so many bytes, and twice what the last one had.
+/// A snapshot replaces the groups when they have at least this many bytes, and twice the size of the last snapshot.
 const LONG: usize = 64 << 10;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Journal {
     snapshot: Vec<u8>,
-    /// Behind the snapshot, which stands for those up to `base`.
+    /// The groups after the snapshot, which includes the groups up to `base`.
     groups: Vec<Vec<u8>>,
     base: u64,
     grown: usize,
 }
 
 impl Journal {
-    /// What a start finds. A journal that cannot be read counts as one that is lost.
+    /// The journal as a process finds it at its start. A journal that cannot be read counts as lost.
     pub(crate) fn found(&self) -> (Durability, Box<Recovered>) {
         (Durability::Written, Box::new(self.read().unwrap_or_default()))
     }
@@ -32,7 +32,7 @@ impl Journal {
         found.finish(group).ok()
     }
 
-    /// Keeps what the node has written since, before anything that depends on it leaves.
+    /// Stores what the node has written since the last call, before anything leaves that depends on it.
     pub(crate) fn append(&mut self, node: &mut Node, now: Now) {
         while let Some(append) = node.poll_journal() {
             let (through, records) = (append.through, append.to_vec());

@@ -1,7 +1,7 @@
-//! Two nodes of the real core, Alice and Bob, and a network between them that loses, delays, doubles, reorders and repeats. Time and
-//! chance come from outside: the same calls with the same seed give the same world.
+//! Two nodes of the real core, Alice and Bob, and a network between them that loses, delays, duplicates, reorders and
+//! replays packets. Time and randomness come from outside: the same calls with the same seed give the same world.
 //!
-//! `docs/demo.md` shows it. The page calls the functions of [`ffi`], and reads what [`World::report`] writes.
+//! `docs/demo.md` shows it. The page calls the functions of [`ffi`], and reads the report of [`World::report`].
 
 mod dice;
 pub mod ffi;

@@ -1,17 +1,17 @@
-//! What the network does to a packet.
+//! Effects of the network on packets.
 
 use core::time::Duration;
 
-/// Both directions of the network.
+/// The network, in both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// So many of a thousand packets are lost.
+    /// Lost packets, in thousandths.
     pub loss: u32,
-    /// So many of a thousand arrive twice.
+    /// Packets that arrive twice, in thousandths.
     pub duplicate: u32,
-    /// How long a packet takes.
+    /// How long a packet travels.
     pub delay: Duration,
-    /// Up to this is added, by chance: packets overtake each other.
+    /// Up to this is added to the delay, at random: packets overtake each other.
     pub jitter: Duration,
 }
 

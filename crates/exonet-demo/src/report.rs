@@ -1,4 +1,4 @@
-//! What the page draws, as JSON.
+//! The data that the page draws, as JSON.
 
 use core::fmt::{self, Write};
 
@@ -7,13 +7,13 @@ use exonet_proto::node::Node;
 use crate::host::Host;
 use crate::world::{BEGINNING, Counts, Side, World};
 
-/// More packets than this cannot be told apart on the page.
+/// The most packets in a report: more cannot be told apart on the page.
 const PACKETS: usize = 400;
-/// As many slots and tokens.
+/// The most slots, and the most tokens, in a report.
 const CELLS: usize = 600;
 
 impl World {
-    /// The world as it is now. Slots, tokens and incarnations are the core's own.
+    /// The current state of the world. Slots, tokens and incarnations are those of the core.
     pub fn report(&mut self) -> &str {
         let mut out = core::mem::take(&mut self.report);
         out.clear();
@@ -72,7 +72,7 @@ fn write_host(
     Ok(())
 }
 
-/// Alice's sender record: envelopes, and tokens.
+/// Alice's sender record: its envelopes and tokens.
 fn write_sender(out: &mut String, node: &Node, world: &World) -> fmt::Result {
     let Some(sender) = node.records(&world.bob.id).and_then(|records| records.sender) else {
         out.push_str("null");
@@ -88,7 +88,7 @@ fn write_sender(out: &mut String, node: &Node, world: &World) -> fmt::Result {
     write_list(out, tokens.take(CELLS))
 }
 
-/// Bob's receiver record: free slots.
+/// Bob's receiver record: its free slots.
 fn write_receiver(out: &mut String, node: &Node, world: &World) -> fmt::Result {
     let Some(receiver) = node.records(&world.alice.id).and_then(|records| records.receiver) else {
         out.push_str("null");

@@ -1,4 +1,4 @@
-//! What the page promises, in the world that it shows.
+//! Tests of what the page claims, in the world that it shows.
 
 use core::time::Duration;
 
@@ -88,7 +88,7 @@ fn old_packets_deliver_nothing_again() {
 #[test]
 fn what_cannot_leave_in_time_expires() {
     let mut world = World::new(9);
-    // Nothing but the cut is in the way.
+    // Only the cut disturbs the network.
     world.link.loss = 0;
     world.cut = true;
     world.send(10, Some(SECOND));

@@ -1,4 +1,4 @@
-//! Two hosts, the network, and the clock that moves them.
+//! Two hosts, the network, and the clock that drives them.
 
 use core::net::{Ipv4Addr, SocketAddr};
 use core::time::Duration;
@@ -15,9 +15,9 @@ use crate::link::Link;
 /// One of the two nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Sends.
+    /// The sender.
     Alice,
-    /// Receives.
+    /// The receiver.
     Bob,
 }
 
@@ -38,42 +38,42 @@ impl Side {
     }
 }
 
-/// A packet under way.
+/// A packet in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct Flight {
     pub(crate) from: Side,
     pub(crate) left: Mono,
-    /// When it would arrive.
+    /// When it arrives, unless it is lost.
     pub(crate) due: Mono,
     pub(crate) data: Bytes,
     /// The network loses it on the way.
     pub(crate) lost: bool,
-    /// It is an old one that somebody has recorded.
+    /// It is an old packet that was recorded and is sent again.
     pub(crate) replayed: bool,
 }
 
-/// What has happened so far.
+/// Counts of what has happened so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Messages that Alice's application has sent.
     pub sent: u64,
     /// Messages that Bob's application has taken.
     pub taken: u64,
-    /// Of these, those that it had already.
+    /// Taken messages that Bob's application had already.
     pub duplicates: u64,
-    /// Outcomes that Alice's application was told.
+    /// Outcomes Delivered that Alice's application was told.
     pub delivered: u64,
-    /// As `delivered`.
+    /// Outcomes Unknown.
     pub unknown: u64,
-    /// As `delivered`.
+    /// Outcomes Expired.
     pub expired: u64,
-    /// As `delivered`: Cancelled or Refused.
+    /// Outcomes Cancelled or Refused.
     pub not_delivered: u64,
-    /// Messages that Alice had when she lost her memory: nobody is told of them.
+    /// Messages that Alice had when her process lost its memory: their outcomes are not reported.
     pub forgotten: u64,
-    /// Packets that have left, by either.
+    /// Packets that either node has sent.
     pub packets: u64,
-    /// Of these, lost.
+    /// Packets that were lost.
     pub lost: u64,
     /// Copies that the network made.
     pub copies: u64,
@@ -81,14 +81,14 @@ pub struct Counts {
     pub replayed: u64,
 }
 
-/// Old packets that are kept to be replayed.
+/// The number of old packets that are kept for replays.
 const HISTORY: usize = 4_000;
-/// How long a process that was killed is gone.
+/// How long a killed process is down.
 const GONE: Duration = Duration::from_millis(1_000);
-/// Replayed packets arrive within this.
+/// Replayed packets arrive within this time, in nanoseconds.
 const REPLAY: u64 = 1_500_000_000;
 const BODY: usize = 160;
-/// Where the clock begins: no time that the core looks back by leads to before zero.
+/// The start of the clock: late enough that no time in the core's past is before zero.
 pub(crate) const BEGINNING: Mono = Mono(1_000_000_000);
 /// 2027.
 const EPOCH: u64 = 1_800_000_000_000_000_000;
@@ -100,9 +100,9 @@ pub struct World {
     dice: Dice,
     pub(crate) alice: Host,
     pub(crate) bob: Host,
-    /// What the network does from now on.
+    /// The properties of the network from now on.
     pub link: Link,
-    /// Nothing passes.
+    /// Whether the network is cut.
     pub cut: bool,
     pub(crate) flights: BTreeMap<(Mono, u64), Flight>,
     next: u64,
@@ -118,7 +118,7 @@ const fn clocks(mono: Mono) -> Now {
 }
 
 impl World {
-    /// Two fresh nodes that know of each other.
+    /// Two fresh nodes that know each other's addresses.
     pub fn new(seed: u64) -> Self {
         let mut dice = Dice::new(seed);
         let now = BEGINNING;
@@ -141,12 +141,12 @@ impl World {
         }
     }
 
-    /// What has happened so far.
+    /// The counts so far.
     pub const fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Messages of Alice that have no outcome yet.
+    /// The number of Alice's messages without an outcome.
     pub fn open(&self) -> usize {
         self.alice.node.as_ref().map_or(0, |node| node.open_messages().len())
     }
@@ -165,7 +165,7 @@ impl World {
         }
     }
 
-    /// Alice sends messages. Returns the number that her node accepted: none while her process is dead.
+    /// Alice sends messages. Returns the number that her node accepted, which is zero while her process is dead.
     pub fn send(&mut self, count: u32, deadline: Option<Duration>) -> u32 {
         let deadline = deadline.map(|after| self.now + after);
         let (bob, now) = (self.bob.id, clocks(self.now));
@@ -196,7 +196,7 @@ impl World {
         self.host_mut(side).kill(leaves, again);
     }
 
-    /// Somebody sends old packets again, as many as this; gives how many there were.
+    /// Sends `count` old packets again; returns how many there were.
     pub fn replay(&mut self, count: u32) -> u32 {
         let mut replayed = 0;
         while replayed < count {
@@ -211,7 +211,7 @@ impl World {
         replayed
     }
 
-    /// Lets the world run for this long.
+    /// Lets the world run for `span`.
     pub fn run(&mut self, span: Duration) {
         let until = self.now + span;
         while let Some(at) = self.next_event().filter(|at| *at <= until) {
@@ -259,7 +259,7 @@ impl World {
         }
     }
 
-    /// Everything that a driver does after a call.
+    /// Does everything that a driver does after a call.
     fn pump(&mut self, side: Side) {
         let now = clocks(self.now);
         let Some(mut node) = self.host_mut(side).node.take() else { return };
@@ -289,7 +289,7 @@ impl World {
         self.host_mut(side).journal.append(node, now);
     }
 
-    /// Bob's application has a message.
+    /// Bob's application gets a message.
     fn take(&mut self, body: &Bytes) {
         let number = body.first_chunk().map(|number| u64::from_be_bytes(*number));
         self.counts.taken += 1;
@@ -298,7 +298,7 @@ impl World {
         }
     }
 
-    /// Alice's application is told what became of its messages.
+    /// Alice's application is told the outcomes of its messages.
     fn heed(&mut self, node: &mut Node) {
         while let Some(event) = node.poll_event() {
             let Event::Outcome { outcome, count, .. } = event else { continue };
@@ -318,7 +318,7 @@ impl World {
         let mut buffer = core::mem::take(&mut self.buffer);
         while let Some(transmit) = node.poll_transmit(clocks(self.now), 16, &mut buffer) {
             progress = true;
-            // What leaves may depend on what was appended to make it.
+            // A packet that leaves may depend on what was appended to make it.
             self.append(side, node);
             for data in buffer.chunks(transmit.segment.max(1)) {
                 self.launch(side, Bytes::copy_from_slice(data));
@@ -328,7 +328,7 @@ impl World {
         progress
     }
 
-    /// The network gets a packet.
+    /// A node sends a packet into the network.
     fn launch(&mut self, from: Side, data: Bytes) {
         self.counts.packets += 1;
         if self.history.len() == HISTORY {

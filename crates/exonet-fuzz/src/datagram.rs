@@ -1,4 +1,5 @@
-//! Datagrams: what parses is written again to the same bytes, and a version answer is always smaller.
+//! Datagrams: a datagram that parses is written again as the same bytes, and a version answer is always smaller than
+//! its question.
 
 use exonet_proto::MAX_NUMBER;
 use exonet_proto::wire::{
@@ -8,11 +9,11 @@ use exonet_proto::wire::{
 
 use crate::memory;
 
-/// One datagram as it comes from the network.
+/// A datagram from the network.
 pub fn datagram(data: &[u8]) {
     let mut bytes = data.to_vec();
     match memory::none(|| Datagram::parse(&mut bytes)) {
-        // The upper half of its first byte means nothing.
+        // The upper half of its first byte has no meaning.
         Ok(Datagram::Version(version)) => assert_eq!(again(&Datagram::Version(version))[1..], data[1..]),
         Ok(datagram) => assert_eq!(again(&datagram), data),
         Err(_) => answered(data),
@@ -62,7 +63,7 @@ fn again(datagram: &Datagram<'_>) -> Vec<u8> {
     }
 }
 
-/// A version answer is smaller than its question, parses, and is never answered.
+/// Checks that a version answer is smaller than its question, parses, and is never answered.
 fn answered(data: &[u8]) {
     if let Some(mut answer) = version_answer(data) {
         assert!(answer.len() < data.len());
@@ -71,7 +72,7 @@ fn answered(data: &[u8]) {
     }
 }
 
-/// The packet number nearest to what is expected has the low bits that travelled (RFC 9000, appendix A.3).
+/// Checks that the packet number nearest to the expected one has the low bits from the wire (RFC 9000, appendix A.3).
 fn numbered(data: &[u8]) {
     let Some(([a, b, c, d], rest)) = data.split_first_chunk() else { return };
     let largest = rest.first_chunk().map(|bytes| u64::from_be_bytes(*bytes) & MAX_NUMBER);

@@ -1,4 +1,4 @@
-//! A real node with what surrounds it: time, a perfect disk, and an application that takes what arrives.
+//! A real node with its surroundings: time, a perfect disk, and an application that takes messages.
 
 use core::net::{Ipv4Addr, SocketAddr};
 use core::time::Duration;
@@ -11,24 +11,24 @@ use exonet_proto::node::{
 };
 use exonet_proto::{MessageId, Mono, NodeId, Now, Wall};
 
-/// Rings of one instant, after which a timer is held for one that never ends.
+/// How often timers may fire at one instant; after that, the node counts as one whose timer never ends.
 const PATIENCE: u32 = 100;
 
 /// A real node.
 pub(crate) struct Driven {
     pub(crate) node: Node,
     pub(crate) addr: SocketAddr,
-    /// It takes what arrives as soon as it arrives.
+    /// It takes messages as soon as they arrive.
     pub(crate) reads: bool,
     reading: BTreeSet<DeliveryKey>,
-    /// What was taken, each once.
+    /// The messages that were taken, each once.
     pub(crate) taken: BTreeSet<MessageId>,
-    /// What is open, by key.
+    /// The keys of the messages without an outcome.
     pub(crate) open: BTreeSet<MessageKey>,
     pub(crate) delivered: u64,
 }
 
-/// Bounds small enough that a fuzzer meets them.
+/// A configuration with limits small enough for a fuzzer to reach.
 pub(crate) fn config(policy: Policy) -> Config {
     let limits = Limits {
         peers: 8,
@@ -79,7 +79,7 @@ impl Driven {
         );
     }
 
-    /// All that a driver does after a call; what leaves, with its destination.
+    /// Does everything that a driver does after a call. Returns the datagrams that leave, with their destinations.
     pub(crate) fn pump(&mut self, now: Mono) -> Vec<(SocketAddr, Vec<u8>)> {
         let (mut out, mut buffer) = (Vec::new(), Vec::new());
         loop {
@@ -146,12 +146,12 @@ impl Driven {
         }
     }
 
-    /// When it rings next.
+    /// When its next timer fires.
     pub(crate) fn rings_at(&self) -> Option<Mono> {
         self.node.poll_timeout()
     }
 
-    /// Lets its timers ring until `until`, giving what leaves to `post`. `now` ends there.
+    /// Lets its timers fire until `until`, and passes the datagrams that leave to `post`. `now` is `until` afterwards.
     pub(crate) fn wait(
         &mut self,
         now: &mut Mono,
@@ -176,10 +176,10 @@ pub(crate) fn at(mono: Mono) -> Now {
     Now { mono, wall: Wall(mono.0) }
 }
 
-/// Where time begins.
+/// The start of time.
 pub(crate) const START: Mono = Mono(1_000_000_000_000);
 
-/// So many milliseconds.
+/// A duration in milliseconds.
 pub(crate) const fn millis(count: u64) -> Duration {
     Duration::from_millis(count)
 }

@@ -1,11 +1,12 @@
-//! Frames: what is read is written again to the same meaning, nothing is allocated, and ranges keep their order.
+//! Frames: a frame that parses is written again with the same meaning, nothing is allocated, and ranges keep their
+//! order.
 
 use exonet_proto::wire::{Bases, Frame, Frames, MAX_ACK_RANGES, Malformed, Messages, Part, Ranges, Writer};
 use exonet_proto::{Incarnation, MAX_NUMBER, Slot};
 
 use crate::memory;
 
-/// Bases worth telling apart: none, far from each other, at the end.
+/// Bases that cover different cases: zero, far from each other, near the end.
 const BASES: [(u64, u64); 4] = [(0, 0), (1 << 32, 5 << 32), (MAX_NUMBER, 1), ((1 << 61) - 1, MAX_NUMBER - 2)];
 
 /// A payload; its first byte chooses the bases.
@@ -37,7 +38,7 @@ pub fn frames(data: &[u8]) {
     }
 }
 
-/// Goes through all that a frame holds, which keeps its order and its bounds.
+/// Reads everything in a frame, and checks order and bounds.
 fn walk(frame: &Result<Frame<'_>, Malformed>) {
     match frame {
         Ok(Frame::Ack(ack)) => {
@@ -131,7 +132,7 @@ fn put(writer: &mut Writer<'_>, frame: &Frame<'_>) -> bool {
     }
 }
 
-/// What MESSAGES says of each message: its slot, its length, and which bytes of it are where.
+/// The content of MESSAGES for each message: its slot, its length, and its bytes with their places.
 fn parts(messages: Messages<'_>) -> impl Iterator<Item = (Incarnation, Part<'_>)> {
     let Messages { r, first, whole, last } = messages;
     let whole =
@@ -139,7 +140,7 @@ fn parts(messages: Messages<'_>) -> impl Iterator<Item = (Incarnation, Part<'_>)
     first.into_iter().chain(whole).chain(last).map(move |part| (r, part))
 }
 
-/// The same of several frames, in the order of slots.
+/// The parts of several frames, in the order of slots.
 fn in_order<'a>(
     frames: impl Iterator<Item = Result<Frame<'a>, Malformed>>,
 ) -> impl Iterator<Item = (Incarnation, Part<'a>)> {
@@ -153,7 +154,7 @@ fn in_order<'a>(
     all.into_iter()
 }
 
-/// Whether both mean the same, however long their numbers are written.
+/// Whether both frames have the same meaning, whatever the length of their numbers.
 fn same(a: &Frame<'_>, b: &Frame<'_>) -> bool {
     match (a, b) {
         (Frame::Ack(a), Frame::Ack(b)) => {

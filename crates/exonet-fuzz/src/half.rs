@@ -1,5 +1,5 @@
-//! Two true half-connections over a network that keeps every datagram ever sent, and delivers any of them whenever it
-//! likes: each message is delivered once at most, and what is said of it is true.
+//! Two genuine half-connections over a network that keeps every datagram ever sent, and delivers any of them at any
+//! time: each message is delivered at most once, and its outcome is true.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use exonet_proto::{Incarnation, Slot, Stamp};
 
 use crate::ops::ops;
 
-/// Most datagrams that the network keeps.
+/// The largest number of datagrams that the network keeps.
 const KEPT: usize = 256;
 
 #[derive(Debug, Arbitrary)]
@@ -17,7 +17,7 @@ enum Op {
     Send {
         at: bool,
     },
-    /// Some datagram, counted from the newest; `grant` is how many slots its receiver is willing to give.
+    /// A datagram, counted from the newest; `grant` is the number of slots that its receiver may grant.
     Deliver {
         which: u8,
         grant: u8,
@@ -65,7 +65,7 @@ enum Datagram {
     State(State),
 }
 
-/// What is known of a message from outside.
+/// The true state of a message.
 #[derive(Clone, Copy, Debug, Default)]
 struct Truth {
     slot: Option<Slot>,
@@ -78,9 +78,9 @@ struct Node {
     sender: Option<Sender<usize>>,
     queue: VecDeque<usize>,
     record: Option<Receiver>,
-    /// `ck` as it was last seen: it never goes back.
+    /// `ck` as it was last seen: it never decreases.
     ck: u64,
-    /// The amnesia frontier, by what has been forgotten here.
+    /// The amnesia frontier, computed from the records that were forgotten.
     forgotten: u64,
 }
 
@@ -170,7 +170,7 @@ impl Pair {
         self.pump(at, 0);
     }
 
-    /// Binds what can be bound, then asks.
+    /// Binds the messages that can be bound, then asks for slots.
     fn pump(&mut self, at: usize, standby: u64) {
         let node = &mut self.nodes[at];
         let Some(sender) = &mut node.sender else { return };
@@ -201,7 +201,7 @@ impl Pair {
         tokens.into_iter().for_each(|token| self.post(at, token));
     }
 
-    /// A STATE of the record, or of a part of it.
+    /// Sends a STATE of the record, or of a part of it.
     fn push_state(&mut self, at: usize, skip: u64, cut: u64) {
         let node = &self.nodes[at];
         let mut state = State::of(node.record.as_ref(), &Bound::default(), &node.clock, Stamp::NONE);
@@ -320,7 +320,7 @@ impl Pair {
         }
     }
 
-    /// A fair network: everything comes to rest, and everything that was not forgotten is delivered.
+    /// Delivers over a fair network until everything is at rest: everything that was not forgotten must be delivered.
     fn rest(&mut self) {
         for _ in 0..64 {
             for at in [0, 1] {

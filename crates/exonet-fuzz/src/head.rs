@@ -4,7 +4,7 @@ use exonet_proto::wire::{Head, MAX_TAG, Tlvs};
 
 use crate::memory;
 
-/// A message, head first; and the same bytes as a run of extensions.
+/// A message, starting with its head; and the same bytes as a sequence of extensions.
 pub fn head(data: &[u8]) {
     if let Ok((head, len)) = memory::none(|| Head::parse(data)) {
         assert!(len <= data.len() && head.encoded_len() <= len && head.tag.len() <= MAX_TAG);

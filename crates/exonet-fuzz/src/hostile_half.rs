@@ -1,4 +1,4 @@
-//! One true node and a peer that says any number: nothing overflows, and its clock is its own.
+//! One genuine node and a peer that sends any number: nothing overflows, and only the node changes its clock.
 
 use arbitrary::Arbitrary;
 use exonet_proto::half::{
@@ -12,7 +12,7 @@ use crate::ops::ops;
 #[derive(Debug, Arbitrary)]
 enum Op {
     Send,
-    /// The node asks.
+    /// The node asks for slots.
     Ask {
         standby: Number,
     },
@@ -27,17 +27,17 @@ enum Op {
         ts: u8,
         grant: Number,
     },
-    /// A message comes early.
+    /// A message arrives early.
     OnEarly {
         s: Number,
         ts: u8,
     },
-    /// The node's first messages leave early.
+    /// The node sends its first messages early.
     OpenEarly {
         ts: u8,
         count: u8,
     },
-    /// A stamp that is far ahead is refused, or the node has no place for what it has lost.
+    /// A stamp that is far ahead is refused, or the node has no room for the stamps of lost records.
     Refuse {
         ts: u8,
     },
@@ -65,7 +65,7 @@ enum Op {
     },
 }
 
-/// What a live record is said to claim.
+/// The claim in a STATE of a live record.
 #[derive(Debug, Arbitrary)]
 struct Said {
     hi: Number,
@@ -81,11 +81,11 @@ struct Node {
     bound: Bound,
     sent: usize,
     settled: Vec<bool>,
-    /// The last slot taken under each incarnation is taken once.
+    /// The last slot that was taken under each incarnation must be taken only once.
     taken: std::collections::BTreeSet<(Incarnation, Slot)>,
 }
 
-/// Calls and whatever a peer may say.
+/// Calls with anything that a peer may send.
 pub fn hostile_half(data: &[u8]) {
     let Some((choice, rest)) = data.split_first() else { return };
     let clock = match choice % 3 {
@@ -133,7 +133,7 @@ pub fn hostile_half(data: &[u8]) {
 }
 
 impl Node {
-    /// A number that is in use here.
+    /// A number that is in use at the node.
     fn near(&self) -> u64 {
         let sender = self.sender.as_ref().map(|sender| sender.frontier().0);
         let record = self.record.as_ref().map(|record| record.parts().0.0);

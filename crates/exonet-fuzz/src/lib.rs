@@ -1,18 +1,18 @@
-//! What the fuzzers call: one function of bytes for each target, which panics when a promise is broken.
+//! The targets of the fuzzers: one function of bytes for each target, which panics when a promise is broken.
 //!
 //! `fuzz/` drives these functions by coverage; the tests of this crate run them over the corpora that are committed
 //! there. Everything is determined by the bytes: keys, randomness and time are constants or come from them.
 //!
 //! | Target | Bytes are |
 //! |---|---|
-//! | [`datagram`], [`frames`], [`head`], [`text`] | what a parser gets; what it takes is written again |
+//! | [`datagram`], [`frames`], [`head`], [`text`] | input of a parser; input that it accepts is written again |
 //! | [`state_files`] | damage to the files of an identity |
 //! | [`received`], [`recovery`], [`roaming`] | operations and wire numbers for a part of a channel |
-//! | [`half`], [`hostile_half`] | schedules of genuine datagrams; a peer that says any number |
-//! | [`opening`], [`packet`] | handshakes and sealed frames of a peer that holds true keys, for a real node |
+//! | [`half`], [`hostile_half`] | schedules of genuine datagrams; a peer that sends any number |
+//! | [`opening`], [`packet`] | handshakes and sealed frames of a peer that has genuine keys, for a real node |
 //! | [`operations`] | calls and faults in a world of real nodes, under the ledger |
 
-// This is a crate of tests: what is wrong ends in a panic, which the fuzzer reports.
+// This crate consists of tests: an error ends in a panic, which the fuzzer reports.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -56,7 +56,7 @@ pub use roaming::roaming;
 pub use state_files::state_files;
 pub use text::text;
 
-/// What a fuzzer calls.
+/// A function that a fuzzer calls.
 pub type Target = fn(&[u8]);
 
 /// Every target by its name, which is that of its corpus and of its program in `fuzz/fuzz_targets/`.

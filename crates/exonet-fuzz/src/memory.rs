@@ -1,4 +1,4 @@
-//! What is allocated: by the calls under test, in the one thread that makes them.
+//! The allocations of the calls under test, which run on a single thread.
 
 use std::alloc::System;
 
@@ -16,12 +16,12 @@ pub(crate) fn none<T>(call: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Bytes in use now.
+/// The number of bytes in use now.
 pub(crate) fn held() -> usize {
     ALLOCATOR.allocated()
 }
 
-/// `what` holds no more than `most` bytes beyond the `before` that were in use when it began.
+/// Checks that `what` holds at most `most` bytes more than the `before` bytes that were in use at its start.
 #[track_caller]
 pub(crate) fn bounded(before: usize, most: usize, what: &str) {
     let now = held().saturating_sub(before);

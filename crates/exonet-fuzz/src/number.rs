@@ -1,23 +1,23 @@
-//! Numbers of a peer's choosing: near what is in use, near every power of two, near the end.
+//! Numbers that a peer chooses: near those in use, near every power of two, near the end.
 
 use arbitrary::Arbitrary;
 use exonet_proto::MAX_NUMBER;
 
-/// A number, told relative to one that means something where it is used.
+/// A number, relative to one that has a meaning where it is used.
 #[derive(Clone, Copy, Debug, Arbitrary)]
 pub(crate) enum Number {
-    /// Around it.
+    /// Near that number.
     Near(i8),
     /// Below 2^62.
     Top(u8),
-    /// Around a power of two, 2^63 included.
+    /// Near a power of two, up to 2^63.
     Power { bits: u8, off: i8 },
-    /// Whatever.
+    /// Any number.
     Any(u64),
 }
 
 impl Number {
-    /// All 64 bits of it.
+    /// The number, with all 64 bits.
     pub(crate) const fn wide(self, near: u64) -> u64 {
         match self {
             Self::Near(off) => near.wrapping_add_signed(off as i64),
@@ -27,7 +27,7 @@ impl Number {
         }
     }
 
-    /// As the wire could carry it: 62 bits.
+    /// The number with the 62 bits that the wire can carry.
     pub(crate) const fn at(self, near: u64) -> u64 {
         self.wide(near) & MAX_NUMBER
     }

@@ -1,5 +1,5 @@
-//! Handshakes with a real node: anything as a datagram, and peers with true keys who put anything into true openings
-//! and answers. What it costs the node is bounded, and an address that proved nothing gets little.
+//! Handshakes with a real node: any datagram, and peers with genuine keys that put anything into genuine openings and
+//! answers. Their cost to the node is bounded, and an unproven address gets few bytes.
 
 use std::collections::BTreeMap;
 
@@ -16,19 +16,19 @@ use crate::ops::ops;
 use crate::puppet::Puppet;
 use crate::speech::Say;
 
-/// Peers with keys.
+/// The number of peers with keys.
 const PUPPETS: u8 = 4;
-/// What a node of such small bounds may hold.
+/// The most bytes that a node with such small limits may hold.
 const MOST: usize = 3 << 20;
 
 #[derive(Debug, Arbitrary)]
 enum Op<'a> {
-    /// These bytes, as they are.
+    /// Raw bytes.
     Raw {
         who: u8,
         bytes: &'a [u8],
     },
-    /// An opening, or an answer, of noise under a true mac1.
+    /// An opening, or an answer, of random bytes under a valid mac1.
     Noise {
         who: u8,
         answer: bool,
@@ -41,13 +41,14 @@ enum Op<'a> {
         base: Number,
         says: Vec<Say<'a>>,
     },
-    /// The same opening again, with the cookie if there is one; from elsewhere perhaps; a bit of it changed.
+    /// The same opening again, with the cookie if there is one; perhaps from another address; perhaps with one bit
+    /// changed.
     Again {
         who: u8,
         elsewhere: bool,
         flip: Option<u16>,
     },
-    /// The node wants to talk.
+    /// The node's application sends a message.
     Send {
         who: u8,
         len: u16,
@@ -81,7 +82,7 @@ struct Scene {
     now: Mono,
     node: Driven,
     puppets: Vec<Puppet>,
-    /// Bytes from and to each host that proved nothing and that the node was not told of.
+    /// Bytes from and to each host that has proven nothing and whose address the node was not given.
     strangers: BTreeMap<core::net::IpAddr, (u64, u64)>,
     known: [bool; PUPPETS as usize + 1],
 }
@@ -159,7 +160,7 @@ impl Scene {
             Op::Seal { who, says } => {
                 let (place, puppet) = self.puppet(who);
                 let Some(datagram) = puppet.seal(0, &says) else { return };
-                // Only the answer gives the keys: it was received.
+                // Only an answer that was received gives the keys.
                 self.known[place] = true;
                 self.post(who, false, datagram);
             }
@@ -172,7 +173,7 @@ impl Scene {
         }
     }
 
-    /// A datagram from `who`, or from an address that is nobody's.
+    /// A datagram from `who`, or from an address that belongs to no node.
     fn post(&mut self, who: u8, elsewhere: bool, mut data: Vec<u8>) {
         let (_, puppet) = self.puppet(who);
         let mut from = puppet.addr;

@@ -1,5 +1,5 @@
-//! Calls and faults in a world of three real nodes, under the ledger: each message is delivered once at most, what is
-//! said of it is true, and in the end everything is settled and forgotten.
+//! Calls and faults in a world of three real nodes, under the ledger: each message is delivered at most once, its
+//! outcome is true, and in the end everything is settled and forgotten.
 
 use core::time::Duration;
 
@@ -9,11 +9,11 @@ use exonet_sim::{Disk, LinkConfig, NodeIndex, Outage, World};
 
 use crate::ops::ops;
 
-/// Nodes; the first has no disk.
+/// The number of nodes; the first has no disk.
 const NODES: usize = 3;
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
-/// A streamed message is at most so long.
+/// The largest length of a streamed message, in bytes.
 const LONGEST: usize = 300_000;
 
 #[derive(Debug, Arbitrary)]
@@ -99,7 +99,7 @@ enum Op {
         peer: u8,
         seconds: Option<u8>,
     },
-    /// A datagram that was sent once arrives again, changed perhaps, from where it came or elsewhere.
+    /// A datagram that was sent once arrives again, perhaps changed, from the same or another address.
     Replay {
         which: u16,
         flip: Option<u16>,
@@ -108,7 +108,7 @@ enum Op {
     Run {
         millis: u16,
     },
-    /// Long: channels idle, records close.
+    /// A long pause: channels become idle, records close.
     Sleep {
         seconds: u16,
     },
@@ -117,7 +117,7 @@ enum Op {
 struct Scene {
     world: World,
     nodes: [NodeIndex; NODES],
-    /// Every message: where it is, how the ledger calls it, whether it is streamed.
+    /// Every message: its sender, its key, its number in the ledger, whether it is streamed.
     sent: Vec<(NodeIndex, MessageKey, u64, bool)>,
     broken: [bool; NODES],
 }
@@ -236,7 +236,7 @@ impl Scene {
             Op::Roam { at } => self.world.roam(self.at(at)),
             Op::RebindPort { at } => self.world.rebind_port(self.at(at)),
             Op::Rebind { at } => drop(self.world.with(self.at(at), |node, now| node.rebind(now))),
-            // Without a disk it would come back as somebody else.
+            // Without a disk the node would come back with another identity.
             Op::Crash { at } if usize::from(at) % NODES > 0 => self.crash(self.at(at)),
             Op::SlowDisk { at, millis } => {
                 if let Some(disk) = self.world.disk(self.at(at)) {
@@ -293,7 +293,7 @@ impl Scene {
         self.world.inject(from, copy.to, copy.data);
     }
 
-    /// All that was broken is mended, and everybody learns where the others are.
+    /// Repairs everything that was broken, and tells every node the addresses of the others.
     fn settle(&mut self) {
         for (at, broken) in self.nodes.into_iter().zip(self.broken) {
             if let Some(disk) = self.world.disk(at) {

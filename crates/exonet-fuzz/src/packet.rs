@@ -1,5 +1,5 @@
-//! An established channel whose peer holds true keys and says what it likes. It costs that channel at most: the node
-//! keeps its bounds, and what it has with an honest peer goes on.
+//! An established channel whose peer has genuine keys and sends anything. The most that this costs is the channel: the
+//! node keeps its bounds, and its traffic with an honest peer continues.
 
 use arbitrary::Arbitrary;
 use exonet_proto::Mono;
@@ -12,7 +12,7 @@ use crate::ops::ops;
 use crate::puppet::Puppet;
 use crate::speech::Say;
 
-/// What a node of such small bounds may hold of one peer and for it, with the packets under way.
+/// The most bytes that a node with such small limits may hold for one peer, with the packets in flight.
 const MOST: usize = 6 << 20;
 
 #[derive(Debug, Arbitrary)]
@@ -23,7 +23,7 @@ enum Op<'a> {
         twice: bool,
         says: Vec<Say<'a>>,
     },
-    /// The node sends to its peer.
+    /// The node's application sends to the peer.
     Send {
         len: u16,
         large: bool,
@@ -64,7 +64,7 @@ struct Scene {
     sent: Vec<MessageKey>,
 }
 
-/// Packets of a peer; the first byte chooses who opens the channel.
+/// Packets of a peer; the first byte chooses which end opens the channel.
 pub fn packet(data: &[u8]) {
     let Some((choice, rest)) = data.split_first() else { return };
     let before = memory::held();
@@ -186,7 +186,7 @@ impl Scene {
         });
     }
 
-    /// An honest peer and the node exchange messages, whatever the other one has done.
+    /// Checks that an honest peer and the node exchange messages, whatever the other peer has done.
     fn others_go_on(&mut self) {
         self.node.reads = true;
         let (a, b) = (self.node.id(), self.honest.id());
@@ -206,7 +206,7 @@ impl Scene {
         assert!(self.node.taken.iter().any(|id| id.sender == b));
     }
 
-    /// What is due between the two true nodes; the puppet hears and says nothing.
+    /// Handles what is due between the two genuine nodes; the puppet receives and sends nothing.
     fn step(&mut self) {
         let next = [self.node.rings_at(), self.honest.rings_at()].into_iter().flatten().min();
         let mut out = self.node.pump(self.now);

@@ -1,4 +1,4 @@
-//! A peer that holds true keys and says what it likes.
+//! A peer that has genuine keys and sends anything.
 
 use core::net::{Ipv4Addr, SocketAddr};
 
@@ -30,17 +30,17 @@ struct Begun {
     datagram: Vec<u8>,
 }
 
-/// A peer that holds true keys.
+/// A peer that has genuine keys.
 pub(crate) struct Puppet {
     key: SecretKey,
     /// The node that it talks to.
     node: NodeId,
-    /// Where it is, first of all.
+    /// Its first address.
     pub(crate) addr: SocketAddr,
     pub(crate) lore: Lore,
     channel: Option<Channel>,
     begun: Option<Begun>,
-    /// The newest opening of the node, which nobody has answered.
+    /// The newest opening of the node, which has not been answered.
     pub(crate) asked: Option<Vec<u8>>,
     draws: u64,
 }
@@ -60,7 +60,7 @@ impl Puppet {
         self.channel.is_some()
     }
 
-    /// Fresh and determined: a count.
+    /// A fresh index and seed, determined by a counter.
     fn draw(&mut self) -> (ChannelIndex, [u8; 32]) {
         self.draws += 1;
         let mut seed = [0x5e; 32];
@@ -69,7 +69,7 @@ impl Puppet {
         (ChannelIndex(self.draws as u32), seed)
     }
 
-    /// An opening with these frames, true in all else unless `suite` is unknown: then None.
+    /// An opening with these frames, valid in everything else. None: `suite` is unknown.
     pub(crate) fn open(&mut self, suite: u8, base: u64, says: &[Say<'_>]) -> Option<Vec<u8>> {
         let (index, seed) = self.draw();
         let header = opening_header(suite, index);
@@ -87,7 +87,7 @@ impl Puppet {
         Some(datagram)
     }
 
-    /// The opening under way, as it stands: after a RETRY with a cookie.
+    /// The current opening as it stands: after a RETRY, with a cookie.
     pub(crate) fn reopen(&self) -> Option<Vec<u8>> {
         self.begun.as_ref().map(|begun| begun.datagram.clone())
     }
@@ -113,7 +113,7 @@ impl Puppet {
         Some(datagram)
     }
 
-    /// A RETRY to the node's newest opening, whose cookie is another node's.
+    /// A RETRY to the node's newest opening, with a cookie of another node.
     pub(crate) fn retry(&self, cookie: &exonet_proto::crypto::Cookie, time: u64) -> Option<Vec<u8>> {
         let mut opening = self.asked.clone()?;
         let Ok(Datagram::Opening(parts)) = Datagram::parse(&mut opening) else { return None };
@@ -136,7 +136,7 @@ impl Puppet {
         Some([&header[..], &sealed].concat())
     }
 
-    /// What the node has sent.
+    /// Handles a datagram of the node.
     pub(crate) fn take(&mut self, mut data: Vec<u8>) {
         let copy = data.clone();
         match Datagram::parse(&mut data).expect("a node writes what it can read") {
@@ -182,7 +182,7 @@ impl Puppet {
     }
 }
 
-/// PARAMS comes first in a handshake payload: with our base, unless something else is to be said there.
+/// PARAMS is the first frame of a handshake payload: with the puppet's base, unless `says` begins with something else.
 fn introduced(says: &[Say<'_>], lore: &Lore, bases: Bases, room: usize) -> Vec<u8> {
     let mut payload = vec![0; room];
     if matches!(says.first(), Some(Say::Params { .. } | Say::Raw(_))) {

@@ -1,4 +1,4 @@
-//! Replay protection and acknowledgement of one packet number space, beside a plain set.
+//! Replay protection and acknowledgement of one packet number space, compared with a plain set.
 
 use core::time::Duration;
 use std::collections::BTreeSet;
@@ -14,13 +14,13 @@ use crate::ops::ops;
 
 #[derive(Debug, Arbitrary)]
 enum Op {
-    /// A packet of that number, relative to the newest.
+    /// A packet with this number, relative to the newest.
     Packet {
         number: Number,
         eliciting: bool,
         ecn: u8,
     },
-    /// Packets in a row behind the newest.
+    /// Consecutive packets after the newest.
     Run(u8),
     AckSent,
     AckAtOnce,
@@ -28,7 +28,7 @@ enum Op {
     Wait(u16),
 }
 
-/// Packet numbers as they arrive authenticated, in any order.
+/// Packet numbers in the order in which their packets are authenticated.
 pub fn received(data: &[u8]) {
     let mut now = Mono(1 << 40);
     let mut received = Received::default();
@@ -90,7 +90,7 @@ fn arrive(
     assert_ne!(received.check(number), Arrival::Fresh);
 }
 
-/// The ranges are newest first, apart from each other, and hold only what was seen.
+/// Checks that the ranges are newest first, disjoint and not adjacent, and hold only numbers that were received.
 fn tells_what_was_seen(received: &Received, seen: &BTreeSet<u64>) {
     let mut below = u64::MAX;
     for (count, range) in received.ranges().enumerate() {

@@ -1,4 +1,4 @@
-//! Loss recovery of a path under acknowledgements of anything: every item has one fate, every packet is settled.
+//! Loss recovery of a path under arbitrary acknowledgements: every item has one fate, every packet is settled.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -12,7 +12,7 @@ use exonet_proto::channel::{CongestionControl, EcnCounts, Fate, PacketInfo, Reco
 use crate::number::Number;
 use crate::ops::ops;
 
-/// Epochs that share the path.
+/// The number of epochs that share the path.
 const EPOCHS: usize = 2;
 
 #[derive(Debug, Arbitrary)]
@@ -34,7 +34,7 @@ enum Op {
         epoch: bool,
         items: u8,
     },
-    /// Newest first, as the wire gives them: from `largest` down, each behind a gap.
+    /// Newest first, as on the wire: from `largest` down, each range after a gap.
     Ack {
         epoch: bool,
         largest: Number,
@@ -46,7 +46,7 @@ enum Op {
     Wait {
         micros: u32,
     },
-    /// Until the next timer.
+    /// Waits for the next timer.
     Ring,
     Move {
         max_datagram: u16,
@@ -57,7 +57,7 @@ enum Op {
     },
 }
 
-/// What became of an item.
+/// The fate of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Item {
     UnderWay,
@@ -227,7 +227,7 @@ fn descending(largest: u64, further: &[(u8, u8)]) -> Vec<Range<u64>> {
     ranges
 }
 
-/// An item is acknowledged, lost or gone, once; only a lost one may turn out late, once.
+/// Checks that an item is acknowledged, lost or gone only once; only a lost item may be late, once.
 fn settle(items: &mut [Item], fate: Fate, item: usize) {
     let was = items[item];
     let expected = if fate == Fate::Late { Item::Lost } else { Item::UnderWay };

@@ -1,4 +1,4 @@
-//! Which address a peer is reached at: nothing moves a path but what the rules say, and unproven addresses get little.
+//! The address at which a peer is reached: a path moves only by the rules, and unproven addresses get few bytes.
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::time::Duration;
@@ -12,7 +12,7 @@ use exonet_proto::channel::{PathAddr, Roaming};
 
 use crate::ops::ops;
 
-/// One of eight paths: four addresses, two of one host; this node's own is told or not.
+/// One of eight paths: four remote addresses, two of them on one host; the node's own address is given or not.
 #[derive(Clone, Copy, Debug, Arbitrary)]
 struct Place(u8);
 
@@ -27,7 +27,7 @@ enum Op {
         from: Place,
         bytes: u16,
     },
-    /// The answer to a challenge that was sent, or something else.
+    /// The response to a challenge that was sent, or another one.
     Response {
         from: Place,
         which: u8,
@@ -46,7 +46,7 @@ enum Op {
     ValidateActive,
 }
 
-/// Packets, challenges and answers of one peer; the first byte says how it begins.
+/// Packets, challenges and responses of one peer; the first byte chooses the start.
 pub fn roaming(data: &[u8]) {
     let Some((choice, rest)) = data.split_first() else { return };
     let timing = Timing { rtt: Duration::from_millis(20), pto: Duration::from_millis(70) };

@@ -1,4 +1,4 @@
-//! Frames of a peer's choosing: any numbers, near those that its own channel is about.
+//! Frames that a peer chooses: any numbers, near those that its own channel uses.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -9,7 +9,7 @@ use exonet_proto::{Incarnation, Slot, Stamp};
 
 use crate::number::Number;
 
-/// One frame to say.
+/// One frame to send.
 #[derive(Debug, Arbitrary)]
 pub(crate) enum Say<'a> {
     Ping,
@@ -52,7 +52,7 @@ pub(crate) enum Say<'a> {
         span: Number,
         free: &'a [u8],
     },
-    /// Everything that was asked for is granted.
+    /// Grants everything that was asked for.
     Grant {
         free: bool,
     },
@@ -81,16 +81,16 @@ pub(crate) enum Say<'a> {
         limit: Number,
         held: &'a [u8],
     },
-    /// Any bytes at all.
+    /// Any bytes.
     Raw(&'a [u8]),
 }
 
-/// What a peer has learnt of its channel: numbers worth being near to.
+/// The numbers that a peer has learned from its channel, near which others are chosen.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lore {
     /// The newest packet of the node.
     pub(crate) packet: u64,
-    /// The node's incarnation for our tokens, and the first slot that it has granted.
+    /// The node's incarnation for the peer's tokens, and the first slot that it has granted.
     pub(crate) their_r: u64,
     pub(crate) our_s: u64,
     /// The slots that the node asked for, and the newest message that it sent: slot, length.
@@ -100,11 +100,11 @@ pub(crate) struct Lore {
     pub(crate) challenge: [u8; 8],
 }
 
-/// The incarnation under which a peer grants, unless it says another.
+/// The incarnation under which a peer grants slots, unless it gives another.
 const OUR_R: u64 = 5;
 
 impl Lore {
-    /// Learns from what the node says under `bases`; gives the base that it declares.
+    /// Learns from the node's frames under `bases`; returns the base that they declare.
     pub(crate) fn learn(&mut self, payload: &[u8], bases: Bases) -> Option<u64> {
         let (mut frames, mut declared) = (Frames::new(payload, bases), None);
         while let Some(frame) = frames.next() {
@@ -148,7 +148,7 @@ pub(crate) fn speak(says: &[Say<'_>], lore: &Lore, bases: Bases, room: usize) ->
         let len = writer.len();
         payload.extend_from_slice(&bytes[..len]);
         if matches!(say, Say::Messages { .. }) && payload.len() < room {
-            // What follows is no part of it.
+            // The following frame is not part of it.
             payload.push(0);
         }
     }
@@ -233,7 +233,7 @@ impl Say<'_> {
     }
 }
 
-/// Ranges from `largest` down: length and gap in turns.
+/// Ranges from `largest` down: alternating length and gap.
 fn descending(largest: u64, steps: &[u8]) -> Vec<Range<u64>> {
     let (mut ranges, mut last) = (Vec::new(), Some(largest));
     for step in steps.chunks(2).chain([&[0][..]].into_iter().filter(|_| steps.is_empty())) {
@@ -245,7 +245,7 @@ fn descending(largest: u64, steps: &[u8]) -> Vec<Range<u64>> {
     ranges
 }
 
-/// Ranges from `from` up: gap and length in turns.
+/// Ranges from `from` up: alternating gap and length.
 fn ascending(from: u64, steps: &[u8]) -> Vec<Range<u64>> {
     let (mut ranges, mut at) = (Vec::new(), from);
     for step in steps.chunks_exact(2) {

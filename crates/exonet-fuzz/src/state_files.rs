@@ -1,4 +1,5 @@
-//! A state directory whose files were damaged: an error that changes nothing, or what the files say, to the byte.
+//! A state directory with damaged files: opening it gives an error and changes nothing, or gives what the files say,
+//! to the byte.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +9,7 @@ use exonet::state::StateDir;
 
 use crate::ops::ops;
 
-/// What happens to one of the two files between two starts.
+/// The damage to one of the two files between two starts.
 #[derive(Debug, Arbitrary)]
 struct Damage<'a> {
     key: bool,
@@ -34,12 +35,12 @@ enum Edit<'a> {
     },
     Append(&'a [u8]),
     Replace(&'a [u8]),
-    /// What the other file has.
+    /// Copies the content of the other file.
     Copy,
     Remove,
 }
 
-/// Edits of the two files of an identity; the directory is opened afterwards.
+/// Edits the two files of an identity; the directory is opened afterwards.
 pub fn state_files(data: &[u8]) {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("identity");
@@ -84,7 +85,7 @@ fn read(path: &Path, key: bool) -> Option<Vec<u8>> {
     fs::read(path.join(name(key))).ok()
 }
 
-/// In place, so that the mode stays.
+/// Writes the file in place, so that its mode stays.
 fn write(path: &Path, key: bool, text: Option<&[u8]>) {
     let path = path.join(name(key));
     match text {

@@ -1,9 +1,9 @@
-//! Names of nodes and addresses of peers, as people type them.
+//! Ids of nodes and addresses of peers, as users type them.
 
 use exonet::PeerAddr;
 use exonet_proto::NodeId;
 
-/// A text; the first byte may put a valid id in front of it, past the checksum.
+/// A text; the first byte may put a valid id before it, so that the checksum passes.
 pub fn text(data: &[u8]) {
     let Some((choice, rest)) = data.split_first() else { return };
     let typed = String::from_utf8_lossy(rest);

@@ -1,6 +1,7 @@
-//! Every file of every corpus goes through its target, and the programs of `fuzz/` are those of the library.
+//! Runs every file of every corpus through its target, and checks that the programs of `fuzz/` are those of the
+//! library.
 //!
-//! One test for all targets: what is allocated is counted for the process.
+//! There is one test for all targets, because allocations are counted for the process.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -15,7 +16,7 @@ fn fuzz() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")
 }
 
-/// The names in a directory, without what is behind the last dot.
+/// The names of the files in a directory, without their extensions.
 fn names(directory: &Path) -> BTreeSet<String> {
     let entries = fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
     entries.map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned()).collect()

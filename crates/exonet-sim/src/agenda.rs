@@ -1,4 +1,4 @@
-//! What happens next, and where.
+//! The next deadline, and the node that it belongs to.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ pub(crate) struct Agenda {
 }
 
 impl Agenda {
-    /// The deadline of `node` is `at`, and no other; None: it has none.
+    /// Sets the deadline of `node` to `at`; None: it has none.
     pub(crate) fn set(&mut self, node: usize, at: Option<Mono>) {
         let old = match at {
             Some(at) => self.due.insert(node, at),
@@ -29,7 +29,7 @@ impl Agenda {
         }
     }
 
-    /// The earliest deadline, and whose it is.
+    /// The earliest deadline, and its node.
     pub(crate) fn first(&self) -> Option<(Mono, usize)> {
         self.order.first().copied()
     }

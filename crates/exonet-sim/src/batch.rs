@@ -6,7 +6,7 @@ use crate::host::Waiting;
 use crate::{NodeIndex, World, body};
 
 impl World {
-    /// As [`World::send_as`], of `count` messages at once: those that are accepted.
+    /// Like [`World::send_as`], for `count` messages at once. Returns those that are accepted.
     pub fn send_together(
         &mut self,
         (from, to): (NodeIndex, NodeIndex),
@@ -22,7 +22,7 @@ impl World {
             Outgoing { tag, body, ..message.clone() }
         });
         let mut keys = Vec::new();
-        // A node that is refused is not among them.
+        // A message that is refused has no key.
         let _ = host.node.send_each(now, id, &[address], &mut messages, |key, n| {
             keys.extend((0..n).map(|n| key.nth(n)));
         });

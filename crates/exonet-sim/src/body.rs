@@ -1,11 +1,12 @@
-//! Bodies that bear the number of their message, and are otherwise determined by it.
+//! Bodies that carry the number of their message, which also determines the rest of their content.
 
 use bytes::Bytes;
 
-/// Bytes of the number.
+/// The size of the number in bytes.
 const NUMBER: usize = 8;
 
-/// The tag and the body of message `number`: one too short for the number has it in its tag. No other tag is as long.
+/// The tag and the body of message `number`: a body too short for the number has it in the tag. No other tag has the
+/// same length.
 pub(crate) fn message(number: u64, size: usize) -> (Bytes, Bytes) {
     if size < NUMBER {
         (Bytes::copy_from_slice(&number.to_be_bytes()), part(number, NUMBER, size))
@@ -14,7 +15,7 @@ pub(crate) fn message(number: u64, size: usize) -> (Bytes, Bytes) {
     }
 }
 
-/// `len` bytes of the body of `number`, from `at` on.
+/// `len` bytes of the body of `number`, starting at `at`.
 pub(crate) fn part(number: u64, at: usize, len: usize) -> Bytes {
     let [.., salt] = number.wrapping_mul(31).to_be_bytes();
     let byte = |i: usize| match number.to_be_bytes().get(i) {
@@ -29,12 +30,12 @@ pub(crate) fn reply(number: u64, size: usize) -> Bytes {
     part(answer_to(number), 0, size.max(NUMBER))
 }
 
-/// The number that the reply to call `number` bears.
+/// The number in the reply to call `number`.
 pub(crate) const fn answer_to(number: u64) -> u64 {
     !number
 }
 
-/// The number of a message that is as it was sent.
+/// The number of a message that arrived unchanged.
 pub(crate) fn number_of(tag: &[u8], body: &Bytes) -> Option<u64> {
     let tagged = tag.len() == NUMBER;
     let front: &[u8] = if tagged { tag } else { body };

@@ -1,4 +1,4 @@
-//! What an application knows of where others are.
+//! The addresses of other nodes that an application knows.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -9,7 +9,7 @@ use exonet_proto::{Mono, NodeId};
 use crate::host::Host;
 use crate::{NodeIndex, World};
 
-/// An application goes by an address for so long before it looks it up again.
+/// How long an application uses an address before it looks it up again.
 const LASTS: Duration = Duration::from_secs(300);
 
 /// An address, and when it was looked up.
@@ -19,14 +19,15 @@ struct Entry {
     at: Mono,
 }
 
-/// The addresses that one application was told. They grow old: where a peer has moved since, only the protocol can find
-/// it, until the application asks again.
+/// The addresses that one application was told. They become stale: if a peer has moved since, only the protocol can
+/// find it, until the application looks the address up again.
 #[derive(Debug, Default)]
 pub(crate) struct Book(BTreeMap<NodeId, Entry>);
 
 impl Book {
-    /// Where the application believes `id` to be, which is at `address` in truth. It learns that when it asks for the
-    /// first time, and when its entry is old. True: the entry had become wrong, and is right again.
+    /// The address that the application has for `id`, whose true address is `address`. The application learns the true
+    /// address when it asks for the first time, and when its entry is old. True: the entry had become wrong, and is
+    /// right again.
     pub(crate) fn look_up(&mut self, now: Mono, id: NodeId, address: SocketAddr) -> (SocketAddr, bool) {
         let new = Entry { address, at: now };
         let entry = self.0.entry(id).or_insert(new);
@@ -37,19 +38,20 @@ impl Book {
         (entry.address, entry.address != before)
     }
 
-    /// Somebody tells the application where `id` is.
+    /// The application is told the address of `id`.
     pub(crate) fn is_told(&mut self, now: Mono, id: NodeId, address: SocketAddr) {
         self.0.insert(id, Entry { address, at: now });
     }
 }
 
 impl World {
-    /// The application of `node` names this address to its core from now on: it need not be proven.
+    /// The application of `node` names this address to its core from now on, so the address need not be proven.
     pub fn name_to(&mut self, node: NodeIndex, address: SocketAddr) {
         self.checks.addresses.chosen(node.0, [address]);
     }
 
-    /// Where the application of `from` believes `to` to be. Whatever becomes of what it sends, it names that address.
+    /// The address that the application of `from` has for `to`. The application names it, whatever the fate of the
+    /// message.
     pub(crate) fn look_up(&mut self, from: NodeIndex, to: NodeIndex) -> Option<(NodeId, SocketAddr)> {
         let (id, is_at) = self.hosts.get(&to.0).map(|host| (host.node.id(), host.address))?;
         let (address, renewed) = self.hosts.get_mut(&from.0)?.book.look_up(self.now, id, is_at);
@@ -58,7 +60,7 @@ impl World {
         Some((id, address))
     }
 
-    /// The application of `node` learns where `peer` is now.
+    /// The application of `node` is told the current address of `peer`.
     pub fn tell(&mut self, node: NodeIndex, peer: NodeIndex) {
         let Some((id, address)) = self.id(peer).zip(self.address(peer)) else { return };
         if let Some(host) = self.hosts.get_mut(&node.0) {
@@ -70,7 +72,7 @@ impl World {
         self.instruct(node, |node, now| node.add_hint(now, id, address));
     }
 
-    /// The application of `node` learns that `peer` is where `other` is, which is not so.
+    /// The application of `node` is told that `peer` is at the address of `other`, which is wrong.
     pub fn tell_wrong(&mut self, node: NodeIndex, peer: NodeIndex, other: NodeIndex) {
         let Some((id, address)) = self.id(peer).zip(self.address(other)) else { return };
         if let Some(host) = self.hosts.get_mut(&node.0) {
@@ -80,9 +82,10 @@ impl World {
         self.instruct(node, |node, now| node.add_hint(now, id, address));
     }
 
-    /// Tells a node the address of a peer for which it has messages, if the node cannot know that address: since `since`,
-    /// it has sent nothing to the address, and the peer has sent nothing to the node's own. `since` has to be so long ago that
-    /// the node has tried every address that it knows. A node that has heard the peer has to find it by itself.
+    /// Tells a node the address of a peer for which it has messages, if the node cannot know that address: since
+    /// `since`, the node has sent nothing to the address, and the peer has sent nothing to the node's own address.
+    /// `since` has to be so long ago that the node has tried every address that it knows. A node that has heard the
+    /// peer has to find it by itself.
     pub(crate) fn tell_the_lost(&mut self, since: Mono) {
         let mut lost = Vec::new();
         for (index, host) in self.hosts.iter().filter(|(_, host)| host.life.is_up(self.now)) {

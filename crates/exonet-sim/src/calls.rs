@@ -1,4 +1,4 @@
-//! Calls in a world: made, served, dropped.
+//! Calls in a world: making, serving and dropping them.
 
 use bytes::Bytes;
 use exonet_proto::node::{MessageKey, Outcome, Outgoing, SendError};
@@ -9,18 +9,19 @@ use crate::serving::Serving;
 use crate::{NodeIndex, World, body};
 
 impl World {
-    /// Calls: a message that the ledger follows until its reply.
+    /// Makes a call, which the ledger follows until its reply.
     ///
     /// # Errors
-    /// As the core's `call`.
+    /// Those of the core's `call`.
     pub fn call(&mut self, from: NodeIndex, to: NodeIndex, size: usize) -> Result<u64, SendError> {
         self.call_as(from, to, size, Outgoing::default()).map(|(number, _)| number)
     }
 
-    /// As [`World::call`], of a method: of any name but one of eight bytes, and with a body of at least eight.
+    /// Like [`World::call`], for a method: its name must not be eight bytes long, and the body has at least eight
+    /// bytes.
     ///
     /// # Errors
-    /// As the core's `call`.
+    /// Those of the core's `call`.
     pub fn call_method(
         &mut self,
         from: NodeIndex,
@@ -32,10 +33,11 @@ impl World {
         self.call_as(from, to, size, Outgoing { tag, ..Outgoing::default() }).map(|(number, _)| number)
     }
 
-    /// As [`World::call`], with all that a message may have but its body; without a tag, that is the world's affair too.
+    /// Like [`World::call`], with every property of a message except for its body; without a tag, the world also
+    /// chooses the tag.
     ///
     /// # Errors
-    /// As the core's `call`.
+    /// Those of the core's `call`.
     pub fn call_as(
         &mut self,
         from: NodeIndex,
@@ -57,14 +59,14 @@ impl World {
         Ok(sent)
     }
 
-    /// How the application of `node` answers calls; its core must be set to.
+    /// Sets how the application of `node` answers calls; its core must be configured to serve.
     pub fn serve(&mut self, node: NodeIndex, serving: Serving) {
         if let Some(host) = self.hosts.get_mut(&node.0) {
             host.desk.serving = serving;
         }
     }
 
-    /// The application of `node` answers at once what it would answer later.
+    /// The application of `node` answers its pending calls at once.
     pub(crate) fn hurry_calls(&mut self, node: NodeIndex) {
         let now = self.clock(node);
         if let Some(host) = self.hosts.get_mut(&node.0) {
@@ -82,11 +84,11 @@ impl World {
         self.pump(node);
     }
 
-    /// Large replies that will not be read to their end: their calls have run, and nobody will know with what result.
+    /// Handles large replies that will not be read to their end: their calls have run, and their results are lost.
     pub(crate) fn broken_off(&mut self, index: NodeIndex) {
         let Some(host) = self.hosts.get_mut(&index.0) else { return };
         let calls = core::mem::take(&mut host.broken_off);
-        // The half-connection that the reply came on may be gone at this end too.
+        // This end may have lost the half-connection of the reply too.
         let own = host.stopped || host.node.counts().evictions > 0;
         for call in calls {
             let explained = own || self.explains_no_reply(call);
@@ -95,8 +97,7 @@ impl World {
         }
     }
 
-    /// Whether a call may end without its reply though it was taken: its server has died since, or has forgotten
-    /// replies.
+    /// Whether a call that was taken may end without its reply: its server has died since, or has forgotten replies.
     pub(crate) fn explains_no_reply(&self, waiting: Waiting) -> bool {
         let Some(then) = self.ledger.keeper(waiting.number).filter(|_| waiting.call) else { return false };
         let server = self.hosts.values().find(|host| host.node.id() == waiting.to);

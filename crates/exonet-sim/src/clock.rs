@@ -1,4 +1,4 @@
-//! The clocks of one machine, both wrong in their own way.
+//! The clocks of one machine, with their errors.
 
 use core::time::Duration;
 
@@ -7,7 +7,7 @@ use exonet_proto::{Mono, Now, Wall};
 /// How a machine's clocks differ from the world's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClockConfig {
-    /// The monotonic clock gains this many nanoseconds a millisecond: within ±1,000 or so in real machines.
+    /// The monotonic clock gains this many nanoseconds per millisecond: within about ±1,000 on real machines.
     pub drift_ppm: i32,
     /// The wall clock is ahead by this many seconds; may be negative.
     pub skew_seconds: i64,
@@ -19,21 +19,21 @@ pub struct ClockConfig {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MachineClock {
     config: ClockConfig,
-    /// At this point of the world's time ...
+    /// The world's time at which the monotonic clock ...
     since: Mono,
-    /// ... the monotonic clock stood here.
+    /// ... read this.
     base: u64,
-    /// What the wall clock is ahead of the world, in nanoseconds.
+    /// How far the wall clock is ahead of the world, in nanoseconds.
     wall: i128,
 }
 
-/// The wall clock at the world's origin: decades after 1970, so that a clock which is years behind has a past to be in.
+/// The wall clock at the world's origin: decades after 1970, so that a clock that is years behind is still valid.
 pub(crate) const EPOCH: u64 = 1_700_000_000_000_000_000;
 
 const MILLION: i128 = 1_000_000;
 
 impl MachineClock {
-    /// Clocks that agree with the world's at `now`, but for what `config` says.
+    /// Clocks that agree with the world's at `now`, except as `config` says.
     pub(crate) fn new(now: Mono, config: ClockConfig) -> Self {
         let wall = i128::from(config.skew_seconds) * 1_000_000_000;
         Self { config, since: now, base: now.0, wall }
@@ -46,12 +46,12 @@ impl MachineClock {
         }
     }
 
-    /// The wall clock is set by `seconds`, forth or back.
+    /// The wall clock is set forward or back by `seconds`.
     pub(crate) fn set_wall(&mut self, seconds: i64) {
         self.wall += i128::from(seconds) * 1_000_000_000;
     }
 
-    /// What this machine reads when it is `at` in the world.
+    /// The machine's clocks when the world's time is `at`.
     pub(crate) fn read(&self, at: Mono) -> Now {
         let true_span = i128::from(at.0.saturating_sub(self.since.0));
         let span = true_span + true_span * i128::from(self.config.drift_ppm) / MILLION;
@@ -60,7 +60,7 @@ impl MachineClock {
         Now { mono: Mono(clamp(i128::from(self.base) + span)), wall: Wall(clamp(wall)) }
     }
 
-    /// When in the world this machine's monotonic clock has reached `mono`.
+    /// The world's time at which this machine's monotonic clock reaches `mono`.
     pub(crate) fn reaches(&self, mono: Mono) -> Mono {
         if mono == Mono::NEVER {
             return mono;
@@ -68,7 +68,7 @@ impl MachineClock {
         let span = i128::from(mono.0.saturating_sub(self.base));
         let true_span = span * MILLION / (MILLION + i128::from(self.config.drift_ppm));
         let mut at = self.since + Duration::from_nanos(u64::try_from(true_span).unwrap_or(u64::MAX));
-        // Rounding is off by a nanosecond or two.
+        // Rounding causes an error of a nanosecond or two.
         while self.read(at).mono < mono {
             at += Duration::from_nanos(1);
         }

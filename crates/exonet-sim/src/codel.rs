@@ -1,41 +1,43 @@
-//! CoDel (RFC 8289): a queue that signals congestion when packets have waited too long for too long, however many it
-//! holds.
+//! CoDel (RFC 8289): a queue that signals congestion when packets have waited too long for too long, however many
+//! packets the queue holds.
 
 /// The wait in ns that a standing queue may cost (RFC 8289, section 4.3).
 const TARGET: u64 = 5_000_000;
-/// For so long, in ns, packets wait longer before the first signal: a round trip of most paths (section 4.3).
+/// How long packets have to wait too long before the first signal, in ns: a round trip of most paths (section 4.3).
 const INTERVAL: u64 = 100_000_000;
-/// So many intervals after the last signal the pace is still that of then (section 5.6).
+/// The pace of signals is kept if the last signal was less than this many intervals ago (section 5.6).
 const RECENT: u64 = 16;
 
-/// How CoDel tells a sender of congestion.
+/// How CoDel signals congestion to a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// By the loss of a packet.
     Drop,
-    /// By the mark CE (RFC 3168); by loss, if the packet's transport does not know marks.
+    /// By the mark CE (RFC 3168); by loss, if the packet's transport does not support marks.
     Mark,
 }
 
-/// A queue's CoDel: the state of the pseudo-code of RFC 8289, section 5, by its names. Times are ns since the link began.
+/// The state of CoDel for one queue, with the names of the pseudo-code of RFC 8289, section 5. Times are ns since the
+/// link began.
 ///
-/// Left out is that the last packet in a queue is spared, since who is behind it is not known yet: it matters on lines on
-/// which a full packet takes longer than the target, those below 2.4 Mbit/s.
+/// Not implemented: the rule that spares the last packet in a queue, since the packets behind it are not known yet. It
+/// matters on lines on which a full packet takes longer than the target, those below 2.4 Mbit/s.
 #[derive(Clone, Debug, Default)]
 pub struct Codel {
-    /// If packets still wait too long then, it is time to signal. None: they do not.
+    /// When it is time to signal if packets still wait too long. None: they do not.
     first_above_time: Option<u64>,
     dropping: bool,
     drop_next: u64,
-    /// Signals since this state of dropping began.
+    /// The number of signals since this state of dropping began.
     count: u64,
-    /// What `count` began with.
+    /// The value with which `count` began.
     last_count: u64,
 }
 
 impl Codel {
-    /// A packet is dequeued after it has waited for `sojourn` ns: whether it is to bear the signal. If it is dropped for
-    /// that, the next is dequeued at the same time. An empty queue needs no word: a packet that finds it so does not wait.
+    /// A packet is dequeued after it has waited for `sojourn` ns. Returns whether it carries the signal. If it is
+    /// dropped, the next packet is dequeued at the same time. An empty queue needs no call: a packet that finds the
+    /// queue empty does not wait.
     pub fn dequeue(&mut self, now: u64, sojourn: u64) -> bool {
         let ok_to_drop = self.is_standing(now, sojourn);
         if !ok_to_drop {
@@ -54,7 +56,7 @@ impl Codel {
         due
     }
 
-    /// Whether packets have waited longer than the target for an interval: `dodequeue` of the RFC.
+    /// Whether packets have waited longer than the target for an interval: `dodequeue` in the RFC.
     fn is_standing(&mut self, now: u64, sojourn: u64) -> bool {
         if sojourn < TARGET {
             self.first_above_time = None;
@@ -63,7 +65,7 @@ impl Codel {
         now >= *self.first_above_time.get_or_insert(now.saturating_add(INTERVAL))
     }
 
-    /// Enters the state of dropping, at the pace of the last one if that was recent.
+    /// Enters the state of dropping, at the pace of the last such state if that was recent.
     fn begin(&mut self, now: u64) {
         let signals = self.count.saturating_sub(self.last_count);
         let recent = now.saturating_sub(self.drop_next) < RECENT * INTERVAL;
@@ -86,8 +88,8 @@ mod tests {
     const MS: u64 = 1_000_000;
     const NONE: [u64; 0] = [];
 
-    /// The times in ms at which one of the packets bears the signal that are dequeued each ms from `from` to `to`, all
-    /// of which have waited for `sojourn`.
+    /// One packet is dequeued in each ms from `from` to `to`, after it has waited for `sojourn`. Returns the times in
+    /// ms at which a packet carries the signal.
     fn signals(codel: &mut Codel, from: u64, to: u64, sojourn: u64) -> Vec<u64> {
         (from..to).filter(|ms| codel.dequeue(ms * MS, sojourn)).collect()
     }
@@ -125,7 +127,7 @@ mod tests {
     fn the_pace_is_remembered_for_sixteen_intervals() {
         let again = |pause: u64| {
             let mut codel = Codel::default();
-            // After the first signal five more: the law goes on from its fifth step.
+            // After the first signal there are five more: the law continues from its fifth step.
             assert_eq!(signals(&mut codel, 0, 430, TARGET).len(), 6);
             assert!(!codel.dequeue(430 * MS, 0));
             let from = 430 + pause;

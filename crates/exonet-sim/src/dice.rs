@@ -1,21 +1,21 @@
-//! The one source of chance.
+//! The only source of randomness.
 
 use core::time::Duration;
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 
-/// A generator that a seed determines.
+/// A random generator that a seed determines.
 #[derive(Clone, Debug)]
 pub struct Dice(ChaCha8Rng);
 
 impl Dice {
-    /// Dice that fall the same way for the same seed.
+    /// Dice with the same results for the same seed.
     pub fn new(seed: u64) -> Self {
         Self(ChaCha8Rng::seed_from_u64(seed))
     }
 
-    /// Dice of their own for what `labels` name: they fall the same way whatever happens to others.
+    /// Separate dice for the object that `labels` name: their results do not depend on other dice.
     pub fn derived(seed: u64, labels: &[u64]) -> Self {
         // The finalizer of SplitMix64, after each label: labels in another order give other dice.
         let mix = |state: u64, label: &u64| {
@@ -27,17 +27,17 @@ impl Dice {
         Self::new(labels.iter().fold(seed, mix))
     }
 
-    /// A number below `n`; zero if `n` is.
+    /// A number below `n`; zero if `n` is zero.
     pub fn below(&mut self, n: u64) -> u64 {
         if n == 0 { 0 } else { self.0.next_u64() % n }
     }
 
-    /// A number of `least..=most`.
+    /// A number in `least..=most`.
     pub fn between(&mut self, least: u64, most: u64) -> u64 {
         least + self.below((most + 1).saturating_sub(least))
     }
 
-    /// A span from `least`, which is not zero, to `most`: each doubling is as likely as another.
+    /// A span from `least`, which is not zero, to `most`: every factor of two is equally likely.
     pub fn span(&mut self, least: Duration, most: Duration) -> Duration {
         let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
         let (least, most) = (nanos(least).max(1), nanos(most));
@@ -45,7 +45,7 @@ impl Dice {
         Duration::from_nanos((octave + self.below(octave)).min(most))
     }
 
-    /// One of `these`, which are not empty.
+    /// One of `these`. None: there are none.
     pub fn pick<T: Copy>(&mut self, these: &[T]) -> Option<T> {
         let at = usize::try_from(self.below(these.len() as u64)).ok()?;
         these.get(at).copied()
@@ -56,15 +56,15 @@ impl Dice {
         self.unit() < p
     }
 
-    /// Of [0, 1).
+    /// A number in [0, 1).
     pub fn unit(&mut self) -> f64 {
-        // 53 bits: every double in [0, 1) that has that many.
+        // 53 bits: every multiple of 2^-53 in [0, 1).
         #[allow(clippy::cast_precision_loss)]
         let unit = (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
         unit
     }
 
-    /// Fresh bytes.
+    /// Random bytes.
     pub fn bytes<const N: usize>(&mut self) -> [u8; N] {
         let mut bytes = [0; N];
         self.0.fill_bytes(&mut bytes);

@@ -1,4 +1,4 @@
-//! A disk: what a node writes to it survives the node.
+//! A disk: data that a node writes to it outlives the process.
 
 use core::time::Duration;
 
@@ -8,26 +8,27 @@ use exonet_proto::{Mono, NodeId, Stamp};
 use crate::journal::Log;
 use crate::{Coverage, Dice, NodeIndex, World};
 
-/// A disk that holds `D`, `latest` and the strays, takes its time, and may fail in every way that a node has to expect.
+/// A disk that holds `D`, `latest` and the strays, takes time to write, and may fail in every way that a node has to
+/// expect.
 ///
-/// It does not lie: what it has said to be durable is. What it has not said, a crash may lose, tear or keep. Two files
-/// are written, each in one piece: first the strays, if they have changed, then the rest. A torn write is the first alone,
-/// and so is one that fails at the second.
+/// It does not lie: what it has reported durable is durable. What it has not reported, a crash may lose, tear or keep.
+/// Two files are written, each as a whole: first the strays, if they have changed, then the rest. A torn write is the
+/// first file alone, and so is a write that fails at the second.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Disk {
-    /// `D`, as a boot would find it.
+    /// `D`, as the next start would find it.
     pub clock: u64,
-    /// The life that wrote last.
+    /// The life of the process that wrote last.
     pub life: u64,
     /// `latest`.
     pub latest: Stamp,
     /// Senders whose clocks are far ahead.
     pub strays: Vec<(NodeId, Far)>,
-    /// What a node without a journal has written of early messages. None: some of it may be lost.
+    /// The notes of a node without a journal about early messages. None: some of them may be lost.
     pub notes: Option<Notes>,
     /// A write takes up to this, at random.
     pub latency: Duration,
-    /// Writes do not end while this is so; a crash ends them.
+    /// Writes do not end while this is true; a crash ends them.
     pub stuck: bool,
     /// Writes fail from now on.
     pub broken: bool,
@@ -68,7 +69,7 @@ impl Disk {
         self.keep_strays(batch);
     }
 
-    /// What is noted is there when the process dies. Where there is no room for it, nothing of it counts any more.
+    /// Keeps notes, which outlive the process. If there is no room for them, no note counts any more.
     pub(crate) fn note(&mut self, more: Notes) {
         let works = !self.broken && !self.full;
         self.notes = match (self.notes.take(), more) {
@@ -82,17 +83,17 @@ impl Disk {
         };
     }
 
-    /// The process ends in order: what is under way is written first.
+    /// The process ends in an orderly way: the current write is completed first.
     pub(crate) fn end_in_order(&mut self, under_way: Option<Batch>) {
         if !self.broken && !self.full {
             under_way.iter().for_each(|batch| self.keep(batch));
         }
     }
 
-    /// It is that of another machine from now on: numbers below `lane` may be in use elsewhere.
+    /// The disk is now that of another machine: numbers below `lane` may be in use elsewhere.
     pub(crate) fn moves(&mut self, lane: u64) {
         self.clock = self.clock.max(lane);
-        // They are of the machine, and do not move.
+        // The notes belong to the machine, and do not move.
         self.notes = None;
     }
 
@@ -113,7 +114,7 @@ impl Disk {
         self.latency.is_zero() && !self.stuck && !self.broken && !self.full
     }
 
-    /// A write comes to its end. False: it fails. A disk that is full may have had room for the first half.
+    /// Ends a write. Returns false if it fails. A disk that is full may have had room for the first half.
     pub(crate) fn finish(&mut self, batch: &Batch, dice: &mut Dice) -> bool {
         let works = !self.broken && !self.full;
         if works {
@@ -124,7 +125,7 @@ impl Disk {
         works
     }
 
-    /// The node dies while this was being written.
+    /// The node dies during this write.
     pub(crate) fn crash(&mut self, under_way: Option<Batch>, dice: &mut Dice, coverage: &mut Coverage) {
         let writable = !self.broken && !self.full;
         self.full = false;
@@ -184,7 +185,8 @@ mod tests {
         Batch { lsn: Lsn(1), clock: 5, life: 1, latest: Stamp(8), strays }
     }
 
-    /// What is left of a write by `end`, over many dice: the clock, and the strays.
+    /// The results of a write that is interrupted by `end`, over many dice: whether the clock and the strays were
+    /// kept.
     fn left(begun: &Disk, end: impl Fn(&mut Disk, &mut Dice)) -> BTreeSet<(bool, bool)> {
         let one = |seed| {
             let mut disk = begun.clone();

@@ -1,4 +1,4 @@
-//! What goes wrong in a world: processes, machines, addresses, networks.
+//! Faults of a world: processes, machines, addresses and networks.
 
 use core::time::Duration;
 
@@ -16,24 +16,24 @@ use crate::{LinkConfig, NodeIndex, World};
 pub struct NodeSet(pub u64);
 
 impl NodeSet {
-    /// Whether `node` is among them.
+    /// Whether `node` is in the set.
     pub const fn has(self, node: usize) -> bool {
         node < 64 && self.0 >> node & 1 == 1
     }
 
-    /// These and `node`, which is below 64.
+    /// This set and `node`, which is below 64.
     #[must_use]
     pub const fn with(self, node: usize) -> Self {
         Self(self.0 | 1 << (node % 64))
     }
 
-    /// Their indices.
+    /// The indices of the nodes.
     pub fn iter(self) -> impl Iterator<Item = usize> {
         (0..64).filter(move |node| self.has(*node))
     }
 }
 
-/// Nothing passes from these to those.
+/// A cut: nothing passes from the nodes of one set to those of the other.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cut {
     name: u64,
@@ -50,7 +50,7 @@ impl Cut {
 impl World {
     // --- addresses ---
 
-    /// The node has another address from now on; what is sent to the old one is lost.
+    /// The node has another address from now on; datagrams to the old one are lost.
     pub fn roam(&mut self, node: NodeIndex) {
         let address = self.fresh_address();
         self.coverage.moves += 1;
@@ -69,8 +69,8 @@ impl World {
         }
     }
 
-    /// From now on a translator stands before the node: who was not sent to within `idle` does not get in, and after
-    /// so much silence the node has another port. None: it is gone.
+    /// From now on a NAT is in front of the node. A datagram gets in only if the node has sent to its source within
+    /// `idle`, and after a silence of `idle` the node has another port. None: the NAT is removed.
     pub fn set_nat(&mut self, node: NodeIndex, idle: Option<Duration>) {
         if let Some(host) = self.hosts.get_mut(&node.0) {
             host.life.nat = idle.map(|idle| Nat::new(self.now, idle));
@@ -79,7 +79,7 @@ impl World {
 
     // --- networks ---
 
-    /// Nothing passes from these to those until [`World::mend`] is called with the same name.
+    /// Nothing passes from `from` to `to` until [`World::mend`] is called with the same name.
     pub fn cut(&mut self, name: u64, from: NodeSet, to: NodeSet) {
         self.cuts.push(Cut { name, from, to });
     }
@@ -89,7 +89,7 @@ impl World {
         self.cuts.retain(|cut| cut.name != name);
     }
 
-    /// The links from these to those are `change`d until [`World::clear`] is called with the same name.
+    /// The links from `from` to `to` are `change`d until [`World::clear`] is called with the same name.
     pub fn cloud(
         &mut self,
         name: u64,
@@ -104,7 +104,7 @@ impl World {
         }
     }
 
-    /// Ends a cloud.
+    /// Ends a change of links.
     pub fn clear(&mut self, name: u64, from: NodeSet, to: NodeSet) {
         for a in from.iter() {
             for b in to.iter() {
@@ -115,7 +115,7 @@ impl World {
 
     // --- clocks ---
 
-    /// How the node's clocks differ from the world's, from here on: call it before the node does anything.
+    /// Sets how the node's clocks differ from the world's: call it before the node does anything.
     pub fn set_clock(&mut self, node: NodeIndex, config: ClockConfig) {
         if let Some(host) = self.hosts.get_mut(&node.0) {
             host.life.clock = MachineClock::new(self.now, config);
@@ -123,15 +123,15 @@ impl World {
         self.pump(node);
     }
 
-    /// The node's wall clock is set, forth or back.
+    /// The node's wall clock is set forward or back.
     pub fn set_wall(&mut self, node: NodeIndex, seconds: i64) {
         if let Some(host) = self.hosts.get_mut(&node.0) {
             host.life.clock.set_wall(seconds);
         }
     }
 
-    /// The node's process stands still for `span`. `hears`: what arrives meanwhile waits in its socket, as for a
-    /// process that is stuck; else it is lost, as for a machine that is suspended. Clocks go on.
+    /// The node's process stands still for `span`. `hears`: datagrams that arrive meanwhile wait in its socket, as for
+    /// a process that hangs; otherwise they are lost, as for a suspended machine. Clocks go on.
     pub fn stand_still(&mut self, node: NodeIndex, span: Duration, hears: bool) {
         let until = self.now + span;
         if let Some(host) = self.hosts.get_mut(&node.0) {
@@ -153,13 +153,13 @@ impl World {
         self.hosts.get(&node.0).is_some_and(|host| host.life.is_up(self.now))
     }
 
-    /// The node's process dies and starts again at once, with what its disk has.
+    /// The node's process dies and starts again at once, with the content of its disk.
     pub fn crash(&mut self, node: NodeIndex) {
         self.kill(node);
         self.boot(node);
     }
 
-    /// The node's process dies. A write under way may have reached the disk, or not, or in part.
+    /// The node's process dies. A write under way may have reached the disk, in full or in part, or not at all.
     pub fn kill(&mut self, node: NodeIndex) {
         let mut dice = self.dice_of(node);
         let Some(mut host) = self.hosts.remove(&node.0) else {
@@ -181,8 +181,8 @@ impl World {
         self.reschedule(node);
     }
 
-    /// A killed node's process starts, with what its disk has; without one, it is somebody else. False: it was not
-    /// killed.
+    /// The process of a killed node starts, with the content of its disk; without a disk, it has a new identity.
+    /// Returns false if the node was not killed.
     pub fn boot(&mut self, node: NodeIndex) -> bool {
         let mut dice = self.dice_of(node);
         let (seed, secret) = (dice.bytes(), dice.bytes());
@@ -207,7 +207,7 @@ impl World {
         host.resume(&mut self.ledger);
         self.checks.settles(host.node.id(), node.0);
         if host.disk.as_ref().is_some_and(|disk| disk.journal.is_some()) {
-            // The journal has addresses too, former ones among them.
+            // The journal has addresses too, including former ones.
             self.checks.addresses.chosen(node.0, self.owners.keys().copied());
         }
         self.checks.touched.all = true;
@@ -215,22 +215,24 @@ impl World {
         true
     }
 
-    /// The node begins to end in good order: it takes nothing from here on, and tells its peers what it has not taken.
+    /// The node begins to end in an orderly way: it takes nothing from now on, and tells its peers what it has not
+    /// taken.
     pub fn begin_end(&mut self, node: NodeIndex) {
         if let Some(host) = self.hosts.get_mut(&node.0) {
-            // What its application reads bit by bit is not read to its end any more.
+            // Its application does not finish reading large messages.
             host.ending = true;
             self.coverage.ends += 1;
         }
         self.instruct(node, Node::finish);
     }
 
-    /// Whether the node has begun to end, and is still there.
+    /// Whether the node has begun to end, and still runs.
     pub(crate) fn is_ending(&self, node: NodeIndex) -> bool {
         self.hosts.get(&node.0).is_some_and(|host| host.ending && host.life.running != Running::Down)
     }
 
-    /// What `node` has for a peer and has not left it, or has come back, its application cancels. How many.
+    /// The application of `node` cancels the messages for a peer that have not left, or have come back. Returns their
+    /// number.
     pub(crate) fn take_back(&mut self, node: NodeIndex, peer: &NodeId) -> u64 {
         let open = self.node(node).map(Node::open_messages).unwrap_or_default();
         let queued = open.iter().filter(|open| open.peer == *peer && open.status == Status::Queued);
@@ -238,12 +240,12 @@ impl World {
         queued.map(|open| open.key).map(cancel).filter(|done| *done).count() as u64
     }
 
-    /// Whether a node that ends has told all whom it can tell.
+    /// Whether a node that ends has told every peer that it can tell.
     pub fn has_told_its_end(&self, node: NodeIndex) -> bool {
         self.node(node).is_some_and(Node::is_finished)
     }
 
-    /// A node that ends says farewell, and its process is gone.
+    /// A node that ends sends its farewells, and its process ends.
     pub fn end(&mut self, node: NodeIndex) {
         self.coverage.ends_heard += u64::from(self.has_told_its_end(node));
         self.instruct(node, Node::leave_all);
@@ -265,7 +267,7 @@ impl World {
         !self.gone.is_empty()
     }
 
-    /// Everybody gives up what they have for identities that died with their process: it may end Unknown.
+    /// Every node gives up its messages for identities that died with their process: they may end Unknown.
     pub fn give_up_the_gone(&mut self) {
         let gone = std::mem::take(&mut self.gone);
         for host in self.hosts.values_mut() {
@@ -284,7 +286,7 @@ impl World {
 
     // --- applications ---
 
-    /// Whether the node's application takes what arrives.
+    /// Sets whether the node's application takes messages that arrive.
     pub fn set_reads(&mut self, node: NodeIndex, reads: bool) {
         if let Some(host) = self.hosts.get_mut(&node.0) {
             host.reads = reads;
@@ -292,15 +294,16 @@ impl World {
         self.pump(node);
     }
 
-    /// The node's application takes messages under guards, and says what becomes of each: it is processed, rejected, put off, or
-    /// given back.
+    /// The node's application takes messages under guards, and decides the fate of each: the message is processed,
+    /// rejected, put off, or given back.
     pub fn set_judging(&mut self, node: NodeIndex) {
         if let Some(host) = self.hosts.get_mut(&node.0) {
             host.judges = true;
         }
     }
 
-    /// What the node's application takes when it reads: messages that are no calls, or not; and calls of these methods, or of all.
+    /// Sets what the node's application takes when it reads: whether it takes messages that are not calls; and the
+    /// methods whose calls it takes (None: all).
     pub fn set_diet(&mut self, node: NodeIndex, messages: bool, methods: Option<&[&str]>) {
         let own = |method: &&str| bytes::Bytes::copy_from_slice(method.as_bytes());
         let methods = methods.map(|methods| methods.iter().map(own).collect());
@@ -310,8 +313,8 @@ impl World {
         self.pump(node);
     }
 
-    /// The node's application takes so many messages, and pieces of large ones, and then no more; None: all that
-    /// come.
+    /// The node's application takes this many messages, and pieces of large ones, and then no more; None: all that
+    /// arrive.
     pub fn feed(&mut self, node: NodeIndex, appetite: Option<u32>) {
         if let Some(host) = self.hosts.get_mut(&node.0) {
             host.life.appetite = appetite;

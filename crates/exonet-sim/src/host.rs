@@ -1,4 +1,4 @@
-//! A node of the world with what surrounds it: its disk, and an application that reads and writes.
+//! A node of the world with its surroundings: its disk, and an application that reads and writes.
 
 use core::net::SocketAddr;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -19,7 +19,7 @@ use crate::serving::Desk;
 use crate::streams::Streams;
 use crate::{Breach, Dice, Disk, Ledger};
 
-/// A message that this host waits to hear of.
+/// A message whose outcome this host waits for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
     pub(crate) number: u64,
@@ -27,17 +27,17 @@ pub(crate) struct Waiting {
     pub(crate) call: bool,
 }
 
-/// A large message that its application writes bit by bit.
+/// A large message that its application writes in pieces.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Writing {
     pub(crate) number: u64,
     pub(crate) at: usize,
-    /// How far the application wants to have written.
+    /// How far the application wants the message to be written.
     pub(crate) upto: usize,
     pub(crate) len: usize,
 }
 
-/// A large message that its application reads as it comes.
+/// A large message that its application reads as it arrives.
 #[derive(Clone, Debug)]
 pub(crate) struct Reading {
     what: Read,
@@ -52,13 +52,13 @@ struct Given {
     id: MessageId,
     call: Option<CallId>,
     number: Option<u64>,
-    /// Of a message of a stream: what lies before it.
+    /// For a message of a stream: the gap before it.
     gap: Option<Gap>,
     /// The application has rejected it.
     rejected: bool,
 }
 
-/// What a large message that is read is.
+/// The kind of a large message that is being read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Read {
     Message(MessageId, Option<CallId>),
@@ -73,34 +73,35 @@ pub(crate) struct Host {
     pub(crate) config: Config,
     pub(crate) address: SocketAddr,
     pub(crate) disk: Option<Disk>,
-    /// Messages of the process before, by their names in the journal, and whether each counted as accepted.
+    /// Messages of the previous process, by their names in the journal, and whether each counted as accepted.
     pub(crate) journaled: BTreeMap<LetterId, (Waiting, bool)>,
-    /// Where the journal ended when a message was sent.
+    /// The end of the journal when a message was sent.
     pub(crate) sent_at: BTreeMap<MessageKey, Position>,
-    /// What the node has handed out, and the application may have once the journal is safe up to there.
+    /// Messages that the node has handed out, and that the application may have once the journal is safe up to the
+    /// position.
     given: VecDeque<(Position, Given)>,
-    /// Under way to the disk, and when it will be there.
+    /// The batch that is being written to the disk, and when it will be there.
     pub(crate) persisting: Option<(Mono, Batch)>,
     /// How often it has died.
     pub(crate) boots: u32,
-    /// Inputs that its node has until what it holds is counted afresh.
+    /// Inputs that its node has until its holdings are counted afresh.
     pub(crate) audit_in: usize,
-    /// A write has failed: its node does nothing any more.
+    /// A write has failed: its node does nothing more.
     pub(crate) stopped: bool,
     /// Evictions seen so far.
     pub(crate) evictions: u64,
     pub(crate) waiting: BTreeMap<MessageKey, Waiting>,
     pub(crate) writing: BTreeMap<MessageKey, Writing>,
     pub(crate) reading: BTreeMap<DeliveryKey, Reading>,
-    /// It takes what arrives as soon as it arrives.
+    /// It takes messages as soon as they arrive.
     pub(crate) reads: bool,
-    /// It says of each message what becomes of it.
+    /// It decides the fate of each message.
     pub(crate) judges: bool,
     /// Messages that it has under guards.
     pub(crate) guarded: Vec<Guarded>,
-    /// What it takes then.
+    /// Which messages it takes when it reads.
     pub(crate) diet: Diet,
-    /// Impostors, whose messages are none of the ledger's: here they are taken once or never.
+    /// Impostors, whose messages are not in the ledger: here each message is taken at most once.
     pub(crate) foes: BTreeSet<NodeId>,
     pub(crate) from_foes: BTreeSet<MessageId>,
     /// The streams that its application reads.
@@ -109,32 +110,32 @@ pub(crate) struct Host {
     pub(crate) desk: Desk,
     /// Calls whose large replies broke off.
     pub(crate) broken_off: Vec<Waiting>,
-    /// What the node said, outcomes aside.
+    /// The events of the node, except for outcomes.
     pub(crate) events: Vec<Event>,
-    /// What its application knows of where others are. It outlives the process.
+    /// The addresses that its application knows for other nodes. They outlive the process.
     pub(crate) book: Book,
     /// When it last sent something to an address.
     pub(crate) spoke: BTreeMap<SocketAddr, Mono>,
-    /// It ends in good order: from here on it takes nothing.
+    /// It ends in an orderly way: from now on it takes nothing.
     pub(crate) ending: bool,
     /// Datagrams that have left it.
     pub(crate) sent: u64,
-    /// It is what was left behind of an identity that has moved.
+    /// It is an old state of an identity that has moved.
     pub(crate) is_copy: bool,
-    /// What befalls its machine.
+    /// What happens to its machine.
     pub(crate) life: Life,
     /// For its disk.
     pub(crate) dice: Dice,
-    /// Numbers of what the application has taken since this was last looked at.
+    /// Numbers of the messages that the application has taken since they were last looked at.
     pub(crate) took: Vec<Option<u64>>,
 }
 
-/// What an application takes of what arrives.
+/// Which messages an application takes.
 #[derive(Debug, Default)]
 pub(crate) struct Diet {
-    /// Not messages that are no calls.
+    /// It takes only calls.
     pub(crate) no_messages: bool,
-    /// Calls of these methods; None: of all.
+    /// The methods whose calls it takes; None: all.
     pub(crate) methods: Option<BTreeSet<Bytes>>,
 }
 
@@ -197,7 +198,7 @@ impl Host {
         }
     }
 
-    /// When the write under way is done, if there is one and its disk is not stuck.
+    /// When the current write is done, if there is one and the disk is not stuck.
     pub(crate) fn writes_until(&self) -> Option<Mono> {
         let stuck = self.disk.as_ref().is_some_and(|disk| disk.stuck);
         let persisted = self.persisting.as_ref().map(|(at, _)| *at);
@@ -205,7 +206,7 @@ impl Host {
         [persisted, appended].into_iter().flatten().filter(|_| !stuck).min()
     }
 
-    /// The process dies: all that it held in memory is gone.
+    /// The process dies: everything that it held in memory is gone.
     pub(crate) fn die(&mut self) -> impl Iterator<Item = u64> + use<> {
         self.writing.clear();
         self.break_off();
@@ -229,7 +230,7 @@ impl Host {
         orphans.into_iter().chain(std::mem::take(&mut self.broken_off)).map(|waiting| waiting.number)
     }
 
-    /// No large message will be read on.
+    /// Stops the reading of all large messages.
     pub(crate) fn break_off(&mut self) {
         for (_, Reading { what, .. }) in std::mem::take(&mut self.reading) {
             if let Read::Reply(call, _) = what {
@@ -238,7 +239,7 @@ impl Host {
         }
     }
 
-    /// What the application does when it runs: takes what has arrived, reads and writes what is large.
+    /// Runs the application: it takes what has arrived, and reads and writes large messages.
     pub(crate) fn application(&mut self, now: Now, ledger: &mut Ledger) {
         self.take_given(now, ledger);
         if self.reads && self.judges {
@@ -266,7 +267,7 @@ impl Host {
         }
     }
 
-    /// What was handed out reaches the application once the journal has it.
+    /// Gives the application each message that was handed out, once the journal has it.
     pub(crate) fn take_given(&mut self, now: Now, ledger: &mut Ledger) {
         while self.given.front().is_some_and(|(at, _)| self.node.is_safe(*at))
             && let Some((_, Given { id, call, number, gap, rejected })) = self.given.pop_front()
@@ -294,7 +295,7 @@ impl Host {
             .push_back((self.node.journal_end(), Given { id, call, number, gap: None, rejected: false }));
     }
 
-    /// As [`Host::give`], of a message of a stream.
+    /// Like [`Host::give`], for a message of a stream.
     pub(crate) fn give_in_stream(
         &mut self,
         id: MessageId,
@@ -307,7 +308,7 @@ impl Host {
         self.given.push_back((self.node.journal_end(), given));
     }
 
-    /// A message of a stream was rejected, which its ledger hears in its turn.
+    /// A message of a stream was rejected, which the ledger is told in order.
     pub(crate) fn note_rejected(&mut self, id: MessageId, number: Option<u64>, gap: Gap) {
         let given = Given { id, call: None, number, gap: Some(gap), rejected: true };
         self.given.push_back((self.node.journal_end(), given));
@@ -331,7 +332,7 @@ impl Host {
         }
     }
 
-    /// A large reply comes.
+    /// A large reply arrives.
     pub(crate) fn reply_comes(&mut self, delivery: DeliveryKey, call: Waiting, status: u32) {
         self.reading.insert(delivery, Reading::new(Read::Reply(call, status)));
     }

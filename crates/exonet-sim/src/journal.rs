@@ -1,4 +1,4 @@
-//! A disk's journal: what a node appended, and how much of it a crash keeps.
+//! The journal of a disk: what a node appends, and how much of it a crash keeps.
 
 use std::collections::VecDeque;
 
@@ -8,20 +8,20 @@ use exonet_proto::{Mono, Now};
 use crate::host::Host;
 use crate::{Breach, Coverage, Dice, Disk, Ledger, NodeIndex, World};
 
-/// A snapshot replaces the records once they have this many bytes, and twice what the last snapshot had.
+/// A snapshot replaces the records when they have at least this many bytes, and twice the size of the last snapshot.
 const LONG: usize = 4_096;
 
 /// The journal on a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log {
     pub(crate) durability: Durability,
-    /// What every crash keeps: the last snapshot, with the number of groups that it stands for.
+    /// The part that every crash keeps: the last snapshot, with the number of the last group that it includes.
     snapshot: (u64, Vec<u8>),
-    /// Groups behind it, and those before it that it counts on, with their numbers.
+    /// Groups after the snapshot, and groups before it that the snapshot depends on, with their numbers.
     kept: VecDeque<(u64, Vec<u8>)>,
-    /// Bytes of the groups behind it.
+    /// The number of bytes of the groups after the snapshot.
     grown: usize,
-    /// Appends that are on their way, in order: a crash keeps the first of them, or none.
+    /// Appends that are being written, in order: a crash keeps a prefix of them, perhaps an empty one.
     under_way: VecDeque<(Mono, Position, Vec<u8>)>,
 }
 
@@ -57,7 +57,7 @@ impl Log {
         found.finish(self.end())
     }
 
-    /// A snapshot takes the place of the groups, but for the last ones, at times.
+    /// Replaces the groups by a snapshot; with `keeps`, the last groups stay.
     fn replace(&mut self, node: &Node, now: Now, keeps: bool) {
         let half = self.end() - self.kept.len() as u64 / 2 + 1;
         let from = if keeps { half } else { u64::MAX };
@@ -66,7 +66,7 @@ impl Log {
         self.grown = 0;
     }
 
-    /// What a process finds at its start.
+    /// The journal as a process finds it at its start.
     pub(crate) fn found(&self) -> (Durability, Box<Recovered>) {
         (self.durability, Box::new(self.read().unwrap_or_default()))
     }
@@ -76,19 +76,19 @@ impl Log {
         self.under_way.front().map(|(at, ..)| *at)
     }
 
-    /// The power has failed: what was not forced cannot be trusted, and a new journal begins.
+    /// The power has failed: data that was not forced cannot be trusted, and a new journal begins.
     fn distrust(&mut self) {
         if self.durability == Durability::Written {
             *self = Self::new(self.durability);
         }
     }
 
-    /// Whether what is kept can be read.
+    /// Whether the kept part can be read.
     fn is_sound(&self) -> bool {
         self.read().is_ok()
     }
 
-    /// The process dies, or the power fails. Appends under way are lost from one of them on, all of them at times.
+    /// The process dies, or the power fails. The current appends are lost from some point on, perhaps all of them.
     pub(crate) fn crash(&mut self, dice: &mut Dice, coverage: &mut Coverage) {
         let kept = dice.below(self.under_way.len() as u64 + 1);
         coverage.appends_lost += self.under_way.len() as u64 - kept;
@@ -108,7 +108,7 @@ impl Disk {
 }
 
 impl Host {
-    /// Appends what the node has written since. True when something of it is safe at once.
+    /// Appends what the node has written since the last call. Returns true when some of it is safe at once.
     pub(crate) fn append(&mut self, at: Mono, now: Now, coverage: &mut Coverage) -> bool {
         let Some(disk) = &mut self.disk else { return false };
         while let Some(notes) = self.node.poll_notes() {
@@ -137,12 +137,12 @@ impl Host {
         safe
     }
 
-    /// Something that was appended is not safe.
+    /// Whether something that was appended is not safe yet.
     pub(crate) fn is_appending(&self) -> bool {
         self.disk.as_ref().and_then(|disk| disk.journal.as_ref()?.next()).is_some()
     }
 
-    /// Appends that have come to their end are safe.
+    /// Handles appends that have ended: they are safe.
     pub(crate) fn appended(&mut self, at: Mono, now: Now) {
         let Some(log) = self.disk.as_mut().and_then(|disk| disk.journal.as_mut()) else { return };
         while log.next().is_some_and(|done| done <= at)
@@ -153,8 +153,8 @@ impl Host {
         }
     }
 
-    /// After a crash: the messages that the journal has are waited for as before. One that counted as accepted must be
-    /// among them.
+    /// After a crash, waits again for the outcomes of the messages in the journal. A message that counted as accepted
+    /// must be among them.
     pub(crate) fn resume(&mut self, ledger: &mut Ledger) {
         let open = self.node.open_messages();
         for (key, id) in open.iter().filter_map(|open| Some((open.key, self.node.letter_id(open.key)?))) {
@@ -170,7 +170,8 @@ impl Host {
 }
 
 impl World {
-    /// The power fails: the node's process dies, and with it the journal and the notes that were written and not forced. It starts again at once.
+    /// The power fails: the node's process dies, and what was written to the journal and the notes but not forced is
+    /// lost. The process starts again at once.
     pub fn cut_power(&mut self, node: NodeIndex) {
         self.kill(node);
         let Some(host) = self.hosts.get_mut(&node.0) else { return };
@@ -187,7 +188,7 @@ impl World {
         self.boot(node);
     }
 
-    /// Appends of a node are safe.
+    /// Handles the appends of a node that are safe.
     pub(crate) fn appended(&mut self, index: NodeIndex) {
         let (at, now) = (self.now, self.clock(index));
         if let Some(host) = self.hosts.get_mut(&index.0) {
@@ -197,7 +198,7 @@ impl World {
         self.pump(index);
     }
 
-    /// Whether the journal of a node could be read now.
+    /// Whether the journal of a node can be read now.
     pub fn has_sound_journal(&self, node: NodeIndex) -> bool {
         let log = self.hosts.get(&node.0).and_then(|host| host.disk.as_ref()?.journal.as_ref());
         log.is_none_or(Log::is_sound)

@@ -1,4 +1,4 @@
-//! An application that says what becomes of each message.
+//! An application that decides the fate of each message.
 
 use core::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::body;
 use crate::host::{Host, Read, Reading};
 use crate::ledger::Ledger;
 
-/// A message that is handed out and not ended.
+/// A message that is handed out and not yet decided.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Guarded {
     key: DeliveryKey,
@@ -18,7 +18,7 @@ pub(crate) struct Guarded {
 }
 
 impl Host {
-    /// Takes messages under guards, and ends them soon or later.
+    /// Takes messages under guards, and decides them at once or later.
     pub(crate) fn judge_all(&mut self, now: Now, ledger: &mut Ledger) {
         while let Some(incoming) = self.node.accept(now) {
             if let IncomingBody::Whole(content) = &incoming.body {

@@ -1,4 +1,4 @@
-//! Every message against every outcome.
+//! The fate of every message, checked against its outcomes.
 
 use std::collections::BTreeMap;
 
@@ -10,18 +10,18 @@ use crate::body;
 use crate::check::{Breach, Violation};
 use crate::streams::{Disorder, Orders};
 
-/// What is counted of a run.
+/// The counts of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Messages sent.
     pub sent: u64,
     /// Messages taken by the receiving application.
     pub taken: u64,
-    /// How many of them were calls.
+    /// Taken messages that were calls.
     pub calls: u64,
     /// Calls that have their reply.
     pub replies: u64,
-    /// Outcomes Delivered, replies among them.
+    /// Outcomes Delivered, including those of calls with a reply.
     pub delivered: u64,
     /// Outcomes Unknown.
     pub unknown: u64,
@@ -29,7 +29,7 @@ pub struct Totals {
     pub withdrawn: u64,
 }
 
-/// A process that took a message, as it was then.
+/// The process that took a message, as it was then.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Keeper {
     /// How often its node had died.
@@ -38,7 +38,7 @@ pub(crate) struct Keeper {
     pub(crate) forgotten: u64,
 }
 
-/// What was taken under a record.
+/// Whether messages and calls were taken under a record.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Served {
     pub(crate) messages: bool,
@@ -48,13 +48,13 @@ pub(crate) struct Served {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     to: NodeId,
-    /// When it was sent, and then when it was bound.
+    /// When it was sent, and later when it was bound.
     since: Mono,
     bound: Option<(Incarnation, Slot)>,
     taken: u32,
-    /// Its slot was used for it, and the application has it once the journal says so: a crash before loses it.
+    /// Its slot was used for it, and the application gets it once the journal is safe: a crash before that loses it.
     handed: bool,
-    /// The application does not take it.
+    /// The application rejects it.
     rejected: bool,
     keeper: Option<Keeper>,
     outcome: Option<Outcome>,
@@ -62,22 +62,22 @@ struct Entry {
     excused: bool,
     /// Its sender has withdrawn it, or does so when its deadline passes.
     unwanted: bool,
-    /// Its sender died, or its core did, and nobody was told of it.
+    /// Its sender died, or the sender's core did, and no outcome was reported.
     orphaned: bool,
     call: bool,
-    /// It is a call that its receiver's application will not answer.
+    /// It is a call that the receiver's application will not answer.
     dropped: bool,
-    /// It is a call whose receiver died with it, and knows so by its journal.
+    /// It is a call that was interrupted by the death of its receiver, which its journal tells the next process.
     interrupted: bool,
 }
 
-/// The fate of every message, by a number that its body bears; and every promise that was broken.
+/// The fate of every message, by a number that its body carries; and every promise that was broken.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     entries: BTreeMap<u64, Entry>,
-    /// By receiver and record: whether messages were taken under it, and calls.
+    /// Whether messages and calls were taken, by receiver and record.
     served: BTreeMap<(NodeId, Incarnation), Served>,
-    /// Streams.
+    /// The order of messages in streams.
     orders: Orders,
     violations: Vec<Violation>,
     open: usize,
@@ -86,23 +86,23 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Another step of the run.
+    /// Begins another step of the run.
     pub(crate) fn step(&mut self, now: Mono) {
         self.now = now;
         self.step += 1;
     }
 
-    /// Steps so far.
+    /// The number of steps so far.
     pub fn steps(&self) -> u64 {
         self.step
     }
 
-    /// A promise was broken.
+    /// Reports a broken promise.
     pub(crate) fn report(&mut self, breach: Breach) {
         self.violations.push(Violation { at: self.now, step: self.step, breach });
     }
 
-    /// A message was sent.
+    /// Records that a message was sent.
     pub(crate) fn sent(&mut self, message: u64, to: NodeId, call: bool) {
         let since = self.now;
         let entry = Entry {
@@ -125,12 +125,12 @@ impl Ledger {
         self.open += 1;
     }
 
-    /// It is bound to a slot.
+    /// Records that a message was bound to a slot.
     pub(crate) fn bound(&mut self, message: u64, to: (Incarnation, Slot)) {
         let now = self.now;
         let Some(entry) = self.entries.get_mut(&message) else { return };
         entry.since = now;
-        // What came back from a record that was closed, untaken, is bound anew.
+        // A message that came back from a closed record, and was not taken, is bound anew.
         let anew = entry.bound.is_some_and(|(_, s)| s < to.1);
         if anew && entry.taken == 0 {
             entry.bound = Some(to);
@@ -138,11 +138,11 @@ impl Ledger {
         self.called(message, to);
     }
 
-    /// One end calls it so.
+    /// Checks the name that one end has for a message.
     fn called(&mut self, message: u64, called: (Incarnation, Slot)) {
         let Some(entry) = self.entries.get_mut(&message) else { return };
         let bound = *entry.bound.get_or_insert(called);
-        // One end may not know the receiver's name for what was sent early.
+        // One end may not know the receiver's incarnation for a message that was sent early.
         let unnamed = [bound.0, called.0].contains(&Incarnation::UNNAMED);
         if bound.0 == Incarnation::UNNAMED {
             entry.bound = Some(called);
@@ -152,14 +152,14 @@ impl Ledger {
         }
     }
 
-    /// A node has used its slot, and hands it out once its journal has that.
+    /// A node has used the slot of the message, and hands the message out once its journal is safe.
     pub(crate) fn handed(&mut self, message: Option<u64>) {
         if let Some(entry) = message.and_then(|message| self.entries.get_mut(&message)) {
             entry.handed = true;
         }
     }
 
-    /// The application of `by` took it.
+    /// The application of `by` took the message.
     pub(crate) fn taken(&mut self, message: Option<u64>, by: NodeId, keeper: Keeper, id: MessageId) {
         let entry = message.and_then(|message| Some((message, self.entries.get_mut(&message)?)));
         let Some((message, entry)) = entry.filter(|(_, entry)| entry.to == by) else {
@@ -181,7 +181,7 @@ impl Ledger {
         self.called(message, (id.r, id.s));
     }
 
-    /// A message is one of a stream: its sender, its receiver, its name.
+    /// A message belongs to a stream: its sender, its receiver, its name.
     pub(crate) fn in_stream(&mut self, message: u64, stream: (NodeId, NodeId, Bytes)) {
         self.orders.sent(message, stream);
     }
@@ -193,18 +193,18 @@ impl Ledger {
         }
     }
 
-    /// How many times an application heard that messages of a stream are missing.
+    /// How many times an application was told that messages of a stream are missing.
     pub const fn missed(&self) -> u64 {
         self.orders.missed
     }
 
-    /// The application has a message of a stream, and heard of this gap before it.
+    /// The application has a message of a stream, and was told of this gap before it.
     pub(crate) fn had(&mut self, message: Option<u64>, gap: Gap) {
         let Some(message) = message else { return };
         let entries = &self.entries;
         let rejected = |message: u64| entries.get(&message).is_some_and(|entry| entry.rejected);
-        // What has certainly not left or is withdrawn, what died with its sender, what the application has rejected itself, and what was handed
-        // to it at once just before it died.
+        // A gap may skip messages that certainly did not leave or are withdrawn, that died with their sender, that the
+        // application itself rejected, or that were handed to the application just before it died.
         let explains = |skipped: u64| {
             entries.get(&skipped).is_none_or(|entry| {
                 let withdrawn = entry.outcome.is_some_and(|outcome| is_withdrawn(&outcome));
@@ -226,37 +226,37 @@ impl Ledger {
         }
     }
 
-    /// An impostor's message of this slot was taken a second time.
+    /// A message of an impostor in this slot was taken a second time.
     pub(crate) fn taken_from_foe_again(&mut self, slot: u64) {
         self.report(Breach::Duplicate(slot));
     }
 
-    /// Whether an application has taken it.
+    /// Whether an application has taken the message.
     pub fn is_taken(&self, message: u64) -> bool {
         self.entries.get(&message).is_some_and(|entry| entry.taken > 0 || entry.handed)
     }
 
-    /// What `by` has taken under its record `r`.
+    /// Whether `by` has taken messages and calls under its record `r`.
     pub(crate) fn served(&self, by: NodeId, r: Incarnation) -> Served {
         self.served.get(&(by, r)).copied().unwrap_or_default()
     }
 
-    /// When the last step was.
+    /// The time of the last step.
     pub(crate) const fn now(&self) -> Mono {
         self.now
     }
 
-    /// Who has taken it.
+    /// The process that has taken the message.
     pub(crate) fn keeper(&self, message: u64) -> Option<Keeper> {
         self.entries.get(&message)?.keeper
     }
 
-    /// Since when it is in doubt, or has been sent.
+    /// The time since which the message is in doubt, or at which it was sent.
     pub(crate) fn since(&self, message: u64) -> Option<Mono> {
         self.entries.get(&message).map(|entry| entry.since)
     }
 
-    /// Its sender was told what became of it. `explained`: something happened that may make it Unknown.
+    /// The sender of a message was told its outcome. `explained`: something happened that may make it Unknown.
     pub(crate) fn outcome(&mut self, message: u64, outcome: Outcome, id: Option<MessageId>, explained: bool) {
         let Some(entry) = self.entries.get_mut(&message) else {
             return;
@@ -272,8 +272,8 @@ impl Ledger {
             Outcome::Delivered | Outcome::Processed { .. } if taken == 0 && !handed => {
                 self.report(Breach::FalseDelivered(message));
             }
-            // What has left may be refused with certainty: see PROTOCOL.md "Refusals".
-            // So may it be withdrawn.
+            // A message that has left may be refused with certainty (see PROTOCOL.md "Refusals"), and so may be
+            // withdrawn.
             Outcome::Refused(_) | Outcome::Rejected { .. } | Outcome::Expired | Outcome::Cancelled
                 if taken > 0 =>
             {
@@ -303,7 +303,7 @@ impl Ledger {
         self.entries.values_mut().filter(taken).for_each(|entry| entry.interrupted = true);
     }
 
-    /// A call has its reply, which bears this number.
+    /// A call has its reply, which carries this number.
     pub(crate) fn replied(&mut self, call: u64, status: u32, number: Option<u64>) {
         let entry = self.entries.get(&call).filter(|entry| entry.call);
         let dropped = entry.is_some_and(|entry| entry.dropped);
@@ -319,8 +319,8 @@ impl Ledger {
         self.outcome(call, Outcome::Delivered, None, false);
     }
 
-    /// The core of their sender has stopped: it will say no more about these messages. What had not left never
-    /// will; nobody knows of the others.
+    /// The core of the sender has stopped: it reports no more outcomes of these messages. A message that had not left
+    /// never will; no node knows the fate of the others.
     pub(crate) fn last_words(&mut self, messages: impl Iterator<Item = (u64, Status)>) {
         for (message, status) in messages {
             if let Some(entry) = self.entries.get_mut(&message) {
@@ -339,19 +339,19 @@ impl Ledger {
         }
     }
 
-    /// From now on Unknown is excused for this message: an application gives it up.
+    /// From now on Unknown is excused for this message, which an application gives up.
     pub fn excuse(&mut self, message: u64) {
         if let Some(entry) = self.entries.get_mut(&message) {
             entry.excused = true;
         }
     }
 
-    /// What became of a message; None while it is open.
+    /// The outcome of a message; None while it is open.
     pub fn outcome_of(&self, message: u64) -> Option<Outcome> {
         self.entries.get(&message)?.outcome
     }
 
-    /// The sender of these messages crashed: nobody will ever be told.
+    /// The sender of these messages crashed: their outcomes will never be reported.
     pub(crate) fn orphan(&mut self, messages: impl IntoIterator<Item = u64>) {
         for message in messages {
             if let Some(entry) = self.entries.get_mut(&message) {
@@ -362,24 +362,24 @@ impl Ledger {
         }
     }
 
-    /// The world is quiet: whatever has no outcome has vanished.
+    /// The world is quiet: every message without an outcome has vanished.
     pub fn close(&mut self) {
         let open = self.entries.iter().filter(|(_, entry)| entry.outcome.is_none());
         let open: Vec<u64> = open.map(|(message, _)| *message).collect();
         open.into_iter().for_each(|message| self.report(Breach::Vanished(message)));
     }
 
-    /// Messages without an outcome.
+    /// The number of messages without an outcome.
     pub fn open(&self) -> usize {
         self.open
     }
 
-    /// What was broken so far.
+    /// The promises that were broken so far.
     pub fn violations(&self) -> &[Violation] {
         &self.violations
     }
 
-    /// Counts.
+    /// The counts so far.
     pub fn totals(&self) -> Totals {
         let mut totals = Totals::default();
         for entry in self.entries.values() {
@@ -398,7 +398,7 @@ impl Ledger {
     }
 }
 
-/// Whether it says that the message was certainly not taken.
+/// Whether the outcome says that the message was certainly not taken.
 const fn is_withdrawn(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Expired | Outcome::Cancelled | Outcome::Refused(_) | Outcome::Rejected { .. })
 }

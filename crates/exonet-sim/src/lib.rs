@@ -1,6 +1,6 @@
-//! A seeded world for the protocol core: many nodes of the real code on one virtual clock, links that lose,
-//! duplicate, reorder, delay, corrupt and queue, nodes that crash and move, disks that take their time, somebody
-//! who listens and replays, and a ledger of every message against every outcome.
+//! A seeded world for the protocol core: many nodes of the real code on one virtual clock; links that lose, duplicate,
+//! reorder, delay, corrupt and queue; nodes that crash and move; slow disks; an attacker that listens and replays; and
+//! a ledger that checks every outcome against what happened to the message.
 //!
 //! The same seed gives the same run, to the byte.
 

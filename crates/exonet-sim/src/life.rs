@@ -1,4 +1,4 @@
-//! What befalls a machine: whether it runs, how its clocks go, what stands between it and the network.
+//! What happens to a machine: whether it runs, what its clocks show, and a NAT between it and the network.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -11,21 +11,22 @@ use crate::clock::{ClockConfig, MachineClock};
 /// Whether a process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Running {
-    /// It does.
+    /// It runs.
     Up,
-    /// There is none.
+    /// There is no process.
     Down,
-    /// It stands still until then. `hears`: what arrives meanwhile waits in its socket, else it is lost.
+    /// It stands still until then. `hears`: datagrams that arrive meanwhile wait in its socket; otherwise they are
+    /// lost.
     Still { until: Mono, hears: bool },
 }
 
-/// A translator of addresses that forgets.
+/// A NAT that forgets its mapping.
 #[derive(Clone, Debug)]
 pub(crate) struct Nat {
-    /// A translation that was not used for so long is gone.
+    /// A mapping that was not used for this long is forgotten.
     pub(crate) idle: Duration,
     pub(crate) used_at: Mono,
-    /// Who may send to the node: whom it has sent to, and when last.
+    /// The addresses that may send to the node: those to which it has sent, with the last time.
     pub(crate) open: BTreeMap<SocketAddr, Mono>,
 }
 
@@ -34,12 +35,12 @@ impl Nat {
         Self { idle, used_at: now, open: BTreeMap::new() }
     }
 
-    /// Whether what `from` sends gets in at `now`.
+    /// Whether a datagram from `from` gets in at `now`.
     pub(crate) fn admits(&self, now: Mono, from: &SocketAddr) -> bool {
         self.open.get(from).is_some_and(|at| now.since(*at) <= self.idle)
     }
 
-    /// The node sends to `to`. True when its port has been given away meanwhile.
+    /// The node sends to `to`. Returns true when its mapping was forgotten and its port has changed.
     pub(crate) fn passes(&mut self, now: Mono, to: SocketAddr) -> bool {
         let forgotten = now.since(self.used_at) > self.idle;
         if forgotten {
@@ -51,13 +52,13 @@ impl Nat {
     }
 }
 
-/// What befalls one machine.
+/// The state of one machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Life {
     pub(crate) running: Running,
     pub(crate) clock: MachineClock,
     pub(crate) nat: Option<Nat>,
-    /// How many messages, and pieces of large ones, the application will still take; None: all that come.
+    /// How many messages, and pieces of large ones, the application will still take; None: all that arrive.
     pub(crate) appetite: Option<u32>,
 }
 
@@ -76,7 +77,7 @@ impl Life {
         }
     }
 
-    /// When a process that would do something at `at` does it.
+    /// When a process acts that is due at `at`.
     pub(crate) fn does(&self, at: Option<Mono>) -> Option<Mono> {
         match self.running {
             Running::Up => at,
@@ -85,12 +86,12 @@ impl Life {
         }
     }
 
-    /// Whether the application would take one more.
+    /// Whether the application would take one more message.
     pub(crate) fn is_hungry(&self) -> bool {
         self.appetite != Some(0)
     }
 
-    /// It has taken one.
+    /// Counts a message that the application has taken.
     pub(crate) fn bite(&mut self) {
         self.appetite = self.appetite.map(|left| left.saturating_sub(1));
     }

@@ -1,4 +1,4 @@
-//! A link: what it does to a datagram.
+//! A link, and what it does to datagrams.
 
 use core::time::Duration;
 
@@ -9,13 +9,13 @@ use crate::Dice;
 /// A time during which nothing passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outage {
-    /// Begins.
+    /// When it begins.
     pub from: Mono,
-    /// Ends.
+    /// When it ends.
     pub until: Mono,
 }
 
-/// Losses that come together, after Gilbert and Elliott: a link is good or bad, and changes with a datagram.
+/// Bursts of losses, after Gilbert and Elliott: a link is good or bad, and may change with each datagram.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bursts {
     /// Probability that a good link turns bad.
@@ -26,35 +26,35 @@ pub struct Bursts {
     pub loss: f64,
 }
 
-/// What a link does to datagrams, one way.
+/// The properties of a link in one direction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkConfig {
     /// Probability that a datagram is lost.
     pub loss: f64,
-    /// Losses that come together, besides.
+    /// Additional losses in bursts.
     pub bursts: Option<Bursts>,
-    /// Probability that it comes twice.
+    /// Probability that a datagram arrives twice.
     pub duplicate: f64,
-    /// Probability that a bit of it is changed.
+    /// Probability that a bit of a datagram is changed.
     pub corrupt: f64,
     /// One-way delay.
     pub delay: Duration,
-    /// Up to this is added to it, at random: more than the gap between datagrams reorders them.
+    /// Up to this is added to the delay, at random: more than the gap between datagrams reorders them.
     pub jitter: Duration,
-    /// Probability that a copy comes back much later, up to `replay_after`.
+    /// Probability that a copy arrives much later, up to `replay_after`.
     pub replay: f64,
     /// See `replay`.
     pub replay_after: Duration,
-    /// Bytes per second; None: as many as come.
+    /// Bytes per second; None: unlimited.
     pub rate: Option<u64>,
-    /// Bytes that wait for the rate; what does not fit is dropped.
+    /// The capacity of the queue before the link, in bytes; datagrams that do not fit are dropped.
     pub queue: u64,
-    /// Nothing passes.
+    /// Times during which nothing passes.
     pub outages: Vec<Outage>,
 }
 
 impl LinkConfig {
-    /// Nothing goes wrong; `delay` one way.
+    /// A link without faults, with this one-way `delay`.
     pub const fn perfect(delay: Duration) -> Self {
         Self {
             loss: 0.0,
@@ -71,7 +71,7 @@ impl LinkConfig {
         }
     }
 
-    /// As [`LinkConfig::perfect`], for `rate` bytes per second behind a queue of `queue` bytes.
+    /// Like [`LinkConfig::perfect`], for `rate` bytes per second behind a queue of `queue` bytes.
     pub fn limited(delay: Duration, rate: u64, queue: u64) -> Self {
         Self { rate: Some(rate), queue, ..Self::perfect(delay) }
     }
@@ -82,24 +82,24 @@ impl LinkConfig {
     }
 }
 
-/// A copy of a datagram that arrives.
+/// A copy of a datagram that arrives, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Copied {
     pub(crate) at: Mono,
-    /// A bit of it is changed, this one modulo its length.
+    /// The index of the bit that is changed, modulo the number of bits.
     pub(crate) flipped: Option<u64>,
 }
 
-/// A link one way: how it is, and how busy.
+/// A link in one direction: its properties and its state.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     config: LinkConfig,
-    /// How it is instead, for a while; the last one holds.
+    /// Temporary properties; the last ones hold.
     weathers: Vec<(u64, LinkConfig)>,
     dice: Dice,
-    /// The last datagram of the queue has left by then.
+    /// When the last datagram of the queue leaves.
     busy: Mono,
-    /// See [`Bursts`].
+    /// Whether the link is bad: see [`Bursts`].
     bad: bool,
 }
 
@@ -108,12 +108,12 @@ impl Link {
         Self { config, weathers: Vec::new(), dice, busy: Mono(0), bad: false }
     }
 
-    /// The link is like `config` from now on.
+    /// Gives the link the properties `config` from now on.
     pub(crate) fn set(&mut self, config: LinkConfig) {
         (self.config, self.busy, self.bad) = (config, Mono(0), false);
     }
 
-    /// The link changes with the weather until [`Link::clear`] is called with the same name.
+    /// Changes the link until [`Link::clear`] is called with the same name.
     pub(crate) fn cloud(&mut self, name: u64, change: impl FnOnce(&LinkConfig) -> LinkConfig) {
         self.weathers.push((name, change(&self.config)));
     }
@@ -152,7 +152,7 @@ impl Link {
     }
 }
 
-/// When it has passed the queue; None when that is full.
+/// When the datagram leaves the queue; None when the queue is full.
 fn leaves(config: &LinkConfig, busy: &mut Mono, now: Mono, bytes: u64) -> Option<Mono> {
     let Some(rate) = config.rate else {
         return Some(now);

@@ -1,4 +1,4 @@
-//! Identities that move to other machines, and what is left behind of them.
+//! Identities that move to other machines, and the copies that they leave behind.
 
 use exonet_proto::Generation;
 use exonet_proto::crypto::SecretKey;
@@ -7,10 +7,10 @@ use exonet_proto::node::Node;
 use crate::host::Host;
 use crate::{Disk, NodeIndex, World};
 
-/// Numbers of a generation lie above this many bits: as the library's.
+/// The numbers of a generation are above this many bits: as in the library.
 const LANE: u32 = 48;
 
-/// A copy of an identity, as it was when it moved: its generation is over.
+/// A copy of an identity, as it was when the identity moved: its generation is over.
 #[derive(Debug)]
 pub(crate) struct Copy {
     host: usize,
@@ -18,7 +18,7 @@ pub(crate) struct Copy {
 }
 
 impl World {
-    /// The node's process ends without a word, and its journal is whole: what the library does before a checkpoint.
+    /// The node's process ends without a farewell, with a complete journal, as the library does before a checkpoint.
     pub fn freeze(&mut self, node: NodeIndex) {
         let now = self.clock(node);
         if let Some(host) = self.hosts.get_mut(&node.0) {
@@ -27,14 +27,15 @@ impl World {
                 disk.end_in_order(written.map(|(_, batch)| batch));
             }
             host.appended(exonet_proto::Mono::NEVER, now);
-            // What the journal has of them, the application knows.
+            // The application gets the messages that the journal has.
             host.take_given(now, &mut self.ledger);
             self.heed(node);
         }
         self.kill(node);
     }
 
-    /// What a frozen node keeps is on another machine, under the next generation. It has another address, and does not run yet.
+    /// Moves the disk of a frozen node to another machine, under the next generation. The node gets another address,
+    /// and does not run yet.
     pub fn cede(&mut self, node: NodeIndex) {
         let address = self.fresh_address();
         let Some(host) = self.hosts.get_mut(&node.0) else { return };
@@ -47,15 +48,16 @@ impl World {
         self.coverage.moved += 1;
     }
 
-    /// What a copy of the node's machine has. None: it has no disk.
+    /// The state of a copy of the node's machine. None: the node has no disk.
     pub fn image(&self, node: NodeIndex) -> Option<Image> {
         let host = self.hosts.get(&node.0)?;
         Some(Image { disk: host.disk.clone()?, generation: host.config.generation, address: host.address })
     }
 
-    /// What was left behind of a node that has moved starts at its old address all the same.
+    /// The old state of a node that has moved starts at its old address.
     ///
-    /// Nothing passes between it and a node that has not met the later generation, or has forgotten it: such a node may take either.
+    /// Nothing passes between it and a node that has not met the later generation, or has forgotten it: such a node
+    /// may accept either.
     pub fn start_copy(&mut self, of: NodeIndex, image: Image) -> Option<NodeIndex> {
         let index = self.next_host;
         let now = self.clock(NodeIndex(index));
@@ -78,7 +80,7 @@ impl World {
         Some(NodeIndex(index))
     }
 
-    /// Copies that run end.
+    /// Ends the copies that run.
     pub(crate) fn end_copies(&mut self) {
         for copy in std::mem::take(&mut self.copies) {
             if let Some(host) = self.hosts.remove(&copy.host) {
@@ -88,7 +90,7 @@ impl World {
         }
     }
 
-    /// The node says a word to every peer that it knows.
+    /// The node greets every peer that it knows.
     pub fn greet(&mut self, node: NodeIndex) {
         self.instruct(node, |node, now| {
             for peer in node.peers() {
@@ -97,7 +99,8 @@ impl World {
         });
     }
 
-    /// Whether something may pass between these two: one is a copy, and the other has not met the generation that came after it.
+    /// Whether nothing may pass between two hosts: one is a copy, and the other has not met the generation that came
+    /// after it.
     pub(crate) fn is_kept_from(&self, one: usize, other: usize) -> bool {
         [(one, other), (other, one)].into_iter().any(|(copy, other)| {
             let Some(Copy { generation, .. }) = self.copies.iter().find(|it| it.host == copy) else {
@@ -111,7 +114,7 @@ impl World {
     }
 }
 
-/// What a copy of a machine has.
+/// The state of a copy of a machine.
 #[derive(Clone, Debug)]
 pub struct Image {
     disk: Disk,

@@ -1,4 +1,4 @@
-//! What applications hear of their messages.
+//! The outcomes that applications are told.
 
 use exonet_proto::node::{Cancel, CancelError, Conflict, Event, MessageKey, Outcome, ReplyBody};
 use exonet_proto::{MessageId, Slot};
@@ -27,7 +27,7 @@ impl World {
         self.instruct(node, |node, now| node.abandon(now, key));
     }
 
-    /// The application hears what the node has to say.
+    /// Handles the events of a node.
     pub(crate) fn heed(&mut self, index: NodeIndex) {
         let Some(host) = self.hosts.get_mut(&index.0) else {
             return;
@@ -92,15 +92,16 @@ impl World {
         self.broken_off(index);
     }
 
-    /// Whether a message that has left may be Unknown: what was known of it is gone, or its sender's patience is.
+    /// Whether a message that has left may be Unknown: the knowledge of it is lost, or its sender has run out of
+    /// patience.
     fn explains_unknown(&self, sender: NodeIndex, waiting: Waiting, id: Option<MessageId>) -> bool {
         let since = self.ledger.since(waiting.number);
-        // As its own clock counts.
+        // Measured by the sender's own clock.
         let impatient = self.hosts.get(&sender.0).zip(since).is_some_and(|(host, since)| {
             let [since, now] = [since, self.now].map(|at| host.life.clock.read(at).mono);
             host.config.doubt_timeout.is_some_and(|patience| since + patience <= now)
         });
-        // That a conflict is true is checked where it is told.
+        // The truth of a conflict is checked where the conflict is reported.
         let parted = self.hosts.get(&sender.0).is_some_and(|host| host.node.conflict(&waiting.to).is_some());
         let delivered = self.ledger.is_taken(waiting.number);
         let explained = parted

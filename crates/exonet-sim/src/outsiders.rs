@@ -1,4 +1,4 @@
-//! Hosts that are no nodes: they say and hear datagrams.
+//! Hosts that are not nodes: they send and receive datagrams.
 
 use core::net::SocketAddr;
 
@@ -7,8 +7,8 @@ use exonet_proto::NodeId;
 use crate::{NodeIndex, World};
 
 impl World {
-    /// A host that is no node: it says what [`World::post`] is given, and hears what [`World::mail`] gives. The index
-    /// is for its links, and for [`World::moves`].
+    /// Adds a host that is not a node: it sends datagrams with [`World::post`], and receives them with
+    /// [`World::mail`]. The index is for its links, and for [`World::moves`].
     pub fn outsider(&mut self) -> (NodeIndex, SocketAddr) {
         let index = NodeIndex(self.next_host);
         self.next_host += 1;
@@ -28,19 +28,19 @@ impl World {
         self.launch(outsider.0, from, (to, 0), data);
     }
 
-    /// What `foe` says to `node` is no message of the ledger's: it may be anything, and is taken once at most.
+    /// Messages of `foe` to `node` are not in the ledger: they may be anything, and each is taken at most once.
     pub fn expect_foe(&mut self, node: NodeIndex, foe: NodeId) {
         if let Some(host) = self.hosts.get_mut(&node.0) {
             host.foes.insert(foe);
         }
     }
 
-    /// Messages of foes that a node's application has taken.
+    /// The number of messages of foes that a node's application has taken.
     pub fn taken_from_foes(&self, node: NodeIndex) -> usize {
         self.hosts.get(&node.0).map_or(0, |host| host.from_foes.len())
     }
 
-    /// What has arrived at an outsider's address since the last call: whence, and what.
+    /// The datagrams that have arrived at an outsider's address since the last call, with their sources.
     pub fn mail(&mut self, at: SocketAddr) -> Vec<(SocketAddr, Vec<u8>)> {
         self.mail.get_mut(&at).map(std::mem::take).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! An application that answers calls, in its own time.
+//! An application that answers calls after some time.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -9,16 +9,16 @@ use exonet_proto::{Mono, Now};
 use crate::check::Breach;
 use crate::{Dice, Ledger, body};
 
-/// How an application serves.
+/// How an application answers calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Serving {
-    /// A call takes up to this.
+    /// The longest time that an answer takes.
     pub within: Duration,
-    /// Probability that a call is never answered, until its server is told to drop it.
+    /// Probability that a call is not answered until the application is told to drop it.
     pub never: f64,
-    /// Probability that a call is dropped in place of an answer.
+    /// Probability that a call is dropped instead of answered.
     pub fails: f64,
-    /// Bytes of a reply, at least eight.
+    /// The size of a reply, in bytes, at least eight.
     pub size: usize,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    /// A call has been taken.
+    /// The application has taken a call.
     pub(crate) fn take(&mut self, now: Now, call: CallId, number: u64, dice: &mut Dice) {
         if dice.chance(self.serving.never) {
             self.stuck.push((call, number));
@@ -45,18 +45,18 @@ impl Desk {
         self.under_way.insert((Mono(now.mono.0 + takes), call), (call, number));
     }
 
-    /// Answers all that it would answer later at once.
+    /// Answers all pending calls at once instead of later.
     pub(crate) fn hurry(&mut self, now: Mono) {
         let calls = std::mem::take(&mut self.under_way);
         self.under_way = calls.into_iter().map(|((at, id), call)| ((at.min(now), id), call)).collect();
     }
 
-    /// When the next one is answered.
+    /// When the next call is answered.
     pub(crate) fn next(&self) -> Option<Mono> {
         self.under_way.first_key_value().map(|((at, _), _)| *at)
     }
 
-    /// Answers what is due.
+    /// Answers the calls that are due.
     pub(crate) fn answer(&mut self, now: Now, node: &mut Node, dice: &mut Dice, ledger: &mut Ledger) {
         while self.next().is_some_and(|at| at <= now.mono)
             && let Some((_, (call, number))) = self.under_way.pop_first()
@@ -70,7 +70,7 @@ impl Desk {
         }
     }
 
-    /// Drops what is never answered.
+    /// Drops the calls that are never answered.
     pub(crate) fn drop_stuck(&mut self, now: Now, node: &mut Node, ledger: &mut Ledger) {
         for (call, number) in self.stuck.drain(..) {
             ledger.dropped(number);
@@ -78,7 +78,7 @@ impl Desk {
         }
     }
 
-    /// How many calls it has.
+    /// The number of calls that the application has.
     pub(crate) fn calls(&self) -> u64 {
         (self.under_way.len() + self.stuck.len()) as u64
     }
@@ -90,7 +90,7 @@ impl Desk {
     }
 }
 
-/// Who has a call can answer it, whatever has befallen its caller.
+/// An application that has a call can answer it, whatever has happened to its caller.
 fn answered(answered: bool, call: u64, ledger: &mut Ledger) {
     if !answered {
         ledger.report(Breach::Unanswerable(call));

@@ -1,4 +1,4 @@
-//! Messages in streams: sent in order, and taken in order, or with a word of what is missing.
+//! Messages in streams: sent in order, and taken in order; the application is told of gaps.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,9 +16,9 @@ use crate::{NodeIndex, World, body};
 /// The streams that an application reads.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
-    /// Those of which its node has said that something can be taken.
+    /// The streams of which the node has said that a message can be taken.
     ready: BTreeSet<(NodeId, Bytes)>,
-    /// Those that it does not read.
+    /// The names of streams that the application does not read.
     unread: BTreeSet<Bytes>,
 }
 
@@ -33,25 +33,25 @@ impl Streams {
     }
 }
 
-/// What the ledger knows of streams.
+/// The ledger's knowledge of streams.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Orders {
-    /// The stream of each message that is in one: its sender, its receiver, its name.
+    /// The stream of each message in a stream: its sender, its receiver, its name.
     of: BTreeMap<u64, (NodeId, NodeId, Bytes)>,
-    /// The messages of each, in the order in which they were sent.
+    /// The messages of each stream, in the order in which they were sent.
     sent: BTreeMap<(NodeId, NodeId, Bytes), BTreeSet<u64>>,
-    /// The last that was taken, or rejected, of each.
+    /// The last message of each stream that was taken or rejected.
     last: BTreeMap<(NodeId, NodeId, Bytes), u64>,
-    /// How many times an application heard that messages are missing.
+    /// How many times an application was told that messages are missing.
     pub(crate) missed: u64,
 }
 
-/// What is wrong with a message that was taken.
+/// The violation of order by a message that was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Disorder {
-    /// One sent later was taken before it.
+    /// A message that was sent later was taken before it.
     Late,
-    /// These lie before it, and were not taken.
+    /// This message comes before it, and was not taken.
     Skipped(u64),
 }
 
@@ -61,8 +61,8 @@ impl Orders {
         self.of.insert(message, stream);
     }
 
-    /// A message was taken or rejected. One that was `rejected` may come once more: its verdict may be lost with a record that is
-    /// closed. `explains`: whether a message that lies before it need not be told of.
+    /// A message was taken or rejected. A `rejected` message may come once more: its verdict may be lost with a record
+    /// that is closed. `explains`: whether an earlier message may be skipped without a report.
     pub(crate) fn had(
         &mut self,
         message: u64,
@@ -84,10 +84,11 @@ impl Orders {
 }
 
 impl World {
-    /// Sends a message of a stream, with a body of at least eight bytes. Every message of a name has one priority.
+    /// Sends a message of a stream, with a body of at least eight bytes. Every message of a stream name has the same
+    /// priority.
     ///
     /// # Errors
-    /// As the core's `send_in_stream`.
+    /// Those of the core's `send_in_stream`.
     pub fn say(
         &mut self,
         from: NodeIndex,
@@ -99,10 +100,10 @@ impl World {
         self.say_until(from, to, name, size, end, None)
     }
 
-    /// As [`World::say`], of a message that is wanted no longer than `deadline` after that.
+    /// Like [`World::say`], for a message that expires `deadline` from now.
     ///
     /// # Errors
-    /// As [`World::say`].
+    /// Those of [`World::say`].
     pub fn say_until(
         &mut self,
         from: NodeIndex,
@@ -128,7 +129,7 @@ impl World {
         Ok(sent)
     }
 
-    /// The application of `node` does not read streams of this name; or does again.
+    /// Sets whether the application of `node` leaves streams of this name unread.
     pub fn set_unread(&mut self, node: NodeIndex, name: &str, unread: bool) {
         let name = Bytes::copy_from_slice(name.as_bytes());
         if let Some(host) = self.hosts.get_mut(&node.0) {
@@ -143,7 +144,7 @@ impl World {
 }
 
 impl Host {
-    /// Takes what it can of the streams that it reads.
+    /// Takes the messages that it can from the streams that it reads.
     pub(crate) fn read_streams(&mut self, now: Now, ledger: &mut Ledger) {
         let unread = &self.streams.unread;
         let ready: Vec<_> =
@@ -170,7 +171,7 @@ impl Host {
         }
     }
 
-    /// Whether the application keeps a message that it has.
+    /// Whether the application keeps a message that it was given.
     fn has(&mut self, now: Now, said: &InStream, guarded: bool, ledger: &mut Ledger) -> bool {
         let key = said.message.key;
         match self.dice.below(6) {

@@ -1,10 +1,10 @@
-//! The story of a run, in lines.
+//! The log of a run, in lines.
 
 use core::fmt::{Display, Write as _};
 
 use exonet_proto::Mono;
 
-/// Lines about what happens, kept until somebody takes them. Off, it costs nothing.
+/// Lines about events, kept until they are taken. When off, it costs nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     on: bool,
@@ -13,12 +13,12 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// From here on every event is told; times count from `now`.
+    /// From now on every event is logged; times count from `now`.
     pub fn start(&mut self, now: Mono) {
         (self.on, self.begun) = (true, now);
     }
 
-    /// What was told since the last call.
+    /// The lines since the last call.
     pub fn take(&mut self) -> String {
         std::mem::take(&mut self.text)
     }
@@ -27,7 +27,7 @@ impl Trace {
         self.on
     }
 
-    /// `node` and `what` happened to it.
+    /// Logs `node` and `what` happened to it.
     pub(crate) fn tell(&mut self, now: Mono, node: usize, what: impl Display) {
         if self.on {
             let at = Moment(now.since(self.begun));
@@ -49,7 +49,7 @@ impl Display for Moment {
     }
 }
 
-/// The kind of a datagram, by its first byte.
+/// The name of a datagram's kind, by its first byte.
 pub(crate) fn kind(data: &[u8]) -> &'static str {
     match data.first().map(|byte| byte & 0xf) {
         Some(1) => "opening",

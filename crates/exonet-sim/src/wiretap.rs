@@ -1,4 +1,5 @@
-//! Sees every datagram: a fingerprint of the run, a recording for replays, and what unproven addresses get.
+//! Sees every datagram: it keeps a fingerprint of the run, a recording for replays, and the bytes sent to unproven
+//! addresses.
 
 use core::net::SocketAddr;
 use std::collections::BTreeMap;
@@ -10,22 +11,22 @@ use exonet_proto::Mono;
 pub struct Recorded {
     /// When it left.
     pub at: Mono,
-    /// From here.
+    /// Its source.
     pub from: SocketAddr,
-    /// To here.
+    /// Its destination.
     pub to: SocketAddr,
-    /// What it is.
+    /// Its content.
     pub data: Vec<u8>,
 }
 
-/// Bytes that nodes took from an address that is nobody's, and sent to it.
+/// Bytes that nodes received from an address without a node, and sent to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reflected {
-    /// From it.
+    /// Bytes received from the address.
     pub taken: u64,
-    /// To it.
+    /// Bytes sent to the address.
     pub given: u64,
-    /// At some time more than thrice as much went to it as had come from it.
+    /// Whether at some time more than three times as many bytes had been sent to it as received from it.
     pub amplified: bool,
 }
 
@@ -37,7 +38,7 @@ pub struct Wiretap {
     pub recording: bool,
     /// The copies.
     pub recorded: Vec<Recorded>,
-    /// By address that is nobody's.
+    /// The bytes of each address without a node.
     pub reflected: BTreeMap<SocketAddr, Reflected>,
 }
 
@@ -53,7 +54,7 @@ impl Default for Wiretap {
 }
 
 impl Wiretap {
-    /// FNV-1a of every datagram: when, whence, whither, what.
+    /// FNV-1a of every datagram: its time, source, destination and content.
     pub const fn fingerprint(&self) -> u64 {
         self.hash
     }

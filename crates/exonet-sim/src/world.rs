@@ -1,4 +1,4 @@
-//! Nodes, links and the clock that moves them.
+//! Nodes, links and the clock that drives them.
 
 use core::net::{Ipv4Addr, SocketAddr};
 use core::time::Duration;
@@ -29,7 +29,7 @@ struct Flight {
     to: SocketAddr,
     ecn: u8,
     data: Vec<u8>,
-    /// Who made it and in which step; None: it is not what anybody made.
+    /// The node that made it and the step in which it did; None: no node made it.
     maker: Option<(usize, u64)>,
 }
 
@@ -41,34 +41,34 @@ pub struct World {
     dice: Dice,
     pub(crate) hosts: BTreeMap<usize, Host>,
     pub(crate) next_host: usize,
-    /// When each host is to be called.
+    /// When each host has to be called.
     agenda: Agenda,
     /// Hosts whose disks may have been changed from outside.
     pub(crate) changed_disks: Vec<NodeIndex>,
-    /// Whose an address is or was.
+    /// The host that has or had each address.
     pub(crate) owners: BTreeMap<SocketAddr, usize>,
     links: BTreeMap<(usize, usize), Link>,
     default_link: LinkConfig,
     pub(crate) cuts: Vec<Cut>,
-    /// What runs of identities that have moved, where they were before.
+    /// The old states of moved identities that still run, at the machines that they left.
     pub(crate) copies: Vec<Copy>,
     /// Identities that died with their process.
     pub(crate) gone: Vec<NodeId>,
     flights: BTreeMap<(Mono, u64), Flight>,
     next_flight: u64,
-    /// What has arrived where no node is, but somebody who listens: whence, and what.
+    /// Datagrams that arrived at an address without a node where a listener is: their sources and contents.
     pub(crate) mail: BTreeMap<SocketAddr, Vec<(SocketAddr, Vec<u8>)>>,
-    /// What became of every message.
+    /// The fate of every message.
     pub ledger: Ledger,
     pub(crate) next_message: u64,
     next_address: u16,
     /// Datagrams that left nodes, lost or not.
     pub datagrams: u64,
-    /// Bytes of these.
+    /// Bytes of these datagrams.
     pub bytes: u64,
-    /// Sees them all.
+    /// Sees every datagram.
     pub wiretap: Wiretap,
-    /// Probability that a datagram is also seen to come from an address that is nobody's.
+    /// Probability that a datagram is also seen to come from an address that belongs to no node.
     pub spoof: f64,
     /// These copies arrive long before their originals, instead of just before.
     pub spoof_early: bool,
@@ -79,13 +79,13 @@ pub struct World {
     pub trace: Trace,
 }
 
-/// Where virtual time begins.
+/// The start of virtual time.
 const START: u64 = 1_000_000_000_000;
-/// Network of the addresses that are nobody's.
+/// The network of the addresses that belong to no node.
 const NOBODY: u8 = 192;
 
 impl World {
-    /// A world whose links are like `link` unless said otherwise.
+    /// A world whose links are like `link` unless set otherwise.
     pub fn new(seed: u64, link: LinkConfig) -> Self {
         Self {
             now: Mono(START),
@@ -124,13 +124,13 @@ impl World {
         self.now
     }
 
-    /// What a node's own clocks read now.
+    /// The current time on the node's own clocks.
     pub fn clock(&self, node: NodeIndex) -> Now {
         let world = Now { mono: self.now, wall: Wall(EPOCH + self.now.0) };
         self.hosts.get(&node.0).map_or(world, |host| host.life.clock.read(self.now))
     }
 
-    /// Dice for what concerns this node, and happens to it now.
+    /// Dice for what happens to this node at the current time.
     pub(crate) fn dice_of(&self, node: NodeIndex) -> Dice {
         Dice::derived(self.seed, &[1, node.0 as u64, self.now.0])
     }
@@ -153,7 +153,7 @@ impl World {
         self.add_with_key(config, secret, disk)
     }
 
-    /// As [`World::add_on`], with a key that another node may have as well.
+    /// Like [`World::add_on`], with a key that another node may have as well.
     pub fn add_with_key(&mut self, config: Config, secret: [u8; 32], disk: Option<Disk>) -> NodeIndex {
         let index = self.next_host;
         self.next_host += 1;
@@ -185,7 +185,7 @@ impl World {
         SocketAddr::from((Ipv4Addr::new(10, 0, hi, lo), 7_000))
     }
 
-    /// An address where nobody is, whose traffic the wiretap counts.
+    /// An address without a node, whose traffic the wiretap counts.
     pub fn nobody(&mut self) -> SocketAddr {
         let [hi, lo] = self.next_address.to_be_bytes();
         self.next_address += 1;
@@ -205,12 +205,12 @@ impl World {
         self.links.entry((a, b)).or_insert_with(|| Link::new(link.clone(), dice()))
     }
 
-    /// A node's id.
+    /// The id of a node.
     pub fn id(&self, node: NodeIndex) -> Option<NodeId> {
         self.hosts.get(&node.0).map(|host| host.node.id())
     }
 
-    /// A node's address now.
+    /// The current address of a node.
     pub fn address(&self, node: NodeIndex) -> Option<SocketAddr> {
         self.hosts.get(&node.0).map(|host| host.address)
     }
@@ -225,20 +225,20 @@ impl World {
         self.hosts.get(&node.0).map_or(0, |host| host.sent)
     }
 
-    /// What a node has said since the last call, outcomes aside.
+    /// The events of a node since the last call, except for outcomes.
     pub fn events(&mut self, node: NodeIndex) -> Vec<Event> {
         self.hosts.get_mut(&node.0).map(|host| std::mem::take(&mut host.events)).unwrap_or_default()
     }
 
-    /// Calls the core of a node as its application, and sends what comes of it.
+    /// Calls the core of a node as its application, and sends what results.
     pub fn with<T>(&mut self, node: NodeIndex, call: impl FnOnce(&mut Node, Now) -> T) -> Option<T> {
-        // It may name whatever address somebody has.
+        // The application may name the address of any node.
         self.checks.addresses.chosen(node.0, self.hosts.values().map(|host| host.address));
         self.checks.touched.all = true;
         self.input(node, call)
     }
 
-    /// As [`World::with`], for what names no address.
+    /// Like [`World::with`], for calls that name no address.
     pub(crate) fn instruct<T>(
         &mut self,
         node: NodeIndex,
@@ -260,7 +260,7 @@ impl World {
         self.ledger.violations()
     }
 
-    /// What the run has exercised so far.
+    /// The coverage of the run so far.
     pub fn coverage(&self) -> Coverage {
         self.hosts.values().fold(self.coverage, |sum, host| sum.with(host.node.counts()))
     }
@@ -270,15 +270,15 @@ impl World {
     /// Sends a message, which the ledger follows.
     ///
     /// # Errors
-    /// As the core's `send`.
+    /// Those of the core's `send`.
     pub fn send(&mut self, from: NodeIndex, to: NodeIndex, size: usize) -> Result<u64, SendError> {
         self.send_as(from, to, size, Outgoing::default()).map(|(number, _)| number)
     }
 
-    /// As [`World::send`], with all that a message may have but its tag and its body.
+    /// Like [`World::send`], with every property of a message except for its tag and its body.
     ///
     /// # Errors
-    /// As the core's `send`.
+    /// Those of the core's `send`.
     pub fn send_as(
         &mut self,
         from: NodeIndex,
@@ -291,11 +291,11 @@ impl World {
         self.submit(from, to, false, |node, now, id, address| node.send(now, id, &[address], message))
     }
 
-    /// Begins a message of `len` bytes, at least eight, that is written by [`World::write`]. Where that is an odd number, the
-    /// node is not told of it before the last has been written.
+    /// Begins a message of `len` bytes, at least eight, that is written by [`World::write`]. If `len` is odd, the node
+    /// is not told the length before the last byte has been written.
     ///
     /// # Errors
-    /// As the core's `send_stream`.
+    /// Those of the core's `send_stream`.
     pub fn send_stream(
         &mut self,
         from: NodeIndex,
@@ -316,7 +316,7 @@ impl World {
         Ok(sent)
     }
 
-    /// The application wants to have written `upto` bytes of a streamed message, at least.
+    /// The application wants at least `upto` bytes of a streamed message to be written.
     pub fn write(&mut self, node: NodeIndex, key: MessageKey, upto: usize) {
         if let Some(writing) = self.hosts.get_mut(&node.0).and_then(|host| host.writing.get_mut(&key)) {
             writing.upto = writing.upto.max(upto);
@@ -346,20 +346,20 @@ impl World {
         Ok((number, key))
     }
 
-    /// A process is gone: its counts are kept.
+    /// Keeps the counts of a process that is gone.
     pub(crate) fn forget(&mut self, index: usize, node: &Node) {
         self.coverage = self.coverage.with(node.counts());
         self.checks.addresses.dies(index);
     }
 
-    /// A datagram out of the blue arrives now at `to`.
+    /// A datagram that no node sent arrives now at `to`.
     pub fn inject(&mut self, from: SocketAddr, to: SocketAddr, data: Vec<u8>) {
         self.deliver(Flight { from, to, ecn: 0, data, maker: None });
     }
 
-    /// Lets the world run for `within`, which is enough for every node to forget every other once nothing goes
-    /// wrong any more and every message has its outcome. True when they have, and are not heard of again for as
-    /// long; what is left is a violation.
+    /// Lets the world run for `within`, which is enough for every node to forget every other node once the faults have
+    /// ended and every message has its outcome. Returns true when the nodes have forgotten each other and send nothing
+    /// for as long again; anything left is a violation.
     pub fn run_to_quiet(&mut self, within: Duration) -> bool {
         self.run_for(within);
         let (before, said) = (self.ledger.violations().len(), self.datagrams);
@@ -367,7 +367,7 @@ impl World {
         for host in self.hosts.values().filter(|host| !host.stopped) {
             check::quiet(host, kept_alive, &mut self.ledger);
         }
-        // Nothing is told of what lies on a disk that no process uses.
+        // A journal on a disk that no process uses reports no outcomes.
         let down = self.hosts.values().flat_map(|host| host.journaled.values());
         self.ledger.orphan(down.map(|(waiting, _)| waiting.number));
         self.ledger.close();
@@ -384,7 +384,8 @@ impl World {
         self.now = until;
     }
 
-    /// Lets the world run until every message has an outcome, for `span` at most. True when they all have.
+    /// Lets the world run until every message has an outcome, for `span` at most. Returns true when all messages have
+    /// one.
     pub fn run_until_settled(&mut self, span: Duration) -> bool {
         let until = self.now + span;
         while self.ledger.open() > 0 {
@@ -395,19 +396,19 @@ impl World {
         true
     }
 
-    /// When the next thing happens; None: nothing ever will.
+    /// The time of the next event; None: there will be no more.
     pub fn next_event(&self) -> Option<Mono> {
         let flight = self.flights.first_key_value().map(|((at, _), _)| *at);
         let times = [flight, self.agenda.first().map(|(at, _)| at)];
         times.into_iter().flatten().min().filter(|at| *at < Mono::NEVER)
     }
 
-    /// When the last datagram that is under way arrives.
+    /// When the last datagram in flight arrives.
     pub(crate) fn last_flight(&self) -> Option<Mono> {
         self.flights.last_key_value().map(|((at, _), _)| *at)
     }
 
-    /// The next thing that happens by `until`. False when nothing does.
+    /// Handles the next event that happens by `until`. Returns false when there is none.
     pub(crate) fn step(&mut self, until: Mono) -> bool {
         for node in std::mem::take(&mut self.changed_disks) {
             self.reschedule(node);
@@ -430,7 +431,7 @@ impl World {
         true
     }
 
-    /// A host is due: its disk has written, or its node waits for this time.
+    /// A host is due: its disk has finished a write, or its node has asked to be called at this time.
     fn due(&mut self, index: NodeIndex) {
         let writes = self.hosts.get(&index.0).and_then(Host::writes_until);
         let persists = self.hosts.get(&index.0).and_then(|host| host.persisting.as_ref());
@@ -443,7 +444,8 @@ impl World {
         }
     }
 
-    /// A host is called when its disk has written, or its node wants to be; not while it does not run.
+    /// Schedules the next call of a host: when its disk has finished a write, or when its node asks for it. A host
+    /// that does not run is not called.
     pub(crate) fn reschedule(&mut self, index: NodeIndex) {
         let host = self.hosts.get(&index.0);
         let due = host.and_then(|host| {
@@ -454,7 +456,7 @@ impl World {
         self.agenda.set(index.0, due);
     }
 
-    /// A host is never called again.
+    /// The host is never called again.
     pub(crate) fn forget_timer(&mut self, host: usize) {
         self.agenda.set(host, None);
     }
@@ -512,7 +514,7 @@ impl World {
         self.input(NodeIndex(index), |node, now| node.handle_datagram(now, arrival, &mut flight.data));
     }
 
-    /// The step concerns who is at this address.
+    /// The step concerns the host at this address.
     pub(crate) fn touches(&mut self, address: SocketAddr) {
         match self.owners.get(&address) {
             Some(owner) => {
@@ -523,7 +525,7 @@ impl World {
         }
     }
 
-    /// Everything that a driver does after a call, and what the checkers say to it.
+    /// Does everything that a driver does after a call, and runs the checkers.
     pub(crate) fn pump(&mut self, index: NodeIndex) {
         self.ledger.step(self.now);
         let now = self.clock(index);
@@ -539,7 +541,7 @@ impl World {
         }
     }
 
-    /// True when there may be more to do.
+    /// Returns true when there may be more to do.
     fn pump_once(&mut self, index: NodeIndex, now: Now) -> bool {
         let Some(host) = self.hosts.get_mut(&index.0) else {
             return false;
@@ -563,7 +565,7 @@ impl World {
         progress
     }
 
-    /// What a node has forgotten, in any call or poll, concerns others.
+    /// Peers that a node has forgotten, in any call or poll, concern other hosts.
     fn note_evictions(&mut self, index: NodeIndex) {
         let Some(host) = self.hosts.get_mut(&index.0) else { return };
         let evictions = host.node.counts().evictions;
@@ -579,7 +581,7 @@ impl World {
             && let Some(transmit) = host.node.poll_transmit(now, 16, &mut buffer)
         {
             progress = true;
-            // What leaves may depend on what was appended to make it.
+            // A datagram that leaves may depend on what was appended to the journal to make it.
             host.append(self.now, now, &mut self.coverage);
             let forgotten = host.life.nat.as_mut().is_some_and(|nat| nat.passes(self.now, transmit.remote));
             if forgotten {
@@ -649,7 +651,7 @@ impl World {
             let victims = self.wiretap.reflected.len() as u64;
             let victim = usize::try_from(self.dice.below(victims)).unwrap_or(0);
             if let Some(victim) = self.wiretap.reflected.keys().nth(victim).copied() {
-                // Wherever it seems to come from, it tells what its maker knew.
+                // Whatever its source address, it carries what its maker knew.
                 let flight = Flight { from: victim, to, ecn, data: data.to_vec(), maker: Some(maker) };
                 self.fly(if self.spoof_early { early } else { just }, flight);
             }
@@ -662,7 +664,7 @@ impl World {
     }
 }
 
-/// A message as the trace calls it.
+/// A message as the trace names it.
 struct Named(Option<u64>);
 
 impl core::fmt::Display for Named {

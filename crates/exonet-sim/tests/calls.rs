@@ -50,7 +50,7 @@ fn a_first_call_takes_one_round_trip_and_three_datagrams() {
     settled(&mut world, 300 * MS, "quiet");
 }
 
-/// What follows is its farewell, 10 s later: a server whose STATE was read has nothing to remind it of.
+/// The only packet that follows is the farewell, 10 s later: a server whose STATE was read need not remind its caller.
 #[test]
 fn a_first_caller_that_stays_is_acknowledged_and_hears_no_more() {
     let (mut world, a, b) = pair(1, LinkConfig::perfect(50 * MS), Serving::default());
@@ -65,20 +65,20 @@ fn a_first_caller_that_stays_is_acknowledged_and_hears_no_more() {
     settled(&mut world, 300 * MS, "quiet");
 }
 
-/// What is dropped on the way, by position among the datagrams that go there.
+/// Drops everything from `a` to `b`, or nothing.
 fn deaf(world: &mut World, a: NodeIndex, b: NodeIndex, deaf: bool) {
     let loss = if deaf { 1.0 } else { 0.0 };
     world.set_link(a, b, LinkConfig { loss, ..LinkConfig::perfect(10 * MS) });
 }
 
-/// Replies that a node keeps.
+/// The number of replies that a node keeps.
 fn replies(world: &World, node: NodeIndex) -> u64 {
     let mut replies = 0;
     world.node(node).unwrap().audit(|h| replies += if h.what == "replies" { h.held } else { 0 });
     replies
 }
 
-/// Nothing is left at either end, after the longest linger.
+/// Checks that nothing is left at either end, after the longest linger.
 #[track_caller]
 fn quiet(world: &mut World, what: &str) {
     let quiet = world.run_to_quiet(4_000 * SECOND);
@@ -172,7 +172,7 @@ fn a_reply_is_kept_for_its_time_and_then_the_call_is_unknown() {
         world.serve(b, Serving { within: 100 * MS, ..Serving::default() });
         world.call(a, b, 100).unwrap();
         world.run_for(25 * MS);
-        // It is known to be delivered; then nothing passes.
+        // The call is known to be delivered; from now on nothing passes.
         deaf(&mut world, a, b, true);
         deaf(&mut world, b, a, true);
         world.run_for(away * SECOND);
@@ -185,7 +185,7 @@ fn a_reply_is_kept_for_its_time_and_then_the_call_is_unknown() {
     }
 }
 
-/// Its number alone keeps a call apart from the one before it, whatever comes late.
+/// Only its number distinguishes a call from the one before it, whatever arrives late.
 #[test]
 fn a_late_copy_of_a_call_never_draws_the_reply_to_the_next() {
     for seed in 0..50 {
@@ -236,10 +236,10 @@ fn a_server_that_dies_while_computing_is_found_soon() {
         assert!(said < 600, "{said} datagrams in ten minutes");
         assert_eq!(world.ledger.outcome_of(call), None, "it takes its time");
         world.crash(b);
-        // The probe that is not answered, what silence lasts at most before there is an opening, and a new channel.
+        // The probe that is not answered, the longest silence before an opening, and a new channel.
         settled(&mut world, 5_000 * MS + 2 * SECOND + 100 * MS, "after the crash");
         assert_eq!(world.ledger.outcome_of(call), Some(Outcome::Unknown));
-        // The next call is not bound to a slot of the process that is no more.
+        // The next call is not bound to a slot of the dead process.
     }
     quiet(&mut world, "after the crashes");
 }
@@ -306,7 +306,7 @@ fn two_thousand_callers_leave_the_server_as_it_was() {
         let caller = world.add(open(), false);
         world.call(caller, host, 50).unwrap();
         world.run_for(8 * MS);
-        // Some close in good order, some vanish.
+        // Most close in an orderly way, some vanish.
         if i % 20 != 0 {
             world.with(caller, |node, now| node.close(now));
         }
@@ -505,7 +505,7 @@ fn an_answer_waits_for_a_reply_for_a_moment() {
     }
 }
 
-/// An application that takes calls by hand.
+/// An application that takes calls one by one.
 #[test]
 fn only_a_call_that_was_taken_is_answered_and_only_once() {
     let (mut world, a, b) = pair(1, LinkConfig::perfect(10 * MS), Serving::default());
@@ -558,7 +558,7 @@ fn a_reply_that_is_longer_than_the_caller_takes_says_so() {
     quiet(&mut world, "too large");
 }
 
-/// Neither the death of its record, nor other peers that need the place, make a server forget what it computes.
+/// A server forgets a call that it computes neither because its record dies, nor because other peers need the room.
 #[test]
 fn a_call_that_is_computed_is_forgotten_by_nothing_but_a_crash() {
     for peers in [200, 2] {
@@ -589,7 +589,7 @@ fn a_call_that_is_computed_is_forgotten_by_nothing_but_a_crash() {
     }
 }
 
-/// What was delivered has been paid for already: giving it up must not pay again.
+/// The bytes of delivered calls are no longer open: giving the calls up must not release them again.
 #[test]
 fn giving_up_calls_that_were_delivered_leaves_no_bytes_open() {
     let limits = Limits { pool_window: 64 << 10, ..Limits::default() };

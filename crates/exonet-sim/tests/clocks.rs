@@ -1,4 +1,4 @@
-//! Whatever clocks show, everything arrives once.
+//! Everything arrives exactly once, whatever clocks show.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -9,16 +9,16 @@ use exonet_sim::{ClockConfig, LinkConfig, Serving, World};
 const DAY: i64 = 86_400;
 const YEAR: i64 = 365 * DAY;
 
-/// Whose clock is wrong.
+/// The node whose clock is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whose {
     Sender,
     Receiver,
-    /// The sender's, and the receiver's the other way.
+    /// The sender's, and the receiver's in the other direction.
     Both,
 }
 
-/// By what name, by how many seconds from the beginning, and by how many it is set before each further round, in turn.
+/// Name, initial offset in seconds, and the seconds by which the clock is set before each further round, in turn.
 const CLOCKS: [(&str, i64, &[i64]); 20] = [
     ("seconds ahead", 3, &[0]),
     ("seconds behind", -3, &[0]),
@@ -56,7 +56,7 @@ fn everything_arrives_once_whatever_clocks_show() {
             for (node, sign) in nodes.into_iter().zip(wrong) {
                 world.set_clock(node, ClockConfig { skew_seconds: sign * start, ..ClockConfig::default() });
             }
-            // The pauses outlast a channel, and what is remembered of a forgotten peer.
+            // The pauses are longer than the life of a channel, and than the memory of a forgotten peer.
             for (round, pause) in [1, 100, 1, 1_000, 40, 1_000, 100, 5_000].into_iter().enumerate() {
                 let back = if round % 2 == 0 { 1 } else { 0 };
                 world.send(nodes[0], nodes[1], 100).unwrap();
@@ -73,7 +73,8 @@ fn everything_arrives_once_whatever_clocks_show() {
     }
 }
 
-/// As above, but the clocks are set while messages are under way, and nothing is waited for.
+/// Like the test above, but the clocks are set while messages are in flight, and the test does not wait between
+/// rounds.
 #[test]
 fn everything_arrives_once_whenever_clocks_are_set() {
     for (seed, (name, start, steps)) in (0..).zip(CLOCKS) {
@@ -93,7 +94,7 @@ fn everything_arrives_once_whenever_clocks_are_set() {
     }
 }
 
-/// A first call leaves under a stamp, as a first message does; its id is drawn from no clock of the wall.
+/// A first call leaves under a stamp, like a first message; its id does not come from a wall clock.
 #[test]
 fn calls_run_once_and_are_answered_whatever_clocks_show() {
     for (seed, (name, start, steps)) in (0..).zip(CLOCKS) {
@@ -115,7 +116,7 @@ fn calls_run_once_and_are_answered_whatever_clocks_show() {
     }
 }
 
-/// Patience is measured by the clock of who has it.
+/// A sender measures its patience by its own clock.
 #[test]
 fn a_sender_whose_clock_runs_fast_gives_up_in_its_own_time() {
     let mut world = World::new(1, LinkConfig { loss: 1.0, ..LinkConfig::perfect(10 * MS) });

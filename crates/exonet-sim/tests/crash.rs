@@ -1,4 +1,4 @@
-//! Processes that die and start again, and disks that take their time.
+//! Processes that die and start again, and slow disks.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -12,7 +12,7 @@ fn tiny(block: u64) -> Config {
     Config { clock_block: block, ..open() }
 }
 
-/// Random traffic both ways while `crash` does its worst, `rounds` times.
+/// Random traffic in both directions, with a `crash` in each of `rounds` rounds.
 fn traffic(
     world: &mut World,
     [a, b]: [NodeIndex; 2],
@@ -31,7 +31,7 @@ fn traffic(
 
 fn after(world: &mut World, nodes: [NodeIndex; 2], what: &str) {
     settled(world, SECOND, what);
-    // Envelopes of a dead incarnation are used up at the first message: its end may be Unknown.
+    // Envelopes of a dead incarnation are used up by the first message, which may end Unknown.
     world.send(nodes[0], nodes[1], 1_000).unwrap();
     world.send(nodes[1], nodes[0], 1_000).unwrap();
     settled(world, SECOND, what);
@@ -115,7 +115,7 @@ fn nothing_leaves_before_the_first_block_is_durable() {
     world.send(a, b, 100).unwrap();
     world.run_for(100 * MS);
     assert_eq!(world.sent_by(b), 0);
-    // The stamp of what came first takes another write.
+    // The stamp of the first message takes another write.
     world.run_for(20_200 * SECOND);
     assert_eq!(world.ledger.totals().delivered, 2);
 }
@@ -230,14 +230,16 @@ fn what_never_left_is_withdrawn_with_certainty() {
     forgotten(&mut world, &[a], 20, "nobody there");
 }
 
-/// As many starts in a row, unheard of, as make the indices of a life look like those of the present one: no RESET is sent.
+/// Starts the process several times in a row without telling the peer, so that the indices of the old life look like
+/// those of the current one: no RESET is sent.
 fn crash_untold(world: &mut World, node: NodeIndex) {
     world.kill(node);
     world.disk(node).unwrap().life += 3;
     world.boot(node);
 }
 
-/// Virtual time from the crash of the receiver until every message in doubt is Unknown. `told`: the new process says that it is one.
+/// The virtual time from the crash of the receiver until every message in doubt is Unknown. `told`: the peer is told
+/// that the process is a new one.
 fn found_after(seed: u64, idle: Duration, told: bool) -> Duration {
     let mut world = World::new(seed, LinkConfig::perfect(10 * MS));
     let (a, b) = (world.add(open(), false), world.add(open(), true));
@@ -262,7 +264,7 @@ fn found_after(seed: u64, idle: Duration, told: bool) -> Duration {
 fn a_restart_is_found_soon() {
     for seed in 0..30 {
         for idle in [0, 15, 100, 1_000, 20_000, 100_000] {
-            // The next probe, and a round trip each for the RESET, the opening and the question.
+            // The next probe, and a round trip each for the RESET, the opening and the ASK.
             let told = found_after(seed, idle * MS, true);
             assert!(told < 700 * MS, "seed {seed}, idle {idle} ms: {told:?}");
             // The next probe, a second of silence, then an opening or two.
@@ -277,7 +279,8 @@ fn a_restart_is_found_soon_though_there_is_always_more_to_send() {
     for seed in 0..10 {
         let mut world = World::new(seed, LinkConfig::perfect(10 * MS));
         let (a, b) = (world.add(open(), false), world.add(open(), true));
-        // What waits until the link is there makes a wide window, which a message every 2 ms does not fill for long.
+        // Messages that wait until the link is up make a wide window, which a message every 2 ms does not fill for
+        // long.
         let trickle = |world: &mut World, ms: u32| {
             for _ in 0..ms / 2 {
                 world.send(a, b, 100).unwrap();

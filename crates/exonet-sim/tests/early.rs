@@ -1,4 +1,4 @@
-//! First messages beside the opening: one trip where clocks agree, exactly once whatever clocks do.
+//! First messages in the opening: one trip where clocks agree, exactly once whatever clocks show.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -14,7 +14,7 @@ fn stats(world: &World, node: NodeIndex) -> Stats {
     world.node(node).unwrap().stats()
 }
 
-/// Two nodes with disks; the first one's clock is ahead by so many seconds.
+/// Two nodes with disks; the clock of the first one is ahead by `skew_seconds`.
 fn askew(seed: u64, link: LinkConfig, skew_seconds: i64) -> (World, NodeIndex, NodeIndex) {
     let mut world = World::new(seed, link);
     let (a, b) = (world.add(open(), true), world.add(open(), true));
@@ -38,7 +38,7 @@ fn a_first_message_takes_one_trip() {
 #[test]
 fn what_fits_goes_at_once_and_the_rest_follows() {
     let mut world = World::new(1, LinkConfig::perfect(100 * MS));
-    // They queue until the sender may speak.
+    // The messages queue until the sender may send.
     let (a, b) = (world.add_on(open(), Some(Disk::slow(50 * MS))), world.add(open(), false));
     for size in [0, 300, 300, 300, 300, 20_000] {
         world.send(a, b, size).unwrap();
@@ -80,7 +80,7 @@ fn a_loss_of_either_datagram_costs_time_and_nothing_else() {
     }
 }
 
-/// Clocks decide how fast, never whether.
+/// Clocks decide how fast messages arrive, never whether they do.
 #[test]
 fn clocks_that_are_wrong_cost_speed_and_nothing_else() {
     let skews = [1, 8, 30, 3_600, 86_400, 70 * YEAR];
@@ -91,7 +91,7 @@ fn clocks_that_are_wrong_cost_speed_and_nothing_else() {
             world.send(b, a, 100).unwrap();
             settled(&mut world, 300 * MS, &format!("{skew} s ahead, round {round}"));
             all_delivered(&world, &format!("{skew} s ahead, round {round}"));
-            // Half of the rounds meet a peer that is forgotten but for its bound, the others one that is not.
+            // In half of the rounds the peer is forgotten except for its bound, in the others it is not.
             world.run_for(if round % 2 == 0 { 100 * SECOND } else { 1_000 * SECOND });
         }
         forgotten(&mut world, &[a, b], 20, &format!("{skew} s ahead"));
@@ -108,14 +108,15 @@ fn a_sender_far_ahead_goes_the_slow_way_once_and_learns() {
     let why = stats(&world, b);
     assert!(why.stamps_astray > 0);
     assert_eq!((why.stamps_stale, why.stamps_ahead), (0, 0));
-    // It knows by how much, and the peer that it came from the future: its stamps are below its bound.
+    // The sender knows by how much its clock is wrong, and the peer knows that its stamp was ahead: later stamps are
+    // below the peer's bound.
     world.run_for(100 * SECOND);
     world.send(a, b, 100).unwrap();
     settled(&mut world, 300 * MS, "slow as well");
     all_delivered(&world, "either way");
 }
 
-/// The receiver's clock was ahead for a while: `latest` is, for good. A stamp between the two has nothing to wait for.
+/// The receiver's clock was ahead for a while, so `latest` stays ahead. A stamp between the two need not wait.
 #[test]
 fn a_receiver_whose_clock_was_set_back_takes_first_messages() {
     let (mut world, a, b) = askew(1, LinkConfig::perfect(10 * MS), 3_600);
@@ -132,7 +133,8 @@ fn a_receiver_whose_clock_was_set_back_takes_first_messages() {
     assert_eq!(world.disk(b).unwrap().strays, [], "no stray");
 }
 
-/// Its clock was years ahead when it took stamps, and is right when it starts again: nobody pays for it.
+/// The receiver's clock was years ahead when it took stamps, and is right when it starts again: no sender is slower
+/// for it.
 #[test]
 fn a_start_after_a_clock_of_the_future_costs_nothing() {
     let (mut world, a, b) = askew(1, LinkConfig::perfect(10 * MS), 0);
@@ -153,7 +155,8 @@ fn a_start_after_a_clock_of_the_future_costs_nothing() {
     assert_eq!(stats(&world, other).early_slowed, 0);
 }
 
-/// The power failed under a `latest` that its clock has yet to reach: that costs each sender one batch, not every one.
+/// The power failed with a `latest` that the clock has yet to reach: that slows one batch of each sender, not every
+/// one.
 #[test]
 fn what_a_peer_has_forgotten_is_remembered_of_it() {
     let (mut world, a, b) = askew(1, LinkConfig::perfect(10 * MS), 0);
@@ -163,7 +166,7 @@ fn what_a_peer_has_forgotten_is_remembered_of_it() {
     world.set_wall(b, -86_400);
     world.set_wall(a, -86_400);
     world.run_for(100 * SECOND);
-    // Two of the pauses outlast what is remembered of a forgotten peer.
+    // Two of the pauses are longer than the memory of a forgotten peer.
     for (round, pause) in [100, 100, 1_000, 2_000, 1].into_iter().enumerate() {
         let number = world.send(a, b, 100).unwrap();
         settled(&mut world, 300 * MS, "a day ago");
@@ -171,7 +174,7 @@ fn what_a_peer_has_forgotten_is_remembered_of_it() {
         assert_eq!(world.ledger.outcome_of(number), Some(outcome), "round {round}");
         world.run_for(SECOND * pause);
     }
-    // A day later nothing is in the way of a first message any more.
+    // A day later, first messages take one trip again.
     world.run_for(SECOND * 86_400);
     let early = stats(&world, a).early_sent;
     world.send(a, b, 100).unwrap();
@@ -179,7 +182,8 @@ fn what_a_peer_has_forgotten_is_remembered_of_it() {
     assert_eq!((stats(&world, a).early_sent, stats(&world, b).early_received), (early + 1, 1));
 }
 
-/// Processes start again, and clocks are wrong by any amount, at either end, before or after: that costs trips, and no certainty.
+/// Processes start again, and clocks are wrong by any amount, at either end, before or after: that costs trips, but no
+/// message becomes uncertain.
 #[test]
 fn restarts_under_wrong_clocks_leave_nothing_unknown() {
     let skews = [5, 60, 86_400, 70 * YEAR];
@@ -207,7 +211,7 @@ fn restarts_under_wrong_clocks_leave_nothing_unknown() {
         say(&mut world);
         start(&mut world);
         say(&mut world);
-        // It is set right, and that costs nothing either.
+        // The clock is set right, and that costs nothing either.
         world.set_wall(nodes[wrong], -skew);
         start(&mut world);
         say(&mut world);
@@ -218,14 +222,14 @@ fn restarts_under_wrong_clocks_leave_nothing_unknown() {
     }
 }
 
-/// A first message is under way when the receiver starts again: it ends Unknown only if it had been taken.
+/// A first message is in flight when the receiver starts again: it ends Unknown only if it had been taken.
 #[test]
 fn a_first_message_that_never_ran_is_not_unknown() {
     let mut outcomes = [0; 2];
     for (at, skew) in (0..45).flat_map(|at| [0, 3_600, -3_600].map(|skew| (at, skew))) {
         let (mut world, a, b) = askew(1, LinkConfig::perfect(10 * MS), skew);
         world.run_for(SECOND);
-        // What the receiver says is lost, for a while.
+        // The receiver's datagrams are lost for a while.
         world.set_link(b, a, LinkConfig { loss: 1.0, ..LinkConfig::perfect(10 * MS) });
         let number = world.send(a, b, 100).unwrap();
         world.run_for(MS * at);
@@ -240,7 +244,8 @@ fn a_first_message_that_never_ran_is_not_unknown() {
     assert!(outcomes.iter().all(|count| *count > 20), "{outcomes:?}");
 }
 
-/// A sender's clock was far ahead once. As soon as it is right, its first messages take one trip, though the receiver remembers.
+/// A sender's clock was far ahead once. As soon as it is right, the sender's first messages take one trip, though the
+/// receiver remembers.
 #[test]
 fn a_sender_that_was_ahead_once_recovers_by_itself() {
     for skew in [60, YEAR] {
@@ -250,7 +255,7 @@ fn a_sender_that_was_ahead_once_recovers_by_itself() {
         assert_eq!((stats(&world, a).early_slowed, world.disk(b).unwrap().strays.len()), (1, 1));
         world.run_for(100 * SECOND);
         world.set_wall(a, -skew);
-        // It knows nothing of its former clock any more; the receiver does, and starts again too.
+        // The sender has forgotten its former clock; the receiver remembers it, and starts again too.
         world.crash(a);
         world.crash(b);
         world.run_for(SECOND);
@@ -281,7 +286,7 @@ fn clocks_that_are_set_while_messages_are_under_way() {
     }
 }
 
-/// Everything that was ever said comes back, at once, hours later, when all is forgotten, after crashes: nothing is
+/// Every datagram ever sent arrives again, at once, hours later, when all is forgotten, and after crashes: nothing is
 /// delivered again.
 #[test]
 fn replays_of_everything_deliver_nothing() {
@@ -312,7 +317,8 @@ fn replays_of_everything_deliver_nothing() {
     }
 }
 
-/// What was refused of a stray outlives the process: what it sent before the crash does not come again after it.
+/// A refused stamp of a stray is remembered across restarts: messages that it sent before the crash are not delivered
+/// after it.
 #[test]
 fn a_stray_is_remembered_across_crashes() {
     for skew in [60, 3_600] {
@@ -324,7 +330,7 @@ fn a_stray_is_remembered_across_crashes() {
         let tape: Vec<_> = world.wiretap.recorded.drain(..).collect();
         world.wiretap.recording = false;
         world.crash(b);
-        // Its stamp is of the past by now.
+        // By now its stamp is in the past.
         world.run_for(SECOND * u32::try_from(2 * skew).unwrap());
         world.send(b, a, 10).unwrap();
         let at = world.address(b).unwrap();
@@ -337,7 +343,7 @@ fn a_stray_is_remembered_across_crashes() {
     }
 }
 
-/// Far more senders from the future than a disk should be bothered with: those beyond end Unknown, and are told why.
+/// Far more senders with future clocks than a disk should store: those above the limit end Unknown, and are told why.
 #[test]
 fn strays_beyond_the_cap_are_rejected() {
     let mut world = World::new(1, LinkConfig::perfect(10 * MS));
@@ -356,7 +362,8 @@ fn strays_beyond_the_cap_are_rejected() {
     world.run_for(SECOND);
     assert_eq!(world.ledger.outcome_of(number), Some(Outcome::Unknown));
     assert_eq!((stats(&world, node).early_rejected, stats(&world, host).stamps_ahead), (1, 2));
-    // It has learnt: the next one goes the slow way, for its stamp is not above its bound or no stamp is sent.
+    // The sender has learned: its next message goes the slow way, since its stamp is not above its bound or is not
+    // sent.
     let number = world.send(node, host, 10).unwrap();
     world.run_for(SECOND);
     assert_eq!(world.ledger.outcome_of(number), Some(Outcome::Delivered));

@@ -1,4 +1,4 @@
-//! What marks do on links that make them, take them off, or drop what bears them; and what CoDel's drops do.
+//! Marks on links that make them, remove them, or drop datagrams that carry them; and CoDel's drops.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 #![allow(clippy::cast_precision_loss)]
@@ -12,12 +12,12 @@ use exonet_sim::course::{Course, Direction, Marks, PACKET, Traffic, Way};
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// 50 Mbit/s, 20 ms: 125,000 bytes fill it, and as many its queue.
+/// 50 Mbit/s, 20 ms: 125,000 bytes fill it, and as many fill its queue.
 fn way() -> Way {
     Way::new(50.0, 20 * MS)
 }
 
-/// A sender without end on `there`: the share of the link that it used after two seconds, and what passed.
+/// A sender without end on `there`: the share of the link that it used after two seconds, and the traffic.
 fn bulk(congestion: CongestionChoice, there: Way) -> (f64, Traffic) {
     let rate = there.rate;
     let mut course = Course::new(7, there, way());
@@ -65,7 +65,7 @@ fn exo_shares_a_link_that_marks() {
     }
 }
 
-/// 50 Mbit/s, 40 ms: one signal of CoDel comes in an interval, of more than 400 packets.
+/// 50 Mbit/s, 40 ms: CoDel signals once per interval, which is more than 400 packets.
 fn kept_short(signal: Signal) -> Way {
     short_at(50.0, signal)
 }
@@ -74,7 +74,7 @@ fn short_at(megabits: f64, signal: Signal) -> Way {
     Way::new(megabits, 40 * MS).with_codel(signal)
 }
 
-/// The mean of three rates: a single one may be ten points off, as chance has it.
+/// The mean of three rates: a single one may be off by ten points by chance.
 #[test]
 fn exo_makes_room_where_codel_keeps_the_queue_short() {
     const RATES: [f64; 3] = [40.0, 50.0, 60.0];

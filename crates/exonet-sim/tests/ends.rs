@@ -1,4 +1,5 @@
-//! Nodes that end in good order, again and again, under traffic: what they have not taken waits for their next life.
+//! Nodes that end in an orderly way, again and again, under traffic: the messages that they have not taken wait for
+//! their next life.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -7,10 +8,10 @@ use core::time::Duration;
 use exonet_proto::node::Config;
 use exonet_sim::{LinkConfig, NodeIndex, World};
 
-/// How long a node tells what it has not taken.
+/// How long a node tells its peers what it has not taken.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// `node` ends as the library ends it, and starts again after `down`.
+/// `node` ends like in the library, and starts again after `down`.
 fn end(world: &mut World, node: NodeIndex, down: Duration) {
     world.begin_end(node);
     for _ in 0..FAREWELL.as_millis() {
@@ -24,7 +25,8 @@ fn end(world: &mut World, node: NodeIndex, down: Duration) {
     world.boot(node);
 }
 
-/// Bursts from the first node to the second, which ends now and then; and the other way, to one that stays. How often it ended.
+/// Bursts from the first node to the second, which ends now and then; and in the other direction, to one that stays.
+/// Returns the number of ends.
 fn traffic(world: &mut World, [a, b]: [NodeIndex; 2]) -> u32 {
     let mut ends = 0;
     for _ in 0..40 {
@@ -36,7 +38,7 @@ fn traffic(world: &mut World, [a, b]: [NodeIndex; 2]) -> u32 {
         let pause = Duration::from_micros(world.dice().below(40_000));
         world.run_for(pause);
         if world.dice().chance(0.2) {
-            // What it has sent itself is settled first.
+            // The messages that it has sent itself are settled first.
             settled(world, 1500 * MS, "before the end");
             for size in [0, 50, 50, 1_000, 70_000] {
                 for _ in 0..20 {

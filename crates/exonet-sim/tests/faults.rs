@@ -1,4 +1,4 @@
-//! The faults of the world itself: each does what it says, and ends.
+//! The faults of the world: each has its effect, and ends.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -85,7 +85,7 @@ fn clocks_go_their_own_way_and_a_boot_may_begin_anew() {
     assert!(world.clock(node).mono < drifted.mono);
 }
 
-/// Nobody can know where a peer is that has moved and forgotten who might want it.
+/// No node can know the address of a peer that has moved and has forgotten the nodes that might want it.
 #[test]
 fn an_application_goes_by_the_address_it_was_told_until_it_asks_again() {
     let (mut world, a, b) = pair(1, LinkConfig::perfect(10 * MS));
@@ -102,7 +102,7 @@ fn an_application_goes_by_the_address_it_was_told_until_it_asks_again() {
     assert_eq!((taken(&world), world.coverage().looked_up, world.coverage().told), (3, 1, 0));
 }
 
-/// What it has not taken by then comes to its next life.
+/// The messages that it has not taken by then arrive in its next life.
 #[test]
 fn a_node_that_ends_takes_nothing_more() {
     let (mut world, a, b) = pair(1, LinkConfig::perfect(10 * MS));

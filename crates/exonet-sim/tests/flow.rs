@@ -1,4 +1,4 @@
-//! Applications that do not read, or read slowly; bodies that are written and read as they come.
+//! Applications that do not read, or read slowly; bodies that are written and read in pieces.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -14,7 +14,7 @@ fn limited(limits: Limits) -> Config {
     Config { limits, ..open() }
 }
 
-/// A queue for more than the tests send.
+/// A queue with room for more than the tests send.
 fn roomy() -> Config {
     limited(Limits { queued_bytes: 1 << 30, ..Limits::default() })
 }
@@ -39,7 +39,7 @@ fn stream(world: &mut World, node: NodeIndex) -> DeliveryKey {
     panic!("nothing came");
 }
 
-/// Reads up to `bytes` of a body, in virtual time; gives what was read.
+/// Reads up to `bytes` of a body, in virtual time; returns the bytes that were read.
 fn read(world: &mut World, node: NodeIndex, key: DeliveryKey, bytes: usize) -> (Vec<u8>, BodyRead) {
     let mut got = Vec::new();
     for _ in 0..10_000 {
@@ -124,7 +124,8 @@ fn many_senders_fill_no_more_than_the_node_takes() {
     assert!(stats(&world, b).dropped_for_room > 0);
 }
 
-/// Many small messages in one packet, and messages that become whole: what the queue adds to each counts too.
+/// Many small messages in one packet, and messages that become whole: the overhead of the queue for each message
+/// counts too.
 #[test]
 fn room_is_for_all_that_is_held() {
     for (cap, size) in [(2_000, 20), (100_000, 33_280)] {
@@ -137,7 +138,7 @@ fn room_is_for_all_that_is_held() {
         }
         world.run_for(5 * SECOND);
         let held = stats(&world, b).received_bytes;
-        // Nobody has more than is left for all.
+        // No peer has more than what is left for all.
         assert!(held > cap / 4 && held <= cap, "{held} of {cap}");
         world.set_reads(b, true);
         settled(&mut world, 5 * SECOND, "it reads");
@@ -339,12 +340,12 @@ fn a_body_given_back_comes_again_from_the_start() {
         world.set_reads(b, true);
         settled(&mut world, 800 * MS, &format!("seed {seed}"));
         all_delivered(&world, &format!("seed {seed}"));
-        // Mostly 50, but each datagram that is lost here brings on others.
+        // Mostly 50, but each datagram that is lost here causes others.
         forgotten(&mut world, &[a, b], 600, &format!("seed {seed}"));
     }
 }
 
-/// What was written and read is gone at either end: the message cannot come again.
+/// The bytes that were written and read are gone at either end: the message cannot be sent again.
 #[test]
 fn a_written_body_given_back_after_its_start_is_gone_ends_unknown() {
     let mut world = World::new(1, LinkConfig::perfect(5 * MS));
@@ -411,7 +412,7 @@ fn the_reader_of_an_abandoned_body_is_told() {
     forgotten(&mut world, &[a, b], 20, "in the end");
 }
 
-/// Nothing is left to send or to ask for: the receiver has to be told all the same.
+/// Nothing is left to send or to ask for, but the receiver has to be told.
 #[test]
 fn what_waits_and_is_abandoned_is_dropped_there() {
     for streamed in [false, true] {

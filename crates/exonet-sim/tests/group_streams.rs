@@ -1,4 +1,5 @@
-//! One stream to several nodes: each takes its part of it in order, whoever joins, leaves, dies or is cut off meanwhile.
+//! One stream to several nodes: each takes its part in order, whichever nodes join, leave, die or are cut off
+//! meanwhile.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -17,23 +18,23 @@ fn config(block: u64) -> Config {
     Config { clock_block: block, dead_after: 3_600 * SECOND, ..open() }
 }
 
-/// What may happen to a world beside its links.
+/// The faults of a world besides those of its links.
 #[derive(Clone, Copy, Default)]
 struct Fates {
     /// Members die and come back.
     crash: bool,
-    /// The sender does.
+    /// The sender dies and comes back.
     sender: bool,
     /// Members are cut off for a while.
     cut: bool,
 }
 
-/// A stream to those members that are in it, as a sender keeps it.
+/// A stream to its members, as a sender keeps it.
 struct Crew {
     sender: NodeIndex,
     members: Vec<NodeIndex>,
     active: BTreeSet<usize>,
-    /// Of each message, its copies by member.
+    /// The copies of each message, by member.
     sent: Vec<BTreeMap<usize, u64>>,
 }
 
@@ -44,7 +45,7 @@ impl Crew {
         Self { sender, members, active: (0..MEMBERS).collect(), sent: Vec::new() }
     }
 
-    /// One message to all members of the stream. A member whose queue is full falls out.
+    /// Sends one message to all members of the stream. A member whose queue is full leaves the stream.
     fn send(&mut self, world: &mut World) {
         let size = [8, 50, 1_000, 20_000][world.dice().below(4) as usize];
         let mut copies = BTreeMap::new();
@@ -62,7 +63,8 @@ impl Crew {
         self.sent.push(copies);
     }
 
-    /// A member leaves the stream: it is closed behind what was sent, or reset behind what has left.
+    /// A member leaves the stream: its stream is closed after everything that was sent, or reset after everything that
+    /// has left.
     fn leave(&mut self, world: &mut World, at: usize, at_once: bool) {
         self.active.remove(&at);
         let (to, name) = (world.id(self.members[at]).unwrap(), Bytes::from_static(NAME.as_bytes()));
@@ -115,7 +117,8 @@ impl Crew {
         (0..60).for_each(|step| world.mend(step));
     }
 
-    /// What is said of a copy is true: its member has it if it is Delivered, and only then if it is certain.
+    /// Checks that the outcome of each copy is true: its member has it if it is Delivered, and does not have it if it
+    /// certainly was not.
     fn outcomes_are_true(&self, world: &World, what: &str) {
         for (number, copies) in self.sent.iter().enumerate() {
             for (at, copy) in copies {
@@ -132,7 +135,7 @@ impl Crew {
     }
 }
 
-/// Every copy has been taken, or was withdrawn, and its sender knows which.
+/// Checks that every copy has been taken, or was withdrawn, and that its sender knows which.
 fn all_is_certain(world: &World, what: &str) {
     let totals = world.ledger.totals();
     assert_eq!((totals.delivered + totals.withdrawn, totals.unknown), (totals.sent, 0), "{what}: {totals:?}");
@@ -158,7 +161,7 @@ fn a_member_that_is_cut_off_delays_no_other_and_misses_nothing() {
         let what = format!("seed {seed}");
         let mut world = World::new(seed, bad_link(0.05));
         let mut crew = Crew::new(&mut world, |world| world.add(config(1 << 32), true));
-        // One hears nothing at all, while the others take all that is sent to them.
+        // One member receives nothing at all, while the others take all that is sent to them.
         let alone = NodeSet::default().with(crew.members[0].0);
         world.cut(1_000, NodeSet(u64::MAX), alone);
         for _ in 0..20 {

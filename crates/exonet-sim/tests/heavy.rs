@@ -1,5 +1,5 @@
-//! Links that lose a third or half of all datagrams each way, and a crowd that has too much, on virtual time: bounds near what
-//! `benches/heavy` measures over 1,000 seeds.
+//! Links that lose a third or half of all datagrams in each direction, and an overloaded crowd, on virtual time:
+//! bounds near the figures that `benches/heavy` measures over 1,000 seeds.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 #![allow(clippy::cast_precision_loss, clippy::cast_sign_loss)]
@@ -39,7 +39,8 @@ fn a_long_queue_has_no_stuck_tail_though_a_third_is_lost() {
     assert!(alone < 2 * SECOND && bursts < 2 * SECOND, "{alone:?}, {bursts:?}");
 }
 
-/// While it has too much, a crowd is served what there is room for; afterwards all of it, and each message leaves about once.
+/// While a crowd is overloaded, the bottleneck serves as many messages as it has room for; afterwards it serves all,
+/// and each message leaves about once.
 #[test]
 fn a_crowd_that_had_too_much_does_not_go_on_repeating_itself() {
     for (rtt, queue) in [(1, 200_000), (1, 10_000), (20, 200_000), (20, 10_000)] {

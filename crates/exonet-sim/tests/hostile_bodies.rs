@@ -1,4 +1,4 @@
-//! A hostile peer with a channel of its own: messages, fragments, the pool and memory.
+//! A hostile peer with its own channel: messages, fragments, the pool and memory.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -13,7 +13,7 @@ const MESSAGES: u8 = 0x20;
 /// With an offset and a length.
 const PART: u8 = 0x23;
 
-/// What was granted is passed, and `n` slots are wanted anew.
+/// Passes over the granted slots, and asks for `n` new ones.
 fn renew(intruder: &mut Intruder, world: &mut World, n: u64) {
     intruder.hear(world);
     let s = intruder.hi.0;
@@ -120,7 +120,7 @@ fn empty_messages_by_the_hundred_thousand_are_bounded_by_slots() {
     aftermath(&mut world, host, "empty messages");
 }
 
-/// A message that waits, passed by `l`, and again: the queue of an application that pauses does not grow.
+/// Messages that wait are passed over by `l`, again and again: the queue of an application that pauses does not grow.
 #[test]
 fn what_was_given_up_does_not_pile_up_in_the_receive_queue() {
     for streamed in [false, true] {
@@ -208,7 +208,8 @@ fn super_open() -> Config {
     Config { sender_linger: SECOND, ..crate::common::open() }
 }
 
-/// More larger messages than a peer may have are no want of memory: what a silent friend has half sent stays.
+/// A peer with more larger messages than it may have does not make memory scarce: the message that a silent friend has
+/// half sent stays.
 #[test]
 fn a_peer_at_its_own_bound_costs_nobody_else_what_is_there_in_part() {
     let mut world = World::new(1, LinkConfig::limited(5 * MS, 100_000, 20_000));
@@ -259,7 +260,7 @@ fn grants_never_used_and_messages_never_begun_hold_nothing() {
     aftermath(&mut world, host, "hoarding");
 }
 
-/// The victim sends to the intruder, who lies about what he has.
+/// The victim sends to the intruder, which lies about the bytes that it has.
 #[test]
 fn lies_about_what_has_arrived_hurt_nobody_else() {
     let (mut world, host, _) = Siege::new("HAVE lies").hold(|world, host, gang, tick| {
@@ -306,13 +307,13 @@ fn lies_about_what_has_arrived_hurt_nobody_else() {
     aftermath(&mut world, host, "HAVE lies");
 }
 
-/// Two intruders, whose shares are more than all the memory that their victim has, leave enough for friends.
+/// Two intruders, whose shares exceed all the memory of their victim, leave enough for friends.
 #[test]
 fn few_peers_do_not_take_the_memory_of_all() {
     let limits = Limits { received_bytes: 4_300 << 10, bodies: 8, ..small().limits };
     let mut siege = Siege::new("memory");
     siege.config = Config { limits, ..small() };
-    // Memory is what there is too little of, and the intruders have half: what is refused comes again.
+    // Memory is scarce, and the intruders have half of it: messages that are refused are sent again.
     siege.kept = 0.5;
     let (mut world, host, _) = siege.hold(|world, _, gang, tick| {
         for intruder in gang {

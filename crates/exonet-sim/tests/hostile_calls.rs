@@ -1,4 +1,4 @@
-//! A hostile peer with a channel of its own: calls.
+//! A hostile peer with its own channel: calls.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -19,7 +19,7 @@ fn call(world: &mut World, host: NodeIndex, intruder: &Intruder) {
     let _ = world.with(host, |node, now| node.call(now, id, &[at], Outgoing::default()));
 }
 
-/// Every frame of calls, of any number.
+/// Sends every frame of calls, with any number.
 #[test]
 fn frames_of_calls_of_any_number_hurt_nobody_else() {
     let (mut world, host, _) = Siege::new("frames of calls").hold(|world, host, gang, _| {
@@ -97,7 +97,7 @@ fn who_denies_a_call_that_was_not_asked_about_is_not_heard() {
     let unknown = |event: &Event| matches!(event, Event::Outcome { outcome: Outcome::Unknown, .. });
     assert!(!world.events(host).iter().any(unknown));
     assert_eq!(world.node(host).unwrap().stats().unknown, 0, "its token is for STATE to judge");
-    // It may answer what it never took: that is its own affair.
+    // It may answer calls that it never took: that harms nothing else.
     intruder.say(&mut world, |writer| {
         (s.0..s.0 + 4).for_each(|s| assert!(writer.reply(Reply { s: Slot(s), status: 9, body: b"" })));
     });

@@ -1,4 +1,4 @@
-//! A hostile peer with a channel of its own: acknowledgements, paths, keys, parameters, and openings of its own key.
+//! A hostile peer with its own channel: acknowledgements, paths, keys, parameters, and openings with its own key.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -22,7 +22,7 @@ fn send(world: &mut World, host: NodeIndex, intruder: &Intruder, size: usize) {
     let _ = world.with(host, |node, now| node.send(now, id, &[at], message));
 }
 
-/// Slots for all that the victim asks for, as any peer would give.
+/// Grants slots for everything that the victim asks for, like any peer would.
 fn grant(intruder: &mut Intruder, world: &mut World) {
     let asked = intruder.said.iter().rev().find_map(|said| match said {
         Said::Ask(ask) => Some(*ask),
@@ -157,7 +157,7 @@ fn new_keys_without_end() {
             intruder.say(world, |writer| {
                 writer.ping();
             });
-            // Restarts in between; one that came back would be two nodes, with whom nothing goes on.
+            // Restarts in between; a repeated boot id would mean two nodes, with which the victim stops talking.
             let boot_id = (tick / 2).to_be_bytes();
             let params = Params { boot_id, ..Params::default() };
             let opening = intruder.it.open(params, |writer| assert!(ask(writer, 0, 10, 0))).unwrap();
@@ -213,7 +213,7 @@ fn parameters_at_the_ends_of_their_ranges() {
     }
 }
 
-/// Answers whatever openings have come, and hears the rest.
+/// Answers the openings that have arrived, and handles the other datagrams.
 fn answer_openings(world: &mut World, intruder: &mut Intruder, params: Params) -> usize {
     let mut answered = 0;
     for (from, mut datagram) in world.mail(intruder.at) {
@@ -231,7 +231,7 @@ fn answer_openings(world: &mut World, intruder: &mut Intruder, params: Params) -
     answered
 }
 
-/// A peer that declares itself idle at once does not make its victim open without end.
+/// A peer that declares itself idle at once does not make its victim send openings without end.
 #[test]
 fn an_idle_timeout_of_nothing_costs_no_handshake_per_round_trip() {
     let mut world = World::new(1, LinkConfig::perfect(10 * MS));
@@ -308,7 +308,7 @@ fn two_that_share_a_key() {
     aftermath(&mut world, host, "twins");
 }
 
-/// Identities that cost nothing, each of which opens and says nothing more.
+/// Identities that cost nothing, each of which opens a channel and sends nothing more.
 #[test]
 fn thousands_that_open_and_say_nothing() {
     let mut openings = 0;
@@ -329,14 +329,14 @@ fn thousands_that_open_and_say_nothing() {
     });
     let stats = world.node(host).unwrap().stats();
     assert!(openings > 4_000 && stats.retries > 2_000, "{openings} {stats:?}");
-    // A friend that comes anew gets in all the same.
+    // A new friend gets in all the same.
     let friend = world.add(crate::common::open(), false);
     world.send(friend, host, 100).unwrap();
     settled(&mut world, 300 * MS, "a newcomer");
     aftermath(&mut world, host, "half-open");
 }
 
-/// As those, but each confirms and goes.
+/// Like those above, but each confirms its channel and leaves.
 #[test]
 fn thousands_that_open_and_confirm() {
     let (mut world, host, _) = Siege::new("confirmed").hold(|world, host, gang, tick| {
@@ -362,7 +362,7 @@ fn thousands_that_open_and_confirm() {
     aftermath(&mut world, host, "confirmed");
 }
 
-/// As those, but each stays: the table of peers fills, and those who are in it go on.
+/// Like those above, but each stays: the table of peers fills, and the peers in it continue.
 #[test]
 fn more_that_stay_than_there_are_places() {
     let mut world = World::new(1, LinkConfig::perfect(5 * MS));
@@ -382,7 +382,7 @@ fn more_that_stay_than_there_are_places() {
     aftermath(&mut world, host, "full");
 }
 
-/// So few at a time that no cookie is asked for, but for long.
+/// So few at a time that no cookie is asked for, but for a long time.
 #[test]
 fn those_who_never_confirm_are_as_few_as_half_open_places() {
     let mut world = World::new(1, LinkConfig::perfect(5 * MS));

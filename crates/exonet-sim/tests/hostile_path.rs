@@ -1,4 +1,4 @@
-//! Somebody off the path, who forges addresses and has recorded everything; and a peer who lies about where it is.
+//! An off-path attacker that forges addresses and has recorded everything; and a peer that lies about its address.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -18,7 +18,7 @@ fn elsewhere(i: u32) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::new(100, a, b, c), 9_000))
 }
 
-/// The victim's application has something for the peer.
+/// The victim's application sends a message to the peer.
 fn send(world: &mut World, host: NodeIndex, intruder: &Intruder) {
     let message = Outgoing { body: vec![7; 500].into(), ..Outgoing::default() };
     let (id, at) = (intruder.it.id(), intruder.at);
@@ -32,9 +32,10 @@ fn not_amplified(world: &World, what: &str) {
     }
 }
 
-// --- a peer who lies about where it is ---
+// --- a peer that lies about its address ---
 
-/// Opened from one address, confirmed as if from another, where somebody else is: he gets thrice that packet, no more.
+/// A channel that is opened from one address, and seemingly confirmed from another, which belongs to a third host:
+/// that host gets three times that packet, no more.
 #[test]
 fn a_victim_named_in_the_first_packet_gets_no_openings() {
     let mut world = World::new(1, LinkConfig::perfect(5 * MS));
@@ -52,7 +53,7 @@ fn a_victim_named_in_the_first_packet_gets_no_openings() {
     });
     world.inject(nobody, intruder.to, packet.unwrap());
     let id = intruder.it.id();
-    // What is for the intruder goes where the intruder seems to be.
+    // Messages for the intruder go to the intruder's apparent address.
     let message = Outgoing { body: vec![7; 5_000].into(), ..Outgoing::default() };
     world.with(host, |node, now| node.send(now, id, &[], message)).unwrap().unwrap();
     world.run_for(100 * SECOND);
@@ -63,7 +64,7 @@ fn a_victim_named_in_the_first_packet_gets_no_openings() {
     assert!(world.wiretap.reflected[&nobody].given <= before + 100);
 }
 
-/// A challenge that was answered from another address than it went to proves nothing of that address.
+/// A challenge that was answered from another address than it was sent to proves nothing about that address.
 #[test]
 fn a_victim_named_in_a_response_gets_no_openings() {
     let mut world = World::new(1, LinkConfig::perfect(5 * MS));
@@ -91,7 +92,7 @@ fn a_victim_named_in_a_response_gets_no_openings() {
         world.inject(nobody, intruder.to, packet.unwrap());
     }
     world.run_for(SECOND);
-    // It falls silent: its record is reminded of its slots, and the victim has a message for it.
+    // The intruder falls silent: the victim reminds it of its slots, and has a message for it.
     let id = intruder.it.id();
     let message = Outgoing { body: vec![7; 500].into(), ..Outgoing::default() };
     world.with(host, |node, now| node.send(now, id, &[], message)).unwrap().unwrap();
@@ -126,7 +127,8 @@ fn challenges_from_elsewhere_are_answered_within_bounds() {
 
 // --- off the path ---
 
-/// Openings in a victim's name: whole, forged, of another version; while the node is loaded and while it is not.
+/// Openings in the name of a victim: complete, forged, of another version; while the node is loaded and while it is
+/// not.
 #[test]
 fn nobody_gets_thrice_what_was_sent_in_his_name() {
     let mut world = World::new(1, LinkConfig::perfect(5 * MS));
@@ -155,7 +157,7 @@ fn nobody_gets_thrice_what_was_sent_in_his_name() {
     not_amplified(&world, "openings");
 }
 
-/// Five times what the node works on, from addresses that are forged; meanwhile newcomers come.
+/// Five times the openings that the node processes, from forged addresses; meanwhile new nodes open channels.
 #[test]
 fn newcomers_get_in_while_forged_openings_pour_in() {
     let mut world = World::new(1, LinkConfig::perfect(10 * MS));
@@ -167,7 +169,7 @@ fn newcomers_get_in_while_forged_openings_pour_in() {
         let mut it = Impostor::new(id, world.dice());
         let mut opening = it.open(Params::default(), |_| {}).unwrap();
         if i % 2 == 0 {
-            // A MAC that anybody can make, around nothing.
+            // A MAC that any host can make, over random bytes.
             let len = opening.len() - 32;
             opening[8..len].fill(i as u8);
             let mac1 = OpeningMac::new(&id).mac1(&opening[..len]);
@@ -194,7 +196,8 @@ fn newcomers_get_in_while_forged_openings_pour_in() {
     forgotten(&mut world, &came, 150, "afterwards");
 }
 
-/// Everything ever said, whole and with one bit changed, at once and later, to all and from anywhere, across crashes.
+/// Every datagram ever sent, whole and with one bit changed, at once and later, to all nodes and from any address,
+/// across crashes.
 #[test]
 fn whatever_was_recorded_does_nothing_anywhere_at_any_time() {
     for seed in 0..8_u64 {
@@ -241,7 +244,7 @@ fn whatever_was_recorded_does_nothing_anywhere_at_any_time() {
     }
 }
 
-/// A loaded node asks for cookies, and somebody who sees openings forges such questions with cookies of his own.
+/// A loaded node asks for cookies, and an attacker that sees openings forges RETRYs with its own cookies.
 #[test]
 fn forged_questions_for_cookies_delay_and_do_not_prevent() {
     let mut world = World::new(1, LinkConfig::perfect(10 * MS));
@@ -282,7 +285,7 @@ fn forged_questions_for_cookies_delay_and_do_not_prevent() {
     all_delivered(&world, "though loaded all the time");
 }
 
-/// Answers and version hints that nobody asked for, or that come from where nobody was asked.
+/// Answers and version hints that no node asked for, or that come from an address to which no opening was sent.
 #[test]
 fn forged_answers_and_hints_do_nothing() {
     let mut world = World::new(1, LinkConfig::perfect(50 * MS));

@@ -1,4 +1,4 @@
-//! A hostile peer with a channel of its own: slots, claims and numbers.
+//! A hostile peer with its own channel: slots, claims and numbers.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -16,7 +16,7 @@ fn asks_for_very_many_slots_are_bounded() {
     let (mut world, host, gang) = Siege::new("huge asks").hold(|world, _, gang, _| {
         for intruder in gang {
             intruder.hear(world);
-            // Never so near the end that there is nothing left to ask for.
+            // Never so near the end that there are no numbers left to ask for.
             let s = intruder.number().min(MAX_NUMBER / 2);
             intruder.say(world, |writer| while ask(writer, s, MAX_NUMBER - s, 0) {});
         }
@@ -82,7 +82,7 @@ fn slots_with_holes_cost_a_bounded_record() {
     aftermath(&mut world, host, "holes");
 }
 
-/// The victim's application sends to the intruder, who answers with every claim there is.
+/// The victim's application sends to the intruder, which answers with every possible claim.
 #[test]
 fn claims_about_anything_hurt_nobody_else() {
     let (mut world, host, _) = Siege::new("bogus claims").hold(|world, host, gang, tick| {
@@ -161,7 +161,7 @@ fn tokens_of_any_number_deliver_nothing_that_was_not_granted() {
     });
     let record = gang[0].r;
     assert!(gang[1].r != record);
-    // Of those granted at first, each once; and under its own incarnation only.
+    // Each of those granted at first, once; and under its own incarnation only.
     assert!(world.taken_from_foes(host) <= 20);
     aftermath(&mut world, host, "tokens");
 }

@@ -1,4 +1,4 @@
-//! A hostile peer with a channel of its own: streams without end, and places that lie.
+//! A hostile peer with its own channel: streams without end, and false places.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -12,20 +12,20 @@ use exonet_sim::{LinkConfig, World};
 const LANES: usize = 64;
 const LAST: u8 = 1;
 
-/// What a stream may hold is little, so that its bounds are met soon.
+/// The bytes that a stream may hold are few, so that its limits are reached soon.
 fn narrow() -> Config {
     let limits = Limits { lanes: LANES, lane_window: 4 << 10, lane_pool: 64 << 10, ..small().limits };
     Config { limits, ..small() }
 }
 
-/// The head of a message that says its place in a stream: flags, and age, n, link.
+/// The head of a message with a place in a stream: flags, and age, n, link.
 fn head(name: &[u8], flags: u8, place: [u64; 3]) -> Vec<u8> {
     let tagged_in_a_stream = 1 | 4 | 16;
     let head = Raw::default().bytes(&[tagged_in_a_stream, name.len() as u8]).bytes(name);
     head.bytes(&[flags]).numbers(&place).0
 }
 
-/// More slots are asked for, and `count` messages leave, from `next` on, whose heads `head` says.
+/// Asks for more slots, and sends `count` messages, from `next` on, whose heads `head` makes.
 fn pour(
     world: &mut World,
     intruder: &mut Intruder,
@@ -80,7 +80,7 @@ fn streams_that_open_and_end_without_end_leave_nothing() {
     aftermath(&mut world, host, "short streams");
 }
 
-/// Ages, numbers and links of every size; some wait for a slot that nobody will ever use.
+/// Ages, numbers and links of every size; some messages wait for a slot that will never be used.
 #[test]
 fn places_that_lie_hurt_nobody_else() {
     let mut next = [0; 2];
@@ -100,7 +100,7 @@ fn places_that_lie_hurt_nobody_else() {
     aftermath(&mut world, host, "lies");
 }
 
-/// The first message never comes, so all that follow wait.
+/// The first message never arrives, so all that follow wait.
 #[test]
 fn a_stream_whose_first_message_never_comes_holds_its_window_only() {
     let mut next = [0; 2];

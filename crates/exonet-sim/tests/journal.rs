@@ -1,4 +1,4 @@
-//! Nodes with a journal: what a crash does not lose, double or make uncertain.
+//! Nodes with a journal: a crash must not lose, duplicate or make uncertain any message.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -38,7 +38,7 @@ fn traffic(world: &mut World, [a, b]: [NodeIndex; 2], dies: &[NodeIndex]) {
     }
 }
 
-/// Every message is delivered once, and every sender knows it.
+/// Checks that every message is delivered once, and that every sender knows it.
 fn all_is_certain(world: &mut World, what: &str) {
     settled(world, 4 * SECOND, what);
     let totals = world.ledger.totals();
@@ -126,7 +126,8 @@ fn what_counts_as_accepted_outlives_a_power_cut() {
         traffic(&mut world, nodes, dies);
         let what = format!("seed {seed}");
         settled(&mut world, 6 * SECOND, &what);
-        // Of what was lost before it counted as accepted nobody hears; nothing that left is uncertain.
+        // No outcome is reported of messages that were lost before they counted as accepted; none that left is
+        // uncertain.
         let totals = world.ledger.totals();
         (sent, delivered) = (sent + totals.sent, delivered + totals.delivered);
         assert!(nodes.iter().all(|node| world.has_sound_journal(*node)), "{what}");
@@ -147,7 +148,7 @@ fn a_power_cut_takes_what_was_not_forced_and_everybody_is_told_the_truth() {
         for _ in 0..4 {
             traffic(&mut world, nodes, &nodes[..1]);
             let victim = nodes[world.dice().below(2) as usize];
-            // Not at the instant of another crash: what a process draws follows from when it starts.
+            // Not at the instant of another crash: the random numbers of a process follow from its start time.
             world.run_for(MS);
             world.cut_power(victim);
         }

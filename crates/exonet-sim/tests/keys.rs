@@ -1,4 +1,4 @@
-//! Keys that are renewed under traffic, channels that are opened from both sides, identities used twice.
+//! Keys that are renewed under traffic, channels that are opened from both sides, identities that are used twice.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -39,7 +39,7 @@ fn keys_are_renewed_under_traffic() {
         }
         assert_eq!(quiet, 0);
     }
-    // Each opening or answer that is lost costs 250 ms, 500 ms, 1 s and so on of the six seconds: of one world that
+    // Each opening or answer that is lost costs 250 ms, 500 ms, 1 s and so on of the six seconds: in one world that
     // may be nearly all.
     assert!(at_a_fifth_lost > 120, "{at_a_fifth_lost} in ten worlds");
 }
@@ -92,7 +92,7 @@ fn two_processes_with_one_identity_are_reported() {
     let mut world = World::new(1, LinkConfig::perfect(10 * MS));
     let b = world.add(open(), true);
     let secret = [7; 32];
-    // The second as a later life of the first would be.
+    // The second disk is like that of a later life of the first.
     let disks = [0, 1].map(|clock| Disk { clock: clock << 40, life: clock, ..Disk::default() });
     let twins = disks.map(|disk| world.add_with_key(open(), secret, Some(disk)));
     for _ in 0..3 {

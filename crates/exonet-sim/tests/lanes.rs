@@ -1,4 +1,4 @@
-//! Lanes that the application does not read stop nothing but themselves (PROTOCOL.md "Lanes").
+//! A lane that the application does not read blocks only itself (PROTOCOL.md "Lanes").
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -6,7 +6,7 @@ use crate::common::{MS, SECOND, all_delivered, bad_link, forgotten, open, settle
 use exonet_proto::node::{Config, Limits, Outgoing, Stats};
 use exonet_sim::{LinkConfig, NodeIndex, Serving, World};
 
-/// A pool of a tenth of a second at the rate of these tests.
+/// A pool for a tenth of a second at the rate of these tests.
 const POOL: u64 = 128 << 10;
 
 fn limits() -> Limits {
@@ -17,7 +17,7 @@ fn serving(limits: Limits) -> Config {
     Config { serves: true, limits, ..open() }
 }
 
-/// A caller, and a server whose limits these are.
+/// A caller, and a server with these limits.
 fn pair(seed: u64, link: LinkConfig, limits: Limits) -> (World, NodeIndex, NodeIndex) {
     let mut world = World::new(seed, link);
     let (a, b) = (world.add(open(), true), world.add(serving(limits), true));
@@ -41,7 +41,7 @@ fn messages(world: &mut World, (from, to): (NodeIndex, NodeIndex), size: usize, 
     }
 }
 
-/// What goes on beside an unread lane.
+/// The traffic that is not read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Unread {
     Nothing,
@@ -49,8 +49,9 @@ enum Unread {
     Messages,
 }
 
-/// For two seconds, calls of a method that is served and, unless it is they that are not read, messages; beside them what is
-/// not read, of `size` bytes, faster than its lane takes it. How many of the former were taken after each tenth of a second.
+/// For two seconds, sends calls of a method that is served and, unless messages are what is not read, messages; in
+/// parallel, unread traffic of `size` bytes each, faster than its lane takes it. Returns how many of the former were
+/// taken after each tenth of a second.
 fn taken_beside(unread: Unread, size: usize, (seed, loss): (u64, f64)) -> Vec<usize> {
     let link = if loss > 0.0 { bad_link(loss) } else { LinkConfig::perfect(10 * MS) };
     let (mut world, a, b) = pair(seed, link, limits());
@@ -90,7 +91,7 @@ fn taken_beside(unread: Unread, size: usize, (seed, loss): (u64, f64)) -> Vec<us
 fn a_method_that_nobody_serves_stops_nothing_else() {
     for size in [10, 1_000, 10_000] {
         let counts = taken_beside(Unread::Method, size, (1, 0.0));
-        // All that was sent until the trip before is there.
+        // Everything that was sent until one trip ago has been taken.
         let late = (1..).zip(&counts).find(|(tenths, taken)| **taken + 40 < tenths * 80);
         assert_eq!(late, None, "{counts:?}");
     }
@@ -116,7 +117,7 @@ fn a_lone_lane_is_as_fast_as_messages() {
     assert_eq!(late, None, "{counts:?}");
 }
 
-/// Beside thousands of unread lanes one that is read gets half of the pool, and messages everything.
+/// Among thousands of unread lanes, one that is read gets half of the pool, and messages get everything that they need.
 #[test]
 fn thousands_of_unread_lanes_leave_one_its_share() {
     let limits = Limits { lane_window: 1_024, lane_pool: 256 << 10, replies: 1 << 16, ..Limits::default() };
@@ -148,7 +149,7 @@ fn thousands_of_unread_lanes_leave_one_its_share() {
     forgotten(&mut world, &[a, b], 200, "in the end");
 }
 
-/// A reply that is too long for a frame waits for a window too, and the messages of its server have theirs.
+/// A reply that is too long for a frame waits for a window too, and the messages of its server have their own window.
 #[test]
 fn messages_that_the_caller_does_not_read_stop_no_replies() {
     let (mut world, a, b) = (World::new(1, LinkConfig::perfect(10 * MS)), open(), serving(limits()));
@@ -166,7 +167,7 @@ fn messages_that_the_caller_does_not_read_stop_no_replies() {
     all_delivered(&world, "it reads");
 }
 
-/// A peer without lanes has one pool, as it ever had.
+/// A peer without lanes has a single pool.
 #[test]
 fn where_one_end_knows_no_lanes_there_are_none() {
     for ends in [[true, false], [false, true], [false, false]] {
@@ -188,7 +189,7 @@ fn where_one_end_knows_no_lanes_there_are_none() {
     }
 }
 
-/// More methods than lanes: the others wait until fewer have something open.
+/// With more methods than lanes, the others wait until fewer methods have open calls.
 #[test]
 fn lanes_that_are_too_many_take_turns() {
     let (mut world, a, b) = pair(1, LinkConfig::perfect(10 * MS), Limits { lanes: 8, ..limits() });
@@ -206,7 +207,7 @@ fn lanes_that_are_too_many_take_turns() {
     all_delivered(&world, "all are read");
 }
 
-/// What is given up in an unread lane stays open there, and nowhere else.
+/// Calls that are given up in an unread lane stay open there, and in no other lane.
 #[test]
 fn unread_calls_that_are_given_up_leave_other_lanes_alone() {
     let (mut world, a, b) = pair(1, LinkConfig::perfect(10 * MS), limits());
@@ -228,7 +229,8 @@ fn unread_calls_that_are_given_up_leave_other_lanes_alone() {
     assert_eq!(world.ledger.violations(), []);
 }
 
-/// A message that could be taken now finds memory: the unread lane that holds most gives it back, and what it held comes again.
+/// A message that could be taken now finds memory: the unread lane that holds most releases its memory, and its
+/// messages are sent again.
 #[test]
 fn memory_that_an_unread_lane_holds_is_given_to_others() {
     let limits = Limits { received_bytes: 128 << 10, replies: 1 << 16, ..Limits::default() };

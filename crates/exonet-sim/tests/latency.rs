@@ -1,4 +1,4 @@
-//! Small messages beside a large one.
+//! Small messages in parallel with a large one.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -17,7 +17,7 @@ fn busy() -> Config {
     Config { limits: Limits { queued_bytes: 1 << 30, ..Limits::default() }, ..open() }
 }
 
-/// Delivery times of small messages while 64 MiB of `bulk` are under way.
+/// Delivery times of small messages while 64 MiB of `bulk` are in flight.
 fn delays(bulk: Priority, small: Priority) -> Vec<Duration> {
     let mut world = World::new(1, link());
     let (a, b) = (world.add(busy(), true), world.add(busy(), true));
@@ -45,7 +45,7 @@ fn delays(bulk: Priority, small: Priority) -> Vec<Duration> {
 fn small_messages_pass_a_large_one() {
     for (bulk, small) in [(Priority::Normal, Priority::Normal), (Priority::Bulk, Priority::Urgent)] {
         let delays = delays(bulk, small);
-        // One way: 10 ms, and 20 ms of queue at worst; 60 ms more where a packet was lost.
+        // In one direction: 10 ms, and 20 ms of queue at worst; 60 ms more where a packet was lost.
         assert!(delays[25] < 25 * MS, "median {:?}", delays[25]);
         assert!(delays[49] < 50 * MS, "worst {:?}", delays[49]);
     }

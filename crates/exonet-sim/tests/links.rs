@@ -1,4 +1,4 @@
-//! What real nodes make of links, on virtual time: each figure is exact, and the same on every machine.
+//! How real nodes use links, on virtual time: each figure is exact, and the same on every machine.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 #![allow(clippy::cast_precision_loss)]
@@ -16,16 +16,16 @@ fn config() -> Config {
 }
 
 struct Bulk {
-    /// The share of what headers, rate and loss leave.
+    /// The used share of the capacity that rate, headers and loss leave.
     used: f64,
     /// In round trips.
     queue: f64,
-    /// Of all on the way, the headers' bytes included, per byte of messages, times the share that is not lost.
+    /// All bytes sent, including headers, per byte of messages, times the share that is not lost.
     wire: f64,
     traffic: Traffic,
 }
 
-/// A sender alone, after two seconds.
+/// A single sender, after two seconds.
 fn bulk(there: Way, back: Way, slack: Duration) -> Bulk {
     bulk_with(7, there, back, slack)
 }
@@ -133,7 +133,7 @@ fn a_narrow_way_back_is_no_queue_there() {
     }
 }
 
-/// Both ends of one connection send: the use of each way.
+/// Both ends of one connection send: the use of each direction.
 fn both(config: &Config, ways: [Way; 2]) -> [f64; 2] {
     let rates = [ways[0].rate, ways[1].rate];
     let [there, back] = ways;
@@ -152,7 +152,7 @@ fn acknowledgements_of_a_fast_way_leave_the_slow_one_to_data() {
         let config = Config { congestion, ..config() };
         let [slow, fast] = both(&config, [Way::new(3.0, 80 * MS), Way::new(30.0, 80 * MS)]);
         assert!(slow > 0.85 && fast > 0.85, "{congestion:?}: {slow}, {fast}");
-        // One course is a matter of chance by 3 %.
+        // A single course varies by 3 % by chance.
         let like = [98.0, 99.0, 100.0, 101.0, 102.0].map(|rate| [(); 2].map(|()| Way::new(rate, 10 * MS)));
         let like = like.map(|ways| both(&config, ways).iter().sum::<f64>() / 2.0);
         assert!(like.iter().sum::<f64>() / 5.0 > least, "{congestion:?}: {like:?}");
@@ -286,7 +286,8 @@ fn copies_of_lone_packets_are_what_makes_the_difference_and_are_counted() {
     assert_eq!(clean.hedged, 0, "nothing is lost, nothing copied");
 }
 
-/// So many messages at once to a peer never met: until all are settled, and what the queue dropped.
+/// Sends `messages` messages at once to a peer that it has never met: the time until all are settled, and the
+/// datagrams that the queue dropped.
 fn cold(messages: u64, way: &Way) -> (Duration, u64) {
     let mut course = Course::new(7, way.clone(), way.clone());
     let pair = course.batch(&config(), messages, false);
@@ -296,7 +297,7 @@ fn cold(messages: u64, way: &Way) -> (Duration, u64) {
 
 #[test]
 fn a_peer_never_met_is_sent_at_once_what_the_link_takes() {
-    // Two round trips, the time that the link takes for them, and a half.
+    // Two round trips, the time that the link takes for the messages, and half as much again.
     for (messages, rtt, most) in [(400, 10, 75), (4_000, 10, 390), (400, 200, 680), (4_000, 200, 1_400)] {
         let (settled, dropped) = cold(messages, &Way::new(100.0, rtt * MS));
         assert!(settled < most * MS && dropped <= 20, "{messages}, {rtt}: {settled:?}, {dropped}");

@@ -1,4 +1,4 @@
-//! One node and very many that each send once.
+//! One node and very many others that each send once.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -16,7 +16,7 @@ fn twenty_thousand_senders_leave_nothing() {
         let sender = world.add(open(), false);
         world.send(sender, host, 100).unwrap();
         world.run_for(5 * MS);
-        // Most close in good order; the rest vanish when their message is delivered.
+        // Most close in an orderly way; the rest vanish when their message is delivered.
         if i % 20 != 0 {
             world.with(sender, |node, now| node.close(now));
         }

@@ -1,5 +1,5 @@
-//! Identities that move to other machines while their peers talk with them: nothing is lost, doubled or out of order, and what was left
-//! behind of them is heard by nobody.
+//! Identities that move to other machines while their peers talk with them: no message is lost, duplicated or out of
+//! order, and no node talks to the copies that are left behind.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -30,7 +30,7 @@ fn talk(world: &mut World, service: NodeIndex, clients: &[NodeIndex]) {
         let name = NAMES[world.dice().below(3) as usize];
         let size = [8, 200, 5_000, 60_000][world.dice().below(4) as usize];
         let (from, to) = if world.dice().chance(0.5) { (client, service) } else { (service, client) };
-        // The service says nothing while it is nowhere.
+        // The service says nothing while it runs nowhere.
         if world.is_up(from) {
             world.say(from, to, name, size, StreamEnd::Open).unwrap();
         }
@@ -39,11 +39,12 @@ fn talk(world: &mut World, service: NodeIndex, clients: &[NodeIndex]) {
     }
 }
 
-/// The service moves, and nobody is told but by its greeting. What is left behind.
+/// The service moves, and only its greeting tells its clients. Returns the copy that is left behind.
 fn moves(world: &mut World, service: NodeIndex, clients: &[NodeIndex]) -> Image {
     world.freeze(service);
     let left = world.image(service).unwrap();
-    // It may die before it is ceded: then it goes on where it was, as if nothing had been.
+    // The process may die before the identity is ceded: then the service continues where it was, as if it had not been
+    // frozen.
     if world.dice().chance(0.2) {
         world.boot(service);
         world.freeze(service);
@@ -55,7 +56,7 @@ fn moves(world: &mut World, service: NodeIndex, clients: &[NodeIndex]) -> Image 
     left
 }
 
-/// Every message was taken once, but for those that an application has rejected.
+/// Checks that every message was taken once, except for those that an application has rejected.
 fn all_taken(world: &World, what: &str) {
     let totals = world.ledger.totals();
     assert_eq!(totals.taken + totals.withdrawn, totals.sent, "{what}: {totals:?}");
@@ -72,7 +73,7 @@ fn streams_go_on_in_order_where_their_service_moves() {
             talk(&mut world, service, &clients);
             drop(moves(&mut world, service, &clients));
             if round % 3 == 2 {
-                // As soon as it speaks again, or a little later, its new machine dies.
+                // Its new machine dies as soon as it speaks again, or a little later.
                 let after = Duration::from_micros(world.dice().below(60_000));
                 world.run_for(after);
                 world.freeze(service);
@@ -88,7 +89,7 @@ fn streams_go_on_in_order_where_their_service_moves() {
     }
 }
 
-/// It starts where it was, with all that it had, and its peers have met the generation that came after.
+/// The copy starts where it was, with everything that it had, and its peers have met the later generation.
 #[test]
 fn what_is_left_behind_is_told_so_and_heard_by_nobody() {
     for seed in 0..24_u64 {
@@ -97,7 +98,7 @@ fn what_is_left_behind_is_told_so_and_heard_by_nobody() {
         talk(&mut world, service, &clients);
         let left = moves(&mut world, service, &clients);
         if seed % 4 < 2 {
-            // It starts before they have met that.
+            // The copy starts before they have met it.
             world.start_copy(service, left.clone());
         }
         talk(&mut world, service, &clients);

@@ -12,13 +12,13 @@ use exonet_proto::wire::{Datagram, Params};
 use exonet_sim::hostile::Impostor;
 use exonet_sim::{LinkConfig, NodeIndex, World};
 
-/// An address of somebody else, `n` of them per /24.
+/// An address in another network, `per_prefix` of them per /24.
 fn elsewhere(i: u32, per_prefix: u32) -> SocketAddr {
     let [_, a, b, c] = (i / per_prefix).to_be_bytes();
     SocketAddr::from((Ipv4Addr::new(100 + a, b, c, (i % per_prefix) as u8), 9_000))
 }
 
-/// Bytes that pass as an opening until public-key work is done.
+/// Bytes that pass as an opening until the public-key work is done.
 fn forged(world: &mut World, to: &NodeId) -> Vec<u8> {
     let mut datagram = vec![0x11, 0, 1];
     while datagram.len() < 1_200 - 32 {
@@ -32,7 +32,7 @@ fn forged(world: &mut World, to: &NodeId) -> Vec<u8> {
     datagram
 }
 
-/// The opening of a fresh node that has something to say to `to`.
+/// The opening of a fresh node that has a message for `to`.
 fn genuine(world: &mut World, to: NodeIndex) -> Vec<u8> {
     let stranger = world.add(open(), false);
     world.set_link(stranger, to, LinkConfig { loss: 1.0, ..LinkConfig::perfect(MS) });
@@ -62,7 +62,7 @@ fn a_genuine_peer_gets_in_among_ten_thousand_forged_openings() {
         if i == 2_000 {
             world.send(a, host, 1_000).unwrap();
         }
-        // 10,000 per second: five times what the node works on.
+        // 10,000 per second: five times what the node processes.
         world.run_for(MS / 10);
     }
     let stats = world.node(host).unwrap().stats();
@@ -93,11 +93,11 @@ fn a_genuine_peer_gets_in_among_replayed_openings() {
     }
     let stats = world.node(host).unwrap().stats();
     assert_eq!(world.ledger.totals().delivered, 1, "during the attack");
-    // From half full on, only who proves an address: the genuine one.
+    // When it is half full, it admits only initiators that prove their address: the genuine one.
     assert!((32..=33).contains(&most), "{most}");
     assert!(stats.peers <= 34, "{stats:?}");
     forgotten_after_copies(&mut world, &[host, a], 20, "after the attack");
-    // What lay in the openings came once, however often they were replayed.
+    // Messages in the openings arrived once, however often the openings were replayed.
     let taken = usize::try_from(world.ledger.totals().taken).unwrap();
     assert!((1..=most).contains(&taken), "{taken}");
     assert_eq!(world.ledger.violations(), []);
@@ -114,7 +114,7 @@ fn one_prefix_does_not_take_all_places() {
         world.run_for(MS);
     }
     let stats = world.node(host).unwrap().stats();
-    // Half of its places for who is there, even if its address is forged; the other half for who proves that.
+    // Half of its places are for initiators whose address is not proven; the other half for those that prove it.
     assert_eq!((stats.half_open, stats.retries, stats.openings_refused), (4, 36, 0));
     let (outsider, _) = world.outsider();
     for _ in 0..40 {
@@ -164,7 +164,7 @@ fn one_prefix_does_not_spend_the_budget() {
     assert!(stats.openings_refused > 9_000, "{stats:?}");
 }
 
-/// Everything that two nodes ever said comes again, later, from anywhere.
+/// Every datagram that two nodes ever sent arrives again, later, from any address.
 #[test]
 fn whatever_is_replayed_at_any_time_delivers_nothing_and_leaves_nothing() {
     for seed in 0..12 {
@@ -185,7 +185,7 @@ fn whatever_is_replayed_at_any_time_delivers_nothing_and_leaves_nothing() {
                 world.crash(b);
             }
             if seed % 3 == 0 {
-                // The pair is talking at the time.
+                // The pair is talking at that time.
                 world.send(a, b, 100).unwrap();
                 world.run_for(100 * MS);
             }
@@ -250,7 +250,7 @@ fn rubbish_is_counted_and_costs_nothing() {
                 4 => data.extend([0]),
                 _ => data = (0..at).map(|_| world.dice().bytes::<1>()[0]).collect(),
             }
-            // Random bytes may ask in another version as well.
+            // Random bytes may also ask for another version.
             let hint = matches!(kind, 2 | 5) && data.len() >= 1_200;
             let sent = world.sent_by(b);
             world.inject(nobody, to, data);
@@ -259,7 +259,7 @@ fn rubbish_is_counted_and_costs_nothing() {
                 assert!(hint || kind == 1 || kind == 3, "kind {kind}: an answer to rubbish");
             }
         }
-        // Its own words come back.
+        // The node's own datagrams come back.
         world.inject(nobody, datagram.from, datagram.data.clone());
     }
     let after = world.node(b).unwrap().stats();
@@ -271,7 +271,7 @@ fn rubbish_is_counted_and_costs_nothing() {
     assert!(world.sent_by(b) - said <= given);
     let reflected = world.wiretap.reflected[&nobody];
     assert!(reflected.given * 50 < reflected.taken, "{reflected:?}");
-    // Nothing of it hurt the pair.
+    // The pair was not affected.
     world.send(a, b, 1_000).unwrap();
     settled(&mut world, 300 * MS, "afterwards");
     assert_eq!(world.ledger.totals().taken, 41);

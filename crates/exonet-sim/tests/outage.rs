@@ -1,4 +1,4 @@
-//! Links that fail for a while, one way or both, in the middle of traffic.
+//! Links that fail for a while, in one direction or both, in the middle of traffic.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -7,7 +7,7 @@ use core::time::Duration;
 use exonet_proto::node::Config;
 use exonet_sim::{LinkConfig, NodeIndex, Outage, World};
 
-/// Both ends keep what the other may still ask about for longer than any outage here.
+/// Both ends keep for longer than any outage here what the other may still ask about.
 fn patient() -> Config {
     Config { dead_after: 20_000 * SECOND, ..open() }
 }
@@ -18,7 +18,8 @@ fn fail(world: &mut World, from: NodeIndex, to: NodeIndex, base: &LinkConfig, sp
     world.set_link(from, to, LinkConfig { outages, ..base.clone() });
 }
 
-/// Traffic, an outage of `span` in the middle of it, more traffic into the dark; then all is well within `soon`.
+/// Traffic, an outage of `span` in the middle of it, more traffic during the outage; then everything settles within
+/// `soon`.
 fn outage(seed: u64, loss: f64, span: Duration, ways: [bool; 2]) {
     let what = format!("seed {seed}, {span:?} {ways:?}");
     let link = bad_link(loss);
@@ -123,8 +124,8 @@ fn many_short_outages_one_after_the_other() {
     }
 }
 
-/// All that was asked for is used up and taken, and the record goes while nobody hears of it. An incarnation that
-/// was not forgotten and is over has delivered all that was bound to it.
+/// All slots that were asked for are used up and taken, and the record is dropped while no packet passes. An
+/// incarnation that was not forgotten and is over has delivered everything that was bound to it.
 #[test]
 fn what_a_record_delivered_before_it_went_is_known() {
     let link = LinkConfig::perfect(10 * MS);

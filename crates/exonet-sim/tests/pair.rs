@@ -20,7 +20,7 @@ fn a_first_message_takes_three_trips() {
     assert_eq!(world.ledger.violations(), []);
 }
 
-/// Messages of all sizes and priorities both ways, over `seeds`, at this rate of loss.
+/// Messages of all sizes and priorities in both directions, over `seeds`, at this rate of loss.
 fn lossy(seeds: core::ops::Range<u64>, loss: f64, messages: usize, largest: usize) {
     for seed in seeds {
         let what = format!("seed {seed}, loss {loss}");
@@ -38,7 +38,7 @@ fn lossy(seeds: core::ops::Range<u64>, loss: f64, messages: usize, largest: usiz
         }
         settled(&mut world, 20 * SECOND, &what);
         all_delivered(&world, &what);
-        // A farewell that every other datagram of is lost takes some tries, and a new channel at times.
+        // If every second datagram is lost, a farewell takes some tries, and sometimes a new channel.
         forgotten_after_copies(&mut world, &[a, b], if loss > 0.2 { 500 } else { 80 }, &what);
     }
 }

@@ -1,4 +1,5 @@
-//! Parts of the application's own that answer whatever they like: messages still arrive, once, and in order in their streams.
+//! Parts that the application replaces and that return arbitrary values: messages still arrive once, and in order in
+//! their streams.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -16,22 +17,22 @@ use exonet_proto::parts::{
 use exonet_sim::scenario::{Profile, Scenario, run};
 use exonet_sim::{Dice, Disk, NodeIndex, Serving, World};
 
-/// What a part is like for as long as it lives.
+/// The behaviour of a part for its whole life.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Mood {
-    /// It says the least that can be said.
+    /// It returns the least possible values.
     Least,
-    /// And the most.
+    /// It returns the greatest possible values.
     Most,
-    /// Anything, each time anew.
+    /// Arbitrary values, different each time.
     Erratic,
-    /// Something that could be meant.
+    /// Plausible values.
     Mild,
 }
 
 const MOODS: [Mood; 4] = [Mood::Least, Mood::Most, Mood::Erratic, Mood::Mild];
 
-/// A part that keeps to no contract but that of time.
+/// A part that follows no contract except that of time.
 #[derive(Debug)]
 struct Wild {
     mood: Mood,
@@ -113,7 +114,7 @@ impl Scheduler for Wild {
             "there is something to choose"
         );
         match self.mood {
-            // Always the same, or what is not there.
+            // Always the same, or an index that does not exist.
             Mood::Least => Some(0),
             Mood::Most => Some(usize::MAX),
             Mood::Mild => (0..waiting.len()).min_by_key(|at| (waiting[*at].priority, waiting[*at].order)),
@@ -136,7 +137,7 @@ enum Which {
 
 const EACH: [Which; 4] = [Which::Congestion, Which::Scheduler, Which::Retransmission, Which::All];
 
-/// Parts that `seed` decides. Each that is made is in a mood of its own, if none is given.
+/// Parts that `seed` determines. Each gets its own mood, unless one is given.
 fn parts(seed: u64, which: Which, mood: Option<Mood>) -> Parts {
     let made = Arc::new(AtomicU64::new(0));
     let make = move || {
@@ -162,7 +163,7 @@ fn config(parts: &Parts) -> Config {
     Config { serves: true, parts: parts.clone(), ..open() }
 }
 
-/// Messages of every kind, both ways.
+/// Messages of every kind, in both directions.
 fn traffic(world: &mut World, ends: [NodeIndex; 2]) {
     let priorities = [Priority::Urgent, Priority::Normal, Priority::Low, Priority::Bulk];
     for _ in 0..150 {
@@ -189,7 +190,8 @@ fn traffic(world: &mut World, ends: [NodeIndex; 2]) {
     }
 }
 
-/// Each message was taken once, and its sender knows; readers of streams have rejected a few, and their senders know that.
+/// Checks that each message was taken once, and its sender knows; readers of streams have rejected a few, and their
+/// senders know that.
 fn arrived(world: &mut World, within: Duration, what: &str) {
     settled(world, within, what);
     let totals = world.ledger.totals();
@@ -197,7 +199,7 @@ fn arrived(world: &mut World, within: Duration, what: &str) {
     assert_eq!((totals.taken, totals.replies), (totals.delivered, totals.calls), "{what}: {totals:?}");
 }
 
-/// A world of two nodes with such parts: everything arrives, once.
+/// Checks that everything arrives once in a world of two nodes with such parts.
 fn arrives(seed: u64, which: Which, mood: Option<Mood>) {
     let what = format!("seed {seed}: {which:?} {mood:?}");
     let mut world = World::new(seed, bad_link(0.05));
@@ -241,7 +243,7 @@ fn a_journal_binds_in_the_order_that_the_scheduler_chooses() {
     }
 }
 
-/// Crashes, roaming, partitions, full disks: nothing is broken by parts that answer anything.
+/// Crashes, roaming, partitions, full disks: arbitrary parts break no promise.
 #[test]
 fn generated_worlds_with_parts_that_answer_anything_keep_every_promise() {
     for (seed, profile) in (0..).zip([Profile::Default, Profile::Lossy, Profile::Partitions]) {
@@ -255,7 +257,7 @@ fn generated_worlds_with_parts_that_answer_anything_keep_every_promise() {
     }
 }
 
-/// A link of 1 MB a second, and a sender whose scheduler always names the first in the list.
+/// A link of 1 MB per second, and a sender whose scheduler always chooses the first message in the list.
 fn names_the_first() -> (World, NodeIndex, NodeIndex) {
     let mut world = World::new(1, exonet_sim::LinkConfig::limited(10 * MS, 1_000_000, 100_000));
     let parts = parts(1, Which::Scheduler, Some(Mood::Least));
@@ -265,7 +267,7 @@ fn names_the_first() -> (World, NodeIndex, NodeIndex) {
     (world, a, b)
 }
 
-/// Twice what the link takes, of `more`, until `last` is taken. How many messages that took.
+/// Sends `more` at twice the rate of the link, until `last` is taken. Returns the number of messages that were sent.
 fn until_taken(world: &mut World, last: u64, more: impl Fn(&mut World) -> bool) -> usize {
     let mut sent = 0;
     while !world.ledger.is_taken(last) {

@@ -1,4 +1,4 @@
-//! Who may talk to a node.
+//! Which peers may talk to a node.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -10,7 +10,7 @@ use exonet_proto::wire::Params;
 use exonet_sim::hostile::Impostor;
 use exonet_sim::{LinkConfig, NodeIndex, World};
 
-/// Who else comes hears nothing.
+/// Any other peer gets no answer.
 fn only(ids: impl IntoIterator<Item = exonet_proto::NodeId>) -> Config {
     Config { tell_refused: false, ..Config::new(Policy::Only(ids.into_iter().collect())) }
 }

@@ -1,4 +1,4 @@
-//! A receiver that is killed and comes back: what of its sender's traffic ends Unknown.
+//! A receiver that is killed and comes back: the messages to it that end Unknown.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -14,7 +14,7 @@ const RATE: u64 = 2_000;
 const AWAY: [Duration; 5] =
     [Duration::ZERO, Duration::from_millis(3), Duration::from_millis(40), SECOND, Duration::from_secs(3)];
 
-/// What became of a stored receiver's traffic.
+/// The outcomes of the traffic to a stored receiver.
 struct Course {
     /// Messages that ended Unknown.
     unknown: u64,
@@ -53,7 +53,7 @@ fn only_what_was_under_way_is_in_doubt_when_a_receiver_is_killed() {
         let away = AWAY[seed as usize % AWAY.len()];
         let Course { unknown, soon } = killed(seed, away, 0.0);
         assert!((1..100).contains(&unknown), "seed {seed}, away for {away:?}: {unknown} Unknown");
-        // Who is away for longer is asked less often. The sender finds out by itself only after a second.
+        // A receiver that is away for longer is probed less often. The sender notices by itself only after a second.
         assert!(away >= SECOND || soon > 100, "seed {seed}, away for {away:?}: {soon} soon");
     }
 }

@@ -1,4 +1,4 @@
-//! Nodes whose addresses change, and somebody who pretends that they do.
+//! Nodes whose addresses change, and an attacker that pretends that they do.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -7,11 +7,12 @@ use core::time::Duration;
 use exonet_proto::node::Config;
 use exonet_sim::{LinkConfig, NodeIndex, World};
 
-/// Traffic both ways while `change` happens every now and then.
+/// Traffic in both directions while `change` happens every now and then.
 fn moving(world: &mut World, [a, b]: [NodeIndex; 2], mut change: impl FnMut(&mut World, usize)) {
     for round in 0..60 {
         let size = [50, 1_000, 20_000, 90_000][world.dice().below(4) as usize];
-        // Their applications name the addresses where they first met, throughout: whoever moves says so himself.
+        // The applications always name the addresses where the nodes first met: a node that moves has to tell its
+        // peer.
         world.send(a, b, size).unwrap();
         world.send(b, a, 200).unwrap();
         let pause = Duration::from_millis(world.dice().below(80));
@@ -67,7 +68,7 @@ fn both_ends_move_at_once_and_are_told() {
     }
 }
 
-/// The only hint is where the peer was at first: it was heard from elsewhere since.
+/// The only hint is the peer's first address: the peer was heard from another one since.
 #[test]
 fn where_a_peer_was_last_heard_is_where_it_is_looked_for() {
     let link = LinkConfig::perfect(10 * MS);
@@ -117,7 +118,7 @@ fn who_only_receives_and_moves_is_found_again() {
     }
 }
 
-/// Copies of every datagram, or so, that seem to come from elsewhere and arrive first.
+/// Copies of each datagram, with this probability, seem to come from another address and arrive first.
 fn spoofed(seed: u64, probability: f64, mut change: impl FnMut(&mut World, usize, [NodeIndex; 2])) {
     let what = format!("seed {seed}, {probability}");
     let mut world = World::new(seed, LinkConfig { jitter: 2 * MS, ..LinkConfig::perfect(10 * MS) });

@@ -1,4 +1,4 @@
-//! Generated worlds of every profile: nothing breaks, everything is forgotten, and what would break is found out.
+//! Generated worlds of every profile: no promise breaks, everything is forgotten, and faults are found.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use exonet_sim::scenario::{Coverage, Profile, Scenario, Schedule, Trim, What, run, run_traced, shrink};
 
-/// Runs some seeds of a profile; says what was covered.
+/// Runs some seeds of a profile; returns the coverage.
 fn sound(profile: Profile, seeds: core::ops::Range<u64>) -> Coverage {
     let mut coverage = Coverage::default();
     for seed in seeds {
@@ -17,7 +17,7 @@ fn sound(profile: Profile, seeds: core::ops::Range<u64>) -> Coverage {
     coverage
 }
 
-/// The world of a seed, with messages in place of calls.
+/// The world of a seed, with messages instead of calls.
 fn without_calls(seed: u64, profile: Profile) -> Scenario {
     let mut scenario = Scenario::generate(seed, profile);
     for (_, action) in &mut scenario.actions {
@@ -50,14 +50,14 @@ fn partitions() {
     sound(Profile::Partitions, 0..2);
 }
 
-/// Without what is drawn by itself: ends in good order, disks that fill and stick.
+/// Without the faults that are drawn separately: orderly ends, disks that are full or stuck.
 fn without_further(mut scenario: Scenario) -> Scenario {
     let further = |what: &What| matches!(what, What::Leave(..) | What::FullDisk(_) | What::StuckDisk(..));
     scenario.actions.retain(|(_, action)| !further(&action.what));
     scenario
 }
 
-/// Each world in which something was found once ends well.
+/// Each world in which a fault was once found ends without one.
 #[test]
 fn what_was_found_stays_mended() {
     let mut worlds = 0;
@@ -75,8 +75,8 @@ fn what_was_found_stays_mended() {
     assert_eq!(worlds, 18);
 }
 
-/// An echo of an opening brings grants, the way back is cut for more than an hour, and the peer, which never proved to
-/// be there, is given up while its node is polled: what was bound is Unknown, and rightly so.
+/// An echo of an opening brings grants, the way back is cut for more than an hour, and the peer, which has not proven
+/// that it is there, is given up while its node is polled: bound messages end Unknown, and rightly so.
 #[test]
 fn an_unproven_peer_is_given_up() {
     let report = run(&without_further(without_calls(2_774, Profile::Partitions)));
@@ -86,7 +86,7 @@ fn an_unproven_peer_is_given_up() {
 #[test]
 fn crashes() {
     let mut coverage = sound(Profile::Crashes, 0..8);
-    // Here much is queued for a node that ends for good.
+    // Here many messages are queued for a node that ends for good.
     coverage.merge(&sound(Profile::Crashes, 72..73));
     for kind in ["crashes", "ends", "ends_heard", "ends_for_good", "went_on_elsewhere"] {
         assert!(coverage.of(kind) > 0, "{kind}: {coverage:?}");
@@ -138,7 +138,7 @@ fn calls() {
 #[test]
 fn moves() {
     let mut coverage = sound(Profile::Moves, 0..6);
-    // Here an opening with an early message was under way to the former place while the new one was met.
+    // Here an opening with an early message was in flight to the former place while the new one was met.
     coverage.merge(&sound(Profile::Moves, 17..18));
     for kind in ["moves", "moves_that_failed", "moves_into_a_crash", "moves_with_a_copy", "copies_told"] {
         assert!(coverage.of(kind) > 0, "{kind}: {coverage:?}");

@@ -1,4 +1,4 @@
-//! Streams: their messages are taken in order, whatever happens, or their readers hear what is missing.
+//! Streams: their messages are taken in order, whatever happens, or their readers are told what is missing.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -18,7 +18,7 @@ fn disk(durability: Durability, latency: Duration) -> Disk {
     Disk::slow(latency).with_journal(durability)
 }
 
-/// What may happen to the processes of a world.
+/// The faults of the processes of a world.
 #[derive(Clone, Copy)]
 struct Fates<'a> {
     crash: &'a [NodeIndex],
@@ -28,7 +28,7 @@ struct Fates<'a> {
 
 const NONE: Fates<'static> = Fates { crash: &[], end: &[], gives_up: false };
 
-/// `node` ends in good order, and starts again.
+/// `node` ends in an orderly way, and starts again.
 fn end_and_begin(world: &mut World, node: NodeIndex) {
     world.begin_end(node);
     for _ in 0..500 {
@@ -41,24 +41,24 @@ fn end_and_begin(world: &mut World, node: NodeIndex) {
     let down = Duration::from_millis(world.dice().below(300));
     world.run_for(down);
     world.boot(node);
-    // One that ends before its peer has confirmed a channel to it can tell nobody.
+    // A node that ends before its peer has confirmed a channel to it cannot tell the peer.
     world.run_for(400 * MS);
 }
 
 /// A message, by its sender and its key.
 type Sent = (NodeIndex, MessageKey);
 
-/// One of these messages is withdrawn, if it has no outcome yet: whether it has left.
+/// Withdraws one of these messages, if it has no outcome yet. Returns whether it has left.
 fn withdraw_one(world: &mut World, sent: &[Sent]) -> bool {
     let nth = world.dice().below(sent.len() as u64) as usize;
     let (from, key) = sent[nth];
     world.cancel(from, key) == Some(Ok(Cancel::Asked))
 }
 
-/// Sends a message in a stream, or beside them.
+/// Sends a message in a stream, or outside of streams.
 fn send_one(world: &mut World, [a, b]: [NodeIndex; 2], fates: Fates<'_>, sent: &mut Vec<Sent>) {
     let size = [8, 50, 1_000, 20_000, 60_000][world.dice().below(5) as usize];
-    // What a node has sent itself may end Unknown with it.
+    // Messages that a node has sent itself may end Unknown when it ends.
     let back = world.dice().chance(0.3) && fates.end.is_empty();
     let (from, to) = if back { (b, a) } else { (a, b) };
     let name = NAMES[world.dice().below(4) as usize];
@@ -71,7 +71,7 @@ fn send_one(world: &mut World, [a, b]: [NodeIndex; 2], fates: Fates<'_>, sent: &
         world.send(from, to, size).unwrap();
         return;
     }
-    // What ends a stream is not withdrawn.
+    // The end of a stream is not withdrawn.
     let late = end == StreamEnd::Open && world.dice().chance(0.1);
     let deadline = late.then(|| Duration::from_micros(world.dice().below(150_000)));
     let Ok((number, key)) = world.say_until(from, to, name, size, end, deadline) else { return };
@@ -87,9 +87,9 @@ fn send_one(world: &mut World, [a, b]: [NodeIndex; 2], fates: Fates<'_>, sent: &
     }
 }
 
-/// Random traffic both ways, in streams and beside them. How many messages were withdrawn that had left.
+/// Random traffic in both directions, in streams and outside. Returns the number of withdrawn messages that had left.
 fn traffic(world: &mut World, nodes: [NodeIndex; 2], fates: Fates<'_>) -> u64 {
-    // Of the present processes.
+    // The messages of the current processes.
     let (mut sent, mut revoked) = (Vec::new(), 0);
     for _ in 0..60 {
         send_one(world, nodes, fates, &mut sent);
@@ -115,7 +115,7 @@ fn traffic(world: &mut World, nodes: [NodeIndex; 2], fates: Fates<'_>) -> u64 {
     revoked
 }
 
-/// Every message is delivered once, or was withdrawn, and every sender knows it.
+/// Checks that every message is delivered once, or was withdrawn, and that every sender knows it.
 fn all_is_certain(world: &mut World, what: &str) {
     settled(world, 20 * SECOND, what);
     let totals = world.ledger.totals();
@@ -200,7 +200,7 @@ fn an_orderly_end_loses_nothing() {
     for seed in 500..560 {
         let mut world = World::new(seed, bad_link(0.05));
         let nodes = [world.add(config(64), true), world.add(config(1 << 32), true)];
-        // What leaves beside an opening may meet another life.
+        // An early message may meet another life.
         world.send(nodes[0], nodes[1], 10).unwrap();
         settled(&mut world, 10 * SECOND, &format!("seed {seed}"));
         traffic(&mut world, nodes, Fates { end: &nodes[1..], ..NONE });

@@ -1,4 +1,5 @@
-//! Two nodes with one identity, a state directory having been copied: both ends are told, and nothing is claimed from then on.
+//! Two nodes with one identity, because a state directory was copied: both ends are told, and from then on no delivery
+//! is claimed.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -6,7 +7,7 @@ use crate::common::{MS, SECOND, bad_link, open, settled};
 use exonet_proto::node::{Conflict, Outcome};
 use exonet_sim::{Disk, LinkConfig, NodeIndex, World};
 
-/// A disk as a copy finds it whose original has been started so many times.
+/// The disk of a copy whose original has been started `lives` times.
 fn copied(lives: u64) -> Disk {
     Disk { clock: lives << 32, life: lives, ..Disk::default() }
 }
@@ -19,12 +20,12 @@ fn twins(seed: u64, link: LinkConfig, disks: [Disk; 2]) -> (World, NodeIndex, [N
     (world, peer, twins)
 }
 
-/// What this node says of two nodes with one identity, towards the other.
+/// The conflict of identities that this node reports for the other.
 fn says(world: &World, node: NodeIndex, other: NodeIndex) -> Option<Conflict> {
     world.node(node).unwrap().conflict(&world.id(other).unwrap())
 }
 
-/// All three know.
+/// Whether all three nodes know of the conflict.
 fn is_known(world: &World, peer: NodeIndex, twins: [NodeIndex; 2]) -> bool {
     says(world, peer, twins[0]) == Some(Conflict::Theirs)
         && twins.iter().all(|twin| says(world, *twin, peer) == Some(Conflict::Ours))
@@ -37,7 +38,7 @@ fn link(seed: u64) -> LinkConfig {
 #[test]
 fn copies_that_send_are_told_and_claim_nothing_from_then_on() {
     for seed in 0..40 {
-        // One is a later life, as where the original ran while it was copied.
+        // In some worlds one is a later life, as if the original ran while it was copied.
         let disks = [copied(3), copied(3 + seed / 2 % 2)];
         let (mut world, peer, twins) = twins(seed, link(seed), disks);
         let mut rounds = 0;
@@ -81,7 +82,7 @@ fn copies_that_receive_are_told_and_nothing_is_delivered_from_then_on() {
         let (mut world, peer, twins) = twins(seed, link(seed), [copied(3), copied(4)]);
         let mut rounds = 0;
         while says(&world, peer, twins[0]).is_none() {
-            // The peer hears of both, and goes on with the one that came last.
+            // The peer receives from both, and continues with the one that came last.
             let twin = twins[rounds / 20 % 2];
             if rounds % 20 == 0 {
                 world.send(twin, peer, 100).unwrap();
@@ -96,14 +97,14 @@ fn copies_that_receive_are_told_and_nothing_is_delivered_from_then_on() {
         settled(&mut world, 30 * SECOND, &format!("seed {seed}"));
         let told = twins.iter().filter(|twin| says(&world, **twin, peer) == Some(Conflict::Ours)).count();
         assert!(told >= 1, "seed {seed}");
-        // What a twin sends itself may have been claimed before.
+        // The delivery of a twin's own messages may have been claimed before.
         let late = world.ledger.totals().delivered - delivered;
         assert_eq!(late, 0, "seed {seed}: delivered late");
         assert!(later.iter().all(|message| world.ledger.outcome_of(*message) == Some(Outcome::Cancelled)));
     }
 }
 
-/// Each crash makes another process, and datagrams of all of them come late and twice.
+/// Each crash makes another process, and datagrams of all of them arrive late and twice.
 #[test]
 fn crashes_and_replays_are_no_conflict() {
     for seed in 0..40 {
@@ -112,7 +113,7 @@ fn crashes_and_replays_are_no_conflict() {
         for round in 0..60 {
             world.send(a, b, 100).unwrap();
             world.send(b, a, 100).unwrap();
-            // Processes of one instant would draw the same secrets from the world's dice.
+            // Processes that start at the same instant would draw the same secrets from the world's dice.
             let pause = 1 + world.dice().below(600) as u32;
             world.run_for(MS * pause);
             world.crash(if round % 3 == 0 { b } else { a });

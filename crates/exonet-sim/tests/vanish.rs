@@ -1,4 +1,4 @@
-//! Callers that vanish: what is left of them, what others feel of it, and what they find when they come back.
+//! Callers that vanish: what they leave behind, how other peers are affected, and what happens when they come back.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -9,7 +9,7 @@ use exonet_sim::{LinkConfig, NodeIndex, Serving, World};
 
 /// How long replies are kept, callers are waited for, and bounds of stamps are remembered.
 const KAPPA: Duration = Duration::from_secs(300);
-/// A reply that was a message is given up, its sender record closes, and nobody hears the farewell.
+/// A reply that was a message is given up, its sender record closes, and the farewell is lost.
 const FAREWELL: Duration = Duration::from_secs(60);
 
 fn serving() -> Config {
@@ -22,14 +22,14 @@ fn server(world: &mut World, size: usize) -> NodeIndex {
     host
 }
 
-/// Nothing passes between the two, or everything again.
+/// Cuts the links between the two, or restores them.
 fn part(world: &mut World, a: NodeIndex, b: NodeIndex, parted: bool) {
     let link = LinkConfig { loss: if parted { 1.0 } else { 0.0 }, ..LinkConfig::perfect(2 * MS) };
     world.set_link(a, b, link.clone());
     world.set_link(b, a, link);
 }
 
-/// A new caller calls once, and is no more after `life`.
+/// A new caller calls once, and vanishes after `life`.
 fn call_and_vanish(world: &mut World, host: NodeIndex, early: bool, life: Duration) {
     let caller = world.add(Config { early, ..open() }, false);
     world.call(caller, host, 50).unwrap();
@@ -37,7 +37,7 @@ fn call_and_vanish(world: &mut World, host: NodeIndex, early: bool, life: Durati
     world.remove(caller);
 }
 
-/// What the node holds for anybody, aside from what is remembered of stamps.
+/// The resources that the node holds for peers, except for bounds of stamps.
 fn held(node: &Node) -> Vec<&'static str> {
     let mut all = Vec::new();
     node.audit(|holding| {
@@ -49,7 +49,8 @@ fn held(node: &Node) -> Vec<&'static str> {
     all
 }
 
-/// Before the reply leaves, while it is under way, when its caller has it but not said so, and later.
+/// The caller vanishes before the reply leaves, while the reply is in flight, when the caller has the reply but has
+/// not confirmed it, and later.
 #[test]
 fn a_thousand_callers_that_vanish_leave_nothing() {
     for size in [50, 5_000] {
@@ -57,7 +58,7 @@ fn a_thousand_callers_that_vanish_leave_nothing() {
         let host = server(&mut world, size);
         world.wiretap.recording = true;
         for i in 0..1_000 {
-            // One that goes early is there after 2 ms, any other after 6.
+            // An early call arrives after 2 ms, any other after 6.
             let (early, life) = (i % 2 == 0, [3, 5, 8, 30][i / 2 % 4]);
             call_and_vanish(&mut world, host, early, MS * if early { life } else { life + 4 });
         }
@@ -78,7 +79,7 @@ fn a_thousand_callers_that_vanish_leave_nothing() {
         world.run_for(SECOND);
         assert_eq!(world.ledger.totals().taken, 1_000, "{size}: none runs again");
         assert_eq!(world.ledger.violations(), [], "{size}");
-        // The copies of openings have asked for slots, and might have been of somebody who is there.
+        // The copies of openings have asked for slots, and might have come from a peer that is there.
         world.run_for(3_600 * SECOND);
         assert_eq!(held(world.node(host).unwrap()), [""; 0], "{size}: an hour later");
     }
@@ -114,7 +115,7 @@ fn a_caller_that_comes_back_calls_anew() {
             world.run_for(SECOND);
             again.push(world.call(*caller, host, 50).unwrap());
         }
-        // Copies of an opening that has failed for long are up to 4 s apart.
+        // Copies of an opening that has failed for a long time are up to 4 s apart.
         settled(&mut world, 4500 * MS, &format!("seed {seed}"));
         for call in again {
             assert_eq!(world.ledger.outcome_of(call), Some(Outcome::Delivered), "seed {seed}");
@@ -134,12 +135,12 @@ fn hour(world: &mut World, host: NodeIndex) {
     assert!(world.node(host).unwrap().clock().b() > before, "others might feel it");
 }
 
-/// An hour without a network, behind which a sender hears what has become of its messages: they were delivered, and
-/// their record has nothing else to do.
+/// After an hour without a network, a sender is told the outcomes of its messages: they were delivered, and their
+/// record has nothing else to do.
 #[test]
 fn a_sender_away_for_an_hour_hears_that_its_messages_were_delivered() {
     let mut world = World::new(1, LinkConfig::perfect(10 * MS));
-    // All that it may ask for is used up.
+    // All numbers that it may ask for are used up.
     let config = Config { clock_block: 4, early: false, ..open() };
     let (sender, host) = (world.add(config, true), server(&mut world, 50));
     world.disk(sender).unwrap().stuck = true;

@@ -1,4 +1,4 @@
-//! Worlds in which much goes wrong at once, for the checkers to watch.
+//! Worlds with many faults at once, which the checkers watch.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -7,7 +7,7 @@ use core::time::Duration;
 use exonet_proto::node::{Config, Limits, MessageKey, Outgoing};
 use exonet_sim::{Coverage, Disk, NodeIndex, World};
 
-/// Every promise was kept, everything is forgotten within `within`.
+/// Checks that every promise was kept, and that everything is forgotten within `within`.
 #[track_caller]
 fn kept(world: &mut World, within: Duration, what: &str) {
     assert!(world.run_until_settled(300 * SECOND), "{what}: {} open", world.ledger.open());
@@ -36,7 +36,7 @@ fn total(all: &mut Coverage, one: Coverage) {
     all.dropped_for_room += one.dropped_for_room;
 }
 
-/// Sends something; at times with a deadline, at times with second thoughts.
+/// Sends a message; sometimes with a deadline, sometimes to be withdrawn.
 fn send(world: &mut World, from: NodeIndex, to: NodeIndex, regretted: &mut Vec<(NodeIndex, MessageKey)>) {
     let size = [0, 50, 1_000, 20_000, 90_000, 400_000][world.dice().below(6) as usize];
     let hurry = Duration::from_millis(world.dice().below(300));
@@ -60,8 +60,8 @@ fn regret(world: &mut World, regretted: &mut Vec<(NodeIndex, MessageKey)>) {
     }
 }
 
-/// Everybody learns where everybody is: two that have moved while one of them forgot the other cannot find each
-/// other by themselves.
+/// Tells every node the addresses of the others: two nodes that have moved while one of them forgot the other cannot
+/// find each other by themselves.
 fn introduce(world: &mut World, nodes: &[NodeIndex]) {
     let places: Vec<_> = nodes.iter().filter_map(|node| world.id(*node).zip(world.address(*node))).collect();
     for node in nodes {

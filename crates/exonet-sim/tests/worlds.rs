@@ -1,4 +1,4 @@
-//! Worlds of real nodes on virtual time, one subject a file.
+//! Worlds of real nodes on virtual time, one file for each subject.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 

@@ -1,4 +1,4 @@
-//! A counter that is served: each call runs at most once, and says what became of it.
+//! A counter that is served: each call runs at most once, and its caller is told the outcome.
 //!
 //! `cargo run --example calls`
 
@@ -40,7 +40,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
                 let why = body.bytes(1_000).await?;
                 println!("alice: {method} failed, {status}: {}", String::from_utf8_lossy(&why));
             }
-            // It ran once or not at all: its id is the key under which to find out.
+            // It ran once or not at all: the application can find out by its id.
             Err(CallError::Unknown { id, why }) => println!("alice: {id:?} is unknown: {why}"),
             Err(error) => println!("alice: {error}, and may call again: {}", error.has_not_run()),
         }

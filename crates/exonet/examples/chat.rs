@@ -1,5 +1,5 @@
-//! A chat room over sessions, with confirmation by the application: what a member types is marked as said once the room has passed it
-//! on to every other member.
+//! A chat room over sessions, with confirmation by the application: a member's line is marked as said once the room
+//! has passed it on to every other member.
 //!
 //! ```text
 //! cargo run --example chat -- room state/room                            # prints ID@HOST:PORT
@@ -7,7 +7,7 @@
 //! cargo run --example chat -- join ID@HOST:PORT bob
 //! ```
 //!
-//! Suspend a member's machine, change its network, or kill the room and start it again: nobody misses a line.
+//! Suspend a member's machine, change its network, or kill the room and start it again: no member misses a line.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -21,10 +21,10 @@ use tokio::sync::mpsc;
 
 const USAGE: &str = "usage: chat room DIRECTORY | chat join ID@HOST:PORT NAME";
 
-/// Where the room listens: members find it there again after its restart.
+/// The address of the room: members find it there again after its restart.
 const ROOM: &str = "127.0.0.1:4477";
 
-/// Lines that wait for a member who is away. A member who misses more is dropped.
+/// The number of lines that wait for a member that is away. A member that misses more is dropped.
 const WAITING: usize = 10_000;
 
 type Failure = Box<dyn Error + Send + Sync>;
@@ -40,10 +40,10 @@ async fn main() -> Result<(), Failure> {
     }
 }
 
-/// Who says something: a session of a peer.
+/// The source of a line: a session of a peer.
 type Who = (NodeId, SessionId);
 
-/// The members: to each leads a queue, which a task of its own empties into the session.
+/// The members: each has a queue, which its own task empties into the session.
 #[derive(Clone, Default)]
 struct Members(Arc<Mutex<BTreeMap<Who, mpsc::Sender<String>>>>);
 
@@ -58,7 +58,7 @@ impl Members {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(who);
     }
 
-    /// Passes a line on to all but the one who said it.
+    /// Passes a line on to all members except for its source.
     fn pass_on(&self, from: &Who, line: &str) {
         let mut members = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         members.retain(|who, tell| who == from || tell.try_send(line.to_owned()).is_ok());
@@ -70,7 +70,7 @@ async fn room(directory: &str) -> Result<(), Failure> {
     let node = Node::builder(Allow::anyone()).state_dir(directory).bind(ROOM).build().await?;
     println!("{}", node.peer_addr());
     let members = Members::default();
-    // Those who were here before this process, whether they say something or not.
+    // The members from before this process, whether they say something or not.
     for (peer, id, name) in node.sessions() {
         serve(&members, node.peer(peer).session(name)?.attach(id)?);
     }
@@ -90,7 +90,7 @@ fn serve(members: &Members, session: Session) {
     });
 }
 
-/// One member, as the room sees them.
+/// Serves one member.
 async fn member(
     session: Session,
     mut lines: mpsc::Receiver<String>,
@@ -102,14 +102,14 @@ async fn member(
             message = receiver.recv() => match message {
                 Ok(Some(message)) => {
                     pass_on(&String::from_utf8_lossy(message.body()));
-                    // Now it is said: the member is told so.
+                    // Now the line is said: the member is told.
                     message.ack()?;
                 }
                 Ok(None) => {
                     drop(sender.close().await?);
                     return Ok(());
                 }
-                // Lines that were given up are missed, and the conversation goes on.
+                // Lines that were given up are missed, and the session continues.
                 Err(SessionError::Missing(_)) => {}
                 Err(error) => return Err(error.into()),
             },
@@ -124,7 +124,7 @@ async fn member(
 async fn join(room: PeerAddr, name: &str) -> Result<(), Failure> {
     let node = Node::builder(Allow::only([room.id])).bind("0.0.0.0:0").build().await?;
     let peer = node.peer(room);
-    // The room never dials: a member who says nothing looks for it at times.
+    // The room never dials: a silent member checks the connection from time to time.
     peer.keepalive(Some(Duration::from_secs(5)));
     let session = peer.session("chat")?.open().await?;
     let mut events = session.events();

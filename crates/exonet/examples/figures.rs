@@ -1,4 +1,5 @@
-//! What an application can see of its messages and calls: histograms, spans with the ids that both ends know, and figures.
+//! What an application can observe of its messages and calls: histograms, spans with the ids that both ends know, and
+//! figures.
 //!
 //! `cargo run -p exonet --example figures`
 
@@ -16,11 +17,11 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Subscriber};
 
-/// Times by the name of their histogram. A real application takes a recorder of a crate, for Prometheus say.
+/// Times by the name of their histogram. A real application uses the recorder of a crate, for example for Prometheus.
 #[derive(Clone, Default)]
 struct Times(Arc<Mutex<BTreeMap<String, Vec<f64>>>>);
 
-/// One of the histograms.
+/// A single histogram.
 struct Time {
     all: Times,
     name: String,
@@ -51,7 +52,7 @@ impl Recorder for Times {
     }
 }
 
-/// Prints the spans of calls. A real application takes `tracing-subscriber`.
+/// Prints the spans of calls. A real application uses `tracing-subscriber`.
 struct Spans;
 
 struct Line(String);
@@ -88,7 +89,7 @@ impl Subscriber for Spans {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    // Before the nodes are made: what is registered with no recorder goes nowhere.
+    // Before the nodes are made: without a recorder, metrics are lost.
     let times = Times::default();
     metrics::set_global_recorder(times.clone()).map_err(|_| "there is a recorder already")?;
     tracing::subscriber::set_global_default(Spans)?;
@@ -105,7 +106,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let receipt = to_bob.send("hello").await?;
     let delivery = bob.recv().await?;
     let span = delivery.span();
-    // What is logged here can be found by the message's id at both ends.
+    // Log lines here can be found by the message's id at both ends.
     span.in_scope(|| println!("bob has the message {}", delivery.id()));
     delivery.ack()?;
     receipt.await;

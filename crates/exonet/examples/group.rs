@@ -1,4 +1,4 @@
-//! One message to many: to all, to any, to a quorum, to the cheapest; one member is dead.
+//! One message to many members: to all, to any, to a quorum, to the cheapest; one member is dead.
 //!
 //! `cargo run --example group`
 
@@ -15,7 +15,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     for _ in 0..4 {
         members.push(shop(alice.clone()).await?);
     }
-    // One that ends at once: nobody answers at its address.
+    // A member that ends at once: no node answers at its address.
     let dead = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
     members.push(dead.peer_addr());
     dead.close(Duration::ZERO).await;
@@ -31,7 +31,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What is known of each member at the instant of the verdict. Later changes: `GroupReceipt::changed` and `ended`.
+/// The state of each member at the instant of the verdict. For later changes: `GroupReceipt::changed` and `ended`.
 fn table(receipt: &GroupReceipt) {
     for line in receipt.members() {
         let certain = if line.state.is_certainly_not() { ", certainly not there" } else { "" };
@@ -39,13 +39,13 @@ fn table(receipt: &GroupReceipt) {
     }
 }
 
-/// A node that takes whatever comes, until the program ends.
+/// A node that takes every message, until the program ends.
 async fn shop(alice: Node) -> Result<PeerAddr, Box<dyn Error>> {
     let shop = Node::builder(Allow::only([alice.id()])).bind("127.0.0.1:0").build().await?;
     let address = shop.peer_addr();
     tokio::spawn(async move {
         while let Ok(delivery) = shop.recv().await {
-            // Act on it here. What this says may come too late: then the message comes again.
+            // Act on it here. The acknowledgement may come too late: then the message is handed out again.
             let _ = delivery.ack();
         }
     });

@@ -1,8 +1,8 @@
-//! An outbox: payments that are sent to a ledger, each with its outcome, and what to do about Unknown.
+//! An outbox: payments that are sent to a ledger, each with its outcome, and how to resolve Unknown.
 //!
-//! The ledger keeps the id of each payment with its effect. A sender that is told Unknown has that id voided: the ledger
-//! says whether it is booked, and if not, never books it any more, however late it may still arrive. So it is
-//! safe to send the payment again, and it is made once, whatever crashes.
+//! The ledger stores the id of each payment with its effect. A sender that is told Unknown asks the ledger to void
+//! that id: the ledger answers whether the payment is booked, and if not, never books it, however late it may still
+//! arrive. So it is safe to send the payment again, and it is made once, whatever crashes.
 //!
 //! `cargo run --example outbox`
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use exonet::{Allow, Delivery, Message, MessageId, Node, Outcome, PeerAddr};
 
-/// What the ledger knows of a payment. A real one keeps it in a database.
+/// The ledger's entry for a payment. A real ledger keeps it in a database.
 enum Entry {
     Booked(String),
     Void,
@@ -25,13 +25,13 @@ struct Ledger {
 }
 
 impl Ledger {
-    /// Serves until its node is closed. Gives back what it has booked.
+    /// Serves until its node is closed. Returns the payments that it has booked.
     async fn serve(mut self, node: Node) -> Vec<String> {
         while let Ok(delivery) = node.recv().await {
             if delivery.tag() == "void" {
                 let (from, answer) = (delivery.from(), self.void(&delivery));
                 if delivery.ack().is_ok() {
-                    // Whoever gets no answer asks again.
+                    // A sender that gets no answer asks again.
                     drop(node.peer(from).send(answer).await);
                 }
             } else {
@@ -45,13 +45,13 @@ impl Ledger {
         booked.collect()
     }
 
-    /// The effect comes first, under the id of the message; then the message is taken. After a crash between
-    /// the two, the sender is told Unknown, asks, and finds it booked.
+    /// The effect comes first, under the id of the message; then the message is acknowledged. After a crash between
+    /// the two, the sender is told Unknown, asks, and is told that the payment is booked.
     fn book(&mut self, delivery: Delivery) {
         let Some(payment) = text(&delivery) else { return };
         let id = delivery.id().to_string();
         if self.entries.contains_key(&id) {
-            // Voided before it came, or handed out twice: it has no effect, taken or not.
+            // Voided before it arrived, or handed out twice: it has no effect, acknowledged or not.
             let _ = delivery.ack();
             return;
         }
@@ -85,7 +85,7 @@ async fn pay(node: &Node, ledger: &PeerAddr, payment: &str) -> Result<MessageId,
     }
 }
 
-/// Settles a message in doubt: it is booked, or never will be.
+/// Settles a message in doubt: it is booked, or never will be. Returns which.
 async fn is_booked(node: &Node, ledger: &PeerAddr, id: MessageId) -> Result<bool, Box<dyn Error>> {
     let id = id.to_string();
     loop {

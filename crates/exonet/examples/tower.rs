@@ -19,11 +19,11 @@ async fn main() -> Result<(), BoxError> {
         let body = request.body.bytes(1_000).await?;
         Ok::<_, BodyError>(Bytes::from(body.to_ascii_uppercase()))
     });
-    // While four run, no call is taken: their callers wait, and nobody else.
+    // While four calls run, no other is taken: their callers wait.
     let shout = ServiceBuilder::new().concurrency_limit(4).timeout(Duration::from_secs(1)).service(shout);
     let _serving = bob.serve_service("shout", shout).start()?;
 
-    // A call that takes too long is dropped, and so given up.
+    // A call that takes too long is dropped, and so is given up.
     let calls = CallService::new(alice.peer(bob.peer_addr()), "shout");
     let calls = ServiceBuilder::new().timeout(Duration::from_secs(5)).service(calls);
     for word in ["one", "two", "three"] {

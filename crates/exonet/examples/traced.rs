@@ -4,8 +4,8 @@
 //! cargo run -p exonet --features opentelemetry --example traced
 //! ```
 //!
-//! The shop calls the till, whose handler calls the bank. Each has a span of its own; nothing but the nodes carries the trace. A program in
-//! earnest gives its provider an exporter, as of `opentelemetry-otlp`; this one prints.
+//! The shop calls the till, whose handler calls the bank. Each has a span of its own; only the nodes carry the trace.
+//! A real program gives its provider an exporter, such as `opentelemetry-otlp`; this one prints.
 
 use std::error::Error;
 
@@ -16,7 +16,7 @@ use opentelemetry::context::FutureExt;
 use opentelemetry::trace::{TraceContextExt, Tracer, TracerProvider};
 use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracer, SdkTracerProvider};
 
-/// Does `work` within a span of this name, which is the current one meanwhile.
+/// Does `work` within a span of this name, which is the current span meanwhile.
 async fn within<T>(tracer: &SdkTracer, name: &'static str, work: impl Future<Output = T>) -> T {
     let context = Context::current_with_span(tracer.start(name));
     let done = work.with_context(context.clone()).await;

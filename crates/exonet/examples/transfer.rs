@@ -1,12 +1,12 @@
-//! A file transfer that goes on through an outage of the network.
+//! A file transfer that continues after an outage of the network.
 //!
 //! ```text
 //! cargo run --example transfer -- receive DIRECTORY 0.0.0.0:4478         # prints ID@ADDRESS:PORT
 //! cargo run --example transfer -- send ID@HOST:4478 FILE
 //! ```
 //!
-//! Take the interface down for a minute, and up again; or change the network. Nothing has to be done here: a session goes on when the
-//! peer is back. `transfer.sh`, beside this file, does that in a network of its own.
+//! Take the interface down for a minute, and up again; or change the network. The program need not do anything: a
+//! session continues when the peer is back. `transfer.sh`, beside this file, does that in a network of its own.
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -18,9 +18,9 @@ use exonet::session::SessionEvent;
 use exonet::{Allow, Confirm, Message, Node, Outcome, PeerAddr, Session};
 
 const USAGE: &str = "usage: transfer receive DIRECTORY ADDRESS:PORT | transfer send ID@HOST:PORT FILE";
-/// Bytes of the file in one message.
+/// The number of bytes of the file in one message.
 const CHUNK: usize = 32 << 10;
-/// How long the last words may take.
+/// How long the end of the session may take.
 const GOODBYE: Duration = Duration::from_secs(5);
 
 type Failure = Box<dyn Error + Send + Sync>;
@@ -52,18 +52,19 @@ async fn receive(directory: &Path, bind: &str) -> Result<(), Failure> {
     }
 }
 
-/// The first message has the file's name, those after it have the file, and the end of the session is its end.
+/// The first message has the name of the file, those after it have its content, and the end of the session is the end
+/// of the file.
 async fn take(mut session: Session, directory: &Path) -> Result<(), Failure> {
     let name = session.recv().await?.ok_or("nothing was said")?.take()?;
     let name = PathBuf::from(String::from_utf8(name.to_vec())?);
-    // No peer chooses where else its file goes.
+    // A peer cannot choose the directory of its file.
     let name = name.file_name().ok_or("the name is not one of a file")?;
     let (part, whole) = (directory.join(format!("{}.part", name.display())), directory.join(name));
     let mut file = File::create(&part)?;
     let mut bytes = 0;
     while let Some(message) = session.recv().await? {
         if message.body().is_empty() {
-            // The last: it is confirmed once the file is whole.
+            // The last message: it is confirmed once the file is complete.
             file.sync_all()?;
             fs::rename(&part, &whole)?;
             println!("{} has come: {bytes} bytes", whole.display());

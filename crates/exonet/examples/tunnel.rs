@@ -1,4 +1,4 @@
-//! TCP connections through streams: neither the client nor the server knows of it. Each connection is a stream of its own.
+//! TCP connections through streams, unnoticed by the client and the server. Each connection has its own stream.
 //!
 //! ```text
 //! python3 -m http.server 8000
@@ -27,9 +27,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Where connections leave the tunnel: a connection to the target for each stream.
+/// The exit of the tunnel: it opens a connection to the target for each stream.
 async fn exit(target: &str) -> Result<(), Box<dyn Error>> {
-    // A real one names the identities that it admits.
+    // A real program names the identities that it admits.
     let node = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
     println!("{}", node.peer_addr());
     loop {
@@ -38,7 +38,7 @@ async fn exit(target: &str) -> Result<(), Box<dyn Error>> {
         tokio::spawn(async move {
             match TcpStream::connect(&target).await {
                 Ok(connection) => relay(connection, stream).await,
-                // The stream is dropped, and with it the client's connection.
+                // The stream is dropped, which ends the client's connection.
                 Err(error) => {
                     drop(stream.into_bytes());
                     eprintln!("cannot connect to {target}: {error}");
@@ -48,7 +48,7 @@ async fn exit(target: &str) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Where connections enter the tunnel: a stream for each.
+/// The entry of the tunnel: it opens a stream for each connection.
 async fn entry(listen: &str, exit: PeerAddr) -> Result<(), Box<dyn Error>> {
     let node = Node::builder(Allow::only([exit.id])).bind("0.0.0.0:0").build().await?;
     let peer: Peer = node.peer(exit);
@@ -61,7 +61,7 @@ async fn entry(listen: &str, exit: PeerAddr) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Copies both ways until both have ended. A connection that breaks resets its stream, and the other way round.
+/// Copies in both directions until both have ended. A connection that breaks resets its stream, and vice versa.
 async fn relay(mut connection: TcpStream, stream: Stream) {
     let name = stream.name().clone();
     if let Err(error) = copy_bidirectional(&mut connection, &mut stream.into_bytes()).await {

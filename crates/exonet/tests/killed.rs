@@ -1,4 +1,5 @@
-//! Real processes that are killed: what a node with a journal has accepted arrives once, and nothing ends Unknown.
+//! Real processes that are killed: every message that a node with a journal has accepted arrives once, and no message
+//! ends Unknown.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)] // a failure here is the failure of a test
 
@@ -16,12 +17,12 @@ use common::builder;
 use exonet::{Durability, Node, PeerAddr, Receipt};
 use tokio::sync::Semaphore;
 
-/// Messages under way at once.
+/// The number of messages in flight at once.
 const WINDOW: usize = 60;
-/// What a life of the sender wants to send: more than it ever gets done.
+/// The number of messages that a life of the sender tries to send: more than it ever can.
 const MANY: usize = 100_000;
 
-/// What this process is, if it is a part of a test.
+/// The role of this process, if it is a part of a test.
 const ROLE: &str = "EXONET_TEST_ROLE";
 const STATE: &str = "EXONET_TEST_STATE";
 const PEER: &str = "EXONET_TEST_PEER";
@@ -40,14 +41,14 @@ async fn node(state: &str, at: &str) -> Node {
     builder().state_dir(state).durability(durability).bind(at).build().await.unwrap()
 }
 
-/// One line that is in the pipe whole, whatever happens next.
+/// Writes a line to the pipe as a whole, before anything else happens.
 fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     out.write_all(format!("@{line}\n").as_bytes()).unwrap();
     out.flush().unwrap();
 }
 
-/// The other processes begin here. It is no test by itself.
+/// The other processes start here. It does nothing as a test.
 #[test]
 fn a_part() {
     let Ok(role) = env::var(ROLE) else { return };
@@ -85,7 +86,7 @@ async fn send(state: &str, to: &str, count: usize) {
     for n in 0..count {
         let turn = Arc::clone(&window).acquire_owned().await.unwrap();
         let name = format!("{life}-{n}");
-        // Some have to be cut, some are kept together.
+        // Some messages have to be split, some are stored together.
         let padding = if n % 50 == 0 { 20_000 } else { 10 };
         let receipt = if n % 7 == 0 { name.clone() } else { format!("{name} {}", "x".repeat(padding)) };
         let receipt = peer.send(receipt).await.unwrap();
@@ -124,10 +125,10 @@ impl Part {
         Self { child, lines }
     }
 
-    /// The next line that it says.
+    /// The next line of its output.
     fn next(&mut self) -> Option<String> {
         loop {
-            // The harness says something too, and what is cut off by a kill is no line.
+            // The test harness writes lines too, and a line that was cut off by a kill does not count.
             let line = self.lines.next()?.ok()?;
             if let Some((_, said)) = line.split_once('@') {
                 return Some(said.to_owned());
@@ -135,7 +136,7 @@ impl Part {
         }
     }
 
-    /// Kills the process, and gives all that it has said and that was not heard yet.
+    /// Kills the process, and returns its output that was not read yet.
     fn kill(mut self) -> Vec<String> {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -150,11 +151,11 @@ impl Drop for Part {
     }
 }
 
-/// What was said of messages.
+/// The reports of all parts.
 #[derive(Default)]
 struct Account {
     accepted: Vec<String>,
-    /// By name: the ids under which it was handed out.
+    /// The ids under which each message was handed out, by name.
     got: BTreeMap<String, Vec<String>>,
     delivered: usize,
     recovered: usize,
@@ -203,7 +204,7 @@ fn what_was_accepted_arrives_once(durability: &str) {
     let at = address.rsplit_once('@').map_or(address.as_str(), |(_, at)| at).to_owned();
     let mut sender = Part::start(durability, "send", &here, &address);
     for round in 0..KILLS {
-        // Each life gets something done: what it says is heard before it is killed.
+        // Each life makes progress: some lines are read before it is killed.
         for _ in 0..40 + 17 * (round % 5) {
             let part = if round % 2 == 0 { &mut sender } else { &mut receiver };
             account.hear(&part.next().unwrap());
@@ -227,7 +228,7 @@ fn what_was_accepted_arrives_once(durability: &str) {
     assert_eq!(account.other, Vec::<String>::new(), "an outcome other than Delivered");
     let missing: Vec<_> = account.accepted.iter().filter(|name| !account.got.contains_key(*name)).collect();
     assert!(missing.is_empty(), "accepted, and never handed out: {missing:?}");
-    // What was handed out and not acknowledged before a kill comes again, under the same id.
+    // A message that was handed out and not acknowledged before a kill comes again, under the same id.
     let again: Vec<_> = account.got.values().filter(|ids| ids.len() > 1).collect();
     assert!(again.iter().all(|ids| ids.iter().all(|id| *id == ids[0])), "two ids for one message: {again:?}");
     assert!(again.len() <= KILLS / 2, "more than one for each life of the receiver: {again:?}");

@@ -1,4 +1,4 @@
-//! No code of the application runs under the node's lock: wherever it is called, it may ask the node.
+//! No code of the application runs under the node's lock: wherever application code is called, it may call the node.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)] // a failure of the helper is the failure of a test
 
@@ -15,7 +15,7 @@ use common::{builder, bytes, nobody, node, pair, within};
 use exonet::send::Refusal;
 use exonet::{Allow, Message, Node, NodeId, Outcome};
 
-/// Runs `work` on a thread of its own. One that waits for itself there fails the test, and does not hang it.
+/// Runs `work` on a thread of its own. If it waits for itself, the test fails instead of hanging.
 fn alone<F: Future<Output = ()>>(work: impl FnOnce() -> F + Send + 'static) {
     let (done, ended) = mpsc::channel();
     std::thread::spawn(move || {
@@ -26,7 +26,7 @@ fn alone<F: Future<Output = ()>>(work: impl FnOnce() -> F + Send + 'static) {
     ended.recv_timeout(Duration::from_secs(60)).expect("it waits for itself, or has failed");
 }
 
-/// A body whose owner asks the node when it goes.
+/// A body whose owner calls the node when it is dropped.
 struct Owned {
     node: Node,
     body: Vec<u8>,
@@ -99,7 +99,7 @@ fn the_owner_of_a_body_may_ask_the_node_when_it_goes() {
         let dropped = Arc::new(AtomicUsize::new(0));
         let gone = |n| assert_eq!(dropped.swap(0, Ordering::Relaxed), n);
 
-        // Copied, shared, and with a tag.
+        // Copied bodies, shared bodies, and tags.
         for len in [10, 1_000, 100_000] {
             let message = Message::new(owned(&alice, len, &dropped)).tag(owned(&alice, 9, &dropped));
             let receipt = alice.peer(&to).send(message).await.unwrap();
@@ -118,7 +118,7 @@ fn the_owner_of_a_body_may_ask_the_node_when_it_goes() {
         assert!(alice.peer(&to).try_send(Message::new(owned(&alice, 1_000, &dropped)).tag(tag)).is_err());
         assert!(alice.peer(NodeId([9; 32])).try_send(owned(&alice, 1_000, &dropped)).is_err());
         gone(3);
-        // Written as it goes.
+        // A body that is written in pieces.
         let (receipt, mut writer) = alice.peer(&to).send_stream(Message::default(), 300_000).await.unwrap();
         let write = async {
             for _ in 0..3 {
@@ -146,7 +146,7 @@ fn the_owner_of_a_body_may_ask_the_node_when_it_goes() {
     });
 }
 
-/// Asks the node whenever it is called.
+/// Calls the node whenever it is called.
 #[derive(Default)]
 struct Asks {
     node: OnceLock<Node>,
@@ -222,7 +222,7 @@ impl tracing::Subscriber for Log {
 /// A recorder of metrics.
 struct Metrics(Arc<Asks>);
 
-/// One figure.
+/// A single metric.
 struct Figure(Arc<Asks>);
 
 impl metrics::CounterFn for Figure {
@@ -257,7 +257,7 @@ impl metrics::Recorder for Metrics {
 fn logs_and_metrics_may_ask_the_node() {
     alone(|| async {
         let (logs, figures) = (Arc::new(Asks::default()), Arc::new(Asks::default()));
-        // Not of this thread alone: whether an event is wanted is remembered for all threads.
+        // Not for this thread only: whether an event is wanted is remembered for all threads.
         tracing::subscriber::set_global_default(Log(Arc::clone(&logs))).unwrap();
         let recorder = Metrics(Arc::clone(&figures));
         let _metrics = metrics::set_default_local_recorder(&recorder);
@@ -283,7 +283,7 @@ async fn a_question_that_panics_is_a_no_and_the_node_goes_on() {
         assert_eq!(bob.at_most_once().recv().await.unwrap().from, carol.id());
         assert_eq!(receipt.await.outcome, Outcome::Delivered);
         assert_eq!(refused.await.outcome, Outcome::Refused(Refusal::Policy));
-        // It still hears.
+        // It still receives.
         let other = node().await;
         assert_eq!(bob.at_most_once().try_recv().map(|received| received.from), None);
         assert!(other.peer(bob.peer_addr()).ping(Duration::from_secs(50)).await.unwrap().is_some());

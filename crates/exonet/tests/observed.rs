@@ -1,5 +1,5 @@
-//! What an operator sees: spans with the ids of calls and messages, and how long things take. A file of its own: subscribers and
-//! recorders are those of a whole process.
+//! What an operator can observe: spans with the ids of calls and messages, and durations. The tests have their own
+//! file because subscribers and recorders belong to a whole process.
 #![allow(clippy::unwrap_used, clippy::expect_used)] // a failure here is the failure of a test
 
 mod common;
@@ -17,7 +17,7 @@ use tracing::span::{Attributes, Id, Record};
 
 type Fields = BTreeMap<String, String>;
 
-/// The spans that there were: name and fields. The index of each is its id, less one.
+/// The spans so far: name and fields. The id of each is its index plus one.
 #[derive(Clone, Default)]
 struct Spans(Arc<Mutex<Vec<(&'static str, Fields)>>>);
 
@@ -66,7 +66,7 @@ impl Spans {
     }
 }
 
-/// How often each histogram was given a value.
+/// How often each histogram received a value.
 #[derive(Clone, Default)]
 struct Times(Arc<Mutex<BTreeMap<String, u64>>>);
 

@@ -1,4 +1,4 @@
-//! A trace goes through calls and messages, over real sockets: W3C Trace Context, and OpenTelemetry.
+//! A trace continues through calls and messages, over real sockets: W3C Trace Context, and OpenTelemetry.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use bytes::Bytes;
@@ -91,7 +91,7 @@ async fn a_call_without_a_span_has_no_trace_and_inherits_none() {
             within(&tracer, "alone", async { Ok::<_, Failure>(Bytes::new()) }).await
         }
     });
-    // The server is started within a span, which is none of its calls'.
+    // The server is started within a span, which does not belong to any of its calls.
     let serving = within(&tracer, "start", async move { echo.start() }).await.unwrap();
     a.peer(b.peer_addr()).call("echo", "").await.unwrap();
     assert_eq!(named(&exporter, "alone").parent_span_id, SpanId::INVALID);
@@ -131,7 +131,7 @@ async fn messages_have_the_trace_that_they_are_given_or_that_of_the_span_that_se
     );
     assert_eq!(parents[1], given);
     assert_eq!(named(&exporter, "receiver").parent_span_id, span.span_id());
-    // Without one there is none, and many at once stay together.
+    // Without a trace at the sender there is none at the receiver, and many messages at once stay together.
     let batch = to_b.send_batch((0..50).map(|n| n.to_string())).await.unwrap();
     for _ in 0..50 {
         let delivery = b.recv().await.unwrap();

@@ -1,4 +1,4 @@
-//! What goes to addresses that are not proven.
+//! Limits on the bytes sent to unproven addresses.
 
 use core::net::SocketAddr;
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,23 +7,23 @@ use exonet_proto::NodeId;
 
 use super::Breach;
 
-/// Bytes between every node and every address.
+/// The bytes exchanged by every node with every address.
 ///
-/// A node may send thrice what came from an address (RFC 9000, section 8.1), unless its application chose the
-/// address, or somebody who has received there what the node sent has since made a datagram that the node got.
-/// That knows more than the node does, so it forbids nothing that the node may do.
+/// A node may send three times the bytes that it received from an address (RFC 9000, section 8.1), unless its
+/// application chose the address, or a host that received the node's datagrams there has since made a datagram that
+/// the node received. The checker knows more than the node does, so it forbids nothing that the node may do.
 #[derive(Debug, Default)]
 pub(crate) struct Addresses {
     nodes: BTreeMap<usize, Process>,
 }
 
-/// What one process has to do with addresses.
+/// The addresses of one process.
 #[derive(Debug, Default)]
 struct Process {
     bytes: BTreeMap<SocketAddr, Bytes>,
-    /// Chosen by its application, or proven.
+    /// Addresses that the application chose, or that are proven.
     free: BTreeSet<SocketAddr>,
-    /// By receiver: the addresses at which it has heard this process, and since which step.
+    /// The addresses at which each receiver has received from this process, and the first step at which it did.
     heard: BTreeMap<usize, BTreeMap<SocketAddr, u64>>,
 }
 
@@ -34,7 +34,7 @@ struct Bytes {
 }
 
 impl Addresses {
-    /// The process is gone, and what it knew.
+    /// The process is gone, with its knowledge.
     pub(crate) fn dies(&mut self, node: usize) {
         self.nodes.remove(&node);
     }
@@ -44,7 +44,7 @@ impl Addresses {
         self.nodes.entry(node).or_default().free.extend(addresses);
     }
 
-    /// `receiver` has got, at `to`, what `sender` sent.
+    /// `receiver` has received, at `to`, a datagram of `sender`.
     pub(crate) fn heard(&mut self, sender: usize, receiver: usize, to: SocketAddr, step: u64) {
         let Some(process) = self.nodes.get_mut(&sender).filter(|process| !process.free.contains(&to)) else {
             return;
@@ -52,7 +52,7 @@ impl Addresses {
         process.heard.entry(receiver).or_default().entry(to).or_insert(step);
     }
 
-    /// A datagram has come to `node`. `maker`: who made it, in which step, if it is as it was made.
+    /// A datagram has arrived at `node`. `maker`: the node that made it, and the step, if it arrived unchanged.
     pub(crate) fn taken(&mut self, node: usize, from: SocketAddr, bytes: u64, maker: Option<(usize, u64)>) {
         let process = self.nodes.entry(node).or_default();
         process.bytes.entry(from).or_default().taken += bytes;

@@ -1,4 +1,4 @@
-//! Keys and nonces, as the wire shows them.
+//! Keys and nonces, as seen on the wire.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +10,15 @@ const OPENING: u8 = 0x11;
 const ANSWER: u8 = 0x12;
 const DATA: u8 = 0x14;
 
-/// Every datagram of every node, across crashes.
+/// The packet numbers and keys of every node, across crashes.
 ///
-/// * Packet numbers rise strictly under every channel index, from the Noise message on that chose it: then none is
-///   used twice under a key.
-/// * An ephemeral key appears in one Noise message only, however often that is sent: then no two handshakes have
+/// * Packet numbers increase strictly under every channel index, from the Noise message that chose it: so none is used
+///   twice under a key.
+/// * An ephemeral key appears in one Noise message only, however often that message is sent: so no two handshakes have
 ///   the same keys.
 #[derive(Debug, Default)]
 pub(crate) struct Keys {
-    /// By index, and who sends to it.
+    /// The last packet for each index and sending host.
     numbers: BTreeMap<(u32, usize), Last>,
     ephemerals: BTreeMap<[u8; 32], u64>,
 }
@@ -27,12 +27,12 @@ pub(crate) struct Keys {
 #[derive(Clone, Copy, Debug)]
 struct Last {
     number: u32,
-    /// Who was at the address that it went to. Two receivers may choose the same index.
+    /// The host at the packet's destination. Two receivers may choose the same index.
     receiver: Option<usize>,
 }
 
 impl Keys {
-    /// `host` sends a datagram. `receiver`: who is at the address that it goes to, if anybody is.
+    /// `host` sends a datagram. `receiver`: the host at its destination, if there is one.
     pub(crate) fn sees(
         &mut self,
         (host, by): (usize, NodeId),
@@ -60,7 +60,7 @@ impl Keys {
         (same && number <= last).then_some(Breach::Nonce { by, index, number, last })
     }
 
-    /// mac2 aside, copies of a Noise message are the same to the byte.
+    /// Copies of a Noise message are equal to the byte, except for mac2.
     fn noise(&mut self, (host, by): (usize, NodeId), index: u32, noise: &[u8]) -> Option<Breach> {
         let ephemeral = *noise.first_chunk()?;
         let content =
@@ -68,7 +68,7 @@ impl Keys {
                 (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
             });
         let Some(before) = self.ephemerals.insert(ephemeral, content) else {
-            // A new handshake: by chance, the index may have been in use before.
+            // A new handshake: the index may, by chance, have been in use before.
             let at_index = self.numbers.range_mut((index, 0)..=(index, usize::MAX));
             let here = |last: &Last| last.receiver.is_none_or(|receiver| receiver == host);
             let gone: Vec<_> = at_index.filter(|(_, last)| here(last)).map(|(key, _)| *key).collect();

@@ -21,33 +21,34 @@ pub use violation::{Breach, Violation};
 use crate::Ledger;
 use crate::host::Host;
 
-/// Half-connections of nodes with more peers are looked at when something comes from the peer or goes to it.
+/// A half-connection of a node with more peers than this is checked only when something arrives from the peer or goes
+/// to it.
 const FEW: usize = 8;
-/// What a node holds is counted afresh once in so many of its steps, and seldomer the more that is.
+/// How many steps of a node lie between two counts of its holdings; more when it holds more.
 const AUDIT_EVERY: usize = 64;
 
-/// Which peers a step may have concerned.
+/// The peers that a step may have concerned.
 #[derive(Debug, Default)]
 pub(crate) struct Touched {
     pub(crate) peers: BTreeSet<NodeId>,
     pub(crate) all: bool,
 }
 
-/// Everything that is watched, and what has to be remembered for it.
+/// All checkers and their state.
 #[derive(Debug, Default)]
 pub(crate) struct Checks {
     pub(crate) keys: Keys,
     pub(crate) addresses: Addresses,
     pairs: Pairs,
-    /// Where an identity is at home. None: in two places, which voids every promise about it.
+    /// The host of each identity. None: it has two, which voids every promise about it.
     homes: BTreeMap<NodeId, Option<usize>>,
     pub(crate) touched: Touched,
-    /// The latest step of a maker of which a receiver has got something.
+    /// The latest step of a maker from which a receiver has got something.
     newest: BTreeMap<(usize, usize), u64>,
 }
 
 impl Checks {
-    /// An identity comes to life.
+    /// A host starts with an identity.
     pub(crate) fn settles(&mut self, id: NodeId, host: usize) {
         self.homes
             .entry(id)
@@ -60,19 +61,20 @@ impl Checks {
         self.homes.remove(id);
     }
 
-    /// Two nodes are said to have this identity. True if one has it, and nobody else.
+    /// A conflict was reported for this identity. Returns true if exactly one host has it.
     pub(crate) fn is_one(&self, id: &NodeId) -> bool {
         matches!(self.homes.get(id), Some(Some(_)))
     }
 
-    /// Something comes to `node` that `maker` made in a step. True when something made later came before.
+    /// A datagram that `maker` made in a step arrives at `node`. Returns true when one that was made later has arrived
+    /// before.
     pub(crate) fn is_reordered(&mut self, node: usize, (maker, made): (usize, u64)) -> bool {
         let newest = self.newest.entry((maker, node)).or_insert(made);
         *newest = made.max(*newest);
         made < *newest
     }
 
-    /// Looks at every half-connection of `index` that the step may have changed, and at times at what it holds.
+    /// Checks every half-connection of `index` that the step may have changed, and at times counts its holdings.
     pub(crate) fn look(&mut self, index: usize, hosts: &BTreeMap<usize, Host>, ledger: &mut Ledger) {
         let Touched { mut peers, all } = std::mem::take(&mut self.touched);
         let Some(host) = hosts.get(&index) else { return };
@@ -96,7 +98,7 @@ impl Checks {
         }
     }
 
-    /// Whether an Unknown is accounted for by what happened to the half-connection.
+    /// Whether the history of the half-connection accounts for an Unknown.
     pub(crate) fn explains_unknown(
         &self,
         hosts: &BTreeMap<usize, Host>,
@@ -114,7 +116,7 @@ impl Checks {
     }
 }
 
-/// What a node holds is within its caps, and it counts right; and nothing has vanished from it.
+/// Checks that the holdings of a node are within their limits and correctly counted, and that no message has vanished.
 pub(crate) fn audit(host: &mut Host, ledger: &mut Ledger) {
     let node = host.node.id();
     host.audit_in = AUDIT_EVERY + host.node.peer_count() * 4 + host.waiting.len();
@@ -125,7 +127,7 @@ pub(crate) fn audit(host: &mut Host, ledger: &mut Ledger) {
     });
     let open = |key: &MessageKey| host.node.status(*key) != exonet_proto::node::Status::Settled;
     let (waiting, held) = (host.waiting.len(), host.waiting.keys().filter(|key| open(key)).count());
-    // An outcome waits until the journal has it.
+    // An outcome waits until the journal is safe.
     if held < waiting && !host.is_appending() {
         ledger.report(Breach::Lost { waiting, held });
     }

@@ -12,50 +12,51 @@ use super::Breach;
 use crate::Ledger;
 use crate::host::Host;
 
-/// What every half-connection has been, across crashes of either end.
+/// The history of every half-connection, across crashes of either end.
 ///
-/// What the node adds to the algorithm weakens the invariants nowhere but here:
+/// The node's additions to the algorithm weaken the invariants only in these ways:
 ///
-/// * The receive queue stands before the slot test: a message that waits there is undelivered and has its slot.
-///   A slot is consumed by the application's taking, or by the sender's frontier.
+/// * The receive queue comes before the slot test: a message that waits there is undelivered and has its slot. A slot
+///   is consumed when the application takes the message, or by the sender's frontier.
 /// * A crash of the sender takes its record: then `sck` is its clock. A crash of the receiver, or an eviction,
 ///   takes `R`: then B holds by `r < b`. An identity that is gone has neither `R` nor `b`, and A to C are
 ///   about nothing.
-/// * Messages that were given to the core behind the world's back have no entry in the ledger: whether they were
-///   delivered is not known, and B is not asserted of their tokens.
+/// * Messages that were given to the core without the world's knowledge have no entry in the ledger: whether they were
+///   delivered is not known, and B is not asserted for their tokens.
 #[derive(Debug, Default)]
 pub(crate) struct Pairs {
     pairs: BTreeMap<(NodeId, NodeId), Pair>,
-    /// By receiver and incarnation: every record that ever was.
+    /// Every record that ever existed, by receiver and incarnation.
     records: BTreeMap<(NodeId, Incarnation), Record>,
 }
 
 /// One half-connection.
 #[derive(Debug, Default)]
 struct Pair {
-    /// C: the highest number ever asked for.
+    /// C: the highest number that was ever asked for.
     asked: Slot,
-    /// D: every number below was bound, or never will be.
+    /// D: every number below it was bound, or never will be.
     next: Slot,
-    /// `R` as it was seen last.
+    /// `R` as it was last seen.
     seen: Option<(Incarnation, IntervalSet)>,
-    /// When the receiver had heard the sender, when `R` was seen last. None: that might not be there at all.
+    /// When the receiver had last heard the sender, when `R` was last seen. None: the sender had not proven
+    /// that it was there.
     heard: Option<Mono>,
     /// The stamps of the numbers that were sent early.
     early: BTreeMap<Slot, Stamp>,
-    /// Those of its stamps that the receiver has refused.
+    /// The sender's stamps that the receiver has refused.
     refused: BTreeSet<Stamp>,
 }
 
 /// A receiver record.
 #[derive(Clone, Copy, Debug)]
 struct Record {
-    /// Which process of the receiver made it.
+    /// The process of the receiver that made the record.
     boot: u32,
     ended: bool,
     /// It ended, and the amnesia frontier rose past it in the same step.
     evicted: bool,
-    /// It ended with its node, whose sender had heard which of its slots were free: it is in doubt of nothing.
+    /// It ended with its node, and the sender had been told which of its slots were free: no message is in doubt.
     told: bool,
 }
 
@@ -65,11 +66,11 @@ struct Look<'a> {
     to: NodeId,
     sender: Option<&'a Sender<MessageKey>>,
     receiver: Option<&'a Receiver>,
-    /// When the receiver had last heard the sender, if that has proven to be there.
+    /// When the receiver had last heard the sender, if the sender has proven that it is there.
     heard: Option<Mono>,
     /// The receiver's amnesia frontier; None: its identity is gone.
     b: Option<Incarnation>,
-    /// What the receiver knows of the sender's stamps.
+    /// The receiver's bound on the sender's stamps.
     bound: Bound,
 }
 
@@ -80,7 +81,7 @@ impl Pairs {
         let sender = from.node.records(&to).and_then(|records: Records<'_>| records.sender);
         let records = host.and_then(|host| host.node.records(&id));
         let receiver = records.and_then(|records| records.receiver);
-        // It may know of the stamps of a sender that it has forgotten otherwise.
+        // The receiver may know the stamps of a sender that it has otherwise forgotten.
         let bound = host.map(|host| host.node.bound(&id)).unwrap_or_default();
         let pair = self.pairs.entry((id, to)).or_default();
         pair.refused.extend(records.map(|records| records.rejected).filter(|ts| ts.is_some()));
@@ -101,13 +102,14 @@ impl Pairs {
 
     /// Whether what is known accounts for an Unknown of the message `id`, told by `host`.
     ///
-    /// * The process that made the record has died since; but not in good order, if the sender had heard what it took.
+    /// * The process that made the record has died since; but not in an orderly way, if the sender had been told what
+    ///   it took.
     /// * The record was evicted.
-    /// * The record was dropped with all of its slots used up, which takes that the message had been delivered; then
-    ///   another was evicted, and the one amnesia frontier passed both.
-    /// * It was early, and its own stamp was rejected; or a record that is lost took its slot early, or a higher one.
+    /// * The record was dropped with all of its slots used up, which implies that the message had been delivered; then
+    ///   another record was evicted, and the amnesia frontier passed both.
+    /// * It was early, and its own stamp was rejected; or a lost record took its slot, or a higher one, early.
     ///
-    /// That a record goes that its sender might miss is checked by itself: see `Look::hasty`.
+    /// Whether a record was dropped that its sender might miss is checked separately: see `Look::hasty`.
     pub(crate) fn explain_unknown(&self, id: MessageId, host: &Host, delivered: bool) -> bool {
         if id.r == Incarnation::UNNAMED {
             let pair = self.pairs.get(&(id.sender, host.node.id()));
@@ -115,7 +117,7 @@ impl Pairs {
                 return false;
             };
             let end = host.node.clock().stamps().forgotten(&host.node.bound(&id.sender), ts);
-            // Of the slots that a lost record took, the highest was taken for certain.
+            // The highest of the slots that a lost record took was certainly taken.
             let ran = delivered || id.s.0 + 1 != end.0;
             return id.s < end && ran || pair.refused.contains(&ts);
         }
@@ -130,7 +132,7 @@ impl Pairs {
     }
 }
 
-/// As many numbers are looked at one by one.
+/// The largest distance over which numbers are checked one by one.
 const FAR: u64 = 1 << 20;
 
 impl Look<'_> {
@@ -149,7 +151,7 @@ impl Look<'_> {
         self.from.waiting.get(&key).map(|waiting| waiting.number)
     }
 
-    /// **D**, and that a sender record keeps within what is durable.
+    /// **D**, and that a sender record stays within its durable limit.
     fn bindings(&self, pair: &mut Pair, ledger: &mut Ledger) {
         let Some(sender) = self.sender else { return };
         let (e, sck, hi, limit) = (sender.e(), sender.sck(), sender.hi(), self.from.node.clock().limit());
@@ -158,7 +160,7 @@ impl Look<'_> {
         let again = e < pair.next;
         self.ensure(ledger, "D", !again, || format!("{e:?} is bound next, {:?} came before", pair.next));
         let from = pair.next.max(first(sender));
-        // What a journal brings back lies far below what follows.
+        // A message that a journal brings back has a number far below the next ones.
         let far = e.0.saturating_sub(from.0) > FAR;
         let all = sender.tokens().map(|(s, ..)| s.0).filter(|s| far && *s >= from.0);
         for s in (if far { 0..0 } else { from.0..e.0 }).chain(all).map(Slot) {
@@ -174,7 +176,7 @@ impl Look<'_> {
         pair.asked = pair.asked.max(hi);
     }
 
-    /// **B** of tokens: what is not in `R` any more was delivered, or is of an incarnation that is forgotten.
+    /// **B** for tokens: a slot that is no longer in `R` was delivered, or belongs to a forgotten incarnation.
     fn changes(&self, pair: &Pair, ledger: &mut Ledger) {
         let (Some((r, before)), Some(sender)) = (&pair.seen, self.sender) else { return };
         let now = self.receiver.filter(|record| record.incarnation() == *r);
@@ -205,7 +207,7 @@ impl Look<'_> {
         self.ensure(ledger, "B", delivered, || format!("token {s:?} of {r:?} lost its slot undelivered"));
     }
 
-    /// What becomes of records, and that an incarnation names one.
+    /// The life of records, and that each incarnation names only one.
     fn record(
         &self,
         pair: &mut Pair,
@@ -227,7 +229,8 @@ impl Look<'_> {
             if let Some(r) = now {
                 let born = Record { boot: host.boots, ended: false, evicted: false, told: false };
                 let before = records.insert((self.to, r), born);
-                // A life with a journal goes on with a record whose removal the life before had not forced to the disk.
+                // A process with a journal continues a record if the previous process had not forced its removal to
+                // the disk.
                 let journaled = host.disk.as_ref().is_some_and(|disk| disk.journal.is_some());
                 let twice = before.is_some_and(|before| !journaled || before.boot == host.boots);
                 self.ensure(ledger, "incarnation", !twice, || format!("{r:?} is handed out twice"));
@@ -260,9 +263,10 @@ impl Look<'_> {
         self.sender.is_some_and(|sender| sender.tokens().any(|(_, bound, key)| bound == r && is_call(key)))
     }
 
-    /// **Patience**: how long its sender was silent when a record went that it misses, and how long that has to be
-    /// borne: as of anybody, unless calls and nothing else were taken under it, or may have come in part. None: it was,
-    /// or the record made room, or its sender had not proven to be there.
+    /// **Patience**: how long the sender was silent when a record that it misses was dropped, and how long the
+    /// receiver has to bear silence: `dead_after`, unless only calls were taken under the record, or may have arrived
+    /// in part. None: the receiver was patient, or the record made room, or the sender had not proven that it was
+    /// there.
     fn hasty(&self, pair: &Pair, r: Incarnation, host: &Host, ledger: &Ledger) -> Option<[Duration; 2]> {
         let Config { dead_after, caller_patience, limits, .. } = &host.config;
         let full = host.node.peer_count() >= limits.peers;
@@ -273,7 +277,7 @@ impl Look<'_> {
         (silence < patience).then_some([silence, patience])
     }
 
-    /// **A**, **B** of envelopes and of tokens just bound, **C**.
+    /// **A**, **B** for envelopes and for tokens that were just bound, **C**.
     fn slots(&self, pair: &Pair, ledger: &mut Ledger) {
         let clock = Slot(self.from.node.clock().ck());
         let sck = self.sender.map_or(clock, |sender| sender.sck().max(sender.e()));
@@ -299,8 +303,9 @@ impl Look<'_> {
 }
 
 impl Look<'_> {
-    /// Early messages: an ASK never begins above one that is open; a slot that waits for one is of a record whose
-    /// sender's bound its stamp is not above; and what was delivered of them is known, or known to be forgotten.
+    /// Early messages: an ASK never begins above an early message that is open; a slot may wait for an early message
+    /// only if its stamp is not above the bound that the record has for the sender; and the receiver knows which of
+    /// the early messages were delivered, or knows that it has forgotten.
     fn early(&self, pair: &mut Pair, host: &Host, ledger: &mut Ledger) {
         let Some(sender) = self.sender.filter(|sender| sender.stamp().is_some()) else { return };
         let (ts, sck, stamps) = (sender.stamp(), sender.sck(), host.node.clock().stamps());
@@ -320,7 +325,7 @@ impl Look<'_> {
     }
 }
 
-/// The first number that is bound or may be, whatever the record says of its frontier.
+/// The first number that is bound or may be, whatever frontier the record has.
 fn first(sender: &Sender<MessageKey>) -> Slot {
     let first = sender.tokens().next().map_or(sender.e(), |(s, ..)| s);
     sender.early().next().map_or(first, |(s, _)| first.min(s))

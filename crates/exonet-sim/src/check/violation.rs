@@ -1,49 +1,49 @@
-//! Promises that were broken, and where in the run.
+//! Broken promises, and where in the run they were seen.
 
 use core::fmt;
 
 use exonet_proto::node::{Holding, Outcome};
 use exonet_proto::{Incarnation, Mono, NodeId, Slot};
 
-/// A promise that was broken, and when it was seen.
+/// A broken promise, and when it was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// Virtual time.
     pub at: Mono,
-    /// Step of the run: every input of a node is one.
+    /// The step of the run: every input of a node is a step.
     pub step: u64,
-    /// What was seen.
+    /// The breach.
     pub breach: Breach,
 }
 
-/// Which promise was broken. Messages go by the ledger's number.
+/// The promise that was broken. Messages have the ledger's numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Breach {
     /// Delivered more than once.
     Duplicate(u64),
-    /// Taken after one that was sent later in its stream.
+    /// Taken after a message that was sent later in its stream.
     OutOfOrder(u64),
-    /// Not taken, and the application took one behind it in its stream without a word of that.
+    /// Not taken, although the application took a later message of its stream and was not told of the gap.
     SilentGap(u64),
-    /// Reported Delivered and not delivered before.
+    /// Reported Delivered before it was delivered.
     FalseDelivered(u64),
     /// Delivered, though reported Expired, Cancelled, Refused or Rejected.
     FalseWithdrawn(u64, Outcome),
-    /// A call has the reply to another, or one that nobody gave.
+    /// A call has the reply to another call, or one that no node gave.
     FalseReply(u64),
     /// The application has a call that it cannot answer.
     Unanswerable(u64),
     /// Taken by a node that had told its peers what it had not taken.
     TakenAfterEnd(u64),
-    /// Taken by what was left behind of an identity that has moved, though its sender has met the later generation.
+    /// Taken by an old state of an identity that has moved, though its sender has met the later generation.
     TakenByCopy(u64),
-    /// Two nodes are said to have this identity, and one has it.
+    /// A conflict was reported for this identity, which only one node has.
     FalseConflict(NodeId),
     /// Reported Unknown though both sides still knew.
     FalseUnknown(u64),
     /// Two outcomes.
     TwoOutcomes(u64, Outcome, Outcome),
-    /// No outcome though the world is quiet.
+    /// No outcome, although the world is quiet.
     Vanished(u64),
     /// The core holds fewer messages than it owes outcomes for.
     Lost {
@@ -52,31 +52,31 @@ pub enum Breach {
         /// Messages that the core has.
         held: usize,
     },
-    /// Delivered and never sent, to another node, or changed on the way.
+    /// Delivered but never sent, or sent to another node, or changed on the way.
     Forged,
-    /// Known by another name at one end than at the other.
+    /// The two ends have different names for it.
     Misnamed {
-        /// Which message.
+        /// The message.
         message: u64,
-        /// Its slot where it was bound.
+        /// The slot to which it was bound.
         bound: (Incarnation, Slot),
-        /// What it was called elsewhere.
+        /// Its name elsewhere.
         called: (Incarnation, Slot),
     },
     /// An invariant of the half-connection does not hold.
     Invariant {
-        /// Which: A to D of PROTOCOL.md "Half-connection", or what they rest on.
+        /// The invariant: A to D of PROTOCOL.md "Half-connection", or one that they depend on.
         name: &'static str,
         /// The sender.
         from: NodeId,
         /// The receiver.
         to: NodeId,
-        /// The numbers.
+        /// The values that violate it.
         seen: String,
     },
-    /// A packet number that does not rise under its keys: a nonce is used again.
+    /// A packet number that does not increase under its keys: a nonce is used again.
     Nonce {
-        /// Who sealed it.
+        /// The node that sealed the packet.
         by: NodeId,
         /// The channel, by its receiver's index.
         index: u32,
@@ -87,38 +87,38 @@ pub enum Breach {
     },
     /// One ephemeral key in two different Noise messages.
     Ephemeral {
-        /// Whose key.
+        /// The owner of the key.
         by: NodeId,
     },
-    /// More than thrice as many bytes to an unproven address as came from it.
+    /// More than three times as many bytes sent to an unproven address as were received from it.
     Amplified {
-        /// Who sent.
+        /// The sender.
         by: NodeId,
-        /// Where to.
+        /// The address.
         to: core::net::SocketAddr,
-        /// Bytes that had come from there.
+        /// Bytes received from the address.
         taken: u64,
-        /// Bytes that went there.
+        /// Bytes sent to the address.
         given: u64,
     },
-    /// A node holds more than it may, or counts wrong.
+    /// A node holds more than it may, or its count is wrong.
     Held {
-        /// Who.
+        /// The node.
         node: NodeId,
-        /// What, and how much.
+        /// The kind of the resource, and the amounts.
         holding: Holding,
     },
-    /// Something is left though all is quiet.
+    /// A node has not forgotten something, although all is quiet.
     NotForgotten {
-        /// Who.
+        /// The node.
         node: NodeId,
-        /// What.
+        /// What is left.
         what: String,
     },
 }
 
 impl Breach {
-    /// Its kind, in a word.
+    /// The name of its kind.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Duplicate(_) => "duplicate",
@@ -207,7 +207,7 @@ impl fmt::Display for Breach {
     }
 }
 
-/// The front of an id: enough within one run.
+/// The first characters of an id: unique enough within one run.
 pub(crate) fn short(id: &NodeId) -> String {
     id.to_string().chars().take(12).collect()
 }

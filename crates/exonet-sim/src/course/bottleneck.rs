@@ -1,4 +1,5 @@
-//! One way of a course: a drop-tail queue before a link of fixed rate, which loses at random what has passed the queue.
+//! One direction of a course: a drop-tail queue before a link of fixed rate, which loses datagrams at random after the
+//! queue.
 
 use core::time::Duration;
 
@@ -6,53 +7,53 @@ use exonet_proto::Mono;
 
 use crate::{Bursts, Codel, Dice, Signal};
 
-/// What IPv4 and UDP add to a payload.
+/// The bytes that IPv4 and UDP add to a payload.
 const HEADERS: u64 = 28;
 
-/// How long a delay by jitter lasts.
+/// How long a random delay lasts.
 const WOBBLE: Duration = Duration::from_millis(10);
 
 /// The mark of a queue: both ECN bits.
 const CE: u8 = 0b11;
 
-/// One way between the two sides of a course.
+/// One direction between the two sides of a course.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Way {
-    /// Bytes per second, with the headers of IP and UDP.
+    /// Bytes per second, including the headers of IP and UDP.
     pub rate: u64,
-    /// From one side to the other, without queueing.
+    /// The delay from one side to the other, without queueing.
     pub delay: Duration,
-    /// At most so much more, in order, and other in each hundredth of a second.
+    /// The largest additional delay. It keeps the order, and changes every hundredth of a second.
     pub jitter: Duration,
-    /// Bytes that wait for the rate; what does not fit is dropped.
+    /// The capacity of the queue in bytes; datagrams that do not fit are dropped.
     pub queue: u64,
-    /// Probability that what has passed the queue is lost.
+    /// Probability that a datagram is lost after the queue.
     pub loss: f64,
-    /// Losses that come together, besides.
+    /// Additional losses in bursts.
     pub bursts: Option<Bursts>,
-    /// More bytes than these in the queue are told by marking datagrams CE, of those that leave marked ECT.
+    /// When the queue holds more bytes than this, datagrams marked ECT are marked CE as they leave.
     pub marks_above: Option<u64>,
-    /// CoDel tells of a queue that stands, by drops or marks.
+    /// CoDel signals a standing queue, by drops or marks.
     pub codel: Option<Signal>,
-    /// What becomes of the marks that datagrams come with.
+    /// How the marks of arriving datagrams are treated.
     pub marks: Marks,
 }
 
-/// What a way does with datagrams for being marked ECT.
+/// How a link treats datagrams that are marked ECT.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Marks {
-    /// Nothing.
+    /// The mark stays.
     #[default]
     Kept,
-    /// The mark is taken off.
+    /// The mark is removed.
     Bleached,
     /// The datagram is lost.
     Lost,
 }
 
 impl Way {
-    /// A way of `megabits` per second that is half of a round trip of `rtt`, behind a queue of one
-    /// bandwidth-delay product, and never less than ten packets.
+    /// A direction with `megabits` per second and half of a round trip of `rtt`, behind a queue of one bandwidth-delay
+    /// product, and at least ten packets.
     pub fn new(megabits: f64, rtt: Duration) -> Self {
         let rate = whole(megabits * 125_000.0);
         let queue = whole(megabits * 125_000.0 * rtt.as_secs_f64()).max(15_000);
@@ -75,30 +76,30 @@ impl Way {
         Self { jitter, ..self }
     }
 
-    /// The same, losing this share at random.
+    /// The same, with this random loss rate.
     #[must_use]
     pub fn losing(self, loss: f64) -> Self {
         Self { loss, ..self }
     }
 
-    /// The same, with marks instead of a queue of more than `bytes`.
+    /// The same, marking datagrams when the queue holds more than `bytes`.
     #[must_use]
     pub fn marking_above(self, bytes: u64) -> Self {
         Self { marks_above: Some(bytes), ..self }
     }
 
-    /// The same, with CoDel before a queue of four times as much.
+    /// The same, with CoDel and a queue four times as long.
     #[must_use]
     pub fn with_codel(self, signal: Signal) -> Self {
         Self { codel: Some(signal), queue: 4 * self.queue, ..self }
     }
 
-    /// The share that is not lost at random.
+    /// The share of datagrams that is not lost at random.
     pub fn kept(&self) -> f64 {
         (1.0 - self.loss) * self.bursts.map_or(1.0, |it| it.leave / (it.leave + it.enter))
     }
 
-    /// The same, losing this share in runs of `length` on average.
+    /// The same, losing this share in bursts of `length` on average.
     #[must_use]
     pub fn bursting(self, loss: f64, length: f64) -> Self {
         let leave = 1.0 / length;
@@ -107,20 +108,20 @@ impl Way {
     }
 }
 
-/// What has happened on one way since it was last asked.
+/// The traffic in one direction since the last query.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Traffic {
-    /// Datagrams that came.
+    /// Datagrams that arrived at the queue.
     pub datagrams: u64,
-    /// Their bytes, with the headers of IP and UDP.
+    /// Their bytes, including the headers of IP and UDP.
     pub bytes: u64,
-    /// Datagrams for which the queue had no room, or that CoDel dropped.
+    /// Datagrams for which there was no room in the queue, or that CoDel dropped.
     pub dropped: u64,
-    /// Those that came marked ECT, and those that were marked CE.
+    /// Datagrams that arrived marked ECT, and datagrams that were marked CE.
     pub ect: u64,
     /// See `ect`.
     pub ce: u64,
-    /// How long each datagram had to wait for the rate, in nanoseconds.
+    /// How long each datagram waited in the queue, in nanoseconds.
     waits: Vec<u64>,
 }
 
@@ -137,7 +138,7 @@ impl Traffic {
         Duration::from_nanos(self.waits.iter().copied().max().unwrap_or_default())
     }
 
-    /// The share that the queue dropped.
+    /// The share of datagrams that the queue dropped.
     #[expect(clippy::cast_precision_loss, reason = "counts of a short run")]
     pub fn drop_rate(&self) -> f64 {
         self.dropped as f64 / self.datagrams.max(1) as f64
@@ -149,9 +150,9 @@ pub(super) struct Bottleneck {
     pub(super) way: Way,
     pub(super) traffic: Traffic,
     dice: Dice,
-    /// The last datagram of the queue has left by then.
+    /// When the last datagram of the queue leaves.
     busy: Mono,
-    /// The delay besides, and until when; the last datagram arrives by then.
+    /// The additional delay, and when it ends; then when the last datagram arrives.
     wobble: (Duration, Mono),
     arrived: Mono,
     codel: Codel,
@@ -172,7 +173,7 @@ impl Bottleneck {
         }
     }
 
-    /// When a datagram of `len` bytes that comes at `now` with `ecn` arrives, and with which mark; None: never.
+    /// The arrival time and the mark of a datagram of `len` bytes that is sent at `now` with `ecn`; None: it is lost.
     pub(super) fn pass(&mut self, now: Mono, len: usize, ecn: u8) -> Option<(Mono, u8)> {
         let bytes = len as u64 + HEADERS;
         let wait = self.busy.since(now);
@@ -201,7 +202,7 @@ impl Bottleneck {
         self.arrived
     }
 
-    /// What CoDel lets on the line, with which mark. None: it drops it.
+    /// The mark with which CoDel lets a datagram pass. None: CoDel drops it.
     fn signal(&mut self, begins: Mono, wait: Duration, ecn: u8) -> Option<u8> {
         let Some(signal) = self.way.codel else { return Some(ecn) };
         let sojourn = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);

@@ -8,32 +8,32 @@ use exonet_proto::crypto::SecretKey;
 use exonet_proto::node::{Arrival, Boot, Config, Event, Incoming, IncomingBody, Node, Outgoing};
 use exonet_proto::{Mono, NodeId, Now};
 
-/// Bytes of every message.
+/// The size of every message, in bytes.
 pub const SIZE: usize = 1_024;
 
-/// What calls are for.
+/// The method of all calls.
 static METHOD: Bytes = Bytes::from_static(b"echo");
 
-/// A datagram with one message and nothing else, with the headers of IPv4 and UDP.
+/// The size of a datagram with one message and nothing else, including the headers of IPv4 and UDP.
 pub const PACKET: usize = SIZE + 61;
 
-/// Messages that a sender without end keeps open: more than any link of a course holds.
+/// The number of messages that a sender without end keeps open: more than any link of a course holds.
 const BACKLOG: u64 = 12_288;
 
-/// What the application of an end does.
+/// The work of an end's application.
 #[derive(Debug)]
 pub(super) enum Work {
-    /// Sends as fast as it may.
+    /// Sends as fast as the node allows.
     Bulk { open: u64 },
-    /// Sends this many at once, or has this many calls under way, and no more.
+    /// Sends `left` more messages, or makes as many calls, and no more.
     Batch { left: u64, open: u64, calls: bool },
-    /// Sends one message at a time, at fixed intervals, whatever has become of those before.
+    /// Sends one message at a time, at fixed intervals, whatever the fate of the earlier ones.
     Visitor { every: Duration, next: Mono },
-    /// Takes what comes.
+    /// Takes messages.
     Sink,
-    /// Each actor calls, and calls again when the reply is there.
+    /// Each actor calls, and calls again when it has the reply.
     Caller { since: Vec<Mono>, idle: Vec<u64>, latencies: Latencies },
-    /// Answers what comes.
+    /// Answers calls.
     Server,
 }
 
@@ -43,12 +43,12 @@ impl Work {
     }
 }
 
-/// How long calls took.
+/// The latencies of calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Latencies(Vec<Duration>);
 
 impl Latencies {
-    /// How many calls have ended.
+    /// The number of calls that have ended.
     pub fn count(&self) -> usize {
         self.0.len()
     }
@@ -72,18 +72,18 @@ impl Latencies {
 pub(super) struct End {
     pub(super) node: Node,
     pub(super) address: SocketAddr,
-    /// The other end of the pair, and the way to it.
+    /// The other end of the pair, and the direction to it.
     pub(super) peer: usize,
     pub(super) way: usize,
-    /// Of the end that begins; the other learns it.
+    /// Known to the end that begins; the other end learns it.
     pub(super) peer_id: Option<(NodeId, SocketAddr)>,
     pub(super) timer: Option<Mono>,
-    /// Datagrams that have come, and that it has not woken up for.
+    /// Datagrams that have arrived, and for which the node has not woken up.
     pub(super) inbox: Vec<(Arrival, Vec<u8>)>,
-    /// Until when what comes is left there.
+    /// Until when datagrams stay in the inbox.
     pub(super) rests_until: Mono,
     pub(super) received: u64,
-    /// When the last of a [`Work::Batch`] was settled, and when the last message was taken.
+    /// When the last message of a [`Work::Batch`] was settled, and when the last message was taken.
     pub(super) settled: Option<Mono>,
     pub(super) taken: Option<Mono>,
     work: Work,
@@ -119,7 +119,7 @@ impl End {
         }
     }
 
-    /// When the application next does something of itself.
+    /// When the application next acts by itself.
     pub(super) fn next_work(&self) -> Option<Mono> {
         if let Work::Visitor { next, .. } = &self.work { Some(*next) } else { None }
     }
@@ -131,7 +131,7 @@ impl End {
         }
     }
 
-    /// Takes what has arrived, and sends what there is to send.
+    /// Takes messages that have arrived, and sends what is due.
     pub(super) fn work(&mut self, now: Now) {
         while let Some(event) = self.node.poll_event() {
             let count = match event {
@@ -164,7 +164,7 @@ impl End {
         let Some(peer) = self.peer_id else { return };
         match &mut self.work {
             Work::Bulk { open } => {
-                // In steps, so that a sender is not called for every single outcome.
+                // In batches, so that a sender is not called for every single outcome.
                 if *open > BACKLOG / 2 {
                     return;
                 }
@@ -195,7 +195,7 @@ impl End {
             Work::Visitor { every, next } => {
                 if *next <= now.mono {
                     *next = now.mono + *every;
-                    // One that finds no room is left out, as by a sensor that goes on.
+                    // A message for which there is no room is left out, as a sensor would do.
                     let _ = send(&mut self.node, now, peer, &self.body);
                 }
             }
@@ -221,7 +221,7 @@ impl End {
                     idle.push(actor);
                 }
             }
-            // Who sends both ways answers whom it has heard of.
+            // An end that also sends learns its peer from the first message that it receives.
             Work::Bulk { .. } => {
                 let address = super::address(self.peer);
                 self.peer_id.get_or_insert((incoming.id.sender, address));

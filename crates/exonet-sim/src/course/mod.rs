@@ -1,5 +1,6 @@
-//! A course for measuring how nodes use a link: two sides, one shared bottleneck each way, and pairs of real nodes
-//! with an application that sends without end, or calls and waits for replies. On virtual time, so exact and quick.
+//! A course for measuring how nodes use a link: two sides, one shared bottleneck in each direction, and pairs of real
+//! nodes with an application that sends without end, or calls and waits for replies. It runs on virtual time, so the
+//! results are exact and quick.
 
 mod bottleneck;
 mod end;
@@ -17,9 +18,9 @@ pub use bottleneck::{Marks, Traffic, Way};
 use end::{End, Work};
 pub use end::{Latencies, PACKET, SIZE};
 
-/// Where virtual time begins.
+/// The start of virtual time.
 const START: Mono = Mono(1_000_000_000_000);
-/// Segments of one transmit, as drivers ask for them.
+/// The largest number of segments in one transmit, as drivers request.
 const SEGMENTS: usize = 64;
 
 /// Pairs of nodes across two bottlenecks.
@@ -27,21 +28,21 @@ const SEGMENTS: usize = 64;
 pub struct Course {
     now: Mono,
     dice: Dice,
-    /// There, and back.
+    /// The two directions: there, and back.
     ways: [Bottleneck; 2],
     ends: Vec<End>,
     timers: BTreeSet<(Mono, usize)>,
     flights: BTreeMap<(Mono, u64), Flight>,
     next_flight: u64,
     buffer: Vec<u8>,
-    /// How late timers ring.
+    /// How late timers fire.
     pub slack: Duration,
-    /// How long it takes a node to wake up for a datagram: it then takes all that have come, and so does its
-    /// application.
+    /// How long it takes a node to wake up for a datagram: it then takes every datagram that has arrived, and so does
+    /// its application.
     pub drowsiness: Duration,
 }
 
-/// A datagram on its way.
+/// A datagram in flight.
 #[derive(Debug)]
 struct Flight {
     from: usize,
@@ -54,17 +55,17 @@ struct Flight {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair(usize);
 
-/// Which way the messages or calls of a pair go.
+/// The direction of the messages or calls of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// Along the first way of the course.
+    /// Along the first direction of the course.
     There,
     /// Along the second.
     Back,
 }
 
 impl Course {
-    /// A course with nobody on it.
+    /// A course without nodes.
     pub fn new(seed: u64, there: Way, back: Way) -> Self {
         let way = |label, way| Bottleneck::new(way, Dice::derived(seed, &[label]));
         Self {
@@ -81,30 +82,31 @@ impl Course {
         }
     }
 
-    /// A pair whose sender has messages of [`SIZE`] bytes without end, after `wait`.
+    /// A pair whose sender sends messages of [`SIZE`] bytes without end, after `wait`.
     pub fn bulk(&mut self, config: &Config, direction: Direction, wait: Duration) -> Pair {
         self.pair(config, direction, wait, Work::Bulk { open: 0 }, Work::Sink)
     }
 
-    /// A pair both of which send to the other, on one connection, as senders of [`bulk`](Self::bulk) do.
+    /// A pair in which both ends send to the other, on one connection, like senders of [`bulk`](Self::bulk).
     pub fn both(&mut self, config: &Config) -> Pair {
         self.pair(config, Direction::There, Duration::ZERO, Work::Bulk { open: 0 }, Work::Bulk { open: 0 })
     }
 
-    /// A pair with this many actors who call with [`SIZE`] bytes and wait for a reply of as many, again and again.
+    /// A pair with this many actors, each of which repeatedly calls with [`SIZE`] bytes and waits for a reply of the
+    /// same size.
     pub fn calls(&mut self, config: &Config, actors: u64) -> Pair {
         self.pair(config, Direction::There, Duration::ZERO, Work::caller(actors), Work::Server)
     }
 
-    /// A pair whose sender hands over this number of messages at once, of [`SIZE`] bytes each, to a peer that it has never
+    /// A pair whose sender submits this many messages at once, of [`SIZE`] bytes each, to a peer that it has never
     /// met. With `calls` they are calls, and each reply has the same size.
     pub fn batch(&mut self, config: &Config, messages: u64, calls: bool) -> Pair {
         let batch = Work::Batch { left: messages, open: 0, calls };
         self.pair(config, Direction::There, Duration::ZERO, batch, Work::Sink)
     }
 
-    /// Lets time pass until the sender of a [`batch`](Self::batch) has all its outcomes: `limit` at most. Returns when the
-    /// other end took the last message, and when the sender had the last outcome.
+    /// Lets time pass until the sender of a [`batch`](Self::batch) has all its outcomes, but at most `limit`. Returns
+    /// when the other end took the last message, and when the sender had the last outcome.
     pub fn run_until_settled(&mut self, pair: Pair, limit: Duration) -> Option<(Duration, Duration)> {
         let (begun, until) = (self.now, self.now + limit);
         while self.now < until && self.ends.get(pair.0).is_some_and(|end| end.settled.is_none()) {
@@ -115,7 +117,7 @@ impl Course {
         Some((taken.since(begun), settled.since(begun)))
     }
 
-    /// A pair whose sender has one message of [`SIZE`] bytes at each multiple of `every`, the first after `wait`.
+    /// A pair whose sender sends one message of [`SIZE`] bytes at each multiple of `every`, the first after `wait`.
     pub fn visits(&mut self, config: &Config, wait: Duration, every: Duration) -> Pair {
         let visitor = Work::Visitor { every, next: self.now + wait };
         self.pair(config, Direction::There, wait, visitor, Work::Sink)
@@ -148,29 +150,29 @@ impl Course {
         Now { mono: self.now, wall: Wall(self.now.0) }
     }
 
-    /// Changes a way from now on.
+    /// Changes one direction from now on.
     pub fn set_way(&mut self, direction: Direction, way: Way) {
         if let Some(it) = self.ways.get_mut(direction as usize) {
             it.way = way;
         }
     }
 
-    /// What has passed since the last call.
+    /// The traffic since the last call.
     pub fn take_traffic(&mut self, direction: Direction) -> Traffic {
         self.ways.get_mut(direction as usize).map(|it| std::mem::take(&mut it.traffic)).unwrap_or_default()
     }
 
-    /// Messages of the pair's sender that the other has taken since the last call.
+    /// The number of messages from the pair's sender that the other end has taken since the last call.
     pub fn take_received(&mut self, pair: Pair) -> u64 {
         self.ends.get_mut(pair.0 + 1).map(|end| std::mem::take(&mut end.received)).unwrap_or_default()
     }
 
-    /// Messages that the pair's sender has itself taken since the last call.
+    /// The number of messages that the pair's sender has itself taken since the last call.
     pub fn take_returned(&mut self, pair: Pair) -> u64 {
         self.ends.get_mut(pair.0).map(|end| std::mem::take(&mut end.received)).unwrap_or_default()
     }
 
-    /// How long each call took that has ended since the last call.
+    /// The latencies of the calls that have ended since the last call of this function.
     pub fn take_latencies(&mut self, pair: Pair) -> Latencies {
         self.ends.get_mut(pair.0).map(|end| end.take_latencies()).unwrap_or_default()
     }
@@ -243,7 +245,7 @@ impl Course {
         self.pump(at);
     }
 
-    /// Lets the application of an end run, and sends what comes of it.
+    /// Runs the application of an end, and sends what results.
     fn pump(&mut self, at: usize) {
         let now = self.read();
         let Some(end) = self.ends.get_mut(at) else { return };

@@ -1,4 +1,4 @@
-//! A peer with a key of its own and no scruples.
+//! A peer with its own key that breaks the rules of the protocol.
 
 use core::fmt;
 
@@ -12,8 +12,8 @@ use crate::Dice;
 
 const SUITE: Suite = Suite::Aes128Gcm;
 
-/// Attacks nodes through a channel that is properly theirs: opens it with a valid key, and then seals whatever
-/// frames it likes. It acknowledges, retransmits and believes nothing unless told to.
+/// Attacks nodes through a channel of its own: it opens the channel with a valid key, and then seals whatever frames
+/// it likes. It acknowledges, retransmits and believes nothing unless told to.
 pub struct Impostor {
     key: SecretKey,
     dice: Dice,
@@ -30,12 +30,12 @@ struct Begun {
     initiator: Initiator,
     index: ChannelIndex,
     base: u64,
-    /// Up to mac2.
+    /// The datagram up to mac2.
     datagram: Vec<u8>,
     mac1: [u8; crypto::MAC_LEN],
 }
 
-/// A channel that stands.
+/// An established channel.
 struct Channel {
     keys: Keys,
     index: ChannelIndex,
@@ -45,7 +45,7 @@ struct Channel {
     newest: Option<u64>,
 }
 
-/// What a live record claims, as an impostor hears it.
+/// The claim of a live record, as the impostor receives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claimed {
     /// The bounds.
@@ -54,10 +54,10 @@ pub struct Claimed {
     pub ranges: u64,
 }
 
-/// What the victim has said.
+/// A frame of the victim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
-    /// ACK up to here.
+    /// ACK up to this number.
     Ack(u64),
     /// PATH_CHALLENGE.
     Challenge([u8; 8]),
@@ -67,7 +67,7 @@ pub enum Said {
     State(Incarnation, Incarnation, Option<Claimed>),
     /// ASK.
     Ask(wire::Ask),
-    /// A message, or a part of it.
+    /// A message, or part of one.
     Token(Incarnation, Slot),
     /// CLOSE.
     Close,
@@ -82,12 +82,12 @@ impl fmt::Debug for Impostor {
 }
 
 impl Impostor {
-    /// An attacker of `victim` with a key that the dice give.
+    /// An attacker of `victim` with a key from the dice.
     pub fn new(victim: NodeId, dice: &mut Dice) -> Self {
         Self::with_key(victim, dice.bytes(), dice)
     }
 
-    /// As [`Impostor::new`], with a key that somebody else may have too.
+    /// Like [`Impostor::new`], with a key that another node may have too.
     pub fn with_key(victim: NodeId, key: [u8; 32], dice: &mut Dice) -> Self {
         let seed = u64::from_be_bytes(dice.bytes());
         Self {
@@ -101,34 +101,34 @@ impl Impostor {
         }
     }
 
-    /// Who it is.
+    /// The impostor's id.
     pub fn id(&self) -> NodeId {
         self.key.node_id()
     }
 
-    /// Whom it attacks.
+    /// The node that it attacks.
     pub fn victim(&self) -> NodeId {
         self.victim
     }
 
-    /// A channel stands.
+    /// Whether a channel is established.
     pub fn is_connected(&self) -> bool {
         self.channel.is_some()
     }
 
-    /// The last RETRY's cookie goes into the openings that follow.
+    /// Whether it has a cookie from a RETRY, which goes into the openings that follow.
     pub fn has_cookie(&self) -> bool {
         self.cookie.is_some()
     }
 
-    /// The bases of what it says on its channel.
+    /// The bases of the frames that it sends on its channel.
     pub fn bases(&self) -> Bases {
         self.channel.as_ref().map_or(Bases::default(), |channel| channel.bases)
     }
 
     // --- openings ---
 
-    /// A fresh opening, with PARAMS and whatever else `fill` writes. None if the victim's id is no key.
+    /// A fresh opening, with PARAMS and whatever else `fill` writes. None if the victim's id is not a valid key.
     pub fn open(&mut self, params: Params, fill: impl FnOnce(&mut Writer<'_>)) -> Option<Vec<u8>> {
         let index = ChannelIndex(u32::from_be_bytes(self.dice.bytes()));
         let header = wire::opening_header(SUITE.as_u8(), index);
@@ -146,14 +146,14 @@ impl Impostor {
         self.again()
     }
 
-    /// The opening under way once more, with the cookie if there is one.
+    /// The current opening once more, with the cookie if there is one.
     pub fn again(&self) -> Option<Vec<u8>> {
         let begun = self.opening.as_ref()?;
         let mac2 = self.cookie.as_ref().map_or([0; 16], |cookie| OpeningMac::mac2(cookie, &begun.datagram));
         Some([begun.datagram.as_slice(), &mac2].concat())
     }
 
-    /// The answer to an opening that the victim has begun. The channel stands at once.
+    /// The answer to an opening that the victim has begun. The channel is established at once.
     pub fn answer(
         &mut self,
         opening: &Opening<'_>,
@@ -182,9 +182,9 @@ impl Impostor {
         Some(datagram)
     }
 
-    // --- what it hears ---
+    // --- receiving ---
 
-    /// A datagram of the victim's: a cookie is kept, an ANSWER makes the channel, a packet is read.
+    /// Handles a datagram of the victim: keeps a cookie, establishes the channel by an ANSWER, reads a packet.
     pub fn hear(&mut self, datagram: &[u8]) -> Vec<Said> {
         let mut datagram = datagram.to_vec();
         match Datagram::parse(&mut datagram) {
@@ -224,14 +224,14 @@ impl Impostor {
         Some(said(payload, channel.bases.reversed()))
     }
 
-    /// The newest packet that it has heard.
+    /// The newest packet number that it has received.
     pub fn newest(&self) -> Option<u64> {
         self.channel.as_ref()?.newest
     }
 
-    // --- what it says ---
+    // --- sending ---
 
-    /// A packet of whatever `fill` writes. None without a channel.
+    /// A packet with the frames that `fill` writes. None without a channel.
     pub fn packet(&mut self, fill: impl FnOnce(&mut Writer<'_>)) -> Option<Vec<u8>> {
         let mut payload = vec![0; self.room];
         let mut writer = Writer::new(&mut payload, self.bases());
@@ -241,7 +241,7 @@ impl Impostor {
         self.packet_of(&payload)
     }
 
-    /// A packet of these bytes.
+    /// A packet with this payload.
     pub fn packet_of(&mut self, payload: &[u8]) -> Option<Vec<u8>> {
         let channel = self.channel.as_mut()?;
         let header = wire::data_header(channel.remote, channel.next);
@@ -252,20 +252,20 @@ impl Impostor {
         Some(packet)
     }
 
-    /// Leaves out packet numbers.
+    /// Skips packet numbers.
     pub fn skip_numbers(&mut self, numbers: u64) {
         if let Some(channel) = &mut self.channel {
             channel.next += numbers;
         }
     }
 
-    /// A number at random.
+    /// A random number below `n`.
     pub fn below(&mut self, n: u64) -> u64 {
         self.dice.below(n)
     }
 }
 
-/// PARAMS, which comes first in either handshake message.
+/// PARAMS, which is the first frame of either handshake message.
 fn params_of(payload: &[u8]) -> Option<Params> {
     match Frames::new(payload, Bases::default()).next() {
         Some(Ok(Frame::Params(params))) => Some(params),

@@ -1,4 +1,4 @@
-//! Attackers that speak the real wire format with the real cryptography, and are bound by no rule above it.
+//! Attackers that use the real wire format and the real cryptography, and follow no other rule.
 
 mod impostor;
 mod raw;

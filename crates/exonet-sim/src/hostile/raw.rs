@@ -1,4 +1,4 @@
-//! Frames as bytes: those that the core's own writer refuses to write.
+//! Frames as bytes, including frames that the core's own writer refuses to write.
 
 use exonet_proto::MAX_NUMBER;
 use exonet_proto::wire::varint_len;
@@ -8,14 +8,14 @@ use exonet_proto::wire::varint_len;
 pub struct Raw(pub Vec<u8>);
 
 impl Raw {
-    /// A frame of the type `kind`, whose body is these varints.
+    /// Appends a frame of type `kind` whose body is these varints.
     #[must_use]
     pub fn frame(mut self, kind: u8, numbers: &[u64]) -> Self {
         self.0.push(kind);
         self.numbers(numbers)
     }
 
-    /// More varints, each in its shortest form.
+    /// Appends varints, each in its shortest form.
     #[must_use]
     pub fn numbers(mut self, numbers: &[u64]) -> Self {
         for number in numbers {
@@ -34,7 +34,7 @@ impl Raw {
         self
     }
 
-    /// Bytes as they are.
+    /// Appends bytes as they are.
     #[must_use]
     pub fn bytes(mut self, bytes: &[u8]) -> Self {
         self.0.extend_from_slice(bytes);

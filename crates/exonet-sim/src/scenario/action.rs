@@ -1,4 +1,4 @@
-//! One thing that happens in a scenario.
+//! One event in a scenario.
 
 use core::fmt;
 use core::time::Duration;
@@ -8,20 +8,20 @@ use exonet_proto::node::Priority;
 use crate::trace::Moment;
 use crate::{Bursts, LinkConfig, NodeSet};
 
-/// What an application takes that does not take everything.
+/// What an application accepts if it does not accept everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ears {
     /// Nothing.
     Shut,
-    /// No messages but calls.
+    /// Calls, but no other messages.
     ForCalls,
     /// Messages, and calls of some methods.
     ForSome,
 }
 
-/// The methods that calls are of.
+/// The methods of calls.
 pub(super) const METHODS: [&str; 4] = ["", "one", "two", "three"];
-/// Those that an application takes that takes some.
+/// The methods that an application accepts if it accepts some.
 pub(super) const FEW_METHODS: &[&str] = &["one", "three"];
 
 impl Ears {
@@ -38,14 +38,14 @@ impl fmt::Display for Ears {
     }
 }
 
-/// Something that happens at a time and, if it lasts, ends at another.
+/// An event that happens at a time and, if it lasts, ends at another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Action {
-    /// When, from the start.
+    /// When it begins, from the start of the scenario.
     pub at: Duration,
-    /// How long; what it means for a moment's matter is nothing.
+    /// How long it lasts; without meaning for an action that does not last.
     pub span: Duration,
-    /// What.
+    /// What happens.
     pub what: What,
 }
 
@@ -54,148 +54,148 @@ pub struct Action {
 pub enum What {
     /// Messages or calls, spread evenly over the span.
     Send {
-        /// Who sends.
+        /// The sender.
         from: usize,
-        /// To whom.
+        /// The receiver.
         to: usize,
-        /// How many.
+        /// The number of messages.
         count: u32,
-        /// Bytes of each.
+        /// The size of each message, in bytes.
         size: u32,
-        /// They are calls.
+        /// The messages are calls.
         call: bool,
-        /// Their class.
+        /// The class of the messages.
         priority: Priority,
-        /// They need not leave after this.
+        /// How long after its sending a message may still leave.
         deadline: Option<Duration>,
-        /// Their sender thinks better of it.
+        /// The sender takes messages back.
         withdraw: Option<Withdraw>,
     },
-    /// A large message that its application writes bit by bit over the span.
+    /// A large message that its application writes in pieces over the span.
     Stream {
-        /// Who sends.
+        /// The sender.
         from: usize,
-        /// To whom.
+        /// The receiver.
         to: usize,
-        /// Bytes, at least eight.
+        /// The length in bytes, at least eight.
         len: u32,
     },
-    /// Nothing passes from these to those.
+    /// Nothing passes from one set of nodes to the other.
     Cut {
-        /// These.
+        /// The senders.
         from: NodeSet,
-        /// Those.
+        /// The receivers.
         to: NodeSet,
-        /// Nor the other way.
+        /// Nothing passes in the other direction either.
         both: bool,
     },
-    /// The links from these to those change.
+    /// The links from one set of nodes to the other change.
     Weather {
-        /// These.
+        /// The senders.
         from: NodeSet,
-        /// Those.
+        /// The receivers.
         to: NodeSet,
-        /// How.
+        /// The change.
         change: Change,
     },
-    /// Another address.
+    /// The node gets another address.
     Roam(usize),
-    /// Another port.
+    /// The node gets another port.
     Port(usize),
-    /// A translator that forgets after so much silence.
+    /// A NAT that forgets its mappings after this much silence.
     Nat(usize, Duration),
     /// The process dies, and is down for the span.
     Crash(usize),
     /// The machine is suspended.
     Suspend(usize),
-    /// The process is stuck; what arrives waits.
+    /// The process hangs; datagrams that arrive wait.
     Stuck(usize),
     /// The wall clock is set by this many seconds.
     Wall(usize, i64),
-    /// The application takes some of what comes, or nothing.
+    /// The application accepts some of what arrives, or nothing.
     Deaf(usize, Ears),
-    /// The application takes this many messages at a time, this often.
+    /// The application takes this many messages at a time, at this interval.
     Slow(usize, u32, Duration),
-    /// The disk takes up to this for a write.
+    /// A write to the disk takes up to this long.
     SlowDisk(usize, Duration),
-    /// The disk fails; at the end it is mended and the process started anew.
+    /// The disk fails; at the end it is repaired and the process is started anew.
     BrokenDisk(usize),
-    /// The disk has no room for the span; a process that stops for it is started again and again.
+    /// The disk has no room for the span; a process that stops because of that is started again and again.
     FullDisk(usize),
-    /// No write of the disk ends within the span; true: and then the process dies, and starts again.
+    /// No write to the disk ends within the span. True: then the process dies, and starts again.
     StuckDisk(usize, bool),
-    /// The node ends in good order, and is down for the span; true: for good.
+    /// The node ends in an orderly way, and is down for the span. True: for good.
     Leave(usize, bool),
-    /// The identity moves to another machine, and is nowhere for the span.
+    /// The identity moves to another machine, and runs nowhere for the span.
     Move(usize, Mishap, Names),
-    /// Signs of life to a peer.
+    /// Keepalives to a peer.
     Keepalive(usize, usize, Duration),
-    /// The process dies, and finds an old state on its disk: this breaks the promise, and is here to show that it
-    /// is found out.
+    /// The process dies, and finds an old state on its disk. This breaks the promise, and shows that the checkers
+    /// notice it.
     Rollback(usize),
 }
 
-/// What befalls a move.
+/// What goes wrong in a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mishap {
     /// Nothing.
     None,
-    /// The machine that it leaves dies before the identity was ceded, which so stays where it was.
+    /// The machine that the identity leaves dies before it has ceded the identity, which stays where it was.
     Stays,
-    /// The machine that it comes to dies so long after it has begun to speak, and starts again.
+    /// The new machine dies this long after it has begun to send, and starts again.
     Dies(Duration),
-    /// What was left behind starts again where it was.
+    /// The old state starts again on the old machine.
     Copied,
 }
 
-/// What names lead to after a move.
+/// The place at which the other nodes look for an identity after a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
-    /// The new place: everybody is told.
+    /// The new place: every node is told.
     Right,
-    /// What was known before.
+    /// The place that was known before.
     Stale,
-    /// Another node's place.
+    /// The place of another node.
     Lie,
 }
 
-/// How a message is taken back, so long after it was sent.
+/// How a message is taken back, and how long after it was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Withdraw {
-    /// Unless it has left.
+    /// Only if it has not left.
     Cancel(Duration),
-    /// Whatever became of it.
+    /// In any case.
     Abandon(Duration),
 }
 
 /// A change of links.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Change {
-    /// So many are lost.
+    /// This fraction of datagrams is lost.
     Loss(f64),
-    /// They are lost in bursts.
+    /// Datagrams are lost in bursts.
     Bursts(Bursts),
     /// One-way delay, and jitter.
     Delay(Duration, Duration),
     /// Bytes per second behind a queue of this length in bytes.
     Narrow(u64, u64),
-    /// So many are changed on the way.
+    /// This fraction is changed on the way.
     Corrupt(f64),
-    /// So many come twice.
+    /// This fraction arrives twice.
     Copies(f64),
-    /// So many come back up to this much later.
+    /// This fraction arrives again, up to this much later.
     Echoes(f64, Duration),
 }
 
 impl Action {
-    /// When it is over.
+    /// When it ends.
     pub fn ends(&self) -> Duration {
         self.at + self.span
     }
 }
 
 impl What {
-    /// Its kind, for counting.
+    /// The name of its kind, for counting.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Send { call: false, .. } => "bursts",
@@ -228,7 +228,7 @@ impl What {
         }
     }
 
-    /// Whether it is an application's wish, not an accident.
+    /// Whether it is a request of an application, not a fault.
     pub const fn is_traffic(&self) -> bool {
         matches!(self, Self::Send { .. } | Self::Stream { .. } | Self::Keepalive(..))
     }
@@ -279,7 +279,7 @@ impl Change {
         }
     }
 
-    /// A link with this change.
+    /// `base` with this change.
     pub fn apply(self, base: &LinkConfig) -> LinkConfig {
         let mut link = base.clone();
         match self {

@@ -1,4 +1,4 @@
-//! From a seed and a profile to a scenario.
+//! Makes a scenario from a seed and a profile.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -12,11 +12,11 @@ use crate::{Bursts, ClockConfig, Dice, Disk, LinkConfig, NodeSet, Serving};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
-/// Bytes that one action sends at most: more is another profile's matter.
+/// The most bytes that one action sends: more is left to another profile.
 const MOST_BYTES: u64 = 1 << 20;
-/// Ephemeral nodes vanish for good: their peers wait no longer than this for them.
+/// The longest patience of nodes with peers: ephemeral nodes vanish for good.
 const PATIENCE: Duration = Duration::from_secs(7_200);
-/// Senders give up what is in doubt no sooner: by then a network that works has told them.
+/// The least time after which senders give up a message in doubt: by then a working network has told them the outcome.
 const LEAST_PATIENCE: Duration = Duration::from_secs(120);
 
 pub(super) fn generate(seed: u64, profile: Profile) -> Scenario {
@@ -69,7 +69,7 @@ fn node(dice: &mut Dice, profile: Profile, mix: Mix) -> NodePlan {
         stream_above: some(dice, &[100_000, 300_000], usual.stream_above),
         ..usual
     };
-    // Those of lanes follow from the others.
+    // The limits of lanes follow from the others.
     let tight = limits.pool_window < usual.pool_window;
     let limits = Limits {
         lane_window: if limits.bodies == 1 { 0 } else { usual.lane_window >> (3 * u32::from(tight)) },
@@ -106,13 +106,13 @@ fn node(dice: &mut Dice, profile: Profile, mix: Mix) -> NodePlan {
     NodePlan { config, disk: stored.then(|| Disk::slow(latency)), clock, serving: None }
 }
 
-/// How a node answers calls, if it does, and how long and how much it keeps of its replies.
+/// Decides whether and how a node answers calls, and how long and how much it keeps of its replies.
 fn serve(dice: &mut Dice, profile: Profile, plan: &mut NodePlan) {
     let wild = profile != Profile::Calm;
     let within = if dice.chance(0.3) { Duration::ZERO } else { dice.span(MS, 60 * SECOND) };
     let never = if wild && dice.chance(0.3) { 0.03 } else { 0.0 };
     let fails = if dice.chance(0.3) { 0.1 } else { 0.0 };
-    // From what a packet carries to what is read as it comes.
+    // From a reply that fits into a packet to one that is read as it arrives.
     let octave = 8 << dice.below(16);
     let size = usize::try_from(octave + dice.below(octave)).unwrap_or(usize::MAX);
     plan.config.serves = dice.chance(0.9);
@@ -125,12 +125,12 @@ fn serve(dice: &mut Dice, profile: Profile, plan: &mut NodePlan) {
         plan.config.limits.replies = dice.pick(&[4, 64]).unwrap_or(4);
     }
     if wild && dice.chance(0.2) {
-        // One call of each peer can be answered whatever the size; bursts lose replies.
+        // One call of each peer can be answered whatever its size; bursts lose replies.
         plan.config.limits.reply_bytes = 8 * (size + 1_000);
     }
 }
 
-/// A number from `-most` to `most`, small ones as likely as large ones.
+/// A number from `-most` to `most`; small numbers are as likely as large ones.
 fn shift(dice: &mut Dice, most: u64) -> i64 {
     let seconds = dice.span(SECOND, Duration::from_secs(most)).as_secs();
     let seconds = i64::try_from(seconds).unwrap_or(0);
@@ -156,10 +156,10 @@ fn link(dice: &mut Dice, mix: Mix) -> LinkConfig {
     link
 }
 
-/// Draws what happens.
+/// Draws the actions of a scenario.
 struct Draw<'a> {
     dice: Dice,
-    /// Decides which messages are calls: all else is as it would be without.
+    /// Decides which messages are calls: everything else is the same without calls.
     calls: Dice,
     mix: Mix,
     nodes: &'a [NodePlan],
@@ -217,7 +217,7 @@ impl Draw<'_> {
         }
     }
 
-    /// Messages of one size; how many.
+    /// A burst of messages of one size. Returns their number.
     fn burst(&mut self, at: Duration, from: usize, to: usize) -> u64 {
         let (share, largest) = self.mix.large;
         let size = match self.dice.below(10) {
@@ -312,7 +312,7 @@ impl Draw<'_> {
             Fault::BrokenDisk if stored => (span, What::BrokenDisk(node)),
             Fault::FullDisk if stored => (span, What::FullDisk(node)),
             Fault::StuckDisk if stored => (span, What::StuckDisk(node, dice.chance(0.5))),
-            // The first two stay, so that there is always somebody to send to.
+            // The first two nodes stay, so that there is always a node to send to.
             Fault::Leave if node > 1 && dice.chance(0.2) => (Duration::ZERO, What::Leave(node, true)),
             Fault::Leave => {
                 let down = if dice.chance(0.5) { Duration::ZERO } else { span };
@@ -344,7 +344,7 @@ impl Draw<'_> {
         self.add(at, span, what);
     }
 
-    /// Two sides of a network that falls apart; neither is empty.
+    /// The two sides of a partition; neither is empty.
     fn sides(&mut self) -> (NodeSet, NodeSet) {
         let (a, b) = self.pair();
         let (mut from, mut to) = (NodeSet::default().with(a), NodeSet::default().with(b));

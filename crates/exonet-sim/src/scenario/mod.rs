@@ -1,5 +1,5 @@
 //! Generated worlds: a seed and a profile give nodes, links and a list of timed actions, and running them gives a
-//! report. What a report complains of can be shrunk to the few actions that it takes.
+//! report. A schedule whose report has findings can be shrunk to the few actions that cause them.
 //!
 //! ```text
 //! seed, profile --generate--> Scenario --run--> Report
@@ -7,8 +7,8 @@
 //!                            Schedule <---shrink---+
 //! ```
 //!
-//! Every link and every node has dice of its own, so that taking an action away leaves the fortunes of the others
-//! as they were, as far as they do not depend on it.
+//! Every link and every node has its own dice, so that removing an action leaves the chances of the others unchanged,
+//! unless they depend on it.
 
 mod action;
 mod generate;
@@ -32,40 +32,40 @@ pub use run::{run, run_traced};
 pub use schedule::{ParseScheduleError, Schedule, Trim};
 pub use shrink::{Shrunk, shrink};
 
-/// After that, and after the last old copy has come back, everything is forgotten and still within this; later by
-/// the patience with dead peers where some are.
+/// Everything is forgotten and still within this time after the last fault and the last old copy; with dead peers, the
+/// patience with them is added.
 pub const FORGETS_WITHIN: Duration = Duration::from_secs(4_000);
 
-/// A node as it is made.
+/// The properties of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodePlan {
-    /// How it behaves.
+    /// The configuration of the node.
     pub config: Config,
-    /// Its disk; None: it is ephemeral.
+    /// The disk; None: the node is ephemeral.
     pub disk: Option<Disk>,
-    /// Its clocks.
+    /// The clocks.
     pub clock: ClockConfig,
-    /// How its application answers calls; None: `config.serves` is not set.
+    /// How the application answers calls; None: `config.serves` is not set.
     pub serving: Option<Serving>,
 }
 
-/// All that is to happen in a world.
+/// Everything that happens in a world.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
-    /// Decides every accident.
+    /// Determines all random events.
     pub seed: u64,
-    /// What kind of world.
+    /// The kind of the world.
     pub profile: Profile,
     /// The nodes; their places in this list are their names.
     pub nodes: Vec<NodePlan>,
-    /// How the links are while nothing is the matter, by sender and receiver.
+    /// The properties of links without faults, by sender and receiver.
     pub links: BTreeMap<(usize, usize), LinkConfig>,
-    /// What happens, each with the number that it has in the full schedule.
+    /// The actions, each with its number in the full schedule.
     pub actions: Vec<(usize, Action)>,
 }
 
 impl NodePlan {
-    /// As nodes are by default, on a quick disk and with good clocks.
+    /// Gives the node the default properties, a quick disk and good clocks.
     fn make_plain(&mut self) {
         let Config { dead_after, caller_patience, serves, .. } = self.config;
         self.config = Config { dead_after, caller_patience, serves, ..Config::new(Policy::Anyone) };
@@ -76,12 +76,12 @@ impl NodePlan {
 }
 
 impl Scenario {
-    /// The world of this seed.
+    /// The world of a seed.
     pub fn generate(seed: u64, profile: Profile) -> Self {
         generate::generate(seed, profile)
     }
 
-    /// When the last action has ended.
+    /// When the last action ends.
     pub fn length(&self) -> Duration {
         self.actions.iter().map(|(_, action)| action.ends()).max().unwrap_or_default()
     }
@@ -91,7 +91,7 @@ impl Scenario {
         self.nodes.iter().map(|plan| plan.config.dead_after).max().unwrap_or_default()
     }
 
-    /// Nothing goes wrong, and nobody changes their mind.
+    /// Whether nothing goes wrong, and no application takes a message back.
     fn is_undisturbed(&self) -> bool {
         let steady = |action: &Action| match action.what {
             What::Send { deadline, withdraw, .. } => deadline.is_none() && withdraw.is_none(),

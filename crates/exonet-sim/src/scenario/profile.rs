@@ -1,39 +1,40 @@
-//! Named mixes of what happens.
+//! Named mixes of events.
 
 use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
 
-/// What kind of world.
+/// The kind of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Profile {
     /// Everything, moderately.
     Default,
-    /// Datagrams are lost, doubled, changed, delayed and come again.
+    /// Datagrams are lost, duplicated, changed, delayed and replayed.
     Lossy,
-    /// Networks fall apart, one way and both, for seconds and for hours.
+    /// Partitions, in one direction and in both, for seconds and for hours.
     Partitions,
-    /// Processes die and start again, or end in good order, some for good.
+    /// Processes die and start again, or end in an orderly way, some for good.
     Crashes,
-    /// Addresses and ports change, translators forget.
+    /// Addresses and ports change, and NATs forget their mappings.
     Roaming,
-    /// Clocks drift and jump, machines sleep.
+    /// Clocks drift and jump, and machines are suspended.
     Clocks,
-    /// Disks are slow, stick, fill up and fail, with much to write.
+    /// Disks are slow, stuck, full or broken, with much to write.
     Disks,
-    /// Applications that do not take, or slowly.
+    /// Applications that take messages slowly, or not at all.
     SlowApps,
     /// Large messages over narrow links.
     Bulk,
     /// Dozens of nodes.
     Crowd,
-    /// Mostly calls, whose servers are slow, forgetful, and die.
+    /// Mostly calls, whose servers are slow, forget replies, and die.
     Calls,
-    /// Identities move to other machines, with a crash in each phase, names that are stale or lie, and copies left behind.
+    /// Identities move to other machines, with a crash in each phase, names that are stale or wrong, and copies left
+    /// behind.
     Moves,
     /// Nothing goes wrong: everything must be delivered.
     Calm,
-    /// A disk that forgets what was written: breaks the promise, and must be found out.
+    /// A disk that forgets what was written: this breaks the promise, and the checkers must notice.
     Rollback,
 }
 
@@ -66,34 +67,35 @@ pub(super) enum Fault {
     Rollback,
 }
 
-/// What a profile is made of: ranges from which a seed takes.
+/// The ranges from which a seed draws the world of a profile.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mix {
     pub(super) nodes: (u64, u64),
-    /// Minutes that it lasts.
+    /// The length in minutes.
     pub(super) minutes: (u64, u64),
-    /// Messages to send, at least.
+    /// The least number of messages to send.
     pub(super) messages: (u64, u64),
-    /// How many of them are larger than one packet, and bytes of the largest.
+    /// The share of messages that are larger than one packet, and the size of the largest in bytes.
     pub(super) large: (f64, u64),
-    /// How many of what is sent are calls.
+    /// The share of messages that are calls.
     pub(super) calls: f64,
-    /// How many faults, and of which kinds.
+    /// The number of faults, and their kinds.
     pub(super) faults: (u64, u64),
     pub(super) kinds: &'static [Fault],
-    /// How many more, and of which kinds: drawn by themselves, so that a seed's world is otherwise as it is without.
+    /// The number of more faults, and their kinds: drawn separately, so that the rest of a seed's world is the same
+    /// without them.
     pub(super) more: (u64, u64),
     pub(super) further: &'static [Fault],
     /// The longest that a fault lasts, in seconds.
     pub(super) longest: u64,
-    /// Nodes that are ephemeral, and those that write `D` all the time.
+    /// The share of nodes that are ephemeral, and of those that write `D` all the time.
     pub(super) ephemeral: f64,
     pub(super) tiny_blocks: f64,
-    /// Nodes that keep a journal.
+    /// The share of nodes that keep a journal.
     pub(super) journals: f64,
-    /// Links are imperfect all the time.
+    /// Whether links are imperfect all the time.
     pub(super) imperfect: bool,
-    /// Most traffic goes to or from the first node.
+    /// Whether most traffic goes to or from the first node.
     pub(super) hub: bool,
 }
 
@@ -116,7 +118,7 @@ const USUAL: Mix = Mix {
 };
 
 impl Profile {
-    /// All whose worlds must never break a promise.
+    /// All profiles whose worlds must never break a promise.
     pub const SOUND: [Self; 13] = [
         Self::Default,
         Self::Lossy,
@@ -133,7 +135,7 @@ impl Profile {
         Self::Calm,
     ];
 
-    /// As the command line has it.
+    /// The name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Default => "default",
@@ -153,7 +155,7 @@ impl Profile {
         }
     }
 
-    /// What it is, in a line.
+    /// A description in one line.
     pub const fn about(self) -> &'static str {
         match self {
             Self::Default => "everything, moderately",
@@ -173,9 +175,9 @@ impl Profile {
         }
     }
 
-    /// After the last fault has ended, every message has its outcome within this: about four times the longest that was seen
-    /// in 485 worlds, where the median was 0.3 to 1.2 s. Where nobody can know where a peer is, 45 s of it pass until
-    /// somebody is told.
+    /// After the last fault has ended, every message has its outcome within this time: about four times the longest
+    /// that was seen in 485 worlds, where the median was 0.3 to 1.2 s. Where no node can know the address of a peer,
+    /// 45 s of it pass until one is told.
     pub const fn settles_within(self) -> Duration {
         Duration::from_secs(match self {
             // 53 s; 46 s in the others.

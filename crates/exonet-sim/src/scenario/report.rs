@@ -1,4 +1,4 @@
-//! What a run showed.
+//! The result of a run.
 
 use core::fmt;
 use core::time::Duration;
@@ -8,43 +8,43 @@ use super::Profile;
 use crate::Totals;
 use crate::trace::Moment;
 
-/// Something that must not be.
+/// A fault that a run found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
     /// A promise was broken.
     Broken {
-        /// Which: [`Breach::kind`](crate::Breach::kind).
+        /// The kind of the breach: [`Breach::kind`](crate::Breach::kind).
         kind: &'static str,
-        /// When, from the beginning.
+        /// The time, from the start.
         at: Duration,
-        /// Step of the run.
+        /// The step of the run.
         step: u64,
-        /// How.
+        /// The details.
         what: String,
     },
     /// Messages without an outcome, long after the last fault.
     Unsettled {
-        /// How many.
+        /// The number of messages.
         open: usize,
     },
-    /// A message was not delivered though nothing was in its way.
+    /// A message was not delivered although nothing prevented it.
     Undelivered {
-        /// How many.
+        /// The number of messages.
         messages: u64,
     },
-    /// Something goes on for ever though nobody wants anything.
+    /// The nodes still send after every request is done.
     Restless,
-    /// A node remembers what is of no use to anybody.
+    /// A node remembers something that is of no use to any node.
     Remembers {
-        /// Which node.
+        /// The node.
         node: usize,
-        /// What.
+        /// What it remembers.
         what: String,
     },
 }
 
 impl Finding {
-    /// Its kind: shrinking keeps to it.
+    /// The name of its kind, which does not change while a schedule shrinks.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Broken { kind, .. } => kind,
@@ -55,7 +55,7 @@ impl Finding {
         }
     }
 
-    /// Whether only the end of a run shows it.
+    /// Whether it can only be seen at the end of a run.
     pub fn is_of_the_end(&self) -> bool {
         !matches!(self, Self::Broken { .. })
     }
@@ -77,51 +77,51 @@ impl fmt::Display for Finding {
     }
 }
 
-/// How often each kind of thing happened.
+/// How often each kind of event happened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coverage(pub BTreeMap<&'static str, u64>);
 
 impl Coverage {
-    /// How many times it happened.
+    /// Adds to the count of a kind.
     pub fn add(&mut self, kind: &'static str, times: u64) {
         if times > 0 {
             *self.0.entry(kind).or_default() += times;
         }
     }
 
-    /// And all of these.
+    /// Adds all counts of `other`.
     pub fn merge(&mut self, other: &Self) {
         other.0.iter().for_each(|(kind, times)| self.add(kind, *times));
     }
 
-    /// How often.
+    /// The count of a kind.
     pub fn of(&self, kind: &str) -> u64 {
         self.0.get(kind).copied().unwrap_or(0)
     }
 }
 
-/// What a run showed.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// Of the run.
+    /// The seed of the run.
     pub seed: u64,
-    /// Of the run.
+    /// The profile of the run.
     pub profile: Profile,
-    /// What must not be, none if all is well. A run ends with the first broken promise.
+    /// The faults that were found; empty if there are none. A run ends with the first broken promise.
     pub findings: Vec<Finding>,
-    /// Steps by the end: every input of a node is one.
+    /// The number of steps: every input of a node is a step.
     pub steps: u64,
-    /// Virtual time from the first to the last.
+    /// The virtual time from the start to the end.
     pub lasted: Duration,
     /// Messages and their outcomes.
     pub totals: Totals,
-    /// How often each kind of thing happened.
+    /// How often each kind of event happened.
     pub coverage: Coverage,
-    /// The longest that it took until everything had an outcome, once nothing went wrong any more.
+    /// The longest time until every message had an outcome, after the last fault.
     pub settled_in: Duration,
-    /// Datagrams that left nodes.
+    /// The number of datagrams that left nodes.
     pub datagrams: u64,
-    /// Of every datagram.
+    /// The fingerprint of all datagrams.
     pub fingerprint: u64,
 }
 

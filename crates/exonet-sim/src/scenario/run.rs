@@ -12,18 +12,18 @@ use crate::check::short;
 use crate::moving::Image;
 use crate::{Disk, LinkConfig, NodeIndex, Serving, Violation, World};
 
-/// How long a node that ends tells its peers what it has not taken, and how often it looks whether they know: as the
-/// library's.
+/// How long a node that ends tells its peers what it has not taken, and how often it checks whether they know: as in
+/// the library.
 const FAREWELL: Duration = Duration::from_millis(500);
 const LOOKS: Duration = Duration::from_millis(10);
-/// After that, the peers' applications take it that a node has ended for good.
+/// After this long, the peers' applications assume that a node has ended for good.
 const GOES_ON: Duration = Duration::from_secs(5);
 /// How often a process that has stopped is started again.
 const SUPERVISED: Duration = Duration::from_secs(2);
-/// Within this, who looks for a peer has tried every address that it knows: probes and openings are at most half a
-/// minute apart (PROTOCOL.md "Loss recovery").
+/// A node that looks for a peer has tried every address that it knows within this time: probes and openings are at
+/// most half a minute apart (PROTOCOL.md "Loss recovery").
 const TRIES_ALL: Duration = Duration::from_secs(45);
-/// In how many pieces a streamed message is written.
+/// The number of pieces in which a streamed message is written.
 const PIECES: u32 = 10;
 
 /// Runs a scenario to its end, or to the first broken promise.
@@ -31,39 +31,39 @@ pub fn run(scenario: &Scenario) -> Report {
     Run::new(scenario, None).complete()
 }
 
-/// As [`run`]; `tell` gets every datagram, fault, delivery and outcome, in lines.
+/// Like [`run`]; `tell` gets every datagram, fault, delivery and outcome, in lines.
 pub fn run_traced(scenario: &Scenario, tell: &mut dyn FnMut(&str)) -> Report {
     Run::new(scenario, Some(tell)).complete()
 }
 
-/// Something that is due.
+/// An event that is due.
 #[derive(Clone, Copy, Debug)]
 enum Due {
     /// The action at this place begins.
     Begin(usize),
-    /// It ends.
+    /// The action at this place ends.
     End(usize),
-    /// One of its messages is sent.
+    /// One message of the action is sent.
     Send(usize),
-    /// All of them are, at once.
+    /// All messages of the action are sent at once.
     SendAll(usize),
     /// A process that stopped because its disk was full is started again.
     Supervise(usize),
-    /// A node that ends goes when it has told all, or at this time.
+    /// A node that ends leaves when it has told all its peers, or at this time.
     Part(usize, Mono),
     /// A node that has moved dies, and starts again.
     Relapse(usize),
-    /// Its peers' applications go on with others.
+    /// The peers' applications use other nodes from now on.
     GoOn(usize),
-    /// The application of a slow node takes some more.
+    /// The application of a slow node takes some more messages.
     Feed(usize),
-    /// A message of a process that is still the same is written on.
+    /// More of a message is written, if its process is still the same.
     Write(Sent, usize),
-    /// It is taken back.
+    /// The message is taken back.
     Withdraw(Sent, Withdraw),
 }
 
-/// A message of a certain process.
+/// A message of one particular process.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     node: usize,
@@ -84,14 +84,14 @@ struct Run<'a> {
     next_due: u64,
     /// How often each node's process was started.
     boots: Vec<u32>,
-    /// Who has ended for good.
+    /// The nodes that have ended for good.
     over: BTreeSet<usize>,
-    /// What is left behind by the moves that go on.
+    /// The old states of the identities that are moving.
     left: BTreeMap<usize, Option<Image>>,
-    /// Who has sent to whom; true: and who has called whom.
+    /// The pairs of nodes that have sent, from the first to the second. True: calls, too.
     pairs: BTreeSet<(usize, usize, bool)>,
     coverage: Coverage,
-    /// The longest that it took until everything had an outcome, once nothing went wrong any more.
+    /// The longest time until every message had an outcome, after the last fault.
     settled_in: Duration,
 }
 
@@ -175,7 +175,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// A violation in the words of the trace: nodes by their places, times from the beginning.
+    /// A violation in the terms of the trace: nodes by their places, times from the start.
     fn broken(&self, violation: &Violation) -> Finding {
         let mut what = violation.breach.to_string();
         for node in 0..self.boots.len() {
@@ -194,7 +194,7 @@ impl<'a> Run<'a> {
         self.due.insert((at, self.next_due), due);
     }
 
-    /// Everything that is planned.
+    /// Performs everything that is planned.
     fn acts(&mut self) -> Result<(), Broken> {
         while let Some(((at, _), due)) = self.due.pop_first() {
             self.advance(at)?;
@@ -218,7 +218,7 @@ impl<'a> Run<'a> {
         if self.world.violations().is_empty() { Ok(()) } else { Err(Broken) }
     }
 
-    /// Hands the trace on.
+    /// Passes the trace on.
     fn pour(&mut self) {
         if let Some(tell) = &mut self.tell {
             tell(&self.world.trace.take());
@@ -244,7 +244,7 @@ impl<'a> Run<'a> {
             }
             Due::GoOn(node) => self.go_on(node),
             Due::Write(sent, _) | Due::Withdraw(sent, _) if !self.is_same(sent) => {}
-            // Who stands still goes on later.
+            // A process that stands still continues later.
             due @ (Due::Write(sent, _) | Due::Withdraw(sent, _))
                 if !self.world.is_up(NodeIndex(sent.node)) =>
             {
@@ -373,7 +373,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The disk is full, and for as long as it is, a process that has stopped for it is started again.
+    /// Starts a process that has stopped because of the full disk, again and again while the disk is full.
     fn supervise(&mut self, place: usize) {
         let Some(action) = self.action(place) else { return };
         let What::FullDisk(node) = action.what else { return };
@@ -390,7 +390,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// A node begins to end, unless there is none.
+    /// A node begins to end, unless it is not running.
     fn leave(&mut self, place: usize, node: usize) {
         if self.world.is_up(NodeIndex(node)) && !self.world.has_stopped(NodeIndex(node)) {
             self.world.begin_end(NodeIndex(node));
@@ -398,11 +398,11 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// A node that ends goes, if it has told all who could be told, or has tried for long enough.
+    /// A node that ends leaves, if it has told every peer that can be told, or has tried for long enough.
     fn part(&mut self, place: usize, until: Mono) {
         let Some(Action { what: What::Leave(node, for_good), span, .. }) = self.action(place) else { return };
         let (node, now) = (NodeIndex(*node), self.world.now());
-        // A crash may have come before.
+        // The node may have crashed before.
         if !self.world.is_ending(node) {
             return;
         }
@@ -419,7 +419,7 @@ impl<'a> Run<'a> {
         self.plan(now + *span, Due::End(place));
     }
 
-    /// What its peers have for a node that has ended for good, and can take back, they send to another.
+    /// The peers of a node that has ended for good send to another node the messages that they can take back.
     fn go_on(&mut self, gone: usize) {
         let Some(id) = self.world.id(NodeIndex(gone)) else { return };
         let others: Vec<usize> =
@@ -433,14 +433,14 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Where what is for `to` goes: to another if that has ended for good.
+    /// The receiver of messages for `to`: another node if `to` has ended for good.
     fn stand_in(&self, from: usize, to: usize) -> usize {
         let next = |n: usize| (to + n) % self.boots.len().max(1);
         let mut others = (0..self.boots.len()).map(next);
         others.find(|node| *node != from && !self.over.contains(node)).unwrap_or(to)
     }
 
-    /// An identity begins to move. False: there is none that could.
+    /// An identity begins to move. Returns false if it cannot.
     fn departs(&mut self, place: usize, node: usize, mishap: Mishap) -> bool {
         let node = NodeIndex(node);
         if !self.world.is_up(node) || self.world.has_stopped(node) {
@@ -463,7 +463,7 @@ impl<'a> Run<'a> {
             match names {
                 Names::Right => self.world.tell(other, here),
                 Names::Stale => {}
-                // Its own place, or that of a third.
+                // The node's own place, or that of a third node.
                 Names::Lie => self.world.tell_wrong(other, here, NodeIndex(0)),
             }
         }
@@ -474,7 +474,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The slow application takes some, and will again.
+    /// The slow application takes some messages, and schedules its next turn.
     fn serve(&mut self, place: usize) {
         let Some(action) = self.action(place) else { return };
         let What::Slow(node, bites, every) = action.what else { return };
@@ -493,7 +493,7 @@ impl<'a> Run<'a> {
 
     // --- traffic ---
 
-    /// The process that sent it is still the same.
+    /// Whether the process that sent it is still the same.
     fn is_same(&self, sent: Sent) -> bool {
         self.boots.get(sent.node) == Some(&sent.boot) && !self.over.contains(&sent.node)
     }
@@ -533,7 +533,7 @@ impl<'a> Run<'a> {
         self.pairs.insert((from, to, false));
         let sent = self.world.send_together((NodeIndex(from), NodeIndex(to)), size, count, &message);
         self.coverage.add("refused_messages", u64::from(count) - sent.len() as u64);
-        // Every other one: so that those between them go on.
+        // Every second message, so that those between them continue.
         for (nth, one) in sent.into_iter().enumerate() {
             let sent = self.sent(from, one);
             self.plan_withdrawal(sent, withdraw.filter(|_| nth % 2 == 0));
@@ -612,12 +612,12 @@ impl<'a> Run<'a> {
 
     // --- the end ---
 
-    /// No more faults: everything settles, the pairs work, and in the end nobody knows anything.
+    /// Ends all faults; then every message must settle, the pairs must work, and in the end no node may know another.
     fn ends(&mut self, findings: &mut Vec<Finding>) -> Result<(), Broken> {
         self.heal();
         self.settle(findings)?;
         let pairs: Vec<_> = std::mem::take(&mut self.pairs).into_iter().collect();
-        // What envelopes of a dead incarnation carry ends Unknown, once; after that there are none.
+        // The envelopes of a dead incarnation end Unknown, once; after that there are none.
         for last in [false, true] {
             let sent: Vec<Sent> =
                 pairs.iter().filter_map(|pair| self.submit(*pair, 100, Outgoing::default())).collect();
@@ -634,7 +634,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Echoes end; those who are gone for good are given up. Nobody is told where anybody is.
+    /// Echoes end; nodes that are gone for good are given up. No node is told where another is.
     fn heal(&mut self) {
         self.world.trace.tell(self.world.now(), 0, "* the last fault has ended");
         for ((a, b), link) in &self.scenario.links {
@@ -645,7 +645,7 @@ impl<'a> Run<'a> {
         self.world.end_copies();
         self.world.give_up_the_gone();
         for node in nodes {
-            // What was never to be answered is dropped; from now on everything is answered, and at once.
+            // Drops the calls that were never to be answered; from now on every call is answered at once.
             let serving = self.scenario.nodes.get(node.0).and_then(|plan| plan.serving).unwrap_or_default();
             self.world.serve(node, Serving { never: 0.0, within: Duration::ZERO, ..serving });
             self.world.drop_calls(node);
@@ -674,7 +674,7 @@ impl<'a> Run<'a> {
         }
         self.settled_in = self.settled_in.max(self.world.now().since(begun));
         let totals = self.world.ledger.totals();
-        // A server may keep few replies.
+        // A server may keep only few replies.
         let undisturbed = self.scenario.is_undisturbed() && self.world.coverage().replies_forgotten == 0;
         if undisturbed && totals.delivered < totals.sent && findings.is_empty() {
             findings.push(Finding::Undelivered { messages: totals.sent - totals.delivered });

@@ -1,4 +1,4 @@
-//! A scenario as it is kept and passed on: a seed, a profile, and what is left of its actions.
+//! The stored form of a scenario: a seed, a profile, and the actions that are left.
 
 use core::fmt;
 use core::str::FromStr;
@@ -12,45 +12,45 @@ use super::{Action, Profile, Scenario, What};
 /// The first line of a schedule's text.
 const HEAD: &str = "exonet schedule 1";
 
-/// An action made smaller.
+/// A reduction of an action.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trim {
-    /// This many messages.
+    /// The number of messages.
     pub count: Option<u32>,
-    /// Of this length in bytes.
+    /// The size of each message, in bytes.
     pub size: Option<u32>,
-    /// It lasts so long.
+    /// How long the action lasts.
     pub span: Option<Duration>,
-    /// Without class, deadline and withdrawal.
+    /// Whether class, deadline and withdrawal are removed.
     pub plain: bool,
 }
 
-/// What is left of a generated scenario. As text it can be read, kept and run again.
+/// The part of a generated scenario that is left. Its text can be read, kept and run again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
-    /// Of the scenario.
+    /// The seed of the scenario.
     pub seed: u64,
-    /// Of the scenario.
+    /// The profile of the scenario.
     pub profile: Profile,
-    /// Links do no harm but in a fault.
+    /// Whether links are perfect outside of faults.
     pub plain_links: bool,
-    /// Nodes behave by default, with quick disks and good clocks.
+    /// Whether nodes have the default configuration, quick disks and good clocks.
     pub plain_nodes: bool,
     /// The actions that are left.
     pub kept: BTreeMap<usize, Trim>,
     pub(super) full: Scenario,
 }
 
-/// Why a text is no schedule.
+/// The reason for which a text is not a schedule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseScheduleError {
-    /// The first line is another.
+    /// The first line is not that of a schedule.
     #[error("this is not a schedule: it does not begin with {HEAD:?}")]
     NotASchedule,
     /// A line cannot be read.
     #[error("line {0} cannot be understood: {1:?}")]
     Line(usize, String),
-    /// The seed gives another scenario here.
+    /// The seed gives another scenario in this version.
     #[error("the schedule was written by another version, whose seeds give other scenarios")]
     OtherVersion,
     /// The seed or the profile is missing.
@@ -59,7 +59,7 @@ pub enum ParseScheduleError {
 }
 
 impl Schedule {
-    /// Everything that the seed gives.
+    /// The complete scenario of a seed.
     pub fn full(seed: u64, profile: Profile) -> Self {
         let full = Scenario::generate(seed, profile);
         let kept = full.actions.iter().map(|(number, _)| (*number, Trim::default())).collect();
@@ -79,7 +79,7 @@ impl Schedule {
         scenario
     }
 
-    /// The actions that are left, as they are now.
+    /// The actions that are left, with their trims applied.
     pub fn actions(&self) -> impl Iterator<Item = (usize, Action)> {
         self.full
             .actions
@@ -87,7 +87,7 @@ impl Schedule {
             .filter_map(|(number, action)| self.kept.get(number).map(|trim| (*number, trim.apply(action))))
     }
 
-    /// Tells scenarios of other versions from this one.
+    /// Distinguishes the scenarios of other versions from this one.
     fn fingerprint(&self) -> u64 {
         let text = format!("{:?}", self.full);
         let fnv = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
@@ -113,7 +113,7 @@ impl Trim {
         action
     }
 
-    /// A word of a schedule's line.
+    /// Reads one word of a line.
     fn read(&mut self, word: &str) -> Option<()> {
         match word.split_once('=') {
             Some(("count", n)) => self.count = Some(n.parse().ok()?),

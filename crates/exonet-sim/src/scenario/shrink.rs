@@ -1,4 +1,4 @@
-//! Makes a schedule small that shows something which must not be.
+//! Shrinks a schedule that shows a fault.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -24,19 +24,19 @@ const TRAFFIC: [Step; 6] = [
     |trim, action| trim.size = Some(size(action) / 2),
 ];
 
-/// A schedule made small.
+/// A schedule that was shrunk.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shrunk {
-    /// It still shows what the first one showed.
+    /// The schedule, which still shows the same kind of fault.
     pub schedule: Schedule,
-    /// What it shows.
+    /// The report of the schedule.
     pub report: Report,
-    /// Runs that it took.
+    /// The number of runs that shrinking took.
     pub runs: u32,
 }
 
-/// The smallest schedule that still shows what `schedule` shows first, found in at most `most` runs. None: it shows
-/// nothing.
+/// The smallest schedule that still shows the first finding of `schedule`, found in at most `most` runs. None:
+/// `schedule` shows no fault.
 pub fn shrink(schedule: &Schedule, most: u32) -> Option<Shrunk> {
     let report = run(&schedule.scenario());
     let kind = report.findings.first()?.kind();
@@ -64,7 +64,7 @@ struct Search {
 }
 
 impl Search {
-    /// Takes `smaller` if it shows the same.
+    /// Takes `smaller` if it shows the same fault.
     fn attempt(&mut self, smaller: Schedule) -> bool {
         if smaller == self.best || self.runs >= self.most {
             return false;
@@ -82,7 +82,7 @@ impl Search {
         Schedule { kept, ..self.best.clone() }
     }
 
-    /// What had not begun when it showed has no part in it.
+    /// Removes the actions that had not begun when the fault was seen.
     fn drop_later(&mut self) {
         if self.report.findings.first().is_none_or(super::Finding::is_of_the_end) {
             return;
@@ -95,7 +95,7 @@ impl Search {
         self.attempt(self.with(kept));
     }
 
-    /// Leaves out halves, quarters, ... single actions.
+    /// Removes halves, quarters, ... single actions.
     fn drop_actions(&mut self) {
         let mut chunk = self.best.kept.len().div_ceil(2);
         loop {
@@ -115,7 +115,7 @@ impl Search {
         }
     }
 
-    /// Leaves out all that concerns a node.
+    /// Removes all actions that concern a node.
     fn drop_nodes(&mut self) {
         for node in 0..64 {
             let mut kept = self.best.kept.clone();
@@ -135,7 +135,7 @@ impl Search {
         self.attempt(Schedule { plain_nodes: true, ..self.best.clone() });
     }
 
-    /// Makes each action as small as it can be.
+    /// Makes each action as small as possible.
     fn trim_actions(&mut self) {
         let actions: Vec<(usize, Action)> = self.best.actions().collect();
         for (number, action) in actions {
@@ -154,7 +154,7 @@ impl Search {
         let Some(trim) = kept.get_mut(&number) else { return false };
         step(trim, &action);
         let smaller = self.with(kept);
-        // The same in other words is no progress.
+        // A trim that leaves the action unchanged is no progress.
         let changed = smaller.actions().any(|(known, now)| known == number && now != action);
         changed && self.attempt(smaller)
     }

@@ -1,5 +1,5 @@
-//! Links that lose a third or half of all datagrams, and a crowd that has too much: what the test holds bounds to, and the
-//! benchmark prints.
+//! Links that lose a third or half of all datagrams, and an overloaded crowd: for the bounds that the tests check, and
+//! for the figures that the benchmark prints.
 
 use core::time::Duration;
 
@@ -9,14 +9,14 @@ use exonet_sim::{Bursts, LinkConfig, NodeIndex, Serving, World};
 
 use super::{MS, SECOND, open};
 
-/// The share of `sorted` times that this one exceeds.
+/// The quantile of the `sorted` times at `share`.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a share of a length
 pub fn quantile(sorted: &[Duration], share: f64) -> Duration {
     let at = ((sorted.len().saturating_sub(1)) as f64 * share).round() as usize;
     sorted.get(at).copied().unwrap_or_default()
 }
 
-/// One world for each seed: how long each took, in order.
+/// The times of one world for each seed, sorted.
 pub fn times(seeds: core::ops::Range<u64>, run: impl Fn(u64) -> Duration) -> Vec<Duration> {
     let mut times: Vec<Duration> = seeds.map(run).collect();
     times.sort();
@@ -32,8 +32,8 @@ fn relink(world: &mut World, a: NodeIndex, b: NodeIndex, link: &LinkConfig) {
     world.set_link(b, a, link.clone());
 }
 
-/// How long it takes until 100 messages of 100 bytes, sent at once, are settled. `met`: they follow one message that met
-/// no loss.
+/// The time until 100 messages of 100 bytes, sent at once, are settled. `met`: they follow one message that was sent
+/// without loss.
 pub fn hundred(seed: u64, rtt: Duration, loss: f64, met: bool) -> Duration {
     let mut world = World::new(seed, if met { lossy(rtt, 0.0) } else { lossy(rtt, loss) });
     let (a, b) = (world.add(open(), false), world.add(open(), false));
@@ -47,7 +47,7 @@ pub fn hundred(seed: u64, rtt: Duration, loss: f64, met: bool) -> Duration {
     finish(&mut world, begun, seed)
 }
 
-/// How long the first call of a node to one that it has never met takes.
+/// The duration of the first call of a node to one that it has never met.
 pub fn first_call(seed: u64, rtt: Duration, loss: f64) -> Duration {
     let mut world = World::new(seed, lossy(rtt, loss));
     let config = Config { early: true, ..open() };
@@ -58,8 +58,8 @@ pub fn first_call(seed: u64, rtt: Duration, loss: f64) -> Duration {
     finish(&mut world, begun, seed)
 }
 
-/// From the end of `span`, in which `open_at_once` messages were kept open on 100 Mbit/s that lose 30 % each way, to the last
-/// outcome.
+/// The time from the end of `span`, in which `open_at_once` messages were kept open on 100 Mbit/s with a loss of 30 %
+/// in each direction, to the last outcome.
 pub fn tail(seed: u64, rtt: Duration, open_at_once: u64, bursts: bool, span: Duration) -> Duration {
     let loss = 0.3;
     let bursts = bursts.then_some(Bursts { enter: loss / (1.0 - loss) / 10.0, leave: 0.1, loss: 1.0 });
@@ -93,8 +93,8 @@ fn finish(world: &mut World, begun: exonet_proto::Mono, seed: u64) -> Duration {
     world.now().since(begun)
 }
 
-/// A crowd of senders of lone messages, two a second each, through one place that takes twice what they offer, and has a queue
-/// that overflows, after a time in which it took a quarter of its rate.
+/// A crowd of senders of single messages, two a second each, through one bottleneck with twice the capacity of their
+/// load, and with a queue that overflows, after a time in which the bottleneck had a quarter of its rate.
 pub struct Crowd {
     course: Course,
     pairs: Vec<Pair>,
@@ -102,13 +102,13 @@ pub struct Crowd {
     offered: f64,
 }
 
-/// What became of one second of a crowd.
+/// The figures of one second of a crowd.
 pub struct Second {
-    /// Messages taken, of those offered.
+    /// The share of the offered messages that were taken.
     pub taken: f64,
     /// Datagrams that left for each message offered.
     pub copies: f64,
-    /// The share of datagrams that found no room.
+    /// The share of datagrams for which there was no room.
     pub dropped: f64,
 }
 
@@ -123,7 +123,7 @@ impl Crowd {
         Self { course, pairs, way, offered }
     }
 
-    /// The place takes one part in so many of its rate from now on.
+    /// The bottleneck has its rate divided by `part` from now on.
     pub fn slow(&mut self, part: u64) {
         self.course.set_way(Direction::There, Way { rate: self.way.rate / part, ..self.way.clone() });
     }

@@ -1,4 +1,4 @@
-//! What the scenario tests share.
+//! Helpers that the scenario tests share.
 
 #![allow(dead_code, unreachable_pub)]
 
@@ -17,7 +17,7 @@ pub fn open() -> Config {
     Config::new(Policy::Anyone)
 }
 
-/// Everything that a network may do, at once.
+/// A link with every fault at once.
 pub fn bad_link(loss: f64) -> LinkConfig {
     LinkConfig {
         loss,
@@ -37,8 +37,8 @@ pub fn pair(seed: u64, link: LinkConfig) -> (World, NodeIndex, NodeIndex) {
     (world, a, b)
 }
 
-/// No promise was broken so far, and every message has an outcome `within` this. The bounds that tests give are two to three
-/// times the longest time that they were seen to take, over all of their seeds; 300 ms at least.
+/// Checks that no promise was broken so far, and that every message has an outcome `within` this time. The bounds in
+/// the tests are two to three times the longest time that was seen over all of their seeds, and at least 300 ms.
 #[track_caller]
 pub fn settled(world: &mut World, within: Duration, what: &str) {
     let settled = world.run_until_settled(within);
@@ -46,7 +46,7 @@ pub fn settled(world: &mut World, within: Duration, what: &str) {
     assert!(settled, "{what}: {:?}, {} open", world.ledger.totals(), world.ledger.open());
 }
 
-/// Every message was delivered, and taken once.
+/// Checks that every message was delivered, and taken once.
 #[track_caller]
 pub fn all_delivered(world: &World, what: &str) {
     let totals = world.ledger.totals();
@@ -54,35 +54,36 @@ pub fn all_delivered(world: &World, what: &str) {
     assert_eq!(world.ledger.violations(), [], "{what}");
 }
 
-/// Peers go 10 s after the last message, when records close, and the 30 s of an idle channel: that was 41 s. The longest that was
-/// seen, where farewells were lost, is 84 s.
+/// Peers are forgotten 10 s after the last message, when records close, and 30 s of an idle channel: that was 41 s.
+/// The longest time that was seen, where farewells were lost, is 84 s.
 const FORGETS: Duration = Duration::from_secs(120);
-/// A peer that has vanished is waited for: 231 s.
+/// A peer that has vanished is forgotten after 231 s.
 const FORGETS_VANISHED: Duration = Duration::from_secs(500);
 /// Old copies of openings make tentative peers, which stay for an hour.
 const FORGETS_COPIES: Duration = Duration::from_secs(4_000);
-/// What bounds the stamps of a peer that has gone stays this much longer.
+/// The bounds of the stamps of a peer that has gone stay this much longer.
 const STAMPS: Duration = Duration::from_secs(301);
 
-/// Both ends forget everything in the end, and say at most `most` while they do: about twice what they were seen to say.
+/// Checks that the nodes forget everything in the end, and send at most `most` datagrams until then: about twice the
+/// number that was seen.
 #[track_caller]
 pub fn forgotten(world: &mut World, nodes: &[NodeIndex], most: u64, what: &str) {
     forget(world, nodes, most, [FORGETS, STAMPS], what);
 }
 
-/// As [`forgotten`], where some are not there any more.
+/// Like [`forgotten`], where some nodes have vanished.
 #[track_caller]
 pub fn forgotten_vanished(world: &mut World, nodes: &[NodeIndex], most: u64, what: &str) {
     forget(world, nodes, most, [FORGETS_VANISHED, STAMPS], what);
 }
 
-/// As [`forgotten`], where openings come again later.
+/// Like [`forgotten`], where copies of openings arrive later.
 #[track_caller]
 pub fn forgotten_after_copies(world: &mut World, nodes: &[NodeIndex], most: u64, what: &str) {
     forget(world, nodes, most, [FORGETS_COPIES; 2], what);
 }
 
-/// All peers go within the first time, and everything within the second after that.
+/// Checks that all peers are forgotten within the first time, and everything within the second time after that.
 #[track_caller]
 fn forget(world: &mut World, nodes: &[NodeIndex], most: u64, [peers, everything]: [Duration; 2], what: &str) {
     let all = |world: &World, is: fn(&Node) -> bool| nodes.iter().all(|node| is(world.node(*node).unwrap()));

@@ -1,4 +1,4 @@
-//! A node that is attacked while its friends talk to it, beside the same node left alone.
+//! A node that is attacked while its friends talk to it, compared with the same node without an attack.
 
 #![allow(dead_code, unreachable_pub)]
 
@@ -14,11 +14,11 @@ use exonet_sim::{LinkConfig, NodeIndex, World};
 
 use super::{MS, SECOND, all_delivered, open};
 
-/// Bytes that one peer may make the attacked node hold, of messages: its pool, its larger messages, and what
-/// each that waits takes beside its bytes.
+/// The most bytes of messages that one peer may make the attacked node hold: its pool, its larger messages, and the
+/// overhead of each message that waits.
 pub const SHARE: usize = (256 << 10) + 4 * (256 << 10) + 2_048 * 160;
 
-/// A small node: its bounds are met soon.
+/// A small node, whose limits are reached soon.
 pub fn small() -> Config {
     let limits = Limits {
         peers: 256,
@@ -36,18 +36,18 @@ pub fn small() -> Config {
     Config { limits, dead_after: 600 * SECOND, ..open() }
 }
 
-/// An impostor at an address of its own.
+/// An impostor at its own address.
 pub struct Intruder {
     pub it: Impostor,
     pub index: NodeIndex,
     pub at: SocketAddr,
     pub to: SocketAddr,
-    /// The incarnation and the grant frontier last heard.
+    /// The incarnation and the grant frontier that it received last.
     pub r: Incarnation,
     pub hi: Slot,
-    /// All that was heard.
+    /// All frames that it received.
     pub said: Vec<Said>,
-    /// How often in a row nothing was.
+    /// How many times in a row it received nothing.
     quiet: u32,
 }
 
@@ -65,14 +65,14 @@ impl Intruder {
         Self { it, index, at, to, r: Incarnation(0), hi: Slot(0), said: Vec::new(), quiet: 0 }
     }
 
-    /// An intruder whose channel stands and is confirmed, with slots.
+    /// An intruder with an established and confirmed channel, and with slots.
     pub fn connected(world: &mut World, host: NodeIndex) -> Self {
         let mut this = Self::new(world, host);
         assert!(this.connect(world, Params::default()));
         this
     }
 
-    /// Opens, and confirms. True when it has a channel.
+    /// Opens and confirms a channel. Returns true when it has one.
     pub fn connect(&mut self, world: &mut World, params: Params) -> bool {
         self.open(world, params);
         for _ in 0..20 {
@@ -92,7 +92,7 @@ impl Intruder {
         self.it.is_connected()
     }
 
-    /// Hears what there is. True when there was anything.
+    /// Handles the datagrams that have arrived. Returns true when there were any.
     pub fn hear(&mut self, world: &mut World) -> bool {
         let before = self.said.len();
         for (_, datagram) in world.mail(self.at) {
@@ -118,7 +118,8 @@ impl Intruder {
         }
     }
 
-    /// Opens anew, and confirms, when the victim has fallen silent: it has dropped the channel. Takes a round trip.
+    /// Opens and confirms a new channel when the victim has fallen silent and so has dropped the channel. Takes a
+    /// round trip.
     pub fn insist(&mut self, world: &mut World) {
         if self.hear(world) {
             self.quiet = 0;
@@ -134,13 +135,13 @@ impl Intruder {
         }
     }
 
-    /// An opening leaves.
+    /// Sends an opening.
     pub fn open(&mut self, world: &mut World, params: Params) {
         let opening = self.it.open(params, |writer| assert!(ask(writer, 0, 64, 0))).unwrap();
         world.post(self.index, self.at, self.to, &opening);
     }
 
-    /// A number at random, of any size: near the start, near the end, near what was granted, or anywhere.
+    /// A random number of any size: near the start, near the end, near the granted numbers, or anywhere.
     pub fn number(&mut self) -> u64 {
         const MAX: u64 = exonet_proto::MAX_NUMBER;
         let (kind, x) = (self.it.below(5), self.it.below(300));
@@ -158,7 +159,7 @@ pub fn ask(writer: &mut Writer<'_>, s: u64, n: u64, l: u64) -> bool {
     writer.ask(Ask { s: Slot(s), n, l: Slot(l), ts: Stamp::NONE })
 }
 
-/// Each of these payloads, under valid keys, ends the channel that carries it.
+/// Checks that each of these payloads, under valid keys, ends the channel that carries it.
 #[track_caller]
 pub fn refused(payloads: &[Raw]) {
     let mut world = World::new(1, LinkConfig::perfect(MS));
@@ -175,17 +176,17 @@ pub fn refused(payloads: &[Raw]) {
     }
 }
 
-/// What happens every ten milliseconds of a siege: the victim, the intruders, and how often it happened before.
+/// The attack, called every ten milliseconds with the victim, the intruders, and the number of earlier calls.
 type Attack<'a> = dyn FnMut(&mut World, NodeIndex, &mut [Intruder], u64) + 'a;
 
-/// What a siege is like.
+/// The parameters of a siege.
 pub struct Siege {
     pub what: String,
     pub intruders: usize,
     pub config: Config,
-    /// What the intruders declare of themselves.
+    /// The parameters that the intruders declare.
     pub params: Params,
-    /// Of their speed without the attack, the part that friends keep at least.
+    /// The least speed of the friends, as a share of their speed without the attack.
     pub kept: f64,
 }
 
@@ -194,8 +195,8 @@ impl Siege {
         Self { what: what.into(), intruders: 2, config: small(), params: Params::default(), kept: 0.9 }
     }
 
-    /// The friends' work under `attack`, which is called every ten milliseconds. What is promised to friends holds,
-    /// and they are about as fast as without. Gives the world as it is then.
+    /// Runs the friends' work under `attack`, which is called every ten milliseconds. The promises to friends must
+    /// hold, and they must be about as fast as without the attack. Returns the world as it is then.
     #[track_caller]
     pub fn hold(
         self,
@@ -262,7 +263,7 @@ impl Siege {
     }
 }
 
-/// The node's clock, as it tells a stranger who asks for a slot.
+/// The node's clock, which it tells a stranger that asks for a slot.
 #[track_caller]
 pub fn clock(world: &mut World, host: NodeIndex) -> u64 {
     let mut stranger = Intruder::new(world, host);
@@ -270,7 +271,7 @@ pub fn clock(world: &mut World, host: NodeIndex) -> u64 {
     stranger.r.0
 }
 
-/// The intruders are gone for good: in the end nothing of them is left.
+/// Checks that nothing of the intruders is left in the end, after they are gone for good.
 #[track_caller]
 pub fn aftermath(world: &mut World, host: NodeIndex, what: &str) {
     world.run_for(8_000 * SECOND);

@@ -1,4 +1,4 @@
-//! A scheduler: the message that expires first goes first, whatever its priority.
+//! A scheduler: the message that expires first is sent first, whatever its priority.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -9,10 +9,10 @@ use exonet::{Allow, Message, Node, Priority};
 
 use crate::Failed;
 
-/// Messages of each kind.
+/// The number of messages of each kind.
 const EACH: usize = 200;
 
-/// The earliest deadline first; of equals, and of those without one, the oldest.
+/// The earliest deadline first; among equal deadlines, and among messages without one, the oldest.
 #[derive(Debug)]
 struct EarliestDeadline(Arc<AtomicU64>);
 
@@ -24,7 +24,8 @@ impl Scheduler for EarliestDeadline {
     }
 }
 
-/// Queues messages of high priority that have time, then others of low priority that have little, and looks at how they arrive.
+/// Queues messages of high priority with late deadlines, then others of low priority with early ones, and checks the
+/// order of their arrival.
 pub(crate) async fn run() -> Result<(), Failed> {
     let asked = Arc::<AtomicU64>::default();
     let for_peers = Arc::clone(&asked);
@@ -46,7 +47,7 @@ pub(crate) async fn run() -> Result<(), Failed> {
 async fn pressing_among_the_first(alice: &Node) -> Result<usize, Failed> {
     let bob = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
     let to_bob = alice.peer(bob.peer_addr());
-    // With a deadline they wait for the channel, so all are there to choose from.
+    // Messages with a deadline wait for the channel, so the scheduler can choose among all of them.
     for (body, priority, seconds) in [("patient", Priority::Urgent, 60), ("pressing", Priority::Low, 20)] {
         for _ in 0..EACH {
             let message = Message::new(body).priority(priority).deadline(Duration::from_secs(seconds));

@@ -1,4 +1,5 @@
-//! A retransmission policy that takes every packet without an answer for lost, and copies all that nothing follows.
+//! A retransmission policy that counts every packet without an answer as lost, and copies every packet after which
+//! none follows.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -9,12 +10,12 @@ use exonet::{Allow, Node, Outcome, PeerAddr};
 
 use crate::{Failed, relay, taker};
 
-/// Messages, one after the other.
+/// The number of messages, sent one after the other.
 const MESSAGES: u32 = 300;
-/// One datagram of so many is lost.
+/// One in this many datagrams is lost.
 const NTH: u64 = 7;
 
-/// One packet later is enough, a probe comes after a round trip and a millisecond, and copies leave at once.
+/// One later packet is enough, a probe leaves after a round trip and a millisecond, and copies leave at once.
 #[derive(Debug)]
 struct Eager(Arc<AtomicU64>);
 
@@ -24,7 +25,7 @@ impl Retransmission for Eager {
     }
 
     fn probe_after(&self, path: &PathState<'_>, timeouts: u32) -> Duration {
-        // A peer that says nothing for long is asked less often.
+        // A peer that is silent for long is probed less often.
         (path.rtt().smoothed() + Duration::from_millis(1)) * (1 + timeouts)
     }
 
@@ -38,7 +39,7 @@ impl Retransmission for Eager {
     }
 }
 
-/// Sends messages one by one over a way that loses datagrams, by this policy and by the node's own.
+/// Sends messages one by one over a path that loses datagrams, with this policy and with the node's own.
 pub(crate) async fn run() -> Result<(), Failed> {
     let asked = Arc::<AtomicU64>::default();
     let for_paths = Arc::clone(&asked);

@@ -1,4 +1,4 @@
-//! A load metric: the member that was given least goes next.
+//! A load metric: the member that was given the fewest messages is next.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,10 +10,10 @@ use exonet::{Allow, Node, NodeId, PeerAddr};
 
 use crate::{Failed, taker};
 
-/// How much each member was given.
+/// The number of messages that each member was given.
 type Given = Arc<Mutex<BTreeMap<NodeId, u32>>>;
 
-/// Whatever the members are like, each gets as many messages as the others.
+/// Each member gets as many messages as the others, whatever its load.
 struct Fewest(Given);
 
 impl Load for Fewest {
@@ -33,7 +33,7 @@ impl Load for Fewest {
     }
 }
 
-/// Shares out messages among four members.
+/// Distributes messages among four members.
 pub(crate) async fn run() -> Result<(), Failed> {
     let alice = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
     let mut members: Vec<PeerAddr> = Vec::new();

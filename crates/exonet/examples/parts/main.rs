@@ -1,4 +1,4 @@
-//! The parts of a node that an application can replace by types of its own, one of each, at work.
+//! The parts of a node that an application can replace by its own types, with an example of each.
 //!
 //! `cargo run -p exonet --example parts [-- PART]`, where PART is `window`, `deadline`, `eager` or `few`.
 
@@ -12,7 +12,7 @@ use std::error::Error;
 
 use exonet::{Allow, Node};
 
-/// What may go wrong in an example.
+/// Any error of an example.
 type Failed = Box<dyn Error>;
 
 #[tokio::main(flavor = "current_thread")]
@@ -34,7 +34,7 @@ async fn main() -> Result<(), Failed> {
     Ok(())
 }
 
-/// A node that takes whatever comes, until the program ends.
+/// A node that takes every message, until the program ends.
 async fn taker() -> Result<Node, Failed> {
     let taker = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
     let node = taker.clone();

@@ -1,4 +1,4 @@
-//! A way to a node that loses datagrams.
+//! A path to a node that loses datagrams.
 
 use std::net::SocketAddr;
 
@@ -6,7 +6,8 @@ use tokio::net::UdpSocket;
 
 use crate::Failed;
 
-/// Passes datagrams between `to` and whoever speaks first, and drops every `nth` in each direction. Gives the address to speak to.
+/// Passes datagrams between `to` and the first host that sends, and drops every `nth` in each direction. Returns the
+/// address to send to.
 pub(crate) async fn losing(to: SocketAddr, nth: u64) -> Result<SocketAddr, Failed> {
     let outside = UdpSocket::bind("127.0.0.1:0").await?;
     let inside = UdpSocket::bind("127.0.0.1:0").await?;

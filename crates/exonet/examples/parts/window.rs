@@ -1,4 +1,4 @@
-//! Congestion control: a window that never changes, which notes the most that was under way.
+//! Congestion control: a window that never changes, which records the most bytes in flight.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -9,11 +9,11 @@ use exonet::{Allow, Node};
 
 use crate::{Failed, taker};
 
-/// Bytes that may be under way. Probes do not wait for room in it (RFC 9002, section 7.5): when nothing was acknowledged for a while, or when the
-/// node tries a larger datagram, a few datagrams more are.
+/// The number of bytes that may be in flight. Probes do not wait for room in the window (RFC 9002, section 7.5): when
+/// nothing was acknowledged for a while, or the node tries a larger datagram, a few more datagrams are in flight.
 const WINDOW: u64 = 64 << 10;
 
-/// What the controllers of a node have seen.
+/// The observations of a node's controllers.
 #[derive(Debug, Default)]
 struct Seen {
     acks: AtomicU64,
@@ -21,7 +21,7 @@ struct Seen {
     most: AtomicU64,
 }
 
-/// The window is fixed. Losses change nothing.
+/// A fixed window. Losses do not change it.
 #[derive(Debug)]
 struct FixedWindow(Arc<Seen>);
 
@@ -46,20 +46,21 @@ impl CongestionControl for FixedWindow {
         WINDOW
     }
 
-    /// Without pacing.
+    /// No pacing.
     fn pacing_rate(&self) -> Option<u64> {
         Some(u64::MAX)
     }
 }
 
-/// Sends 16 MB through it.
+/// Sends 16 MB with this window.
 pub(crate) async fn run() -> Result<(), Failed> {
     let seen = Arc::<Seen>::default();
     let for_paths = Arc::clone(&seen);
     let alice = Node::builder(Allow::anyone())
         .bind("127.0.0.1:0")
         .congestion_control(move || FixedWindow(Arc::clone(&for_paths)))
-        // As on an Ethernet. The smallest window is four datagrams, and on loopback one may have 65,000 bytes.
+        // The size on an Ethernet. The smallest window is four datagrams, and on loopback a datagram may have 65,000
+        // bytes.
         .config(|config| (config.max_datagram, config.max_loopback_datagram) = (1_452, 1_452))
         .build()
         .await?;

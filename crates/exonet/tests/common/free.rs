@@ -1,10 +1,10 @@
-//! Addresses for programs that have to be told one.
+//! Addresses for programs that have to be given one.
 
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A loopback address of which no socket is. It is below those that the system gives to sockets without one, and each call gives
-/// another, so that none takes it before its owner does.
+/// A loopback address without a socket. Its port is below those that the system assigns, and each call returns another
+/// one, so that no other socket takes it first.
 pub(crate) fn free_address() -> SocketAddr {
     static GIVEN: AtomicU32 = AtomicU32::new(0);
     let first = std::process::id().wrapping_mul(97);

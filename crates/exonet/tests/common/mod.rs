@@ -1,4 +1,4 @@
-//! What the tests share: nodes on the loopback, and a guard against hanging for ever.
+//! Helpers of the tests: nodes on the loopback, and a guard against hanging.
 #![allow(dead_code)] // each test file uses its own part
 #![allow(clippy::unwrap_used, clippy::expect_used)] // a failure here is the failure of a test
 
@@ -21,7 +21,7 @@ pub(crate) fn builder() -> Builder {
     Node::builder(Allow::anyone()).bind("127.0.0.1:0")
 }
 
-/// A node whose messages leave only when there is somebody to take them.
+/// A node that sends no early messages: its messages wait until the peer has answered.
 pub(crate) async fn cautious() -> Node {
     builder().early(false).build().await.unwrap()
 }
@@ -34,7 +34,7 @@ pub(crate) async fn pair() -> (Node, Node) {
     (node().await, node().await)
 }
 
-/// A peer that does not exist, at an address where nobody listens.
+/// A peer that does not exist, at an address without a socket.
 pub(crate) async fn nobody() -> PeerAddr {
     let gone = node().await;
     let address = gone.peer_addr();
@@ -42,7 +42,7 @@ pub(crate) async fn nobody() -> PeerAddr {
     address
 }
 
-/// `n` bytes that no shift or cut of themselves equals.
+/// `n` bytes without repetitions, so that shifts and cuts are noticed.
 pub(crate) fn bytes(n: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = || {
@@ -59,7 +59,7 @@ pub(crate) fn bytes(n: usize) -> Vec<u8> {
     bytes
 }
 
-/// Messages of these sizes go from `client` to `server`, and are answered alike.
+/// Sends messages of these sizes from `client` to `server`, and as many back.
 pub(crate) async fn exchange(client: &Node, server: &Node, sizes: &[usize]) {
     let peer = client.peer(server.peer_addr());
     for &size in sizes {

@@ -1,4 +1,4 @@
-//! The node of a program without an async runtime.
+//! A node in a program without an async runtime.
 
 use std::time::Duration;
 
@@ -160,7 +160,7 @@ fn streams_are_in_order_and_are_bytes() {
         let (mut reader, mut writer) = bob.accept_stream().unwrap().into_bytes();
         std::io::copy(&mut reader, &mut writer).unwrap();
         writer.shutdown().unwrap();
-        // The node stays until its peer has all.
+        // The node stays open until its peer has everything.
         bob.close(LONG);
     });
     let (mut reader, mut writer) = to_bob.stream("bytes").unwrap().into_bytes();

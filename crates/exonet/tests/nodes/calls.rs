@@ -1,4 +1,4 @@
-//! Calls between nodes that live, over real sockets.
+//! Calls between live nodes, over real sockets.
 
 use std::io::Cursor;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use tokio::sync::{Semaphore, mpsc};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Answers with what it was asked.
+/// Answers with the body of the call.
 fn echo(node: &Node) -> Serving {
     let echo = |mut request: Request| async move { request.body.bytes(1 << 30).await };
     node.serve("echo", echo).start().unwrap()
 }
 
-/// Calls that say when they begin, and end when they are let.
+/// Calls that report when they begin, and end when they are allowed to.
 struct Gate {
     begun: mpsc::UnboundedReceiver<CallId>,
     open: Arc<Semaphore>,
@@ -44,7 +44,7 @@ fn gate(node: &Node, concurrency: usize) -> Gate {
     Gate { begun, open, serving }
 }
 
-/// Lets everything else run until `done`.
+/// Lets all other tasks run until `done`.
 async fn until(done: impl Fn() -> bool) {
     while !done() {
         tokio::task::yield_now().await;
@@ -86,7 +86,7 @@ async fn a_call_is_answered_once() {
         until(|| bob.stats().computing == 0).await;
         let (made, served) = (alice.stats(), bob.stats());
         assert_eq!((made.calls, made.calls_replied, made.calls_unknown, served.calls_served), (1, 1, 0, 1));
-        // The other way, with nobody to answer.
+        // In the other direction, where no method is served.
         assert_eq!(status(bob.peer(alice.id()).call("shout", "").await), ReplyStatus::NO_SUCH_METHOD);
     })
     .await;
@@ -114,7 +114,7 @@ async fn bodies_of_any_size_go_both_ways() {
     .await;
 }
 
-/// As many bytes as anybody wants, counted.
+/// An endless body, which counts the bytes that are read.
 struct Endless(Arc<AtomicUsize>);
 
 impl tokio::io::AsyncRead for Endless {
@@ -169,7 +169,7 @@ async fn what_is_not_read_is_not_sent() {
         assert!(reply.body.is_stream());
         drop(reply);
         until(|| bob.stats().replies == 0).await;
-        // Nor is a reply that came and was not looked at.
+        // Nor is a reply that arrived and was not looked at.
         let unseen = alice.peer(bob.peer_addr()).call("long", "").start().await.unwrap();
         until(|| unseen.status() == Status::Settled).await;
         drop(unseen);
@@ -217,7 +217,7 @@ async fn beyond_the_limit_calls_wait_and_all_else_goes_on() {
             calls.push(alice.peer(&to).call("gate", "").start().await.unwrap());
         }
         let mut ids = vec![gate.begun.recv().await.unwrap(), gate.begun.recv().await.unwrap()];
-        // What was sent after them passes those that wait.
+        // Later calls and messages pass the calls that wait.
         assert_eq!(text(alice.peer(&to).call("echo", "other").await).await, "other");
         let receipt = alice.peer(&to).send("message").await.unwrap();
         assert_eq!(bob.at_most_once().recv().await.unwrap().body.as_whole().unwrap(), "message");
@@ -302,7 +302,7 @@ async fn a_call_is_cancelled_only_before_it_leaves() {
     let mut gate = gate(&bob, 8);
     let (lonely, away) = (node().await, nobody().await);
     within(async {
-        // Nothing leaves beside an opening that may be repeated.
+        // No call leaves in an opening that may be repeated.
         let call = lonely.peer(&away).call("gate", "").early(false).start().await.unwrap();
         assert_eq!((call.status(), call.id()), (Status::Queued, None));
         assert_eq!(call.cancel(), Ok(()));
@@ -346,7 +346,7 @@ async fn a_deadline_ends_a_call_as_what_is_certain() {
         let expired = small.peer(&away).call("gate", "").deadline(soon).await;
         assert!(matches!(expired, Err(CallError::Expired)), "it found no room: {expired:?}");
 
-        // It is there before its deadline, and is looked at after it.
+        // The reply arrives before its deadline, and is looked at after it.
         let early = alice.peer(&to).call("echo", "there").deadline(SECOND).start().await.unwrap();
         let late = alice.peer(&to).call("gate", "").deadline(SECOND).start().await.unwrap();
         let id = gate.begun.recv().await.unwrap();
@@ -424,7 +424,7 @@ async fn a_server_that_stops_answers_all_that_it_has() {
         });
         assert_eq!((left, text(reply).await), (0, "let in".into()), "drained");
 
-        // A node that closes drains as well.
+        // A node that closes also drains.
         let mut third = gate(&bob, 1);
         let call = alice.peer(&to).call("gate", "").start().await.unwrap();
         let waits = alice.peer(&to).call("gate", "").start().await.unwrap();

@@ -1,4 +1,4 @@
-//! Messages over connections, alone and beside datagrams, with whatever may stand in the way.
+//! Messages over connections, alone and in parallel with datagrams, with various obstacles on the path.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
@@ -19,11 +19,11 @@ fn at(node: &Node, address: SocketAddr) -> PeerAddr {
     PeerAddr::from((node.id(), address))
 }
 
-/// What a relay does with a connection.
+/// How a relay treats a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Pass,
-    /// It is taken in, and nothing comes of it.
+    /// The connection is accepted, and carries nothing.
     Swallow,
     /// It is closed at once.
     Refuse,
@@ -31,14 +31,14 @@ enum Mode {
 
 struct State {
     mode: Mode,
-    /// Both ends of those that pass.
+    /// Both ends of the connections that pass.
     open: Vec<TcpStream>,
     taken: usize,
-    /// Connections with smaller numbers carry nothing any more, and stay open.
+    /// Connections with smaller numbers carry nothing more, and stay open.
     dead_below: Arc<AtomicUsize>,
 }
 
-/// Stands between a client and a server, on threads of its own.
+/// A relay between a client and a server, on its own threads.
 struct Relay {
     address: SocketAddr,
     state: Arc<Mutex<State>>,
@@ -76,14 +76,14 @@ impl Relay {
         Self { address, state }
     }
 
-    /// Ends every connection, as a network does that loses its tables.
+    /// Ends every connection, like a network that loses its tables.
     fn cut(&self) {
         for stream in self.state.lock().unwrap().open.drain(..) {
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
 
-    /// Every connection stays open, and carries nothing from now on.
+    /// Every connection stays open, but carries nothing from now on.
     fn numb(&self) {
         let state = self.state.lock().unwrap();
         state.dead_below.store(state.taken + 1, Ordering::Relaxed);
@@ -108,7 +108,7 @@ fn pump(mut from: TcpStream, mut into: TcpStream, is_dead: impl Fn() -> bool) {
     let _ = (from.shutdown(Shutdown::Both), into.shutdown(Shutdown::Both));
 }
 
-/// Takes `count` messages, and says how often each came.
+/// Takes `count` messages, and returns how often each arrived.
 async fn take(node: &Node, count: usize) -> BTreeMap<Vec<u8>, usize> {
     let mut seen = BTreeMap::new();
     for _ in 0..count {
@@ -132,7 +132,7 @@ async fn messages_go_both_ways_over_tcp_alone() {
     .await;
 }
 
-/// While there are as many connections as the node takes, a further one is closed at once, and dialled again.
+/// While the node has its maximum number of connections, a further one is closed at once, and dialled again.
 #[tokio::test]
 async fn one_connection_too_many_waits_for_another_to_end() {
     within(async {
@@ -157,7 +157,7 @@ async fn one_connection_too_many_waits_for_another_to_end() {
     .await;
 }
 
-/// A peer that has shown who it is has no more connections than it may.
+/// A peer that has proven its id has at most its share of connections.
 #[tokio::test]
 async fn a_peer_has_no_more_connections_than_it_may() {
     within(async {
@@ -166,7 +166,7 @@ async fn a_peer_has_no_more_connections_than_it_may() {
         let client = node(Carrier::Tcp).await;
         let relay = Relay::new(server.local_addr(), Mode::Pass);
         let peer = client.peer(at(&server, relay.address));
-        // None lives for longer than it takes to see whose it is.
+        // No connection lives longer than it takes to learn whose it is.
         while relay.taken() < 3 {
             let _ = peer.ping(Duration::from_millis(50)).await.unwrap();
         }
@@ -190,9 +190,9 @@ async fn a_connection_that_is_cut_loses_and_doubles_nothing() {
                     answers.push(server.peer(client.id()).send(numbered(round * EACH + n)).await.unwrap());
                 }
             }
-            // Some have arrived, the others have not.
+            // Some messages have arrived, the others have not.
             for (node, seen) in [&server, &client].into_iter().zip(&mut seen) {
-                // More than are left of the rounds before.
+                // More than are left of the earlier rounds.
                 let some = if round == 0 && node.id() == client.id() { 0 } else { EACH - 10 };
                 add(seen, take(node, some).await);
             }
@@ -262,7 +262,7 @@ async fn a_connection_that_leads_nowhere_is_replaced() {
     .await;
 }
 
-/// The same in the middle of a channel: what comes is taken, and nothing comes of it.
+/// The same in the middle of a channel: datagrams are accepted, and carried no further.
 #[tokio::test]
 async fn a_connection_that_has_gone_numb_is_replaced() {
     within(async {
@@ -295,7 +295,7 @@ async fn garbage_and_those_who_say_little_do_not_hurt_others() {
                 2 => &[0, 0],
                 // A frame that is no packet.
                 3 => &[0, 3, 9, 9, 9],
-                // Half a length, and never more.
+                // Half of a length field, and nothing more.
                 _ => &[4],
             };
             let _ = stream.write_all(says);
@@ -303,7 +303,7 @@ async fn garbage_and_those_who_say_little_do_not_hurt_others() {
         let receipt = peer.send("x").await.unwrap();
         drop(server.at_most_once().recv().await.unwrap());
         assert_eq!(receipt.await.outcome, Outcome::Delivered);
-        // All of them are closed, the slow ones as well, and the friend is not.
+        // All of them are closed, including the slow ones, but not the friend's.
         let closed = tokio::task::spawn_blocking(move || streams.into_iter().all(is_closed));
         assert!(closed.await.unwrap());
         let receipt = peer.send("y").await.unwrap();
@@ -313,7 +313,7 @@ async fn garbage_and_those_who_say_little_do_not_hurt_others() {
     .await;
 }
 
-/// Waits until the other end has closed it. It never says anything.
+/// Waits until the other end has closed the connection, on which it never sends anything.
 fn is_closed(mut stream: TcpStream) -> bool {
     match stream.read(&mut [0; 64]) {
         Ok(count) => count == 0,
@@ -321,7 +321,7 @@ fn is_closed(mut stream: TcpStream) -> bool {
     }
 }
 
-/// An address where datagrams are taken and dropped, and connections go on to `to`.
+/// An address where datagrams are received and dropped, and from which connections are relayed to `to`.
 fn deaf(to: SocketAddr) -> (UdpSocket, Relay) {
     loop {
         let relay = Relay::new(to, Mode::Pass);
@@ -362,7 +362,7 @@ async fn where_datagrams_get_through_no_connection_is_opened() {
     .await;
 }
 
-/// Passes datagrams on between a client and a server, as long as it is let.
+/// Passes datagrams between a client and a server, as long as the flag is set.
 fn pass_datagrams(socket: UdpSocket, to: SocketAddr) -> Arc<AtomicBool> {
     let far = UdpSocket::bind("127.0.0.1:0").unwrap();
     far.connect(to).unwrap();

@@ -1,4 +1,4 @@
-//! What the receiving application says of a message, through real sockets.
+//! The receiving application's verdicts on messages, through real sockets.
 
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -167,13 +167,13 @@ async fn a_dead_letter_has_the_body_if_it_is_still_here_or_says_why_not() {
             let id = dead.list().unwrap().remove(0).id;
             dead.take(&id).unwrap().unwrap()
         };
-        // Small, and read before it is rejected.
+        // A small message, read before it is rejected.
         drop(to.send("pay 3").await.unwrap());
         let mut small = bob.recv().await.unwrap();
         assert_eq!(small.body_mut().bytes(9).await.unwrap(), "pay 3");
         small.reject("no");
         assert_eq!((letter().body.as_deref(), letter_count(&bob)), (Some(&b"pay 3"[..]), 0));
-        // Large, and read in part.
+        // A large message, read in part.
         let large = crate::common::bytes(3 << 20);
         let receipt = to.send(large.clone()).await.unwrap();
         let mut read = bob.recv().await.unwrap();
@@ -182,14 +182,14 @@ async fn a_dead_letter_has_the_body_if_it_is_still_here_or_says_why_not() {
         let kept = letter();
         assert_eq!((kept.body, kept.not_kept, kept.len), (None, Some(NotKept::Read), Some(3 << 20)));
         assert!(matches!(receipt.await.outcome, Outcome::Rejected { .. }));
-        // Its sender has not written the end.
+        // A message whose sender has not written the end.
         let (receipt, mut writer) = to.send_stream("", None).await.unwrap();
         writer.write_chunk(crate::common::bytes(100_000).into()).await.unwrap();
         bob.recv().await.unwrap().reject("no");
         let kept = letter();
         assert_eq!((kept.body, kept.not_kept), (None, Some(NotKept::Incomplete)));
         drop((writer, receipt));
-        // All of it has come, and nobody has read it.
+        // A message that has arrived completely, and was not read.
         let body = crate::common::bytes(100_000);
         loop {
             let (receipt, mut writer) = to.send_stream("", None).await.unwrap();

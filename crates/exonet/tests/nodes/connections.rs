@@ -14,13 +14,13 @@ use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::Message as Frame;
 use tokio_tungstenite::{WebSocketStream, accept_async, client_async};
 
-/// What a SOCKS5 proxy is asked for.
+/// The address types of SOCKS5 requests.
 const IPV4: u8 = 1;
 const NAME: u8 = 3;
-/// What waits in a pipe at most.
+/// The capacity of a pipe, in bytes.
 const PIPE: usize = 16_384;
 
-/// Messages of several sizes go both ways, by a connection.
+/// Exchanges messages of several sizes in both directions, over a connection.
 async fn talk(client: &Node, server: &Node) {
     exchange(client, server, &[0, 1_000, 300_000]).await;
     assert!(client.peer(server.id()).stats().unwrap().piped);
@@ -34,7 +34,7 @@ async fn server() -> Node {
     builder().carrier(Carrier::Tcp).build().await.unwrap()
 }
 
-/// How often a proxy has let a connection through, and how often not.
+/// How many connections a proxy has let through, and how many it has refused.
 #[derive(Default)]
 struct Counts {
     passed: AtomicUsize,
@@ -45,10 +45,10 @@ async fn next(listener: &TcpListener) -> TcpStream {
     listener.accept().await.unwrap().0
 }
 
-/// Names that a proxy knows, and nobody else: they lead to this machine.
+/// The suffix of names that only a proxy knows: they lead to this machine.
 const KNOWN: &str = ".invalid";
 
-/// An HTTP proxy that knows CONNECT, and may want a password.
+/// An HTTP proxy that supports CONNECT, and may require a password.
 async fn http_proxy(password: Option<&'static str>) -> (SocketAddr, Arc<Counts>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, counts) = (listener.local_addr().unwrap(), Arc::<Counts>::default());
@@ -123,7 +123,7 @@ async fn packets_go_through_an_http_proxy() {
     .await;
 }
 
-/// A message to a peer that is given by a name, through this proxy.
+/// Sends a message to a peer whose address is a name, through this proxy.
 async fn by_name(proxy_at: &str, host: &str) {
     let (client, server) = (node(proxy(proxy_at)).await, server().await);
     let peer = PeerAddr::new(server.id(), [format!("{host}:{}", server.local_addr().port())]).unwrap();
@@ -145,7 +145,7 @@ async fn a_proxy_looks_up_names_that_the_system_does_not_know() {
     .await;
 }
 
-/// The system knows the name, and is asked for it or not, as the proxy is written.
+/// The system knows the name, and the client resolves it or not, depending on the proxy's URL.
 #[tokio::test]
 async fn a_proxy_looks_up_all_names_on_request() {
     within(async {
@@ -175,7 +175,7 @@ async fn packets_go_in_tls_by_a_name_that_a_proxy_looks_up() {
     .await;
 }
 
-/// Datagrams go through no proxy, and so need an address that is real.
+/// Datagrams do not go through a proxy, and so need a real address.
 #[tokio::test]
 async fn the_system_looks_up_names_where_there_are_no_connections() {
     within(async {
@@ -190,7 +190,7 @@ async fn the_system_looks_up_names_where_there_are_no_connections() {
     .await;
 }
 
-/// A name that a former process gave to the proxy stands for nothing in this one.
+/// A placeholder address that a former process used for a name has no meaning in this one.
 #[tokio::test]
 async fn an_address_that_stands_for_a_name_is_never_connected_to() {
     within(async {
@@ -253,7 +253,7 @@ async fn a_proxy_that_is_not_there_or_speaks_something_else_is_named() {
     .await;
 }
 
-/// One port takes both, and tells them apart.
+/// One port takes both kinds of connections, and tells them apart.
 #[tokio::test]
 async fn packets_go_in_tls_beside_others_at_the_same_port() {
     within(async {
@@ -298,7 +298,7 @@ async fn where_authorities_are_given_no_other_certificate_will_do() {
     .await;
 }
 
-/// Each connection is a pipe, handed to the server in the process.
+/// Each connection is a pipe, whose other end is handed to the server in the process.
 #[derive(Debug)]
 struct Piped(mpsc::UnboundedSender<DuplexStream>);
 
@@ -320,7 +320,7 @@ async fn packets_go_through_pipes_and_outlive_each() {
         let takes = Arc::clone(&server);
         let count = Arc::<AtomicUsize>::default();
         let counted = Arc::clone(&count);
-        // Through each pipe but the last ones, some bytes pass, and then it breaks.
+        // Each pipe except for the last ones carries some bytes, and then breaks.
         tokio::spawn(async move {
             while let Some(mut far) = dialled.recv().await {
                 let (mut near, end) = duplex(PIPE);
@@ -345,7 +345,7 @@ async fn packets_go_through_pipes_and_outlive_each() {
     .await;
 }
 
-/// The bytes of `stream` as messages of a WebSocket, and back.
+/// Carries the bytes of `stream` as messages of a WebSocket, and back.
 async fn in_frames(socket: WebSocketStream<TcpStream>, stream: DuplexStream) {
     let (mut out, mut back) = socket.split();
     let (mut reads, mut writes) = tokio::io::split(stream);

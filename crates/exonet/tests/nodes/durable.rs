@@ -1,4 +1,4 @@
-//! What nodes with a journal do for an application, at each durability.
+//! The guarantees of nodes with a journal, at each durability.
 
 use std::future::Future;
 use std::path::Path;
@@ -24,7 +24,7 @@ async fn stored(state: &Path, durability: Durability) -> Node {
     builder().state_dir(state).durability(durability).build().await.unwrap()
 }
 
-/// A test for a pair of nodes at each durability.
+/// Runs a test for a pair of nodes at each durability.
 async fn each<F: Future<Output = ()>>(test: impl Fn(Node, Node) -> F) {
     for durability in ALL {
         let home = tempfile::tempdir().unwrap();
@@ -88,7 +88,7 @@ async fn calls_are_served() {
     .await;
 }
 
-/// A number is the same in every life, and who looks need not hold the receipts.
+/// A number is the same in every life, and messages can be looked at without their receipts.
 #[tokio::test]
 async fn what_a_node_has_not_sent_is_seen_from_outside_and_given_up() {
     for durability in ALL {
@@ -147,7 +147,7 @@ async fn what_a_node_has_not_sent_its_next_life_goes_on_with() {
         let (to, at) = (bob.peer_addr(), bob.local_addr());
         within(async {
             let alice = stored(home.path(), durability).await;
-            // Bob hears of nothing while his address belongs to nobody.
+            // Bob receives nothing while there is no socket at his address.
             let away = PeerAddr::from((to.id, std::net::SocketAddr::from((at.ip(), 9))));
             let receipt = alice.peer(away).send("not yet").await.unwrap();
             assert_eq!(alice.close(Duration::ZERO).await.len(), 1);
@@ -159,7 +159,7 @@ async fn what_a_node_has_not_sent_its_next_life_goes_on_with() {
             assert!(alice.recovered().is_empty());
             let (open, receipt) = left.remove(0);
             assert_eq!((open.peer, open.size), (to.id, 7));
-            // A new hint leads there.
+            // A new hint leads to Bob.
             let hello = alice.peer(&to).send("hello").await.unwrap();
             let mut texts = Vec::new();
             for _ in 0..2 {
@@ -177,7 +177,7 @@ async fn what_a_node_has_not_sent_its_next_life_goes_on_with() {
     }
 }
 
-/// More waits than memory may have: on the disk, and in lots of what was sent together.
+/// More messages wait than memory may hold: on the disk, and in batches that were sent together.
 #[tokio::test]
 async fn what_waits_on_the_disk_arrives_once_after_a_restart() {
     let (home, bob) = (tempfile::tempdir().unwrap(), node().await);
@@ -231,7 +231,7 @@ async fn a_life_without_a_journal_ends_what_the_journal_knows() {
         let alice = stored(home.path(), Durability::Memory).await;
         assert!(alice.recovered().is_empty());
         alice.close(Duration::ZERO).await;
-        // It used numbers that the journal knows nothing of.
+        // It used numbers that the journal does not know.
         let alice = stored(home.path(), Durability::Process).await;
         assert!(alice.recovered().is_empty());
         alice.close(Duration::ZERO).await;
@@ -261,7 +261,7 @@ async fn a_journal_that_is_put_back_from_a_copy_is_not_believed() {
             let file = file.unwrap();
             std::fs::copy(file.path(), copy.join(file.file_name())).unwrap();
         }
-        // A life without it, as of an older version, which knows no journal.
+        // A life without the journal, like one of an older version, which has no journal.
         std::fs::remove_dir_all(&journal).unwrap();
         let alice = stored(home.path(), Durability::Sync).await;
         assert!(alice.recovered().is_empty());
@@ -279,7 +279,7 @@ async fn a_journal_that_is_put_back_from_a_copy_is_not_believed() {
 #[tokio::test]
 async fn every_receipt_is_told_though_outcomes_wait_for_the_disk() {
     each(|alice, bob| async move {
-        // While outcomes of some wait for the disk, others are sent in their places.
+        // While the outcomes of some wait for the disk, others are sent in their places.
         let to = alice.peer(bob.peer_addr());
         let sends = tokio::spawn(async move {
             let mut receipts = Vec::new();
@@ -313,7 +313,7 @@ async fn messages_that_wait_outlive_many_snapshots() {
         let mut sent = Vec::new();
         for life in 0..3 {
             let node = stored(home.path(), durability).await;
-            // As much as makes snapshots, in each life.
+            // Enough to cause snapshots, in each life.
             for n in (life * 100..).take(100) {
                 drop(node.peer(away.clone()).send(body(n)).await.unwrap());
                 sent.push(n);

@@ -1,4 +1,4 @@
-//! Messages to groups of nodes that live, over real sockets.
+//! Messages to groups of live nodes, over real sockets.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -11,7 +11,7 @@ use exonet::error::{GroupError, SendError};
 use exonet::group::{Ended, Load, MemberLine, MemberState, Mode, Path, Remove, Verdict, Why};
 use exonet::{Confirm, Message, Node, NodeId, Outcome, PeerAddr};
 
-/// Members in the order of this list, the first the cheapest.
+/// A load metric that orders members by this list, the first being the cheapest.
 struct Listed(Vec<NodeId>);
 
 impl Load for Listed {
@@ -39,12 +39,12 @@ fn ended(lines: &[MemberLine], id: &NodeId) -> Outcome {
     }
 }
 
-/// Takes one message and says what it was.
+/// Takes one message and returns its body.
 async fn take(node: &Node) -> Bytes {
     node.at_most_once().recv().await.unwrap().body.bytes(1_000).await.unwrap()
 }
 
-/// Both know each other and have a channel, so that what is sent leaves at once.
+/// Makes both nodes know each other and have a channel, so that messages leave at once.
 async fn acquaint(alice: &Node, bob: &Node) {
     let receipt = alice.peer(bob.peer_addr()).send("hello").await.unwrap();
     assert_eq!(take(bob).await, "hello");
@@ -129,7 +129,7 @@ async fn too_many_that_reject_make_it_fail() {
         bob.recv().await.unwrap().reject("no");
         let failed = Verdict::Failed { good: 0, need: 2, why: Why::TooFew };
         assert_eq!(receipt.decided().await, failed);
-        // The others get it all the same, and the verdict stays.
+        // The others get the message all the same, and the verdict stays.
         assert_eq!(take(&carol).await, "all of you");
         assert_eq!(ended(&receipt.ended().await, &carol.id()), Outcome::Delivered);
         assert_eq!(receipt.await, failed);
@@ -152,7 +152,7 @@ async fn a_balanced_message_passes_over_a_dead_member_for_certain() {
     .await;
 }
 
-/// It has left for Bob and waits there: it is withdrawn, and then goes to Carol.
+/// The message has left for Bob and waits there: it is withdrawn, and then goes to Carol.
 #[tokio::test]
 async fn a_balanced_message_that_is_not_taken_goes_to_another_for_certain() {
     let (alice, bob, carol) = (node().await, node().await, node().await);
@@ -171,7 +171,7 @@ async fn a_balanced_message_that_is_not_taken_goes_to_another_for_certain() {
     .await;
 }
 
-/// Any: what has left for the others and waits there is withdrawn.
+/// Any: copies that have left for the others and wait there are withdrawn.
 #[tokio::test]
 async fn a_copy_that_is_not_needed_is_withdrawn_where_it_waits() {
     let (alice, bob, carol) = (node().await, node().await, node().await);
@@ -198,7 +198,7 @@ async fn a_balanced_message_that_one_may_have_goes_to_no_other() {
         acquaint(&alice, &bob).await;
         let job = Message::new("job").deadline(Duration::from_millis(500));
         let mut receipt = group.send(Mode::Balanced { k: 1 }, job).await.unwrap();
-        // Bob's application has it, and does not say what becomes of it.
+        // Bob's application has the message, and does not decide its fate.
         let held = bob.recv().await.unwrap();
         let failed = Verdict::Failed { good: 0, need: 1, why: Why::Deadline };
         assert_eq!(receipt.decided().await, failed);
@@ -206,7 +206,7 @@ async fn a_balanced_message_that_one_may_have_goes_to_no_other() {
         assert!(matches!(line(&lines, &bob.id()), MemberState::Bound(_)), "{lines:?}");
         assert_eq!(line(&lines, &carol.id()), &MemberState::Spare);
         assert!(!line(&lines, &bob.id()).is_certainly_not());
-        // What Failed does not say: that nobody has it.
+        // Failed does not say that no member has the message.
         held.ack().unwrap();
         let lines = receipt.ended().await;
         assert!(
@@ -230,7 +230,7 @@ async fn a_dead_member_with_a_full_queue_holds_up_nobody() {
             receipts.push(group.send(Mode::All, format!("{i}")).await.unwrap());
             assert_eq!(take(&bob).await, format!("{i}"));
         }
-        // For one that all need not have, the full queue is a member that certainly has not got it.
+        // For a message that not all members need, a full queue makes a member one that certainly does not have it.
         let mut any = group.send(Mode::Any, "any").await.unwrap();
         assert_eq!(line(&any.members(), &dead.id), &MemberState::Skipped(SendError::Full));
         assert_eq!(take(&bob).await, "any");
@@ -255,7 +255,7 @@ async fn what_waits_for_room_enters_when_there_is_some() {
     within(async {
         let send = async {
             let mut receipts = Vec::new();
-            // Of these, one is queued and one waits: `send` itself waits with the next.
+            // One of these is queued and one waits: `send` itself waits with the next.
             for i in 0..8 {
                 receipts.push(group.send(Mode::All, format!("{i}")).await.unwrap());
             }
@@ -322,7 +322,7 @@ async fn a_member_that_is_removed_drains_or_is_withdrawn() {
         assert_eq!(group.remove(&dead.id, Remove::Now), Err(GroupError::Unknown(dead.id)));
         assert_eq!(group.members(), [bob.id()]);
 
-        // Added again, and a third: what is under way is not for them.
+        // Added again, with a third member: messages in flight do not go to them.
         group.add(dead.clone()).unwrap();
         group.add(carol.peer_addr()).unwrap();
         assert_eq!(group.add(carol.peer_addr()), Err(GroupError::Double(carol.id())));
@@ -334,7 +334,7 @@ async fn a_member_that_is_removed_drains_or_is_withdrawn() {
         let failed = withdrawn.decided().await;
         assert!(matches!(failed, Verdict::Failed { need: 3, why: Why::TooFew, .. }), "{failed:?}");
         assert_eq!(ended(&withdrawn.ended().await, &dead.id), Outcome::Cancelled);
-        // Removed now, it is withdrawn from all that is under way.
+        // A member that is removed now has all messages in flight withdrawn.
         assert!(!drained.decided().await.is_reached());
 
         let three = group.send(Mode::All, "3").await.unwrap();
@@ -368,7 +368,7 @@ async fn processed_is_more_than_delivered() {
         let mut receipt =
             group.send(Mode::All, Message::new("pay").confirm(Confirm::Processed)).await.unwrap();
         carol.recv().await.unwrap().ack().unwrap();
-        take(&bob).await; // at most once: that it was processed nobody will say
+        take(&bob).await; // at most once: it will not be reported as processed
         assert!(!receipt.decided().await.is_reached());
         let lines = receipt.ended().await;
         assert_eq!(ended(&lines, &bob.id()), Outcome::Delivered);
@@ -441,7 +441,7 @@ async fn what_cannot_be_asked_of_a_group_is_said_at_once() {
     assert_eq!(ask(Mode::Quorum { send: 2, acks: 1 }).await, too_few);
     assert_eq!(ask(Mode::Balanced { k: 2 }).await, too_few);
 
-    // A member without an address is skipped, which is the member's line and no error.
+    // A member without an address is skipped, which is reported in the member's line and is not an error.
     let stranger = NodeId([7; 32]);
     let group = alice.group([PeerAddr::from(stranger), bob.peer_addr()]).build().unwrap();
     within(async {

@@ -1,4 +1,4 @@
-//! Calls to groups of nodes that live, over real sockets.
+//! Calls to groups of live nodes, over real sockets.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use exonet::group::{Ended, Load, Path};
 use exonet::{Node, NodeId, PeerAddr};
 use tokio::sync::Notify;
 
-/// This one is the cheapest.
+/// A load metric by which this member is the cheapest.
 struct Prefer(NodeId);
 
 impl Load for Prefer {
@@ -24,7 +24,7 @@ impl Load for Prefer {
     fn removed(&mut self, _: &NodeId) {}
 }
 
-/// Answers by its own name.
+/// Answers with its own id.
 fn echo(node: &Node) -> Serving {
     let name = node.id().to_string();
     let answer = move |_: Request| {
@@ -34,7 +34,7 @@ fn echo(node: &Node) -> Serving {
     node.serve("who", answer).start().unwrap()
 }
 
-/// Never answers, and counts those that it has taken.
+/// Never answers, and counts the calls that it has taken.
 fn mute(node: &Node) -> (Serving, Arc<AtomicUsize>, Arc<Notify>) {
     let (taken, called) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
     let (count, call) = (Arc::clone(&taken), Arc::clone(&called));
@@ -118,11 +118,11 @@ async fn another_is_called_only_if_it_has_certainly_not_run() {
     let members = [bob.peer_addr(), carol.peer_addr()];
     let group = alice.group(members).load(Prefer(bob.id())).build().unwrap();
     within(async {
-        // Bob serves no such method.
+        // Bob does not serve the method.
         let (who, _) = group.call("who", "").cheapest().await.unwrap();
         assert_eq!(who, carol.id());
 
-        // Bob has it, and is gone before he has answered.
+        // Bob has the call, and is gone before he has answered.
         let (serving, taken, called) = mute(&bob);
         let call = group.call("who", "").cheapest();
         let ends = async {

@@ -1,4 +1,5 @@
-//! Streams to groups of nodes that live, over real sockets: every member takes the messages in order, and none waits for another.
+//! Streams to groups of live nodes, over real sockets: every member takes the messages in order, and no member waits
+//! for another.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -33,7 +34,7 @@ async fn nodes<const N: usize>() -> [Node; N] {
     all.try_into().unwrap()
 }
 
-/// What a member reads of the next stream that begins there.
+/// The receiver of the next stream that begins at a member.
 async fn reader(member: &Node) -> StreamReceiver {
     member.accept_stream().await.unwrap().split().1
 }
@@ -43,7 +44,7 @@ async fn read(lines: &mut StreamReceiver) -> Bytes {
     line.body.bytes(1_000).await.unwrap()
 }
 
-/// All that a member reads until the stream ends, and how that was.
+/// Everything that a member reads until the stream ends, and how it ended.
 async fn read_all(lines: &mut StreamReceiver) -> (Vec<String>, Result<(), StreamError>) {
     let mut all = Vec::new();
     loop {
@@ -70,13 +71,13 @@ async fn send(stream: &GroupStream, range: core::ops::Range<usize>) -> Vec<Group
     receipts
 }
 
-/// The next member that leaves the stream.
+/// The next member that leaves the stream, and the cause.
 async fn gone(stream: &GroupStream) -> (NodeId, Cause) {
     let departure = stream.departed().await.expect("one has left");
     (departure.id, departure.cause)
 }
 
-/// Whether a future that has just been made waits.
+/// Whether a new future waits.
 async fn waits(future: impl Future) -> bool {
     let mut future = pin!(future);
     poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending())).await
@@ -111,7 +112,8 @@ async fn every_member_takes_every_message_in_order() {
     .await;
 }
 
-/// The node's own queue to each member has two places: the others wait in the stream's, and keep their order.
+/// The node's own queue to each member has two places: the other messages wait in the stream's queue, and keep their
+/// order.
 #[tokio::test]
 async fn what_waits_for_room_keeps_its_order() {
     let alice =
@@ -122,7 +124,7 @@ async fn what_waits_for_room_keeps_its_order() {
         let stream = group.stream("s").unwrap();
         let receipts = send(&stream, 0..100).await;
         assert_eq!(stream.backlog(&members[0].id()), Some(100));
-        // All handles are dropped: what was sent goes on, its end too.
+        // All handles are dropped: messages that were sent are still delivered, and so is the end.
         let mut end = stream.close().await.unwrap();
         drop((stream, group));
         for member in &members {
@@ -132,7 +134,7 @@ async fn what_waits_for_room_keeps_its_order() {
             assert_eq!(receipt.await, Verdict::Reached { good: 3 });
         }
         assert!(end.decided().await.is_reached());
-        // The name is free.
+        // The name is free again.
         drop(alice.peer(members[0].id()).stream("s").unwrap());
     })
     .await;
@@ -159,21 +161,22 @@ async fn a_dead_member_falls_out_and_holds_up_nobody() {
         for (n, receipt) in receipts.iter_mut().enumerate() {
             assert_eq!(receipt.decided().await, Verdict::Reached { good: 1 });
             let lines = receipt.ended().await;
-            // It was sent as many as it may have open; then messages went on without it.
+            // The member was sent as many messages as it may have open; then the stream continued without it.
             assert_eq!(lines.len(), if n < 8 { 2 } else { 1 }, "{n}");
             if n < 8 {
                 assert_eq!(outcome(&lines, &dead.id), Outcome::Cancelled);
                 assert!(state(&lines, &dead.id).is_certainly_not());
             }
         }
-        // It is not part of the stream any more, and nothing of it is left behind.
+        // The member is no longer part of the stream, and nothing of it is left behind.
         assert!(alice.flush(Duration::ZERO).await.is_empty());
         assert_eq!(stream.remove(&dead.id, Remove::Now), Err(GroupError::Unknown(dead.id)));
     })
     .await;
 }
 
-/// It is there, and does not read: it falls out, and hears so behind what it was sent.
+/// The member runs, but does not read: it is removed from the stream, and is told so after the messages that it was
+/// sent.
 #[tokio::test]
 async fn a_slow_member_hears_that_it_has_fallen_out() {
     let (alice, [bob, slow]) = (node().await, nodes::<2>().await);
@@ -243,7 +246,7 @@ async fn how_many_must_have_it_is_chosen_for_each_message() {
         assert_eq!(read(&mut of_bob).await, "any");
         assert_eq!(any.decided().await, Verdict::Reached { good: 1 });
         assert_eq!(read(&mut of_bob).await, "two");
-        // Decided, it is withdrawn from nobody: each sees the same stream.
+        // After the verdict, the message is not withdrawn: each member sees the same stream.
         let mut of_carol = reader(&carol).await;
         assert_eq!((read(&mut of_carol).await, read(&mut of_carol).await), ("any".into(), "two".into()));
         assert_eq!(two.decided().await, Verdict::Reached { good: 2 });
@@ -290,7 +293,7 @@ async fn members_come_and_go_while_it_is_open() {
         let other = group.stream("other").unwrap();
         let mut receipts = send(&stream, 0..3).await;
 
-        // One that joins the group is not in the stream, one that joins the stream sees it from there on.
+        // A node that joins the group is not in the stream; a node that joins the stream sees it from there on.
         group.add(dave.peer_addr()).unwrap();
         assert_eq!(stream.add(&erin.id()), Err(GroupError::Unknown(erin.id())));
         assert_eq!(stream.add(&bob.id()), Err(GroupError::Double(bob.id())));
@@ -298,14 +301,14 @@ async fn members_come_and_go_while_it_is_open() {
         stream.add(&dave.id()).unwrap();
         receipts.extend(send(&stream, 4..6).await);
 
-        // Removed from one stream: what it was sent goes on, and its stream is closed.
+        // Removed from one stream: the messages that it was sent are still delivered, and its stream is closed.
         stream.remove(&bob.id(), Remove::Drain).unwrap();
         assert_eq!(gone(&stream).await, (bob.id(), Cause::Removed(Remove::Drain)));
         assert_eq!((stream.members().len(), other.members().len()), (2, 2));
         receipts.extend(send(&stream, 6..8).await);
         assert_eq!(read_all(&mut reader(&bob).await).await, (numbers(0..6), Ok(())));
 
-        // Removed from the group: it leaves both.
+        // Removed from the group: the members leave both streams.
         group.remove(&dave.id(), Remove::Drain).unwrap();
         group.remove(&carol.id(), Remove::Drain).unwrap();
         assert_eq!((stream.members(), other.members()), (vec![], vec![bob.id()]));
@@ -316,7 +319,7 @@ async fn members_come_and_go_while_it_is_open() {
             assert_eq!(receipt.ended().await.len(), if n == 4 || n == 5 { 3 } else { 2 }, "{n}");
         }
 
-        // Bob joins again: it is another stream.
+        // Bob joins again: this is a new stream for him.
         assert_eq!(stream.send(Mode::All, "x").await.unwrap_err(), GroupError::Empty);
         stream.add(&bob.id()).unwrap();
         drop(send(&stream, 8..9).await);
@@ -352,7 +355,8 @@ async fn the_last_member_may_be_removed_with_messages_under_way() {
     .await;
 }
 
-/// What has left for a member that is removed at once stays in doubt until it is settled, and is what the member sees.
+/// A message that has left for a member that is removed at once stays in doubt until it is settled, and the member
+/// sees it.
 #[tokio::test]
 async fn one_that_is_removed_at_once_hears_a_reset_behind_what_has_left() {
     let (alice, [bob, carol]) = (node().await, nodes::<2>().await);
@@ -403,7 +407,8 @@ async fn a_reset_withdraws_what_has_not_left_at_every_member() {
     .await;
 }
 
-/// Queued for one that is not there, and waiting in the stream's own queue: both expire, and leave no gap.
+/// Queued for a member that does not exist, and waiting in the stream's own queue: both messages expire, and leave no
+/// gap.
 #[tokio::test]
 async fn what_has_not_left_by_its_deadline_leaves_no_gap() {
     let alice =
@@ -437,7 +442,7 @@ async fn what_is_withdrawn_before_it_has_left_is_seen_by_nobody() {
     within(async {
         let stream = group.stream("s").unwrap();
         let mut receipts = send(&stream, 0..6).await;
-        // One that is queued at the node, and one that waits in the stream's own queue.
+        // One message that is queued at the node, and one that waits in the stream's own queue.
         receipts[1].cancel();
         receipts[4].cancel();
         for n in [1, 4] {
@@ -501,7 +506,7 @@ async fn what_cannot_be_is_said() {
     assert_eq!(long, GroupError::TooLarge { size: MAX_STREAM_BODY + 1, limit: MAX_STREAM_BODY });
     assert_eq!(stream.remove(&carol.id(), Remove::Now), Err(GroupError::Unknown(carol.id())));
 
-    // Nothing of all this was sent.
+    // None of these messages was sent.
     within(async {
         drop(stream.close().await.unwrap());
         assert_eq!(stream.send(Mode::All, "x").await.unwrap_err(), GroupError::Ended);
@@ -511,7 +516,7 @@ async fn what_cannot_be_is_said() {
     .await;
 }
 
-/// A member without an address can never have the message, and no later one either.
+/// A member without an address can never have the message, nor any later one.
 #[tokio::test]
 async fn a_member_that_cannot_be_sent_to_falls_out() {
     let (alice, bob) = (node().await, node().await);
@@ -531,7 +536,7 @@ async fn a_member_that_cannot_be_sent_to_falls_out() {
     .await;
 }
 
-/// The node is closed with messages under way: every line tells what is known.
+/// The node is closed with messages in flight: every line tells what is known.
 #[tokio::test]
 async fn a_node_that_closes_ends_every_message() {
     let (alice, dead) = (cautious().await, nobody().await);
@@ -548,7 +553,7 @@ async fn a_node_that_closes_ends_every_message() {
     .await;
 }
 
-/// One body for all: it is freed when the last copy has ended.
+/// All members share one body: it is freed when the last copy has ended.
 #[tokio::test]
 async fn all_members_share_one_body() {
     struct Body {

@@ -53,7 +53,7 @@ async fn errors_arrive_typed() {
             "{refused:?}"
         );
 
-        // Whoever writes JSON may call.
+        // Any peer that writes JSON may call.
         let mut reply = alice.peer(&to).call("transfer", r#"{"amount":1}"#).await.unwrap();
         assert_eq!(reply.body.bytes(100).await.unwrap(), "99");
         let bad = alice
@@ -123,7 +123,7 @@ async fn a_service_takes_a_call_only_when_it_is_ready() {
     .await;
 }
 
-/// Ready once, and then never again.
+/// A service that is ready once, and then never again.
 struct Once(bool);
 
 impl Service<Request> for Once {
@@ -171,7 +171,7 @@ async fn a_call_service_is_ready_when_there_is_room() {
         let made = calls[0].call(Bytes::new());
         calls.remove(1);
         calls[1].ready().await.unwrap();
-        // Dropped, as by a time limit, the call is given up: it makes room.
+        // A call that is dropped, as by a time limit, is given up: it makes room.
         drop(made);
         assert!(small.flush(None).await.is_empty());
     })

@@ -1,4 +1,4 @@
-//! How nodes begin, move and end, and what becomes of messages meanwhile.
+//! How nodes begin, move and end, and what happens to messages meanwhile.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -86,7 +86,7 @@ async fn room_goes_to_those_who_wait_in_their_order() {
                 order.lock().unwrap().push(name);
                 receipt.cancel().unwrap();
             }));
-            // On this runtime of one thread, the task now stands in line.
+            // On this runtime with one thread, the task is now queued.
             tokio::task::yield_now().await;
         }
         first.cancel().unwrap();
@@ -259,7 +259,7 @@ async fn an_identity_in_a_directory_lives_on() {
         assert_eq!(bob.id(), id);
         let serving = tokio::spawn(async move { bob.at_most_once().recv().await.unwrap() });
         let to = exonet::PeerAddr::from((id, address));
-        // What alice sends on the strength of envelopes from bob's former life ends Unknown.
+        // A message that alice sends with envelopes from bob's former life ends Unknown.
         let delivered = loop {
             let settled = alice.peer(&to).send("two").await.unwrap().await;
             match settled.outcome {
@@ -290,7 +290,7 @@ async fn a_node_that_moves_is_followed() {
         assert_ne!(old, new);
         assert_eq!(alice.local_addr(), new);
         talk("after").await;
-        // And back the other way, without a hint.
+        // And back in the other direction, without a hint.
         let receipt = bob.peer(alice.id()).send("found you").await.unwrap();
         assert_eq!(alice.at_most_once().recv().await.unwrap().from, bob.id());
         assert_eq!(receipt.await.outcome, Outcome::Delivered);
@@ -336,7 +336,7 @@ async fn an_unspecified_address_serves_both_families() {
     .await;
 }
 
-/// A sink that can be looked at.
+/// A sink whose content can be read.
 #[derive(Clone, Default)]
 struct Sink(Arc<Mutex<Vec<u8>>>);
 
@@ -370,12 +370,12 @@ async fn the_event_trace_tells_the_story() {
     .await;
 }
 
-/// A sink that takes nothing before it is told to.
+/// A sink that accepts nothing before it is told to.
 struct Stuck(Arc<Mutex<std::sync::mpsc::Receiver<()>>>);
 
 impl Write for Stuck {
     fn write(&mut self, data: &[u8]) -> std::io::Result<usize> {
-        // An error: it is told so already.
+        // An error means that it was told so already.
         let _ = self.0.lock().map_err(|_| std::io::ErrorKind::Other)?.recv();
         Ok(data.len())
     }
@@ -402,13 +402,13 @@ async fn an_event_trace_that_is_stuck_holds_no_message_up() {
     .await;
 }
 
-/// An ephemeral identity ends with its node: nobody will ever take what waits for it.
+/// An ephemeral identity ends with its node: messages that wait for it will never be taken.
 #[tokio::test]
 async fn what_waits_for_an_ephemeral_node_that_ends_is_certainly_not_delivered() {
     let (alice, bob) = pair().await;
     within(async {
         let to = bob.peer_addr();
-        // The second comes in a data packet: then bob has a channel, under which he can say that he ends.
+        // The second message arrives in a data packet: so bob has a channel, on which he can tell that he ends.
         for text in ["first", "second"] {
             let taken = alice.peer(&to).send(text).await.unwrap();
             bob.at_most_once().recv().await.unwrap();

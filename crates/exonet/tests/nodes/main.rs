@@ -1,4 +1,4 @@
-//! Nodes that live, over real sockets, one subject a file. What has to be a process of its own is a test beside this one.
+//! Live nodes, over real sockets, one file for each subject. Tests that need their own process are beside this one.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! Messages between nodes that live, over real sockets.
+//! Messages between live nodes, over real sockets.
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;
@@ -31,7 +31,7 @@ async fn two_nodes_talk() {
         assert_eq!(receipt.status(), Status::Settled);
         assert_eq!(receipt.cancel(), Err(CancelError::Settled));
 
-        // The other way, to where it was heard.
+        // In the other direction, to the address from which it was heard.
         let receipt = bob.peer(alice.id()).send("hello yourself").await.unwrap();
         assert_eq!(alice.at_most_once().recv().await.unwrap().from, bob.id());
         assert_eq!(receipt.await.outcome, Outcome::Delivered);
@@ -52,7 +52,7 @@ async fn each_of_a_crowd_is_heard_and_answered() {
         }
         let clients = async {
             for round in 0..ROUNDS {
-                // All of them before the server gets to receive: its driver hears them in one turn.
+                // All of them before the server gets to receive: its driver handles them in one turn.
                 let mut receipts = Vec::new();
                 for client in &crowd {
                     receipts.push(client.peer(&to).send(format!("{round}")).await.unwrap());
@@ -246,7 +246,7 @@ async fn messages_that_come_together_wake_one_receiver_each() {
             tokio::spawn(async move { bob.at_most_once().recv().await.unwrap().from })
         };
         let receivers = [once(), once(), once()];
-        // On this runtime of one thread, all of them now wait.
+        // On this runtime with one thread, all of them now wait.
         tokio::task::yield_now().await;
         drop(alice.peer(bob.peer_addr()).send_batch(["a", "b", "c"]).await.unwrap());
         for receiver in receivers {
@@ -457,7 +457,7 @@ async fn a_writer_that_is_dropped_early_withdraws_the_message() {
         let short = alice.peer(&to).send_from(Message::default(), 10, &b"short"[..]).await.unwrap_err();
         assert!(matches!(short, exonet::error::SendFromError::Short { read: 5, len: 10 }), "{short}");
 
-        // The way is free for others.
+        // Other messages can now pass.
         let receipt = alice.peer(&to).send("after").await.unwrap();
         loop {
             let mut received = bob.at_most_once().recv().await.unwrap();
@@ -545,7 +545,7 @@ async fn a_batch_is_cancelled_or_given_up_as_far_as_it_has_not_left() {
     within(async {
         let to = bob.peer_addr();
         bob.close(std::time::Duration::ZERO).await;
-        // Nobody is there: nothing is granted, so nothing leaves.
+        // The peer does not exist: it grants nothing, so nothing leaves.
         let mut receipt = alice.peer(&to).send_batch(["a", "b", "c"]).await.unwrap();
         assert_eq!((receipt.len(), receipt.tally().settled()), (3, 0));
         assert_eq!(receipt.cancel(), 3);

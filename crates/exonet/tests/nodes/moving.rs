@@ -1,4 +1,4 @@
-//! An identity that moves to another place, with all that is under way.
+//! An identity that moves to another place, with everything in flight.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ fn target() -> SecretKey {
     SecretKey::from_bytes([42; 32])
 }
 
-/// Ceded by the directory at `from`: load and deed.
+/// Cedes the identity in the directory at `from`: returns load and deed.
 fn leave(from: &Path, application: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let dir = StateDir::open(from).unwrap();
     let load = dir.checkpoint(&target().node_id(), application).unwrap();
@@ -37,7 +37,7 @@ fn carry(from: &Path, to: &Path) -> Term {
     state::restore(to, &target(), &load, &deed).unwrap().term
 }
 
-/// From then on, each knows where the other is.
+/// Makes each know where the other is.
 async fn meet(alice: &Node, bob: &Node) {
     let receipt = alice.peer(bob.peer_addr()).send("hello").await.unwrap();
     bob.recv().await.unwrap().ack().unwrap();
@@ -59,7 +59,7 @@ async fn what_is_under_way_goes_on_elsewhere() {
     for n in 0..100 {
         receipts.push(to_bob.send(n.to_string()).await.unwrap());
     }
-    // A message of his own, which nobody takes yet; and forty of hers are taken.
+    // A message of his own, which is not taken yet; and forty of hers are taken.
     let carol = ephemeral().await;
     let to_carol = PeerAddr::new(carol.id(), [carol.local_addr().to_string()]).unwrap();
     let own = bob.peer(&to_carol).send("from bob").await.unwrap();
@@ -78,7 +78,7 @@ async fn what_is_under_way_goes_on_elsewhere() {
     assert_eq!(term.generation, 1);
     let bob = stored(&there).await;
     assert_ne!(bob.local_addr(), was);
-    // He finds her: she waits for nobody to tell her.
+    // He finds her: she need not be told.
     bob.greet();
     while taken.len() < 100 {
         let mut delivery = bob.recv().await.unwrap();
@@ -110,14 +110,14 @@ async fn what_was_left_behind_does_not_open() {
     assert!(matches!(StateDir::open(&here), Err(StateError::Moved { to, .. }) if to == target().node_id()));
     let built = Node::builder(Allow::anyone()).state_dir(&here).build().await.map(drop);
     assert!(built.unwrap_err().to_string().contains("has moved"));
-    // The deed can be made again, for a target that has not heard it.
+    // The deed can be made again, for a target that has not received it.
     let Ceded { to, generation, .. } = state::ceded(&here).unwrap().unwrap();
     assert_eq!((to, generation), (target().node_id(), 1));
     let again = state::deed(&here).unwrap();
     let restored = state::restore(&there, &target(), &load, again.as_bytes()).unwrap();
     assert_eq!((restored.id, restored.application.as_slice()), (id, &b"state of the application"[..]));
     assert_eq!(StateDir::open(&there).unwrap().term(), restored.term);
-    // Not twice at one place.
+    // It cannot be restored twice at one place.
     let twice = state::restore(&there, &target(), &load, &deed);
     assert!(matches!(twice, Err(StateError::Exists { .. })));
 }
@@ -133,7 +133,7 @@ async fn peers_that_have_met_a_later_generation_talk_to_no_earlier_one() {
     assert_eq!(receipt.await.outcome, Outcome::Delivered);
     bob.freeze(Duration::ZERO).await;
     drop(bob);
-    // Somebody keeps a copy of what was there before the move.
+    // A copy is kept of the state before the move.
     copy_directory(&here, &copy);
     carry(&here, &there);
     let bob = stored(&there).await;
@@ -142,7 +142,7 @@ async fn peers_that_have_met_a_later_generation_talk_to_no_earlier_one() {
     bob.recv().await.unwrap().ack().unwrap();
     assert_eq!(receipt.await.outcome, Outcome::Delivered);
 
-    // The copy is started, and says something: it is told, and the one that lives goes on.
+    // The copy is started, and sends a message: it is told that it is a copy, and the live one continues.
     let left = stored(&copy).await;
     let said = left.peer(alice.peer_addr()).send("from the past").await.unwrap();
     assert_ne!(said.await.outcome, Outcome::Delivered);
@@ -162,7 +162,7 @@ async fn an_identity_moves_there_and_back() {
     meet(&alice, &bob).await;
     for (n, (from, to)) in [(&here, &there), (&there, &here), (&here, &there)].into_iter().enumerate() {
         let receipt = alice.peer(bob.peer_addr()).send("x").await.unwrap();
-        // He has it in his hand, and has not said so.
+        // He has received it, and has not acknowledged it.
         drop(bob.recv().await.unwrap());
         bob.freeze(Duration::ZERO).await;
         drop(bob);
@@ -200,7 +200,7 @@ fn what_does_not_belong_together_is_refused_and_changes_nothing() {
     refused(&target(), &load[..load.len() - 1], &deed);
     refused(&target(), &load, &deed[1..]);
     refused(&target(), &deed, &load);
-    // A directory that has something else is left alone.
+    // A directory with other content is left alone.
     std::fs::create_dir(&there).unwrap();
     std::fs::write(there.join("thesis"), "x").unwrap();
     assert!(matches!(state::restore(&there, &target(), &load, &deed), Err(StateError::Exists { .. })));
@@ -228,7 +228,7 @@ async fn what_never_arrived_is_taken_back() {
     assert_eq!(receipt.await.outcome, Outcome::Delivered);
 }
 
-/// Carries what has settled of the identity at `from`, which runs, to `landing`; how many bytes those were.
+/// Carries the settled part of the running identity at `from` to `landing`; returns the number of bytes.
 fn carry_ahead(ahead: &mut Ahead, landing: &mut Landing) -> u64 {
     let found = ahead.look().unwrap();
     while let Some(piece) = ahead.next_piece().unwrap() {
@@ -252,7 +252,7 @@ async fn what_went_ahead_is_not_in_the_load() {
         }
     };
     let (mut ahead, mut landing) = (Ahead::begin(&here).unwrap(), Landing::beside(&there));
-    // More than a segment, while it goes on; and what was carried is not carried again.
+    // More than a segment, while the node runs; data that was carried is not carried again.
     send(0, 300).await;
     let first = carry_ahead(&mut ahead, &mut landing);
     assert!(first > 300 * 30_000);
@@ -272,12 +272,12 @@ async fn what_went_ahead_is_not_in_the_load() {
     let dir = StateDir::open(&here).unwrap();
     let load = dir.checkpoint_after(&target().node_id(), b"", Some(&ahead)).unwrap();
     assert!((10 * 30_000..20 * 30_000).contains(&load.as_bytes().len()), "{}", load.as_bytes().len());
-    // Who has none of what came ahead does not take the load for all.
+    // A target without the data that was carried ahead does not take the load for everything.
     let mut other = Landing::beside(place.path().join("other"));
     assert!(matches!(other.land(load.as_bytes(), &target()), Err(StateError::Checkpoint { .. })));
     landing.land(load.as_bytes(), &target()).unwrap();
     let deed = dir.cede(&load).unwrap();
-    // The process that took it in has ended meanwhile.
+    // The process that restored it has ended meanwhile.
     let restored = state::restore(&there, &target(), load.as_bytes(), deed.as_bytes()).unwrap();
     assert_eq!(restored.term.generation, 1);
     let bob = stored(&there).await;
@@ -296,7 +296,7 @@ async fn what_was_settled_and_used_again_is_carried_again() {
     let (here, there) = (place.path().join("here"), place.path().join("there"));
     let (alice, bob) = (ephemeral().await, stored(&here).await);
     let (mut ahead, mut landing) = (Ahead::begin(&here).unwrap(), Landing::beside(&there));
-    // The journal goes round several times: snapshots take the place of segments, which are used again.
+    // The journal wraps around several times: snapshots replace segments, which are used again.
     let to_alice = bob.peer(alice.peer_addr());
     for n in 0..1_500_u32 {
         let receipt = to_alice.send(vec![n.to_le_bytes()[0]; 60_000]).await.unwrap();
@@ -328,11 +328,11 @@ async fn what_a_killed_process_left_moves_whole() {
     let nobody = PeerAddr::new(ephemeral().await.id(), ["127.0.0.1:9"]).unwrap();
     drop(bob.peer(&nobody).send("still to be sent").await.unwrap());
     bob.journaled().await.unwrap();
-    // As if the process had died now: its journal does not say that it has ended.
+    // As if the process had died now: its journal does not record an end.
     copy_directory(&here, &killed);
     std::fs::remove_file(killed.join("lock")).unwrap();
     let (load, deed) = leave(&killed, b"");
-    // Another machine, where no memory tells that nothing is missing.
+    // Another machine, whose memory does not show that nothing is missing.
     bob.freeze(Duration::ZERO).await;
     drop(bob);
     state::restore(&there, &target(), &load, &deed).unwrap();
@@ -340,7 +340,8 @@ async fn what_a_killed_process_left_moves_whole() {
     assert_eq!(bob.outbox(100).iter().map(|it| &it.body[..]).collect::<Vec<_>>(), [b"still to be sent"]);
 }
 
-/// The process that takes an identity in dies between the two last steps: the key is there, and the directory is not in its place.
+/// The process that restores an identity dies between the last two steps: the key is there, and the directory is not
+/// in its place.
 #[test]
 fn what_was_cut_off_at_its_arrival_goes_on() {
     let place = TempDir::new().unwrap();
@@ -353,7 +354,7 @@ fn what_was_cut_off_at_its_arrival_goes_on() {
     let again = state::restore(&there, &target(), &load, &deed).unwrap();
     assert_eq!(again.term, first.term, "it is the same arrival");
     assert!(state::lives(&there).unwrap() && !state::lives(&here).unwrap());
-    // Half of what was cleared away for another attempt is not taken for all of it.
+    // A half that was cleared away for another attempt is not taken for the whole.
     let back = SecretKey::from_bytes([8; 32]);
     let dir = StateDir::open(&there).unwrap();
     let load = dir.checkpoint(&back.node_id(), b"").unwrap();
@@ -365,7 +366,7 @@ fn what_was_cut_off_at_its_arrival_goes_on() {
     assert!(StateDir::open(&here).is_ok());
 }
 
-/// Copies a directory in which files may be made and renamed meanwhile: again, until none was.
+/// Copies a directory in which files may be made and renamed meanwhile: repeats until none was.
 fn copy_directory(from: &Path, to: &Path) {
     loop {
         let before = files(from);
@@ -376,7 +377,7 @@ fn copy_directory(from: &Path, to: &Path) {
     }
 }
 
-/// Whether the file was there still.
+/// Copies a file. Returns whether the file still existed.
 fn copied(from: &Path, to: &Path) -> bool {
     std::fs::create_dir_all(to.parent().unwrap()).unwrap();
     match std::fs::copy(from, to) {

@@ -1,4 +1,4 @@
-//! What becomes of messages is told of all that a node sends, whoever holds their receipts.
+//! A node reports the outcomes of all messages that it sends, whichever task holds the receipts.
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ async fn all_outcomes_are_told_with_their_peer_and_remembered() {
     let carol = node().await;
     within(async {
         let mut outcomes = alice.outcomes();
-        // Names are unique between two nodes only: these two may have the same.
+        // Names are unique only between two nodes: these two messages may have the same name.
         let (to_bob, to_carol) = (alice.peer(bob.peer_addr()), alice.peer(carol.peer_addr()));
-        // What leaves beside an opening has no name until that is answered.
+        // An early message has no name until its opening is answered.
         assert!(to_bob.ping(LATE).await.unwrap().is_some());
         drop(to_bob.send("pay 3").await.unwrap());
         let held = bob.recv().await.unwrap();
@@ -39,7 +39,7 @@ async fn all_outcomes_are_told_with_their_peer_and_remembered() {
             assert_eq!(to_carol.status(&id), None);
         }
 
-        // Those that come together are told one by one.
+        // Outcomes that arrive together are reported one by one.
         let batch = to_bob.send_bodies((0..40).map(|n| n.to_string())).await.unwrap();
         let all = bob.at_most_once();
         let mut seen = Vec::new();
@@ -78,7 +78,7 @@ async fn what_a_former_life_has_sent_is_told_of_and_so_is_what_is_kept() {
         assert!(to.ping(LATE).await.unwrap().is_some());
         bob.recv().await.unwrap().ack().unwrap();
         alice.flush(LATE).await;
-        // Nobody has asked for the receipt, and this is late: it begins with what is remembered.
+        // The receipt is not held, and this receiver starts late: it begins with the remembered outcomes.
         let told = alice.outcomes().recv().await.unwrap();
         assert_eq!((told.peer, told.outcome), (bob.id(), Outcome::Delivered));
         alice.close(LATE).await;

@@ -1,4 +1,5 @@
-//! What real links do to datagrams: their size, and their marks. In networks of its own, which only root may make.
+//! Effects of real links on datagrams: their size, and their marks. The tests use their own networks, which only root
+//! may make.
 #![cfg(target_os = "linux")]
 
 use std::process::Command;
@@ -19,7 +20,7 @@ struct Host {
 }
 
 impl Host {
-    /// None: this user may not have one.
+    /// None: the user may not make a namespace.
     fn new() -> Option<Self> {
         let (jobs, todo) = mpsc::channel::<Job>();
         let (born, birth) = mpsc::channel();
@@ -32,7 +33,7 @@ impl Host {
         Some(Self { jobs: Some(jobs), thread: Some(thread), tid })
     }
 
-    /// Begins `work` there.
+    /// Starts `work` on the host.
     fn begin<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> mpsc::Receiver<T> {
         let (tell, told) = mpsc::channel();
         let job = Box::new(move || drop(tell.send(work())));
@@ -44,7 +45,7 @@ impl Host {
         self.begin(work).recv().unwrap()
     }
 
-    /// `ip` with these words.
+    /// Runs `ip` with these words.
     fn ip(&self, words: String) {
         self.run(move || {
             let said = Command::new("ip").args(words.split(' ')).output().unwrap();
@@ -52,13 +53,13 @@ impl Host {
         });
     }
 
-    /// The link takes packets of `mtu` bytes from now on; also while the host is at work.
+    /// The link takes packets of `mtu` bytes from now on; this also works while the host is busy.
     fn narrow(&self, link: &str, mtu: u32) {
         let words = format!("--net=/proc/{}/ns/net ip link set {link} mtu {mtu}", self.tid);
         assert!(Command::new("nsenter").args(words.split(' ')).status().unwrap().success(), "{words}");
     }
 
-    /// A cable between `near` of this host and `far` of another, for packets of `mtu` bytes.
+    /// Makes a cable between `near` of this host and `far` of another, for packets of `mtu` bytes.
     fn cable(&self, near: &str, ip: &str, to: &Self, far: &str, far_ip: &str, mtu: u32) {
         self.ip(format!("link add {near} type veth peer name {far} netns {}", to.tid));
         for (host, name, ip) in [(self, near, ip), (to, far, far_ip)] {
@@ -67,7 +68,7 @@ impl Host {
         }
     }
 
-    /// Packets that came marked ECT(0), and those that came without a mark.
+    /// Packets that arrived marked ECT(0), and packets that arrived without a mark.
     fn marks(&self) -> [u64; 2] {
         let table = self.run(|| std::fs::read_to_string("/proc/thread-self/net/netstat").unwrap());
         let mut lines = table.lines().filter_map(|line| line.strip_prefix("IpExt: "));
@@ -86,7 +87,7 @@ impl Drop for Host {
     }
 }
 
-/// So many hosts without cables.
+/// Hosts without cables.
 fn hosts<const N: usize>() -> Option<[Host; N]> {
     let hosts = [(); N].map(|()| Host::new());
     if hosts.iter().any(Option::is_none) {
@@ -101,8 +102,8 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
     runtime.block_on(within(work))
 }
 
-/// Sends two thousand messages of 20,000 bytes from one host to the other, and calls `halfway` in the middle. Returns how large
-/// datagrams were at the end.
+/// Sends two thousand messages of 20,000 bytes from one host to the other, and calls `halfway` in the middle. Returns
+/// the size of datagrams at the end.
 fn bulk(from: &Host, to: &Host, bind: &'static str, halfway: impl FnOnce()) -> u16 {
     let (tell, told) = mpsc::channel();
     let received = to.begin(move || {

@@ -1,4 +1,4 @@
-//! A peer, as a node holds it.
+//! A node's handle on a peer.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -131,7 +131,7 @@ async fn a_yes_of_a_question_ends_with_the_question() {
         bob.recv().await.unwrap().ack().unwrap();
         assert_eq!(receipt.await.outcome, Outcome::Delivered);
         bob.set_allow(Allow::only([]));
-        // Its next opening is refused.
+        // The next opening is refused.
         alice.rebind(([127, 0, 0, 1], 0).into()).await.unwrap();
         while to_bob.stats().is_some_and(|stats| stats.remote.is_some()) {
             tokio::task::yield_now().await;

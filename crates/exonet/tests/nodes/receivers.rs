@@ -1,4 +1,4 @@
-//! Receivers of some peers or tags, and what becomes of their messages.
+//! Receivers of some peers or tags, and the fate of their messages.
 
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
@@ -20,7 +20,7 @@ async fn next<S: Stream>(mut stream: Pin<&mut S>) -> Option<S::Item> {
     std::future::poll_fn(|cx| stream.as_mut().poll_next(cx)).await
 }
 
-/// Sends each of `messages`, a tag and a body, and waits until the last has come to `bob`, whose way it takes.
+/// Sends each of `messages`, a tag and a body, and waits until the last has arrived at `bob`.
 async fn send(from: &Node, to: &Node, messages: &[(&'static str, &'static str)]) {
     let to = from.peer(to.peer_addr());
     for (tag, body) in messages {
@@ -69,7 +69,7 @@ async fn what_waits_already_goes_to_a_new_receiver_and_from_one_that_ends_to_the
         let all = bob.receiver(Filter::any().peer(alice.id()));
         let first = all.recv().await.unwrap();
         assert_eq!(text(&first), "tea");
-        // Both wait again, for the receiver that gets everything.
+        // Both messages wait again, for the receiver that gets everything.
         drop(first);
         drop(all);
         let mut rest = [said(bob.at_most_once().recv().await.unwrap()), {
@@ -184,7 +184,7 @@ async fn many_messages_wait_for_a_receiver_that_is_not_asked_and_none_is_lost() 
         let orders = bob.receiver(Filter::any().tag("order")).at_most_once();
         let messages = (0..MANY).map(|n| Message::new(format!("{n:100}")).tag("order"));
         let sent = alice.peer(bob.peer_addr()).send_batch(messages).await.unwrap();
-        // Those that have come by now wait in the queue of the receiver, which is swept on the way.
+        // The messages that have arrived by now wait in the queue of the receiver, which is swept meanwhile.
         while bob.stats().received_bytes < 300_000 {
             tokio::task::yield_now().await;
         }
@@ -212,7 +212,7 @@ async fn the_inbox_tells_what_waits_from_what_is_handed_out_and_put_off() {
         let put_off = &seen()[0];
         assert_eq!((&put_off.0[..], put_off.1), (&b"let"[..], 1));
         assert!(matches!(put_off.2, Standing::PutOff { again } if !again.is_zero()));
-        // A receiver of its own has them in its queue, and nobody has asked for them.
+        // A receiver for the tag has the orders in its queue until it is asked for them.
         let orders = bob.receiver(Filter::any().tag("order"));
         send(&alice, &bob, &[("order", "tea"), ("order", "pie")]).await;
         let tea = orders.recv().await.unwrap();
@@ -227,7 +227,7 @@ async fn the_inbox_tells_what_waits_from_what_is_handed_out_and_put_off() {
         tea.ack().unwrap();
         assert!(bob.inbox_body(&id).is_none() && seen().len() == 2);
         drop(orders);
-        // Without receivers the core has it in a run.
+        // Without receivers the core holds it in a run.
         while bob.inbox(0).iter().filter(|one| one.stand == Standing::Waiting).count() != 1 {
             tokio::task::yield_now().await;
         }

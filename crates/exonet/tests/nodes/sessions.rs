@@ -1,4 +1,4 @@
-//! Sessions: both ways in order, messages of any size, ends, events, caps, processes that end.
+//! Sessions: order in both directions, messages of any size, ends, events, limits, processes that end.
 
 use std::path::Path;
 use std::time::Duration;
@@ -29,7 +29,7 @@ async fn next(session: &mut Session) -> Option<String> {
     Some(String::from_utf8_lossy(&message.take().unwrap()).into_owned())
 }
 
-/// What is received until the session has ended.
+/// Receives until the session has ended, and returns how it ended.
 async fn rest(receiver: &mut SessionReceiver) -> SessionError {
     loop {
         match receiver.recv().await {
@@ -112,7 +112,7 @@ async fn a_message_of_any_size_keeps_its_boundaries() {
                 chunks.flush().await.unwrap();
             }
             let chunks = chunks.finish().await.unwrap();
-            // One that is not finished leaves no trace.
+            // A message that is not finished leaves no trace.
             let mut left = sender.begin("").unwrap();
             left.write(b"never").await.unwrap();
             left.flush().await.unwrap();
@@ -163,7 +163,7 @@ async fn names_ids_and_handles_are_checked() {
     .await;
 }
 
-/// The id of a session means nothing under another key.
+/// The id of a session has no meaning under another key.
 #[tokio::test]
 async fn a_guessed_id_names_no_session() {
     within(async {
@@ -242,7 +242,7 @@ async fn a_session_that_is_silent_or_old_expires_at_both_ends() {
             assert_eq!(here.recv().await.unwrap_err(), expired);
             assert_eq!(here.ended(), Some(SessionEnd::Expired));
         }
-        // An end that only sends does not bring it back to life.
+        // An end that only sends does not extend the life of the session.
         let mut here = new().idle(Duration::from_nanos(1)).open().await.unwrap();
         let late = here.send("late").await.unwrap_err();
         assert_eq!(late, SessionSendError::Ended(SessionEnd::Expired));
@@ -262,14 +262,14 @@ async fn a_peer_has_so_many_sessions_and_no_more() {
         }
         let more = to.session("chat").unwrap().open().await;
         assert_eq!(more.unwrap_err(), SessionOpenError::TooMany(PER_PEER));
-        // A client that does not count is told by the server.
+        // A client that does not count its sessions is told by the server.
         let left = here.pop().unwrap().detach();
         let mut one_more = to.session("chat").unwrap().open().await.unwrap();
         let bobs = bob.clone();
         let accepts = tokio::spawn(async move { bobs.accept_session().await.map(drop) });
         let end = one_more.recv().await.unwrap_err();
         assert!(matches!(end, SessionError::Ended(SessionEnd::Refused(_))), "{end:?}");
-        // One that ends makes room.
+        // A session that ends makes room.
         drop((one_more, there.pop()));
         drop(to.session("chat").unwrap().attach(left).unwrap());
         let _next = to.session("chat").unwrap().open().await.unwrap();
@@ -278,7 +278,7 @@ async fn a_peer_has_so_many_sessions_and_no_more() {
     .await;
 }
 
-/// A session outlives both processes where they keep journals.
+/// A session outlives both processes if they keep journals.
 #[tokio::test]
 async fn a_session_goes_on_after_either_process() {
     let home = tempfile::tempdir().unwrap();
@@ -295,7 +295,7 @@ async fn a_session_goes_on_after_either_process() {
             drop(server.send(format!("{round} to alice")).await.unwrap());
             assert_eq!(next(&mut client).await.unwrap(), format!("{round} to alice"));
             if round == 0 {
-                // The server ends, and what it had sent and not settled goes on.
+                // The server ends; messages that it had sent and that are not settled are still delivered.
                 drop(server.send("before the end").await.unwrap());
                 bob.close(Duration::ZERO).await;
                 drop((server, bob));
@@ -318,7 +318,7 @@ async fn a_session_goes_on_after_either_process() {
     .await;
 }
 
-/// A side that has forgotten says so: there is no silent beginning anew.
+/// A side that has forgotten the session says so: it does not silently begin anew.
 #[tokio::test]
 async fn a_server_that_has_forgotten_says_so() {
     let home = tempfile::tempdir().unwrap();
@@ -377,7 +377,7 @@ async fn events_tell_what_happens_beside_messages() {
     .await;
 }
 
-/// A peer that answers nothing is away, and back when it does.
+/// A peer that does not answer is away, and is back when it answers.
 #[tokio::test]
 async fn a_peer_that_does_not_answer_is_away_until_it_does() {
     let home = tempfile::tempdir().unwrap();
@@ -388,7 +388,7 @@ async fn a_peer_that_does_not_answer_is_away_until_it_does() {
         let mut events = here.events();
         drop(here.send("1").await.unwrap());
         assert_eq!(next(&mut there).await.unwrap(), "1");
-        // The process ends without a word.
+        // The process ends without a farewell.
         there.detach();
         bob.close(Duration::ZERO).await;
         drop(bob);

@@ -79,7 +79,7 @@ async fn a_message_that_has_left_is_withdrawn_and_leaves_no_gap() {
         let (alice, bob) = (node().await, node().await);
         let (mut out, _) = alice.peer(bob.peer_addr()).stream("a").unwrap().split();
         let first = out.send("1").await.unwrap();
-        // It is there.
+        // The message is there.
         let (_, mut lines) = bob.accept_stream().await.unwrap().split();
         let late = out.send(Message::new("2").deadline(Duration::from_millis(20))).await.unwrap();
         assert_eq!(first.cancel().unwrap(), Cancel::Asked);
@@ -199,7 +199,7 @@ async fn bytes_go_both_ways_and_each_way_ends_by_itself() {
             let copied = tokio::io::copy(&mut read, &mut write).await.unwrap();
             write.write_all(b"and the end").await.unwrap();
             write.shutdown().await.unwrap();
-            // What was sent leaves as long as the node is there.
+            // Messages that were sent leave as long as the node is open.
             (copied, read, write, bob)
         });
         let whole = sent.clone();
@@ -240,7 +240,7 @@ async fn bytes_without_an_end_are_an_error() {
     .await;
 }
 
-/// A stream outlives both processes where they keep journals, and what lies between is told where the reader's keeps none.
+/// A stream outlives both processes if they keep journals, and gaps are reported if the reader's process keeps none.
 #[tokio::test]
 async fn a_stream_goes_on_after_either_process() {
     for durability in [Durability::Process, Durability::Sync] {
@@ -324,13 +324,13 @@ async fn a_listener_has_the_streams_of_its_name_and_no_other() {
             drop(out.send(name).await.unwrap());
             senders.push(out);
         }
-        // Both wait when the listener comes, or come later: it has its own.
+        // Both streams wait when the listener is created, or begin later: it gets its own.
         let named = bob.stream_listener("b").unwrap();
         assert_eq!(bob.stream_listener("b").unwrap_err(), OpenError::Listened);
         let (_, mut b) = named.accept().await.unwrap().split();
         let (_, mut a) = bob.accept_stream().await.unwrap().split();
         assert_eq!((next(&mut a).await.unwrap(), next(&mut b).await.unwrap()), ("a".into(), "b".into()));
-        // A listener that is dropped leaves what waits to those that accept anything.
+        // A dropped listener leaves its waiting streams to the accept calls without a name.
         drop((a, b));
         for out in &mut senders {
             drop(out.send("more").await.unwrap());
@@ -354,7 +354,7 @@ async fn a_listener_has_the_streams_of_its_name_and_no_other() {
     .await;
 }
 
-/// A batch ends where something is to be told, and the next call tells it.
+/// A batch ends where an event must be reported, and the next call reports it.
 #[tokio::test]
 async fn messages_that_are_taken_together_keep_their_order_and_what_is_told() {
     let (alice, bob) = (node().await, node().await);
@@ -382,7 +382,7 @@ async fn messages_that_are_taken_together_keep_their_order_and_what_is_told() {
             assert_eq!(receipt.await.outcome, Outcome::Delivered);
         }
         drop(lines);
-        // What is told is told in place of a batch.
+        // An event is reported instead of a batch.
         let (mut out, _) = alice.peer(bob.id()).stream("s").unwrap().split();
         drop(out.send("of another").await.unwrap());
         let (_, mut lines) = bob.accept_stream().await.unwrap().split();
