@@ -79,7 +79,7 @@ async fn list(settings: &Settings) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The name service, with the proof that requests come from the identity.
+/// The name service, for requests that the identity makes.
 async fn own(settings: &Settings) -> Result<Arc<dyn Naming>, Failure> {
     settings.identity.require()?;
     settings.naming()?;
