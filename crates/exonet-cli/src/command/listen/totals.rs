@@ -86,7 +86,7 @@ impl Totals {
                 settings.note(format!("refused {what} of {}: {reason}", from.short()));
             }
             Taken::Nothing { reason } => tracing::info!("not delivered: {reason}"),
-            // These are kept by [`Stuck`](super::stuck::Stuck), or tried again by their senders.
+            // `Stuck` keeps the delivery, or the sender tries again.
             Taken::Stuck { .. } | Taken::NotNow { .. } => {}
         }
         Ok(())
