@@ -22,7 +22,7 @@ pub(crate) async fn dial(policy: &Policy, target: &Target, span: Duration) -> Re
         Ruling::Allowed => connect(target, span).await,
         Ruling::ByAddress => {
             let by = Instant::now() + span;
-            // That a name does not exist is not told of one that may not be asked for.
+            // The error does not reveal whether the name exists, unless the policy allows it.
             let addresses = addresses(target, by).await.map_err(|_| denied())?;
             let allowed: Vec<_> = addresses.into_iter().filter(|address| policy.allows(*address)).collect();
             if allowed.is_empty() { Err(denied()) } else { first(allowed, by).await }
