@@ -27,7 +27,7 @@ pub(crate) enum Way {
     Socks,
     /// `--stdio`
     Stdio,
-    /// A near end
+    /// The connection comes from a near end.
     Peer,
 }
 
