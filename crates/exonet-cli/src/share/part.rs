@@ -497,7 +497,7 @@ mod tests {
         drop(part);
         assert!(matches!(place.begin(false), Err(PartError::Other(Some(root))) if root == earlier));
         assert_eq!(place.begin(true).unwrap().marked(), [0; 0]);
-        // Without its map, data does not count.
+        // A map without its data marks nothing.
         let part = place.begin(false).unwrap();
         place.write(&part, [3]);
         part.mark().unwrap();
