@@ -143,7 +143,7 @@ impl Identity {
         Ok(SecretKey::from_bytes(*secret))
     }
 
-    /// The term of a stored identity, which counts its moves.
+    /// The current stay of a stored identity at this place.
     pub(crate) fn term(&self) -> Result<Term, Failure> {
         StateDir::peek_term(self.path()?).map_err(|e| self.failure("open", &e))
     }

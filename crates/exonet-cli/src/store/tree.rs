@@ -129,7 +129,7 @@ impl Tree {
     }
 }
 
-/// Sets the mode of an open file or directory, without the setuid and setgid bits, and its time.
+/// Sets the mode of an open file or directory, without the setuid, setgid and sticky bits, and its time.
 pub(super) fn set_about(file: &File, mode: Option<u32>, mtime: i64) -> io::Result<()> {
     file.set_times(fs::FileTimes::new().set_modified(time(mtime)))?;
     #[cfg(unix)]
