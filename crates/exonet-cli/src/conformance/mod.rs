@@ -34,7 +34,7 @@ type Doing = Pin<Box<dyn Future<Output = Seen> + Send>>;
 /// One thing that an implementation has to do.
 struct Check {
     name: &'static str,
-    /// Of `PROTOCOL.md`.
+    /// The section of `PROTOCOL.md`.
     section: &'static str,
     run: fn(Target) -> Doing,
 }
