@@ -1,4 +1,4 @@
-//! How the command ends.
+//! The exit codes of the command.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::control::protocol::Ending;
 
-/// What shells expect of a process that ended by an interrupt: 128 + SIGINT.
+/// The code that shells expect from a process that ended by an interrupt: 128 + SIGINT.
 pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Exit codes, as the help documents them. Usage errors (2) come from the argument parser.
@@ -18,9 +18,9 @@ pub(crate) enum Exit {
     Success,
     /// Something failed, and standard error says what.
     Error,
-    /// Of at least one message it is not known whether it was delivered.
+    /// It is unknown whether at least one message was delivered.
     Unknown,
-    /// At least one message waits in the journal of this node's identity, which goes on with it when it runs again.
+    /// At least one message waits in the journal of this node's identity, which continues with it in its next run.
     Kept,
     /// At least one message was certainly not delivered.
     Undelivered,
@@ -44,19 +44,19 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// How many messages came to which end.
+/// The number of messages of each outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Tally {
     pub(crate) delivered: u64,
     pub(crate) processed: u64,
-    /// By the receiving application.
+    /// The number of messages that the receiving application rejected.
     pub(crate) rejected: u64,
     pub(crate) unknown: u64,
     pub(crate) expired: u64,
     pub(crate) cancelled: u64,
-    /// By the receiver or its node, which said why.
+    /// The number of messages that the receiver or its node refused with a reason.
     pub(crate) refused: u64,
-    /// By the journal of this node's identity.
+    /// The number of messages that the journal of this node's identity keeps.
     pub(crate) kept: u64,
 }
 
@@ -66,7 +66,7 @@ impl Tally {
         self.count(outcome.into());
     }
 
-    /// Counts one message that ended so.
+    /// Counts one message with this outcome.
     pub(crate) fn count(&mut self, ending: Ending) {
         let count = match ending {
             Ending::Delivered => &mut self.delivered,
@@ -81,7 +81,7 @@ impl Tally {
         *count += 1;
     }
 
-    /// Messages that have ended.
+    /// The number of messages that have ended.
     pub(crate) fn ended(&self) -> u64 {
         self.delivered
             + self.processed
@@ -93,7 +93,7 @@ impl Tally {
             + self.kept
     }
 
-    /// Adds what another has counted.
+    /// Adds the counts of another tally.
     pub(crate) fn join(&mut self, other: &Self) {
         self.delivered += other.delivered;
         self.processed += other.processed;
@@ -105,7 +105,8 @@ impl Tally {
         self.kept += other.kept;
     }
 
-    /// An unknown outcome weighs more than a certain failure: that one may be sent again without a thought.
+    /// The exit code. An unknown outcome takes precedence over a certain failure, after which a message can safely be
+    /// sent again.
     pub(crate) fn exit(&self) -> Exit {
         if self.unknown > 0 {
             Exit::Unknown
@@ -145,7 +146,7 @@ pub(crate) fn outcome_name(outcome: Outcome) -> &'static str {
     Ending::from(outcome).name()
 }
 
-/// What to do about a refusal, at the node `own`.
+/// The remedy for a refusal, at the node `own`.
 pub(crate) fn remedy(why: Refusal, own: NodeId) -> String {
     match why {
         Refusal::Policy => format!(

@@ -1,4 +1,4 @@
-//! What went wrong, and what to do about it.
+//! Errors of the command, with remedies.
 
 use std::error::Error;
 use std::fmt::{self, Write as _};
@@ -6,25 +6,25 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// An error for the person in front of the terminal: it names the thing, why, and what to do.
+/// An error for the user: it names the failed operation, the cause, and a remedy.
 #[derive(Debug)]
 pub(crate) struct Failure {
     what: String,
     why: Option<String>,
     todo: Option<String>,
-    /// The reader of standard output has left: there is nobody to tell.
+    /// The reader of standard output is gone, so nothing is reported.
     unheard: bool,
     /// Another process runs the identity.
     in_use: bool,
 }
 
 impl Failure {
-    /// `what` names the thing that failed.
+    /// A failure; `what` names the failed operation.
     pub(crate) fn new(what: impl Into<String>) -> Self {
         Self { what: what.into(), why: None, todo: None, unheard: false, in_use: false }
     }
 
-    /// Says that another process runs the identity.
+    /// Notes that another process runs the identity.
     pub(crate) fn in_use(self) -> Self {
         Self { in_use: true, ..self }
     }
@@ -34,7 +34,7 @@ impl Failure {
         self.in_use
     }
 
-    /// A file or directory that could not be used: `doing` is the verb.
+    /// The failure to use a file or directory; `doing` is the verb.
     pub(crate) fn path(doing: &str, path: &Path, error: &io::Error) -> Self {
         let failure = Self::new(format!("cannot {doing} {}", path.display())).because(error);
         match error.kind() {
@@ -48,7 +48,7 @@ impl Failure {
         }
     }
 
-    /// As [`Self::output`], of a command that has promised to print: a reader who has left is an error.
+    /// As [`Self::output`], for a command that must print: a reader that is gone is an error.
     pub(crate) fn broken_output(mut self) -> Self {
         if std::mem::take(&mut self.unheard) {
             "standard output was closed".clone_into(&mut self.what);
@@ -57,13 +57,13 @@ impl Failure {
         self
     }
 
-    /// Standard output that could not be written.
+    /// The failure to write to standard output.
     pub(crate) fn output(error: &io::Error) -> Self {
         let unheard = error.kind() == io::ErrorKind::BrokenPipe;
         Self { unheard, ..Self::new("cannot write to standard output").because(error) }
     }
 
-    /// Adds the cause, with the causes behind it.
+    /// Adds the cause, with its own causes.
     pub(crate) fn because(mut self, error: &dyn Error) -> Self {
         let mut why = error.to_string();
         let mut source = error.source();
@@ -79,14 +79,14 @@ impl Failure {
         self
     }
 
-    /// Adds what to do.
+    /// Adds the remedy.
     pub(crate) fn hint(mut self, todo: impl Into<String>) -> Self {
         self.todo = Some(todo.into());
         self
     }
 
-    /// Says it: on standard error, and for scripts as the last line of standard output too. Nothing, if who read the
-    /// output has left, as `head` does when it has enough.
+    /// Reports the failure on standard error, and for scripts also as the last line of standard output. Reports
+    /// nothing if the reader of the output is gone, as `head` is when it has enough.
     pub(crate) fn report(&self, json: bool) {
         if self.unheard {
             return;
@@ -97,13 +97,13 @@ impl Failure {
                 "error": self.sentence(),
                 "hint": self.todo,
             });
-            // Nothing more can be said where standard output is gone.
+            // If standard output is gone, nothing more can be reported.
             let _ = crate::output::Output::new(true).line(&line);
         }
         eprintln!("{} {self}", console::style("exon:").red().for_stderr());
     }
 
-    /// What it says, and what to do about it: for somebody else's terminal.
+    /// The text and the remedy, for the terminal of another process.
     pub(crate) fn in_parts(&self) -> (String, Option<String>) {
         (self.sentence(), self.todo.clone())
     }
@@ -126,11 +126,11 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Wrong usage, in the same words as all errors; or the help, which comes the same way.
+/// Reports wrong usage in the format of all errors, or prints the help, which arrives in the same way.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     let code = u8::try_from(error.exit_code()).unwrap_or(2);
     if !error.use_stderr() {
-        // Its reader has left, if that fails.
+        // An error means that the reader is gone.
         let _ = error.print();
         return code.into();
     }

@@ -1,4 +1,4 @@
-//! A connection of an HTTP client, and how much of this process it may hold.
+//! A connection of an HTTP client, and its limits.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -12,14 +12,14 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_io_timeout::TimeoutStream;
 
-/// The longest head of a request, and its most lines.
+/// The longest head of a request, and its maximum number of lines.
 const LONGEST_HEAD: usize = 64 << 10;
 const HEADERS: usize = 64;
-/// How long a client may read nothing of what is written to it. Its place is another client's then.
+/// The time after which a client that does not read is disconnected, so that another client can have its place.
 const WRITE_TIME: Duration = Duration::from_secs(60);
 
-/// Answers the requests of a client by `service`. Ends with the client, or when it takes longer than `silence` for the head of a
-/// request, or between two, or when it does not read what it is told.
+/// Answers the requests of a client with `service`. Ends when the client disconnects, when it takes longer than
+/// `silence` for the head of a request or between two requests, or when it does not read the answers.
 pub(crate) async fn converse<S, V, B>(stream: S, silence: Duration, service: V)
 where
     S: AsyncRead + AsyncWrite,
@@ -35,7 +35,7 @@ where
         .max_buf_size(LONGEST_HEAD)
         .max_headers(HEADERS)
         .serve_connection(TokioIo::new(Box::pin(stream)), service);
-    // How a client ends does not matter.
+    // An error of the connection does not matter.
     let _ = connection.await;
 }
 
@@ -49,7 +49,7 @@ mod tests {
 
     use super::*;
 
-    /// On a clock that goes ahead when nothing else is to be done.
+    /// A long time, on a clock that advances when all tasks are idle.
     const LONG: Duration = Duration::from_secs(3_600);
 
     async fn serve(stream: impl AsyncRead + AsyncWrite) -> bool {

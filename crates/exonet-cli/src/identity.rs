@@ -1,4 +1,4 @@
-//! Who a node is: a key for this run only, or a stored one.
+//! The identity of a node: a key for this run only, or a stored key.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,16 +12,16 @@ use zeroize::Zeroizing;
 use crate::failure::Failure;
 use crate::peers;
 
-/// Who a node is.
+/// The identity of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Identity {
-    /// A fresh key that dies with the process; nothing on disk.
+    /// A new key that lasts as long as the process. Nothing is on the disk.
     Ephemeral,
     /// A key and a clock in a directory.
     Stored {
-        /// As people call it.
+        /// Its name for people.
         name: String,
-        /// Where it is.
+        /// Its directory.
         path: PathBuf,
     },
 }
@@ -45,7 +45,7 @@ impl Identity {
         Ok(Self::Stored { name: name.to_owned(), path })
     }
 
-    /// Makes it where it is not there yet, and says whether it did.
+    /// Creates the identity if there is none yet. True if it did.
     pub(crate) fn ensure(&self) -> Result<bool, Failure> {
         match self {
             Self::Stored { path, .. } if !exists(path) => self.create().map(|_| true),
@@ -53,11 +53,11 @@ impl Identity {
         }
     }
 
-    /// Makes a new stored identity; fails where one is already.
+    /// Creates a new stored identity. Fails if one exists.
     pub(crate) fn create(&self) -> Result<NodeId, Failure> {
         let path = self.path()?;
         if exists(path) {
-            // Its key alone may be gone.
+            // Only its key may be missing.
             self.require()?;
         }
         let secret = fresh_secret()?;
@@ -70,14 +70,14 @@ impl Identity {
         let path = self.path()?;
         let secret = match StateDir::open(path) {
             Ok(directory) => directory.secret().clone(),
-            // It is running: its key can be read all the same.
+            // A process runs the identity, but its key can still be read.
             Err(StateError::Locked { .. }) => StateDir::peek(path).map_err(|e| self.failure("open", &e))?,
             Err(error) => return Err(self.failure("open", &error)),
         };
         Ok(SecretKey::from_bytes(*secret).node_id())
     }
 
-    /// Whether it has kept a journal.
+    /// Whether the identity has a journal.
     pub(crate) fn has_journal(&self) -> bool {
         match self {
             Self::Stored { path, .. } => path.join("journal").exists(),
@@ -85,7 +85,7 @@ impl Identity {
         }
     }
 
-    /// Whether no process runs it.
+    /// Whether no process runs the identity.
     pub(crate) fn is_free(&self) -> bool {
         match self {
             Self::Stored { path, .. } => !matches!(StateDir::open(path), Err(StateError::Locked { .. })),
@@ -99,7 +99,7 @@ impl Identity {
         self.path().ok()
     }
 
-    /// What it still has to send.
+    /// The messages that it still has to send.
     pub(crate) fn outbox(&self) -> Result<Outbox, Failure> {
         self.require()?;
         let opened = StateDir::open(self.path()?);
@@ -115,7 +115,7 @@ impl Identity {
         })
     }
 
-    /// What it has handed out more than once and not acknowledged.
+    /// The messages that it has handed out more than once and not acknowledged.
     pub(crate) fn inbox(&self) -> Result<Vec<KeptDelivery>, Failure> {
         self.require()?;
         let opened = StateDir::open(self.path()?);
@@ -131,7 +131,7 @@ impl Identity {
         })
     }
 
-    /// The id of a stored identity, whatever else is wrong with it: nothing is locked, and nothing is mended.
+    /// The id of a stored identity, even if the rest of it is damaged. Nothing is locked or repaired.
     pub(crate) fn look(&self) -> Result<NodeId, Failure> {
         let secret = StateDir::peek(self.path()?).map_err(|e| self.failure("open", &e))?;
         Ok(SecretKey::from_bytes(*secret).node_id())
@@ -143,17 +143,17 @@ impl Identity {
         Ok(SecretKey::from_bytes(*secret))
     }
 
-    /// Where a stored identity lives: which of its stays this is.
+    /// The current stay of a stored identity at this place.
     pub(crate) fn term(&self) -> Result<Term, Failure> {
         StateDir::peek_term(self.path()?).map_err(|e| self.failure("open", &e))
     }
 
-    /// Where a stored identity is kept.
+    /// The directory of a stored identity.
     pub(crate) fn place(&self) -> Result<&Path, Failure> {
         self.path()
     }
 
-    /// Whether it outlives this process.
+    /// Whether the identity outlives this process.
     pub(crate) fn is_stored(&self) -> bool {
         matches!(self, Self::Stored { .. })
     }
@@ -169,14 +169,14 @@ impl Identity {
         matches!(self, Self::Stored { path, .. } if exists(path))
     }
 
-    /// Fails where there is none: a mistyped name must not quietly become somebody new.
+    /// Fails if there is no such identity: a mistyped name must not silently create a new one.
     pub(crate) fn require(&self) -> Result<(), Failure> {
         match self {
             Self::Stored { name, path } if !exists(path) => {
                 let failure = Failure::new(format!("there is no identity {name} in {}", path.display()));
                 Err(failure.hint(format!("make it with: exon id {name} --new{}", place(name, path))))
             }
-            // A node that starts would make a new key here, and be somebody else.
+            // A node that starts here would create a new key, and so have another id.
             Self::Stored { name, path } if !is_present(path, "key") => {
                 let failure =
                     Failure::new(format!("the key of identity {name} is missing in {}", path.display()));
@@ -186,7 +186,7 @@ impl Identity {
         }
     }
 
-    /// Lets a node be this.
+    /// Gives a node this identity.
     pub(crate) fn apply(&self, builder: Builder) -> Result<Builder, Failure> {
         self.require()?;
         Ok(match self {
@@ -216,20 +216,20 @@ impl fmt::Display for Identity {
     }
 }
 
-/// The option that says where an identity is, if it is not where its name leads, with a blank before it.
+/// The option for the directory of an identity, with a leading blank, if it is not the default for its name.
 fn place(name: &str, path: &Path) -> String {
     let usual = StateDir::named(name).is_ok_and(|usual| usual == *path);
     if usual { String::new() } else { format!(" --state {}", quoted(path)) }
 }
 
-/// The path as a shell takes it for one word.
+/// The path, quoted for a shell as one word.
 fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_alphanumeric() || "/._-+:=@%,".contains(c);
     if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
-/// Whether anything of an identity is in `path`. A damaged one is there: opening it will say so.
+/// Whether there are files of an identity in `path`. A damaged identity counts; opening it reports the damage.
 fn exists(path: &Path) -> bool {
     ["key", "clock"].iter().any(|file| is_present(path, file))
 }

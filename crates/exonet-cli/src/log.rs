@@ -12,10 +12,10 @@ use tracing_subscriber::{fmt, registry};
 
 use crate::args::Common;
 
-/// What the library says of nodes that it does not let in.
+/// The log target of the library for nodes that it does not admit.
 const REFUSED: &str = "exonet::refused";
 
-/// Starts logging. `RUST_LOG` decides where it is set, otherwise `-v` and `-q`.
+/// Starts logging. If `RUST_LOG` is set, it decides the level; otherwise `-v` and `-q` do.
 pub(crate) fn start(common: &Common) {
     let level = match (common.quiet, common.verbose) {
         (true, _) => "error",
@@ -35,7 +35,7 @@ pub(crate) fn start(common: &Common) {
     registry().with(lines).with(Refusals.with_filter(filter.and(filter_fn(refused)))).init();
 }
 
-/// Says in the words of this command that a node was not let in: the library knows no `--allow`.
+/// Reports in the words of this command that a node was not admitted: the library does not know `--allow`.
 struct Refusals;
 
 impl<S: Subscriber> Layer<S> for Refusals {

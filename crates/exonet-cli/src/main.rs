@@ -46,8 +46,8 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::peers::{Names, Wanted, services};
 
-/// Counts what is allocated, so that `exon bench` can tell bytes per peer; without a limit, this costs one
-/// atomic addition an allocation.
+/// Counts allocated bytes, so that `exon bench` can report bytes per peer. Without a limit, this costs one atomic
+/// addition per allocation.
 #[global_allocator]
 static ALLOCATOR: Cap<MiMalloc> = Cap::new(MiMalloc, usize::MAX);
 
@@ -64,9 +64,9 @@ fn main() -> ExitCode {
     exit.into()
 }
 
-/// The command line with the services that it names.
+/// The command line with its names looked up.
 async fn with_names(mut cli: Cli) -> Result<Cli, Failure> {
-    // An empty variable is as good as none.
+    // An empty variable counts as unset.
     cli.common.names = cli.common.names.filter(|names| !names.is_empty());
     let Some(text) = cli.common.names.clone() else {
         return match Wanted::of_command_line() {
@@ -95,7 +95,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         .build()
         .map_err(|error| Failure::new("cannot start the runtime").because(&error))?;
     let result = runtime.block_on(async { command::run(with_names(cli).await?).await });
-    // A thread that still waits for standard input must not hold the process back.
+    // A thread that still waits for standard input must not delay the end of the process.
     runtime.shutdown_background();
     result
 }

@@ -18,14 +18,14 @@ use crate::peers::Named;
 use crate::settings::Settings;
 use crate::units::counted;
 
-/// How long a command that is done, or was stopped, takes for saying goodbye.
+/// The time limit for closing the node of a command that is done or was stopped.
 pub(crate) const GOODBYE: Duration = Duration::from_millis(300);
 
-/// Where a listener is when nothing else is said: E-X-O-N on the keys of a telephone.
+/// The default address of a listener. The port is E-X-O-N on the keys of a telephone.
 const EVERYWHERE: &str = "[::]:3966";
 const EVERYWHERE_V4: &str = "0.0.0.0:3966";
 
-/// A node for a command that reaches out to one peer: nobody else may talk to it.
+/// A node for a command that contacts one peer. No other node may talk to it.
 pub(crate) async fn toward(settings: &Settings, peer: &PeerAddr) -> Result<Node, Failure> {
     toward_with(settings, peer, |_| ()).await
 }
@@ -43,7 +43,7 @@ pub(crate) async fn toward_with(
     Ok(node)
 }
 
-/// A node for a command that reaches out to several peers: nobody else may talk to it.
+/// A node for a command that contacts several peers. No other node may talk to it.
 pub(crate) async fn toward_all(
     settings: &Settings,
     peers: &[Named],
@@ -56,7 +56,8 @@ pub(crate) async fn toward_all(
     Ok(node)
 }
 
-/// A node for a command that sends to `peer`, or goes on with what was left; and what was left.
+/// A node for a command that sends to `peer`, or continues with the messages of a former run. Also returns these
+/// messages.
 pub(crate) async fn sender(
     settings: &Settings,
     peer: Option<&PeerAddr>,
@@ -70,7 +71,7 @@ pub(crate) async fn sender(
     Ok((node, recovered))
 }
 
-/// What a former run of the identity has left: the node goes on with it.
+/// The messages that a former run of the identity has left, with which the node continues.
 fn recovered(settings: &Settings, node: &Node) -> Vec<(OpenMessage, Receipt)> {
     let recovered = node.recovered();
     if !recovered.is_empty() {
@@ -81,7 +82,7 @@ fn recovered(settings: &Settings, node: &Node) -> Vec<(OpenMessage, Receipt)> {
     recovered
 }
 
-/// An id alone is enough only for a node that has heard of it, and this one is about to be born.
+/// Fails without an address: an id alone is enough only for a node that knows the peer, and this node is new.
 fn needs_hint(peer: &PeerAddr) -> Result<(), Failure> {
     if peer.hints().next().is_some() {
         return Ok(());
@@ -90,8 +91,8 @@ fn needs_hint(peer: &PeerAddr) -> Result<(), Failure> {
         .hint("write the peer as ID@HOST:PORT, as `exon listen` prints it"))
 }
 
-/// A node that sends for others, and takes from those it sends to only what they say of that, unless it has a gateway; and what
-/// was left. It is at `again` if that can be: where the node was before.
+/// A node that sends for other commands. Unless it has a gateway, it accepts only refusals from its peers. It binds
+/// `again`, its former address, if possible. Also returns the messages of a former run.
 pub(crate) async fn background(
     settings: &Settings,
     again: Option<String>,
@@ -131,7 +132,8 @@ pub(crate) async fn at(
     Ok(node)
 }
 
-/// As [`at`], at `again` if that can be: where the node was before. Another one may have the place by now.
+/// As [`at`], but binds `again`, the former address of the node, if possible. Another process may have the address by
+/// now.
 pub(crate) async fn at_again(
     settings: &Settings,
     again: Option<String>,
@@ -145,7 +147,7 @@ pub(crate) async fn at_again(
     }
 }
 
-/// Fails where no node could be at `bind`: asked before an identity is made for one.
+/// Fails if no node can bind `bind`. This is checked before an identity is created for a node.
 pub(crate) async fn can_bind(bind: Option<&str>) -> Result<(), Failure> {
     let tried = somewhere(bind, async |bind: &str| Ok(try_bind(bind))).await?;
     tried.map_err(|error| Failure::new("cannot start the node").because(&error))
@@ -153,14 +155,14 @@ pub(crate) async fn can_bind(bind: Option<&str>) -> Result<(), Failure> {
 
 fn try_bind(text: &str) -> Result<(), BuildError> {
     let address: SocketAddr = text.parse().map_err(|_| BuildError::Address(text.to_owned()))?;
-    // Free again at once, for the node that is to have it.
+    // The address is released at once, for the node.
     UdpSocket::bind(address).map(drop).map_err(|source| match source.kind() {
         io::ErrorKind::AddrInUse => BuildError::AddressInUse(address),
         _ => BuildError::Bind { address, source },
     })
 }
 
-/// Builds at `bind`, or where listeners are when nothing is said.
+/// Builds at `bind`, or at the default address of listeners.
 async fn somewhere<T>(
     bind: Option<&str>,
     build: impl AsyncFn(&str) -> Result<Result<T, BuildError>, Failure>,
@@ -168,7 +170,7 @@ async fn somewhere<T>(
     match bind {
         Some(bind) => build(bind).await,
         None => match build(EVERYWHERE).await? {
-            // Machines without IPv6 are common enough.
+            // Machines without IPv6 are common.
             Err(BuildError::Bind { .. }) => build(EVERYWHERE_V4).await,
             built => Ok(built),
         },

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use exonet::send::Settled;
 use exonet::{MessageId, Receipt};
 
-/// A receipt that gives the number of its message along with what became of it, and what its receiver said of that.
+/// A receipt that yields the number of its message, its outcome, and the words of its receiver.
 #[derive(Debug)]
 pub(crate) struct Numbered {
     n: u64,
@@ -19,7 +19,7 @@ impl Numbered {
         Self { n, receipt }
     }
 
-    /// The message's name, once it has one.
+    /// The id of the message, once it has one.
     pub(crate) fn id(&self) -> Option<MessageId> {
         self.receipt.id()
     }

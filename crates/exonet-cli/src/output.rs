@@ -6,14 +6,14 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// How data is printed.
+/// The format of printed data.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Output {
     json: bool,
 }
 
 impl Output {
-    /// JSON lines, or text.
+    /// An output of JSON lines or of text.
     pub(crate) fn new(json: bool) -> Self {
         Self { json }
     }
@@ -47,7 +47,7 @@ impl Output {
         self.bytes(format!("{text}\n").as_bytes())
     }
 
-    /// Writes bytes as they are, and waits until they are out: what has been printed has been taken.
+    /// Writes raw bytes, and flushes them, since a printed message counts as accepted.
     pub(crate) fn bytes(self, bytes: &[u8]) -> Result<(), Failure> {
         let mut out = io::stdout().lock();
         out.write_all(bytes).and_then(|()| out.flush()).map_err(|error| Failure::output(&error))

@@ -1,4 +1,4 @@
-//! What holds for every command, worked out from the arguments.
+//! The settings that all commands share, derived from the arguments.
 
 use std::sync::Arc;
 
@@ -15,30 +15,30 @@ use crate::peers::{self, Names};
 /// Settings of one run.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    /// Who this node is.
+    /// The identity of the node.
     pub(crate) identity: Identity,
-    /// What a crash takes nothing of; None: as usual for the identity.
+    /// The durability, or None for the default of the identity.
     durability: Option<Durability>,
-    /// What carries packets.
+    /// The carrier of packets.
     carrier: Carrier,
-    /// What connections go through.
+    /// The proxy for connections.
     proxy: Option<Proxy>,
-    /// Connections are in TLS; to this name, if it is not empty.
+    /// Connections use TLS, with this server name if it is not empty.
     tls: Option<String>,
-    /// Where data goes.
+    /// The output of data.
     pub(crate) output: Output,
-    /// Whether single outcomes are told to people.
+    /// Whether single outcomes are printed for people.
     pub(crate) verbose: bool,
-    /// Whether remarks are left out.
+    /// Whether notes are left out.
     pub(crate) quiet: bool,
-    /// Where names of services are.
+    /// The address of the name service.
     names: Option<String>,
-    /// That, asked by nobody in particular.
+    /// The name service, for requests without an identity.
     naming: Option<Names>,
 }
 
 impl Settings {
-    /// `stored` is the identity of a command that is somebody by default; others are ephemeral.
+    /// The settings of a command. `stored` is its default identity; without one, the identity is ephemeral.
     pub(crate) fn new(common: &Common, stored: Option<&str>) -> Result<Self, Failure> {
         let name = common.identity.as_deref().or(stored);
         let connects = common.proxy.is_some() || common.tls.is_some();
@@ -61,8 +61,8 @@ impl Settings {
         })
     }
 
-    /// For a command that has nothing to keep: its node has no journal, unless one is asked for, or the identity has one, in which
-    /// may be what other commands have left.
+    /// For a command that has nothing to keep: its node has no journal, unless the user asks for one or the identity
+    /// has one, which may hold messages of other commands.
     pub(crate) fn without_journal(mut self) -> Self {
         if self.identity.is_stored() && !self.identity.has_journal() {
             self.durability = self.durability.or(Some(Durability::Memory));
@@ -70,17 +70,17 @@ impl Settings {
         self
     }
 
-    /// As somebody for one run: `identity` keeps no journal.
+    /// The settings with a temporary `identity`, which keeps no journal.
     pub(crate) fn passing(self, identity: Identity) -> Self {
         Self { identity, durability: Some(Durability::Memory), ..self }
     }
 
-    /// What leads to the name service, if one is given.
+    /// The address of the name service, if one is given.
     pub(crate) fn names(&self) -> Option<&str> {
         self.names.as_deref()
     }
 
-    /// Lets a node be who this is, and keep what is asked for.
+    /// Gives a node the identity and the durability of these settings.
     pub(crate) fn apply(&self, builder: Builder) -> Result<Builder, Failure> {
         let builder = self.connect(self.identity.apply(builder)?.carrier(self.carrier))?;
         let builder = match self.durability {
@@ -93,7 +93,7 @@ impl Settings {
         })
     }
 
-    /// Lets a node open connections as it is asked to, and take in all kinds.
+    /// Lets a node open connections of the requested kind, and accept all kinds.
     fn connect(&self, builder: Builder) -> Result<Builder, Failure> {
         if self.carrier == Carrier::Udp {
             return Ok(builder);
@@ -123,19 +123,19 @@ impl Settings {
         })
     }
 
-    /// The name service, asked by the stored identity: it may bind names. None: none is given.
+    /// The name service, for requests from the stored identity, which may bind names. None: no name service is given.
     pub(crate) async fn own_naming(&self) -> Result<Option<Arc<dyn Naming>>, Failure> {
         let Some(names) = &self.names else { return Ok(None) };
         let key = if self.identity.is_there() { Some(self.identity.key()?) } else { None };
         peers::services(names, key).await.map(Some)
     }
 
-    /// Whether the node keeps a journal, so that its identity goes on with what it leaves.
+    /// Whether the node keeps a journal, so that the next run continues with its messages.
     pub(crate) fn keeps_journal(&self) -> bool {
         self.identity.is_stored() && self.durability != Some(Durability::Memory)
     }
 
-    /// How much a crash may take, as it was given on the command line.
+    /// The durability, as it was given on the command line.
     pub(crate) fn level(&self) -> Option<String> {
         self.durability.map(durability_name)
     }
@@ -145,12 +145,12 @@ impl Settings {
         matches!(self.durability, Some(Durability::Batched(_) | Durability::Sync))
     }
 
-    /// What went wrong, for people, on standard error.
+    /// Prints an error for people, on standard error.
     pub(crate) fn error(&self, text: impl AsRef<str>) {
         eprintln!("{} {}", console::style("exon:").red().for_stderr(), text.as_ref());
     }
 
-    /// A remark for people, on standard error.
+    /// Prints a note for people, on standard error.
     pub(crate) fn note(&self, text: impl AsRef<str>) {
         if !self.quiet {
             eprintln!("{} {}", console::style("exon:").dim().for_stderr(), text.as_ref());

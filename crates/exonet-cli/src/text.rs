@@ -1,11 +1,11 @@
-//! Foreign bytes, made safe for a terminal: nothing that a peer sends may move its cursor.
+//! Makes foreign bytes safe for a terminal: no data of a peer may control the terminal.
 
 use std::fmt::Write as _;
 
-/// How many bytes of something binary are shown to a person.
+/// The number of bytes of binary data that are shown to people.
 const DUMP_BYTES: usize = 256;
 
-/// Text of one line: control characters are escaped, and bytes that are not UTF-8.
+/// Text in one line: control characters and bytes that are not UTF-8 are escaped.
 pub(crate) fn escape(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -23,7 +23,7 @@ pub(crate) fn escape(bytes: &[u8]) -> String {
     text
 }
 
-/// Characters that show nothing, or change how what follows is shown.
+/// Whether a character is invisible, or changes the display of the characters after it.
 pub(crate) fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
@@ -34,7 +34,7 @@ pub(crate) fn is_binary(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).map_or(true, |text| text.chars().any(|c| c.is_control() && !c.is_whitespace()))
 }
 
-/// Lines of sixteen bytes, in hexadecimal and as text; long content is cut, and that is said.
+/// Lines of sixteen bytes, in hexadecimal and as text. Long content is cut, with a note.
 pub(crate) fn dump(bytes: &[u8]) -> String {
     let shown = bytes.get(..DUMP_BYTES).unwrap_or(bytes);
     let mut text = String::new();

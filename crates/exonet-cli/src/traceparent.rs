@@ -1,23 +1,24 @@
-//! The trace that a command is part of: W3C Trace Context, by an option or by the environment.
+//! The trace that a command is part of: W3C Trace Context, from an option or the environment.
 
 use exonet::Traceparent;
 
-/// Where programs tell those that they start.
+/// The variable with which programs pass the trace to the processes that they start.
 pub(crate) const VARIABLE: &str = "TRACEPARENT";
-/// What goes with it, and belongs to another trace then.
+/// The variable that accompanies it, and must not be passed on with another trace.
 const STATE: &str = "TRACESTATE";
 
-/// What an option says, or else the environment; what is no `traceparent` there is passed over, as W3C wants it.
+/// The trace of the option, or else of the environment. An invalid `traceparent` in the environment is ignored, as
+/// W3C Trace Context requires.
 pub(crate) fn given(option: Option<Traceparent>) -> Option<Traceparent> {
     option.or_else(|| std::env::var(VARIABLE).ok()?.parse().ok())
 }
 
-/// A process that works on a message has the trace of that, or none, whatever this process was started with.
+/// Removes the trace of this process: a process for a message has the trace of the message, or none.
 pub(crate) fn pass_on(command: &mut tokio::process::Command) {
     command.env_remove(VARIABLE).env_remove(STATE);
 }
 
-/// The variable of a process that works on a message.
+/// The variable for a process that handles a message.
 pub(crate) fn variable(parent: Option<Traceparent>) -> Option<(&'static str, String)> {
     parent.map(|parent| (VARIABLE, parent.to_string()))
 }

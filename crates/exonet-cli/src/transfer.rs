@@ -1,11 +1,11 @@
-//! Bodies moved between files and messages, and refusals of messages.
+//! Moves bodies between files and messages, and encodes refusals of messages.
 //!
 //! ```text
 //! tag "exon.cp.refused"  body: JSON, from the receiver to the sender, before it takes the refused message
 //! ```
 //!
-//! The receiver takes a refused message only when the sender has taken the refusal. Hence a sender that hears
-//! `Delivered` and has no refusal knows that the message has been taken.
+//! The receiver acknowledges a refused message only when the sender has acknowledged the refusal. Hence a sender that
+//! gets `Delivered` and has no refusal knows that the message has been accepted.
 
 use std::io;
 
@@ -17,12 +17,12 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 pub(crate) const TAG_REFUSED: &[u8] = b"exon.cp.refused";
 /// The version of its format.
 const VERSION: u8 = 1;
-/// Longer refusals are cut.
+/// The longest refusal. A longer one is cut.
 pub(crate) const LONGEST_REFUSAL: u64 = 4_096;
-/// Bytes moved at a time: all that a transfer holds of a body.
+/// The number of bytes that are moved at a time, which is all that a transfer holds of a body.
 const CHUNK: usize = 256 << 10;
 
-/// Which side of a copy failed.
+/// The side of a copy that failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PourError {
     #[error("cannot read: {0}")]
@@ -33,7 +33,8 @@ pub(crate) enum PourError {
     Short,
 }
 
-/// Moves exactly `len` bytes, or all where that is None, showing each piece to `watch` first. Gives how many.
+/// Moves exactly `len` bytes, or all bytes if `len` is None. Passes each piece to `watch` first. Returns the number
+/// of bytes.
 pub(crate) async fn pour(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
@@ -64,18 +65,18 @@ pub(crate) async fn pour(
     Ok(most - left)
 }
 
-/// Reads to the end, for nothing. Gives how many bytes that were.
+/// Reads to the end and discards the bytes. Returns their number.
 pub(crate) async fn drain(body: &mut (impl AsyncRead + Unpin)) -> io::Result<u64> {
     tokio::io::copy(body, &mut tokio::io::sink()).await
 }
 
-/// Why a message was not stored: told to its sender.
+/// The reason why a message was not stored, for its sender.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Refused {
     v: u8,
     r: u64,
     s: u64,
-    /// For people.
+    /// The reason, for people.
     pub(crate) reason: String,
 }
 
@@ -85,16 +86,16 @@ impl Refused {
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
-        // A struct of numbers and a text always has a JSON form.
+        // A struct of numbers and text can always be written as JSON.
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// Nothing, if it is not one.
+    /// Decodes a refusal. None: the body is not a refusal.
     pub(crate) fn decode(body: &[u8]) -> Option<Self> {
         serde_json::from_slice(body).ok().filter(|refused: &Self| refused.v == VERSION)
     }
 
-    /// Names the refused message among those of one sender.
+    /// The incarnation and slot of the refused message of a sender.
     pub(crate) fn message(&self) -> (u64, u64) {
         (self.r, self.s)
     }

@@ -1,4 +1,4 @@
-//! What sends in `exon bench client`: messages one way, messages and their echoes, or calls.
+//! The senders of `exon bench client`: messages one way, messages and their echoes, or calls.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,28 +15,29 @@ use super::open::{Handed, Open};
 use super::work::{ECHO, HEAD, METHOD};
 use crate::failure::Failure;
 
-/// Bits of a message's number that count an actor's messages; the actor's own number stands above.
+/// The number of low bits of a message's number that count an actor's messages. The bits above hold the number of the
+/// actor.
 const SHARE: u32 = 40;
-/// Messages above this are written as they go, and read as they come.
+/// The longest message that is sent and read in one piece. Longer ones are streamed.
 const WHOLE: usize = 1 << 20;
-/// Bytes that an actor takes at once to cut bodies from.
+/// The minimum and the maximum size of the blocks that an actor allocates for bodies.
 const LEAST_BLOCK: usize = 2 << 10;
 const MOST_BLOCK: usize = 64 << 10;
-/// What is sent, behind the head of each message.
+/// The byte that fills a message after its head.
 const FILL: u8 = 0x5a;
 
-/// What actors have to do, together.
+/// The work that all actors share.
 pub(super) struct Work {
     pub(super) peer: Peer,
     pub(super) size: usize,
     pub(super) batch: u64,
     pub(super) actors: u64,
-    /// Messages that all of them may have open.
+    /// The number of messages that all actors together may have open.
     pub(super) open: AtomicU64,
     /// The end of the warm-up.
     pub(super) begin: Instant,
     pub(super) until: Option<Instant>,
-    /// Messages that are still to be sent, behind the warm-up.
+    /// The number of messages that are still to be sent after the warm-up.
     pub(super) left: AtomicU64,
     pub(super) counters: Vec<Mutex<Done>>,
 }
@@ -57,7 +58,7 @@ pub(super) fn actor_of(body: &[u8]) -> usize {
 }
 
 impl Work {
-    /// How many messages to send now, at most `most`, and whether they count.
+    /// The number of messages to send now, at most `most`, and whether they count.
     fn claim(&self, most: u64) -> (u64, bool) {
         let now = Instant::now();
         if now < self.begin {
@@ -71,7 +72,8 @@ impl Work {
         (left.unwrap_or(0).min(most), true)
     }
 
-    /// What one actor may have open: at least two batches, so that one is sent while the other is under way.
+    /// The number of messages that one actor may have open: at least two batches, so that one is sent while the other
+    /// is in flight.
     fn share(&self) -> u64 {
         (self.open.load(Ordering::Relaxed) / self.actors).max(1)
     }
@@ -93,7 +95,7 @@ impl Actor {
     fn body(&mut self, number: u64) -> Bytes {
         let size = self.work.size;
         if self.block.capacity() - self.block.len() < size {
-            // Room for what is open, and no more: of a thousand actors, larger blocks would all be cold memory.
+            // There is room for the open messages only: with a thousand actors, larger blocks would be cold memory.
             let open = usize::try_from(self.work.share()).unwrap_or(usize::MAX).saturating_mul(size);
             self.block.reserve(open.clamp(LEAST_BLOCK, MOST_BLOCK).max(size));
         }
@@ -103,7 +105,7 @@ impl Actor {
         self.block.split().freeze()
     }
 
-    /// Hands over the next message, written as it goes if it is large.
+    /// Hands over the next message, streamed if it is large.
     async fn send(&mut self, tag: &'static [u8]) -> Result<Receipt, Failure> {
         let work = Arc::clone(&self.work);
         let head = Message::default().tag(tag);
@@ -117,7 +119,7 @@ impl Actor {
         work.peer.send(Message::new(body).tag(tag)).await.map_err(sending)
     }
 
-    /// One way: sends while there is room, and waits for outcomes where there is none.
+    /// One way: sends while there is room, and otherwise waits for outcomes.
     pub(super) async fn post(mut self) -> Result<(), Failure> {
         let (work, mut open) = (Arc::clone(&self.work), Open::new());
         loop {
@@ -152,7 +154,7 @@ impl Actor {
         self.work.count(self.number, |done| open.collect(done));
     }
 
-    /// There and back: sends one message, and waits for its echo.
+    /// Round trip: sends one message, and waits for its echo.
     pub(super) async fn echo(mut self) -> Result<(), Failure> {
         let work = Arc::clone(&self.work);
         let mut echoes = self.echoes.take().ok_or_else(|| Failure::new("an actor has no way to hear"))?;
@@ -189,7 +191,7 @@ impl Actor {
         Ok(())
     }
 
-    /// What came back is what was sent.
+    /// Checks that the echo equals the sent message.
     fn check(&self, echo: &[u8]) -> Result<(), Failure> {
         if echo.len() == self.work.size && echo.starts_with(&self.number.to_be_bytes()) {
             return Ok(());

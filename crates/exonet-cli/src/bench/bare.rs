@@ -1,4 +1,4 @@
-//! What the machine gives without any protocol: the measure of everything else.
+//! The rates of the machine without any protocol, as the baseline.
 
 use std::io::{self, IoSliceMut};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -16,11 +16,12 @@ use crate::units::{precise, rate};
 
 /// The largest datagram that nodes use over loopback.
 const DATAGRAM: usize = 65_000;
-/// Around the messages of a packet: header and tag, and the head and length of each message.
+/// The overhead of a packet, which is its header and tag; and the overhead of each message, which is its head and
+/// length.
 const PACKET: usize = 25;
 const MESSAGE: usize = 3;
 const BUFFER: usize = 8 << 20;
-/// How long a receiver waits for what may not come.
+/// The time limit for a receiver, since datagrams may be lost.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// A loop that seals, sends, receives and opens, and does nothing else.
@@ -34,13 +35,13 @@ fn failed(error: &io::Error) -> Failure {
     Failure::new("cannot use plain sockets on loopback").because(error)
 }
 
-/// A socket on loopback, and what it takes to use it well.
+/// A socket on loopback, with its state and address.
 fn socket() -> io::Result<(UdpSocket, UdpSocketState, SocketAddr)> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
     let _ = state.set_recv_buffer_size(UdpSockRef::from(&socket), BUFFER);
     let _ = state.set_send_buffer_size(UdpSockRef::from(&socket), BUFFER);
-    // The state has made it one that does not wait.
+    // Creating the state has made the socket non-blocking.
     socket.set_nonblocking(false)?;
     socket.set_read_timeout(Some(PATIENCE))?;
     let address = socket.local_addr()?;
@@ -91,12 +92,12 @@ fn send(
         number += 1;
         let contents = &packet;
         let transmit = Transmit { destination: to, ecn: None, contents, segment_size: None, src_ip: None };
-        // What the system does not take now is lost, as on any network.
+        // A datagram that the system does not accept is lost, as on any network.
         let _ = state.send(UdpSockRef::from(socket), &transmit);
     }
 }
 
-/// Packets that were opened, and for how long.
+/// The number of packets that were opened, and the time that this took.
 fn receive(socket: &UdpSocket, state: &UdpSocketState, over: Duration) -> io::Result<(u64, Duration)> {
     const BUFFERS: usize = 8;
     let key = OpenKey::new(Suite::Aes128Gcm, &[7; 32]);
@@ -159,7 +160,7 @@ async fn trips(
     Ok((trips, begun.elapsed()))
 }
 
-/// How much of the bare loop there is.
+/// The rate as a share of the rate of the bare loop.
 pub(super) fn share(messages_per_s: f64, bare: &Bare) -> f64 {
     messages_per_s / bare.messages_per_s.max(precise(1))
 }

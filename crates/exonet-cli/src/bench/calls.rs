@@ -18,9 +18,9 @@ use crate::node::GOODBYE;
 use crate::settings::Settings;
 use crate::units::{count, precise, rate, span, whole};
 
-/// How many call at once, unless it is said.
+/// The default numbers of concurrent callers.
 const ACTORS: [u32; 3] = [1, 10, 100];
-/// Before the clock starts: windows grow, caches fill.
+/// The time before the clock starts, in which windows grow and caches fill.
 const WARM_UP: Duration = Duration::from_millis(200);
 const METHOD: &str = "echo";
 
@@ -33,7 +33,7 @@ struct Figures {
     calls: Vec<Calls>,
 }
 
-/// What this many actors get, each with one call under way at any time.
+/// The figures for this number of actors, each with one call in flight at any time.
 #[derive(Debug, Serialize)]
 struct Calls {
     actors: u32,
@@ -43,9 +43,9 @@ struct Calls {
     p99_us: f64,
     p999_us: f64,
     max_us: f64,
-    /// Time of the processor for both sides of a call.
+    /// Processor time for both sides of a call.
     cpu_us: Option<f64>,
-    /// Both ways, as the server counts them, with all that goes on beside.
+    /// The datagrams per call in both directions, as the server counts them, including other traffic.
     datagrams: f64,
     /// Openings that had to prove their address first.
     retries: u64,
@@ -118,10 +118,10 @@ async fn measure(args: &CallsArgs, actors: u32) -> Result<Calls, Failure> {
     })
 }
 
-/// Who calls again and again.
+/// An actor that repeats calls.
 #[derive(Clone)]
 struct Actor {
-    /// None: a new one for every call.
+    /// The calling node, or None for a new node for every call.
     caller: Option<Node>,
     to: PeerAddr,
     body: Bytes,
@@ -176,7 +176,7 @@ async fn node() -> Result<Node, Failure> {
     built.map_err(|e| Failure::new("cannot start a node on loopback").because(&e))
 }
 
-/// What this process has used of the processor.
+/// The processor time that this process has used.
 #[cfg(unix)]
 fn processor() -> Option<Duration> {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);

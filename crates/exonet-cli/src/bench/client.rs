@@ -1,4 +1,4 @@
-//! `exon bench client`: sends to a server, and counts what became of every message.
+//! `exon bench client`: sends to a server, and counts the outcome of every message.
 
 use std::mem;
 use std::pin::pin;
@@ -22,15 +22,15 @@ use crate::node::{self, GOODBYE};
 use crate::settings::Settings;
 use crate::units::{count, precise, rate, span, whole};
 
-/// Messages that the actors have open together at most before they wait: a quarter of what a queue takes.
+/// The maximum number of messages that all actors together have open: a quarter of the capacity of a queue.
 const MOST_OPEN: u64 = 16_384;
-/// Bytes that are open at least, however small the congestion window.
+/// The minimum number of open bytes, however small the congestion window is.
 const LEAST_OPEN: u64 = 64 << 10;
-/// How often the window is looked at.
+/// The interval between two checks of the window.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// The largest message: more says nothing new.
+/// The largest message. Larger ones give no new information.
 const MOST: usize = 1 << 30;
-/// Actors share this many places to count in.
+/// The number of counters that actors share.
 const COUNTERS: usize = 8;
 
 /// The last line.
@@ -42,15 +42,15 @@ struct Summary {
     p99_ms: f64,
     p999_ms: f64,
     max_ms: f64,
-    /// Messages that rate and times are of.
+    /// The number of messages that rate and times are based on.
     measured: u64,
     sent: u64,
-    /// As their receipts say, or with replies.
+    /// The number of messages with the outcome Delivered, or of calls with replies.
     delivered: u64,
     unknown: u64,
     expired: u64,
     cancelled: u64,
-    /// As the server counts; none of calls, which it does not count.
+    /// The count of the server. None for calls, which it does not count.
     received: Option<u64>,
     duplicates: Option<u64>,
     cpu_s: f64,
@@ -59,7 +59,7 @@ struct Summary {
     mtu: Option<u16>,
 }
 
-/// What actors have done.
+/// The counts of actors.
 pub(super) struct Done {
     pub(super) sent: u64,
     pub(super) tally: Tally,
@@ -102,7 +102,7 @@ pub(super) async fn send(settings: &Settings, args: &ClientArgs) -> Result<Exit,
     Ok(exit)
 }
 
-/// What `work` comes to, unless the server is silent for too long.
+/// The result of `work`, unless the server is silent for too long.
 async fn while_heard<T>(node: &Node, args: &ClientArgs, work: impl Future<Output = T>) -> Result<T, Failure> {
     let mut work = pin!(work);
     let mut heard = 0;
@@ -122,7 +122,7 @@ async fn while_heard<T>(node: &Node, args: &ClientArgs, work: impl Future<Output
 async fn measure(node: &Node, args: &ClientArgs, size: usize) -> Result<(Summary, Exit), Failure> {
     let peer = node.peer(&args.peer);
     let mut replies = Replies::start(node, args.actors);
-    // The channel stands before the clock starts.
+    // The channel is established before the clock starts.
     report(&peer, &mut replies).await?;
     let begin = Instant::now() + args.warm_up;
     let counters = (0..COUNTERS).map(|_| Done::new().map(Mutex::new)).collect::<Result<_, _>>()?;
@@ -187,7 +187,8 @@ async fn measure(node: &Node, args: &ClientArgs, size: usize) -> Result<(Summary
     Ok((summary, done.tally.exit()))
 }
 
-/// Keeps as much open as four congestion windows hold: more would only wait in the queue, and its times with it.
+/// Keeps four congestion windows of messages open. More messages would only wait in the queue, which would distort
+/// the times.
 async fn watch_window(work: Arc<Work>) {
     let size = work.size as u64;
     loop {
@@ -222,7 +223,7 @@ fn tell(settings: &Settings, summary: &Summary) -> Result<(), Failure> {
     settings.output.line(summary)
 }
 
-/// What the server has counted since it was last asked.
+/// The counts of the server since the last report.
 async fn report(peer: &Peer, replies: &mut Replies) -> Result<Report, Failure> {
     let question = Message::default().tag(REPORT).priority(exonet::Priority::Urgent);
     drop(peer.send(question).await.map_err(sending)?);

@@ -17,7 +17,7 @@ pub(crate) fn crowd(size: usize) -> Result<Exit, Failure> {
     let failed = |e: io::Error| Failure::new("the bench's peers have lost their node").because(&e);
     let mut from = BufReader::new(io::stdin().lock());
     let mut to = BufWriter::new(io::stdout().lock());
-    // The first frame bears no datagram but the id of the node.
+    // The first frame has the id of the node instead of a datagram.
     let first = Frame::read(&mut from).map_err(failed)?;
     let id = first.datagrams.first().and_then(|(_, id)| id.as_slice().try_into().ok());
     let id = id.ok_or_else(|| Failure::new("bench-crowd is started by `exon bench`"))?;
@@ -43,9 +43,9 @@ struct Crowd {
     to: NodeId,
     body: Bytes,
     peers: Vec<Peer>,
-    /// Who wants to be called when.
+    /// The times at which peers want to be called.
     calls: BTreeSet<(Mono, u32)>,
-    /// Messages that are not delivered.
+    /// The number of messages that are not delivered.
     open: u32,
     buffer: Vec<u8>,
 }
@@ -93,7 +93,7 @@ impl Crowd {
         Ok(())
     }
 
-    /// Calls a peer, then takes what it says and when it wants to be called again.
+    /// Calls a peer, and then collects its datagrams and the time of its next call.
     fn with(&mut self, number: u32, now: Now, said: &mut Vec<(u32, Vec<u8>)>, call: impl FnOnce(&mut Host)) {
         let peer = usize::try_from(number).ok().and_then(|number| self.peers.get_mut(number));
         let Some(peer) = peer else { return };
@@ -101,7 +101,7 @@ impl Crowd {
         let delivered = peer.host.speak(now, &mut self.buffer, |_, datagram| said.push((number, datagram)));
         self.open = self.open.saturating_sub(delivered);
         self.calls.remove(&(peer.call, number));
-        // A call that is due again at once waits for the next turn, or this one would never end.
+        // A call that is due again at once waits for the next turn. Otherwise this turn would never end.
         peer.call = match peer.host.next_call() {
             Mono::NEVER => return,
             next if next <= now.mono => Mono(now.mono.0.saturating_add(1)),

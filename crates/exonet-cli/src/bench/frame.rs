@@ -15,7 +15,7 @@ use exonet_proto::Mono;
 pub(super) struct Frame {
     /// To the peers: the time. From them: when they want to be called next.
     pub(super) time: Mono,
-    /// To the peers: how many are born now. From them: how many messages are not settled.
+    /// To the peers: the number of peers to create now. From them: the number of messages that are not settled.
     pub(super) number: u32,
     /// From, or to, the peer of each number.
     pub(super) datagrams: Vec<(u32, Vec<u8>)>,
@@ -56,7 +56,7 @@ fn array<const N: usize>(from: &mut impl Read) -> io::Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// The port of everybody.
+/// The port of the node and of all peers.
 const PORT: u16 = 4_000;
 /// Peers have the addresses of loopback from here on, one each: those are exempt from caps by prefix.
 const FIRST: u32 = u32::from_be_bytes([127, 1, 0, 0]);

@@ -6,7 +6,7 @@ use exonet_proto::crypto::SecretKey;
 use exonet_proto::node::{Arrival, Boot, Config, Event, Node, Outcome};
 use exonet_proto::{Mono, NodeId, Now, Wall};
 
-/// Where the wall clock stands when the other one is at zero: some day in 2026.
+/// The wall clock when the monotonic clock is at zero: a day in 2026.
 const EPOCH: u64 = 1_790_000_000_000_000_000;
 /// More than any datagram.
 const BUFFER: usize = 2_048;
@@ -23,7 +23,7 @@ pub(super) fn at(mono: Mono) -> Now {
 }
 
 impl Host {
-    /// A node whose key and accidents come from `seed`.
+    /// A node whose key and random numbers come from `seed`.
     pub(super) fn new(config: Config, seed: [u8; 32], now: Now) -> Self {
         let key = SecretKey::from_bytes(seed);
         let id = key.node_id();

@@ -13,14 +13,14 @@ use super::host::{Host, at};
 use crate::failure::Failure;
 use crate::units::precise;
 
-/// Peers that come at once.
+/// The number of peers that arrive at once.
 const GUESTS: u32 = 256;
-/// A way there, as the moved clock has it.
+/// The one-way delay, on the simulated clock.
 const WAY: Duration = Duration::from_micros(50);
-/// Enough turns for everything that is asked for; more would mean that nothing comes of it.
+/// The maximum number of turns. More would mean that the measurement makes no progress.
 const TURNS: u32 = 5_000_000;
 
-/// What the peers of one node cost.
+/// The memory that the peers of one node take.
 #[derive(Debug, Serialize)]
 pub(super) struct Memory {
     pub(super) peers: u32,
@@ -29,13 +29,13 @@ pub(super) struct Memory {
     pub(super) seconds: f64,
 }
 
-/// The cost at one point of their lives, over that of a node without peers.
+/// The memory at one stage of the peers' lives, in addition to that of a node without peers.
 #[derive(Debug, Serialize)]
 pub(super) struct Stage {
     pub(super) stage: String,
     pub(super) allocated_per_peer: f64,
     pub(super) resident_per_peer: Option<f64>,
-    /// Peers that the node knows then.
+    /// The number of peers that the node knows at this stage.
     pub(super) known: usize,
 }
 
@@ -45,7 +45,7 @@ pub(super) fn measure(peers: u32, size: usize) -> Result<Memory, Failure> {
     let mut meeting = Meeting::new(peers, size)?;
     let mut stages = Vec::new();
 
-    // Busy: from every peer, a message waits to be taken.
+    // Busy stage: a message from every peer waits to be received.
     while meeting.born < peers {
         let guests = GUESTS.min(peers - meeting.born);
         meeting.admit(guests)?;
@@ -73,14 +73,14 @@ struct Meeting {
     now: Mono,
     peers: u32,
     born: u32,
-    /// To be born with the next frame.
+    /// The number of peers to create with the next frame.
     coming: u32,
-    /// What the node has said since the last frame.
+    /// The datagrams of the node since the last frame.
     said: Vec<(u32, Vec<u8>)>,
     buffer: Vec<u8>,
-    /// When the peers want to be called.
+    /// The time at which the peers want to be called.
     call: Mono,
-    /// Messages of the peers that are not delivered.
+    /// The number of messages of the peers that are not delivered.
     open: u32,
     base: Level,
     to: BufWriter<ChildStdin>,
@@ -88,7 +88,7 @@ struct Meeting {
     child: Child,
 }
 
-/// What this process uses.
+/// The memory use of this process.
 #[derive(Clone, Copy, Debug)]
 struct Level {
     allocated: usize,
@@ -101,7 +101,7 @@ impl Level {
     }
 }
 
-/// Resident bytes of this process, where the system tells.
+/// The resident bytes of this process, if the system reports them.
 fn resident() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
@@ -126,7 +126,7 @@ impl Meeting {
         let (to, from) = pipes.ok_or_else(|| Failure::new("the bench's peers have no pipes"))?;
         let mut config = Config::new(Policy::Anyone);
         config.limits.peers = usize::try_from(peers).unwrap_or(usize::MAX).saturating_add(1);
-        // All come within a moment of the moved clock.
+        // All openings arrive within a moment of the simulated clock.
         config.limits.openings_per_second = u32::MAX;
         let seed = *blake3::hash(b"exon bench").as_bytes();
         let start = Mono(1_000_000_000);
@@ -188,7 +188,7 @@ impl Meeting {
         });
     }
 
-    /// Moves the clock on to where something happens, if nothing is under way.
+    /// Advances the clock to the next event, if nothing is in flight.
     fn skip(&mut self, until: Mono) {
         if self.said.is_empty() {
             let next = self.call.min(self.node.next_call()).min(until);
@@ -242,7 +242,7 @@ impl Meeting {
     fn stage(&self, stage: &str) -> Stage {
         let level = Level::now();
         let peers = precise(self.peers.into());
-        // What waits in the pipe's buffers is not the node's.
+        // Datagrams in the pipe's buffers do not count as memory of the node.
         let carried: usize = self.said.iter().map(|(_, datagram)| datagram.capacity() + 32).sum();
         let bytes = |count: usize| precise(u64::try_from(count).unwrap_or(u64::MAX));
         let resident = level.resident.zip(self.base.resident);

@@ -1,4 +1,4 @@
-//! `exon bench`: what this machine does with it.
+//! `exon bench`: measures the performance on this machine.
 
 mod actor;
 mod bare;
@@ -30,9 +30,9 @@ use crate::failure::Failure;
 use crate::settings::Settings;
 use crate::units::{count, percent, span, whole};
 
-/// Sizes measured unless one is asked for.
+/// The default sizes.
 const SIZES: [usize; 2] = [1_024, 64];
-/// Bytes of the message that each of many peers sends.
+/// The size of the message that each of many peers sends.
 const PEER_MESSAGE: usize = 1_024;
 
 /// All figures; the last line of `--json`.
@@ -48,7 +48,7 @@ struct Figures {
     memory: Option<Memory>,
 }
 
-/// Measures, and tells each figure when it is there.
+/// Measures, and prints each figure as soon as it is known.
 pub(crate) async fn run(settings: &Settings, args: &BenchArgs) -> Result<Exit, Failure> {
     match &args.command {
         None => {}
@@ -156,7 +156,7 @@ fn memory_table(memory: &Memory) -> String {
     lines.join("\n")
 }
 
-/// What remains may be less than what was there before.
+/// A number with its sign: the memory that remains may be less than before.
 fn signed(bytes: f64) -> String {
     let sign = if bytes <= -0.5 { "-" } else { "" };
     format!("{sign}{}", count(whole(bytes.abs()).unwrap_or(0)))

@@ -1,4 +1,4 @@
-//! What an actor of `exon bench client` has open: each message is timed at the moment its outcome is known.
+//! The open messages of an actor of `exon bench client`. Each message is timed when its outcome is known.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::exit::Tally;
 /// Messages that were handed over and have no outcome yet.
 pub(super) struct Open {
     sent: Vec<Sent>,
-    /// Messages of all of them.
+    /// The number of messages in all hand-overs.
     messages: u64,
     gate: Arc<Gate>,
 }
@@ -29,7 +29,7 @@ struct Sent {
     measured: bool,
 }
 
-/// What was handed over at once. The time of a batch is that of its last outcome.
+/// The receipt of one hand-over. The time of a batch is the time of its last outcome.
 pub(super) enum Handed {
     One(Receipt),
     Batch(BatchReceipt),
@@ -67,12 +67,12 @@ impl Open {
         Self { sent: Vec::new(), messages: 0, gate: Arc::default() }
     }
 
-    /// Messages that have no outcome yet, as far as this actor has looked.
+    /// The number of messages without an outcome, as far as this actor has checked.
     pub(super) fn messages(&self) -> u64 {
         self.messages
     }
 
-    /// Messages were handed over, from `began` on. The time of those that are not `measured` does not count.
+    /// Adds messages that were handed over from `began` on. Unless `measured`, their time does not count.
     pub(super) fn push(&mut self, began: Instant, mut receipt: Handed, messages: u64, measured: bool) {
         let clock = Arc::new(Clock { began, took: AtomicU64::new(0), gate: Arc::clone(&self.gate) });
         let waker = Waker::from(Arc::clone(&clock));
@@ -83,7 +83,7 @@ impl Open {
         self.sent.push(Sent { receipt, messages, clock, measured });
     }
 
-    /// Waits until half of what is open is settled, or all of it.
+    /// Waits until half of the open messages, or all of them, are settled.
     pub(super) async fn settled(&self, all: bool) {
         let open = self.sent.len() as u64;
         let enough = if all { open } else { open.div_ceil(2) };
@@ -99,7 +99,7 @@ impl Open {
         }
     }
 
-    /// Counts what is settled.
+    /// Counts settled messages.
     pub(super) fn collect(&mut self, done: &mut Done) {
         let idle = Waker::noop();
         let messages = &mut self.messages;

@@ -12,10 +12,10 @@ use crate::failure::Failure;
 use crate::node::GOODBYE;
 use crate::units::{precise, rate};
 
-/// Bytes and messages at a time, where they are sent and received in batches.
+/// The maximum number of bytes and of messages of a batch.
 const BATCH_BYTES: usize = 64 << 10;
 const MAX_BATCH: usize = 1_024;
-/// Before the clock starts: windows grow, caches fill.
+/// The time before the clock starts, in which windows grow and caches fill.
 const WARM_UP: Duration = Duration::from_millis(500);
 
 /// How messages are handed over.
@@ -35,7 +35,7 @@ impl Batch {
     }
 }
 
-/// One way: how much arrives.
+/// The figures of messages one way.
 #[derive(Debug, Serialize)]
 pub(super) struct OneWay {
     pub(super) size: usize,
@@ -45,7 +45,7 @@ pub(super) struct OneWay {
     pub(super) bytes_per_s: f64,
 }
 
-/// A message there and one back, one after the other.
+/// The figures of round trips, one after the other.
 #[derive(Debug, Serialize)]
 pub(super) struct RoundTrip {
     pub(super) size: usize,
@@ -123,7 +123,7 @@ impl Pair {
         })
     }
 
-    /// One message on its way at any time.
+    /// Measures round trips, with one message in flight at any time.
     pub(super) async fn round_trips(self, size: usize, over: Duration) -> Result<RoundTrip, Failure> {
         let body = Bytes::from(vec![0x5a; size]);
         let pair = std::sync::Arc::new(self);
@@ -177,7 +177,7 @@ impl Pair {
         }
     }
 
-    /// What is still queued is given up.
+    /// Closes both nodes. Queued messages are given up.
     async fn end(&self) {
         tokio::join!(self.here.close(Duration::ZERO), self.there.close(GOODBYE));
     }
@@ -205,7 +205,7 @@ async fn send_for_ever(to: Peer, size: usize, batch: Batch) -> SendError {
     }
 }
 
-/// Takes messages for `over`; returns how many.
+/// Receives messages for the time `over`, and returns their number.
 async fn take_for(node: &Node, batch: Batch, size: usize, over: Duration) -> Result<u64, Failure> {
     let end = tokio::time::Instant::now() + over;
     let messages = node.at_most_once();

@@ -1,4 +1,4 @@
-//! What comes back to `exon bench client`: each echo goes to the actor that waits for it.
+//! Dispatches the replies to `exon bench client`: each echo goes to the actor that waits for it.
 
 use bytes::Bytes;
 use exonet::Node;
@@ -17,7 +17,7 @@ pub(super) struct Replies {
     task: AbortHandle,
 }
 
-/// Where the task puts what it receives.
+/// The channels into which the task puts messages.
 #[derive(Clone)]
 struct Out {
     actors: Vec<mpsc::Sender<Bytes>>,
@@ -52,7 +52,7 @@ impl Drop for Replies {
 async fn receive(node: Node, out: Out) {
     while let Ok(received) = node.at_most_once().recv().await {
         if received.body.is_stream() {
-            // It comes at its own pace, and holds nobody up.
+            // It is read in a separate task, so that it delays no other message.
             tokio::spawn(out.clone().pass(received));
         } else {
             out.clone().pass(received).await;
@@ -66,7 +66,7 @@ impl Out {
         let Ok(body) = body.bytes(u64::MAX).await else { return };
         let sink = if tag == REPORT { Some(&self.reports) } else { self.actors.get(actor_of(&body)) };
         if let Some(sink) = sink {
-            // An actor that is gone waits for nothing.
+            // If the actor is gone, the echo is discarded.
             let _ = sink.send(body).await;
         }
     }

@@ -1,4 +1,4 @@
-//! `exon bench server`: takes what clients send, and echoes calls.
+//! `exon bench server`: receives messages of clients, and echoes calls.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::node::{self, GOODBYE};
 use crate::settings::Settings;
 
-/// Messages taken at once.
+/// The maximum number of messages that are received at once.
 const TAKEN: usize = 4_096;
 
 #[derive(Serialize)]
@@ -45,7 +45,7 @@ pub(super) async fn serve(settings: &Settings, args: &ServerArgs) -> Result<Exit
     Ok(Exit::Success)
 }
 
-/// A message that has come whole.
+/// A message that has arrived in full.
 struct Taken {
     from: NodeId,
     tag: Bytes,
@@ -86,7 +86,7 @@ async fn take(node: Node) -> Result<(), Failure> {
     }
 }
 
-/// Counts what has come, and makes the reply.
+/// Counts a message, and makes the reply.
 fn answer(taken: Taken, seen: &mut BTreeMap<NodeId, Seen>, replies: &mut Vec<(NodeId, Message)>) {
     let Taken { from, tag, body } = taken;
     let here = seen.entry(from).or_default();

@@ -1,4 +1,4 @@
-//! What the two ends of a measurement between processes agree on.
+//! The protocol between the two ends of a measurement.
 
 use std::time::Duration;
 
@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 
 /// The tag of a message that is to be echoed.
 pub(super) const ECHO: &[u8] = b"echo";
-/// The method that answers with what it was called with.
+/// The method that echoes the body of a call.
 pub(super) const METHOD: &str = "bench";
-/// Asks for a [`Report`], and bears it back.
+/// The tag of a request for a [`Report`], and of the report.
 pub(super) const REPORT: &[u8] = b"report";
 
-/// Bytes that every message begins with: its number, and as much again that is reserved.
+/// The length of the head of every message: its number, and the same number of reserved bytes.
 pub(super) const HEAD: usize = 16;
 
-/// What a server has seen of one client since the last report.
+/// The counts of a server for one client since the last report.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Report {
     pub(super) received: u64,
@@ -48,7 +48,7 @@ impl Seen {
     }
 }
 
-/// Processor time that this process has taken, where the system tells.
+/// The processor time of this process, if the system reports it.
 pub(super) fn cpu() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // Behind the name, which may have anything in it, the 12th and 13th: hundredths of a second in user and system.

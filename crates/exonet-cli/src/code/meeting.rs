@@ -1,8 +1,8 @@
-//! The conversation in which two nodes prove to each other that they know the same code.
+//! The exchange in which two nodes prove to each other that they know the same code.
 //!
-//! SPAKE2 over the code, whose two identities are the ids of the nodes, as each has them from the handshake of the channel between
-//! them. The receiver proves its key first, so that no guess goes by without the sender's knowledge; the sender's proof covers what
-//! it offers.
+//! It is SPAKE2 over the code. The two identities are the ids of the nodes, as each node knows them from the
+//! handshake of their channel. The receiver proves its key first, so that the sender notices every guess. The
+//! sender's proof covers its manifest.
 
 use exonet::NodeId;
 use serde::{Deserialize, Serialize};
@@ -14,19 +14,19 @@ use crate::copy::Hex32;
 
 /// The method that the sender serves.
 pub(crate) const METHOD: &str = "exon.code";
-/// The method by which the sender tells the receiver that the copy has ended.
+/// The method with which the sender tells the receiver that the copy has ended.
 pub(crate) const ENDED: &str = "exon.code.ended";
-/// The version of both.
+/// The version of both methods.
 pub(crate) const VERSION: u8 = 1;
-/// The longest body of both, in bytes.
+/// The longest body of both methods, in bytes.
 pub(crate) const LONGEST: u64 = 16 << 10;
-/// Wrong codes that end an offer, and that a receiver sends to nodes that turn out to be others.
+/// The number of wrong codes that end an offer, and the number of wrong nodes at which a receiver tries its code.
 pub(crate) const GUESSES: u32 = 3;
 
 const RECEIVER: &str = "exonet codes 1: the receiver knows the code";
 const SENDER: &str = "exonet codes 1: the sender knows the code and offers this";
 
-/// What a receiver says.
+/// A request of the receiver.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub(crate) enum Request {
@@ -37,18 +37,18 @@ pub(crate) enum Request {
     Confirm {
         proof: Hex32,
     },
-    /// It takes what comes.
+    /// The receiver is ready for the copy.
     Begin,
 }
 
-/// What a sender answers.
+/// A reply of the sender.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub(crate) enum Reply {
     Met {
         share: String,
     },
-    /// The manifest is JSON in a string, so that the proof is of its very bytes.
+    /// The manifest is JSON in a string, so that the proof covers its exact bytes.
     Open {
         proof: Hex32,
         manifest: String,
@@ -57,31 +57,31 @@ pub(crate) enum Reply {
         left: u32,
     },
     Begun,
-    /// It cannot go on.
+    /// The sender cannot continue.
     Over {
         why: String,
     },
 }
 
-/// What is offered.
+/// The manifest of the offered files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Manifest {
-    /// What is at the top, as far as it has room here.
+    /// The top-level names, as far as there is room for them.
     pub(crate) names: Vec<String>,
     pub(crate) files: u64,
     pub(crate) bytes: u64,
-    /// BLAKE3 of the only file; of several, of what [`listing`] says of them. Absent where the end of a stream is not known.
+    /// BLAKE3 of the file, or the hash of [`listing`] for several files. Absent if the end of a stream is not known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) root: Option<Hex32>,
 }
 
-/// How the copy ended, as the sender tells the receiver.
+/// The result of the copy, as the sender tells the receiver.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ended {
     pub(crate) v: u8,
     /// `done` or `interrupted`.
     pub(crate) end: String,
-    /// Files that were stored or there, and others.
+    /// The number of files that were stored or already present, and the number of other files.
     pub(crate) stored: u64,
     pub(crate) left: u64,
 }
@@ -103,19 +103,19 @@ pub(crate) fn listing<'a>(files: impl IntoIterator<Item = (&'a str, Hex32)>) -> 
     }
 }
 
-/// One end that has sent its share, or is about to.
+/// The state of one end, which has sent its share or is about to.
 pub(crate) struct Meeting(Spake2<Ed25519Group>);
 
-/// The key that both ends have, if they know the same code and mean the same two nodes.
+/// The key, which both ends share if they know the same code and agree on the ids of the two nodes.
 pub(crate) struct Key(Zeroizing<Vec<u8>>);
 
 impl Meeting {
-    /// The receiver's end, and its share.
+    /// The state of the receiver, and its share.
     pub(crate) fn receiver(code: &Code, sender: &NodeId, receiver: &NodeId) -> (Self, String) {
         Self::new(code, sender, receiver, Spake2::start_b)
     }
 
-    /// The sender's end, and its share.
+    /// The state of the sender, and its share.
     pub(crate) fn sender(code: &Code, sender: &NodeId, receiver: &NodeId) -> (Self, String) {
         Self::new(code, sender, receiver, Spake2::start_a)
     }
@@ -131,7 +131,7 @@ impl Meeting {
         (Self(meeting), crate::text::hex(&share))
     }
 
-    /// The key, from the other end's share. None: that is no share.
+    /// Derives the key from the share of the other end. None: the share is invalid.
     pub(crate) fn finish(self, share: &str) -> Option<Key> {
         let share = unhex(share)?;
         self.0.finish(&share).ok().map(|key| Key(Zeroizing::new(key)))
@@ -144,7 +144,7 @@ impl Key {
         self.proof(RECEIVER, b"")
     }
 
-    /// The sender's proof of what it offers.
+    /// The sender's proof, which covers its manifest.
     pub(crate) fn of_sender(&self, manifest: &str) -> Hex32 {
         self.proof(SENDER, manifest.as_bytes())
     }
@@ -155,7 +155,7 @@ impl Key {
     }
 }
 
-/// Whether two proofs are the same, in a time that does not tell where they differ.
+/// Whether two proofs are equal, in constant time.
 pub(crate) fn same(one: Hex32, other: Hex32) -> bool {
     blake3::Hash::from_bytes(one.0) == blake3::Hash::from_bytes(other.0)
 }
@@ -177,7 +177,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// Both ends' keys, of a sender and a receiver that each take the ids to be these.
+    /// The keys of a sender and a receiver, each with the ids that it assumes.
     fn keys(sends: (&str, u8, u8), receives: (&str, u8, u8)) -> (Key, Key) {
         let id = |n| NodeId([n; 32]);
         let (sender, to_receiver) = Meeting::sender(&code(sends.0), &id(sends.1), &id(sends.2));
@@ -201,7 +201,7 @@ mod tests {
         assert!(!agree(&keys(("7-lucky-otter", 1, 2), ("8-lucky-otter", 1, 2))));
     }
 
-    /// What passes shares on between two channels has another id at each.
+    /// A node that forwards shares between two channels has another peer id on each channel.
     #[test]
     fn a_node_in_between_gains_nothing() {
         assert!(!agree(&keys(("7-lucky-otter", 1, 9), ("7-lucky-otter", 9, 2))));

@@ -1,4 +1,5 @@
-//! Codes such as `7-lucky-otter`: how two commands that share nothing else meet. `docs/codes.md` specifies it.
+//! Codes such as `7-lucky-otter`, with which two commands that share nothing else find each other. `docs/codes.md`
+//! specifies them.
 //!
 //! The number leads the receiver to the sender ([`nearby`], or a name service); the words are the password of a PAKE ([`meeting`]).
 
@@ -20,7 +21,7 @@ use crate::peers::is_one_slip;
 
 /// The largest number of a code.
 pub(crate) const LARGEST: u16 = 999;
-/// Numbers that are tried first: one or two digits.
+/// The largest number that is tried first: such numbers have one or two digits.
 const SMALL: u16 = 99;
 
 /// A number, and two words out of 256 each.
@@ -31,7 +32,7 @@ pub(crate) struct Code {
     animal: u8,
 }
 
-/// Why a text is no code.
+/// The error for a text that is not a code.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CodeError {
     #[error("a code is a number and two words, as in 7-lucky-otter")]
@@ -45,7 +46,7 @@ pub(crate) enum CodeError {
 }
 
 impl Code {
-    /// A new one: the words are drawn by the system's generator.
+    /// A new code, with words from the random generator of the system.
     pub(crate) fn draw(number: u16) -> Result<Self, Failure> {
         let mut drawn = [0; 2];
         random(&mut drawn)?;
@@ -54,7 +55,7 @@ impl Code {
         Ok(Self { number, adjective, animal })
     }
 
-    /// A number to try; small ones first.
+    /// A random number to try. Small numbers come first.
     pub(crate) fn draw_number(attempt: usize) -> Result<u16, Failure> {
         let mut drawn = [0; 4];
         random(&mut drawn)?;
@@ -63,12 +64,12 @@ impl Code {
         Ok(u16::try_from(drawn).unwrap_or_default() + 1)
     }
 
-    /// The part that is no secret.
+    /// The number, which is not secret.
     pub(crate) const fn number(&self) -> u16 {
         self.number
     }
 
-    /// What stands for the offer of this number at a name service.
+    /// The name of the offer with this number at a name service.
     pub(crate) fn name_of(number: u16) -> Result<Name, Failure> {
         let name = format!("code.{number}").parse();
         name.map_err(|error| Failure::new("a code has no name").because(&error))
@@ -80,7 +81,7 @@ impl Code {
     }
 }
 
-/// Whether a text was meant as a code: a number, and something behind it that is no part of a file's name.
+/// Whether a text was meant as a code: a number, followed by text that is not part of a file name.
 pub(crate) fn looks_like(text: &str) -> bool {
     let digits = text.trim_start().chars().take_while(char::is_ascii_digit).count();
     let rest = text.trim_start().get(digits..).unwrap_or_default();
@@ -137,7 +138,7 @@ impl FromStr for Code {
     }
 }
 
-/// The place of a word: of the word itself, of the only one that begins so, or of the only one that is one slip away.
+/// The index of a word: an exact match, the only word with this prefix, or the only word that is one slip away.
 fn find(words: &[&str; 256], text: &str) -> Result<u8, CodeError> {
     let ways: [&dyn Fn(&str) -> bool; 3] =
         [&|word| word == text, &|word| word.starts_with(text), &|word| is_one_slip(text, word)];

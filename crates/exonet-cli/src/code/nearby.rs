@@ -1,7 +1,7 @@
-//! Finding an offer on the local network: datagrams to a multicast group, which go no further than one hop.
+//! Finds an offer on the local network, with datagrams to a multicast group that travel at most one hop.
 //!
-//! A question has a tag that follows from the number of the code, never from its words. An answer is no longer than the question, so
-//! that nothing is amplified, and has the address at which the asker reaches the sender.
+//! A question has a tag that is derived from the number of the code, never from its words. An answer is no longer
+//! than the question, so that nothing is amplified. It has the address at which the asker reaches the sender.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket as Plain};
@@ -12,7 +12,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::UdpSocket;
 use tokio::time::Instant;
 
-/// Where questions go: an organization's own group, at the port behind that of listeners.
+/// The destination of questions: an organization-local group, at the port after that of listeners.
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 255, 39, 67);
 const PORT: u16 = 3967;
 
@@ -20,20 +20,21 @@ const ASKS: &[u8] = b"exon code 1?";
 const SAYS: &[u8] = b"exon code 1!";
 const TAG: usize = 8;
 const HEAD: usize = ASKS.len() + 2 * TAG;
-/// Bytes of a question, and the most of an answer.
+/// The length of a question in bytes, and the maximum length of an answer.
 const LENGTH: usize = 512;
-/// Answers that are given at once, and how many more in a second.
+/// The number of answers that may be sent at once, and the number of further answers per second.
 const BURST: u32 = 20;
 const PER_SECOND: u32 = 10;
-/// Pauses between questions, doubled from the first to the last.
+/// The pause between questions, doubled from the first value to the last.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(4));
 
-/// The addresses of this machine that others may reach: those of its interfaces, or the loopback where it has no other.
+/// The addresses of this machine that others may reach: those of its interfaces, or the loopback address if there is
+/// no other.
 pub(crate) fn addresses() -> Vec<IpAddr> {
     let all = interfaces();
     let usable = |ip: &IpAddr| match ip {
         IpAddr::V4(ip) => !ip.is_link_local() && !ip.is_loopback(),
-        // What is of a link alone does not say of which.
+        // A link-local address does not name its link.
         IpAddr::V6(ip) => !ip.is_loopback() && !ip.is_unicast_link_local(),
     };
     let mut usable: Vec<_> = all.into_iter().filter(usable).collect();
@@ -48,7 +49,7 @@ fn interfaces() -> Vec<IpAddr> {
     if_addrs::get_if_addrs().unwrap_or_default().into_iter().map(|interface| interface.ip()).collect()
 }
 
-/// Those by which questions go out and come in.
+/// The addresses of the interfaces that send and receive questions.
 fn ways() -> Vec<Ipv4Addr> {
     let of = |ip: IpAddr| match ip {
         IpAddr::V4(ip) => Some(ip),
@@ -70,10 +71,10 @@ fn tag(number: u16) -> [u8; TAG] {
 
 fn socket(bind: SocketAddrV4) -> io::Result<Socket> {
     let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
-    // Several offers wait on one machine.
+    // Several offers may wait on one machine.
     socket.set_reuse_address(true)?;
     socket.set_multicast_ttl_v4(1)?;
-    // No answer leaves the network either.
+    // Answers do not leave the network either.
     socket.set_ttl_v4(1)?;
     socket.set_nonblocking(true)?;
     socket.bind(&SocketAddr::V4(bind).into())?;
@@ -95,7 +96,7 @@ pub(crate) struct Answering {
 }
 
 impl Answering {
-    /// For the node of this id, which listens at `local`.
+    /// Answers for the node of this id, which listens at `local`.
     pub(crate) fn new(number: u16, id: NodeId, local: SocketAddr) -> io::Result<Self> {
         let socket = socket(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, PORT))?;
         let joined = ways().iter().filter(|way| socket.join_multicast_v4(&GROUP, way).is_ok()).count();
@@ -106,12 +107,12 @@ impl Answering {
         Ok(Self { socket: to_tokio(socket)?, tag: tag(number), id, port: local.port(), left: BURST, since })
     }
 
-    /// For as long as it is polled.
+    /// Answers questions. Never returns.
     pub(crate) async fn run(mut self) {
         let mut buffer = [0; LENGTH + 1];
         loop {
             let Ok((len, from)) = self.socket.recv_from(&mut buffer).await else {
-                // As when an answer reached nobody.
+                // For example, an earlier answer was undeliverable.
                 tokio::time::sleep(AGAIN.0).await;
                 continue;
             };
@@ -119,7 +120,7 @@ impl Answering {
             if let Some(answer) = self.answer(question, from)
                 && self.may_answer()
             {
-                // The asker asks again.
+                // If this fails, the asker asks again.
                 let _ = self.socket.send_to(&answer, from).await;
             }
         }
@@ -136,7 +137,7 @@ impl Answering {
         (answer.len() <= LENGTH).then_some(answer)
     }
 
-    /// A bucket of answers that fills with time.
+    /// A token bucket of answers.
     fn may_answer(&mut self) -> bool {
         let now = Instant::now();
         let seconds = u32::try_from(now.duration_since(self.since).as_secs()).unwrap_or(u32::MAX);
@@ -150,12 +151,12 @@ impl Answering {
     }
 }
 
-/// What stands behind the kind and the tag.
+/// The rest of a datagram after its kind and tag.
 fn read<'a>(datagram: &'a [u8], kind: &[u8], tag: &[u8; TAG]) -> Option<&'a [u8]> {
     datagram.strip_prefix(kind)?.strip_prefix(tag.as_slice())
 }
 
-/// This machine's address on the way to `other`. Nothing is sent.
+/// The address of this machine on the route to `other`. Nothing is sent.
 fn toward(other: SocketAddr) -> Option<IpAddr> {
     let socket = Plain::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
     socket.connect(other).ok()?;
@@ -194,7 +195,7 @@ impl Asking {
         Ok(Self { sockets, tag: tag(number), nonce, pause: AGAIN.0, next: Instant::now() })
     }
 
-    /// The next answer, however long that takes. Cancel-safe.
+    /// Waits for the next answer, without a time limit. Cancel-safe.
     pub(crate) async fn next(&mut self) -> PeerAddr {
         loop {
             if Instant::now() >= self.next {
@@ -207,7 +208,7 @@ impl Asking {
                 Box::pin(async move {
                     match socket.recv_from(buffer).await {
                         Ok((len, _)) => buffer.get(..len).unwrap_or_default().to_vec(),
-                        // It may be well the next time.
+                        // The error may be temporary.
                         Err(_) => {
                             tokio::time::sleep(AGAIN.0).await;
                             Vec::new()
@@ -230,19 +231,19 @@ impl Asking {
         let mut question = [ASKS, &self.tag, &self.nonce].concat();
         question.resize(LENGTH, 0);
         for socket in &self.sockets {
-            // An interface that does not take it leaves the others.
+            // If one interface fails, the others may work.
             let _ = socket.try_send_to(&question, SocketAddr::from((GROUP, PORT)));
         }
     }
 
-    /// What an answer says; nothing in it is to be trusted.
+    /// Parses an answer. Its content is not trusted.
     fn candidate(&self, datagram: &[u8]) -> Option<PeerAddr> {
         if datagram.len() > LENGTH || datagram.len() < HEAD {
             return None;
         }
         let text = read(datagram, SAYS, &self.tag)?.strip_prefix(self.nonce.as_slice())?;
         let (_, address) = std::str::from_utf8(text).ok()?.split_once('@')?;
-        // No name that would be looked up.
+        // Names are not accepted, since they would be looked up.
         address.parse::<SocketAddr>().ok()?;
         std::str::from_utf8(text).ok()?.parse().ok()
     }

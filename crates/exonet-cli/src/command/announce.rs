@@ -1,4 +1,4 @@
-//! Who is here, and where it can be reached.
+//! Announces a node and the addresses where others can reach it.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
@@ -18,7 +18,8 @@ struct Listening {
     identity: String,
 }
 
-/// Makes the stored identity of a node that others come to, where it is not there yet, and says so. True if it did.
+/// Creates the stored identity of a node that others connect to, if there is none yet, and prints that. True if it
+/// did.
 pub(super) fn be_somebody(settings: &Settings) -> Result<bool, Failure> {
     let new = settings.identity.ensure()?;
     if new && let Identity::Stored { name, path } = &settings.identity {
@@ -27,7 +28,7 @@ pub(super) fn be_somebody(settings: &Settings) -> Result<bool, Failure> {
     Ok(new)
 }
 
-/// Says where `node` is, who may do what (`verb`) there, and what it does with it (`remark`).
+/// Prints the address of `node`, who may do `verb` there, and `remark`, what the node does with it.
 pub(super) fn announce(
     settings: &Settings,
     node: &Node,
@@ -55,20 +56,20 @@ pub(super) fn announce(
     })
 }
 
-/// How others reach `node`.
+/// The address under which others reach `node`.
 pub(super) fn peer_of(node: &Node) -> PeerAddr {
     let addresses = reachable(node.local_addr());
     let peer = PeerAddr::new(node.id(), addresses.iter().map(SocketAddr::to_string));
     peer.unwrap_or_else(|_| node.peer_addr())
 }
 
-/// What others can use for an address that may stand for all of this machine's.
+/// The addresses that others can use for `local`, which may stand for all addresses of this machine.
 pub(super) fn reachable(local: SocketAddr) -> Vec<SocketAddr> {
     if !local.ip().is_unspecified() {
         return vec![local];
     }
-    // Connecting a datagram socket sends nothing: it only asks which way would be taken to addresses that are
-    // reserved for documentation (RFC 5737, RFC 3849).
+    // Connecting a datagram socket sends nothing. It only looks up the route to addresses that are reserved for
+    // documentation (RFC 5737, RFC 3849).
     let outward = |from: &str, to: &str| {
         let socket = UdpSocket::bind(from).ok()?;
         socket.connect(to).ok()?;

@@ -1,4 +1,4 @@
-//! `exon call`: one call, and how it ended.
+//! `exon call`: makes one call and reports its result.
 
 use std::io::{Seek, Write};
 use std::pin::pin;
@@ -25,15 +25,15 @@ use crate::settings::Settings;
 use crate::text::escape;
 use crate::{traceparent, units};
 
-/// A body of standard input that is longer waits in a file until it is sent.
+/// A longer body from standard input is kept in a file until it is sent.
 const HELD: usize = 1 << 20;
-/// No reply that is printed as JSON is longer: it is one line.
+/// The longest reply that is printed as JSON, in one line.
 const LONGEST_LINE: u64 = 64 << 20;
-/// Of what a failure says, no more is shown.
+/// The longest part of the body of a failure that is shown.
 const LONGEST_REASON: u64 = 64 << 10;
-/// Statuses up to this are what a process may end with.
+/// The highest exit code of a process.
 const LAST_EXIT_CODE: u32 = 255;
-/// When nothing has come back after this, say that we still wait.
+/// The silence after which the command prints that it still waits.
 const SILENCE: Duration = Duration::from_secs(4);
 
 pub(super) async fn run(settings: &Settings, args: &CallArgs) -> Result<Exit, Failure> {
@@ -54,7 +54,7 @@ pub(super) async fn run(settings: &Settings, args: &CallArgs) -> Result<Exit, Fa
     let ended = match made {
         Ok(mut call) => {
             let ended = wait(settings, args, &mut call, &mut stop, &mut report.end).await;
-            // The reply may have come though its wait was given up.
+            // The reply may have arrived although the wait was given up.
             report.id = call.id().or(report.id);
             ended
         }
@@ -71,7 +71,7 @@ pub(super) async fn run(settings: &Settings, args: &CallArgs) -> Result<Exit, Fa
     Ok(if report.end == "interrupted" { Exit::Interrupted } else { exit })
 }
 
-/// Waits for the end of the call, and brings it about when told to stop.
+/// Waits for the end of the call. Cancels the call when told to stop.
 async fn wait(
     settings: &Settings,
     args: &CallArgs,
@@ -116,7 +116,7 @@ impl Content {
         }
     }
 
-    /// All of it before anything is called: a call says how long its body is.
+    /// Reads all of standard input before the call is made: a call announces the length of its body.
     fn of_stdin() -> std::io::Result<Self> {
         let mut spool = SpooledTempFile::new(HELD);
         let len = std::io::copy(&mut std::io::stdin().lock(), &mut spool)?;
@@ -160,11 +160,11 @@ struct Summary {
     end: &'static str,
     outcome: &'static str,
     id: Option<String>,
-    /// What the server said: zero of a reply.
+    /// The status that the server gave; zero for a reply.
     status: Option<u32>,
     /// Why there is no reply, for people.
     why: Option<String>,
-    /// It certainly did not run, and may be made again.
+    /// The call certainly did not run, and may be repeated.
     has_not_run: bool,
     ms: f64,
     size: Option<u64>,
@@ -174,7 +174,7 @@ struct Summary {
     base64: Option<String>,
 }
 
-/// How the call ended, in words and as a line.
+/// Reports the result of the call, in words or as a line of JSON.
 struct Report<'a> {
     settings: &'a Settings,
     started: Instant,
@@ -233,7 +233,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// The reply as it comes; or, in a line, when it is there.
+    /// Prints the reply as it arrives, or as one line of JSON when it is complete.
     async fn reply(&self, mut body: Body) -> Result<Exit, Failure> {
         let size = body.len().unwrap_or_default();
         let read = match self.settings.output.is_json() {
@@ -272,7 +272,7 @@ impl<'a> Report<'a> {
                 "  if `exon serve --exec` runs there, its log has what the command wrote to standard error",
             );
         }
-        // What more it says is a courtesy; in JSON it has been said.
+        // The body of a failure is optional. In JSON it has already been printed.
         if let Ok(reason) = body.bytes(LONGEST_REASON).await {
             for line in reason.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
                 self.settings.error(format!("  {}", escape(line)));
@@ -281,7 +281,7 @@ impl<'a> Report<'a> {
         Ok(Exit::Failed)
     }
 
-    /// Prints a body as a part of the last line, once all of it is there.
+    /// Prints a body as a part of the last line, once it is complete.
     async fn in_a_line(
         &self,
         outcome: &'static str,
@@ -320,7 +320,7 @@ impl<'a> Report<'a> {
         Ok(Exit::Undelivered)
     }
 
-    /// Once or not at all, or not known how.
+    /// Reports that it is unknown whether the call ran.
     fn broken(&self, why: &str, status: Option<ReplyStatus>) -> Result<Exit, Failure> {
         self.settings.error(format!("unknown: {why}"));
         self.settings.error(format!("  ask the server what became of {}", self.name()));
@@ -340,7 +340,7 @@ impl<'a> Report<'a> {
     }
 }
 
-/// Writes a body to standard output as it comes.
+/// Writes a body to standard output as it arrives.
 async fn copy_out(body: &mut Body) -> Result<Result<(), BodyError>, Failure> {
     let mut out = tokio::io::stdout();
     loop {

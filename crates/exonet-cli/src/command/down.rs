@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::settings::Settings;
 use crate::units::counted;
 
-/// Time between two looks whether it has ended.
+/// The interval between two checks whether the process has ended.
 const AGAIN: Duration = Duration::from_millis(20);
 
 pub(super) async fn run(settings: &Settings, args: &DownArgs) -> Result<Exit, Failure> {
@@ -25,7 +25,7 @@ pub(super) async fn run(settings: &Settings, args: &DownArgs) -> Result<Exit, Fa
         Some(process) => end(settings, process, args.timeout).await?,
     }
     let mut open = None;
-    // Somebody else may have it by now.
+    // Another process may run the identity by now.
     if let Ok(outbox) = identity.outbox() {
         let messages = u64::try_from(outbox.messages.len()).unwrap_or(u64::MAX);
         open = Some(messages);
@@ -50,7 +50,7 @@ async fn end(settings: &Settings, process: &Client, timeout: Duration) -> Result
     loop {
         match hearer.hear().await {
             Heard::Reply(_) => {}
-            // It may be gone before it has said so.
+            // The process may end before it has answered.
             Heard::Done | Heard::Gone => break,
             Heard::Failed(failure) => return Err(failure),
         }

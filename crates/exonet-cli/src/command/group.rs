@@ -1,4 +1,4 @@
-//! `exon group send`: one message to several nodes, and who has it.
+//! `exon group send`: sends one message to several nodes, and reports which of them have it.
 
 use std::io::{IsTerminal as _, Read as _};
 use std::pin::pin;
@@ -18,19 +18,19 @@ use crate::peers::Named;
 use crate::settings::Settings;
 use crate::text::escape;
 
-/// What is read as one message.
+/// The longest message.
 const LONGEST: u64 = 16 << 20;
 
 #[derive(Serialize)]
 struct Member<'a> {
     r#type: &'static str,
     peer: String,
-    /// As it was named, or the beginning of its id.
+    /// The name of the member on the command line, or the beginning of its id.
     name: &'a str,
     state: &'static str,
-    /// It has the message.
+    /// The member has the message.
     has_it: bool,
-    /// It certainly has not acted on the message, and never will.
+    /// The member certainly has not acted on the message, and never will.
     certainly_not: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<String>,
@@ -47,10 +47,10 @@ struct Summary {
     why: Option<&'static str>,
     mode: String,
     members: usize,
-    /// How many had to have it, and had when that was decided.
+    /// The number of members that must have the message, and the number that had it at the decision.
     need: usize,
     good: usize,
-    /// How many have it, as far as is known at the end.
+    /// The number of members that are known to have it at the end.
     have_it: usize,
 }
 
@@ -64,7 +64,7 @@ pub(super) async fn run(settings: &Settings, args: &GroupArgs) -> Result<Exit, F
 }
 
 async fn send(settings: &Settings, args: &GroupSendArgs) -> Result<Exit, Failure> {
-    // Before anything is begun: an interrupt ends the command.
+    // The body is read before anything is begun, so that an interrupt ends the command.
     let body = body(settings, args)?;
     let node = node::toward_all(settings, &args.members, |_| ()).await?;
     let stop = stop(None)?;
@@ -80,7 +80,7 @@ async fn send(settings: &Settings, args: &GroupSendArgs) -> Result<Exit, Failure
     let interrupted = {
         let decided = async {
             receipt.decided().await;
-            // The others may take longer, and need not be waited for.
+            // The other members may take longer, and the command need not wait for them.
             drop(tokio::time::timeout(args.wait, receipt.ended()).await);
         };
         tokio::select! {
@@ -93,7 +93,7 @@ async fn send(settings: &Settings, args: &GroupSendArgs) -> Result<Exit, Failure
         receipt.cancel();
     }
     node.close(GOODBYE).await;
-    // Nothing is open any more, so this is the end of each.
+    // Nothing is open any more, so this is the final state of each member.
     let lines = receipt.ended().await;
     let verdict = receipt.decided().await;
     let cut = interrupted && before.is_none();
@@ -114,7 +114,7 @@ fn exit(lines: &[MemberLine], verdict: Verdict, interrupted: bool) -> Exit {
     }
 }
 
-/// The message: the argument, or standard input.
+/// Reads the message from the argument or from standard input.
 fn body(settings: &Settings, args: &GroupSendArgs) -> Result<Vec<u8>, Failure> {
     match &args.texts[..] {
         [] => {}
@@ -138,7 +138,7 @@ fn body(settings: &Settings, args: &GroupSendArgs) -> Result<Vec<u8>, Failure> {
     Ok(body)
 }
 
-/// The table, and what it comes to.
+/// Prints the table and the verdict.
 fn tell(
     settings: &Settings,
     args: &GroupSendArgs,
@@ -148,7 +148,7 @@ fn tell(
     own: NodeId,
 ) -> Result<(), Failure> {
     let width = args.members.iter().map(|named| named.name.len()).max().unwrap_or_default();
-    // In the order in which they were given.
+    // Members are listed in the order of the command line.
     for Named { name, peer } in &args.members {
         let Some(line) = lines.iter().find(|line| line.id == peer.id) else { continue };
         let (state, id, more) = describe(&line.state, own);
@@ -194,7 +194,7 @@ fn tell(
     })
 }
 
-/// A word, the message's id, and what more is known.
+/// The state in a word, the id of the message, and further details.
 fn describe(state: &MemberState, own: NodeId) -> (&'static str, Option<String>, Option<String>) {
     match state {
         MemberState::Spare => ("spare", None, Some("was not sent it".to_owned())),
@@ -207,12 +207,12 @@ fn describe(state: &MemberState, own: NodeId) -> (&'static str, Option<String>, 
             };
             (outcome_name(settled.outcome), settled.id.map(|id| id.to_string()), more)
         }
-        // Not at the end.
+        // This is no final state.
         _ => ("unknown", None, None),
     }
 }
 
-/// How many must have it.
+/// The number of members that must have the message.
 fn needed(mode: Mode, members: usize) -> usize {
     match mode {
         Mode::Any => 1,
@@ -222,7 +222,7 @@ fn needed(mode: Mode, members: usize) -> usize {
     }
 }
 
-/// As it is written on the command line.
+/// The mode as it is written on the command line.
 pub(super) fn mode_name(mode: Mode) -> String {
     match mode {
         Mode::Any => "any".to_owned(),

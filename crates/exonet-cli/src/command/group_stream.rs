@@ -1,4 +1,4 @@
-//! `exon group send --stream`: lines in order to several nodes, and what became of them at each.
+//! `exon group send --stream`: sends lines in order to several nodes, and reports their outcomes at each node.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
@@ -28,12 +28,12 @@ use crate::units::{count, counted};
 struct Member<'a> {
     r#type: &'static str,
     peer: String,
-    /// As it was named, or the beginning of its id.
+    /// The name of the member on the command line, or the beginning of its id.
     name: &'a str,
     outcomes: Tally,
-    /// Messages that could not be queued for it.
+    /// The number of messages that could not be queued for the member.
     skipped: u64,
-    /// Why it was not in the stream any more at the end.
+    /// The reason why the member was no longer in the stream at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     left: Option<String>,
 }
@@ -46,12 +46,12 @@ struct Summary<'a> {
     stream: &'a str,
     mode: String,
     members: usize,
-    /// Messages, and how many of them enough members have.
+    /// The number of messages, and the number of messages that enough members have.
     messages: u64,
     reached: u64,
 }
 
-/// What became of the messages at one member.
+/// The outcomes of the messages at one member.
 #[derive(Default)]
 struct Account {
     outcomes: Tally,
@@ -59,13 +59,13 @@ struct Account {
     left: Option<String>,
 }
 
-/// Something has become of a message.
+/// An event of a message.
 enum Step {
     Decided(GroupReceipt, bool),
     Ended(Vec<MemberLine>),
 }
 
-/// The stream, and what is under way in it.
+/// The stream, and its open messages.
 struct Talk {
     stream: GroupStream,
     open: FuturesUnordered<BoxFuture<'static, Step>>,
@@ -88,7 +88,7 @@ pub(super) async fn send(settings: &Settings, args: &GroupSendArgs, name: &str) 
     };
     let interrupted = said.is_none();
     node.close(GOODBYE).await;
-    // Nothing is open any more, so this is the end of each.
+    // Nothing is open any more, so these are the final outcomes.
     while let Some(step) = talk.open.next().await {
         talk.heed(step);
     }
@@ -117,7 +117,7 @@ fn open(node: &Node, args: &GroupSendArgs, name: &str) -> Result<GroupStream, Gr
     Ok(stream.queue(args.queue.get()).when_full(when_full).priority(args.priority.into()))
 }
 
-/// Why no more was said.
+/// The reason why sending ended early.
 enum Said {
     Input(Failure),
     Group(GroupError),
@@ -129,7 +129,7 @@ impl Talk {
         Self { stream, open: FuturesUnordered::new(), undecided: 0, sent: 0, reached: 0, accounts }
     }
 
-    /// Sends all there is, and waits until each message is decided, and a little longer for the others.
+    /// Sends all input, waits until each message is decided, and then a little longer for the other members.
     async fn run(&mut self, args: &GroupSendArgs, input: &mut Input) -> Result<(), Said> {
         let stream = self.stream.clone();
         let said = loop {
@@ -151,7 +151,7 @@ impl Talk {
                 Err(error) => break Err(error),
             }
         };
-        // Where nobody is left, there is no end to be told.
+        // If no member is left, nobody can be told of the end.
         let end = stream.close().await.ok();
         while self.undecided > 0
             && let Some(step) = self.open.next().await
@@ -213,7 +213,8 @@ impl Talk {
         self.accounts.entry(departure.id).or_default().left = Some(why);
     }
 
-    /// Every message has reached as many as it was to reach; all of them means those that were named.
+    /// Whether every message has reached the required number of members. In the mode for all members, no named member
+    /// may have left.
     fn has_reached(&self, mode: Mode) -> bool {
         let all_stayed = self.accounts.values().all(|account| account.left.is_none());
         self.reached == self.sent && (mode != Mode::All || all_stayed)
@@ -230,7 +231,7 @@ impl Talk {
         }
     }
 
-    /// The table, and what it comes to.
+    /// Prints the table and the verdict.
     fn tell(
         &self,
         settings: &Settings,
@@ -240,7 +241,7 @@ impl Talk {
     ) -> Result<(), Failure> {
         let width = args.members.iter().map(|named| named.name.len()).max().unwrap_or_default();
         let nothing = Account::default();
-        // In the order in which they were given.
+        // Members are listed in the order of the command line.
         for Named { name, peer } in &args.members {
             let Account { outcomes, skipped, left } = self.accounts.get(&peer.id).unwrap_or(&nothing);
             let skips = if *skipped > 0 { format!(", {} skipped", count(*skipped)) } else { String::new() };
@@ -271,7 +272,7 @@ impl Talk {
     }
 }
 
-/// What there is to say: the texts, or the lines of standard input.
+/// The input: the texts of the command line, or the lines of standard input.
 struct Input {
     texts: std::vec::IntoIter<String>,
     lines: Option<BufReader<Stdin>>,

@@ -1,4 +1,4 @@
-//! `exon id`: show or make stored identities.
+//! `exon id`: shows or creates stored identities.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ struct Shown<'a> {
     new: bool,
 }
 
-/// `named`: somebody wants this one, and not whichever is usual.
+/// Runs the command. `named`: the user has named an identity, so the default is not used.
 pub(super) fn run(settings: &Settings, args: &IdArgs, named: bool) -> Result<Exit, Failure> {
     if args.list {
         return list(settings);
@@ -34,7 +34,7 @@ pub(super) fn run(settings: &Settings, args: &IdArgs, named: bool) -> Result<Exi
         settings.note(format!("made identity {name} in {}", path.display()));
         (id, true)
     } else {
-        // A name that is mistyped must not become somebody new.
+        // A mistyped name must not create a new identity.
         let new = !named && be_somebody(settings)?;
         settings.identity.require()?;
         (settings.identity.load()?, new)
@@ -51,7 +51,7 @@ struct Listed<'a> {
     name: &'a str,
     id: Option<String>,
     path: String,
-    /// Why there is no id.
+    /// The reason why there is no id.
     error: Option<String>,
 }
 
@@ -77,7 +77,7 @@ fn list(settings: &Settings) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// The names of what may be identities, in order.
+/// The names of the directories that may be identities, in order.
 fn names_in(root: &Path) -> Result<Vec<String>, Failure> {
     let entries = match std::fs::read_dir(root) {
         Ok(entries) => entries,

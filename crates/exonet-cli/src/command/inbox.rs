@@ -1,4 +1,4 @@
-//! `exon inbox`: what has arrived at a stored identity and is not acknowledged.
+//! `exon inbox`: lists messages that have arrived at a stored identity and are not acknowledged.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::settings::Settings;
 use crate::text::{self, escape};
 use crate::units::{Size, counted, span};
 
-/// Characters of an id that are shown in a row.
+/// The number of characters of an id that a row shows.
 const SHORT: usize = 8;
 
 pub(super) async fn run(settings: &Settings, args: &InboxArgs) -> Result<Exit, Failure> {
@@ -47,7 +47,7 @@ async fn ask(process: &Client) -> Result<Vec<Unacked>, Failure> {
     Ok(all)
 }
 
-/// What a journal has of a message.
+/// The entry for a message that only the journal knows, while no process runs the identity.
 fn away(kept: &KeptDelivery) -> Unacked {
     Unacked {
         from: kept.from.to_string(),
@@ -89,7 +89,7 @@ struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// Without its body.
+    /// An entry without the body of the message.
     fn new(number: usize, unacked: &'a Unacked) -> Self {
         Self {
             r#type: "message",
@@ -116,7 +116,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Where a message is, in words.
+/// The state of a message, in words.
 fn standing(unacked: &Unacked) -> String {
     let of = |ms: Option<u64>| span(Duration::from_millis(ms.unwrap_or_default()));
     match unacked.state {
@@ -132,7 +132,7 @@ fn list(settings: &Settings, process: Option<&Client>, all: Vec<Unacked>) -> Res
     struct Summary {
         r#type: &'static str,
         messages: usize,
-        /// A process runs the identity: else there is only what its journal says.
+        /// Whether a process runs the identity. Otherwise, only its journal is read.
         running: bool,
     }
     for (number, unacked) in (1..).zip(&all) {

@@ -1,4 +1,4 @@
-//! What each command does.
+//! The commands.
 
 mod announce;
 mod bench;
@@ -45,20 +45,20 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::settings::Settings;
 
-/// The identity that listens and serves when none is named.
+/// The default identity of listeners and servers.
 const DEFAULT_IDENTITY: &str = "default";
 /// The identity of a name server.
 pub(crate) const NAMES_IDENTITY: &str = "names";
 
-/// The identity of the far end of tunnels: it keeps no journal, which that of a listener does.
+/// The identity of the far end of tunnels. It keeps no journal, unlike the identity of a listener.
 const PROXY_IDENTITY: &str = "proxy";
 
-/// How others reach `node`, as a peer.
+/// The address under which others reach `node`, as a peer.
 pub(crate) fn reachable_as(node: &exonet::Node) -> String {
     announce::peer_of(node).to_string()
 }
 
-/// Why a name on the command line leads nowhere.
+/// The error for a name on the command line that cannot be looked up.
 pub(crate) fn name_failed(name: &exonet::naming::Name, error: &exonet::error::NamingError) -> Failure {
     names::failed("look up", name, error)
 }
@@ -111,7 +111,7 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit, Failure> {
             crate::demo::receive(common.state.as_deref(), args.size, args.journal).await
         }
         Command::DemoSender(args) => crate::demo::send(common.state.as_deref(), &args).await,
-        // Done before there is a runtime: see `main`.
+        // This runs before the runtime starts: see `main`.
         Command::ServeReaper => Ok(Exit::Success),
         Command::BenchCrowd(args) => crate::bench::crowd(args.size),
     }

@@ -1,4 +1,4 @@
-//! `exon move`: gives an identity away.
+//! `exon move`: moves an identity to another machine.
 
 use exonet::naming::NamingError;
 use exonet::{NodeId, state};
@@ -34,10 +34,10 @@ struct TakenBack {
     generation: u64,
 }
 
-/// Asks the name service whether it knows of a later generation of the identity `id`, which is to be taken back.
+/// Asks the name service whether it knows a later generation of the identity `id`, before the identity is taken back.
 ///
 /// # Errors
-/// It does: the identity has arrived somewhere. Or it could not be asked.
+/// There is a later generation, so the identity has arrived somewhere; or the name service could not be asked.
 async fn ask_names(settings: &Settings, id: NodeId) -> Result<(), Failure> {
     let Some(naming) = settings.own_naming().await? else {
         settings.note(
@@ -50,7 +50,7 @@ async fn ask_names(settings: &Settings, id: NodeId) -> Result<(), Failure> {
         failure.because(error).hint("try again when it answers; nothing has changed")
     };
     let term = settings.identity.term()?;
-    // What was granted before is granted again, and changes nothing there.
+    // A claim that was granted before is granted again, and changes nothing at the name service.
     let (mut latest, mut can_tell) = (None, true);
     match naming.claim(&id, term).await {
         Ok(()) => {}

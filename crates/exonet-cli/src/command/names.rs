@@ -79,7 +79,7 @@ async fn list(settings: &Settings) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The name service, where it believes that the identity speaks.
+/// The name service, for requests that the identity makes.
 async fn own(settings: &Settings) -> Result<Arc<dyn Naming>, Failure> {
     settings.identity.require()?;
     settings.naming()?;
@@ -103,7 +103,7 @@ async fn bind(settings: &Settings, name: &Name, addresses: &[String]) -> Result<
     settings.output.line(&Shown::new(name, &record))
 }
 
-/// Lets `names` stand for `node`, and says so.
+/// Binds `names` to `node`, and prints that.
 pub(super) async fn stand_for(settings: &Settings, node: &Node, names: &[Name]) -> Result<(), Failure> {
     if !names.is_empty() {
         settings.naming()?;
@@ -111,7 +111,7 @@ pub(super) async fn stand_for(settings: &Settings, node: &Node, names: &[Name]) 
     for name in names {
         let addresses = reachable(node.local_addr());
         let bound = node.bind_name(name, addresses.iter().map(ToString::to_string)).await;
-        // It stays bound for the next run.
+        // The name stays bound for the next run.
         drop(bound.map_err(|error| failed("bind", name, &error))?);
         settings.note(format!("found as name:{name}"));
     }
@@ -125,7 +125,7 @@ async fn serve(settings: &Settings, args: &NamesServeArgs) -> Result<Exit, Failu
     be_somebody(settings)?;
     let mut stopped = pin!(stop(None)?);
     let node = node::at(settings, args.bind.as_deref(), &args.allow, |config| {
-        // Nobody would ever look at them.
+        // Nothing would ever read messages.
         config.takes.messages = false;
     })
     .await?;

@@ -1,4 +1,4 @@
-//! `exon ping`: round trips to a node.
+//! `exon ping`: measures round trips to a node.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -36,12 +36,12 @@ struct Summary {
     max_ms: Option<f64>,
     address: Option<String>,
     mtu: Option<u16>,
-    /// How far this machine's clock is ahead of the peer's.
+    /// The time by which the clock of this machine is ahead of the peer's clock.
     clock_ahead_s: Option<f64>,
     early_refused: Option<Apart>,
 }
 
-/// Why the peer does not take first messages beside an opening.
+/// The reason why the peer does not accept first messages beside an opening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Apart {
@@ -50,7 +50,7 @@ enum Apart {
 }
 
 impl Apart {
-    /// Seconds from which on clocks are too far apart.
+    /// The difference in seconds from which on clocks are too far apart.
     const SECONDS: f64 = 10.0;
 
     fn of(ahead: f64) -> Option<Self> {
@@ -73,7 +73,7 @@ impl Apart {
     }
 }
 
-/// Round trips so far.
+/// The round trips so far.
 #[derive(Debug, Default)]
 struct Series {
     sent: u32,
@@ -129,7 +129,7 @@ async fn ping_all(
         settings.output.line(&Pinged { r#type: "ping", n, rtt_ms, refused: reason })?;
         if let Some(why) = refused {
             show::say_refused(settings, why, peer.node().id());
-            // It would be the same each time.
+            // Every further ping would fail in the same way.
             return Ok(());
         }
     }

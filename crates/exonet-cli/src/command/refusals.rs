@@ -1,4 +1,4 @@
-//! What the receiver refuses, and why.
+//! The messages that the receiver refuses, and the reasons.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -13,10 +13,10 @@ use crate::transfer::{LONGEST_REFUSAL, Refused, TAG_REFUSED};
 
 type Reasons = BTreeMap<(u64, u64), String>;
 
-/// Refusals that are kept. A receiver may say anything: beyond these the oldest are forgotten.
+/// The maximum number of refusals that are kept. A receiver may send any number; the oldest are forgotten.
 const MOST: usize = 65_536;
 
-/// The refusals that have come, by incarnation and slot of the refused message. Clones share them.
+/// The refusals that have arrived, by incarnation and slot of the refused message. Clones share them.
 #[derive(Clone, Debug)]
 pub(in crate::command) struct Refusals(Arc<watch::Sender<Reasons>>);
 
@@ -27,9 +27,9 @@ impl Default for Refusals {
 }
 
 impl Refusals {
-    /// Takes what the receiver says, for ever.
+    /// Receives refusals. Never returns without an error.
     pub(in crate::command) async fn listen(&self, node: &Node) -> Result<Infallible, Failure> {
-        // Something else from the receiver is not for us: it waits for those that it is for.
+        // Other messages from the receiver are not for this command, and wait for their recipients.
         let refusals = node.receiver(Filter::any().tag(TAG_REFUSED));
         loop {
             let delivery = refusals.recv().await;
@@ -37,7 +37,7 @@ impl Refusals {
             if let Ok(body) = delivery.body_mut().bytes(LONGEST_REFUSAL).await
                 && let Some(refused) = Refused::decode(&body)
             {
-                // Before we take it: the receiver goes on when we have.
+                // The refusal is stored before it is acknowledged, since the receiver continues after that.
                 self.0.send_modify(|reasons| {
                     let reason = crate::text::escape(refused.reason.as_bytes());
                     reasons.insert(refused.message(), reason);
@@ -46,20 +46,20 @@ impl Refusals {
                     }
                 });
             }
-            // If its record is gone, it comes again.
+            // If its record is gone, the refusal is delivered again.
             let _ = delivery.ack();
         }
     }
 
-    /// Why this message was refused, if it was.
+    /// The reason why this message was refused, if it was.
     pub(in crate::command) fn of(&self, id: MessageId) -> Option<String> {
         self.0.borrow().get(&(id.r.0, id.s.0)).cloned()
     }
 
-    /// As [`Self::of`], for the last time.
+    /// As [`Self::of`], and forgets the reason.
     pub(in crate::command) fn forget(&self, id: MessageId) -> Option<String> {
         let mut reason = None;
-        // Nobody waits for one to be forgotten.
+        // No watcher is notified, since none waits for a removal.
         self.0.send_if_modified(|reasons| {
             reason = reasons.remove(&(id.r.0, id.s.0));
             false
@@ -67,7 +67,7 @@ impl Refusals {
         reason
     }
 
-    /// Tells of every new refusal.
+    /// Watches for new refusals.
     pub(in crate::command) fn watch(&self) -> watch::Receiver<Reasons> {
         self.0.subscribe()
     }

@@ -1,4 +1,4 @@
-//! The process that runs an identity, if another than this one does.
+//! Finds another process that runs an identity.
 
 use std::time::Duration;
 
@@ -10,28 +10,28 @@ use crate::identity::Identity;
 use crate::peers;
 use crate::settings::Settings;
 
-/// How long a process that holds an identity may take until its control socket is there, or until it has ended.
+/// The time that a process that holds an identity has until its control socket exists, or until it has ended.
 const MOMENT: Duration = Duration::from_secs(2);
-/// Time between two looks.
+/// The interval between two checks.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// Identities that are looked at for ones that run, and that are named then.
+/// The maximum number of identities that are checked for a running process, and that are named in an error.
 const LOOKED_AT: usize = 100;
 const NAMED: usize = 5;
 
-/// Who runs the identity.
+/// The process that runs the identity.
 pub(super) enum Found<T> {
-    /// Another process, which can be talked to.
+    /// Another process, which answers.
     Running(Client),
-    /// This one.
+    /// This process.
     Own(T),
 }
 
-/// The process that runs the identity; or else what `own` gives, which takes the identity for this process. One that has it and
-/// does not answer yet, or is about to end, has a moment.
+/// The process that runs the identity, or else the result of `own`, which takes the identity for this process. A
+/// process that holds the identity and does not answer yet, or is about to end, has [`MOMENT`].
 ///
 /// # Errors
-/// Those of `own`; the process that runs the identity cannot be understood.
+/// Those of `own`, or the answer of the process that runs the identity cannot be understood.
 pub(super) async fn find_or<T>(
     settings: &Settings,
     own: impl AsyncFn() -> Result<T, Failure>,
@@ -48,10 +48,10 @@ pub(super) async fn find_or<T>(
     }
 }
 
-/// The process that runs the identity, whatever it does there.
+/// The process that runs the identity, whatever its command.
 ///
 /// # Errors
-/// None does, or it cannot be understood.
+/// No process runs the identity, or its answer cannot be understood.
 pub(super) async fn find(settings: &Settings) -> Result<Client, Failure> {
     let until = Instant::now() + MOMENT;
     loop {
@@ -75,7 +75,7 @@ pub(super) async fn find(settings: &Settings) -> Result<Client, Failure> {
     }
 }
 
-/// No process runs the identity: says which ones are run.
+/// The error that no process runs the identity. It names the identities that are run.
 async fn nobody(settings: &Settings) -> Failure {
     let options = settings.identity.options();
     let mut hint = format!("start one with: exon up{options}");
@@ -87,7 +87,7 @@ async fn nobody(settings: &Settings) -> Failure {
     Failure::new(format!("no node runs identity {}", settings.identity)).hint(hint)
 }
 
-/// The names of the user's identities that a process runs: the first few.
+/// The first few names of the user's identities that a process runs.
 async fn running_identities() -> Vec<String> {
     let entries = peers::directory().ok().and_then(|directory| std::fs::read_dir(directory).ok());
     let mut names: Vec<String> = entries
@@ -108,13 +108,13 @@ async fn running_identities() -> Vec<String> {
     found
 }
 
-/// There is no such message.
+/// The error that there is no such message.
 pub(super) fn no_message(settings: &Settings, number: u64) -> Failure {
     Failure::new(format!("there is no message {number} in the outbox of {}", settings.identity))
         .hint(format!("exon outbox ls{} shows all", settings.identity.options()))
 }
 
-/// No process runs the identity in the background, or none that can be talked to yet.
+/// The error that no process runs the identity in the background, or none that answers yet.
 ///
 /// # Errors
 /// There is no such identity.

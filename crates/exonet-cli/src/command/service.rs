@@ -1,4 +1,4 @@
-//! `exon service`: a systemd unit.
+//! `exon service`: writes a systemd unit.
 
 use std::path::{Path, absolute};
 
@@ -11,7 +11,7 @@ use crate::settings::Settings;
 
 pub(super) fn run(settings: &Settings, args: &ServiceArgs) -> Result<Exit, Failure> {
     let line = || std::iter::once("exon".to_owned()).chain(args.command.iter().cloned());
-    // The very same rules: a unit that cannot start is of no use.
+    // The command line is checked by the same rules as any other: a unit that cannot start is useless.
     let cli = Cli::try_parse_from(line()).and_then(Cli::check).map_err(|error| {
         let why = error.to_string();
         let why = why.trim_start_matches("error: ").lines().next().unwrap_or_default().to_owned();
@@ -48,7 +48,7 @@ pub(super) fn run(settings: &Settings, args: &ServiceArgs) -> Result<Exit, Failu
     Ok(Exit::Success)
 }
 
-/// A unit does not start where it was written.
+/// Makes a path absolute: a unit does not start in the directory where it was written.
 fn make_absolute(words: &mut [String], given: &Path, path: &Path) {
     for word in words {
         if Path::new(&*word) == given {
@@ -59,7 +59,7 @@ fn make_absolute(words: &mut [String], given: &Path, path: &Path) {
     }
 }
 
-/// One word of ExecStart, as systemd.service(5) has it.
+/// Quotes one word of ExecStart, as systemd.service(5) defines.
 fn quoted(word: &str) -> String {
     let word = word.replace('%', "%%").replace('$', "$$");
     let plain = |c: char| c.is_alphanumeric() || "/._-+:=@%,$".contains(c);

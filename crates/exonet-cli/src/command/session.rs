@@ -1,4 +1,4 @@
-//! `exon session open`: lines to a program of another node, and lines back.
+//! `exon session open`: exchanges lines with a program of another node.
 
 use std::io::IsTerminal as _;
 use std::pin::pin;
@@ -23,7 +23,8 @@ use crate::node::{self, GOODBYE};
 use crate::settings::Settings;
 use crate::units::{counted, span};
 
-/// What is sent and not settled: a program that does not read holds the input back.
+/// The maximum number of messages that are sent and not settled. A program that does not read thus holds the input
+/// back.
 const MOST_OPEN: usize = 1_024;
 
 #[derive(Serialize)]
@@ -85,7 +86,7 @@ async fn open(settings: &Settings, args: &SessionOpenArgs) -> Result<Exit, Failu
     Ok(exit)
 }
 
-/// How it ended, in a word, and for the shell.
+/// Reports the end of the session in a word, and returns the exit code.
 fn exit(
     settings: &Settings,
     end: Option<&Option<SessionEnd>>,
@@ -124,12 +125,12 @@ fn end_name(end: &SessionEnd) -> &'static str {
     }
 }
 
-/// A session, and what goes through it.
+/// A session and its messages.
 struct Talk {
     sender: SessionSender,
     receiver: SessionReceiver,
     events: SessionEvents,
-    /// What is sent and not settled; None comes of the end, which is no line.
+    /// The messages that are sent and not settled. The end of the session yields None, since it is not a line.
     open: FuturesUnordered<BoxFuture<'static, Option<Settled>>>,
     outcomes: Tally,
     sent: u64,
@@ -144,7 +145,8 @@ impl Talk {
         Self { sender, receiver, events, open, outcomes, sent: 0, received: 0 }
     }
 
-    /// Talks until both sides have said all, and what was sent is settled. Gives the end, if it is another.
+    /// Exchanges lines until both sides have finished and all sent messages are settled. If the session ends in
+    /// another way, returns that end.
     async fn run(&mut self, settings: &Settings) -> Result<Option<SessionEnd>, Failure> {
         let mut input = BufReader::new(tokio::io::stdin());
         let mut line = Vec::new();
@@ -153,12 +155,13 @@ impl Talk {
             tokio::select! {
                 read = input.read_until(b'\n', &mut line), if more && self.open.len() < MOST_OPEN => {
                     let read = read.map_err(|error| Failure::new("cannot read standard input").because(&error))?;
-                    // What was read when another branch won is there still; the last line may have no end.
+                    // Bytes that were read before another branch won are still in the buffer. The last line may lack
+                    // a line feed.
                     more = read > 0 || !line.is_empty();
                     let said = if more { self.say(&mut line).await } else { self.sender.close().await };
                     match said {
                         Ok(receipt) => self.open.push(receipt.map(move |settled| more.then_some(settled)).boxed()),
-                        // The reader hears how.
+                        // The reader gets the reason.
                         Err(SessionSendError::Ended(_)) => more = false,
                         Err(error) => return Err(Failure::new("cannot send").because(&error)),
                     }
@@ -180,7 +183,7 @@ impl Talk {
                     Err(_) => watches = false,
                 },
             }
-            // The other side has said all, and nothing more is of use to it.
+            // The other side has finished, so further input is of no use to it.
             more &= listens;
             if !listens && self.open.is_empty() {
                 break;
@@ -205,13 +208,13 @@ impl Talk {
             settings.output.bytes(&[message.body(), &b"\n"[..]].concat())?;
         }
         self.received += 1;
-        // It is printed: one that was not delivered after all is printed again.
+        // The line is printed. If the acknowledgement fails, the message is delivered and printed again.
         let _ = message.ack();
         Ok(())
     }
 }
 
-/// Says what happens beside messages.
+/// Prints events other than messages.
 fn tell(settings: &Settings, event: &SessionEvent) -> Result<(), Failure> {
     match event {
         SessionEvent::Away(since) => {

@@ -27,17 +27,19 @@ use crate::share::{
 use crate::text::escape;
 use crate::units::{self, Size, count};
 
-/// Files that are read in full at once, and pieces that are read at once: beyond, their callers wait.
+/// The maximum number of files that are read in full at once, and of pieces that are read at once. Further callers
+/// wait.
 const READING: usize = 4;
 const ABREAST: usize = 32;
-/// What is kept of pieces for one getter, in bytes: more than it asks for at once; and for how long, while it is silent.
+/// The number of bytes of replies that are kept for one getter, which is more than it asks for at once; and the time
+/// that they are kept while it is silent.
 const REPLIES: usize = 128 << 20;
 const REPLY_KEPT: Duration = Duration::from_secs(30);
-/// Questions that are to be told of: beyond, they are answered and not told.
+/// The maximum number of questions that wait to be reported. Further questions are answered and not reported.
 const MOST_UNTOLD: usize = 1_024;
-/// How long the last answers may take at the end.
+/// The time limit for the last answers at the end.
 const GOODBYE: Duration = Duration::from_secs(2);
-/// Beyond this, nobody waits for a piece: a rate of a byte a second is as good as none.
+/// The longest wait for a piece: at a rate of a byte a second, no getter waits any longer.
 const LONGEST_WAIT: Duration = Duration::from_secs(86_400);
 
 /// A file that was asked for.
@@ -64,7 +66,7 @@ struct Summary {
     seconds: f64,
 }
 
-/// What answers.
+/// The state that answers calls.
 struct Desk {
     shelf: Shelf,
     tell: mpsc::Sender<Asked>,
@@ -73,15 +75,15 @@ struct Desk {
     bytes: AtomicU64,
 }
 
-/// So many bytes a second.
+/// A limit of the rate, in bytes a second.
 struct Rate {
     bytes: u64,
-    /// When what has been promised will have left.
+    /// The time at which all bytes that were granted will have been sent.
     free: Mutex<Instant>,
 }
 
 impl Rate {
-    /// Waits until so many bytes more may have left.
+    /// Waits until `bytes` more bytes may have been sent.
     async fn spend(&self, bytes: usize) {
         let seconds = units::precise(bytes as u64) / units::precise(self.bytes.max(1));
         let span = Duration::try_from_secs_f64(seconds).unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT);
@@ -104,9 +106,9 @@ pub(super) async fn run(settings: &Settings, args: ShareArgs) -> Result<Exit, Fa
     let metrics = Metrics::open(settings, &args.metrics, "share").await?;
     let node = node::at(settings, args.bind.as_deref(), &args.allow, |config| {
         config.tell_refused = !args.silent;
-        // Nobody would ever look at them.
+        // Nothing would ever read messages.
         config.takes.messages = false;
-        // A piece that is forgotten is asked for again.
+        // The getter asks again for a reply that is no longer kept.
         config.limits.reply_bytes = REPLIES;
         config.reply_kept = REPLY_KEPT;
     })
@@ -123,7 +125,7 @@ pub(super) async fn run(settings: &Settings, args: ShareArgs) -> Result<Exit, Fa
     let (started, mut files) = (Instant::now(), 0);
     loop {
         tokio::select! {
-            // The desk lives on here.
+            // The desk stays alive in this function, so the channel stays open.
             Some(asked) = asked.recv() => {
                 files += u64::from(asked.refused.is_none());
                 tell_of(settings, &asked)?;
@@ -132,7 +134,7 @@ pub(super) async fn run(settings: &Settings, args: ShareArgs) -> Result<Exit, Fa
         }
     }
     control.close().await;
-    // Who asks now hears that this ends, and asks again when it is back.
+    // New callers are told that this node is stopping, and ask again when it is back.
     node.drain();
     drop(servings);
     node.close(GOODBYE).await;
@@ -166,7 +168,7 @@ fn tell_of(settings: &Settings, asked: &Asked) -> Result<(), Failure> {
     settings.output.line(asked)
 }
 
-/// Answers for as long as what this gives is kept.
+/// Serves the calls until the result is dropped.
 fn serve(node: &Node, desk: &Arc<Desk>) -> Result<Vec<Serving>, Failure> {
     let one = |(method, abreast): (&'static str, usize)| {
         let desk = Arc::clone(desk);
@@ -181,7 +183,7 @@ impl Desk {
     async fn answer(self: Arc<Self>, method: &'static str, mut request: Request) -> Result<Bytes, Answer> {
         let (body, from) = (request.body.bytes(LONGEST_QUESTION).await?, request.caller);
         let desk = Arc::clone(&self);
-        // The disk may block, and hashing takes a while.
+        // The disk may block, and hashing takes time.
         let work = tokio::task::spawn_blocking(move || match method {
             LIST => desk.list(&body),
             INFO => desk.info(from, &body),
@@ -206,7 +208,7 @@ impl Desk {
     fn info(&self, from: NodeId, body: &[u8]) -> Result<Bytes, Answer> {
         let InfoQuestion { name, .. } = read(body, |question: &InfoQuestion| question.v)?;
         let info = self.shelf.info(&name);
-        // Nobody hears it once the command has ended, nor while nothing can be printed.
+        // The event is lost once the command has ended, or while the output is blocked.
         let _ = self.tell.try_send(Asked {
             r#type: "asked",
             from: from.to_string(),
@@ -225,7 +227,7 @@ impl Desk {
     }
 }
 
-/// A question of the version that is known here.
+/// Parses a question, which must be of the known version.
 fn read<T: DeserializeOwned>(body: &[u8], version: impl Fn(&T) -> u8) -> Result<T, Answer> {
     let question: T = serde_json::from_slice(body).map_err(bad_request)?;
     match version(&question) {

@@ -1,4 +1,4 @@
-//! `exon completions` and `exon man`: made from the description of the command line that the help is made from.
+//! `exon completions` and `exon man`: generated from the same description of the command line as the help.
 
 use std::path::Path;
 
@@ -53,7 +53,7 @@ fn page(command: Command, name: &str) -> Result<Vec<u8>, Failure> {
     Ok(page)
 }
 
-/// The pages of a command and of those below it. Gives their number.
+/// Writes the pages of a command and of its subcommands. Returns their number.
 fn write_all(command: &Command, name: &str, directory: &Path) -> Result<usize, Failure> {
     let path = directory.join(format!("{name}.1"));
     std::fs::write(&path, page(command.clone(), name)?).map_err(|e| Failure::path("write", &path, &e))?;

@@ -1,4 +1,4 @@
-//! What several commands tell alike: messages that are open when the command ends.
+//! Output that several commands share, such as the messages that are open when the command ends.
 
 use exonet::send::{OpenMessage, Refusal, Status};
 use exonet::stats::Conflict;
@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::settings::Settings;
 use crate::units::{Size, count, counted};
 
-/// More than these are only counted, for people.
+/// The maximum number of messages that are listed for people. The rest is only counted.
 const SHOWN: usize = 20;
 
 #[derive(Serialize)]
@@ -22,7 +22,8 @@ struct Open {
     size: u64,
 }
 
-/// Says why nothing is delivered between this node and `peer` any more, if two nodes have the identity of one of them.
+/// If two nodes have the identity of this node or of `peer`, prints that nothing is delivered between the two any
+/// more.
 pub(super) fn say_conflict(settings: &Settings, node: &Node, peer: &NodeId) {
     if let Some(whose) = node.peer(peer).conflict() {
         let (what, todo) = conflict_in_words(whose, peer);
@@ -31,7 +32,7 @@ pub(super) fn say_conflict(settings: &Settings, node: &Node, peer: &NodeId) {
     }
 }
 
-/// Says what the application of the receiver said of a message that it did not take.
+/// Prints the verdict of the receiving application on a message that it rejected.
 pub(super) fn say_rejected(
     settings: &Settings,
     n: u64,
@@ -44,7 +45,7 @@ pub(super) fn say_rejected(
     settings.note(format!("message {n} was rejected after {attempts}, with status {status}: {reason}"));
 }
 
-/// As [`say_conflict`], where nothing else can be done.
+/// As [`say_conflict`], as an error that ends the command.
 pub(super) fn conflict(whose: Conflict, peer: &NodeId) -> Failure {
     let (what, todo) = conflict_in_words(whose, peer);
     Failure::new(what).hint(todo)
@@ -72,20 +73,20 @@ fn conflict_in_words(whose: Conflict, peer: &NodeId) -> (String, &'static str) {
     }
 }
 
-/// Says that the peer takes nothing of the node `own`, and what to do.
+/// Prints that the peer accepts nothing from the node `own`, and the remedy.
 pub(super) fn say_refused(settings: &Settings, why: Refusal, own: NodeId) {
     settings.error(format!("refused: {why}"));
     settings.error(format!("  {}", remedy(why, own)));
 }
 
-/// What to do about doubt that comes again and again: `verb` is what was done.
+/// Prints the remedy for repeated doubt. `verb` is what the command has done.
 pub(super) fn say_clocks(settings: &Settings, verb: &str) {
     settings
         .error("  if this comes again: correct this machine's clock and the other's (exon ping shows the");
     settings.error(format!("  difference), or {verb} with --no-early, which does not depend on clocks"));
 }
 
-/// Names the messages that are not settled, so that they can be asked for at the other end.
+/// Lists the messages that are not settled, so that the user can ask for them at the other end.
 pub(super) fn open_messages(settings: &Settings, open: &[OpenMessage]) -> Result<(), Failure> {
     if open.is_empty() {
         return Ok(());
@@ -95,7 +96,7 @@ pub(super) fn open_messages(settings: &Settings, open: &[OpenMessage]) -> Result
     for (at, message) in open.iter().enumerate() {
         let (state, id) = match message.status {
             Status::Queued => ("queued", None),
-            // The next run goes on, so nothing is decided.
+            // The next run continues, so nothing is decided.
             Status::InDoubt { id, .. } if settings.keeps_journal() => ("in doubt", Some(id.to_string())),
             Status::InDoubt { id, .. } => ("unknown", Some(id.to_string())),
             Status::Settled => ("settled", None),

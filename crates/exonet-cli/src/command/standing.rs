@@ -1,4 +1,4 @@
-//! A command whose node stands still, since its identity is to move.
+//! A command whose node is frozen because its identity is to move.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -11,19 +11,19 @@ use crate::failure::Failure;
 use crate::moving::{Undone, point};
 use crate::settings::Settings;
 
-/// How a command begins to run its node.
+/// The circumstances in which a command starts its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Begin {
-    /// As it was started.
+    /// The command has just been started.
     First,
-    /// The identity has moved here: its peers do not know.
+    /// The identity has moved here, and its peers do not know that yet.
     Arrived,
-    /// The identity did not move after all, and goes on where it was.
+    /// The identity did not move after all, and continues at its old address.
     Again(SocketAddr),
 }
 
 impl Begin {
-    /// Tells the peers of `node` where it is, if they cannot know.
+    /// Tells the peers of `node` its address, if they cannot know it.
     pub(super) fn greet(self, node: &Node) {
         if self != Self::First {
             node.greet();
@@ -31,7 +31,7 @@ impl Begin {
         }
     }
 
-    /// Where the node is to be, if that is not as it was asked for.
+    /// The address to bind, if it differs from the one of the command line.
     pub(super) fn bind(self) -> Option<String> {
         match self {
             Self::Again(at) => Some(at.to_string()),
@@ -40,16 +40,16 @@ impl Begin {
     }
 }
 
-/// What a command does next.
+/// The next action of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Its identity has moved, or was not to move.
+    /// The command ends: its identity has moved, or was not to move.
     End,
-    /// Its identity lives here: it goes on.
+    /// The command continues: its identity lives here.
     GoOn,
 }
 
-/// Waits until it turns out that the identity lives elsewhere: that ends a command with an error.
+/// Waits until the node learns that the identity lives elsewhere. The result is the error that ends the command.
 pub(super) async fn superseded(node: &Node) -> Failure {
     let superseded = node.superseded().await;
     Failure::new(superseded.to_string()).hint(
@@ -64,10 +64,10 @@ struct Stays {
     error: String,
 }
 
-/// Moves the identity, whose node stands still since `began`, if `leave` has asked for that.
+/// Moves the identity, whose node has been frozen since `began`, if `leave` has asked for that.
 ///
 /// # Errors
-/// It was ceded, and the other side may not know.
+/// The identity was ceded, and the other side may not know that.
 pub(super) async fn depart(settings: &Settings, leave: &Leave, began: Instant) -> Result<Next, Failure> {
     let Some(departure) = leave.take() else { return Ok(Next::End) };
     match departure.go_on(began).await {

@@ -1,4 +1,4 @@
-//! What ends a wait before its time.
+//! Requests that end a wait early.
 
 use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,16 +14,16 @@ use crate::moving::Departure;
 /// Why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// The user, or the system, asked for it.
+    /// The user or the system has asked the command to stop.
     Interrupted,
-    /// The time given is over.
+    /// The time limit is over.
     TimedOut,
 }
 
-/// Watches for requests to stop from here on, not only from the first poll: call it before anything is begun that an
-/// interrupt should end well. The future ends at the first request, or after `timeout`.
+/// Watches for requests to stop from this call on, not only from the first poll. Call it before work begins that an
+/// interrupt should end cleanly. The future ends at the first request, or after `timeout`.
 ///
-/// The second request ends the process at once: whatever hangs, hangs no longer.
+/// The second request ends the process at once, even if something hangs.
 pub(crate) fn stop(timeout: Option<Duration>) -> Result<impl Future<Output = Stop>, Failure> {
     let mut requests = requests(2)?;
     Ok(async move {
@@ -41,12 +41,12 @@ pub(crate) fn stop(timeout: Option<Duration>) -> Result<impl Future<Output = Sto
     })
 }
 
-/// How many requests there have been; the one with the number `last` ends the process at once.
+/// Counts the requests to stop. Request number `last` ends the process at once.
 pub(crate) fn requests(last: u32) -> Result<watch::Receiver<u32>, Failure> {
     requests_or(last, &Leave::default())
 }
 
-/// Asks a command to end as by an interrupt, since its identity is to move.
+/// Asks a command to end, as an interrupt does, because its identity is to move.
 #[derive(Clone, Debug)]
 pub(crate) struct Leave(Arc<watch::Sender<u32>>, Arc<Mutex<Asked>>);
 
@@ -54,9 +54,9 @@ pub(crate) struct Leave(Arc<watch::Sender<u32>>, Arc<Mutex<Asked>>);
 enum Asked {
     #[default]
     Not,
-    /// A move has begun, and goes on when the node stands still.
+    /// A move has begun, and continues when the node is frozen.
     Move(Box<Departure>),
-    /// It goes on.
+    /// The move continues.
     Taken,
 }
 
@@ -71,7 +71,7 @@ impl Leave {
         self.1.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks.
+    /// Asks the command to end.
     #[cfg_attr(not(unix), allow(dead_code, reason = "there is nobody to ask"))]
     pub(crate) fn ask(&self, departure: Departure) {
         let mut asked = self.asked();
@@ -81,12 +81,12 @@ impl Leave {
         }
     }
 
-    /// Whether it was asked.
+    /// Whether the command was asked to end.
     pub(crate) fn is_asked(&self) -> bool {
         !matches!(*self.asked(), Asked::Not)
     }
 
-    /// The move that is to go on, once the node stands still.
+    /// Takes the move that is to continue once the node is frozen.
     pub(crate) fn take(&self) -> Option<Departure> {
         let mut asked = self.asked();
         match mem::replace(&mut *asked, Asked::Taken) {
@@ -98,18 +98,18 @@ impl Leave {
         }
     }
 
-    /// The identity stays: the command goes on, unless it was asked to end by somebody else as well.
+    /// The identity stays, so the command continues, unless it was also asked to end for another reason.
     pub(crate) fn stay(&self) {
         *self.asked() = Asked::Not;
         self.0.send_modify(|count| *count = count.saturating_sub(1));
     }
 }
 
-/// As [`requests`], of which what `leave` asks is one.
+/// As [`requests`]. A request by `leave` also counts.
 pub(crate) fn requests_or(last: u32, leave: &Leave) -> Result<watch::Receiver<u32>, Failure> {
     let mut signals = Signals::new().map_err(|e| Failure::new("cannot watch for signals").because(&e))?;
     let (count, requests) = (Arc::clone(&leave.0), leave.0.subscribe());
-    // A task of its own: it hears the last one even while the command is stuck in a write.
+    // This is a separate task, so that it receives the last request even while the command is blocked in a write.
     tokio::spawn(async move {
         loop {
             signals.next().await;
@@ -126,7 +126,7 @@ pub(crate) fn requests_or(last: u32, leave: &Leave) -> Result<watch::Receiver<u3
 struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
-    /// Its terminal is gone.
+    /// Signals that the terminal is gone.
     hang_up: tokio::signal::unix::Signal,
 }
 

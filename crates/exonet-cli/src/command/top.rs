@@ -1,4 +1,4 @@
-//! `exon top`: a node that runs, watched.
+//! `exon top`: watches a running node.
 
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ use crate::peers;
 use crate::settings::Settings;
 use crate::top::{App, Asked, Course, Said, Sample, Screen, line, unfit, whole_text};
 
-/// Time between two looks.
+/// The interval between two samples.
 const EVERY: Duration = Duration::from_secs(1);
-/// The width of plain text that goes to no terminal.
+/// The width of plain text that does not go to a terminal.
 const WIDTH: usize = 120;
 
 pub(super) async fn run(settings: &Settings, args: &TopArgs) -> Result<Exit, Failure> {
@@ -46,7 +46,7 @@ pub(super) async fn run(settings: &Settings, args: &TopArgs) -> Result<Exit, Fai
     watch(settings, course, first).await
 }
 
-/// A line a second, from the second look on: rates need two.
+/// Prints a line a second, from the second sample on, because rates need two.
 async fn tell(
     settings: &Settings,
     process: &Client,
@@ -69,10 +69,10 @@ async fn tell(
     }
 }
 
-/// Shows it until the user has seen enough. A node that ends is waited for: the next one of the identity goes on here.
+/// Shows the node until the user quits. If the node ends, waits for the next node of the identity.
 async fn watch(settings: &Settings, mut course: Course, first: Sample) -> Result<Exit, Failure> {
     let mut stop = requests(2)?;
-    // NO_COLOR, and terminals that have none.
+    // This respects NO_COLOR and terminals without colors.
     let mut app = App::new(console::colors_enabled());
     app.show(course.add(first));
     let mut screen = Screen::take()?;
@@ -98,7 +98,7 @@ async fn watch(settings: &Settings, mut course: Course, first: Sample) -> Result
     }
 }
 
-/// Looks once a second, beside the terminal: a node that hangs must not keep the user from leaving.
+/// Takes a sample once a second in a separate task: a node that hangs must not keep the user from quitting.
 fn looks(identity: Identity) -> mpsc::Receiver<Result<Sample, Failure>> {
     let (say, seen) = mpsc::channel(1);
     tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! `exon trace`: messages of a node that runs, step by step.
+//! `exon trace`: follows messages of a running node step by step.
 
 use super::running;
 use super::stop::{Stop, stop};

@@ -1,4 +1,4 @@
-//! Messages of a node of this process, step by step: `exon send --trace`.
+//! `exon send --trace`: follows messages of a node of this process step by step.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::peers;
 use crate::settings::Settings;
 use crate::trace::{Timeline, said};
 
-/// Time between two looks.
+/// The polling interval.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Tells what happens to all messages that the node sends from now on: on standard error, or as lines with `--json`.
+/// Reports the steps of all messages that the node sends from now on: on standard error, or as lines with `--json`.
 pub(super) struct Traced {
     end: oneshot::Sender<()>,
     task: JoinHandle<Result<(), Failure>>,
@@ -25,7 +25,7 @@ pub(super) struct Traced {
 
 impl Traced {
     /// # Errors
-    /// The node is followed too often already.
+    /// The node has too many followers.
     pub(super) fn begin(settings: &Settings, node: &Node) -> Result<Self, Failure> {
         let follower = node.follow(Follow::New { peer: None, most: u32::MAX });
         let follower = follower.map_err(|error| Failure::new("cannot trace").because(&error))?;
@@ -53,10 +53,10 @@ impl Traced {
         Ok(Self { end, task })
     }
 
-    /// Tells the rest.
+    /// Reports the remaining steps.
     ///
     /// # Errors
-    /// Standard output takes no lines.
+    /// A line cannot be written to standard output.
     pub(super) async fn end(self) -> Result<(), Failure> {
         drop(self.end);
         self.task.await.map_err(|error| Failure::new("the trace broke down").because(&error))?

@@ -1,16 +1,16 @@
-//! A line that says how far something is.
+//! A line that shows the progress of a transfer.
 
 use std::time::Duration;
 
 use crate::units::{Size, count};
 
-/// So much silence is told.
+/// The silence after which the line reports it.
 pub(super) const SILENCE: Duration = Duration::from_secs(3);
-/// Columns of the bar, and the least that leave room for it.
+/// The number of columns of the bar, and the least width of a line that has room for it.
 const BAR: usize = 24;
 const WIDE: usize = 90;
 
-/// What is shown.
+/// The figures of the line.
 pub(super) struct View {
     pub(super) done: u64,
     pub(super) total: Option<u64>,
@@ -21,7 +21,7 @@ pub(super) struct View {
 }
 
 impl View {
-    /// In this many columns; a narrow line leaves out what matters least.
+    /// The line for this many columns. A narrow line leaves out the least important parts.
     pub(super) fn text(&self, width: usize, name: Option<&str>) -> String {
         let bytes = match self.total {
             Some(total) => {
@@ -69,7 +69,7 @@ fn bar(done: u64, total: u64) -> String {
     format!("{}{}", console::style(full).cyan().for_stderr(), console::style(rest).dim().for_stderr())
 }
 
-/// `8 s`, `1:05 min`, `2:03 h`.
+/// Formats a span as `8 s`, `1:05 min` or `2:03 h`.
 fn clock(span: Duration) -> String {
     match span.as_secs() {
         seconds @ ..60 => format!("{seconds} s"),

@@ -92,7 +92,7 @@ fn is_version(answer: &[u8], datagram: &[u8]) -> bool {
         && answer.len() == 9 + count
 }
 
-/// What it cannot read does not stop it. It may answer another version by VERSION.
+/// Datagrams that the subject cannot read do not stop it. It may answer another version with VERSION.
 pub(super) async fn strange(target: Target) -> Seen {
     let any: IpAddr = match target.address {
         address if address.ip().is_loopback() => address.ip(),

@@ -1,4 +1,4 @@
-//! `exon conformance`: drives another implementation of the protocol, and says where it does not hold.
+//! `exon conformance`: drives another implementation of the protocol, and reports where it does not conform.
 //!
 //! A [`Check`] has a name, a section of `PROTOCOL.md` and a function. Each runs on a [`stand::Stand`] of its own: a node behind a relay, in
 //! front of the subject. Each check gives one line of text, whether it passes or fails.
@@ -26,7 +26,7 @@ use crate::text::escape;
 
 pub(crate) use self::subject::subject;
 
-/// What was seen: in [`Err`], of what does not hold.
+/// The observation of a check; in [`Err`], the violation.
 type Seen = Result<String, String>;
 /// A check under way.
 type Doing = Pin<Box<dyn Future<Output = Seen> + Send>>;
@@ -34,7 +34,7 @@ type Doing = Pin<Box<dyn Future<Output = Seen> + Send>>;
 /// One thing that an implementation has to do.
 struct Check {
     name: &'static str,
-    /// Of `PROTOCOL.md`.
+    /// The section of `PROTOCOL.md`.
     section: &'static str,
     run: fn(Target) -> Doing,
 }

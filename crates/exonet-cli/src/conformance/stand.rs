@@ -19,12 +19,12 @@ use crate::failure::Failure;
 /// No delay, no fault.
 pub(super) const CALM: Odds =
     Odds { loss: 0.0, duplication: 0.0, reordering: 0.0, corruption: 0.0, delay: Duration::from_millis(1) };
-/// What comes too often comes within this time.
+/// The time within which duplicates arrive.
 pub(super) const AFTERWARDS: Duration = Duration::from_millis(300);
 /// The largest body that comes back.
 const LARGEST: u64 = 64 << 20;
 
-/// What a check is about.
+/// The subject of a check.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Target {
     pub(super) id: NodeId,
@@ -202,7 +202,7 @@ pub(super) async fn delivered(receipts: Vec<Receipt>) -> Result<(), String> {
 async fn read(node: Node, echoes: Arc<Echoes>) {
     while let Ok(mut delivery) = node.recv().await {
         let echoed = delivery.tag() == "echoed";
-        // What breaks off comes again.
+        // A body that breaks off is delivered again.
         let Ok(body) = delivery.body_mut().bytes(LARGEST).await else { continue };
         if delivery.ack().is_ok() && echoed {
             echoes.add(body);

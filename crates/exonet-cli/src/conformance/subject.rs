@@ -1,4 +1,4 @@
-//! This implementation as a subject: what `docs/conformance.md` asks of one.
+//! This implementation as a subject, as `docs/conformance.md` specifies one.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::failure::Failure;
 
 /// The largest body that is sent back.
 const LARGEST: u64 = 64 << 20;
-/// How long the method `slow` takes.
+/// The duration of the method `slow`.
 const SLOW: Duration = Duration::from_secs(2);
 
 /// A subject at work, until it is dropped.
@@ -75,7 +75,7 @@ async fn message(node: Node, mut delivery: Delivery) {
         return delivery.reject_with(7, "as asked");
     }
     let (from, echo, process) = (delivery.from(), delivery.tag() == "echo", delivery.tag() == "process");
-    // What breaks off comes again.
+    // A body that breaks off is delivered again.
     let Ok(body) = delivery.body_mut().bytes(LARGEST).await else { return };
     let taken = if process { delivery.ack_with(5) } else { delivery.ack() };
     if taken.is_ok() && echo {

@@ -1,4 +1,4 @@
-//! Answers to who asks about a node.
+//! Answers to clients that ask about a node.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,12 +20,12 @@ use super::protocol::{PIECE, Reply, Request, Row, Settled, VERSION};
 use super::server::{Office, refusal};
 use super::wire::say;
 
-/// Bytes of a body that a list shows.
+/// The number of bytes of a body that a list shows.
 const GLANCE: usize = 64;
-/// How long a peer may be looked for at most.
+/// The longest search for a peer.
 const LONGEST_LOOK: Duration = Duration::from_secs(20);
 
-/// Answers all but [`Request::Send`]. Nothing is told to a client that has left.
+/// Answers all requests but [`Request::Send`]. Errors of a client that has disconnected are ignored.
 pub(super) async fn answer(office: &Office, request: Request, to: &mut OwnedWriteHalf) -> Result<(), Reply> {
     let node = &office.node;
     match request {
@@ -76,7 +76,7 @@ pub(super) async fn answer(office: &Office, request: Request, to: &mut OwnedWrit
     Ok(())
 }
 
-/// Only what is journaled has a number.
+/// The row of an open message. None: the message has settled, or is not in the journal and has no number.
 fn row(waiting: &Waiting) -> Option<Row> {
     let id = match waiting.message.status {
         Status::InDoubt { id, .. } => Some(id.to_string()),
@@ -94,7 +94,7 @@ fn row(waiting: &Waiting) -> Option<Row> {
     })
 }
 
-/// The open message of this number, or all that have one.
+/// The open message of this number, or all open messages that have a number.
 fn numbered(node: &Node, number: Option<u64>) -> Result<Vec<Waiting>, Reply> {
     let mut all = node.outbox(0);
     all.retain(|waiting| {
@@ -152,7 +152,7 @@ async fn give_up(node: &Node, number: Option<u64>, to: &mut OwnedWriteHalf) -> R
     Ok(())
 }
 
-/// Looks for each peer that something is open for: an answer means that its messages go on.
+/// Looks for each peer that has open messages: if the peer answers, its messages are sent again.
 async fn retry(node: &Node, number: Option<u64>, wait_ms: u64, to: &mut OwnedWriteHalf) -> Result<(), Reply> {
     let wait = Duration::from_millis(wait_ms).min(LONGEST_LOOK);
     let mut peers: BTreeMap<NodeId, (u64, Waiting)> = BTreeMap::new();

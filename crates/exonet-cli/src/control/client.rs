@@ -1,4 +1,4 @@
-//! The end of the control socket at a command.
+//! The client side of the control socket.
 
 use std::io;
 use std::time::Duration;
@@ -16,32 +16,32 @@ use crate::failure::Failure;
 use crate::identity::Identity;
 use crate::units::Size;
 
-/// How long the process may take to say who it is. It answers at once, or hangs.
+/// The time limit for the first answer of the process. It answers at once, or hangs.
 const HELLO: Duration = Duration::from_secs(10);
 
 /// A process that runs the identity.
 #[derive(Debug)]
 pub(crate) struct Client {
     identity: Identity,
-    /// What it does.
+    /// The command that it runs.
     pub(crate) command: String,
     pub(crate) pid: u32,
-    /// Its node.
+    /// The id of its node.
     pub(crate) id: String,
-    /// How much a crash of it may take.
+    /// Its durability, as `--durability` has it.
     pub(crate) durability: String,
-    /// It takes messages.
+    /// It accepts messages.
     pub(crate) takes: bool,
-    /// It tries dead letters again.
+    /// It retries dead letters.
     pub(crate) works: bool,
     pub(crate) places: Box<Places>,
 }
 
 impl Client {
-    /// The process that runs `identity`. None: none does, or it has no control socket.
+    /// Finds the process that runs `identity`. None: no process runs it, or the process has no control socket.
     ///
     /// # Errors
-    /// One does, and cannot be understood.
+    /// A process runs it, and its answer cannot be understood.
     pub(crate) async fn find(identity: &Identity) -> Result<Option<Self>, Failure> {
         let Some(connection) = connect(identity).await? else { return Ok(None) };
         let asked = timeout(HELLO, async {
@@ -56,7 +56,7 @@ impl Client {
         asked.await.map_err(hangs)?
     }
 
-    /// Asks for something. The answer is heard until it is over.
+    /// Sends a request. The result reads the answer to its end.
     pub(crate) async fn ask(&self, request: Request) -> Result<Hearer, Failure> {
         self.reach().await?.ask(request).await
     }
@@ -71,16 +71,16 @@ impl Client {
     }
 }
 
-/// None: nobody is there.
+/// Connects to the process. None: no process listens.
 async fn connect(identity: &Identity) -> Result<Option<Connection>, Failure> {
     let Identity::Stored { path, .. } = identity else { return Ok(None) };
     if !identity.is_there() {
         return Ok(None);
     }
-    // Where there is no place for a socket, there is none.
+    // If no path for a socket can be found, there is no socket.
     let Ok(socket) = place::of(path) else { return Ok(None) };
     match UnixStream::connect(&socket).await {
-        // Somebody else may have been first at a place that others can write to.
+        // In a directory that others can write to, another user may have created the socket.
         Ok(stream) if !wire::is_own(&stream) => {
             let failure = Failure::new(format!("the control socket {} is another user's", socket.display()));
             Err(failure.hint("set XDG_RUNTIME_DIR to a directory of your own"))
@@ -108,7 +108,7 @@ struct Connection {
 impl Connection {
     async fn ask(self, request: Request) -> Result<Hearer, Failure> {
         self.give(request).await.map(|(giver, mut hearer)| {
-            // The other end must not take this for the end of the client.
+            // The write half stays open, so that the process does not think that the client has left.
             hearer.held = Some(giver);
             hearer
         })
@@ -123,7 +123,7 @@ impl Connection {
     }
 }
 
-/// Hears the answer.
+/// Reads the answer.
 #[derive(Debug)]
 pub(crate) struct Hearer {
     identity: Identity,
@@ -132,10 +132,10 @@ pub(crate) struct Hearer {
 }
 
 impl Hearer {
-    /// The next line; None at the end of the answer.
+    /// The next line, or None at the end of the answer.
     ///
     /// # Errors
-    /// The answer is an error, or the process is gone before its end.
+    /// The answer is an error, or the process ends before the answer does.
     pub(crate) async fn next(&mut self) -> Result<Option<Reply>, Failure> {
         match self.hear().await {
             Heard::Reply(reply) => Ok(Some(reply)),
@@ -145,7 +145,7 @@ impl Hearer {
         }
     }
 
-    /// As [`Self::next`], for who wants to know which it was. Cancel-safe.
+    /// As [`Self::next`], for callers that distinguish the errors. Cancel-safe.
     pub(crate) async fn hear(&mut self) -> Heard {
         match self.lines.next().await {
             Ok(Some(Reply::Done)) => Heard::Done,
@@ -169,13 +169,13 @@ impl Hearer {
     }
 }
 
-/// What was heard.
+/// A part of the answer, or its end.
 #[derive(Debug)]
 pub(crate) enum Heard {
     Reply(Reply),
     Done,
     Failed(Failure),
-    /// The process is gone.
+    /// The process has ended.
     Gone,
 }
 
@@ -186,7 +186,7 @@ pub(crate) struct Giver {
 }
 
 impl Giver {
-    /// Waits for as long as the other end takes nothing. False: it is gone.
+    /// Sends a message. Waits while the process accepts nothing. False: the process has ended.
     ///
     /// # Errors
     /// The body is too long.
@@ -211,13 +211,13 @@ impl Giver {
         Ok(true)
     }
 
-    /// That was all.
+    /// Tells the process that there are no more messages. False: the process has ended.
     pub(crate) async fn end(&mut self) -> bool {
         say(&mut self.to, &Part::End).await.is_ok()
     }
 }
 
-/// A body that is too long to be handed over.
+/// The error for a body that is too long to be handed over.
 pub(crate) fn too_long() -> Failure {
     let limit = Size(LONGEST_BODY as u64);
     Failure::new(format!("a message is longer than {limit}, the most that `exon up` takes")).hint(

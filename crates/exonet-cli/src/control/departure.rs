@@ -1,4 +1,4 @@
-//! Moves that the process makes which runs the identity.
+//! Moves of the identity by the process that runs it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use super::server::{Office, refusal};
 use super::wire::{Lines, say};
 use crate::moving::{Asker, Departing, Departure, Plan, Step, Watcher};
 
-/// What a client wants.
+/// The parameters of the move that a client asks for.
 pub(super) struct Wanted {
     pub(super) to: String,
     pub(super) timeout_ms: u64,
     pub(super) freeze_ms: u64,
 }
 
-/// Begins a move: the node goes on until what has settled is carried, and is then asked to leave.
+/// Begins a move: the node keeps running until the settled state has been carried over, and is then asked to leave.
 pub(super) async fn begin(office: Arc<Office>, wanted: Wanted, lines: Lines, mut to: OwnedWriteHalf) {
     let plan = match check(&office, &wanted) {
         Ok(plan) => plan,
@@ -53,7 +53,7 @@ fn check(office: &Office, wanted: &Wanted) -> Result<(Plan, OwnedSemaphorePermit
     Ok((Plan { to, timeout, freeze }, place))
 }
 
-/// Tells the client of each step, and of the end; and `gone`, if it leaves before.
+/// Tells the client of each step and of the end. Sets `gone` if the client leaves before the end.
 async fn bring(
     (mut told, last_word): (mpsc::UnboundedReceiver<Step>, oneshot::Receiver<Reply>),
     (mut lines, mut to): (Lines, OwnedWriteHalf),
@@ -70,7 +70,7 @@ async fn bring(
                 }
                 None => break,
             },
-            // It says nothing more: its end is what is waited for.
+            // The client sends nothing more: this branch waits for it to disconnect.
             _ = lines.next::<serde_json::Value>(), if !*gone.borrow() => drop(gone.send_replace(true)),
         }
     }

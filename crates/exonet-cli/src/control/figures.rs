@@ -1,44 +1,44 @@
-//! How a node is now, as a command that watches it is told.
+//! The current figures of a node, for a command that watches it.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// A node as it is now.
+/// The current figures of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NodeFigures {
     pub(crate) id: String,
-    /// How others reach it, as `ID@HOST:PORT`.
+    /// The address under which others reach it, as `ID@HOST:PORT`.
     pub(crate) peer: String,
     pub(crate) identity: String,
-    /// What runs it.
+    /// The command that runs it.
     pub(crate) command: String,
     pub(crate) pid: u32,
     pub(crate) version: String,
     pub(crate) durability: String,
-    /// For how long it has run. Rates go by this clock.
+    /// The time since it started. Rates are computed with this clock.
     pub(crate) up_ms: u64,
-    /// Bytes of its journal that a loss of power may still take, though it waits for the disk.
+    /// The number of bytes of its journal that a loss of power may still take, though it waits for the disk.
     pub(crate) journal_lag_bytes: u64,
-    /// By the names that exporters have for them.
+    /// The figures, by the names that exporters use.
     pub(crate) figures: BTreeMap<String, u64>,
 }
 
 impl NodeFigures {
-    /// A figure by its name; zero if the node has none of this name.
+    /// A figure by its name, or zero if the node has no figure of this name.
     pub(crate) fn figure(&self, name: &str) -> u64 {
         self.figures.get(name).copied().unwrap_or_default()
     }
 }
 
-/// A peer of it as it is now. Counts are since the peer is known.
+/// The current figures of a peer. Counts start when the peer becomes known.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PeerFigures {
     pub(crate) id: String,
     pub(crate) state: PeerState,
-    /// Where it is, if a channel stands.
+    /// Its address, if a channel is established.
     pub(crate) address: Option<String>,
-    /// A connection carries its packets.
+    /// A TCP connection carries its packets.
     pub(crate) tcp: bool,
     pub(crate) rtt_ms: Option<f64>,
     pub(crate) packets_sent: u64,
@@ -49,21 +49,21 @@ pub(crate) struct PeerFigures {
     pub(crate) bytes_out: u64,
     pub(crate) queued: u64,
     pub(crate) in_doubt: u64,
-    /// For how long the oldest message in doubt has been so.
+    /// The age of the oldest message in doubt, since it came into doubt.
     pub(crate) oldest_in_doubt_ms: Option<u64>,
 }
 
-/// Where a peer stands.
+/// The state of a peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PeerState {
-    /// Two nodes have its identity, or this node's.
+    /// Two nodes have the identity of the peer, or that of this node.
     Conflict,
-    /// It answers nothing of what is under way to it.
+    /// It does not answer the packets in flight to it.
     Away,
     /// A channel is being opened.
     Opening,
-    /// A channel stands.
+    /// A channel is established.
     Up,
     /// No channel is needed.
     #[default]

@@ -15,14 +15,14 @@ use super::server::{Office, refusal};
 use super::wire::{Lines, say};
 use super::{Asker, Desk, Role, Taken};
 
-/// Messages of a client whose outcomes it has not read yet. More are not taken.
+/// The maximum number of messages of a client whose outcomes it has not read yet. No more are accepted.
 const UNREAD: usize = 16_384;
 
-/// Takes messages until the client has no more, and tells it what it wants to know. The client may leave at any time: what was
-/// taken goes on.
+/// Accepts messages until the client has no more, and reports the outcomes that it asks for. The client may
+/// disconnect at any time: accepted messages are still sent.
 ///
 /// # Errors
-/// What is wrong, as the last word to the client.
+/// The error, as the last line to the client.
 pub(super) async fn take(
     office: &Office,
     head: Head,
@@ -51,7 +51,7 @@ pub(super) async fn take(
     let taken = {
         let number = accepted.clone();
         let mut report = pin!(report(&office.node, accepted, told, to));
-        // With the intake its ends of the channels are gone: then the report ends when all has been told.
+        // The end of the intake drops its ends of the channels, so the report ends when everything is reported.
         let taken = tokio::select! {
             taken = intake.all(&mut lines) => taken,
             said = &mut report => return said.or_else(unless_gone),
@@ -60,7 +60,7 @@ pub(super) async fn take(
             Ok(false) => return Ok(()),
             Ok(true) => tokio::select! {
                 said = &mut report => said.or_else(unless_gone).map_err(|error| (error, 0)),
-                // There is nothing more to say: the client has left.
+                // The client has disconnected, so there is nothing more to report.
                 _ = lines.next::<Part>() => return Ok(()),
             },
             Err(error) => Err((error, *number.borrow())),
@@ -82,10 +82,10 @@ fn unless_gone(error: Option<Reply>) -> Result<(), Reply> {
     error.map_or(Ok(()), Err)
 }
 
-/// Tells how many messages the journal has, and what becomes of them: until nothing more is to come.
+/// Reports how many messages are in the journal, and their outcomes, until none is outstanding.
 ///
 /// # Errors
-/// None: the client has left.
+/// None: the client has disconnected.
 async fn report(
     node: &Node,
     mut accepted: watch::Receiver<u64>,
@@ -102,7 +102,7 @@ async fn report(
                     continue;
                 }
                 let n = *accepted.borrow_and_update();
-                // One forced write for all that came meanwhile.
+                // One forced write covers all messages that came in the meantime.
                 node.journaled().await.map_err(|_| Some(refusal("the node has stopped")))?;
                 say(to, &Reply::Accepted { n }).await.map_err(|_| None)?;
             }
@@ -118,7 +118,7 @@ async fn report(
     Ok(())
 }
 
-/// Who wants outcomes, and the places for those that it has not read.
+/// The channel for outcomes, if the client wants them, and the places for outcomes that it has not read.
 type Asks = Option<(mpsc::UnboundedSender<(Settled, OwnedSemaphorePermit)>, Arc<Semaphore>)>;
 
 /// Takes the messages of one client.
@@ -128,12 +128,12 @@ struct Intake<'a> {
     count: watch::Sender<u64>,
     asks: Asks,
     head: Head,
-    /// What has come of a body.
+    /// The pieces of a body that have arrived.
     body: Vec<u8>,
 }
 
 impl Intake<'_> {
-    /// True: all was taken. False: the client has left before it said that that was all.
+    /// Accepts all messages. False: the client disconnected before the end of its messages.
     async fn all(mut self, lines: &mut Lines) -> Result<bool, Reply> {
         loop {
             match lines.next().await {
@@ -158,7 +158,7 @@ impl Intake<'_> {
         }
     }
 
-    /// Waits for room, and so does the client.
+    /// Sends a message. Waits for room, and the client waits with it.
     async fn whole(&mut self, body: Vec<u8>) -> Result<(), Reply> {
         let place = match &self.asks {
             Some((_, places)) => Arc::clone(places).acquire_owned().await.ok(),
@@ -174,7 +174,7 @@ impl Intake<'_> {
             (Some((tell, _)), Some(place)) => Some(Asker { n, tell: tell.clone(), place }),
             _ => None,
         };
-        // The desk is there for as long as the node.
+        // The desk lasts as long as the node.
         let _ = self.desk.taken.send(Taken { receipt, size, asker });
         self.count.send_replace(n);
         Ok(())
@@ -194,7 +194,8 @@ impl Intake<'_> {
             Some(deadline) => message.deadline(deadline),
             None => message,
         };
-        // A permit does not wait for the disk: `report` does, for many at once. Its bytes may lack room.
+        // A permit does not wait for the disk: `report` does, for many messages at once. There may be no room for the
+        // bytes of the message.
         match self.peer.reserve().await?.send(message.clone()) {
             Err(SendError::Full) => self.peer.send(message).await,
             sent => sent,

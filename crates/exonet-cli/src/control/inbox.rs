@@ -1,4 +1,4 @@
-//! Answers to who asks what has arrived at a node.
+//! Answers to clients that ask which messages have arrived at a node.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use super::protocol::{self, PIECE, Reply};
 use super::server::refusal;
 use super::wire::say;
 
-/// Bytes of a body that a list shows.
+/// The number of bytes of a body that a list shows.
 const GLANCE: usize = 64;
 
-/// All that is not acknowledged.
+/// Lists all messages that are not acknowledged.
 pub(super) async fn list(node: &Node, to: &mut OwnedWriteHalf) {
     for unacked in node.inbox(GLANCE) {
         if say(to, &Reply::Arrived(Box::new(row(&unacked)))).await.is_err() {
@@ -24,7 +24,7 @@ pub(super) async fn list(node: &Node, to: &mut OwnedWriteHalf) {
     }
 }
 
-/// One, with its body.
+/// Shows one message, with its body.
 pub(super) async fn show(node: &Node, id: &str, to: &mut OwnedWriteHalf) -> Result<(), Reply> {
     let found = node.inbox(0).into_iter().find(|unacked| unacked.id.to_string() == id);
     let Some(found) = found else {

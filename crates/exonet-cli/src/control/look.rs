@@ -1,4 +1,4 @@
-//! A look at the node, for a command that watches it.
+//! Reports the figures of the node, for a command that watches it.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::protocol::Reply;
 use super::server::Office;
 use super::wire::say;
 
-/// Tells how the node is, and each of its peers. Nothing is told to a client that has left.
+/// Reports the figures of the node and of each peer. Stops if the client has disconnected.
 pub(super) async fn tell(office: &Office, to: &mut OwnedWriteHalf) {
     if say(to, &Reply::Figures(Box::new(node(office)))).await.is_err() {
         return;
@@ -42,7 +42,7 @@ fn node(office: &Office) -> NodeFigures {
     }
 }
 
-/// None: it is gone meanwhile.
+/// The figures of a peer. None: the node no longer knows the peer.
 fn peer(node: &Node, id: &NodeId) -> Option<PeerFigures> {
     let peer = node.peer(id);
     let (stats, flow) = (peer.stats()?, peer.flow()?);

@@ -1,11 +1,11 @@
 //! The control socket: how commands talk to the process that runs a stored identity.
 //!
-//! One process at a time runs an identity, so another command cannot look into its journal meanwhile. It asks that process, over
-//! a Unix socket in the identity's directory ([`place`]). The owner of the lock binds the socket, and nobody else does. Requests and
-//! replies are lines of JSON ([`protocol`]), each no longer than [`wire::LONGEST_LINE`].
+//! One process at a time runs an identity, and no other command can read its journal meanwhile. Another command asks
+//! that process, over a Unix socket in the identity's directory ([`place`]). Only the owner of the lock binds the
+//! socket. Requests and replies are lines of JSON ([`protocol`]), each no longer than [`wire::LONGEST_LINE`].
 //!
-//! Only the user that runs the node is served. A client may be slow, or send what it likes: it has a place among few, and time for
-//! one request. The node does not wait for it.
+//! Only the user that runs the node is served. A client may be slow, or send anything: the number of clients is
+//! limited, and so is the time for a request. The node does not wait for a client.
 #![cfg_attr(not(unix), allow(dead_code, reason = "there is nobody to talk to"))]
 
 #[cfg(unix)]
@@ -49,27 +49,27 @@ pub(crate) use self::nowhere::{Client, Control, Giver, Heard, Hearer, too_long};
 #[cfg(unix)]
 pub(crate) use self::server::Control;
 
-/// What the process does that runs the identity.
+/// The role of the process that runs the identity.
 #[derive(Clone, Debug)]
 pub(crate) enum Role {
     /// A command that does its own work.
     Command(&'static str),
-    /// `exon up`, which takes messages of others.
+    /// `exon up`, which accepts messages from other commands.
     Up(Desk),
-    /// `exon listen --exec`, which tries dead letters again.
+    /// `exon listen --exec`, which retries dead letters.
     Worker(mpsc::UnboundedSender<Again>),
 }
 
-/// A dead letter that a worker is asked to try again.
+/// A dead letter that a worker is asked to retry.
 #[derive(Debug)]
 pub(crate) struct Again {
     pub(crate) id: MessageId,
-    /// Hears how that ends.
+    /// Receives the result.
     pub(crate) told: oneshot::Sender<Retried>,
 }
 
 impl Role {
-    /// As people call the process.
+    /// The name of the process for people.
     pub(crate) const fn command(&self) -> &'static str {
         match self {
             Self::Command(command) => command,
@@ -79,17 +79,17 @@ impl Role {
     }
 }
 
-/// Where `exon up` takes what others hand over.
+/// The channels through which `exon up` accepts messages from other commands.
 #[derive(Clone, Debug)]
 pub(crate) struct Desk {
-    /// To be waited for.
+    /// Messages whose outcomes are awaited.
     pub(crate) taken: mpsc::UnboundedSender<Taken>,
-    /// Set to true by who wants the node to end.
+    /// Set to true to end the node.
     pub(crate) end: Arc<watch::Sender<bool>>,
     pub(crate) places: Places,
 }
 
-/// A message that was handed over, and who wants to know what becomes of it.
+/// A message that was handed over, and the asker that waits for its outcome.
 #[derive(Debug)]
 pub(crate) struct Taken {
     pub(crate) receipt: Receipt,
@@ -97,12 +97,13 @@ pub(crate) struct Taken {
     pub(crate) asker: Option<Asker>,
 }
 
-/// The end of a handover that hears outcomes.
+/// The receiver of outcomes of a handover.
 #[derive(Debug)]
 pub(crate) struct Asker {
-    /// Which of its messages.
+    /// The number of the message within the handover.
     pub(crate) n: u64,
     pub(crate) tell: mpsc::UnboundedSender<(Settled, OwnedSemaphorePermit)>,
-    /// A place among the outcomes that it has not read: it is given back when it has.
+    /// A place among the outcomes that the client has not read; the place is released when the client has read the
+    /// outcome.
     pub(crate) place: OwnedSemaphorePermit,
 }

@@ -1,4 +1,4 @@
-//! Where there are no Unix sockets, there is no control socket.
+//! Stubs for systems without Unix sockets, which have no control socket.
 
 use std::path::Path;
 
@@ -16,12 +16,12 @@ fn nowhere() -> Failure {
         .hint("end the process that runs the identity, and try again")
 }
 
-/// Stands for the control socket of a node.
+/// Stub of the control socket of a node.
 #[derive(Debug)]
 pub(crate) struct Control(());
 
 impl Control {
-    /// Fails for `exon up`, which is of no use without.
+    /// Fails for `exon up`, which is useless without a control socket.
     pub(crate) fn open_leaving(_: &Settings, _: &Node, role: Role, _: &Leave) -> Result<Self, Failure> {
         match role {
             Role::Up(_) => Err(nowhere()),
@@ -44,7 +44,7 @@ impl Control {
     pub(crate) async fn close(self) {}
 }
 
-/// Stands for a process that runs the identity: there never is one.
+/// Stub of a client of the process that runs the identity. There is never such a process.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) command: String,
@@ -83,7 +83,7 @@ impl Hearer {
     }
 }
 
-/// What was heard.
+/// A part of the answer, or its end.
 #[derive(Debug)]
 pub(crate) enum Heard {
     Reply(Reply),

@@ -1,4 +1,4 @@
-//! Where the control socket of an identity is.
+//! The path of the control socket of an identity.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 
-/// The directory of the socket in that of the identity, and the socket's name in it.
+/// The directory of the socket within the directory of the identity, and the name of the socket in it.
 const DIRECTORY: &str = "control";
 const NAME: &str = "socket";
-/// A path is no longer: 104 bytes is the least that a Unix has for it, with a zero at the end.
+/// The longest path of a socket: the shortest limit of any Unix is 104 bytes, including a zero at the end.
 const LONGEST_PATH: usize = 103;
 
-/// The socket of the identity in `state`. It depends on nothing but that path and the environment of the user.
+/// The socket of the identity in `state`. It depends only on that path and on the environment of the user.
 pub(super) fn of(state: &Path) -> Result<PathBuf, Failure> {
-    // One place however the directory is named.
+    // All paths of the directory lead to the same socket.
     let state = fs::canonicalize(state).map_err(|e| Failure::path("find", state, &e))?;
     let beside = state.join(DIRECTORY).join(NAME);
     if beside.as_os_str().len() <= LONGEST_PATH {
@@ -32,7 +32,7 @@ pub(super) fn of(state: &Path) -> Result<PathBuf, Failure> {
     Err(failure.hint("set XDG_RUNTIME_DIR to a directory with a shorter path"))
 }
 
-/// The user's own directory for what does not outlive a boot.
+/// The user's runtime directory, which is emptied at boot.
 fn runtime() -> PathBuf {
     let given = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
     given.map_or_else(
@@ -41,7 +41,8 @@ fn runtime() -> PathBuf {
     )
 }
 
-/// Makes the directory of a socket, closed to others; and sees to it that the one that is there is this user's, and closed.
+/// Creates the directory of a socket, accessible to this user only. If the directory exists, checks that this user
+/// owns it and makes it inaccessible to others.
 pub(super) fn prepare(socket: &Path) -> Result<(), Failure> {
     let directory = socket.parent().unwrap_or(socket);
     let failed = |error: &io::Error| Failure::path("make", directory, error);

@@ -1,7 +1,7 @@
-//! What is said over the control socket.
+//! The protocol of the control socket.
 //!
-//! A client says one [`Request`], with the number of this protocol. The answer is any number of [`Reply`] lines, of which the last is
-//! `done` or `error`. Behind `send` the client goes on with [`Part`]s, while replies come.
+//! A client sends one [`Request`], with the version of this protocol. The answer is any number of [`Reply`] lines, of
+//! which the last is `done` or `error`. After `send`, the client continues with [`Part`]s while replies arrive.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use super::figures::{NodeFigures, PeerFigures};
 use crate::moving::{Moved, Step};
 use crate::trace::Happened;
 
-/// The version of what is said here. Another one is refused.
+/// The version of this protocol. Any other version is refused.
 pub(crate) const VERSION: u32 = 1;
-/// Bytes of a body in one line, before they are written in base 64.
+/// The number of bytes of a body in one line, before base64 encoding.
 pub(crate) const PIECE: usize = 128 << 10;
-/// The longest body that is handed over.
+/// The longest body that can be handed over.
 pub(crate) const LONGEST_BODY: usize = 16 << 20;
 
 /// The first line of a client.
@@ -28,36 +28,37 @@ pub(crate) struct Envelope {
     pub(crate) request: Request,
 }
 
-/// What a client wants.
+/// A request of a client.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub(crate) enum Request {
-    /// Who is there. Answered by [`Reply::Node`].
+    /// Asks for the node and its process. Answered by [`Reply::Node`].
     Status,
-    /// How the node is, as [`Reply::Figures`], and each of its peers, as [`Reply::PeerFigures`].
+    /// Asks for the figures of the node, as [`Reply::Figures`], and of each of its peers, as [`Reply::PeerFigures`].
     Figures,
-    /// All open messages, each as [`Reply::Message`].
+    /// Lists all open messages, each as [`Reply::Message`].
     Outbox,
-    /// The body of one, as [`Reply::Body`].
+    /// Asks for the body of an open message, as [`Reply::Body`].
     Show { number: u64 },
-    /// Gives one up, or all; each is told as [`Reply::Settled`].
+    /// Gives up one open message, or all of them, each reported as [`Reply::Settled`].
     Drop { number: Option<u64> },
-    /// Looks for the peers of one, or of all, each told as [`Reply::Peer`].
+    /// Looks for the peer of one open message, or the peers of all, each reported as [`Reply::Peer`].
     Retry { number: Option<u64>, wait_ms: u64 },
-    /// All messages that have arrived and are not acknowledged, each as [`Reply::Arrived`].
+    /// Lists all messages that have arrived and are not acknowledged, each as [`Reply::Arrived`].
     Inbox,
-    /// One of them, and its body as [`Reply::Body`].
+    /// Asks for one of these messages, and its body as [`Reply::Body`].
     InboxShow { id: String },
-    /// Tries a dead letter again, as [`Reply::Retried`]: `exon listen --exec` does that.
+    /// Retries a dead letter, reported as [`Reply::Retried`]. Only `exon listen --exec` does this.
     DeadRetry { id: String },
     /// Hands messages over: [`Part`]s follow.
     Send(Head),
-    /// Messages step by step: [`Reply::Trace`], then each step as [`Reply::Happened`].
+    /// Follows messages step by step: [`Reply::Trace`], then each step as [`Reply::Happened`].
     Trace(Wanted),
     /// Ends `exon up`.
     Stop,
-    /// Moves the identity to a door, and ends then; goes on if there is no move. Answered by [`Reply::Step`]s and [`Reply::Moved`].
-    /// A client that leaves before the identity is ceded wants no move.
+    /// Moves the identity to a door. The process then ends, or continues if the move fails. Answered by
+    /// [`Reply::Step`]s and [`Reply::Moved`]. A client that disconnects before the identity is ceded cancels the
+    /// move.
     Move {
         /// As `ID@HOST:PORT`.
         to: String,
@@ -66,18 +67,18 @@ pub(crate) enum Request {
     },
 }
 
-/// Which messages are followed.
+/// The messages to follow.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Wanted {
-    /// To and from this peer only.
+    /// Only messages to and from this peer.
     pub(crate) peer: Option<String>,
-    /// This one only: its number in the outbox, or its id.
+    /// Only this message: its number in the outbox, or its id.
     pub(crate) message: Option<String>,
-    /// So many.
+    /// The number of messages to follow.
     pub(crate) count: Option<u32>,
 }
 
-/// What all messages of a handover have in common.
+/// The properties that all messages of a handover share.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Head {
     /// As `ID@HOST:PORT`.
@@ -86,12 +87,12 @@ pub(crate) struct Head {
     pub(crate) priority: Class,
     pub(crate) deadline_ms: Option<u64>,
     pub(crate) early: bool,
-    /// The client waits for what becomes of each.
+    /// The client waits for the outcome of each message.
     pub(crate) outcomes: bool,
-    /// The sender is to be told when the application there has processed it.
+    /// The sender is to be told when the receiving application has processed a message.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) processed: bool,
-    /// The trace that they are part of.
+    /// The trace that the messages are part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) traceparent: Option<String>,
 }
@@ -123,35 +124,35 @@ impl From<Class> for Priority {
     }
 }
 
-/// What follows a [`Request::Send`].
+/// A line that follows a [`Request::Send`].
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Part {
     /// A message.
     Text(String),
-    /// A piece of one: all of it, if none is to follow.
+    /// A piece of a message. `more`: another piece of the same message follows.
     Bytes { base64: String, more: bool },
-    /// That was all; the client stays until it has been told everything.
+    /// There are no more messages. The client stays until all replies have arrived.
     End,
 }
 
-/// Where others reach a process: the ports that the system has chosen are known to it alone.
+/// The addresses of a process. Only the process itself knows the ports that the system has chosen.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Places {
-    /// Its node, as `ID@HOST:PORT`.
+    /// The address of its node, as `ID@HOST:PORT`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) peer: Option<String>,
-    /// Its gateway, and the file with the token of that.
+    /// The URL of its gateway; below it, the file with the token of the gateway.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) http: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) http_token: Option<String>,
-    /// Its figures.
+    /// The address of its metrics.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) metrics: Option<String>,
 }
 
-/// What is answered.
+/// A line of an answer.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum Reply {
@@ -160,12 +161,12 @@ pub(crate) enum Reply {
         command: String,
         pid: u32,
         id: String,
-        /// How much a crash may take, as `--durability` has it.
+        /// The durability of the identity, as `--durability` has it.
         durability: String,
         open: u64,
-        /// Messages are taken of others.
+        /// The process accepts messages from other commands.
         takes: bool,
-        /// Dead letters are tried again.
+        /// The process retries dead letters.
         #[serde(default)]
         works: bool,
         #[serde(flatten)]
@@ -186,20 +187,20 @@ pub(crate) enum Reply {
         /// Why there is no answer.
         why: Option<String>,
     },
-    /// So many messages of a handover are in the journal, as durably as the node keeps it.
+    /// The first `n` messages of a handover are in the journal, with the durability of the node.
     Accepted {
         n: u64,
     },
     Settled(Settled),
-    /// The trace begins.
+    /// The start of a trace.
     Trace {
         node: String,
         command: String,
-        /// When, in ms since 1970.
+        /// The start time, in ms since 1970.
         began_ms: u64,
     },
     Happened(Box<Happened>),
-    /// How many steps, and how many messages, were left out for lack of room.
+    /// The numbers of steps and of messages that were left out for lack of room.
     Missed {
         steps: u64,
         messages: u64,
@@ -219,25 +220,25 @@ pub(crate) struct Row {
     pub(crate) number: u64,
     pub(crate) peer: String,
     pub(crate) addresses: Vec<String>,
-    /// None: it is queued, and has certainly not left.
+    /// None: it is queued, and has certainly not been sent.
     pub(crate) id: Option<String>,
     pub(crate) tag: String,
     pub(crate) size: u64,
-    /// The begin of its body, in base 64.
+    /// The beginning of its body, in base64.
     pub(crate) glance: String,
 }
 
-/// What became of a dead letter that was tried again.
+/// The result of the retry of a dead letter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub(crate) enum Retried {
-    /// It is processed, and has gone.
+    /// It was processed, and removed.
     Processed,
     /// It stays.
     Kept { reason: String },
-    /// Somebody else tries it just now: it was not tried here.
+    /// Another process retries it at the moment, so it was not retried here.
     Busy,
-    /// It had gone before.
+    /// It had been removed before.
     Gone,
 }
 
@@ -246,58 +247,58 @@ pub(crate) enum Retried {
 pub(crate) struct Unacked {
     pub(crate) from: String,
     pub(crate) id: String,
-    /// None: not known, and neither is what follows.
+    /// None: the tag is unknown, and so are the fields below.
     pub(crate) tag: Option<String>,
-    /// None: its body comes as a stream, and its sender has not said how long it is.
+    /// None: its body arrives as a stream, and its sender has not announced the size.
     pub(crate) size: Option<u64>,
     pub(crate) call: bool,
-    /// How many times it was handed out.
+    /// The number of times that it was handed out.
     pub(crate) attempts: u32,
     pub(crate) state: Standing,
-    /// For how long it has been handed out.
+    /// The time since it was handed out.
     pub(crate) for_ms: Option<u64>,
-    /// When it is handed out again.
+    /// The time until it is handed out again.
     pub(crate) again_ms: Option<u64>,
-    /// The begin of its body, in base 64; None: it comes as a stream, and is not kept.
+    /// The beginning of its body, in base64. None: its body arrives as a stream, and is not kept.
     pub(crate) glance: Option<String>,
 }
 
-/// Where a message of an inbox is.
+/// The state of a message of an inbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Standing {
-    /// Nobody has asked for it.
+    /// No application has asked for it.
     Waiting,
-    /// It is being worked on.
+    /// It is being processed.
     HandedOut,
-    /// It comes again.
+    /// It is delivered again later.
     PutOff,
     /// With its sender, while no process runs the identity.
     Away,
 }
 
-/// What became of a message.
+/// The outcome of a message.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Settled {
-    /// Which: of the messages of a handover, or its number in the journal.
+    /// The number of the message within the handover, or in the journal.
     pub(crate) n: u64,
     pub(crate) outcome: Ending,
     pub(crate) reason: Option<String>,
-    /// What to do about that.
+    /// What the user can do about the outcome.
     pub(crate) remedy: Option<String>,
     pub(crate) id: Option<String>,
     pub(crate) late: bool,
-    /// It left beside an opening, and was lost for that.
+    /// It was sent beside an opening, and was lost for that reason.
     pub(crate) early: bool,
     #[serde(flatten)]
     pub(crate) judged: Option<Judged>,
 }
 
-/// What the application of the receiver said of a message.
+/// The verdict of the receiving application on a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Judged {
     pub(crate) status: u32,
-    /// How often it was handed out, if it was rejected.
+    /// The number of times that it was handed out, if it was rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) attempts: Option<u32>,
 }
@@ -312,7 +313,7 @@ impl Judged {
     }
 }
 
-/// How a message ended.
+/// The kind of outcome of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Ending {
@@ -327,7 +328,7 @@ pub(crate) enum Ending {
 }
 
 impl Ending {
-    /// The word for it, as it is written everywhere.
+    /// The name of the outcome, as all commands write it.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Delivered => "delivered",
@@ -361,7 +362,7 @@ impl From<Outcome> for Ending {
 mod tests {
     use super::*;
 
-    /// Other programs may speak it: what is said does not change by chance.
+    /// Other programs may use this protocol, so the format must not change by accident.
     #[test]
     fn requests_are_written_like_this() {
         for (text, is) in [

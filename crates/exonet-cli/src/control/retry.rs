@@ -1,4 +1,4 @@
-//! A dead letter that another command wants tried again.
+//! Retries of a dead letter at the request of another command.
 
 use exonet::dead::DeadLetter;
 use tokio::net::unix::OwnedWriteHalf;
@@ -9,7 +9,8 @@ use super::server::{Office, refusal};
 use super::wire::say;
 use super::{Again, Role};
 
-/// Asks the worker to try the letter of this name again, and tells the client how that has ended. It goes on if the client leaves.
+/// Asks the worker to retry the letter with this id, and reports the result to the client. The retry continues if the
+/// client disconnects.
 pub(super) async fn pass_on(office: &Office, id: &str, to: &mut OwnedWriteHalf) -> Result<(), Reply> {
     let Role::Worker(worker) = &office.role else {
         let command = office.role.command();

@@ -1,4 +1,4 @@
-//! The end of the control socket at the process that runs the identity.
+//! The server side of the control socket.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -23,20 +23,22 @@ use crate::failure::Failure;
 use crate::identity::Identity;
 use crate::settings::Settings;
 
-/// Clients at once that ask something, and that hand messages over.
+/// The maximum number of clients at once that ask, and of clients that hand messages over.
 const ASKERS: usize = 16;
 const GIVERS: usize = 16;
-/// Clients that follow messages, of which a node has fewer at once, and how long they have to hear the last of them.
+/// The number of permits for clients that follow messages, which is more than a node allows at once; and the time
+/// that these clients have to read the last steps.
 const TRACERS: u32 = 16;
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// How long a client may take for its request, and for reading what is answered.
+/// The time limit for a client to send its request, and to read the answer.
 const REQUEST_TIME: Duration = Duration::from_secs(30);
-/// The durability of a stored identity, if nothing else is said.
+/// The default durability of a stored identity.
 const USUAL: &str = "process";
-/// Before the system is asked again for what it had no room for.
+/// The pause before another `accept` after one has failed.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The control socket of a node, for as long as this lives. [`Self::close`] it before the node ends: its tasks hold the node.
+/// The control socket of a node, which lasts until this is dropped. [`Self::close`] it before the node ends: its
+/// tasks hold the node.
 #[derive(Debug)]
 pub(crate) struct Control {
     bound: Option<(Bound, oneshot::Sender<()>, JoinHandle<()>)>,
@@ -47,7 +49,7 @@ impl Control {
     /// identity has none.
     ///
     /// # Errors
-    /// There is no place for it.
+    /// The socket cannot be created.
     pub(crate) fn open_leaving(
         settings: &Settings,
         node: &Node,
@@ -72,7 +74,8 @@ impl Control {
         Ok(Self { bound: Some((bound, end, task)) })
     }
 
-    /// For a command that can do without, and does not move its identity: a remark says why there is none.
+    /// Opens the control socket for a command that does not need it and does not move its identity. On failure it
+    /// prints a note with the reason.
     pub(crate) fn try_open(settings: &Settings, node: &Node, role: Role) -> Self {
         Self::open(settings, node, role, None).unwrap_or_else(|failure| {
             settings.note(format!("{failure}"));
@@ -80,7 +83,7 @@ impl Control {
         })
     }
 
-    /// As [`Self::open_leaving`], for a command that can do without.
+    /// As [`Self::open_leaving`], for a command that does not need the socket.
     pub(crate) fn try_open_leaving(settings: &Settings, node: &Node, role: Role, leave: &Leave) -> Self {
         Self::open_leaving(settings, node, role, leave).unwrap_or_else(|failure| {
             settings.note(format!("{failure}"));
@@ -88,17 +91,17 @@ impl Control {
         })
     }
 
-    /// Where it is.
+    /// The path of the socket.
     pub(crate) fn path(&self) -> Option<&Path> {
         self.bound.as_ref().map(|(bound, ..)| &*bound.path)
     }
 
-    /// Ends it: the socket is gone, and nobody is answered any more.
+    /// Closes and removes the socket. No client is answered any more.
     pub(crate) async fn close(mut self) {
         if let Some((bound, end, task)) = self.bound.take() {
             drop(bound);
             drop(end);
-            // What it ends with does not matter.
+            // The result of the task does not matter.
             let _ = task.await;
         }
     }
@@ -108,12 +111,12 @@ impl Control {
 #[derive(Debug)]
 struct Bound {
     path: PathBuf,
-    /// By these it is known that the file is still ours.
+    /// The device and inode of the file, to recognise that it is still the one that this process has created.
     file: (u64, u64),
 }
 
 impl Bound {
-    /// The caller runs the identity: what is at `path` is of a process that is dead.
+    /// Binds the socket. The caller runs the identity, so a file at `path` belongs to a dead process.
     fn bind(path: PathBuf) -> Result<(Self, UnixListener), Failure> {
         place::prepare(&path)?;
         let failed = |error: &io::Error| Failure::path("open the control socket", &path, error);
@@ -122,7 +125,7 @@ impl Bound {
             _ => {}
         }
         let listener = UnixListener::bind(&path).map_err(|e| failed(&e))?;
-        // Its directory lets nobody else in meanwhile.
+        // Until then, the directory keeps other users out.
         fs::set_permissions(&path, Permissions::from_mode(0o600)).map_err(|e| failed(&e))?;
         let about = fs::symlink_metadata(&path).map_err(|e| failed(&e))?;
         let file = (about.dev(), about.ino());
@@ -139,24 +142,24 @@ impl Drop for Bound {
     }
 }
 
-/// What every client is served with.
+/// The state that all clients share.
 pub(super) struct Office {
     pub(super) node: Node,
     pub(super) role: Role,
     pub(super) durability: String,
-    /// By which the command is asked to leave.
+    /// Asks the command to leave.
     pub(super) leave: Option<Leave>,
     pub(super) identity: Identity,
-    /// There is one move at a time.
+    /// Allows one move at a time.
     pub(super) moves: Arc<Semaphore>,
     pub(super) started: Instant,
-    /// The socket closes: whoever follows messages hears the last of them.
+    /// Set to true when the socket closes, so that clients that follow messages get the last steps.
     pub(super) ending: watch::Sender<bool>,
-    /// Held by each that does.
+    /// Permits, one held by each client that follows messages.
     pub(super) tracers: Semaphore,
 }
 
-/// Takes clients until the other end of `ended` is gone, then sends all away.
+/// Serves clients until the sender of `ended` is dropped, then disconnects all clients.
 async fn attend(listener: UnixListener, office: Arc<Office>, mut ended: oneshot::Receiver<()>) {
     let (askers, givers) = (Arc::new(Semaphore::new(ASKERS)), Arc::new(Semaphore::new(GIVERS)));
     let mut clients = JoinSet::new();
@@ -166,7 +169,7 @@ async fn attend(listener: UnixListener, office: Arc<Office>, mut ended: oneshot:
             Some(_) = clients.join_next() => {}
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    // One that finds no place hears nothing: to tell it would take one.
+                    // A client that finds no place gets no answer: an answer would need a place.
                     if wire::is_own(&stream) && let Ok(place) = Arc::clone(&askers).try_acquire_owned() {
                         clients.spawn(serve(stream, Arc::clone(&office), place, Arc::clone(&givers)));
                     }
@@ -175,7 +178,7 @@ async fn attend(listener: UnixListener, office: Arc<Office>, mut ended: oneshot:
             },
         }
     }
-    // Those that follow messages hear the last of them.
+    // Clients that follow messages get the last steps.
     office.ending.send_replace(true);
     let _ = timeout(LAST_WORDS, office.tracers.acquire_many(TRACERS)).await;
     clients.shutdown().await;
@@ -199,13 +202,13 @@ async fn serve(stream: UnixStream, office: Arc<Office>, place: OwnedSemaphorePer
         }
     });
     let last = match answered.await {
-        // Too slow: there is nobody to tell.
+        // The client was too slow to be told, or nothing is left to do.
         Err(_) | Ok(Ok(None)) => return,
-        // It may take longer.
+        // These requests may take longer, so they do not keep the place of an asker.
         Ok(Ok(Some(request))) => {
             drop(place);
             if let Request::Move { to: door, timeout_ms, freeze_ms } = request {
-                // It outlives this socket, which closes when the node stands still.
+                // The move outlives this socket, which closes when the node is frozen.
                 let wanted = Wanted { to: door, timeout_ms, freeze_ms };
                 drop(tokio::spawn(departure::begin(office, wanted, lines, to)));
                 return;
@@ -233,7 +236,7 @@ async fn refuse(last: Result<(), Reply>, to: &mut OwnedWriteHalf) {
     }
 }
 
-/// The request, if it is of this version.
+/// Parses the request, if it has this version.
 fn read(request: serde_json::Value) -> Result<Request, Reply> {
     if request.get("exon").and_then(serde_json::Value::as_u64) != Some(VERSION.into()) {
         return Err(Reply::Error {

@@ -1,4 +1,4 @@
-//! Messages that a command wants to follow.
+//! Traces of messages for a command that follows them.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use super::server::{Office, refusal};
 use super::wire::{Lines, say};
 use crate::trace::said;
 
-/// Time between two looks: a follower keeps more than happens in it.
+/// The polling interval. A follower has room for more steps than happen within it.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Tells each step until all messages that are wanted are over, the client leaves, or the node ends.
+/// Reports each step until all wanted messages have ended, the client disconnects, or the node ends.
 pub(super) async fn tell(
     office: &Office,
     wanted: &Wanted,
@@ -37,7 +37,7 @@ pub(super) async fn tell(
         let ends = tokio::select! {
             _ = ticks.tick() => false,
             _ = ending.wait_for(|ending| *ending) => true,
-            // It says nothing more: it has left.
+            // The client sends nothing more, so it has disconnected.
             _ = lines.next::<serde_json::Value>() => return Ok(()),
         };
         let noted = follower.take();
@@ -61,7 +61,7 @@ pub(super) async fn tell(
     }
 }
 
-/// The follower, and how many messages it has to see the end of.
+/// Creates the follower. Also returns the number of messages whose end it waits for.
 fn begin(node: &Node, wanted: &Wanted) -> Result<(Follower, u32), Reply> {
     let failed = |error: exonet::follow::FollowError| refusal(error.to_string());
     let Some(message) = &wanted.message else {
@@ -85,7 +85,7 @@ fn begin(node: &Node, wanted: &Wanted) -> Result<(Follower, u32), Reply> {
     Ok((node.follow(which).map_err(failed)?, 1))
 }
 
-/// An id as it is written everywhere.
+/// Parses a message id, as all commands write it.
 fn named(text: &str) -> Option<MessageId> {
     let mut parts = text.split('/');
     let (sender, r, s) = (parts.next()?.parse().ok()?, parts.next()?, parts.next()?.parse().ok()?);

@@ -8,16 +8,16 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
-/// No line is longer: a piece of a body, each byte of which JSON may write in six, and what is around it.
+/// The longest line: a piece of a body, each byte of which may take six bytes in JSON, and the JSON around it.
 pub(super) const LONGEST_LINE: u64 = 1 << 20;
 
-/// Whether the other end is the user that this process is, or the one that may do everything.
+/// Whether the other end runs as the user of this process, or as root.
 pub(super) fn is_own(stream: &UnixStream) -> bool {
     let own = rustix::process::geteuid().as_raw();
     stream.peer_cred().is_ok_and(|other| other.uid() == own || other.uid() == 0)
 }
 
-/// Reads lines. Cancel-safe: what was read of a line stays.
+/// Reads lines. Cancel-safe: the bytes of a partial line are kept.
 #[derive(Debug)]
 pub(super) struct Lines {
     from: BufReader<OwnedReadHalf>,
@@ -29,10 +29,10 @@ impl Lines {
         Self { from: BufReader::new(from), line: Vec::new() }
     }
 
-    /// The next line. None: the other end has left, if in the middle of a line or not.
+    /// The next line. None: the other end has disconnected, even if in the middle of a line.
     ///
     /// # Errors
-    /// The line is too long, or is not what is expected.
+    /// The line is too long, or is not of the expected type.
     pub(super) async fn next<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
         let room = (LONGEST_LINE + 1).saturating_sub(u64::try_from(self.line.len()).unwrap_or(u64::MAX));
         // A half line stays in `self.line` when this is dropped: `read_until` appends as it goes.

@@ -1,15 +1,16 @@
-//! BLAKE3 of a file from the hashes of its pieces, which come in any order.
+//! BLAKE3 of a file from the hashes of its pieces, which arrive in any order.
 //!
-//! A piece is a whole subtree of BLAKE3's tree: its length is a power of two and its place a multiple of that. So the
-//! chaining values of the pieces give the hash of the file, and nothing is read twice.
+//! A piece is a whole subtree of BLAKE3's tree: its length is a power of two and its offset a multiple of its length.
+//! So the chaining values of the pieces yield the hash of the file, and nothing is read twice.
 
 use blake3::Hasher;
 use blake3::hazmat::{HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
 
-/// What a piece contributes to the hash of its file.
+/// The contribution of a piece to the hash of its file.
 pub(crate) type ChainingValue = [u8; 32];
 
-/// Of a piece at `at`, which must be a multiple of the length of pieces. Zeros for a piece without data.
+/// The chaining value of a piece at offset `at`, which must be a multiple of the length of pieces. Zeros for a piece
+/// without data.
 pub(crate) fn chaining_value(at: u64, data: &[u8]) -> ChainingValue {
     if data.is_empty() {
         return [0; 32];
@@ -20,7 +21,8 @@ pub(crate) fn chaining_value(at: u64, data: &[u8]) -> ChainingValue {
     hasher.finalize_non_root()
 }
 
-/// BLAKE3 of a file of at least two pieces; None of fewer, whose hash does not follow from chaining values.
+/// BLAKE3 of a file of at least two pieces. None for fewer pieces, since their hash does not follow from chaining
+/// values.
 pub(crate) fn root(pieces: &[ChainingValue]) -> Option<blake3::Hash> {
     if pieces.len() < 2 {
         return None;
@@ -40,7 +42,7 @@ fn merge(pieces: &[ChainingValue]) -> Option<ChainingValue> {
     }
 }
 
-/// The left subtree is the largest full one that leaves something to the right.
+/// Splits pieces into subtrees. The left one is the largest full subtree that leaves at least one piece to the right.
 fn split(pieces: &[ChainingValue]) -> (&[ChainingValue], &[ChainingValue]) {
     pieces.split_at(pieces.len().div_ceil(2).next_power_of_two())
 }

@@ -1,8 +1,8 @@
 //! The application protocol of `exon cp`: files as calls. `docs/copy.md` specifies it.
 //!
-//! The sender offers entries ([`OFFER`]), the receiver answers what it lacks of each, the sender sends the missing
-//! pieces ([`PIECE`]), and the piece that completes a file stores it. Directories get their mode and time when all
-//! that is in them has arrived ([`SEAL`]). Every call may be repeated without harm.
+//! The sender offers entries ([`OFFER`]), the receiver answers with the missing parts of each, the sender sends the
+//! missing pieces ([`PIECE`]), and the receiver stores a file when its last piece arrives. Directories get their mode
+//! and time when all their entries have arrived ([`SEAL`]). Every call is idempotent.
 
 mod digest;
 mod piece;
@@ -14,31 +14,31 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 pub(crate) use digest::{ChainingValue, chaining_value, root};
 pub(crate) use piece::Piece;
 
-/// Asks what the receiver lacks of some entries, and makes directories and links.
+/// Asks for the missing parts of some entries, and makes directories and links.
 pub(crate) const OFFER: &str = "exon.cp.offer";
-/// Brings a piece of a file.
+/// Sends a piece of a file.
 pub(crate) const PIECE: &str = "exon.cp.piece";
-/// Gives directories their modes and times.
+/// Sets the modes and times of directories.
 pub(crate) const SEAL: &str = "exon.cp.seal";
-/// The version of all of them.
+/// The version of these methods.
 pub(crate) const VERSION: u8 = 1;
 
 /// The longest body of an offer and of any reply, in bytes.
 pub(crate) const LONGEST_OFFER: u64 = 1 << 20;
-/// The most entries of one offer.
+/// The maximum number of entries of one offer.
 pub(crate) const MOST_ENTRIES: usize = 1_000;
-/// The least and the most bytes of a piece.
+/// The minimum and the maximum size of a piece, in bytes.
 pub(crate) const PIECES: (u32, u32) = (64 << 10, 1 << 20);
-/// The longest body of a piece: its data, its head and what is around them.
+/// The longest body of a piece: its data, its head and the framing.
 pub(crate) const LONGEST_PIECE: u64 = (1 << 20) + (64 << 10);
 
-/// How large the pieces of a file are, if nothing of it is there yet.
+/// The size of the pieces of a file, if no part of it is present yet.
 pub(crate) fn piece_size(size: Option<u64>) -> u32 {
     const LARGE: u64 = 64 << 20;
     if size.is_some_and(|size| size >= LARGE) { 1 << 20 } else { 256 << 10 }
 }
 
-/// 32 bytes, in hexadecimal where they are text.
+/// 32 bytes, written as hexadecimal in text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Hex32(pub(crate) [u8; 32]);
 
@@ -64,26 +64,26 @@ impl<'de> Deserialize<'de> for Hex32 {
 /// A file as its sender describes it. Nothing in it is to be trusted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileInfo {
-    /// Where it is to be: components separated by `/`.
+    /// The path at the receiver: components separated by `/`.
     pub(crate) path: String,
-    /// Bytes; absent if only its end tells.
+    /// The size in bytes; absent if it is known only at the end of the file.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) size: Option<u64>,
-    /// Permission bits; absent: as the receiver likes.
+    /// Permission bits. If absent, the receiver chooses them.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) mode: Option<u32>,
-    /// When it was last modified, in nanoseconds since 1970.
+    /// The time of the last modification, in nanoseconds since 1970.
     pub(crate) mtime: i64,
 }
 
-/// Something to copy.
+/// An entry to copy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub(crate) enum Entry {
     File {
         #[serde(flatten)]
         file: FileInfo,
-        /// BLAKE3 of the content. With it, the content decides whether the file is there, and not its time.
+        /// BLAKE3 of the content. If it is given, the content and not the time decides whether the file is present.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         hash: Option<Hex32>,
     },
@@ -112,31 +112,31 @@ impl Entry {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Offer {
     pub(crate) v: u8,
-    /// A secret of the sender's: only who knows it goes on with what was begun under it.
+    /// A secret of the sender. Only a sender that knows it can resume a copy that was begun with it.
     pub(crate) key: Hex32,
     pub(crate) entries: Vec<Entry>,
 }
 
-/// What the receiver says to one entry.
+/// The answer of the receiver to one entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "lowercase")]
 pub(crate) enum Answer {
     /// The file is stored already.
     There,
-    /// The directory or the link is there now.
+    /// The directory or the link exists now.
     Made,
-    /// A file of this name and size is there: only its hash tells whether it is the same.
+    /// A file of this name and size exists. The hash is needed to tell whether it is the same.
     Hash,
-    /// These bytes are there, as ranges from and to; the rest is missing.
+    /// The bytes that are present, as ranges from and to. The rest is missing.
     Missing {
         /// Bytes of each piece but the last.
         piece: u32,
         have: Vec<(u64, u64)>,
-        /// Another version of the file had been begun, and has been dropped.
+        /// A part of another version of the file existed, and has been removed.
         #[serde(skip_serializing_if = "std::ops::Not::not", default)]
         anew: bool,
     },
-    /// The receiver cannot tell now, as when its disk is full: the same may be asked again.
+    /// The receiver cannot answer now, for example because its disk is full. The sender may ask again.
     Later {
         /// For people; not escaped.
         reason: String,
@@ -158,9 +158,10 @@ pub(crate) struct Answers {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "lowercase")]
 pub(crate) enum PieceAnswer {
-    /// It has been verified and written.
+    /// The piece has been verified and written.
     Held,
-    /// With it, the file was complete, and is stored. BLAKE3 of the whole content, unless the file was there before.
+    /// The piece completed the file, which is stored. `hash` is BLAKE3 of the whole content, absent if the file
+    /// existed before.
     Stored {
         #[serde(skip_serializing_if = "Option::is_none", default)]
         hash: Option<Hex32>,
@@ -174,9 +175,9 @@ pub(crate) enum PieceAnswer {
     },
 }
 
-/// Whether a link at `path` to `target` leads to nothing outside of what is copied with it: a relative target that
-/// climbs no higher than the first component of `path`, and climbs only at its beginning. What comes after a name
-/// may be a link itself, and `..` behind a link leads elsewhere than it seems.
+/// Whether a link at `path` to `target` stays within the copied tree: a relative target that climbs no higher than
+/// the first component of `path`, and climbs only at its beginning. A name within the target may itself be a link,
+/// and `..` after a link leads elsewhere than it seems.
 pub(crate) fn stays_inside(path: &str, target: &str) -> bool {
     if target.is_empty() || target.starts_with('/') {
         return false;
@@ -205,13 +206,13 @@ mod tests {
             ("d/l", "../x"),
             ("d/e/l", "../../x"),
             ("d/e/l", "./../../x"),
-            // Inside as it is written, but not if `x` is a link to a directory.
+            // Inside as written, but not if `x` is a link to a directory.
             ("d/e/l", "x/../.."),
             ("d/e/l", "x/../y"),
         ] {
             assert!(!stays_inside(path, target), "{path} -> {target}");
         }
-        // A link of its own has no tree to stay in but the name beside it.
+        // A link that is copied alone may only lead to a name beside it.
         assert!(stays_inside("l", "x") && !stays_inside("l", "../x"));
     }
 

@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{ChainingValue, FileInfo, Hex32, PIECES, VERSION, chaining_value};
 
-/// A path of 4,096 bytes, escaped, and the rest.
+/// The longest head: a path of 4,096 bytes, escaped, and the other fields.
 const LONGEST_HEAD: usize = 16 << 10;
 const HASH_LEN: usize = 32;
 
-/// What precedes the data. It says everything, so that a receiver needs to remember nothing.
+/// The head of a piece. It has all metadata of the file, so that the receiver need not keep state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Piece {
     v: u8,
@@ -24,14 +24,14 @@ pub(crate) struct Piece {
     pub(crate) file: FileInfo,
     /// Bytes of each piece of this file but the last.
     pub(crate) piece: u32,
-    /// Where this one begins.
+    /// The offset of this piece.
     pub(crate) at: u64,
-    /// With this one, a file that did not tell its size ends.
+    /// This is the last piece of a file whose size was not announced.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub(crate) end: bool,
 }
 
-/// Why a body is not a piece.
+/// The error for a body that is not a piece.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FormatError {
     #[error("the piece is cut off")]
@@ -55,7 +55,7 @@ impl Piece {
         Self { v: VERSION, key, file, piece, at, end }
     }
 
-    /// The whole body, whose data is what `fill` writes to the end of the buffer it is given.
+    /// Encodes the body. `fill` appends the data to the buffer it is given.
     pub(crate) fn encode<E: From<io::Error>>(
         &self,
         room: usize,
@@ -74,7 +74,7 @@ impl Piece {
         Ok((body.into(), hash))
     }
 
-    /// Reads a body, and checks all of it that does not depend on what is there.
+    /// Decodes a body, and checks everything that does not depend on the stored file.
     pub(crate) fn decode(mut body: Bytes) -> Result<(Self, Bytes, ChainingValue), FormatError> {
         let mut take =
             |len: usize| if len <= body.len() { Ok(body.split_to(len)) } else { Err(FormatError::Cut) };
@@ -103,7 +103,7 @@ impl Piece {
         let (len, full) = (data.len() as u64, u64::from(self.piece));
         let end = self.at.checked_add(len).filter(|_| self.at.is_multiple_of(full) && len <= full);
         let fits = end.is_some_and(|end| match self.file.size {
-            // Full, or the last; without data only if the file has none.
+            // The piece must be full or the last one, and may lack data only if the file is empty.
             Some(size) => end <= size && (len == full || end == size) && (len > 0 || size == 0),
             None => len == full || self.end,
         });
@@ -122,7 +122,7 @@ mod tests {
         let file = FileInfo { path: "f".into(), size, mode: None, mtime: 0 };
         let piece = Piece::new(Hex32([1; 32]), file, PIECE, at, end);
         let head = serde_json::to_vec(&piece).unwrap();
-        // Only of what may be a piece there is a chaining value.
+        // A chaining value exists only for a possible piece.
         let proper = at.is_multiple_of(u64::from(PIECE)) && data.len() <= PIECE as usize;
         let hash = if proper { chaining_value(at, data) } else { [0; 32] };
         [&u16::try_from(head.len()).unwrap().to_be_bytes(), head.as_slice(), data, &hash].concat().into()
@@ -135,7 +135,7 @@ mod tests {
         assert!(taken(Some(two), 0, false, &full) && taken(Some(two), two / 2, false, &full));
         assert!(taken(Some(0), 0, false, b"") && taken(Some(3), 0, false, b"abc"));
         assert!(taken(None, 0, false, &full) && taken(None, two, true, b"") && taken(None, two, true, b"x"));
-        // Elsewhere, too short, too long, beyond the end, nothing at all, and where sums overflow.
+        // At a wrong offset, too short, too long, beyond the end, empty, and where sums overflow.
         assert!(!taken(Some(two), 1, false, &full));
         assert!(!taken(Some(two), 0, false, &full[1..]));
         assert!(!taken(Some(two * 2), 0, false, &[full.clone(), full.clone()].concat()));

@@ -1,4 +1,4 @@
-//! The receiver's process, as its parent sees it.
+//! The process of the receiver, as seen by its parent.
 
 use std::io;
 use std::path::Path;
@@ -15,7 +15,7 @@ use super::ledger::Ledger;
 use super::line::{Line, SIDES, Side};
 use crate::failure::Failure;
 
-/// How long a process may take to start, and to answer.
+/// The time limit for a process to start, and to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The ledgers of all sides.
@@ -44,7 +44,7 @@ impl Ledgers {
 pub(super) struct Receiver {
     child: Child,
     stdin: ChildStdin,
-    /// What it says besides deliveries.
+    /// Its lines other than deliveries.
     said: mpsc::Receiver<Line>,
     reader: JoinHandle<()>,
 }
@@ -118,7 +118,7 @@ async fn read(stdout: ChildStdout, ledgers: Ledgers, tell: mpsc::Sender<Line>) {
         match text.parse() {
             Ok(Line::Delivered(side, n)) => ledgers.with(side, |ledger| ledger.enter(n)),
             Ok(Line::Kept(n, id)) => ledgers.with(Side::Journal, |ledger| ledger.enter_as(n, id)),
-            // Nobody listens any more to a process that is being killed.
+            // The lines of a process that is being killed may have no reader.
             Ok(line) => drop(tell.send(line).await),
             Err(error) => tracing::warn!("{error}: {text:?}"),
         }

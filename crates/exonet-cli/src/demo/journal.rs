@@ -1,4 +1,4 @@
-//! The side whose sender and receiver keep journals: its sender's process, as the parent sees it.
+//! The side whose sender and receiver keep journals: the process of the sender, as seen by the parent.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,15 +19,15 @@ use super::sender::{Order, Said};
 use super::stage::Way;
 use crate::failure::Failure;
 
-/// How long a process may take to start.
+/// The time limit for a process to start.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What the lives of the sender have said.
+/// The reports of all lives of the sender.
 #[derive(Debug, Default)]
 pub(super) struct Account {
     /// One more than the number of the message that was last begun.
     begun: AtomicU64,
-    /// Messages that ended otherwise than delivered.
+    /// The number of messages with an outcome other than Delivered.
     failed: AtomicU64,
     done: AtomicBool,
 }
@@ -46,7 +46,7 @@ impl Account {
     }
 }
 
-/// What is sent, by whom and to whom.
+/// The messages to send, the sender and the receiver.
 #[derive(Clone, Debug)]
 pub(super) struct Task {
     /// Where the sender keeps its identity.
@@ -61,11 +61,11 @@ pub(super) struct Journal {
     task: Task,
     pub(super) way: Way,
     pub(super) account: Arc<Account>,
-    /// How many messages may have been sent by now.
+    /// The number of messages that may have been sent by now.
     allowed: watch::Sender<u64>,
     moves: watch::Sender<u32>,
     sender: Option<Sender>,
-    /// Processes killed.
+    /// The number of processes that were killed.
     pub(super) crashes: u64,
 }
 
@@ -198,7 +198,7 @@ async fn write(mut stdin: ChildStdin, mut allowed: watch::Receiver<u64>, mut mov
             Ok(()) = moves.changed() => Order::Move,
             else => return,
         };
-        // It is being killed.
+        // The process is being killed.
         if stdin.write_all(order.to_string().as_bytes()).await.is_err() {
             return;
         }

@@ -1,4 +1,4 @@
-//! The truth: what reached the application of the receiver, and how often.
+//! The ground truth: the messages that reached the receiving application, and how often each did.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ impl Ledger {
         usize::try_from(n).ok().and_then(|n| self.times.get(n)).is_some_and(|times| *times > 0)
     }
 
-    /// Different messages.
+    /// The number of different messages.
     pub(super) fn arrived(&self) -> u64 {
         self.arrived
     }

@@ -1,7 +1,7 @@
-//! What the receiver's process says to its parent: lines on a pipe.
+//! The lines that the process of the receiver writes to its parent over a pipe.
 //!
-//! A line is one write of fewer bytes than a pipe takes at once, so it is said whole or not at all, even by a
-//! process that is killed in the middle; and what has been said, the pipe keeps.
+//! A line is one write that is short enough to be atomic on a pipe, even if the process is killed in the middle. The
+//! pipe keeps lines that have been written.
 
 use std::fmt;
 use std::net::SocketAddr;

@@ -47,12 +47,12 @@ use crate::failure::Failure;
 use crate::node::GOODBYE;
 use crate::settings::Settings;
 
-/// How often the director looks.
+/// The interval at which the director checks the state.
 const GLANCE: Duration = Duration::from_millis(40);
-/// How long both ends may take to forget everything.
+/// The time limit for both ends to drop all records.
 const QUIET: Duration = Duration::from_secs(10);
 
-/// What is played.
+/// The parameters of a demo.
 #[derive(Clone, Debug)]
 pub(crate) struct Course {
     messages: u64,
@@ -60,10 +60,10 @@ pub(crate) struct Course {
     odds: Odds,
     outage: Duration,
     crash: bool,
-    /// With a pair that keeps journals.
+    /// Whether there is a pair that keeps journals.
     journal: bool,
     seed: u64,
-    /// The command that plays it again.
+    /// The command that repeats the demo.
     again: String,
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct Demo<'a> {
     course: Course,
 }
 
-/// How the performance ended.
+/// The end of a performance.
 struct Performance {
     interrupted: bool,
     /// From the first message to the last outcome.
@@ -228,7 +228,8 @@ impl<'a> Demo<'a> {
     fn report(&self, stage: &Stage<'_>, performance: &Performance, records: usize) -> Report {
         let plain = [Side::Remembering, Side::Plain].map(|side| {
             let row = stage.row(side, self.course.messages);
-            // Interrupted: what was not offered, or is under way, is neither arrived nor lost.
+            // After an interrupt, messages that were not offered or are in flight count neither as arrived nor as
+            // lost.
             let sent = row.sent.min(row.arrived + row.lost);
             Row { sent, ..row }
         });

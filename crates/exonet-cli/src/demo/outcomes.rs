@@ -1,4 +1,4 @@
-//! What the sender was told, held against the ledger.
+//! Compares the outcomes at the sender with the ledger.
 
 use exonet::Outcome;
 use serde::Serialize;
@@ -13,7 +13,7 @@ pub(super) struct Outcomes {
     pub(super) unknown: u64,
 }
 
-/// Of how many messages the promise was kept.
+/// The number of messages for which the promise was kept or broken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Account {
     pub(super) sent: u64,

@@ -76,7 +76,7 @@ async fn socket() -> io::Result<UdpSocket> {
     UdpSocket::bind(address).await
 }
 
-/// Takes messages for ever.
+/// Receives messages. Never returns without an error.
 ///
 /// Each is reported first and taken then. So whatever its sender hears to be delivered is in the ledger, wherever the
 /// kill falls; between the two, the message is unknown to its sender, and may be in the ledger or not. With a journal it comes

@@ -20,7 +20,7 @@ const LARGEST: usize = 65_536;
 /// The far future, for a timer with nothing to wait for.
 const FAR: std::time::Duration = std::time::Duration::from_secs(3_600);
 
-/// What may change while a relay runs.
+/// The settings that may change while a relay runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Route {
     /// Where the receiver is.
@@ -29,7 +29,7 @@ pub(crate) struct Route {
     pub(crate) dead: bool,
     /// With every change of this, the receiver sees the sender at a new address.
     pub(crate) mapping: u32,
-    /// What goes to the receiver is remembered, for replays.
+    /// Datagrams to the receiver are remembered for replays.
     pub(crate) remember: bool,
     /// With every change of this, all that is remembered arrives at the receiver once more, in its order.
     pub(crate) replays: u32,
@@ -104,7 +104,7 @@ struct Forwarder {
     front: UdpSocket,
     back: UdpSocket,
     sender: Option<SocketAddr>,
-    /// What has gone to the receiver, as it was sent.
+    /// The datagrams to the receiver, as they were sent.
     remembered: Vec<Vec<u8>>,
     there: Line,
     back_again: Line,

@@ -25,7 +25,7 @@ pub(super) struct Row {
     pub(super) unknown: Option<u64>,
 }
 
-/// What came of the pair that keeps journals.
+/// The figures of the pair that keeps journals.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kept {
     pub(super) row: Row,
@@ -44,7 +44,7 @@ impl Kept {
     }
 }
 
-/// What is told at the end.
+/// The final report.
 #[derive(Debug)]
 pub(super) struct Report {
     pub(super) journal: Option<Kept>,

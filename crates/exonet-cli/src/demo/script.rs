@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// What happens to the world.
+/// A kind of accident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Accident {
     /// The network is dead for this long.

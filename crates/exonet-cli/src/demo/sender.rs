@@ -1,4 +1,4 @@
-//! The process of a sender that keeps a journal: it can be killed at any time, and goes on as itself.
+//! The process of a sender that keeps a journal. It can be killed at any time, and continues with the same identity.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -18,7 +18,7 @@ use crate::args::DemoSenderArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
 
-/// What the process says to its parent, each in one line.
+/// The lines that the process writes to its parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Said {
     /// It goes on with `left` messages of its journal.
@@ -57,10 +57,10 @@ impl FromStr for Said {
     }
 }
 
-/// What the parent says.
+/// The orders of the parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// So many messages may have been sent by now.
+    /// The number of messages that may have been sent by now.
     Allow(u64),
     /// To another address.
     Move,
@@ -87,7 +87,7 @@ impl FromStr for Order {
     }
 }
 
-/// Sends until all is settled, and is there until standard input ends.
+/// Sends until all messages are settled, and stays until standard input ends.
 pub(crate) async fn send(state: Option<&Path>, args: &DemoSenderArgs) -> Result<Exit, Failure> {
     let state = state.ok_or_else(|| Failure::new("demo-sender is started by `exon demo`"))?;
     let failed = |e: &dyn std::error::Error| Failure::new("the demo's sender has failed").because(e);

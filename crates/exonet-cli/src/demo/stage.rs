@@ -1,4 +1,4 @@
-//! What is on the stage: the receiver's process, a relay for each side, and the senders.
+//! The parts of a demo: the process of the receiver, a relay for each side, and the senders.
 
 use std::net::SocketAddr;
 use std::path::Path;

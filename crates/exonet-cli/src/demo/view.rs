@@ -1,4 +1,4 @@
-//! What a person sees while it runs: one calm picture, or a line a second where nobody watches.
+//! The display of a running demo: one picture on a terminal, or a line a second elsewhere.
 
 use std::time::Duration;
 

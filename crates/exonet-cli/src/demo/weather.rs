@@ -1,4 +1,4 @@
-//! What the network does to a datagram: decided by a seed, so that a bad day can be had again.
+//! The faults of the network, decided by a seed, so that a run can be repeated.
 
 use std::time::Duration;
 

@@ -10,7 +10,7 @@ use super::Office;
 use super::request::{Given, number};
 use super::respond::{Answer, ApiError, in_json};
 
-/// Peers in one answer, at most and if nothing is said.
+/// The maximum, and the default, number of peers in one answer.
 const PEERS: u64 = 1_000;
 
 pub(super) fn node(office: &Office) -> Answer {
@@ -48,7 +48,7 @@ pub(super) fn peers(office: &Office, given: &Given) -> Result<Answer, ApiError> 
     Ok(in_json(StatusCode::OK, &json!({ "known": all.len(), "peers": peers })))
 }
 
-/// What is known of a peer. None: it is gone meanwhile.
+/// The figures of a peer, or None if the node no longer knows it.
 pub(super) fn peer(node: &Node, id: &NodeId) -> Option<Value> {
     let stats = node.peer(id).stats()?;
     let figures = PeerStats::FIGURES.iter().filter_map(|figure| {

@@ -1,5 +1,5 @@
-//! Messages on their way to clients. A body that is still coming is read beside the requests: none waits for a slow sender, and none that
-//! ends breaks it off.
+//! Messages on their way to clients. A body that is still arriving is read in a task of its own: no request waits for
+//! a slow sender, and the end of a request does not stop the read.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,19 +12,21 @@ use tokio::sync::{AcquireError, Notify, OwnedSemaphorePermit, Semaphore};
 use super::Office;
 use crate::control::protocol::LONGEST_BODY;
 
-/// Messages that clients have, or are to have, at once.
+/// The maximum number of messages that clients hold, or that wait for a client, at once.
 pub(super) const OUT: usize = 1_024;
-/// Of these, messages whose bodies are being read, or have been and wait for a client.
+/// The maximum number of messages, within [`OUT`], whose bodies are being read or have been read and wait for a
+/// client.
 const READ: usize = 64;
 
-/// A message that is here whole, and its place among those that clients have. Dropped, it is given again.
+/// A message that has arrived in full, and its place within [`OUT`]. If it is dropped, the message is delivered
+/// again.
 pub(super) struct Arrival {
     pub(super) delivery: Delivery,
     pub(super) body: Bytes,
     pub(super) place: OwnedSemaphorePermit,
 }
 
-/// One whose body had to be read: its place among those lasts until a client has it.
+/// A message whose body had to be read. It keeps its place within [`READ`] until a client takes it.
 struct Whole {
     arrival: Arrival,
     _reads: OwnedSemaphorePermit,
@@ -41,7 +43,7 @@ pub(super) struct Arrivals {
 /// Why there is no message.
 #[derive(Debug)]
 pub(super) enum NoArrival {
-    /// Clients have as many as they may.
+    /// Clients hold the maximum number of messages.
     TooManyOut,
     /// The node has ended.
     Closed,
@@ -65,7 +67,8 @@ impl Default for Arrivals {
 }
 
 impl Arrivals {
-    /// The next message. It waits for a place among those that clients have if `patient`. Dropped early, nothing is lost.
+    /// The next message. If `patient`, it waits for a place within [`OUT`]. Cancel-safe: no message is lost if the
+    /// future is dropped.
     ///
     /// # Errors
     /// [`NoArrival`].
@@ -95,7 +98,7 @@ impl Arrivals {
         }
     }
 
-    /// A message that is here, if there is one and a place for it.
+    /// A message that has arrived in full, if there is one and there is a place for it.
     pub(super) fn try_next(&self, office: &Arc<Office>) -> Option<Arrival> {
         loop {
             if let Some(arrival) = self.take_whole() {
@@ -115,7 +118,7 @@ impl Arrivals {
         whole.pop_front().map(|whole| whole.arrival)
     }
 
-    /// Gives a message whose body is here, and has that of another read.
+    /// Returns a message whose body has arrived in full; starts a task to read any other body.
     fn take_in(
         office: &Arc<Office>,
         mut delivery: Delivery,
@@ -134,7 +137,7 @@ impl Arrivals {
                     delivery.reject(format!("the gateway takes messages of {LONGEST_BODY} bytes at most"));
                     return;
                 }
-                // It comes again.
+                // The message is delivered again.
                 Err(_) => return,
             };
             let whole = Whole { arrival: Arrival { delivery, body, place }, _reads: reads };

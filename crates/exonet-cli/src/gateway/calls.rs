@@ -1,4 +1,4 @@
-//! `POST /v1/calls`: a call, and how it ended.
+//! `POST /v1/calls`: makes a call and answers with its result.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::send::{peer, refused};
 use crate::control::protocol::{Class, LONGEST_BODY};
 use crate::exit::remedy;
 
-/// A call is waited for so long, if it has no deadline of its own; and no deadline is longer.
+/// The default deadline of a call, and the longest that a client may set.
 const DEADLINE: Duration = Duration::from_secs(30);
 const LONGEST: Duration = Duration::from_secs(3_600);
 
@@ -39,7 +39,7 @@ impl HasContent for Draft {
     }
 }
 
-/// A client that leaves gives the call up.
+/// Makes a call. If the client disconnects, the call is given up.
 pub(super) async fn call(office: &Office, given: &Given) -> Result<Answer, ApiError> {
     let (draft, body) = given.with_content::<Draft>()?;
     let to = peer(&draft.to)?;
@@ -85,7 +85,7 @@ async fn failed(office: &Office, error: CallError) -> ApiError {
         CallError::Failed { id, status, mut body } => {
             details.insert("id".to_owned(), id.to_string().into());
             details.insert("status".to_owned(), status.0.into());
-            // What more it says is a courtesy.
+            // The body of a refusal is optional: it is left out if it cannot be read.
             if let Ok(body) = body.bytes(LONGEST_BODY as u64).await {
                 put_body(&mut details, &body);
             }

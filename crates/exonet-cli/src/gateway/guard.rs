@@ -1,7 +1,7 @@
-//! Whom the gateway answers: clients that know the token, and that have come here by a name of this machine.
+//! Decides which requests the gateway answers: those that carry the token and that name this machine in `Host`.
 //!
-//! A page in a browser may have any name lead to this machine (DNS rebinding), and reads the answers then. Its requests have
-//! that name in `Host`. An address has no name that could be led elsewhere.
+//! A page in a browser can make any name resolve to this machine (DNS rebinding) and then read the answers. Its
+//! requests carry that name in `Host`. An address in `Host` cannot be rebound.
 
 use std::net::IpAddr;
 
@@ -13,12 +13,12 @@ use super::token::Token;
 
 pub(super) struct Guard {
     pub(super) token: Token,
-    /// Names that lead here, in lower case.
+    /// Names of this machine, in lower case.
     pub(super) names: Vec<String>,
 }
 
 impl Guard {
-    /// `open`: it is answered without a token.
+    /// Checks a request. `open`: the request needs no token.
     pub(super) fn check(&self, headers: &HeaderMap, open: bool) -> Result<(), ApiError> {
         let one = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
         let host = one(HOST).unwrap_or_default();

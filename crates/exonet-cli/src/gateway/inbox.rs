@@ -1,4 +1,5 @@
-//! What has come for clients: `/v1/inbox`. A message is taken for good when its client says so, and is given again otherwise.
+//! Messages for clients: `/v1/inbox`. A message is done when its client acknowledges it, and is delivered again
+//! otherwise.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -22,21 +23,21 @@ use super::leases::{Leases, handle};
 use super::request::{Given, TRACEPARENT, lease, number, wait};
 use super::respond::{Answer, ApiError, in_json, put_body, raw, stream as streamed};
 
-/// Messages in one answer, and messages that a stream of events has at once, at most.
+/// The maximum, and the default, number of messages in one answer, and of unanswered messages of one event stream.
 const MANY: u64 = 256;
 const USUAL: u64 = 16;
-/// A sign of life, so that a client that has left is noticed.
+/// The interval of keep-alive comments, which reveal a client that has disconnected.
 const ALIVE: Duration = Duration::from_secs(15);
-/// The longest time that a message is put off.
+/// The longest delay of a message that a client wants again.
 const LONGEST_RETRY: Duration = Duration::from_secs(86_400);
-/// The owner of what is handed out by long polls: it never leaves.
+/// The owner of messages that long polls hand out. This owner is never released.
 const POLLS: u64 = 0;
 
-/// A message that a client has. Dropped, it is given again.
+/// A message that a client holds. If it is dropped, the message is delivered again.
 struct Out {
     delivery: Delivery,
     _place: OwnedSemaphorePermit,
-    /// Among those of its stream.
+    /// Its place among the unanswered messages of its event stream.
     _own: Option<OwnedSemaphorePermit>,
 }
 
@@ -45,7 +46,7 @@ struct Out {
 pub(super) struct Inbox {
     pub(super) arrivals: Arrivals,
     out: Leases<Out>,
-    /// How many streams of events there have been.
+    /// The number of event streams opened so far.
     streams: AtomicU64,
 }
 
@@ -87,12 +88,12 @@ impl Shown {
 }
 
 impl Inbox {
-    /// Gives again what is not answered in time, for ever.
+    /// Delivers again each message that its client does not answer in time. Never returns.
     pub(super) async fn watch(&self) {
         self.out.watch().await;
     }
 
-    /// How many messages clients have.
+    /// The number of messages that clients hold.
     pub(super) fn out(&self) -> usize {
         self.out.len()
     }
@@ -166,7 +167,7 @@ struct Poll {
     max: Option<u64>,
 }
 
-/// Waits for a message, and gives it with those that are there.
+/// Waits for a message, and returns it together with those that have already arrived.
 pub(super) async fn poll(office: &Arc<Office>, given: &Given) -> Result<Answer, ApiError> {
     let Poll { wait_ms, lease_ms, max } = given.options()?;
     let (until, lease) = (Instant::now() + wait(wait_ms), lease(lease_ms));
@@ -203,7 +204,7 @@ struct Listen {
     max: Option<u64>,
 }
 
-/// Messages as they come, for as long as the client is there: as server-sent events.
+/// Streams messages as they arrive, as server-sent events, until the client disconnects.
 pub(super) fn listen(office: &Arc<Office>, given: &Given) -> Result<Answer, ApiError> {
     let Listen { lease_ms, max } = given.options()?;
     let waiting = office.place_to_wait()?;
@@ -223,7 +224,7 @@ pub(super) fn listen(office: &Arc<Office>, given: &Given) -> Result<Answer, ApiE
     Ok(events(said))
 }
 
-/// An answer that goes on for as long as there are events.
+/// An answer whose body lasts until the sender of events is dropped.
 pub(super) fn events(said: mpsc::Receiver<Bytes>) -> Answer {
     let frames = stream::unfold(said, |mut said| async {
         let next = said.recv().await?;
@@ -238,12 +239,12 @@ pub(super) fn event(name: &str, id: Option<&str>, data: &Value) -> Bytes {
     format!("event: {name}\n{id}data: {data}\n\n").into()
 }
 
-/// What a stream of events is fed by.
+/// The source of an event stream.
 struct Feed {
     office: Arc<Office>,
     say: mpsc::Sender<Bytes>,
     lease: Duration,
-    /// Messages that its client may have at once.
+    /// Places for the messages that its client may hold at once.
     places: Arc<Semaphore>,
     owner: u64,
 }
@@ -264,11 +265,12 @@ impl Feed {
                 break;
             }
         }
-        // Its client has left: others get what it has not answered for.
+        // The client has disconnected: other clients get the messages that it did not answer.
         self.office.inbox.out.release(self.owner);
     }
 
-    /// Waits for a place first: what finds none is left to others. None: the node is closed.
+    /// Waits for a place before it takes a message, so that other clients get messages that have no place here. None:
+    /// the node is closed.
     async fn next(&self) -> Option<(Arrival, OwnedSemaphorePermit)> {
         let own = Arc::clone(&self.places).acquire_owned().await.ok()?;
         let arrival = self.office.inbox.arrivals.next(&self.office, true).await.ok()?;
@@ -298,7 +300,7 @@ impl Verdict {
     }
 }
 
-/// The client has done with a message: it is delivered.
+/// The client has processed a message: it is delivered.
 pub(super) fn ack(office: &Office, given: &Given, handle: &str) -> Result<Answer, ApiError> {
     let verdict: Verdict = given.options()?;
     let status = verdict.status()?;
@@ -314,7 +316,7 @@ pub(super) fn ack(office: &Office, given: &Given, handle: &str) -> Result<Answer
     Ok(in_json(StatusCode::OK, &json!({ "delivered": true })))
 }
 
-/// The client does not take a message, and will not have it again.
+/// The client rejects a message, which is not delivered again.
 pub(super) fn reject(office: &Office, given: &Given, handle: &str) -> Result<Answer, ApiError> {
     let verdict: Verdict = given.options()?;
     let status = verdict.status()?;

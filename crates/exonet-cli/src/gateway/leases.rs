@@ -1,4 +1,4 @@
-//! What clients have been handed out: each for a time, and no longer than its client is there.
+//! Items that are handed out to clients, each for a limited time and at most until its client disconnects.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-/// Items on loan, each under a handle. An item that its client does not return in time is dropped; its `Drop` acts on that.
+/// Leased items, by handle. An item that its client does not return in time is dropped; its `Drop` reacts to that.
 pub(super) struct Leases<T> {
     held: Mutex<HashMap<String, Held<T>>>,
     changed: Notify,
@@ -27,7 +27,7 @@ impl<T> Default for Leases<T> {
     }
 }
 
-/// A name that no other thing has ever had.
+/// A new handle, which is unique.
 pub(super) fn handle() -> String {
     BASE64.encode(rand::random::<[u8; 15]>())
 }
@@ -37,25 +37,25 @@ impl<T> Leases<T> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands `thing` out for so long, under `handle`.
+    /// Hands `thing` out under `handle` for the time `lease`.
     pub(super) fn put(&self, handle: &str, thing: T, lease: Duration, owner: u64) {
         let held = Held { thing, until: Instant::now() + lease, owner };
         self.held().insert(handle.to_owned(), held);
         self.changed.notify_one();
     }
 
-    /// Takes it back. None: its time is over, or it was never handed out.
+    /// Takes an item back. None: its lease is over, or it was never handed out.
     pub(super) fn take(&self, handle: &str) -> Option<T> {
         let held = self.held().remove(handle)?;
         (Instant::now() < held.until).then_some(held.thing)
     }
 
-    /// Drops what this owner has.
+    /// Drops all items of this owner.
     pub(super) fn release(&self, owner: u64) {
         self.drop_if(|held| held.owner == owner);
     }
 
-    /// How many are out.
+    /// The number of items that are handed out.
     pub(super) fn len(&self) -> usize {
         self.held().len()
     }
@@ -64,11 +64,11 @@ impl<T> Leases<T> {
         let mut held = self.held();
         let gone: Vec<_> = held.extract_if(|_, held| over(held)).collect();
         drop(held);
-        // Their drop may do anything: without the lock.
+        // A `Drop` may run any code, so the lock is not held here.
         drop(gone);
     }
 
-    /// Drops what is not asked back in time, for ever.
+    /// Drops each item that is not returned in time. Never returns.
     pub(super) async fn watch(&self) {
         loop {
             let next = self.held().values().map(|held| held.until).min();

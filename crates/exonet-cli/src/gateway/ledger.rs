@@ -1,7 +1,9 @@
-//! The file of what clients sent with `durable`: by which their ids lead to messages in every life of the identity.
+//! The file of messages that clients sent with `durable`. It maps their ids to messages across all runs of the
+//! identity.
 //!
-//! Lines of JSON, appended as things happen. A line is written before its message is sent, so that an id that has been used is
-//! known for ever after; where the process dies in between, the message may have been sent or not, and its state says so.
+//! The file has lines of JSON, appended as things happen. A line is written before its message is sent, so that a
+//! used id stays known. If the process dies in between, the message may or may not have been sent, and its state says
+//! so.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -15,27 +17,27 @@ use crate::failure::Failure;
 /// The file in the directory of the identity.
 const FILE: &str = "http-sent.jsonl";
 
-/// What happens to a message.
+/// A change of the state of a message.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub(super) enum Line {
-    /// It is about to be sent.
+    /// The message is about to be sent.
     Begun(Begun),
-    /// It is in the journal, by this number.
+    /// The message is in the journal under this number.
     Numbered { id: String, number: u64 },
-    /// It has its outcome.
+    /// The message has its outcome.
     Ended { id: String, settled: Settled },
-    /// It was not sent.
+    /// The message was not sent.
     Gone { id: String },
 }
 
-/// What is known of a message when it is sent.
+/// The record of a message when it is about to be sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Begun {
     pub(super) id: String,
     pub(super) to: String,
     pub(super) size: u64,
-    /// Of its body and options: the same id is not used for something else.
+    /// The hash of its body and options, to detect that the same id is used for another message.
     pub(super) hash: String,
     /// Milliseconds since 1970.
     pub(super) at_ms: u64,
@@ -46,12 +48,12 @@ pub(super) struct Begun {
 pub(super) struct Ledger {
     path: PathBuf,
     file: File,
-    /// How many lines it has.
+    /// The number of lines in the file.
     pub(super) lines: usize,
 }
 
 impl Ledger {
-    /// All lines that are whole, and the file to go on with. What a process that died has left of a line is left out.
+    /// Opens the file and reads all complete lines. A partial line, left by a process that died, is discarded.
     pub(super) fn open(directory: &Path) -> Result<(Self, Vec<Line>), Failure> {
         let path = directory.join(FILE);
         let text = match std::fs::read_to_string(&path) {
@@ -65,10 +67,10 @@ impl Ledger {
         Ok((ledger, lines))
     }
 
-    /// A file of these lines, in place of the one that is there.
+    /// Writes these lines to a new file, which replaces the current one.
     fn fresh(path: &Path, lines: &[Line]) -> io::Result<Self> {
         let directory = path.parent().unwrap_or(Path::new("."));
-        // It is born with mode 0600.
+        // The file is created with mode 0600.
         let mut file = tempfile::NamedTempFile::new_in(directory)?;
         let mut text = Vec::new();
         for line in lines {
@@ -82,7 +84,7 @@ impl Ledger {
         Ok(Self { path: path.to_owned(), file, lines: lines.len() })
     }
 
-    /// Only these lines are of use.
+    /// Replaces the content of the file with these lines.
     pub(super) fn replace(&mut self, lines: &[Line]) -> io::Result<()> {
         *self = Self::fresh(&self.path, lines)?;
         Ok(())
@@ -95,7 +97,7 @@ impl Ledger {
         self.file.write_all(&text)
     }
 
-    /// A handle on the file, to wait for the disk by.
+    /// A handle on the file, to wait for the disk with.
     pub(super) fn handle(&self) -> io::Result<File> {
         self.file.try_clone()
     }

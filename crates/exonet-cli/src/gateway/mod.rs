@@ -1,10 +1,11 @@
-//! The gateway: sending, receiving, calling and serving over HTTP, for programs in languages that have no library.
+//! The gateway: sends, receives, calls and serves over HTTP, for programs in languages that have no library.
 //!
-//! It is an offer of `exon up`, at an address of this machine ([`server`]). A request is answered if it shows the token
-//! ([`token`]) and comes by a name of this machine ([`guard`]); [`routes`] has what there is to ask for.
+//! It is part of `exon up` and listens at an address of this machine ([`server`]). A request is answered if it
+//! carries the token ([`token`]) and names this machine in `Host` ([`guard`]); [`routes`] lists the requests.
 //!
-//! What a client has been given is held for it under a handle ([`leases`]) until it answers for it, its time is over or it leaves: then
-//! others get it. What a client has sent is known by an id of its own ([`sent`]), which [`ledger`] keeps for the next life.
+//! A message that a client gets is leased to it under a handle ([`leases`]) until it answers, its lease ends or it
+//! disconnects; then other clients get the message. A message that a client sends is known by the client's own id
+//! ([`sent`]), which [`ledger`] keeps for the next run.
 
 mod about;
 mod arrivals;
@@ -47,17 +48,17 @@ use crate::control::{Asker, Taken};
 use crate::failure::Failure;
 use crate::settings::Settings;
 
-/// Requests at once that wait for something.
+/// The maximum number of requests that wait at once.
 const WAITING: usize = 64;
-/// The durability of a stored identity, if nothing else is said.
+/// The default durability of a stored identity.
 const USUAL: &str = "process";
 
-/// Whose messages and calls the node takes for clients of the gateway.
+/// The nodes whose messages and calls the node accepts for clients of the gateway.
 pub(crate) fn allow(args: &GatewayArgs) -> Allow {
     if args.anyone { Allow::anyone() } else { Allow::only(args.allow.iter().copied()) }
 }
 
-/// What every client is served with.
+/// The state that all clients share.
 struct Office {
     node: Node,
     sent: Arc<Sent>,
@@ -65,19 +66,19 @@ struct Office {
     served: Served,
     guard: Guard,
     waiting: Arc<Semaphore>,
-    /// For the bodies of requests.
+    /// Room for the bodies of requests.
     room: Semaphore,
-    /// To be waited for.
+    /// Messages whose outcomes are awaited.
     taken: mpsc::UnboundedSender<Taken>,
     identity: String,
     durability: String,
-    /// Whether what is durable waits for the disk.
+    /// Whether durable messages wait for the disk.
     forces: bool,
-    /// From whom messages and calls are taken.
+    /// The nodes whose messages and calls are accepted, in words.
     takes: String,
-    /// Whether the node is shown on a page.
+    /// Whether the page of `--ui` is served.
     ui: bool,
-    /// What goes on beside requests.
+    /// Background tasks.
     tasks: Mutex<JoinSet<()>>,
 }
 
@@ -96,18 +97,19 @@ impl Office {
     }
 }
 
-/// The gateway of a node, for as long as this lives. [`Self::close`] it before the node ends: its tasks hold the node.
+/// The gateway of a node, which lasts until this is dropped. [`Self::close`] it before the node ends: its tasks hold
+/// the node.
 pub(crate) struct Gateway {
     office: Arc<Office>,
     end: oneshot::Sender<()>,
     task: JoinHandle<()>,
-    /// Where it is, as an address for clients.
+    /// Its URL for clients.
     pub(crate) url: String,
-    /// Where its token is.
+    /// The path of its token.
     pub(crate) token: PathBuf,
 }
 
-/// A place for a gateway: taken before there is a node, so that what is wrong with it is said first.
+/// A bound address for a gateway. It is bound before the node starts, so that its errors are reported first.
 pub(crate) struct Site {
     listener: Arc<TcpListener>,
     address: SocketAddr,
@@ -127,8 +129,8 @@ impl Site {
         Ok(Some(Self { listener: Arc::new(listener), address }))
     }
 
-    /// Opens the gateway of a node; another one may follow when that is closed. What a former life of the identity has left is
-    /// `left`; the askers are for these, one each.
+    /// Opens the gateway of a node; another one may follow when this one is closed. `left` has the messages that a
+    /// former run of the identity left open. The result has one asker for each of them.
     pub(crate) fn open(
         &self,
         settings: &Settings,
@@ -180,7 +182,7 @@ fn takes(args: &GatewayArgs) -> String {
 }
 
 impl Gateway {
-    /// What is said of it when it begins.
+    /// Prints its URL and the nodes that it accepts messages from.
     pub(crate) fn announce(&self, settings: &Settings) {
         settings.note(format!("HTTP at {}: {}", self.url, self.office.takes));
         if self.office.ui {
@@ -189,10 +191,11 @@ impl Gateway {
         settings.note(format!("each request shows the token in {}", self.token.display()));
     }
 
-    /// Ends it: clients are sent away, and what they have and have not answered for is given again.
+    /// Closes the gateway: clients are disconnected, and the messages that they have not answered are delivered
+    /// again.
     pub(crate) async fn close(self) {
         drop(self.end);
-        // What it ends with does not matter.
+        // The result of the task does not matter.
         let _ = self.task.await;
         self.office.served.end();
         let mut tasks =

@@ -1,4 +1,4 @@
-//! What a client gives: its options, in JSON or in the query, and a body.
+//! The request of a client: its options, in JSON or in the query, and a body.
 
 use std::time::Duration;
 
@@ -19,18 +19,18 @@ use tokio::time::timeout;
 use super::respond::ApiError;
 use crate::control::protocol::LONGEST_BODY;
 
-/// The longest body of a request: a message in base64, and what is around it.
+/// The longest body of a request: a message in base64, and the JSON around it.
 const LONGEST_REQUEST: usize = LONGEST_BODY / 3 * 4 + (64 << 10);
-/// How long a client may take to give its body, and to find room for it.
+/// The time limits for a client to send its body, and to wait for room for it.
 const BODY_TIME: Duration = Duration::from_secs(60);
 const ROOM_TIME: Duration = Duration::from_secs(10);
-/// Bytes of all requests at once, in units of a KiB.
+/// The maximum size of the bodies of all requests at once, in KiB.
 pub(super) const ROOM: usize = 256 << 10;
 const UNIT: usize = 1 << 10;
-/// No wait is longer, whatever a client asks for.
+/// The longest wait that a client may ask for, and the default.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 const WAIT: Duration = Duration::from_secs(20);
-/// The longest lease, and the usual one.
+/// The longest lease, and the default.
 const LONGEST_LEASE: Duration = Duration::from_secs(3_600);
 const LEASE: Duration = Duration::from_secs(30);
 
@@ -56,7 +56,7 @@ impl Given {
         let kind = header(CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         let wants_raw =
             header(ACCEPT).split(',').any(|kind| kind.trim().starts_with("application/octet-stream"));
-        // What is none is passed over, as W3C wants it.
+        // An invalid header is ignored, as W3C Trace Context requires.
         let traceparent =
             request.headers().get(TRACEPARENT).and_then(|value| value.to_str().ok()?.parse().ok());
         let pairs = form_urlencoded::parse(request.uri().query().unwrap_or_default().as_bytes());
@@ -177,7 +177,7 @@ pub(super) fn number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, 
     }
 }
 
-/// Yes or no, which a query has as text.
+/// A boolean, which a query has as text.
 pub(super) fn flag<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
     match Value::deserialize(from)? {
         Value::Bool(flag) => Ok(flag),

@@ -1,4 +1,4 @@
-//! What the gateway answers: JSON, bodies as they are, and errors with a remedy.
+//! The answers of the gateway: JSON, raw bodies, and errors with a remedy.
 
 use std::convert::Infallible;
 
@@ -17,11 +17,11 @@ use serde_json::{Value, json};
 
 pub(super) type Answer = Response<BoxBody<Bytes, Infallible>>;
 
-/// What went wrong with a request.
+/// The error of a request.
 #[derive(Debug)]
 pub(super) struct ApiError {
     pub(super) status: StatusCode,
-    /// For programs; it does not change.
+    /// A stable code for programs.
     pub(super) code: &'static str,
     pub(super) message: String,
     pub(super) remedy: String,
@@ -29,13 +29,13 @@ pub(super) struct ApiError {
     extra: Extra,
 }
 
-/// What belongs to an error in a header.
+/// The header of an error.
 #[derive(Debug)]
 enum Extra {
     None,
-    /// Try again in a second.
+    /// The client may try again in a second.
     Later,
-    /// Show the token.
+    /// The client must send the token.
     Token,
     /// The methods that a path takes.
     Allowed(String),
@@ -57,7 +57,7 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, "bad_request", message, remedy)
     }
 
-    /// Too much at once: the client tries again.
+    /// The gateway is busy: the client may try again.
     pub(super) fn busy(code: &'static str, message: impl Into<String>, remedy: impl Into<String>) -> Self {
         let error = Self::new(StatusCode::TOO_MANY_REQUESTS, code, message, remedy);
         Self { extra: Extra::Later, ..error }
@@ -106,12 +106,12 @@ impl ApiError {
     }
 }
 
-/// A body that is there.
+/// An answer with a complete body.
 pub(super) fn whole(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Answer {
     stream(status, kind, Full::new(body.into()).boxed())
 }
 
-/// A body that is there, or comes.
+/// An answer with a body that may still be produced.
 pub(super) fn stream(status: StatusCode, kind: &'static str, body: BoxBody<Bytes, Infallible>) -> Answer {
     let mut answer = Response::new(body);
     *answer.status_mut() = status;
@@ -122,7 +122,8 @@ pub(super) fn stream(status: StatusCode, kind: &'static str, body: BoxBody<Bytes
     answer
 }
 
-/// A page of this gateway's own: it loads nothing, asks nobody else, and is shown in no other page.
+/// A page of this gateway. It loads no other resources, connects only to the gateway, and cannot be embedded in
+/// another page.
 pub(super) fn page(text: &'static str) -> Answer {
     const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; \
                           base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -138,7 +139,7 @@ pub(super) fn in_json(status: StatusCode, value: &impl Serialize) -> Answer {
     whole(status, "application/json", body)
 }
 
-/// A body in JSON: as `text`, if it is, or else in `base64`.
+/// Adds a body to JSON: as `text` if it is UTF-8, otherwise as `base64`.
 pub(super) fn put_body(into: &mut serde_json::Map<String, Value>, body: &[u8]) {
     match std::str::from_utf8(body) {
         Ok(text) => into.insert("text".to_owned(), text.into()),
@@ -146,7 +147,7 @@ pub(super) fn put_body(into: &mut serde_json::Map<String, Value>, body: &[u8]) {
     };
 }
 
-/// A body as it is, with what belongs to it in headers. What no header can hold is left out.
+/// A raw body, with its metadata in headers. A value that no header can hold is left out.
 pub(super) fn raw(body: Bytes, headers: &[(&'static str, String)]) -> Answer {
     let mut answer = whole(StatusCode::OK, "application/octet-stream", body);
     for (name, value) in headers {

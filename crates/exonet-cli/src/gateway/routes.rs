@@ -1,4 +1,4 @@
-//! What is asked for, and what answers it.
+//! The routes of the gateway, and their handlers.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use super::request::Given;
 use super::respond::{Answer, ApiError, page, whole};
 use super::{Office, about, calls, inbox, send, served, watch};
 
-/// The description of all of this, for programs that make clients.
+/// The OpenAPI description of the gateway, for client generators.
 pub(super) const OPENAPI: &str = include_str!("openapi.json");
 
-/// What a request is for.
+/// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Want {
     OpenApi,
@@ -32,7 +32,7 @@ pub(super) enum Want {
     Answer,
 }
 
-/// A method, a path of which a word in braces stands for any, and what that is for.
+/// A method, a path in which a word in braces matches any word, and the purpose of the request.
 pub(super) type Route = (Method, &'static str, Want);
 
 pub(super) const ROUTES: &[Route] = &[
@@ -53,7 +53,7 @@ pub(super) const ROUTES: &[Route] = &[
     (Method::POST, "/v1/served/{handle}", Want::Answer),
 ];
 
-/// What a request is for, and the word of its path that stands for any.
+/// The purpose of a request, and the word of its path that matches the word in braces.
 pub(super) fn find<'a>(method: &Method, path: &'a str) -> Result<(Want, &'a str), ApiError> {
     let fitting: Vec<_> = ROUTES.iter().filter_map(|route| Some((route, fits(route.1, path)?))).collect();
     if let Some(((.., want), word)) = fitting.iter().find(|((known, ..), _)| known == method) {
@@ -67,7 +67,8 @@ pub(super) fn find<'a>(method: &Method, path: &'a str) -> Result<(Want, &'a str)
     Err(ApiError::method_not_allowed(allowed.join(", ")))
 }
 
-/// The word that stands for any, or nothing.
+/// The word of `path` that matches the word in braces, or the empty string if the pattern has none. None: the path
+/// does not match.
 fn fits<'a>(pattern: &str, path: &'a str) -> Option<&'a str> {
     let (mut words, mut any) = (path.split('/'), "");
     for part in pattern.split('/') {
@@ -81,7 +82,7 @@ fn fits<'a>(pattern: &str, path: &'a str) -> Option<&'a str> {
     words.next().is_none().then_some(any)
 }
 
-/// Answers a request, whatever is wrong with it.
+/// Answers a request, also if it is invalid.
 pub(super) async fn answer(office: &Arc<Office>, request: Request<Incoming>) -> Answer {
     respond(office, request).await.unwrap_or_else(ApiError::answer)
 }
@@ -148,7 +149,7 @@ mod tests {
                 assert!(operation["responses"]["200"].is_object(), "{way} {path}");
             }
         }
-        // Every reference leads somewhere.
+        // Every reference has a target.
         for reference in OPENAPI.split("\"$ref\": \"#").skip(1).filter_map(|rest| rest.split('"').next()) {
             assert!(told.pointer(reference).is_some(), "{reference}");
         }

@@ -21,12 +21,12 @@ use super::sent::Claim;
 use crate::control::Taken;
 use crate::control::protocol::{Class, Ending};
 
-/// How long a message may wait for room in the queue of its peer.
+/// The longest wait of a message for room in the queue of its peer.
 const ROOM_TIME: Duration = Duration::from_secs(30);
 /// The longest id.
 const LONGEST_ID: usize = 64;
 
-/// What is sent, and how.
+/// A message, and the options for it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Draft {
@@ -49,7 +49,7 @@ struct Draft {
     wait_ms: Option<u64>,
 }
 
-/// What the sender wants to hear.
+/// The outcome that the sender asks for.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 enum Wanted {
@@ -99,7 +99,7 @@ impl Draft {
     }
 }
 
-/// A peer as a client writes it.
+/// Parses a peer as a client writes it.
 pub(super) fn peer(text: &str) -> Result<PeerAddr, ApiError> {
     crate::peers::parse_peer(text).map_err(|error| {
         let remedy =
@@ -108,7 +108,7 @@ pub(super) fn peer(text: &str) -> Result<PeerAddr, ApiError> {
     })
 }
 
-/// Why the node takes no message or call.
+/// The answer to a message or call that the node does not accept.
 pub(super) fn refused(error: &SendError) -> ApiError {
     let (status, code, remedy) = match error {
         SendError::TooLarge { .. } => {
@@ -141,7 +141,7 @@ pub(super) async fn send(office: &Arc<Office>, given: &Given) -> Result<Answer, 
             };
             let handover = Handover { to, size, message, id: id.clone(), place };
             let office = Arc::clone(office);
-            // A client that leaves meanwhile leaves nothing half done.
+            // The handover completes even if the client disconnects.
             let handed = tokio::spawn(async move { handover.run(&office).await });
             handed.await.map_err(|_| ApiError::closed())??;
         }
@@ -157,11 +157,11 @@ pub(super) async fn send(office: &Arc<Office>, given: &Given) -> Result<Answer, 
     outcome(office, &id, wait).await
 }
 
-/// Waits until the node has the message of another request.
+/// Waits until the node has accepted the message of another request with the same id.
 async fn taken(office: &Office, id: &str) -> Result<(), ApiError> {
     let until = Instant::now() + ROOM_TIME;
     loop {
-        // Made before the look, so that no change is missed in between.
+        // This future is created before the look, so that no change in between is missed.
         let changed = office.sent.changed.notified();
         if office.sent.is_taken(id).ok_or_else(|| unknown(id))? {
             return Ok(());
@@ -170,7 +170,7 @@ async fn taken(office: &Office, id: &str) -> Result<(), ApiError> {
     }
 }
 
-/// A message on its way to the node.
+/// A message that is being handed to the node.
 struct Handover {
     to: PeerAddr,
     message: Message,
@@ -188,7 +188,7 @@ impl Handover {
         };
         let receipt = sent.inspect_err(|_| office.sent.forget(&id))?;
         let (asker, written) = office.sent.taken(&id, &receipt, place);
-        // The book is there for as long as the node.
+        // The book lasts as long as the node.
         let _ = office.taken.send(Taken { receipt, size, asker: Some(asker) });
         written
     }
@@ -196,7 +196,8 @@ impl Handover {
 
 async fn queue(office: &Office, to: PeerAddr, message: Message) -> Result<Receipt, SendError> {
     let peer = office.node.peer(to);
-    // A permit does not wait for the disk: what is durable does so later. Its bytes may lack room.
+    // A permit does not wait for the disk; a durable message does so later. There may be no room for the bytes of the
+    // message.
     match peer.reserve().await?.send(message.clone()) {
         Err(SendError::Full) => peer.send(message).await,
         sent => sent,
@@ -210,7 +211,7 @@ struct Look {
     wait_ms: Option<u64>,
 }
 
-/// How a message stands; its outcome, if that comes in time.
+/// Answers with the state of a message, and with its outcome if it comes in time.
 pub(super) async fn status(office: &Office, given: &Given, id: &str) -> Result<Answer, ApiError> {
     let Look { wait_ms } = given.options()?;
     settle(office, id, wait(Some(wait_ms.unwrap_or(0)))).await?;
@@ -222,7 +223,7 @@ async fn settle(office: &Office, id: &str, wait: Duration) -> Result<Option<Endi
     let until = Instant::now() + wait;
     let mut place = None;
     loop {
-        // Made before the look, so that no outcome is missed in between.
+        // This future is created before the look, so that no outcome in between is missed.
         let changed = office.sent.changed.notified();
         let (_, end) = office.sent.look(id).ok_or_else(|| unknown(id))?;
         if end.is_some() || wait.is_zero() {
@@ -237,7 +238,7 @@ async fn settle(office: &Office, id: &str, wait: Duration) -> Result<Option<Endi
     }
 }
 
-/// The answer to a client that waits for what becomes of its message.
+/// The answer to a client that waits for the outcome of its message.
 async fn outcome(office: &Office, id: &str, wait: Duration) -> Result<Answer, ApiError> {
     let (status, code, remedy) = match settle(office, id, wait).await? {
         None => return told(office, id, StatusCode::ACCEPTED),

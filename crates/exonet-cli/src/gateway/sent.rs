@@ -1,4 +1,4 @@
-//! What clients have sent, by the ids that they know it by.
+//! The messages that clients have sent, by the clients' ids.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -16,9 +16,9 @@ use crate::control::Asker;
 use crate::control::protocol::{Ending, Settled};
 use crate::failure::Failure;
 
-/// Messages without an outcome, of all clients.
+/// The maximum number of messages without an outcome, for all clients together.
 const OPEN: usize = 65_536;
-/// Messages with an outcome that are still known: the newest.
+/// The number of messages with an outcome that are remembered, the newest first.
 const ENDED: usize = 10_000;
 
 /// A message of a client.
@@ -26,9 +26,9 @@ const ENDED: usize = 10_000;
 struct Entry {
     begun: Begun,
     durable: bool,
-    /// The node has it.
+    /// The node has accepted it.
     taken: bool,
-    /// None: it is being handed to the node, or has its outcome.
+    /// None: it is being handed to the node, or it has its outcome.
     message: Option<OpenMessage>,
     number: Option<u64>,
     end: Option<Settled>,
@@ -37,33 +37,34 @@ struct Entry {
 #[derive(Debug, Default)]
 struct Table {
     entries: HashMap<String, Entry>,
-    /// Those without an outcome, by which the book of the node tells of them.
+    /// The ids of messages without an outcome, by the key with which the book of the node reports them.
     waited: HashMap<u64, String>,
     ended: VecDeque<String>,
     next: u64,
     ledger: Option<Ledger>,
 }
 
-/// All of them.
+/// All messages that clients have sent.
 pub(super) struct Sent {
     node: Node,
     table: Mutex<Table>,
-    /// Some message has its outcome.
+    /// Notified when a message changes its state.
     pub(super) changed: Notify,
     places: Arc<Semaphore>,
     tell: mpsc::UnboundedSender<(Settled, OwnedSemaphorePermit)>,
 }
 
-/// How a client's id stands.
+/// The state of a client's id.
 pub(super) enum Claim {
-    /// It is new: the message is to be sent.
+    /// The id is new: the message is to be sent.
     New(OwnedSemaphorePermit),
-    /// It was used for the same message.
+    /// The id was used before for the same message.
     Known,
 }
 
 impl Sent {
-    /// With what a former life of the identity has left. The askers are for `left`, one each.
+    /// Opens the table with `left`, the messages that a former run of the identity left open. The result has one
+    /// asker for each of them.
     pub(super) fn open(
         node: &Node,
         directory: &Path,
@@ -101,7 +102,7 @@ impl Sent {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins with a message, unless its id is known.
+    /// Registers a message, unless its id is known.
     pub(super) fn claim(&self, begun: &Begun, durable: bool) -> Result<Claim, ApiError> {
         let mut table = self.table();
         if let Some(entry) = table.entries.get(&begun.id) {
@@ -128,16 +129,16 @@ impl Sent {
         Ok(Claim::New(place))
     }
 
-    /// Whether the node has it. None: the id is not known.
+    /// Whether the node has accepted the message. None: the id is not known.
     pub(super) fn is_taken(&self, id: &str) -> Option<bool> {
         self.table().entries.get(id).map(|entry| entry.taken)
     }
 
-    /// The node did not take it.
+    /// Forgets a message that the node did not accept.
     pub(super) fn forget(&self, id: &str) {
         let mut table = self.table();
         if table.entries.remove(id).is_some_and(|entry| entry.durable) {
-            // If that cannot be written, the id ends unknown in the next life.
+            // If the line cannot be written, the id ends as unknown in the next run.
             let _ = table.write(&Line::Gone { id: id.to_owned() });
         }
         drop(table);
@@ -171,7 +172,7 @@ impl Sent {
         (asker, written.map_err(|e| no_disk(&e)))
     }
 
-    /// Waits until the disk has what was written, where the node waits for its journal.
+    /// Waits until the written lines are on the disk, if the node waits for its journal.
     pub(super) async fn forced(&self) -> Result<(), ApiError> {
         let handle = self.table().ledger.as_ref().map(Ledger::handle);
         let Some(handle) = handle else { return Ok(()) };
@@ -180,7 +181,7 @@ impl Sent {
         synced.map_err(io::Error::other).and_then(|synced| synced).map_err(|e| no_disk(&e))
     }
 
-    /// How it stands, as JSON, and its outcome. None: the id is not known.
+    /// The state of a message, as JSON, and its outcome. None: the id is not known.
     pub(super) fn look(&self, id: &str) -> Option<(Value, Option<Ending>)> {
         let (mut told, message, taken, end) = {
             let table = self.table();
@@ -196,7 +197,7 @@ impl Sent {
             let now = message.and_then(|message| self.node.waiting(&message, 0));
             let (state, message_id) = match now.map(|now| now.message.status) {
                 Some(Status::InDoubt { id, .. }) => ("in_doubt", Some(id.to_string())),
-                // It has its outcome, which is on its way here.
+                // The message has its outcome, which has not been reported here yet.
                 None if taken => ("in_doubt", None),
                 Some(_) | None => ("queued", None),
             };
@@ -268,7 +269,7 @@ impl Table {
         Some(n)
     }
 
-    /// Those that the journal does not have, and whose outcome was not written down.
+    /// Ends the messages that are not in the journal and whose outcome was not written.
     fn end_lost(&mut self) {
         let lost = self.entries.iter().filter(|(_, entry)| entry.end.is_none() && entry.message.is_none());
         let lost: Vec<_> = lost.map(|(id, entry)| (id.clone(), entry.number)).collect();
@@ -292,19 +293,19 @@ impl Table {
     }
 
     fn end(&mut self, settled: Settled) {
-        // The next life goes on with it.
+        // The next run continues with the message.
         if settled.outcome == Ending::Kept {
             return;
         }
         let Some(id) = self.waited.remove(&settled.n) else { return };
         if self.entries.get(&id).is_some_and(|entry| entry.durable) {
-            // If it cannot be written, the next life says that it is unknown.
+            // If the line cannot be written, the next run reports the outcome as unknown.
             let _ = self.write(&Line::Ended { id: id.clone(), settled: settled.clone() });
         }
         self.settle(id, settled);
         let most = 4 * (self.entries.len() + ENDED);
         if self.ledger.as_ref().is_some_and(|ledger| ledger.lines > most) {
-            // What is not cut down now is cut down later.
+            // If compaction fails now, it is tried again later.
             let _ = self.compact();
         }
     }
@@ -322,7 +323,7 @@ impl Table {
 
     fn compact(&mut self) -> io::Result<()> {
         let mut lines = Vec::new();
-        // Those with an outcome in their order, so that the oldest go first in the next life too.
+        // Messages with an outcome keep their order, so that the oldest are forgotten first in the next run too.
         let open = self.entries.iter().filter(|(_, entry)| entry.end.is_none()).map(|(id, _)| id);
         for id in self.ended.iter().chain(open) {
             let Some(entry) = self.entries.get(id).filter(|entry| entry.durable) else { continue };

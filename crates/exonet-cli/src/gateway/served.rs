@@ -1,7 +1,8 @@
-//! `/v1/served`: calls of others, handed out to clients that answer them.
+//! `/v1/served`: calls from other nodes, handed out to clients that answer them.
 //!
-//! A method is served from the first request for its calls on, and for a while after the last one. A call is taken from its caller
-//! before a client has it, and runs at most once: it is handed out once. One that no client has had is told so to its caller.
+//! A method is served from the first request for its calls until a while after the last one. The node accepts a call
+//! from its caller before a client gets it. A call runs at most once, because it is handed out once. The caller is
+//! told if no client has got its call.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,13 +22,13 @@ use super::request::{Content, Given, HasContent, TRACEPARENT, lease, number, wai
 use super::respond::{Answer, ApiError, in_json, put_body, raw, whole};
 use crate::control::protocol::LONGEST_BODY;
 
-/// Methods that are served at once, and calls of one that are taken from their callers at once.
+/// The maximum number of methods that are served at once, and of calls of one method that are accepted at once.
 const METHODS: usize = 64;
 const ABREAST: usize = 64;
-/// How long a method is served that no client asks for.
+/// The time after which a method that no client asks for is no longer served, and the interval of that check.
 const IDLE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_secs(1);
-/// The owner of every call: it never leaves.
+/// The owner of every call. This owner is never released.
 const CLIENTS: u64 = 0;
 
 /// A call that waits for a client.
@@ -36,9 +37,9 @@ struct Offer {
     caller: String,
     traceparent: Option<String>,
     body: Bytes,
-    /// Told when a client has it.
+    /// Signalled when a client has got the call.
     taken: oneshot::Sender<()>,
-    /// Dropped, nobody answers.
+    /// The answer. If it is dropped, the call fails without one.
     answer: oneshot::Sender<Result<Bytes, Refusal>>,
 }
 
@@ -77,7 +78,7 @@ impl Served {
         self.methods.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fails calls that are not answered in time, and ends methods that no client asks for: for ever.
+    /// Fails calls that are not answered in time, and ends methods that no client asks for. Never returns.
     pub(super) async fn watch(&self) {
         let idle = async {
             let mut looks = interval(LOOK);
@@ -98,7 +99,7 @@ impl Served {
         names
     }
 
-    /// Ends all of them.
+    /// Ends all methods.
     pub(super) fn end(&self) {
         let methods = std::mem::take(&mut *self.methods());
         drop(methods);
@@ -129,14 +130,14 @@ impl Served {
     }
 }
 
-/// Waits until a client has the call, and until it answers.
+/// Waits until a client has got the call, and then for its answer.
 async fn offer(give: mpsc::Sender<Offer>, mut request: Request) -> Result<Bytes, Refusal> {
     let body = request.body.bytes(LONGEST_BODY as u64).await?;
     let (id, caller) = (request.id.to_string(), request.caller.to_string());
     let traceparent = request.traceparent.map(|parent| parent.to_string());
     let ((taken, is_taken), (answer, answered)) = (oneshot::channel(), oneshot::channel());
     let given = give.send(Offer { id, caller, traceparent, body, taken, answer }).await;
-    // No client has it, nor will one: the method is not served any more.
+    // No client has got the call or will get it: the method is no longer served.
     if given.is_err() || is_taken.await.is_err() {
         return Err(ReplyStatus::DRAINING.into());
     }

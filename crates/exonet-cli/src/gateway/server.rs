@@ -16,17 +16,17 @@ use super::routes::answer;
 use crate::failure::Failure;
 use crate::http;
 
-/// Connections at once; more wait in the system.
+/// The maximum number of connections at once; further ones wait in the operating system.
 const CONNECTIONS: usize = 128;
-/// How long a client may take for the head of a request, and be silent between two.
+/// The time limit for the head of a request, and for the silence between two requests.
 const HEAD_TIME: Duration = Duration::from_secs(15);
-/// Before the system is asked again for what it had no room for.
+/// The pause before another `accept` after one has failed.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A listener; `option` is what gives its address.
+/// Binds a listener; `option` names the command line option that gives its address.
 ///
 /// # Errors
-/// The system has no such place.
+/// The address cannot be bound.
 pub(crate) async fn bind(address: SocketAddr, option: &str) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).await.map_err(|error| {
         let failure = Failure::new(format!("cannot listen at {address}")).because(&error);
@@ -34,7 +34,7 @@ pub(crate) async fn bind(address: SocketAddr, option: &str) -> Result<TcpListene
     })
 }
 
-/// Serves clients until the other end of `ended` is gone, then sends all away.
+/// Serves clients until the sender of `ended` is dropped, then disconnects all clients.
 pub(super) async fn serve(listener: Arc<TcpListener>, office: Arc<Office>, mut ended: oneshot::Receiver<()>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     let mut clients = JoinSet::new();
@@ -62,7 +62,7 @@ pub(super) async fn serve(listener: Arc<TcpListener>, office: Arc<Office>, mut e
 }
 
 async fn converse(stream: TcpStream, office: Arc<Office>) {
-    // Answers are small, and clients wait for each.
+    // Answers are small, and a client waits for each.
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |request| {
         let office = Arc::clone(&office);

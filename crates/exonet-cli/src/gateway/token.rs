@@ -1,4 +1,4 @@
-//! The token that each request shows.
+//! The token that each request carries.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -15,19 +15,20 @@ use crate::failure::Failure;
 
 /// The file in the directory of the identity.
 pub(super) const FILE: &str = "http-token";
-/// Shorter ones can be guessed.
+/// The shortest token: a shorter one can be guessed.
 const SHORTEST: usize = 16;
-/// No such file is longer.
+/// The longest file of a token.
 const LONGEST: usize = 4_096;
 
-/// A secret that clients know. What is kept is its hash: so a comparison tells nothing, not even how long it is.
+/// A secret that clients know. Only its hash is kept, so that the time of a comparison reveals nothing, not even its
+/// length.
 pub(super) struct Token {
     hash: blake3::Hash,
     pub(super) path: PathBuf,
 }
 
 impl Token {
-    /// Reads it, and makes it where it is not there yet.
+    /// Reads the token, and creates it if there is none yet.
     pub(super) fn open(path: PathBuf) -> Result<Self, Failure> {
         let failed = |e: &io::Error| Failure::path("read the token in", &path, e);
         let file = match File::open(&path) {
@@ -51,7 +52,7 @@ impl Token {
         Ok(Self { hash: blake3::hash(token), path })
     }
 
-    /// Whether the header `Authorization` shows it.
+    /// Whether the header `Authorization` carries the token.
     pub(super) fn is_shown(&self, header: &[u8]) -> bool {
         let (scheme, shown) = header.split_at_checked(7).unwrap_or_default();
         let shown = blake3::hash(shown.trim_ascii());
@@ -59,7 +60,7 @@ impl Token {
     }
 }
 
-/// A file that is there whole or not at all, and that nobody else may read.
+/// Creates the file atomically, readable by its owner only.
 fn make(path: &Path) -> Result<(), Failure> {
     let failed = |e: &io::Error| Failure::path("make the token in", path, e);
     let mut random = Zeroizing::new([0; 32]);
@@ -68,17 +69,17 @@ fn make(path: &Path) -> Result<(), Failure> {
         .map_err(|e| Failure::new("the system gives no random bytes").because(&e))?;
     let token = Zeroizing::new(format!("{}\n", BASE64.encode(*random)).into_bytes());
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // It is born with mode 0600.
+    // The file is created with mode 0600.
     let mut file = tempfile::NamedTempFile::new_in(directory).map_err(|e| failed(&e))?;
     file.write_all(&token).and_then(|()| file.as_file().sync_all()).map_err(|e| failed(&e))?;
     match file.persist_noclobber(path) {
-        // Another process has made it just now.
+        // Another process has created it in the meantime.
         Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists && path.exists() => Ok(()),
         made => made.map(drop).map_err(|e| failed(&e.error)),
     }
 }
 
-/// Of the file that is open, whatever is at its path meanwhile.
+/// Checks the file that is open, not the one that is at its path now.
 fn check(file: &File, path: &Path) -> Result<(), Failure> {
     let about = file.metadata().map_err(|e| Failure::path("look at the token in", path, &e))?;
     if !about.is_file() {

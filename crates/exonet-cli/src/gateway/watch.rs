@@ -1,4 +1,4 @@
-//! What the page of `--ui` shows: `GET /v1/watch`, a picture of the node each second.
+//! The data of the page of `--ui`: `GET /v1/watch` sends a snapshot of the node every second.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,15 +15,16 @@ use super::inbox::{event, events};
 use super::respond::{Answer, ApiError};
 use super::{Office, about};
 
-/// The page, with all that it needs.
+/// The page, which is self-contained.
 pub(super) const PAGE: &str = include_str!("page.html");
 const EVERY: Duration = Duration::from_secs(1);
-/// Peers of a picture, and open messages. With more open messages than can be looked at in no time, none is shown.
+/// The maximum number of peers and of open messages in a snapshot. If there are more than [`LOOKED_AT`] open
+/// messages, none is shown.
 const PEERS: usize = 60;
 const SHOWN: usize = 40;
 const LOOKED_AT: usize = 5_000;
 
-/// Pictures, for as long as the client is there.
+/// Streams snapshots until the client disconnects.
 pub(super) fn watch(office: &Arc<Office>) -> Result<Answer, ApiError> {
     let waiting = office.place_to_wait()?;
     let (say, said) = mpsc::channel(1);
@@ -53,7 +54,8 @@ fn picture(office: &Office) -> Value {
     let known = node.peers();
     let mut peers: Vec<(NodeId, PeerStats)> =
         known.iter().filter_map(|id| Some((*id, node.peer(id).stats()?))).collect();
-    // Those with most to do come first; of these the order is that of their ids, so that the map does not jump.
+    // Peers with the most open messages come first. Peers with the same number stay in the order of their ids, so
+    // that the map does not jump.
     peers.sort_by_key(|(_, peer)| (peer.remote.is_none(), std::cmp::Reverse(peer.in_doubt + peer.queued)));
     peers.truncate(PEERS);
     peers.sort_by_key(|(id, _)| *id);
@@ -117,7 +119,7 @@ mod tests {
         for word in ["http://", "https://", "src=", "@import", "url(", "<link"] {
             let found: Vec<_> =
                 PAGE.match_indices(word).map(|(at, _)| &PAGE[at..(at + 60).min(PAGE.len())]).collect();
-            // The name of a kind of markup is no address.
+            // The name of an XML namespace is not an address that the page loads.
             assert!(found.iter().all(|text| text.starts_with("http://www.w3.org/")), "{found:?}");
         }
     }

@@ -1,4 +1,4 @@
-//! Which peers have series of their own.
+//! The peers that have series of their own.
 
 use std::collections::BTreeSet;
 

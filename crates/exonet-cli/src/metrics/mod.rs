@@ -29,22 +29,22 @@ use crate::failure::Failure;
 use crate::http;
 use crate::settings::Settings;
 
-/// Connections at once; more wait in the system.
+/// The maximum number of connections at once; further ones wait in the operating system.
 const CONNECTIONS: usize = 16;
-/// How long a client may be silent: some ask once a minute.
+/// The longest silence of a client: some ask once a minute.
 const SILENCE: Duration = Duration::from_secs(90);
-/// Before the system is asked again for what it had no room for.
+/// The pause before another `accept` after one has failed.
 const PAUSE: Duration = Duration::from_millis(100);
 const KIND: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Where figures are given.
+/// The endpoint that serves figures.
 pub(crate) struct Metrics {
     desk: Arc<Desk>,
-    /// As an address for Prometheus.
+    /// The URL for Prometheus.
     pub(crate) url: String,
 }
 
-/// What is told of.
+/// The state that requests share.
 struct Desk {
     node: Mutex<Option<Node>>,
     labelled: Mutex<Labelled>,
@@ -56,7 +56,7 @@ struct Desk {
     is_local: bool,
 }
 
-/// A node that is told of, for as long as this lives.
+/// A node whose figures are served until this is dropped.
 pub(crate) struct Watched(Arc<Desk>);
 
 impl Drop for Watched {
@@ -92,7 +92,7 @@ impl Metrics {
         Ok(Some(Self { desk, url }))
     }
 
-    /// Tells of this node from now on.
+    /// Serves the figures of this node from now on.
     pub(crate) fn watch(&self, node: &Node) -> Watched {
         *self.desk.node.lock().unwrap_or_else(PoisonError::into_inner) = Some(node.clone());
         Watched(Arc::clone(&self.desk))

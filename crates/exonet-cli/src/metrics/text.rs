@@ -11,7 +11,7 @@ use super::times::{BOUNDS, Times};
 
 /// The peers that have no series of their own.
 const OTHER: &str = "other";
-/// What the journal's lag is.
+/// The help text of the journal's lag.
 const LAG: &str = "Bytes of the journal that a loss of power may still take, while it is waited for.";
 
 /// All figures of a node.

@@ -1,4 +1,4 @@
-//! What is said to a door.
+//! Calls to a door.
 
 use std::time::{Duration, Instant};
 
@@ -13,12 +13,12 @@ use crate::failure::Failure;
 use crate::identity::Identity;
 use crate::node::GOODBYE;
 
-/// How long one call of a door may take, a load aside.
+/// The time limit for one call to a door, except for a load.
 const CALL: Duration = Duration::from_secs(5);
-/// Between two tries to tell a door.
+/// The pause before a call to a door is repeated.
 const RETRY: Duration = Duration::from_millis(200);
 
-/// The way to a door: a node that talks to nobody else, since the identity itself may not speak any more.
+/// The way to a door: a node that talks only to the door, since the identity itself may no longer send anything.
 pub(super) struct Way {
     node: Node,
     peer: Peer,
@@ -50,7 +50,7 @@ impl Way {
         self.ask::<serde_json::Value>(AHEAD, piece.into(), timeout).await.map(drop)
     }
 
-    /// Carries a load. Each part of it may take `timeout`.
+    /// Sends a load to the door. `timeout` limits each part.
     pub(super) async fn load(&self, load: &[u8], timeout: Duration) -> Result<[u8; 16], Failure> {
         let mut at = 0_u64;
         for part in load.chunks(PART) {
@@ -68,7 +68,7 @@ impl Way {
         Err(Failure::new("a load is never empty"))
     }
 
-    /// Tells the door the deed until it says that the identity lives there.
+    /// Sends the deed to the door until the door confirms that the identity lives there.
     pub(super) async fn deed(&self, deed: Bytes, timeout: Duration) -> Result<Held, Failure> {
         let until = Instant::now() + timeout;
         loop {
@@ -106,7 +106,7 @@ impl Way {
     }
 }
 
-/// What a door says that refuses.
+/// The error for a refusal by a door.
 async fn in_words(error: CallError) -> Failure {
     let what = "the door does not take the identity in";
     match error {

@@ -1,4 +1,4 @@
-//! An identity on its way from here to a door.
+//! The move of an identity from here to a door.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -15,30 +15,30 @@ use super::{Moved, Plan, Step, point};
 use crate::failure::Failure;
 use crate::identity::Identity;
 
-/// What is left to be carried while the service stands still takes less than this.
+/// The service is frozen once less than this number of bytes is left to carry.
 const LITTLE: u64 = 256 << 10;
-/// A service that writes faster than it is carried stands still all the same, after this many rounds.
+/// The maximum number of rounds before the service is frozen, even if it writes faster than its data is carried.
 const ROUNDS: u32 = 8;
 
-/// How long a write that was under way may hold the directory, and between two looks.
+/// The longest time that an unfinished write may hold the directory, and the interval between two checks.
 const HOLD: Duration = Duration::from_millis(200);
 const AGAIN: Duration = Duration::from_millis(1);
 
-/// Who watches a move.
+/// The watcher of a move.
 #[derive(Clone, Debug)]
 pub(crate) struct Watcher {
-    /// Hears of each step.
+    /// Receives each step.
     pub(crate) tell: mpsc::UnboundedSender<Step>,
-    /// True: it has left, and wants no move any more.
+    /// True if the watcher has left, which cancels the move.
     pub(crate) gone: watch::Receiver<bool>,
 }
 
-/// Why there was no move.
+/// The reason why a move failed.
 #[derive(Debug)]
 pub(crate) enum Undone {
     /// The identity lives here, as before.
     Stays(Failure),
-    /// It was ceded, and the door may not know.
+    /// The identity was ceded, and the door may not know that.
     Ceded(Failure),
 }
 
@@ -59,12 +59,12 @@ pub(crate) struct Departing {
     way: Way,
     ahead: Ahead,
     moved: Moved,
-    /// When the last step was over.
+    /// The end of the last step.
     since: Instant,
 }
 
 impl Departing {
-    /// Asks the door, and carries ahead what has settled, while the identity goes on.
+    /// Asks the door, and carries the settled data ahead while the identity is still running.
     pub(crate) async fn begin(identity: &Identity, plan: Plan, watcher: Watcher) -> Result<Self, Failure> {
         let stays = |failure: Failure| failure.hint("nothing has changed, and the identity goes on here");
         let path = identity.place()?.to_owned();
@@ -102,7 +102,8 @@ impl Departing {
         Ok(())
     }
 
-    /// No process runs the identity any more, which stood still from `began` on: carries the rest, cedes it, and carries the key.
+    /// Carries the rest, cedes the identity, and carries its key. No process runs the identity any more, which has
+    /// been frozen since `began`.
     pub(crate) async fn finish(mut self, began: Instant) -> Result<Moved, Undone> {
         self.step("drain", None);
         point("frozen");
@@ -118,7 +119,7 @@ impl Departing {
         Ok(self.moved)
     }
 
-    /// Opens what the node has closed. A write that was under way may hold it a little longer.
+    /// Opens the directory that the node has closed. An unfinished write may hold it a little longer.
     async fn open(&self) -> Result<StateDir, Failure> {
         let until = Instant::now() + HOLD;
         loop {
@@ -148,7 +149,7 @@ impl Departing {
             Ok(deed) => deed,
             Err(error) => {
                 let failure = self.failed(&error);
-                // What is on the disk decides.
+                // The state on the disk decides.
                 match block_in_place(|| state::deed(&self.path)) {
                     Ok(deed) => deed,
                     Err(_) => return Err(failure),
@@ -159,11 +160,11 @@ impl Departing {
         Ok(deed)
     }
 
-    /// The time since the last step is that of this one.
+    /// Reports a step, whose duration is the time since the last step.
     fn step(&mut self, step: &str, bytes: Option<u64>) {
         let now = Instant::now();
         let ms = now.duration_since(std::mem::replace(&mut self.since, now)).as_secs_f64() * 1e3;
-        // It may have left.
+        // The watcher may have left.
         let _ = self.watcher.tell.send(Step { step: step.to_owned(), ms, bytes });
     }
 
@@ -183,7 +184,7 @@ pub(super) fn failed(identity: &Identity, error: &StateError) -> Failure {
     Failure::new(format!("cannot move identity {identity}")).because(error)
 }
 
-/// Carries the key of an identity that was ceded to its door once more.
+/// Carries the key of an identity that was already ceded to its door again.
 pub(super) async fn carry(identity: &Identity, plan: &Plan) -> Result<Moved, Failure> {
     let deed = state::deed(identity.place()?).map_err(|error| failed(identity, &error))?;
     let way = Way::to(plan).await?;

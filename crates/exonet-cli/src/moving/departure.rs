@@ -1,4 +1,4 @@
-//! A move that a process makes of the identity which it runs.
+//! A move of the identity by the process that runs it.
 
 use std::fmt;
 use std::time::Instant;
@@ -10,7 +10,7 @@ use super::{Departing, Moved, Undone};
 use crate::control::protocol::Reply;
 use crate::failure::Failure;
 
-/// A move that goes on when the node stands still, and the client that is told how it ends.
+/// A move that continues when the node is frozen, and the client that gets the result.
 pub(crate) struct Departure {
     pub(crate) departing: Departing,
     pub(crate) client: Asker,
@@ -18,16 +18,16 @@ pub(crate) struct Departure {
 
 /// The client that has asked for a move.
 pub(crate) struct Asker {
-    /// Takes the last word.
+    /// Receives the last reply.
     pub(crate) last: oneshot::Sender<Reply>,
-    /// Brings it to the client.
+    /// The task that forwards replies to the client.
     pub(crate) bringer: JoinHandle<()>,
-    /// There is one at a time.
+    /// The permit for the move: there is one move at a time.
     pub(crate) place: OwnedSemaphorePermit,
 }
 
 impl Departure {
-    /// No process runs the identity any more, which stood still from `began` on.
+    /// Continues the move. No process runs the identity any more, which has been frozen since `began`.
     pub(crate) async fn go_on(self, began: Instant) -> Result<(), Undone> {
         let Self { departing, client } = self;
         match departing.finish(began).await {
@@ -49,7 +49,7 @@ impl Departure {
 }
 
 impl Asker {
-    /// Says how it ended, and waits until that is said.
+    /// Sends the result, and waits until it is sent.
     pub(crate) async fn tell(self, how: Result<Moved, &Failure>) {
         let last = match how {
             Ok(moved) => Reply::Moved(moved),
@@ -58,7 +58,7 @@ impl Asker {
                 Reply::Error { error, hint }
             }
         };
-        // It may have left.
+        // The client may have disconnected.
         let _ = self.last.send(last);
         let _ = self.bringer.await;
         drop(self.place);

@@ -1,4 +1,4 @@
-//! Where an identity is taken in.
+//! The door, which receives an identity.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,19 +18,20 @@ use crate::command::reachable_as;
 use crate::failure::Failure;
 use crate::settings::Settings;
 
-/// How long the door stays open once the identity has arrived: the place that gave it away may have been killed before it heard so.
+/// The time that the door stays open once the identity has arrived. The former place may have been killed before it
+/// got the confirmation.
 const OPEN: Duration = Duration::from_secs(600);
-/// How long the last answers may take then.
+/// The time limit for the last answers after that.
 const GOODBYE: Duration = Duration::from_secs(5);
-/// Status codes of what a door does not take.
+/// Status codes of refusals.
 const REFUSED: u32 = 1;
 
-/// What a door waits for, and where.
+/// The parameters of a door.
 #[derive(Debug)]
 pub(crate) struct Door<'a> {
-    /// The identity that is to arrive. No other is taken in.
+    /// The identity that is to arrive. The door refuses any other.
     pub(crate) id: NodeId,
-    /// Where the door is.
+    /// The address of the door.
     pub(crate) bind: &'a str,
 }
 
@@ -48,7 +49,7 @@ struct Arrived {
     generation: u64,
 }
 
-/// The identity of `settings` lives here when this returns. True: it has arrived just now, and its peers do not know yet.
+/// Waits until the identity of `settings` lives here. True: it has just arrived, and its peers do not know that yet.
 pub(crate) async fn take_in(settings: &Settings, door: &Door<'_>) -> Result<bool, Failure> {
     let path = settings.identity.place()?;
     let unknown = |error: &StateError| Failure::new("cannot take the identity in").because(error);
@@ -65,7 +66,7 @@ pub(crate) async fn take_in(settings: &Settings, door: &Door<'_>) -> Result<bool
                 "give the one that is to arrive a name, or a directory, of its own: --as NAME, --state DIR",
             ));
         }
-        // Killed before the other side had heard it.
+        // This process was killed before the other side got the confirmation.
         if let Some(vestibule) = Vestibule::left(path, door.id) {
             say_again(settings, vestibule, door.bind).await?;
         }
@@ -75,7 +76,7 @@ pub(crate) async fn take_in(settings: &Settings, door: &Door<'_>) -> Result<bool
     if let Some(ceded) = ceded {
         vestibule.forget(ceded.generation)?;
     }
-    // A former run may have had all of it.
+    // A former run may have received everything.
     if let Some(term) = vestibule.finish(None)? {
         if let Some(vestibule) = Vestibule::left(path, door.id) {
             say_again(settings, vestibule, door.bind).await?;
@@ -94,12 +95,12 @@ pub(crate) async fn take_in(settings: &Settings, door: &Door<'_>) -> Result<bool
             return Err(Failure::new("interrupted before the identity arrived").hint("nothing has changed: start this again, and `exon move` there"));
         }
     };
-    // The other side hears it meanwhile, and again if it asks again.
+    // Meanwhile the other side gets the confirmation, and gets it again if it repeats the call.
     tokio::spawn(keeper.close());
     arrived(settings, door.id, term)
 }
 
-/// The identity has arrived in a former run, and the place that it came from may not know: it is told so when it asks.
+/// Repeats the confirmation: the identity arrived in a former run, and its former place may not know that.
 async fn say_again(settings: &Settings, vestibule: Vestibule, bind: &str) -> Result<(), Failure> {
     let keeper = Keeper::open(vestibule, bind, Told::Again).await?;
     settings.note(
@@ -117,14 +118,14 @@ fn arrived(settings: &Settings, id: NodeId, term: Term) -> Result<bool, Failure>
     Ok(true)
 }
 
-/// What answers at a door.
+/// Answers the calls to a door.
 struct Keeper {
     shop: Arc<Shop>,
     node: Node,
     servings: Vec<Serving>,
 }
 
-/// What its calls share.
+/// The state that all calls share.
 struct Shop {
     vestibule: Vestibule,
     id: NodeId,
@@ -133,17 +134,18 @@ struct Shop {
 
 struct State {
     told: Told,
-    /// The node that has proven last that it acts for the identity. Nobody else may bring anything but a deed, which proves itself.
+    /// The node that was the last to prove that it acts for the identity. Other nodes may send only a deed, which
+    /// proves itself.
     proven: Option<NodeId>,
-    /// What has come of a load.
+    /// The parts of a load that have arrived.
     load: Vec<u8>,
 }
 
 /// Whether the identity has arrived.
 enum Told {
-    /// Not yet: hears of it.
+    /// It has not arrived yet. The sender is used when it does.
     Not(oneshot::Sender<Term>),
-    /// It has.
+    /// It has arrived.
     Again,
 }
 
@@ -160,7 +162,7 @@ impl Keeper {
         Ok(Self { shop, node, servings })
     }
 
-    /// Says where it is.
+    /// Prints the address of the door.
     fn announce(&self, settings: &Settings) -> Result<(), Failure> {
         let peer = reachable_as(&self.node);
         if !settings.quiet {
@@ -169,7 +171,7 @@ impl Keeper {
         settings.output.line(&Waiting { r#type: "waiting", door: peer, id: self.shop.id.to_string() })
     }
 
-    /// Ends when the other side has had its time.
+    /// Closes the door after the time [`OPEN`].
     async fn close(self) {
         tokio::time::sleep(OPEN).await;
         for serving in self.servings {
@@ -247,7 +249,7 @@ impl Shop {
         json(&Ready { attempt: attempt.0 })
     }
 
-    /// Adds a part of a load. All of it, if that was the last.
+    /// Adds a part of a load. Returns the load if this was the last part.
     fn take_part(&self, body: &[u8]) -> Result<Option<Vec<u8>>, Answer> {
         let wrong = || Answer::new(REFUSED, "a part of the load is missing, or damaged");
         let (at, rest) = body.split_first_chunk::<8>().ok_or_else(wrong)?;
@@ -268,7 +270,7 @@ impl Shop {
     async fn deed(self: Arc<Self>, mut call: Request) -> Result<Bytes, Answer> {
         let deed = call.body.bytes(64 * 1024).await.map_err(Answer::error)?;
         if matches!(self.state().told, Told::Again) {
-            // Its former place asks again.
+            // The former place has repeated the call.
             let term = StateDir::peek_term(self.vestibule.to()).map_err(Answer::error)?;
             return json(&Held { generation: term.generation });
         }

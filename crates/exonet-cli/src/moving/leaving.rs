@@ -1,4 +1,4 @@
-//! How an identity is given away, as `exon move` does it: by the process that runs it, or by itself where none does.
+//! Moves an identity for `exon move`: through the process that runs it, or in this process if no process runs it.
 
 use std::time::{Duration, Instant};
 
@@ -14,11 +14,11 @@ use crate::failure::Failure;
 use crate::identity::Identity;
 use crate::settings::Settings;
 
-/// Between two looks whether a process has ended.
+/// The interval between two checks whether a process has ended.
 const AGAIN: Duration = Duration::from_millis(5);
 
-/// Moves the identity of `settings` as `plan` says; the process that runs it does that. `drain`: how long a process may take to end
-/// that cannot be asked. `tell` hears of each step.
+/// Moves the identity of `settings` according to `plan`, through the process that runs it. `drain` limits the wait
+/// for the end of a process that cannot be asked. `tell` receives each step.
 pub(crate) async fn leave(
     settings: &Settings,
     plan: &Plan,
@@ -47,7 +47,7 @@ pub(crate) async fn leave(
     by_ourselves(identity, plan, drain, &mut tell).await
 }
 
-/// The process that runs the identity moves it, and goes on if that fails.
+/// Lets the process that runs the identity move it. That process continues if the move fails.
 async fn by_process(
     process: &Client,
     plan: &Plan,
@@ -78,7 +78,7 @@ async fn by_process(
     })
 }
 
-/// No process runs the identity that could move it.
+/// Moves the identity in this process, since no process that runs it could do so.
 async fn by_ourselves(
     identity: &Identity,
     plan: &Plan,

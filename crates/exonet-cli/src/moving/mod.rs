@@ -1,10 +1,11 @@
-//! How an identity goes from one machine to another: what the two ends say to each other.
+//! Moves an identity from one machine to another: the protocol of the two ends.
 //!
-//! The place that takes it in is a [`door`]: a node of its own that waits for one identity, and puts it together in a [`vestibule`].
-//! The place that gives it away is the process that runs the identity, or `exon move` itself where none does: it carries ahead what
-//! has settled while the service goes on ([`departing`]); then the node is still, the rest is carried, the identity is ceded,
-//! and its key is carried. Up to the ceding, whatever fails, the service goes on here by itself. Each step is a call, which may
-//! be made again: a door that has had it says so again.
+//! The receiving end is a [`door`]: a separate node that waits for one identity, and assembles it in a [`vestibule`].
+//! The sending end is the process that runs the identity, or `exon move` itself if no process runs it. It first
+//! carries the settled data while the service is still running ([`departing`]). Then the node is frozen, the rest is
+//! carried, the identity is ceded, and its key is carried. If anything fails before the identity is ceded, the
+//! service continues here on its own. Each step is a call that may be repeated: a door that has already handled it
+//! confirms it again.
 
 mod carrying;
 mod departing;
@@ -32,52 +33,52 @@ const LOAD: &str = "exonet.move.2.load";
 const DEED: &str = "exonet.move.2.deed";
 /// The longest load, in bytes.
 const LONGEST: u64 = 5 << 30;
-/// The most bytes of a load in one call.
+/// The maximum number of bytes of a load in one call.
 const PART: usize = 4 << 20;
 
-/// A move, as it is wanted.
+/// The parameters of a move.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     /// The door.
     pub(crate) to: PeerAddr,
-    /// How long the door may be silent, but while the service stands still.
+    /// The longest silence of the door while the service is running.
     pub(crate) timeout: Duration,
-    /// How long it may be silent then, before the service goes on here.
+    /// The longest silence of the door while the service is frozen, before the service continues here.
     pub(crate) freeze: Duration,
 }
 
-/// A step of a move that is over.
+/// A completed step of a move.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Step {
     pub(crate) step: String,
     pub(crate) ms: f64,
-    /// What was carried in it.
+    /// The number of bytes that were carried in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) bytes: Option<u64>,
 }
 
-/// What a move came to.
+/// The result of a move.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Moved {
-    /// The generation that lives at the other place.
+    /// The generation of the identity at the other place.
     pub(crate) generation: u64,
-    /// What was carried, and how much of it while the service stood still.
+    /// The number of bytes that were carried, and the number of those that were carried while the service was frozen.
     pub(crate) bytes: u64,
     pub(crate) still_bytes: u64,
-    /// For how long neither place has answered: up to when the new one has the key.
+    /// The time in which neither place has answered, until the new place has the key.
     pub(crate) pause_ms: f64,
 }
 
-/// Asks a door whether it takes an identity in.
+/// Asks a door whether it receives an identity.
 #[derive(Debug, Serialize, Deserialize)]
 struct Offer {
-    /// Which identity.
+    /// The id of the identity.
     id: String,
-    /// That its holder asks: see [`said`].
+    /// The proof that the holder of the identity asks: see [`said`].
     proof: [u8; 16],
 }
 
-/// The door has all of a load, durably.
+/// The door has stored all of a load durably.
 #[derive(Debug, Serialize, Deserialize)]
 struct Ready {
     attempt: [u8; 16],
@@ -89,7 +90,7 @@ struct Held {
     generation: u64,
 }
 
-/// What the proof of an offer is of: it is good for one caller, which makes one move.
+/// The input of the proof of an offer. The proof is valid for one caller, which makes one move.
 fn said(caller: &NodeId) -> [&[u8]; 2] {
     [b"exonet move", &caller.0]
 }

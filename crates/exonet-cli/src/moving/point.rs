@@ -1,10 +1,11 @@
-//! Points of a move at which a test lets a process die, or stand still.
+//! Points of a move at which a test kills or stops a process.
 
-/// The environment variable that says where, as `POINT:die` or `POINT:stop`. Only a build with debug assertions looks.
+/// The environment variable that names the point, as `POINT:die` or `POINT:stop`. Only a build with debug assertions
+/// reads it.
 #[cfg(all(unix, debug_assertions))]
 const PLAN: &str = "EXON_MOVE_POINT";
 
-/// The process passes a point.
+/// Marks a point of a move.
 pub(crate) fn point(name: &str) {
     #[cfg(all(unix, debug_assertions))]
     {
@@ -14,7 +15,7 @@ pub(crate) fn point(name: &str) {
         let plan = std::env::var(PLAN).unwrap_or_default();
         let signal = match plan.rsplit_once(':') {
             Some((at, "die")) if at == name => Signal::KILL,
-            // Once: then it goes on.
+            // The process stops only once, and then continues.
             Some((at, "stop")) if at == name && !STOPPED.swap(true, Ordering::Relaxed) => Signal::STOP,
             _ => return,
         };

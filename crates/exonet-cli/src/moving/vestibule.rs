@@ -1,4 +1,4 @@
-//! What a door keeps on the disk.
+//! The state of a door on the disk.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write as _};
@@ -12,7 +12,7 @@ use super::point;
 use crate::failure::Failure;
 use crate::identity::Identity;
 
-/// The directory beside an identity that is to arrive: the door's own identity, and what has come.
+/// The directory beside an identity that is to arrive. It has the door's own identity, and the data that has arrived.
 pub(super) struct Vestibule {
     path: PathBuf,
     /// Where the identity will live.
@@ -37,7 +37,7 @@ impl Vestibule {
         Ok(vestibule)
     }
 
-    /// That of an identity that has arrived, if the place that it came from may not have heard so.
+    /// The vestibule of an identity that has arrived, if the former place may not have got the confirmation.
     pub(super) fn left(of: &Path, id: NodeId) -> Option<Self> {
         let landing = Mutex::new(Landing::beside(of));
         let vestibule = Self { path: Self::path_beside(of), to: of.to_owned(), id, landing };
@@ -65,15 +65,15 @@ impl Vestibule {
         self.landing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a piece that came ahead of the load.
+    /// Stores a piece that arrived ahead of the load.
     pub(super) fn ahead(&self, piece: &[u8]) -> Result<(), Failure> {
         self.landing().ahead(piece).map_err(|error| cannot(&error))
     }
 
-    /// Puts all of the identity together but its key.
+    /// Assembles all of the identity but its key.
     pub(super) fn land(&self, load: &[u8]) -> Result<Attempt, Failure> {
         let key = self.key()?;
-        // Asked first: nothing of another identity is to touch the disk.
+        // This is checked first: no data of another identity may reach the disk.
         if state::open_load(load, &key).map_err(|error| cannot(&error))?.id != self.id {
             return Err(Failure::new("another identity is waited for here"));
         }
@@ -84,10 +84,10 @@ impl Vestibule {
         Ok(arriving.attempt)
     }
 
-    /// Lets the identity live here, if load and `deed` have come. None: they have not.
+    /// Lets the identity live here, if the load and a deed have arrived. None: they have not.
     pub(super) fn finish(&self, deed: Option<&[u8]>) -> Result<Option<Term>, Failure> {
         if let Some(deed) = deed {
-            // One that fits nothing is not kept: anybody may say something here.
+            // A deed that does not match the load is not stored, since any node may send one.
             let Some(load) = self.kept("load")? else { return Ok(None) };
             state::check_deed(&load, deed, &self.key()?).map_err(|error| cannot(&error))?;
             self.keep("deed", deed)?;
@@ -99,12 +99,12 @@ impl Vestibule {
         Ok(Some(restored.term))
     }
 
-    /// Forgets what came of a former move, after which the identity has lived here and moved on as `generation`.
+    /// Removes the data of a former move, after which the identity has lived here and moved on as `generation`.
     pub(super) fn forget(&self, generation: u64) -> Result<(), Failure> {
         let Some(load) = self.kept("load")? else { return Ok(()) };
         let old = state::open_load(&load, &self.key()?).map_or(true, |it| it.generation <= generation);
         if old {
-            // The deed first: without it nothing is done.
+            // The deed is removed first, because without it nothing happens.
             for name in ["deed", "load"] {
                 match fs::remove_file(self.path.join(name)) {
                     Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -117,7 +117,7 @@ impl Vestibule {
         Ok(())
     }
 
-    /// Keeps `bytes` as the file `name`: whole, and durable on return.
+    /// Stores `bytes` as the file `name`, atomically and durably.
     fn keep(&self, name: &str, bytes: &[u8]) -> Result<(), Failure> {
         let path = self.path.join(name);
         let written = || {
@@ -140,7 +140,7 @@ impl Vestibule {
     }
 
     pub(super) fn clear(&self) {
-        // What is left of it is of no use to anybody: the load is for a key that goes with it.
+        // Leftovers are useless: the load is encrypted for a key that is removed with it.
         let _ = fs::remove_dir_all(&self.path);
     }
 }

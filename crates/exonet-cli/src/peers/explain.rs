@@ -1,4 +1,4 @@
-//! What is wrong with a peer that was typed or copied by hand, and where.
+//! Explains the error in a peer that was typed or copied by hand.
 
 use exonet::NodeId;
 use exonet::error::PeerAddrError;
@@ -7,7 +7,7 @@ use exonet_proto::ParseNodeIdError;
 const DIGITS: &str = "abcdefghijklmnopqrstuvwxyz234567";
 const LEN: usize = 56;
 
-/// The error in words, with the place of the slip where that can be found.
+/// The error in words, with the position of the slip if it can be found.
 pub(super) fn address(text: &str, error: &PeerAddrError) -> String {
     match error {
         PeerAddrError::Id { id, .. } if id.contains([':', '.']) => {
@@ -47,7 +47,8 @@ fn id(text: &str, error: &ParseNodeIdError) -> Option<String> {
             format!("character {at} is {bad:?}, and ids consist of a-z and 2-7{hint}")
         }
         ParseNodeIdError::Checksum | ParseNodeIdError::Version(_) => match slips(&chars).as_slice() {
-            // A wrong id fits by chance once in some forty times: so this is said, and never done.
+            // About one wrong id in forty can be corrected by chance: so the correction is only suggested, never
+            // made.
             [(at, right)] => format!(
                 "its checksum does not fit; it would if character {} were {right:?} and not {:?}: compare it with the original",
                 at + 1,
@@ -59,7 +60,7 @@ fn id(text: &str, error: &ParseNodeIdError) -> Option<String> {
     })
 }
 
-/// The changes of one character after which the checksum fits.
+/// All changes of one character after which the checksum is correct.
 fn slips(chars: &[char]) -> Vec<(usize, char)> {
     let mut found = Vec::new();
     for at in 0..chars.len() {

@@ -1,12 +1,12 @@
-//! Names for peers: a file of lines beside the identities.
+//! Names for peers, in a text file beside the identities.
 //!
 //! ```text
 //! # what stands behind a number sign is a remark
 //! lab  wyh5...@192.0.2.7:3966,lab.example:3966
 //! ```
 //!
-//! People may edit it. `exon peer` changes only the line of the peer in question, and puts the new file in place of the
-//! old one when it is whole and on the disk.
+//! People may edit it. `exon peer` changes only the line of the peer in question, and replaces the old file once the
+//! new one is complete and on the disk.
 
 mod explain;
 mod services;
@@ -23,14 +23,14 @@ use crate::failure::Failure;
 
 pub(crate) use services::{Names, Wanted, services};
 
-/// The file, in the directory where identities are. No identity has this name.
+/// The name of the file, in the directory of the identities. No identity has this name.
 pub(crate) const FILE: &str = "peers";
-/// The longest name. An id has 56 characters, so none can be taken for a name.
+/// The longest name. An id has 56 characters, so no id can be mistaken for a name.
 const LONGEST_NAME: usize = 32;
-/// No such file is longer.
+/// The longest file.
 const LONGEST_FILE: u64 = 16 << 20;
 
-/// Why a text is not a peer.
+/// The error for a text that is not a peer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PeerError {
     #[error("no peer is called {name:?}{}: `exon peer list` shows the names, `exon peer add {name} ID@HOST:PORT` adds one", there_is(.similar.as_deref()))]
@@ -60,7 +60,7 @@ pub(crate) fn parse_peer(text: &str) -> Result<PeerAddr, PeerError> {
     }
 }
 
-/// One of several peers, and what to call it where they are told apart: the name that was given, or the beginning of its id.
+/// One of several peers, with the name that distinguishes it: the given name, or the beginning of its id.
 #[derive(Clone, Debug)]
 pub(crate) struct Named {
     pub(crate) name: String,
@@ -74,7 +74,7 @@ pub(crate) fn parse_named(text: &str) -> Result<Named, PeerError> {
     Ok(Named { name, peer })
 }
 
-/// A node as an argument: a name, an id, or `ID@HOST:PORT`, of which the id counts.
+/// A node as an argument: a name, an id, or `ID@HOST:PORT`, of which only the id is used.
 pub(crate) fn parse_id(text: &str) -> Result<NodeId, PeerError> {
     parse_peer(text).map(|peer| peer.id)
 }
@@ -84,7 +84,7 @@ pub(crate) fn address(text: &str) -> Result<PeerAddr, PeerError> {
     text.parse().map_err(|error| PeerError::Address(explain::address(text, &error)))
 }
 
-/// A name of a peer, as an argument that gives one.
+/// A new name for a peer, as an argument.
 pub(crate) fn parse_name(text: &str) -> Result<String, String> {
     if is_name(text) {
         return Ok(text.to_owned());
@@ -92,7 +92,7 @@ pub(crate) fn parse_name(text: &str) -> Result<String, String> {
     Err(format!("a name has 1 to {LONGEST_NAME} of A-Z a-z 0-9 . _ - and begins with a letter or digit"))
 }
 
-/// Names are shorter than ids and have no `@`: a text is one or the other.
+/// Whether a text is a name. Names are shorter than ids and have no `@`, so no text is both.
 fn is_name(text: &str) -> bool {
     text.len() <= LONGEST_NAME
         && text.starts_with(|c: char| c.is_ascii_alphanumeric())
@@ -107,11 +107,11 @@ enum Line {
         peer: PeerAddr,
         text: String,
     },
-    /// A remark, or nothing.
+    /// A comment, or an empty line.
     Other(String),
 }
 
-/// The names as they are in the file.
+/// The names in the file.
 #[derive(Debug)]
 pub(crate) struct Book {
     path: PathBuf,
@@ -119,7 +119,7 @@ pub(crate) struct Book {
 }
 
 impl Book {
-    /// The user's own. Without a file, there are no names yet.
+    /// Reads the names of the user. Without a file, there are no names.
     pub(crate) fn open() -> Result<Self, Failure> {
         Self::read(directory()?.join(FILE))
     }
@@ -154,7 +154,7 @@ impl Book {
         &self.path
     }
 
-    /// In the order of the names.
+    /// The peers in the order of their names.
     pub(crate) fn peers(&self) -> Vec<(&str, &PeerAddr)> {
         let mut peers: Vec<_> = self.entries().collect();
         peers.sort_by_key(|(name, _)| *name);
@@ -177,12 +177,12 @@ impl Book {
         self.entries().find(|(name, _)| !seen.insert(*name)).map(|(name, _)| name.to_owned())
     }
 
-    /// A name that is one slip of the finger away.
+    /// A name that is one typing slip away.
     fn similar(&self, text: &str) -> Option<String> {
         self.entries().map(|(name, _)| name).find(|name| is_one_slip(text, name)).map(str::to_owned)
     }
 
-    /// Changes the user's names. Nobody else does so meanwhile, and a reader sees the old file or the new one.
+    /// Changes the names of the user, under a lock. A reader sees either the old file or the new one.
     pub(crate) fn change<T>(change: impl FnOnce(&mut Self) -> Result<T, Failure>) -> Result<T, Failure> {
         let directory = directory()?;
         make(&directory)?;
@@ -193,7 +193,7 @@ impl Book {
         Ok(done)
     }
 
-    /// Gives the peer this name, in place of the one that has it. Returns that one.
+    /// Gives the peer this name. Returns the peer that had the name before.
     pub(crate) fn put(&mut self, name: &str, peer: PeerAddr) -> Option<PeerAddr> {
         let text = format!("{name}  {peer}");
         let new = Line::Peer { name: name.to_owned(), peer, text };
@@ -207,7 +207,7 @@ impl Book {
         None
     }
 
-    /// Whether there was one of this name.
+    /// Removes a name. False: there was none.
     pub(crate) fn remove(&mut self, name: &str) -> bool {
         let before = self.lines.len();
         self.lines.retain(|line| !matches!(line, Line::Peer { name: known, .. } if known == name));
@@ -243,7 +243,7 @@ fn parse_line(text: &str) -> Result<Line, String> {
     }
 }
 
-/// One character more, less, other, or two that changed places.
+/// Whether the texts differ by one character that is added, missing or changed, or by two that are swapped.
 pub(crate) fn is_one_slip(a: &str, b: &str) -> bool {
     let (a, b) = (a.as_bytes(), b.as_bytes());
     let before = a.iter().zip(b).take_while(|(x, y)| x == y).count();
@@ -256,7 +256,7 @@ pub(crate) fn is_one_slip(a: &str, b: &str) -> bool {
         || (swapped && behind(a, 2) == behind(b, 2))
 }
 
-/// The names that the user has for peers, by their ids. Without them there are ids.
+/// The names that the user has for peers, by their ids. Empty if they cannot be read.
 pub(crate) fn names(settings: &crate::settings::Settings) -> BTreeMap<String, String> {
     match Book::open() {
         Ok(book) => {
@@ -269,7 +269,7 @@ pub(crate) fn names(settings: &crate::settings::Settings) -> BTreeMap<String, St
     }
 }
 
-/// Where identities are, and the file of names with them.
+/// The directory of the identities and of the file of names.
 pub(crate) fn directory() -> Result<PathBuf, Failure> {
     let any = StateDir::named("default").map_err(|e| Failure::new("no place for identities").because(&e))?;
     Ok(any.parent().map(Path::to_owned).unwrap_or(any))
@@ -283,7 +283,7 @@ fn make(directory: &Path) -> Result<(), Failure> {
     builder.create(directory).map_err(|e| Failure::path("make", directory, &e))
 }
 
-/// Waits until nobody else changes the file, and keeps others from it for as long as what this returns lives.
+/// Waits for the lock on the file, and holds it until the result is dropped.
 #[cfg(unix)]
 fn alone(directory: &Path) -> Result<File, Failure> {
     let failed = |e: &io::Error| Failure::path("lock", directory, e);
@@ -292,7 +292,7 @@ fn alone(directory: &Path) -> Result<File, Failure> {
     Ok(file)
 }
 
-/// Elsewhere a directory cannot be locked: the last one to write wins.
+/// On other systems a directory cannot be locked, so the last writer wins.
 #[cfg(not(unix))]
 fn alone(_: &Path) -> Result<(), Failure> {
     Ok(())

@@ -1,7 +1,7 @@
 //! Peers that are written `name:NAME`.
 //!
-//! What a name stands for is not known while the command line is read. So it is read twice: the first time, the names that stand in
-//! it are noted; they are looked up; and the second time, each is the peer that was found.
+//! The peer of a name is not known while the command line is parsed. So the command line is parsed twice: the first
+//! time, its names are noted; then they are looked up; the second time, each name is the peer that was found.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use exonet::{NodeId, PeerAddr};
 use super::PeerError;
 use crate::failure::Failure;
 
-/// The names on the command line, and what was found behind them.
+/// The names on the command line, and the peers that were found for them.
 static NAMED: Mutex<BTreeMap<Name, Option<PeerAddr>>> = Mutex::new(BTreeMap::new());
 
 fn named() -> MutexGuard<'static, BTreeMap<Name, Option<PeerAddr>>> {
@@ -31,24 +31,24 @@ impl fmt::Debug for Names {
     }
 }
 
-/// The peer called `text`: what was found, or what only stands in its place until it is.
+/// The peer called `text`: the peer that was found, or a placeholder before the lookup.
 pub(super) fn parse(text: &str) -> Result<PeerAddr, PeerError> {
     let name: Name = text.parse().map_err(|e: exonet::error::NameError| PeerError::Address(e.to_string()))?;
     let found = named().entry(name).or_default().clone();
     Ok(found.unwrap_or_else(|| NodeId([0; 32]).into()))
 }
 
-/// Names that stand on the command line and were not looked up.
+/// Names on the command line that were not looked up yet.
 pub(crate) struct Wanted(Vec<Name>);
 
 impl Wanted {
-    /// None: nothing is to be looked up, and the command line means what it says.
+    /// None: there is no name to look up, so the command line is final.
     pub(crate) fn of_command_line() -> Option<Self> {
         let names: Vec<_> = named().keys().cloned().collect();
         (!names.is_empty()).then_some(Self(names))
     }
 
-    /// Looks them up. The command line is to be read again after that.
+    /// Looks the names up. The command line must be parsed again after that.
     pub(crate) async fn look_up(self, names: Option<&Names>) -> Result<(), Failure> {
         for name in self.0 {
             let Some(Names(service)) = names else {
@@ -68,7 +68,7 @@ impl Wanted {
     }
 }
 
-/// The name service that `text` leads to, asked by the node of `key`, if that is given.
+/// Opens the name service at `text`, with requests from the node of `key`, if that is given.
 pub(crate) async fn services(text: &str, key: Option<SecretKey>) -> Result<Arc<dyn Naming>, Failure> {
     let opened = exonet_names::open(text, key).await;
     opened.map_err(|error| Failure::new(format!("cannot use the name service {text:?}")).because(&error))

@@ -1,10 +1,10 @@
 //! The application protocol of `exon share` and `exon get`: one file from several servers. `docs/sharing-files.md`
 //! specifies it.
 //!
-//! A file is cut into pieces, each a subtree of BLAKE3's tree. A server says the size and the BLAKE3 hash of a file
-//! ([`INFO`]), and gives single pieces with the hashes that prove their place in it ([`PIECE`]). So pieces of one file may come
-//! from any number of servers, none of which has to be trusted. Every call says all that is needed to answer it, and may be
-//! repeated without harm.
+//! A file is cut into pieces, each a subtree of BLAKE3's tree. A server reports the size and the BLAKE3 hash of a
+//! file ([`INFO`]), and returns single pieces with the hashes that prove their place in the file ([`PIECE`]). So
+//! pieces of one file may come from any number of servers, and no server has to be trusted. Every call is
+//! self-contained and idempotent.
 
 mod part;
 mod place;
@@ -21,32 +21,32 @@ pub(crate) use tree::{Outline, proven};
 
 use crate::copy::Hex32;
 
-/// Asks which files there are.
+/// Lists the shared files.
 pub(crate) const LIST: &str = "exon.share.list";
 /// Asks for the size and the hash of a file.
 pub(crate) const INFO: &str = "exon.share.info";
 /// Asks for a piece of a file.
 pub(crate) const PIECE: &str = "exon.share.piece";
-/// The version of all of them.
+/// The version of these methods.
 pub(crate) const VERSION: u8 = 1;
 
-/// Statuses of replies, beside those of the library. Their bodies say more, for people.
+/// Statuses of replies, in addition to those of the library. Their bodies have the details, for people.
 pub(crate) mod status {
-    /// No such file is shared: it is not there, or not for others.
+    /// No such file is shared: it does not exist, or is not accessible to others.
     pub(crate) const NOT_SHARED: u32 = 2;
-    /// The content of the file is not, or no longer, of the hash that was asked for.
+    /// The content of the file does not have, or no longer has, the requested hash.
     pub(crate) const CHANGED: u32 = 3;
     /// The file cannot be read now, or is too large.
     pub(crate) const UNREADABLE: u32 = 4;
 }
 
-/// The longest body of a question, and of an answer that is no piece, in bytes.
+/// The longest body of a question, and of an answer other than a piece, in bytes.
 pub(crate) const LONGEST_QUESTION: u64 = 16 << 10;
 pub(crate) const LONGEST_ANSWER: u64 = 1 << 20;
 /// The most files in one answer.
 pub(crate) const MOST_LISTED: usize = 1_000;
 
-/// The least bytes of a piece, the most pieces of a file, and the most bytes of a piece.
+/// The minimum size of a piece, the maximum number of pieces of a file, and the maximum size of a piece.
 const LEAST_PIECE: u32 = 256 << 10;
 const MOST_PIECES: u64 = 65_536;
 const MOST_PIECE: u32 = 16 << 20;
@@ -55,7 +55,7 @@ pub(crate) const LARGEST: u64 = MOST_PIECES * MOST_PIECE as u64;
 /// The longest reply to [`PIECE`]: the data, and a hash for each level of the tree above it.
 pub(crate) const LONGEST_PIECE: u64 = MOST_PIECE as u64 + 512;
 
-/// How a file is cut: a function of its size alone.
+/// The division of a file into pieces, which depends only on its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(crate) size: u64,
@@ -64,25 +64,25 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// Of a file of `size` bytes. None: it is too large.
+    /// The shape of a file of `size` bytes. None: the file is too large.
     pub(crate) fn new(size: u64) -> Option<Self> {
         let wanted = size.div_ceil(MOST_PIECES).max(LEAST_PIECE.into()).checked_next_power_of_two()?;
         let piece = u32::try_from(wanted).ok().filter(|piece| *piece <= MOST_PIECE)?;
         Some(Self { size, piece })
     }
 
-    /// How many pieces there are: none of an empty file.
+    /// The number of pieces; zero for an empty file.
     pub(crate) fn pieces(self) -> u32 {
         // At most 65,536.
         u32::try_from(self.size.div_ceil(self.piece.into())).unwrap_or(u32::MAX)
     }
 
-    /// Where a piece begins.
+    /// The offset of a piece.
     pub(crate) fn at(self, index: u32) -> u64 {
         u64::from(index) * u64::from(self.piece)
     }
 
-    /// The bytes of a piece; 0 of one that is not there.
+    /// The length of a piece in bytes; 0 if there is no such piece.
     pub(crate) fn len(self, index: u32) -> u32 {
         let rest = self.size.saturating_sub(self.at(index)).min(self.piece.into());
         u32::try_from(rest).unwrap_or(self.piece)
@@ -93,7 +93,7 @@ impl Shape {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ListQuestion {
     pub(crate) v: u8,
-    /// Only what comes behind this name; empty: all.
+    /// Lists only names after this one; if it is empty, all names.
     #[serde(default)]
     pub(crate) after: String,
 }
@@ -111,7 +111,7 @@ pub(crate) struct Listed {
 pub(crate) struct Listing {
     pub(crate) v: u8,
     pub(crate) files: Vec<Listed>,
-    /// There are more, behind the last of these.
+    /// There are more files after the last of these.
     pub(crate) more: bool,
 }
 
@@ -127,27 +127,27 @@ pub(crate) struct InfoQuestion {
 pub(crate) struct Info {
     pub(crate) v: u8,
     pub(crate) size: u64,
-    /// As [`Shape::piece`]: for the reader to compare.
+    /// The same as [`Shape::piece`], for the reader to check.
     pub(crate) piece: u32,
     /// BLAKE3 of the content.
     pub(crate) root: Hex32,
 }
 
 impl Info {
-    /// How the file is cut. None: it is not as the protocol says.
+    /// The shape of the file. None: the reply does not conform to the protocol.
     pub(crate) fn shape(&self) -> Option<Shape> {
         Shape::new(self.size).filter(|shape| self.v == VERSION && self.piece == shape.piece)
     }
 }
 
-/// The body of [`PIECE`]. The reply is the hashes that [`proven`] wants, from the piece up, and then the data.
+/// The body of [`PIECE`]. The reply has the hashes that [`proven`] needs, from the piece up, and then the data.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct PieceQuestion {
     pub(crate) v: u8,
     pub(crate) name: String,
-    /// BLAKE3 of the whole file of which a piece is wanted.
+    /// BLAKE3 of the whole file.
     pub(crate) root: Hex32,
-    /// Which, from 0.
+    /// The index of the piece, from 0.
     pub(crate) index: u32,
 }
 

@@ -1,13 +1,13 @@
-//! A file that is being put together: `NAME.part` beside where it is to be, and `NAME.part.map`, which says what of it is
-//! there.
+//! A file that is being assembled: `NAME.part` beside its final place, and `NAME.part.map`, which records the pieces
+//! that are present.
 //!
 //! ```text
 //! header, JSON, one line | a bit for each piece, the least significant of each byte first
 //! ```
 //!
-//! A bit is written when its piece is certainly on the disk. So after a crash of the process or of the machine a bit may be
-//! missing whose piece is there, and never the other way round. Bits only ever become 1: wherever a write is cut off, what is
-//! read is true.
+//! A bit is written when its piece is certainly on the disk. So after a crash of the process or of the machine, the
+//! bit of a present piece may be missing, but a bit is never set for a missing piece. Bits only change to 1, so a
+//! partial write leaves a valid map.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read};
@@ -24,7 +24,7 @@ use crate::store::{read_at, sync_directory, write_at};
 const VERSION: u8 = 1;
 /// The longest header, in bytes.
 const LONGEST_HEADER: u64 = 4_096;
-/// What the names of both end with, behind the name of the file.
+/// The suffixes of the names of both files.
 pub(super) const PART: &str = ".part";
 pub(super) const MAP: &str = ".map";
 
@@ -37,21 +37,22 @@ struct Header {
     piece: u32,
 }
 
-/// Why nothing can be put together there.
+/// The reason why the file cannot be assembled there.
 #[derive(Debug)]
 pub(crate) enum PartError {
     /// The name is taken.
     Taken,
-    /// A part of another content is there.
+    /// There is a part of another content.
     Other(Option<Hex32>),
-    /// Another process is at it.
+    /// Another process is writing the part.
     Busy,
-    /// What an earlier run left does not fit: it has been forgotten, and comes again when the same is begun anew.
+    /// The data of an earlier run does not match the hash. It has been discarded, and is fetched again by the next
+    /// run.
     Damaged,
     Disk(Failure),
 }
 
-/// An open part. Pieces are written by any thread.
+/// An open part. Any thread may write pieces.
 #[derive(Debug)]
 pub(crate) struct Part {
     target: PathBuf,
@@ -62,14 +63,14 @@ pub(crate) struct Part {
     map: Mutex<Map>,
     /// Pieces that have been written since the last mark.
     fresh: Mutex<Vec<u32>>,
-    /// What the pieces of this run contribute to the hash of the file; None: an earlier run has brought it, or none.
+    /// The chaining values of the pieces of this run. None: an earlier run has written the piece, or no run has.
     known: Mutex<Vec<Option<ChainingValue>>>,
 }
 
 #[derive(Debug)]
 struct Map {
     file: File,
-    /// Where the bits begin in the file.
+    /// The offset of the bits in the file.
     from: u64,
     bits: Vec<u8>,
 }
@@ -78,7 +79,7 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The name with something behind it.
+/// The path with a suffix.
 fn with(path: &Path, more: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(more);
@@ -86,7 +87,7 @@ fn with(path: &Path, more: &str) -> PathBuf {
 }
 
 impl Part {
-    /// Goes on with what is there for `target`, or begins anew: in place of anything else that is there if `force`.
+    /// Resumes the part for `target`, or begins a new one. With `force`, replaces anything else that is there.
     ///
     /// # Errors
     /// [`PartError`].
@@ -114,7 +115,7 @@ impl Part {
             Some((found, _)) if found != header && !force => return Err(PartError::Other(Some(found.root))),
             None if is_there(part_at) && !force => return Err(PartError::Other(None)),
             _ => {
-                // The data first: bits of another file would be taken for its own.
+                // The data is removed first: otherwise the bits of another file could be taken for those of this one.
                 match fs::remove_file(part_at) {
                     Err(error) if error.kind() != io::ErrorKind::NotFound => {
                         return Err(disk(part_at)(error));
@@ -130,20 +131,20 @@ impl Part {
         Ok(Self { target: target.to_owned(), paths, root, shape, data, map, fresh, known })
     }
 
-    /// Whether a piece is there, of an earlier run.
+    /// Whether a piece is marked as present.
     pub(crate) fn has(&self, index: u32) -> bool {
         locked(&self.map).has(index)
     }
 
-    /// Where its data is.
+    /// The path of the data.
     pub(crate) fn path(&self) -> &Path {
         &self.paths[1]
     }
 
-    /// Writes a piece that has been proven, of this chaining value. Blocks.
+    /// Writes a piece that has been proven and has this chaining value. Blocks.
     ///
     /// # Errors
-    /// Those of the disk: what is there stays.
+    /// Those of the disk. Pieces that are present stay.
     pub(crate) fn write(&self, index: u32, data: &[u8], value: ChainingValue) -> io::Result<()> {
         write_at(&self.data, data, self.shape.at(index))?;
         if let Some(known) = locked(&self.known).get_mut(index as usize) {
@@ -153,11 +154,11 @@ impl Part {
         Ok(())
     }
 
-    /// Brings what has been written to the disk, and then says so in the map. Blocks; what is written meanwhile comes next
-    /// time.
+    /// Forces written pieces to the disk, and then marks them in the map. Blocks. Pieces that are written meanwhile
+    /// are marked by the next call.
     ///
     /// # Errors
-    /// Those of the disk: the map is as it was.
+    /// Those of the disk. The map is unchanged.
     pub(crate) fn mark(&self) -> io::Result<()> {
         let mut map = locked(&self.map);
         let fresh = std::mem::take(&mut *locked(&self.fresh));
@@ -171,8 +172,8 @@ impl Part {
         map.add(&fresh)
     }
 
-    /// Gives the file its name, when every piece of it is there. What an earlier run has brought is read and checked against
-    /// the hash of the whole first. On return the name is on the disk. Blocks.
+    /// Renames the complete file to its final name. First reads the pieces of earlier runs, and checks the hash of
+    /// the whole. On return the name is on the disk. Blocks.
     ///
     /// # Errors
     /// [`PartError`].
@@ -189,7 +190,7 @@ impl Part {
         let named = if force {
             fs::rename(self.path(), &self.target)
         } else {
-            // Nothing that has come there meanwhile is replaced.
+            // A file that was created there meanwhile is not replaced.
             tempfile::TempPath::try_from_path(self.path()).and_then(|from| {
                 from.persist_noclobber(&self.target).map_err(|failed| {
                     let _ = failed.path.keep();
@@ -203,28 +204,28 @@ impl Part {
                 named.map_err(|error| PartError::Disk(Failure::path("write", &self.target, &error)))?;
             }
         }
-        // Without its data the map says nothing.
+        // Without its data, the map has no meaning.
         let _ = fs::remove_file(&self.paths[0]);
         let directory = self.target.parent().filter(|path| !path.as_os_str().is_empty());
         let directory = directory.unwrap_or(Path::new("."));
         sync_directory(directory).map_err(|error| PartError::Disk(Failure::path("write", directory, &error)))
     }
 
-    /// Removes what was begun, if nothing of the file is there.
+    /// Removes the part and its map, if no piece is present.
     pub(crate) fn remove_if_empty(&self) {
         let map = locked(&self.map);
         if map.bits.iter().all(|byte| *byte == 0) && locked(&self.known).iter().all(Option::is_none) {
-            // What cannot be removed says that nothing is there.
+            // A file that cannot be removed has no piece marked.
             let _ = fs::remove_file(self.path());
             let _ = fs::remove_file(&self.paths[0]);
         }
     }
 
-    /// Whether the content is that of the hash.
+    /// Whether the content has the expected hash.
     fn is_whole(&self) -> io::Result<bool> {
         let known = locked(&self.known).clone();
         if known.iter().all(Option::is_some) && !known.is_empty() {
-            // Each was proven against the hash of the whole.
+            // Each piece was proven against the hash of the whole.
             return Ok(true);
         }
         let mut data = vec![0; self.shape.piece as usize];
@@ -244,7 +245,7 @@ impl Part {
         Ok(copy::root(&pieces).unwrap_or(whole) == self.root.0)
     }
 
-    /// Only what this run has brought is there.
+    /// Unmarks all pieces but those of this run.
     fn forget_earlier(&self) -> io::Result<()> {
         let known = locked(&self.known).clone();
         let mut map = locked(&self.map);
@@ -253,14 +254,14 @@ impl Part {
         map.add(&brought)
     }
 
-    /// Pieces that are on the disk, for certain.
+    /// The pieces that are certainly on the disk.
     #[cfg(test)]
     fn marked(&self) -> Vec<u32> {
         (0..self.shape.pieces()).filter(|index| self.has(*index)).collect()
     }
 }
 
-/// Fails if there is something at `target` that is not to be replaced.
+/// Fails if there is a file at `target` that must not be replaced.
 pub(crate) fn vacant(target: &Path, force: bool) -> Result<(), PartError> {
     match fs::symlink_metadata(target) {
         Ok(about) if about.is_dir() || !force => Err(PartError::Taken),
@@ -271,7 +272,7 @@ pub(crate) fn vacant(target: &Path, force: bool) -> Result<(), PartError> {
     }
 }
 
-/// Opens for reading and writing, and not through a link.
+/// Opens a file for reading and writing, without following a link.
 fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
@@ -283,7 +284,7 @@ fn open(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// One process at a time, until it ends.
+/// Locks the file for this process, until the process ends.
 #[cfg(unix)]
 fn lock(file: &File) -> Result<(), PartError> {
     rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(|_| PartError::Busy)
@@ -295,14 +296,14 @@ fn lock(_: &File) -> Result<(), PartError> {
 }
 
 fn line(header: &Header) -> Vec<u8> {
-    // A struct of numbers and a text always has a JSON form.
+    // A struct of numbers and text can always be written as JSON.
     let mut line = serde_json::to_vec(header).unwrap_or_default();
     line.push(b'\n');
     line
 }
 
 impl Map {
-    /// What is in the file; None: it is no map.
+    /// Reads a map. None: the file is not a map.
     fn read(file: &File, shape: Shape) -> io::Result<Option<(Header, Vec<u8>)>> {
         let mut reader = BufReader::new(file);
         let mut line = Vec::new();
@@ -412,7 +413,7 @@ mod tests {
         place.write(&part, [0, 9, 10]);
         part.mark().unwrap();
         place.write(&part, [1]);
-        // As after kill -9: a piece that was written and not marked is not believed.
+        // As after kill -9: a piece that was written and not marked does not count.
         drop(part);
         let part = place.begin(false).unwrap();
         assert_eq!(part.marked(), [0, 9, 10]);
@@ -426,12 +427,12 @@ mod tests {
     fn what_the_disk_does_not_have_for_certain_is_not_marked() {
         let place = Place::new();
         let mut part = place.begin(false).unwrap();
-        // What is written here goes nowhere, and cannot be brought to a disk.
+        // Data that is written here is lost, and cannot be forced to a disk.
         part.data = OpenOptions::new().read(true).write(true).open("/dev/null").unwrap();
         place.write(&part, [0, 1]);
         part.mark().unwrap_err();
         assert_eq!(part.marked(), [0; 0]);
-        // It is tried again, not forgotten.
+        // The mark is tried again, not forgotten.
         part.mark().unwrap_err();
         drop(part);
         assert_eq!(place.begin(false).unwrap().marked(), [0; 0]);
@@ -452,7 +453,7 @@ mod tests {
         assert!(matches!(part.finish(false), Err(PartError::Damaged)));
         assert!(!place.target().exists());
         drop(part);
-        // What this run had brought stays.
+        // The pieces of this run stay.
         let part = place.begin(false).unwrap();
         assert_eq!(part.marked(), [4, 5, 6, 7, 8, 9, 10]);
         place.write(&part, 0..4);
@@ -466,7 +467,7 @@ mod tests {
         fs::write(place.target(), b"mine").unwrap();
         assert!(matches!(place.begin(false), Err(PartError::Taken)));
         let part = place.begin(true).unwrap();
-        // Not one that comes while the file is fetched.
+        // A file that is created during the fetch is not replaced.
         place.write(&part, 0..11);
         assert!(matches!(part.finish(false), Err(PartError::Taken)));
         assert_eq!(fs::read(place.target()).unwrap(), b"mine");
@@ -481,13 +482,13 @@ mod tests {
     #[test]
     fn a_part_of_something_else_is_left_alone() {
         let mut place = Place::new();
-        // Of another program.
+        // A part of another program.
         fs::write(place.file("file.part"), b"mine").unwrap();
         assert!(matches!(place.begin(false), Err(PartError::Other(None))));
         fs::write(place.file("file.part.map"), b"mine").unwrap();
         assert!(matches!(place.begin(false), Err(PartError::Other(None))));
         assert_eq!(fs::read(place.file("file.part")).unwrap(), b"mine");
-        // Of another content.
+        // A part of another content.
         let part = place.begin(true).unwrap();
         place.write(&part, [3]);
         part.mark().unwrap();
@@ -496,7 +497,7 @@ mod tests {
         drop(part);
         assert!(matches!(place.begin(false), Err(PartError::Other(Some(root))) if root == earlier));
         assert_eq!(place.begin(true).unwrap().marked(), [0; 0]);
-        // The data of a map that has none is not there.
+        // A map without its data marks nothing.
         let part = place.begin(false).unwrap();
         place.write(&part, [3]);
         part.mark().unwrap();
@@ -534,7 +535,7 @@ mod tests {
         let whole = fs::read(&map).unwrap();
         for cut in 0..whole.len() {
             fs::write(&map, &whole[..cut]).unwrap();
-            // Bits that are cut off are missing; a header that is cut off is none.
+            // Bits that are cut off are missing; a header that is cut off is invalid.
             match place.begin(false) {
                 Ok(part) => assert!(part.marked().len() < 11),
                 Err(error) => assert!(matches!(error, PartError::Other(None)), "{error:?}"),

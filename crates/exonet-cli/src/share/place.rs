@@ -1,15 +1,15 @@
-//! A directory whose files are read by others. No link is followed, wherever it leads: not even one that another process
-//! puts in place of a directory while a path is walked.
+//! A directory whose files others read. Links are never followed, not even a link that another process puts in place
+//! of a directory while a path is walked.
 
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// What is found in a directory.
+/// The kind of an entry of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Directory,
-    /// Bytes.
+    /// A file, with its size in bytes.
     File(u64),
 }
 
@@ -46,7 +46,8 @@ impl Place {
         use rustix::fs::{Mode, OFlags, openat};
         let (name, above) = path.split_last().ok_or(io::ErrorKind::NotFound)?;
         let directory = self.directory(above.iter().copied())?;
-        // A pipe would be waited for, a terminal would become that of this process.
+        // Without these flags, opening a pipe would block, and a terminal would become the controlling terminal of
+        // this process.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = File::from(openat(&directory, *name, flags, Mode::empty())?);
         if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::NotFound.into()) }
@@ -60,7 +61,7 @@ impl Place {
         for entry in Dir::read_from(&directory)? {
             let entry = entry?;
             let Ok(name) = entry.file_name().to_str() else { continue };
-            // It may be gone by now.
+            // The entry may be gone by now.
             let Ok(about) = statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             let kind = match FileType::from_raw_mode(about.st_mode) {
                 FileType::Directory if name != "." && name != ".." => Kind::Directory,
@@ -82,7 +83,7 @@ impl Place {
         if root.is_dir() { Ok(Self(root)) } else { Err(io::ErrorKind::NotADirectory.into()) }
     }
 
-    /// Each component is looked at before it is entered.
+    /// Checks each component before entering it.
     fn below(&self, path: &[&str]) -> io::Result<Root> {
         let mut below = self.0.clone();
         for name in path {

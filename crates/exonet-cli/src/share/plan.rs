@@ -1,9 +1,9 @@
-//! Which server is asked for which piece, and when: a state machine without clock or I/O.
+//! Decides which server is asked for which piece, and when: a state machine without clock or I/O.
 //!
-//! Pieces are given out in their order, to whoever has room; a server has room for what its path holds, so the fast ones
-//! get more. What a server does not bring is given to others. At the end, when nothing is left to give out, a piece that takes
-//! more than twice as long as was to be expected is asked of another server as well: the last pieces do not wait for the
-//! slowest.
+//! Pieces are assigned in their order, to any server that has room. A server has room for the pieces that its path
+//! holds, so fast servers get more. Pieces that a server does not deliver are assigned to others. At the end, when no
+//! piece is left to assign, a piece that takes more than twice its forecast is also requested from another server, so
+//! that the last pieces do not wait for the slowest server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -11,28 +11,29 @@ use std::time::{Duration, Instant};
 use super::Shape;
 use crate::units;
 
-/// The most pieces that one server is asked for at once, and the bytes of them beyond the first.
+/// The maximum number of pieces that one server is asked for at once, and the maximum number of their bytes beyond
+/// the first piece.
 const MOST_UNDER_WAY: u64 = 64;
 const MOST_BYTES: u64 = 64 << 20;
-/// The time over which a rate is taken, in seconds: what is older counts less and less. And the shortest of which one can be
-/// taken.
+/// The time constant of a rate, in seconds: older samples count less and less. And the shortest time over which a
+/// rate can be computed.
 const LATELY: f64 = 0.5;
 const SHORTEST: f64 = 1e-6;
-/// What a piece takes of the time of both ends, and more.
+/// An upper bound of the processing time of a piece at both ends.
 const WORK: Duration = Duration::from_millis(5);
-/// How many servers are asked for one piece at once.
+/// The maximum number of servers that are asked for one piece at once.
 const COPIES: usize = 2;
-/// How many times its forecast a piece may take at the end.
+/// The multiple of its forecast after which a piece is late.
 const LATE: u32 = 2;
 
-/// What one server has brought.
+/// The figures of one server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
-    /// Pieces that were written.
+    /// The number of pieces that were written.
     pub(crate) pieces: u64,
     /// Their bytes.
     pub(crate) bytes: u64,
-    /// Pieces asked for now.
+    /// The number of pieces that are requested at the moment.
     pub(crate) under_way: usize,
     /// Bytes a second.
     pub(crate) rate: u64,
@@ -42,13 +43,13 @@ pub(crate) struct Tally {
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     since: Instant,
-    /// How long it should take; None: nothing was known.
+    /// The expected time. None: no rate was known.
     forecast: Option<Duration>,
 }
 
 #[derive(Debug, Default)]
 struct Server {
-    /// It may be asked.
+    /// The server may be asked.
     active: bool,
     rate: Rate,
     srt: Duration,
@@ -57,12 +58,12 @@ struct Server {
     bytes: u64,
 }
 
-/// Bytes a second, as a mean over the last while in which something was under way.
+/// Bytes a second, as a mean over recent times with pieces in flight.
 #[derive(Debug, Default)]
 struct Rate {
-    /// None: nothing has come yet.
+    /// None: nothing has arrived yet.
     mean: Option<f64>,
-    /// Since when the next piece comes; None: nothing is under way.
+    /// The time since when the next piece is in flight. None: nothing is in flight.
     since: Option<Instant>,
 }
 
@@ -71,12 +72,12 @@ impl Rate {
         self.since.get_or_insert(now);
     }
 
-    /// So many bytes came since the last ones.
+    /// Records `bytes` that arrived since the last ones.
     fn add(&mut self, now: Instant, bytes: u64) {
         let span = self.since.map_or(0.0, |since| now.saturating_duration_since(since).as_secs_f64());
         let (bytes, weight) = (units::precise(bytes), 1.0 - (-span / LATELY).exp());
         self.mean = Some(match self.mean {
-            // Several that come together are one large one.
+            // Pieces that arrive together count as one large piece.
             Some(mean) if span < SHORTEST => mean + bytes / LATELY,
             Some(mean) => mean + weight * (bytes / span - mean),
             None => bytes / span.max(SHORTEST),
@@ -90,8 +91,9 @@ impl Rate {
 }
 
 impl Server {
-    /// How many pieces it may be asked for at once: what comes in two round trips, and one more. With what comes in one it
-    /// would hardly be seen that more could come. On a short path, what comes while pieces are read, proven and written.
+    /// The number of pieces that the server may be asked for at once: the pieces that arrive in two round trips, and
+    /// one more. With the pieces of a single round trip, spare capacity would hardly be noticed. On a short path, the
+    /// processing time of pieces takes the place of round trips.
     fn window(&self, piece: u32) -> usize {
         let trips = (self.srt * 2).max(WORK).as_secs_f64();
         let path = self.rate.mean.map_or(0.0, |rate| (rate * trips / f64::from(piece)).ceil());
@@ -100,7 +102,7 @@ impl Server {
         usize::try_from(pieces).unwrap_or(1)
     }
 
-    /// How long one more piece takes that comes after those under way.
+    /// The expected time of one more piece after those in flight.
     fn forecast(&self, piece: u32, rate: Option<f64>) -> Option<Duration> {
         let ahead = units::precise(self.flights.len() as u64 + 1) * f64::from(piece);
         Duration::try_from_secs_f64(ahead / rate?).ok()?.checked_add(self.srt)
@@ -111,9 +113,9 @@ impl Server {
 #[derive(Debug)]
 pub(crate) struct Plan {
     shape: Shape,
-    /// Neither there nor asked for.
+    /// Pieces that are neither present nor requested.
     waiting: BTreeSet<u32>,
-    /// Not there.
+    /// Pieces that are not present.
     missing: BTreeSet<u32>,
     servers: Vec<Server>,
     /// Pieces that came from two servers.
@@ -121,19 +123,20 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// For a file of which `has` tells what is there, from so many servers, none of which may be asked yet.
+    /// A plan for a file from `servers` servers, none of which may be asked yet. `has` tells which pieces are
+    /// present.
     pub(crate) fn new(shape: Shape, has: impl Fn(u32) -> bool, servers: usize) -> Self {
         let missing: BTreeSet<u32> = (0..shape.pieces()).filter(|index| !has(*index)).collect();
         let servers = (0..servers).map(|_| Server::default()).collect();
         Self { shape, waiting: missing.clone(), missing, servers, doubled: 0 }
     }
 
-    /// Whether every piece is there.
+    /// Whether every piece is present.
     pub(crate) fn is_done(&self) -> bool {
         self.missing.is_empty()
     }
 
-    /// Bytes that are not there.
+    /// The number of bytes that are not present.
     pub(crate) fn missing_bytes(&self) -> u64 {
         self.missing.iter().map(|index| u64::from(self.shape.len(*index))).sum()
     }
@@ -143,7 +146,7 @@ impl Plan {
         self.doubled
     }
 
-    /// What a server has brought, and is asked for.
+    /// The figures of a server.
     pub(crate) fn tally(&self, server: usize) -> Tally {
         let tally = |server: &Server| Tally {
             pieces: server.pieces,
@@ -154,19 +157,19 @@ impl Plan {
         self.servers.get(server).map(tally).unwrap_or_default()
     }
 
-    /// Whether this server has been asked for this piece, and it is still wanted of it.
+    /// Whether this server has been asked for this piece, and the piece is still wanted from it.
     pub(crate) fn wants(&self, server: usize, index: u32) -> bool {
         self.servers.get(server).is_some_and(|server| server.flights.contains_key(&index))
     }
 
-    /// The server may be asked from now on. What was known of its speed is of another time.
+    /// Lets the server be asked from now on. Its former rate is forgotten.
     pub(crate) fn join(&mut self, server: usize) {
         if let Some(server) = self.servers.get_mut(server) {
             (server.active, server.rate) = (true, Rate::default());
         }
     }
 
-    /// The server is not asked any more: what it was asked for, others are.
+    /// Stops asking the server. Its requested pieces are assigned to others.
     pub(crate) fn leave(&mut self, server: usize) {
         let Some(gone) = self.servers.get_mut(server) else { return };
         gone.active = false;
@@ -176,7 +179,7 @@ impl Plan {
         }
     }
 
-    /// Gives a piece out again, if nobody else is asked for it.
+    /// Makes a piece available again, if no other server is asked for it.
     fn put_back(&mut self, index: u32) {
         if self.missing.contains(&index) && self.copies(index) == 0 {
             self.waiting.insert(index);
@@ -187,7 +190,7 @@ impl Plan {
         self.servers.iter().filter(|server| server.flights.contains_key(&index)).count()
     }
 
-    /// What to ask the server for next, if it has room, whose round-trip time is `srt`.
+    /// The next piece to request from the server, if it has room. `srt` is its round-trip time.
     pub(crate) fn take(&mut self, now: Instant, server: usize, srt: Duration) -> Option<u32> {
         let asked = self.servers.get_mut(server).filter(|server| server.active)?;
         asked.srt = srt;
@@ -205,7 +208,7 @@ impl Plan {
         Some(index)
     }
 
-    /// A piece that takes too long elsewhere, for a server that is the fastest of those that have nothing to do.
+    /// A piece that is late at another server, if this server is the fastest of the idle ones.
     fn late(&self, now: Instant, server: usize) -> Option<u32> {
         let rate = |server: &Server| server.rate.mean.unwrap_or(0.0);
         let idle = |server: &Server| server.active && server.flights.is_empty();
@@ -216,7 +219,7 @@ impl Plan {
         let active = self.servers.iter().filter(|server| server.active);
         let slowest = active.filter_map(|server| server.rate.mean).min_by(f64::total_cmp);
         let is_late = |holder: &Server, flight: &Flight| {
-            // Where nothing was known of the holder, it is taken for as slow as the slowest other.
+            // If the rate of the holder is unknown, it is assumed to be as slow as the slowest other server.
             let forecast = flight.forecast.or_else(|| holder.forecast(self.shape.piece, slowest));
             let spent = now.saturating_duration_since(flight.since);
             forecast.is_some_and(|forecast| spent > forecast.saturating_mul(LATE))
@@ -227,7 +230,7 @@ impl Plan {
         flights.filter(|index| self.copies(*index) < COPIES).min()
     }
 
-    /// A piece has come from the server, was proven, and is written. False: it was there already.
+    /// Records that a piece from the server has been proven and written. False: the piece was already present.
     pub(crate) fn came(&mut self, now: Instant, server: usize, index: u32) -> bool {
         let bytes = u64::from(self.shape.len(index));
         if let Some(from) = self.servers.get_mut(server) {
@@ -235,7 +238,7 @@ impl Plan {
         }
         let new = self.missing.remove(&index);
         self.waiting.remove(&index);
-        // Whoever else is asked for it need not bring it any more.
+        // Other servers that are asked for the piece need not deliver it any more.
         for other in &mut self.servers {
             if other.flights.remove(&index).is_some() && other.flights.is_empty() {
                 other.rate.end();
@@ -272,7 +275,7 @@ mod tests {
         plan
     }
 
-    /// All that the server is asked for now.
+    /// All pieces that the server can be asked for now.
     fn asked(plan: &mut Plan, now: Instant, server: usize) -> Vec<u32> {
         std::iter::from_fn(|| plan.take(now, server, RTT)).collect()
     }
@@ -281,12 +284,12 @@ mod tests {
     fn pieces_go_out_in_order_and_only_what_is_missing() {
         let mut plan = Plan::new(shape(6), |index| index == 1, 2);
         let now = Instant::now();
-        // Nobody has joined.
+        // No server has joined.
         assert_eq!(plan.take(now, 0, RTT), None);
         plan.join(0);
         plan.join(1);
         assert_eq!((plan.take(now, 0, RTT), plan.take(now, 1, RTT)), (Some(0), Some(2)));
-        // One at first: nothing is known of the path.
+        // One piece at first: nothing is known of the path.
         assert_eq!(plan.take(now, 0, RTT), None);
         assert_eq!(plan.missing_bytes(), 5 * PIECE);
         assert!(plan.came(now, 0, 0) && !plan.came(now, 0, 0));
@@ -315,10 +318,10 @@ mod tests {
             now += Duration::from_micros(500);
         }
         let [slow, fast] = [0, 1].map(|server| plan.tally(server));
-        // Each at the speed of its path: 10 s, less the start.
+        // Each server delivers at the rate of its path: 10 s, less the start.
         assert!((300..=400).contains(&slow.pieces), "{slow:?}");
         assert!((3_400..=4_000).contains(&fast.pieces), "{fast:?}");
-        // A round trip holds 4 and 40 pieces: as many more wait at the server.
+        // A round trip holds 4 and 40 pieces. The same number waits at the server.
         assert!((8..=11).contains(&slow.under_way) && fast.under_way == 64, "{slow:?} {fast:?}");
     }
 
@@ -348,7 +351,7 @@ mod tests {
         assert_eq!(server.window(16 << 20), 4);
         server.rate = Rate::default();
         assert_eq!(server.window(256 << 10), 1);
-        // On the shortest path, 400 MiB/s keep both ends at work.
+        // On the shortest path, 400 MiB/s keep both ends busy.
         server.rate = Rate { mean: Some(units::precise(400 << 20)), since: None };
         server.srt = Duration::ZERO;
         assert_eq!(server.window(256 << 10), 9);
@@ -361,13 +364,13 @@ mod tests {
         assert_eq!((asked(&mut plan, now, 0), asked(&mut plan, now, 1)), (vec![0], vec![1]));
         plan.leave(0);
         assert!(!plan.wants(0, 0) && plan.wants(1, 1));
-        // It is not asked, until it is back.
+        // The server is not asked until it is back.
         assert_eq!(asked(&mut plan, now, 0), [0; 0]);
         plan.came(now, 1, 1);
         assert_eq!(plan.take(now, 1, RTT), Some(0));
         plan.join(0);
         assert_eq!(plan.take(now, 0, RTT), Some(2));
-        // Nothing more is known of its speed than of a new one.
+        // Its rate is as unknown as that of a new server.
         assert_eq!(plan.take(now, 0, RTT), None);
     }
 
@@ -390,15 +393,16 @@ mod tests {
     #[test]
     fn at_the_end_the_fastest_idle_server_brings_what_is_late() {
         let (mut plan, begun) = at_the_end();
-        // A piece of an unknown server should take a round trip and as long as at the slowest: 300 ms and some.
+        // A piece from an unknown server should take a round trip and the time of the slowest server: 300 ms and
+        // more.
         assert_eq!(plan.take(begun + 3 * RTT, 1, RTT), None);
         let late = begun + 10 * RTT;
-        // Not the slower of two that have nothing to do, nor who has it.
+        // Neither the slower of two idle servers is asked, nor the holder.
         assert_eq!((plan.take(late, 2, RTT), plan.take(late, 0, RTT)), (None, None));
         assert_eq!(plan.take(late, 1, RTT), Some(0));
         // Two copies, and no third.
         assert_eq!(plan.take(late + 100 * RTT, 2, RTT), None);
-        // The first that comes ends the other.
+        // The first copy to arrive ends the other.
         assert!(plan.came(late, 1, 0) && plan.is_done());
         assert!(!plan.wants(0, 0));
     }
@@ -409,7 +413,7 @@ mod tests {
         let late = begun + 10 * RTT;
         assert_eq!(plan.take(late, 1, RTT), Some(0));
         plan.leave(1);
-        // The other one still has it.
+        // The other server is still asked for it.
         assert!(plan.waiting.is_empty() && plan.wants(0, 0));
         plan.leave(0);
         assert_eq!(plan.take(late, 2, RTT), Some(0));
@@ -430,8 +434,8 @@ mod tests {
     }
 
     proptest! {
-        /// Servers come, go and bring what they are asked for in any order: a piece is with two at most, is never lost, and
-        /// the file is complete whenever one server stays.
+        /// Servers join, leave and deliver in any order: a piece is requested from at most two servers, is never
+        /// lost, and the file is completed whenever one server stays.
         #[test]
         fn every_piece_comes(pieces in 1_u64..40, steps in prop::collection::vec((0_usize..3, 0_u8..6), 0..300)) {
             let mut plan = Plan::new(shape(pieces), |_| false, 3);

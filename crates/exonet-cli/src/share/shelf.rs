@@ -1,4 +1,4 @@
-//! The files that are shared: what is asked for is found in a directory, hashed once, and read piece by piece.
+//! The shared files: finds a file in a directory, hashes it once, and reads it piece by piece.
 
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
@@ -14,18 +14,19 @@ use crate::copy::Hex32;
 use crate::store::{Names, SafePath, read_at};
 use crate::units::Size;
 
-/// What is remembered of files, in bytes of hashes, and in files.
+/// The limits of the memory for outlines, in bytes of hashes and in files.
 const MOST_WEIGHT: usize = 256 << 20;
 const MOST_KNOWN: usize = 4_096;
-/// The longest names of one page of a listing, in bytes: with everything around them they fit into an answer.
+/// The maximum length of the names in one page of a listing, in bytes, so that the page fits into an answer.
 const PAGE: usize = 256 << 10;
-/// What our own unfinished files begin with.
+/// The prefix of unfinished files of this program.
 const OURS: &str = ".exon-";
 
-/// Why a question has no answer. For people, and for the peer: nothing of this machine is in it but what is shared.
+/// The reason why a question is refused. People and the peer see it, so it reveals nothing of this machine but the
+/// shared files.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refused {
-    /// It is not there, or not for others: which of them is not said.
+    /// The file does not exist, or is not accessible to others. The error does not tell which.
     #[error("no file of this name is shared here")]
     NotShared,
     #[error("the file has changed: BLAKE3 of its content is now {0}")]
@@ -41,7 +42,7 @@ pub(crate) enum Refused {
 }
 
 impl Refused {
-    /// As the protocol says it. None: the question makes no sense.
+    /// The status in the protocol. None: the question is invalid.
     pub(crate) fn status(&self) -> Option<u32> {
         match self {
             Self::NotShared => Some(status::NOT_SHARED),
@@ -56,7 +57,7 @@ impl From<io::Error> for Refused {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Self::NotShared,
-            // Where a link is, and is not followed.
+            // The path has a link, which is not followed.
             #[cfg(unix)]
             _ if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => Self::NotShared,
             #[cfg(unix)]
@@ -67,12 +68,12 @@ impl From<io::Error> for Refused {
     }
 }
 
-/// What tells one state of a file from another, without reading it.
+/// Identifies a state of a file without reading it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Stamp {
     size: u64,
     modified: Option<SystemTime>,
-    /// Which file it is, and when anything about it was changed.
+    /// The identity of the file, and the time of the last change of its metadata.
     #[cfg(unix)]
     identity: (u64, u64, i64, i64),
 }
@@ -90,7 +91,7 @@ impl Stamp {
     }
 }
 
-/// A file as it was when it was read.
+/// The outline of a file, and its stamp when it was read.
 #[derive(Clone, Debug)]
 struct Known {
     stamp: Stamp,
@@ -98,14 +99,14 @@ struct Known {
     outline: Arc<Outline>,
 }
 
-/// What is known of one file. Locked while it is read: it is read once, however many ask.
+/// The known state of one file. It is locked while the file is read, so that concurrent questions read it only once.
 type Cell = Arc<Mutex<Option<Known>>>;
 
 #[derive(Debug)]
 struct Entry {
     cell: Cell,
     weight: usize,
-    /// When it was last asked for, in questions.
+    /// The time of the last use, counted in questions.
     used: u64,
 }
 
@@ -125,7 +126,7 @@ impl Memory {
         Arc::clone(&entry.cell)
     }
 
-    /// Forgets what was not asked for longest, until the rest is little enough.
+    /// Forgets the least recently used files, until the rest is within the limits.
     fn weigh(&mut self, name: &str, weight: usize) {
         if let Some(entry) = self.entries.get_mut(name) {
             entry.weight = weight;
@@ -140,7 +141,7 @@ impl Memory {
     }
 }
 
-/// A directory that others read. Everything here blocks.
+/// A directory whose files others read. All functions here block.
 #[derive(Debug)]
 pub(crate) struct Shelf {
     place: Place,
@@ -162,7 +163,7 @@ impl Shelf {
         Ok(Self { place, hidden, memory: Mutex::default() })
     }
 
-    /// What a file is: it is read in full, unless it was before and has not changed.
+    /// The size and the hash of a file. Reads the file in full, unless it was read before and has not changed.
     ///
     /// # Errors
     /// [`Refused`].
@@ -171,7 +172,7 @@ impl Shelf {
         Ok(Info { v: VERSION, size: shape.size, piece: shape.piece, root: outline.root() })
     }
 
-    /// A piece of the file of this hash: the hashes that prove it, and its data.
+    /// A piece of the file with this hash: the hashes that prove it, and its data.
     ///
     /// # Errors
     /// [`Refused`].
@@ -188,7 +189,7 @@ impl Shelf {
         reply.resize(from + shape.len(index) as usize, 0);
         let data = reply.get_mut(from..).unwrap_or_default();
         let read = read_at(&file, data, shape.at(index))?;
-        // Its time may be what it was: only the content tells.
+        // The file may have changed without a change of its time, so the content is checked.
         if read < data.len() || !outline.is_piece(shape.at(index), index, data) {
             *locked(&self.cell(name)) = None;
             return Err(Refused::Changing);
@@ -200,7 +201,7 @@ impl Shelf {
         locked(&self.memory).cell(name)
     }
 
-    /// The open file, and what is known of it.
+    /// Opens a file, and returns it with its known state.
     fn look(&self, name: &str) -> Result<(File, Known), Refused> {
         let path = self.path(name).ok_or(Refused::NotShared)?;
         let path: Vec<&str> = path.components().collect();
@@ -226,7 +227,7 @@ impl Shelf {
         Ok((file, found))
     }
 
-    /// A name that may be shared.
+    /// Parses a name, if a file of this name may be shared.
     fn path(&self, name: &str) -> Option<SafePath> {
         let names = Names { hidden: self.hidden, portable: cfg!(not(unix)) };
         let path = SafePath::new(name, names).ok()?;
@@ -238,7 +239,7 @@ impl Shelf {
         (self.hidden || !name.starts_with('.')) && !name.starts_with(OURS)
     }
 
-    /// Whether it is what `exon get` has begun, and what it knows of that.
+    /// Whether the path is an unfinished file of `exon get`, or the map of one.
     fn is_unfinished(&self, path: &[&str]) -> bool {
         let Some((name, above)) = path.split_last() else { return false };
         let has_map = || {
@@ -248,7 +249,7 @@ impl Shelf {
         name.ends_with(&format!("{PART}{MAP}")) || name.ends_with(PART) && has_map()
     }
 
-    /// A page of what is shared, in the order of the components of names, behind the name `after`.
+    /// A page of the shared files after the name `after`, in the order of the components of names.
     ///
     /// # Errors
     /// [`Refused`].
@@ -259,7 +260,7 @@ impl Shelf {
         Ok(listing)
     }
 
-    /// Adds what is in a directory, until the page is full.
+    /// Adds the files below a directory, until the page is full.
     fn walk(
         &self,
         directory: &str,
@@ -279,7 +280,7 @@ impl Shelf {
                 continue;
             }
             match kind {
-                // One that cannot be read, or is gone by now, has nothing to share.
+                // A directory that cannot be read, or is gone by now, shares nothing.
                 Kind::Directory => drop(self.walk(&name, behind, listing, bytes)),
                 Kind::File(_) if after.first().is_some_and(|first| entry == *first) => {}
                 Kind::File(_) if self.is_unfinished(&[&path[..], &[&entry]].concat()) => {}
@@ -371,14 +372,14 @@ mod tests {
         let mut content = content();
         let shared = Shared::new(&[("file", &content)], false);
         let info = shared.shelf.info("file").unwrap();
-        // Another one takes its place.
+        // Another file takes its place.
         content[0] ^= 1;
         fs::write(shared.path("new"), &content).unwrap();
         fs::rename(shared.path("new"), shared.path("file")).unwrap();
         let now = Hex32(blake3::hash(&content).into());
         assert_eq!(shared.shelf.piece("file", &info.root, 1), Err(Refused::Changed(now)));
         assert_eq!(shared.shelf.info("file").unwrap().root, now);
-        // It becomes shorter, and longer.
+        // The file becomes shorter, and then longer.
         for size in [1_000, 1_000_000] {
             fs::File::options().write(true).open(shared.path("file")).unwrap().set_len(size).unwrap();
             assert!(matches!(shared.shelf.piece("file", &now, 0), Err(Refused::Changed(_))));
@@ -403,7 +404,7 @@ mod tests {
         locked(&cell).as_mut().unwrap().outline = wrong;
         assert!(shared.shelf.piece("file", &stale, 0).is_ok());
         assert_eq!(shared.shelf.piece("file", &stale, 1), Err(Refused::Changing));
-        // What was known of it is known no more.
+        // The known state of the file is forgotten.
         assert_eq!(shared.shelf.piece("file", &stale, 1), Err(Refused::Changed(info.root)));
     }
 
@@ -419,7 +420,7 @@ mod tests {
         symlink(&outside, shared.path("link")).unwrap();
         symlink("../beside", shared.path("dir")).unwrap();
         symlink("../../beside", shared.path("d/up")).unwrap();
-        // Not even where it stays inside.
+        // A link is not followed even if it stays inside.
         symlink("file", shared.path("inside")).unwrap();
         rustix::fs::mknodat(
             rustix::fs::CWD,
@@ -452,7 +453,7 @@ mod tests {
             "d\\..\\file",
         ] {
             let refused = shared.shelf.info(name).unwrap_err();
-            // What is there and not shared looks like what is not there.
+            // A file that is not shared looks like one that does not exist.
             assert_eq!(refused, Refused::NotShared, "{name:?}");
             let root = Hex32(blake3::hash(b"secret").into());
             assert_eq!(shared.shelf.piece(name, &root, 0), Err(Refused::NotShared), "{name:?}");

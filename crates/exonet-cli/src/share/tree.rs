@@ -1,9 +1,9 @@
 //! The hash tree of a file above its pieces, and the proof that a piece is a part of it.
 //!
-//! The tree is BLAKE3's own: a node covers as many pieces as fit into a power of two, and one that would have no right
-//! child is its left one. So the top is the hash that everybody else computes for the file. A piece is proven by the
-//! siblings of the nodes above it. Its place and length are proven with it, since the chunks that BLAKE3 hashes are
-//! numbered; and with the last piece, the size of the file.
+//! The tree is BLAKE3's own: a node at each level covers a power of two of pieces, and a node without a right child
+//! equals its left child. So the root is the ordinary BLAKE3 hash of the file. A piece is proven by its sibling and
+//! the siblings of the nodes above it. The proof covers the offset and length of the piece, since the chunks that
+//! BLAKE3 hashes are numbered. The proof of the last piece also covers the size of the file.
 
 use std::fs::File;
 use std::io;
@@ -14,7 +14,7 @@ use super::Shape;
 use crate::copy::{ChainingValue, Hex32, chaining_value};
 use crate::store::read_at;
 
-/// Bytes of a hash.
+/// The number of bytes of a hash.
 const HASH_LEN: usize = 32;
 
 /// The tree of one file, without its data.
@@ -46,13 +46,13 @@ impl Outline {
         Ok(Self::new(pieces, whole))
     }
 
-    /// `whole` is the hash of a file of less than two pieces.
+    /// Builds the tree. `whole` is the hash of a file of less than two pieces.
     fn new(pieces: Vec<ChainingValue>, whole: blake3::Hash) -> Self {
         let mut levels = vec![pieces];
         while let Some(below) = levels.last().filter(|below| below.len() > 2) {
             let above = below.chunks(2).filter_map(|pair| match pair {
                 [left, right] => Some(merge_subtrees_non_root(left, right, Mode::Hash)),
-                // No right child.
+                // There is no right child.
                 [only] => Some(*only),
                 _ => None,
             });
@@ -82,14 +82,14 @@ impl Outline {
         self.levels.iter().enumerate().filter_map(move |(level, nodes)| nodes.get(place(level)))
     }
 
-    /// About how much memory it takes, in bytes.
+    /// The approximate memory of the tree, in bytes.
     pub(super) fn weight(&self) -> usize {
         self.levels.iter().map(|nodes| nodes.len() * HASH_LEN).sum()
     }
 }
 
-/// Takes the reply to a question for a piece apart: its data and its chaining value, if the hashes before the data prove that
-/// it is this piece of a file of this shape and BLAKE3 hash.
+/// Splits the reply to a question for a piece. Returns the data and its chaining value, if the hashes before the data
+/// prove that it is this piece of a file with this shape and BLAKE3 hash.
 pub(crate) fn proven<'a>(
     root: &Hex32,
     shape: Shape,
@@ -110,7 +110,7 @@ pub(crate) fn proven<'a>(
     let (mut node, mut place, mut nodes) = (own, index, shape.pieces());
     let mut top = (nodes == 1).then(|| blake3::hash(data));
     while nodes > 1 {
-        // The last of an odd number has none, and is its parent.
+        // The last of an odd number of nodes has no sibling, and equals its parent.
         if place ^ 1 < nodes {
             let sibling = siblings.next()?;
             let (left, right) = if place.is_multiple_of(2) { (&node, sibling) } else { (sibling, &node) };
@@ -133,7 +133,7 @@ mod tests {
 
     use super::*;
 
-    /// Small pieces, as no file has them: the tree is the same.
+    /// Pieces smaller than those of any file; the tree is the same.
     const PIECE: u32 = 1 << 10;
 
     fn outline(content: &[u8]) -> (Outline, Shape) {
@@ -208,7 +208,7 @@ mod tests {
             let bit = bit % (bad.len() * 8);
             bad[bit / 8] ^= 1 << (bit % 8);
             prop_assert!(proven(&outline.root(), shape, index, &bad).is_none());
-            // At another place, with more or fewer hashes, cut off, or under another root.
+            // At another index, with more or fewer hashes, cut off, or under another root.
             let other = other % (pieces + 1);
             prop_assert_eq!(proven(&outline.root(), shape, other, &good).is_some(), other == index);
             prop_assert!(proven(&outline.root(), shape, index, &good[1..]).is_none());

@@ -1,4 +1,4 @@
-//! `exon sim`: generated worlds, many at once, and what they show.
+//! `exon sim`: runs many generated worlds at once, and reports the results.
 
 mod single;
 mod sweep;

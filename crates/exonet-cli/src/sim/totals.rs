@@ -1,4 +1,4 @@
-//! What all worlds together showed.
+//! The totals of all worlds.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -93,7 +93,7 @@ impl Totals {
         )
     }
 
-    /// What happened how often, in columns.
+    /// The number of each kind of event, in columns.
     pub(super) fn table(&self) -> String {
         let cells: Vec<String> = self
             .coverage

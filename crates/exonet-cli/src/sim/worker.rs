@@ -15,7 +15,7 @@ const SHRINK_RUNS: u32 = 1_500;
 /// Violations that are shrunk; of more, the seeds are enough.
 const SHRUNK: u64 = 3;
 
-/// What a world showed.
+/// The result of a world.
 #[derive(Debug)]
 pub(super) struct World {
     pub(super) seed: u64,
@@ -23,7 +23,7 @@ pub(super) struct World {
     pub(super) end: End,
 }
 
-/// How a world ended.
+/// The end of a world.
 #[derive(Debug)]
 pub(super) enum End {
     /// As it should.
@@ -43,7 +43,7 @@ pub(super) struct Small {
     pub(super) path: Option<PathBuf>,
 }
 
-/// What all threads share.
+/// The state that all threads share.
 #[derive(Debug)]
 struct Shared {
     profiles: Profiles,

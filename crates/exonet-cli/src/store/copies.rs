@@ -1,4 +1,4 @@
-//! What `exon cp` asks of a store: each question may come twice, and every answer says what is so now.
+//! The calls of `exon cp` to a store. Every call may be repeated, and every answer gives the current state.
 
 use std::collections::BTreeMap;
 use std::fs::Metadata;
@@ -12,13 +12,13 @@ use super::room::BLOCK;
 use super::{Refusal, Store, landing, part, tree};
 use crate::copy::{self, Answer, ChainingValue, Entry, FileInfo, Hex32, Piece, PieceAnswer};
 
-/// Unfinished files that are held open at most; others are opened again when a piece of them comes.
+/// The maximum number of unfinished files that are held open. Others are reopened when a piece of them arrives.
 const OPEN: usize = 64;
 
 /// The unfinished files that are open.
 pub(super) type Open = Mutex<BTreeMap<PartId, Arc<Mutex<Part>>>>;
 
-/// What came of a call, beside the answer to it.
+/// An effect of a call, in addition to its answer.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// A file is stored.
@@ -31,14 +31,14 @@ pub(crate) enum Event {
         path: String,
         reason: String,
     },
-    /// This machine cannot store it now.
+    /// This machine cannot store the file at the moment.
     NotNow(io::Error),
 }
 
-/// What is at the name of a file.
+/// The kind of entry at the path of a file.
 enum Found {
     Nothing,
-    /// The file itself, as far as size and time tell.
+    /// The file itself, judged by size and time.
     Same,
     /// A file of the same size.
     Like,
@@ -46,7 +46,7 @@ enum Found {
 }
 
 impl Store {
-    /// What is lacking of an entry. Directories and links are made.
+    /// Answers with the missing parts of an entry. Makes directories and links.
     pub(crate) fn offer(&self, key: &Hex32, entry: &Entry) -> (Answer, Option<Event>) {
         let answer = match entry {
             Entry::File { file, hash } => self.offer_file(key, file, hash.as_ref()),
@@ -102,7 +102,7 @@ impl Store {
         }
         self.fits(file.size.unwrap_or(0).saturating_sub(held))?;
         if looks_the_same {
-            // Without a part, its pieces would be taken for repetitions of those that were stored.
+            // Without a part, its pieces would be mistaken for repetitions of stored ones.
             self.begin_part(id, file, piece)?;
         }
         Ok(Answer::Missing { piece, have, anew })
@@ -113,7 +113,7 @@ impl Store {
         let made = self.tree.make_dir(&path).map_err(|error| in_the_way(error, &path))?;
         if made {
             self.take(BLOCK)?;
-            // Only what was made by this copy gets the mode and time of the source: see `seal`.
+            // Only directories that this copy has made get the mode and time of the source: see `seal`.
             let marker = PartId::new(key, path.as_str()).file(self.tree.root(), "dir");
             std::fs::File::create(marker).map_err(Refusal::Disk)?;
         }
@@ -133,7 +133,7 @@ impl Store {
         made.map_err(|error| in_the_way(error, &path)).map(|_| Answer::Made)
     }
 
-    /// Gives a directory its mode and time, if it was made by this copy or may be changed.
+    /// Sets the mode and time of a directory, if this copy has made it or it may be changed.
     pub(crate) fn seal(&self, key: &Hex32, entry: &Entry) -> Answer {
         let sealed = || {
             let Entry::Dir { path, mode, mtime } = entry else { return Ok(Answer::Made) };
@@ -148,7 +148,7 @@ impl Store {
         sealed().unwrap_or_else(|refusal: Refusal| Answer::Refused { reason: refusal.to_string() })
     }
 
-    /// Takes a piece; with the last one the file is stored.
+    /// Writes a piece. The last piece stores the file.
     pub(crate) fn piece(
         &self,
         piece: &Piece,
@@ -169,7 +169,7 @@ impl Store {
         }
     }
 
-    /// The answer, and the size of the file if this stored it.
+    /// Writes a piece. Returns the answer, and the size of the file if this has stored it.
     fn take_piece(
         &self,
         piece: &Piece,
@@ -185,7 +185,7 @@ impl Store {
             None => {
                 let whole = FileInfo { size: end, ..piece.file.clone() };
                 match self.find(&path, &whole)? {
-                    // It was stored before, and its sender has not heard that.
+                    // The file was stored before, and its sender has not got the answer.
                     Found::Same if end.is_some() => return Ok((PieceAnswer::Stored { hash: None }, None)),
                     Found::Nothing => {}
                     _ if self.options.overwrite => {}
@@ -213,7 +213,7 @@ impl Store {
         if let Some(file) = file {
             self.take(len)?;
             write_at(&file, data, at).map_err(|error| {
-                // A disk that is full is not to stay full of what is not even there.
+                // A partly written piece must not keep a full disk full.
                 part::clear(&file, at, len);
                 self.room.give_back(len);
                 Refusal::Disk(error)
@@ -222,7 +222,7 @@ impl Store {
         self.written(&path, id, &part, (at, len, hash))
     }
 
-    /// Writes down that a piece is there, and stores the file if that was the last.
+    /// Records that a piece is present, and stores the file if that was the last piece.
     fn written(
         &self,
         path: &SafePath,
@@ -237,7 +237,7 @@ impl Store {
         let due = open.add(at, len, hash).map_err(Refusal::Disk)?;
         if open.is_whole() {
             let finished = self.finish(path, &mut open);
-            // The table is never locked by who holds a part.
+            // The table is never locked while a part is locked.
             drop(open);
             if matches!(finished, Ok(_) | Err(Refusal::Taken(_))) {
                 self.table().remove(&id);
@@ -252,7 +252,7 @@ impl Store {
         Ok((PieceAnswer::Held, None))
     }
 
-    /// Gives a complete file its name.
+    /// Moves a complete file to its final path.
     fn finish(&self, path: &SafePath, part: &mut Part) -> Result<(PieceAnswer, Option<u64>), Refusal> {
         let (data, hash) = (part.data(), part.hash().map_err(Refusal::Disk)?);
         tree::set_about(&data, part.file.mode.or(Some(0o644)), part.file.mtime).map_err(Refusal::Disk)?;
@@ -262,7 +262,7 @@ impl Store {
         match landed {
             Ok(()) => {
                 part.stored = Some(hash);
-                // Its data has its name; this removes what was known of it.
+                // The data has its final name, so this removes the journal.
                 part.remove();
                 Ok((PieceAnswer::Stored { hash: Some(hash) }, Some(size)))
             }
@@ -291,7 +291,7 @@ impl Store {
             tree::set_about(temporary.as_file(), file.mode, file.mtime).map_err(Refusal::Disk)?;
             temporary.as_file().sync_all().map_err(Refusal::Disk)?;
             self.land(temporary.path(), path).map_err(|error| in_the_way(error, path))?;
-            // It has another name now, under which it is not to be removed.
+            // The file has its final name now, and must not be removed.
             let _ = temporary.into_temp_path().keep();
             Ok(())
         };
@@ -299,7 +299,7 @@ impl Store {
         Ok((PieceAnswer::Stored { hash: Some(Hex32(blake3::hash(data).into())) }, Some(len)))
     }
 
-    /// Gives what is at `from` its name. What it replaces takes no room any more.
+    /// Moves the file at `from` to its final path, and frees the room of the file that it replaces.
     fn land(&self, from: &Path, path: &SafePath) -> io::Result<()> {
         let replace = self.options.overwrite;
         let old = if replace { self.tree.look(path)? } else { None };
@@ -308,7 +308,7 @@ impl Store {
         Ok(())
     }
 
-    /// Whether so much fits now.
+    /// Whether `size` bytes fit now.
     fn fits(&self, size: u64) -> Result<(), Refusal> {
         self.room.fits(size).or_else(|_| {
             self.recount();
@@ -334,13 +334,13 @@ impl Store {
         let time = tree::mtime(&about) == file.mtime;
         Ok(match (about.is_file(), size, time) {
             (true, true, true) => Found::Same,
-            // A stream has no size to go by.
+            // A stream has no size to compare.
             (true, true, false) if file.size.is_some() => Found::Like,
             _ => Found::Other,
         })
     }
 
-    /// Whether the file that is there has this hash.
+    /// Whether the stored file has this hash.
     fn has_content(&self, path: &SafePath, hash: &Hex32) -> Result<bool, Refusal> {
         let mut hasher = blake3::Hasher::new();
         let read = self.tree.open(path).and_then(|file| hasher.update_reader(file).map(drop));
@@ -354,7 +354,7 @@ impl Store {
         lock(&self.parts)
     }
 
-    /// One that is open or was begun.
+    /// The part of this id, if it is open or on the disk.
     fn part(&self, id: PartId) -> Result<Option<Arc<Mutex<Part>>>, Refusal> {
         let mut open = self.table();
         if let Some(part) = open.get(&id) {
@@ -364,7 +364,7 @@ impl Store {
         Ok(part.map(|part| keep(&mut open, id, part)))
     }
 
-    /// Begins one, in place of another version of the file.
+    /// Begins a part, in place of the part of another version of the file.
     fn begin_part(&self, id: PartId, file: &FileInfo, piece: u32) -> Result<Arc<Mutex<Part>>, Refusal> {
         let mut open = self.table();
         if let Some(part) = open.get(&id).filter(|part| lock(part).is_of(file)) {
@@ -377,7 +377,7 @@ impl Store {
         Ok(keep(&mut open, id, part.map_err(Refusal::Disk)?))
     }
 
-    /// Closes those that nobody writes to now; a piece opens them again.
+    /// Closes the parts that are not being written. A piece opens them again.
     pub(super) fn close_idle(&self) {
         self.table().retain(|_, part| Arc::strong_count(part) > 1);
     }
@@ -388,7 +388,7 @@ impl Store {
     }
 }
 
-/// Holds one open, in place of one that nobody uses if there are many.
+/// Keeps a part open. If there are too many, closes an unused one.
 fn keep(open: &mut BTreeMap<PartId, Arc<Mutex<Part>>>, id: PartId, part: Part) -> Arc<Mutex<Part>> {
     if open.len() >= OPEN
         && let Some(idle) = open.iter().find(|(_, part)| Arc::strong_count(part) == 1).map(|(id, _)| *id)
@@ -400,14 +400,14 @@ fn keep(open: &mut BTreeMap<PartId, Arc<Mutex<Part>>>, id: PartId, part: Part) -
     part
 }
 
-/// A panic of another thread leaves nothing half done here: what is there is on the disk.
+/// Ignores poisoning: a panic of another thread leaves no inconsistent state, since the state is on the disk.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether it may be otherwise later: the disk is full, the directory is gone, or there are too many open files.
+/// Whether the error may be temporary: the disk is full, the directory is gone, or there are too many open files.
 fn passes(error: &io::Error) -> bool {
-    // ENFILE and EMFILE, which have no kind.
+    // ENFILE and EMFILE have no `ErrorKind`.
     let too_many = cfg!(unix) && matches!(error.raw_os_error(), Some(23 | 24));
     let kinds = [
         io::ErrorKind::StorageFull,

@@ -1,13 +1,13 @@
-//! What is known of an unfinished file, beside it: which pieces of it are there.
+//! The journal of an unfinished file, which lists the pieces that are present.
 //!
 //! ```text
 //! header, JSON, one line | records of 48 bytes: u64 number | 32 bytes | 8 bytes of BLAKE3 of the 40 before
 //! ```
 //!
-//! A record is a piece (its number and its chaining value), a *mark* or an *end*. A mark says how many of the records
-//! before it describe data that is certainly on the disk. The data of the others is read again and compared when the
-//! file is opened: after a crash of the process it is there, after one of the machine it may not be. A record that is
-//! damaged ends the journal, and so does one that was written in part.
+//! A record is a piece (its number and its chaining value), a *mark* or an *end*. A mark gives the number of records
+//! before it whose data is certainly on the disk. The data of other records is read and compared when the file is
+//! opened: after a crash of the process it is present, after a crash of the machine it may be missing. A damaged or
+//! partly written record ends the journal.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
@@ -19,7 +19,7 @@ use crate::copy::{ChainingValue, FileInfo};
 
 const VERSION: u8 = 1;
 const RECORD: usize = 48;
-/// The longest header: a path, escaped, and the rest.
+/// The longest header: a path, escaped, and the other fields.
 const LONGEST_HEADER: u64 = 32 << 10;
 /// Numbers that no piece has: pieces have at least 2^16 bytes.
 const MARK: u64 = u64::MAX;
@@ -41,13 +41,13 @@ impl Header {
     }
 }
 
-/// One thing that is known.
+/// A record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Record {
     Piece(u64, ChainingValue),
-    /// So many records before this one describe data that is on the disk.
+    /// The data of this number of records before this one is on the disk.
     Mark(u64),
-    /// The file has this many bytes, which was not known before.
+    /// The size of the file in bytes, which was not known before.
     End(u64),
 }
 
@@ -56,7 +56,7 @@ pub(super) enum Record {
 pub(super) struct Journal(File);
 
 impl Journal {
-    /// Begins one in place of what was there.
+    /// Creates a journal, in place of any other.
     pub(super) fn create(path: &Path, header: &Header) -> io::Result<Self> {
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
         let mut line = serde_json::to_vec(header)?;
@@ -65,7 +65,7 @@ impl Journal {
         Ok(Self(file))
     }
 
-    /// Opens one with what is known in it; None if there is none that can be read.
+    /// Opens a journal and reads its records. None: there is no readable journal.
     pub(super) fn open(path: &Path) -> io::Result<Option<(Self, Header, Vec<Record>)>> {
         let file = match OpenOptions::new().read(true).write(true).open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -95,7 +95,7 @@ impl Journal {
         self.0.write_all(&encode(record))
     }
 
-    /// A handle whose `sync_data` brings what has been added to the disk.
+    /// A handle whose `sync_data` forces the added records to the disk.
     pub(super) fn handle(&self) -> io::Result<File> {
         self.0.try_clone()
     }

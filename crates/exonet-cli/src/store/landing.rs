@@ -1,4 +1,4 @@
-//! A message on its way to its file.
+//! A message that is being stored in a file.
 
 use std::fs;
 use std::io;
@@ -13,10 +13,10 @@ use super::room::{BLOCK, Growing, Space};
 use super::tree::sync_directory;
 use super::{Refusal, SafePath};
 
-/// How the name of an unfinished file ends.
+/// The suffix of the name of an unfinished file.
 const SUFFIX: &str = ".part";
 
-/// A message that is being stored. Dropped unfinished, nothing of it stays.
+/// A message that is being stored. If it is dropped unfinished, its file is removed.
 #[derive(Debug)]
 pub(crate) struct Landing {
     temporary: NamedTempFile,
@@ -26,14 +26,14 @@ pub(crate) struct Landing {
     space: Arc<Space>,
 }
 
-/// An unfinished file: of a name that was free, and not through a link.
+/// Creates an unfinished file under an unused name, without following a link.
 pub(super) fn temporary(directory: &Path) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(OURS).suffix(SUFFIX);
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        // As any program would create it: what the process's mask leaves.
+        // The usual mode of a new file, subject to the umask of the process.
         builder.permissions(fs::Permissions::from_mode(0o666));
     }
     builder.tempfile_in(directory)
@@ -52,7 +52,7 @@ impl Landing {
         overwrite: bool,
         space: Arc<Space>,
     ) -> Result<Self, Refusal> {
-        // Asked again at the end; here it saves sending a file in vain.
+        // This is checked again at the end. The early check avoids sending a file in vain.
         match fs::symlink_metadata(directory.join(name.as_str())) {
             Ok(about) if !(overwrite || about.is_file() && size.is_none_or(|size| about.len() == size)) => {
                 return Err(Refusal::Taken(name));
@@ -71,19 +71,19 @@ impl Landing {
         })
     }
 
-    /// Where the content goes.
+    /// The writer of the content.
     pub(crate) fn writer(&self) -> Result<Growing, Refusal> {
         let file = self.temporary.as_file().try_clone().map_err(Refusal::Disk)?;
         Ok(Growing::new(File::from_std(file), Arc::clone(&self.space)))
     }
 
-    /// The name it will have.
+    /// The final name.
     pub(crate) fn name(&self) -> &SafePath {
         &self.name
     }
 
-    /// Gives the complete message its name; on return it is on the disk. `hash` and `size` are those of the content: a file that has
-    /// the name and the same content is this message, handed out a second time.
+    /// Moves the complete message to its final name. On return it is on the disk. `hash` and `size` are those of the
+    /// content: an existing file with the same name and content is this message, delivered a second time.
     pub(crate) async fn finish(self, hash: blake3::Hash, size: u64) -> Result<(), Refusal> {
         let blocking = tokio::task::spawn_blocking(move || self.finish_blocking(hash, size));
         let gone = |error: tokio::task::JoinError| Refusal::Disk(io::Error::other(error));
@@ -119,7 +119,7 @@ impl Landing {
     }
 }
 
-/// Whether the file at `path` is `size` bytes of this hash.
+/// Whether the file at `path` has `size` bytes with this hash.
 fn has_content(path: &Path, size: u64, hash: blake3::Hash) -> io::Result<bool> {
     let about = fs::symlink_metadata(path)?;
     if !about.is_file() || about.len() != size {

@@ -1,10 +1,10 @@
-//! What a listener keeps: files that are whole or not there at all.
+//! The store of a listener, whose files are always complete.
 //!
-//! A file grows under a name of its own (`.exon-*`), which no peer can choose; it gets its real name in one step,
-//! without replacing anything, after its content is on the disk. What is there of a file that is copied stays when
-//! the sender or this process goes, with a journal beside it, and the copy goes on from there; it is removed when
-//! nothing has come for a while. Of a message nothing stays: a killed process leaves at most a `.part` behind, which
-//! a later [`Store`] removes.
+//! A file grows under a temporary name (`.exon-*`), which no peer can choose. It gets its final name atomically,
+//! without replacing anything, after its content is on the disk. A partial copy of a file stays when the sender or
+//! this process ends, with a journal beside it, and the copy resumes from there. It is removed when nothing has
+//! arrived for a while. A partial message does not stay: a killed process leaves at most a `.part` file, which a
+//! later [`Store`] removes.
 
 mod copies;
 mod journal;
@@ -35,8 +35,9 @@ use crate::failure::Failure;
 use crate::transfer::PourError;
 use crate::units::Size;
 
-/// Why a message or file is not taken. Its sender is told, but of `Disk`, `Output` and `GivenUp`: it may come again.
-/// Names in it are as they came: a caller that prints it has to escape it.
+/// The reason why a message or file is not accepted. The sender is told, except for `Disk`, `Output` and `GivenUp`,
+/// after which the message or file may be sent again. Names in the text are as received: a caller that prints it has
+/// to escape it.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error(transparent)]
@@ -55,16 +56,16 @@ pub(crate) enum Refusal {
     Full(#[from] Full),
     #[error("cannot store it: {0}")]
     Disk(#[source] io::Error),
-    /// Nothing can be printed any more.
+    /// The output has failed.
     #[error("{0}")]
     Output(Failure),
-    /// The message ended early: nobody is there to be told.
+    /// The message ended early, so no sender waits for the reason.
     #[error("the message was given up: {0}")]
     GivenUp(#[source] io::Error),
 }
 
 impl Refusal {
-    /// Of a body that goes to standard output.
+    /// Converts the error of a body that is written to standard output.
     pub(crate) fn of_output(error: PourError) -> Self {
         match error {
             PourError::Write(error) => Self::Output(Failure::output(&error)),
@@ -86,46 +87,46 @@ impl From<PourError> for Refusal {
     }
 }
 
-/// How a store behaves.
+/// The options of a store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options {
-    /// Bytes that the directory holds in all.
+    /// The maximum number of bytes in the directory.
     pub(crate) limit: Size,
-    /// Whether it replaces files.
+    /// Whether existing files are replaced.
     pub(crate) overwrite: bool,
     pub(crate) names: Names,
-    /// An unfinished message of another process that has not grown for so long is removed.
+    /// The time without growth after which an unfinished message of another process is removed.
     pub(crate) patience: Duration,
-    /// So is an unfinished file.
+    /// The time without growth after which an unfinished file is removed.
     pub(crate) keep_parts: Duration,
 }
 
-/// A directory that takes what comes, up to a limit.
+/// A directory that stores messages and files, up to a limit.
 #[derive(Debug)]
 pub(crate) struct Store {
     tree: Tree,
     options: Options,
     room: Room,
-    /// Unfinished messages that were there before this process, and may be another's.
+    /// Unfinished messages that existed before this process, and may belong to another process.
     leftovers: Mutex<Vec<PathBuf>>,
     parts: copies::Open,
-    /// When the directory may be counted anew.
+    /// The time from which on the directory may be counted again.
     count_after: Mutex<Option<Instant>>,
 }
 
-/// Time between two counts of the directory, and how many times longer than a count it is at least.
+/// The minimum pause between two counts of the directory, and its minimum as a multiple of the duration of a count.
 const COUNT_PAUSE: Duration = Duration::from_secs(1);
 const COUNT_SHARE: u32 = 20;
 
 impl Store {
-    /// Makes the directory if need be, tries it, removes unfinished files of the past, and counts what is there.
+    /// Creates the directory if needed, tests it, removes old unfinished files, and counts the stored bytes.
     pub(crate) fn open(directory: &Path, options: Options) -> Result<Self, Failure> {
         let unusable = |error| {
             Failure::path("store in", directory, &error).hint("choose another directory with --out DIR")
         };
         fs::create_dir_all(directory).map_err(unusable)?;
         landing::temporary(directory).map_err(unusable)?;
-        // Nothing is compared with what is there where no limit is: the directory may be a person's home.
+        // Without a limit, the directory is not counted: it may be a home directory.
         let held = if options.limit == Size(u64::MAX) {
             0
         } else {
@@ -144,13 +145,13 @@ impl Store {
         Ok(store)
     }
 
-    /// Bytes that have come, where there is no limit.
+    /// The number of bytes that have arrived, if there is no limit.
     pub(crate) fn held(&self) -> u64 {
         self.room.used()
     }
 
-    /// Counts anew what the directory holds, if that was not done just now: others may have taken files out of it.
-    /// Called where something does not fit. Blocks.
+    /// Counts the content of the directory again, unless that was done recently: files may have been removed from it.
+    /// Called if something does not fit. Blocks.
     pub(crate) fn recount(&self) {
         let mut after = self.count_after.lock().unwrap_or_else(PoisonError::into_inner);
         let begun = Instant::now();
@@ -158,9 +159,9 @@ impl Store {
             return;
         }
         let leftovers = self.leftovers.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        // Messages on their way have what they hold counted, or not yet.
+        // Messages in progress are accounted for separately.
         let growing = |entry: &fs::DirEntry| sweep::is_message(entry) && !leftovers.contains(&entry.path());
-        // What cannot be counted is as full as it was.
+        // If the count fails, the old value stays.
         let _ = self.room.recount(|| sweep::held(self.tree.root(), &growing));
         let ended = Instant::now();
         *after = Some(ended + (ended.saturating_duration_since(begun) * COUNT_SHARE).max(COUNT_PAUSE));

@@ -5,27 +5,27 @@ use std::path::{Path, PathBuf};
 
 use exonet::{MessageId, NodeId};
 
-/// The longest that common file systems take, in bytes.
+/// The longest name that common file systems accept, in bytes.
 const LONGEST: usize = 255;
-/// The longest path, in bytes, and the most components of it.
+/// The longest path, in bytes, and the maximum number of its components.
 const LONGEST_PATH: usize = 4_096;
 const DEEPEST: usize = 128;
 
-/// How the name of a stored message ends.
+/// The suffix of the name of a stored message.
 const MESSAGE: &str = ".msg";
 
-/// Files of this prefix are ours: unfinished files, and what is known of them.
+/// The prefix of files of this program: unfinished files and their journals.
 pub(super) const OURS: &str = ".exon-";
 
 /// Names that mean a device on some system, with any extension.
 const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "conin$", "conout$"];
 
-/// Which names are taken beyond those that are harmless everywhere.
+/// The names that are accepted in addition to those that are harmless everywhere.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Names {
-    /// Names at the top that begin with a dot. Below a directory they are always taken.
+    /// Accepts top-level names that begin with a dot. Below a directory such names are always accepted.
     pub(crate) hidden: bool,
-    /// Only names that every system can have, not only this one.
+    /// Accepts only names that are valid on every system.
     pub(crate) portable: bool,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Names {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SafePath(String);
 
-/// Why a name is refused. Shown, the name is as it came: a caller that prints this has to escape it.
+/// The reason why a name is refused. The text has the name as received: a caller that prints it has to escape it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NameError {
     #[error("it has no name")]
@@ -57,21 +57,21 @@ pub(crate) enum NameError {
 }
 
 impl SafePath {
-    /// Checks a path that came over the network.
+    /// Checks a path that was received over the network.
     pub(crate) fn new(path: &str, names: Names) -> Result<Self, NameError> {
         if path.len() > LONGEST_PATH || path.split('/').count() > DEEPEST {
             return Err(NameError::PathTooLong);
         }
         for (depth, name) in path.split('/').enumerate() {
             check(name, names).map_err(|error| match error {
-                // A path with an empty component is absolute, or ends or is doubled in `/`.
+                // A path with an empty component is absolute, ends with `/`, or contains `//`.
                 NameError::Empty if path.len() > 1 => NameError::Path(path.to_owned()),
                 error => error,
             })?;
             if depth == 0 && name.to_ascii_lowercase().starts_with(OURS) {
                 return Err(NameError::Ours(name.to_owned()));
             }
-            // A peer could take the place of a message that another one is about to send.
+            // Otherwise, a peer could occupy the name of a message that another peer is about to send.
             if depth == 0 && is_of_message(name) {
                 return Err(NameError::Message);
             }
@@ -96,12 +96,12 @@ impl SafePath {
         self.0.split('/')
     }
 
-    /// Where it is below `directory`.
+    /// The path below `directory`.
     pub(super) fn below(&self, directory: &Path) -> PathBuf {
         self.0.split('/').fold(directory.to_owned(), |path, name| path.join(name))
     }
 
-    /// The directories that lead to it, outermost first.
+    /// The directories above it, outermost first.
     pub(super) fn ancestors(&self) -> impl Iterator<Item = Self> + '_ {
         self.0.match_indices('/').map(|(at, _)| Self(self.0.get(..at).unwrap_or_default().to_owned()))
     }
@@ -113,7 +113,7 @@ impl fmt::Display for SafePath {
     }
 }
 
-/// One component.
+/// Checks one component.
 fn check(name: &str, names: Names) -> Result<(), NameError> {
     let shown = || name.to_owned();
     if name.is_empty() {
@@ -151,7 +151,7 @@ fn is_reserved(name: &str) -> bool {
     numbered
         || DEVICES.contains(&stem.as_str())
         || name.contains(['<', '>', ':', '"', '|', '?', '*'])
-        // Cut off silently by some systems, so that another file would be meant.
+        // Some systems silently cut these off, so that the name would mean another file.
         || name.ends_with(['.', ' '])
         || name.starts_with(' ')
 }

@@ -1,4 +1,4 @@
-//! An unfinished file: pieces come in any order, and stay through crashes of this process and of its sender.
+//! An unfinished file: its pieces arrive in any order, and survive crashes of this process and of the sender.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -10,10 +10,10 @@ use super::journal::{Header, Journal, Record};
 use super::name::OURS;
 use crate::copy::{self, ChainingValue, FileInfo, Hex32};
 
-/// After this many bytes, what has come is forced to the disk and marked in the journal.
+/// The number of bytes after which pieces are forced to the disk and marked in the journal.
 const MARK_AFTER: u64 = 64 << 20;
 
-/// Names an unfinished file: who does not know the sender's key cannot name it.
+/// The id of an unfinished file. It cannot be derived without the sender's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PartId([u8; 16]);
 
@@ -26,7 +26,7 @@ impl PartId {
         Self(id)
     }
 
-    /// A file of ours that belongs to it.
+    /// The path of a file that belongs to this part.
     pub(super) fn file(self, directory: &Path, extension: &str) -> PathBuf {
         directory.join(format!("{OURS}{}.{extension}", crate::text::hex(&self.0)))
     }
@@ -41,16 +41,16 @@ pub(super) struct Part {
     data: Arc<File>,
     journal: Journal,
     pieces: BTreeMap<u64, ChainingValue>,
-    /// Where the file ends, if its sender did not say before.
+    /// The size of the file, if the sender did not announce it.
     end: Option<u64>,
-    /// Records in the journal, and bytes written since the last mark.
+    /// The number of records in the journal, and the number of bytes written since the last mark.
     records: u64,
     unmarked: u64,
-    /// It has got its name: what comes now is a copy of what came before.
+    /// The file has its final name. Pieces that arrive now are repetitions.
     pub(super) stored: Option<Hex32>,
 }
 
-/// What is to be brought to the disk, without the part being held up meanwhile.
+/// Data to be forced to the disk without a lock on the part.
 pub(super) struct Unmarked {
     data: Arc<File>,
     journal: File,
@@ -58,7 +58,7 @@ pub(super) struct Unmarked {
 }
 
 impl Unmarked {
-    /// Blocks until it is there.
+    /// Blocks until the data is on the disk.
     pub(super) fn sync(&self) -> io::Result<()> {
         self.data.sync_data()?;
         self.journal.sync_data()
@@ -66,24 +66,24 @@ impl Unmarked {
 }
 
 impl Part {
-    /// Begins one in place of what was there.
+    /// Creates a part, in place of any other.
     pub(super) fn create(directory: &Path, id: PartId, file: FileInfo, piece: u32) -> io::Result<Self> {
         let paths = Self::paths(directory, id);
-        // The journal first: what it says of no data is nothing.
+        // The journal is created first: without data it has no meaning.
         let journal = Journal::create(&paths[1], &Header::new(file.clone(), piece))?;
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(true);
         #[cfg(unix)]
         {
             use std::os::unix::fs::OpenOptionsExt;
-            // Nobody else reads what its sender may want to be private.
+            // The sender may want the file to be private, so others cannot read it.
             options.mode(0o600);
         }
         let data = Arc::new(options.open(&paths[0])?);
         Ok(Self::new(paths, file, piece, data, journal))
     }
 
-    /// Opens one that was begun; None if there is none.
+    /// Opens an existing part. None: there is none.
     pub(super) fn open(directory: &Path, id: PartId) -> io::Result<Option<Self>> {
         let paths = Self::paths(directory, id);
         let Some((journal, header, records)) = Journal::open(&paths[1])? else { return Ok(None) };
@@ -106,7 +106,7 @@ impl Part {
         [id.file(directory, "part"), id.file(directory, "log")]
     }
 
-    /// Takes over what is known: at once what was marked, and after a look at the data what was not.
+    /// Adopts the records: marked ones at once, and others after a check of the data.
     fn believe(&mut self, records: &[Record]) -> io::Result<()> {
         let marks = records.iter().filter_map(|record| match record {
             Record::Mark(marked) => Some(*marked),
@@ -128,7 +128,7 @@ impl Part {
         Ok(())
     }
 
-    /// Whether what is on the disk is this piece. The last piece of a file is as long as the file is.
+    /// Whether the data on the disk is this piece. The last piece ends where the file ends.
     fn has_data(&self, number: u64, hash: &ChainingValue) -> io::Result<bool> {
         let Some(at) = number.checked_mul(self.piece.into()) else { return Ok(false) };
         let mut data = vec![0; self.piece as usize];
@@ -137,7 +137,7 @@ impl Part {
         Ok(!data.is_empty() && copy::chaining_value(at, data) == *hash)
     }
 
-    /// Whether it is of this version of the file.
+    /// Whether the part belongs to this version of the file.
     pub(super) fn is_of(&self, file: &FileInfo) -> bool {
         (self.file.mtime, self.file.size) == (file.mtime, file.size)
     }
@@ -146,12 +146,12 @@ impl Part {
         self.pieces.contains_key(&(at / u64::from(self.piece.max(1))))
     }
 
-    /// Where to write data, while others write theirs.
+    /// The file of the data, which several threads may write at once.
     pub(super) fn data(&self) -> Arc<File> {
         Arc::clone(&self.data)
     }
 
-    /// A piece has been written. From time to time this gives back what is to be brought to the disk.
+    /// Records a written piece. From time to time, returns data that must be forced to the disk.
     pub(super) fn add(&mut self, at: u64, len: u64, hash: ChainingValue) -> io::Result<Option<Unmarked>> {
         let number = at / u64::from(self.piece.max(1));
         if len > 0 && self.pieces.insert(number, hash).is_none() {
@@ -169,7 +169,7 @@ impl Part {
         self.record(Record::Mark(unmarked.records))
     }
 
-    /// The file ends here.
+    /// Records the size of the file.
     pub(super) fn end(&mut self, size: u64) -> io::Result<()> {
         if self.size().is_some() {
             return Ok(());
@@ -178,7 +178,7 @@ impl Part {
         self.record(Record::End(size))
     }
 
-    /// Bytes of the whole file, if that is known by now.
+    /// The size of the whole file, if it is known by now.
     pub(super) fn size(&self) -> Option<u64> {
         self.file.size.or(self.end)
     }
@@ -189,12 +189,12 @@ impl Part {
         Ok(())
     }
 
-    /// Bytes that are there.
+    /// The number of bytes that are present.
     pub(super) fn held(&self) -> u64 {
         self.ranges().iter().map(|(from, to)| to - from).sum()
     }
 
-    /// The bytes that are there, as ranges.
+    /// The bytes that are present, as ranges.
     pub(super) fn ranges(&self) -> Vec<(u64, u64)> {
         let mut ranges: Vec<(u64, u64)> = Vec::new();
         for number in self.pieces.keys() {
@@ -227,14 +227,14 @@ impl Part {
         Ok(Hex32(blake3::hash(data.get(..len).unwrap_or_default()).into()))
     }
 
-    /// Where its data is until it gets its name.
+    /// The path of the data before it gets its final name.
     pub(super) fn path(&self) -> &Path {
         &self.paths[0]
     }
 
-    /// Nothing is to be known of it any more.
+    /// Removes the files of the part.
     pub(super) fn remove(&self) {
-        // What cannot be removed goes with its age.
+        // A file that cannot be removed is removed later because of its age.
         for path in &self.paths {
             let _ = std::fs::remove_file(path);
         }
@@ -287,7 +287,7 @@ pub(crate) fn write_at(file: &File, mut data: &[u8], mut at: u64) -> io::Result<
     Ok(())
 }
 
-/// Gives the room of a piece back that could not be written whole, where the system can do that.
+/// Frees the disk space of a partly written piece, if the system can do that.
 #[cfg(target_os = "linux")]
 pub(super) fn clear(file: &File, at: u64, len: u64) {
     use rustix::fs::{FallocateFlags, fallocate};

@@ -1,4 +1,4 @@
-//! How much may still be stored.
+//! The room that is left in a store.
 
 use std::io;
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use tokio::io::AsyncWrite;
 
 use crate::units::Size;
 
-/// What the smallest thing takes of the room: a block on the disk.
+/// The room that the smallest file takes: a block on the disk.
 pub(super) const BLOCK: u64 = 4 << 10;
 
 /// The bytes that the directory of a listener may hold.
@@ -19,11 +19,11 @@ pub(super) const BLOCK: u64 = 4 << 10;
 pub(crate) struct Room {
     limit: Size,
     used: Arc<AtomicU64>,
-    /// Of these, what belongs to files that are growing.
+    /// The part of `used` that belongs to growing files.
     growing: Arc<AtomicU64>,
 }
 
-/// More than fits.
+/// The error that a file does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{size} is more than the listener has room for: it stores {limit} in all, {left} are left")]
 pub(crate) struct Full {
@@ -32,12 +32,12 @@ pub(crate) struct Full {
     left: Size,
 }
 
-/// The room that one growing file takes: as much as has been written of it, whatever size was announced. It is free again
+/// The room that one growing file takes: the bytes that have been written, whatever size was announced. It is freed
 /// with the last handle, unless [`Self::keep`] was called.
 #[derive(Debug)]
 pub(crate) struct Space {
     room: Room,
-    /// The size that was announced, for the words of a refusal.
+    /// The announced size, for the text of a refusal.
     size: Size,
     held: AtomicU64,
 }
@@ -48,7 +48,7 @@ impl Room {
         Self { limit, used: Arc::new(AtomicU64::new(used)), growing: Arc::default() }
     }
 
-    /// What is taken.
+    /// The number of bytes that are taken.
     pub(super) fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
@@ -57,7 +57,7 @@ impl Room {
         self.limit.0.saturating_sub(self.used.load(Ordering::Relaxed))
     }
 
-    /// Room for a file of `size` bytes, if it fits now. Nothing is taken yet.
+    /// Begins to take room for a file of `size` bytes, if it fits now. No room is taken yet.
     pub(super) fn begin(&self, size: u64) -> Result<Arc<Space>, Full> {
         let left = self.left();
         if size > left {
@@ -66,7 +66,7 @@ impl Room {
         Ok(Arc::new(Space { room: self.clone(), size: Size(size), held: AtomicU64::new(0) }))
     }
 
-    /// Whether so much would fit now.
+    /// Whether `size` bytes would fit now.
     pub(super) fn fits(&self, size: u64) -> Result<(), Full> {
         self.begin(size).map(drop)
     }
@@ -79,9 +79,10 @@ impl Room {
         Ok(())
     }
 
-    /// Takes over what `count` finds in the directory, beside what is growing: files may have been taken out of it.
+    /// Replaces the number of stored bytes by the result of `count`, and adds the growing files. Files may have been
+    /// removed from the directory.
     ///
-    /// What is stored meanwhile may be counted wrongly, until the next time.
+    /// Files that are stored meanwhile may be counted wrongly, until the next count.
     pub(super) fn recount(&self, count: impl FnOnce() -> io::Result<u64>) -> io::Result<()> {
         let before = self.used.load(Ordering::Relaxed);
         let growing = self.growing.load(Ordering::Relaxed);
@@ -91,7 +92,7 @@ impl Room {
         Ok(())
     }
 
-    /// So many bytes of the directory are gone.
+    /// Frees `bytes` bytes that were removed from the directory.
     pub(super) fn give_back(&self, bytes: u64) {
         let less = |used: u64| Some(used.saturating_sub(bytes));
         let _ = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
@@ -121,12 +122,12 @@ impl Space {
         self.room.give_back(bytes);
     }
 
-    /// Takes what the smallest file takes, if it has less.
+    /// Rounds the taken room up to that of the smallest file.
     pub(super) fn round_up(&self) -> Result<(), Full> {
         self.claim(BLOCK.saturating_sub(self.held.load(Ordering::Relaxed)))
     }
 
-    /// The bytes are stored, in place of `replaced` others.
+    /// Keeps the room for the stored bytes, which replace `replaced` others.
     pub(super) fn keep(&self, replaced: u64) {
         let held = self.held.swap(0, Ordering::Relaxed);
         self.room.growing.fetch_sub(held, Ordering::Relaxed);
@@ -140,7 +141,7 @@ impl Drop for Space {
     }
 }
 
-/// Writes to a file as much as there is room for.
+/// A writer to a file that fails when there is no room.
 #[derive(Debug)]
 pub(crate) struct Growing {
     file: File,

@@ -1,4 +1,4 @@
-//! Unfinished files that nobody goes on with are removed.
+//! Removes abandoned unfinished files.
 
 use std::fs::{self, DirEntry, Metadata};
 use std::io;
@@ -11,8 +11,8 @@ use super::room::BLOCK;
 use super::{Store, landing};
 
 impl Store {
-    /// Removes unfinished messages of killed processes once they have not grown for a while. Those of this process go with
-    /// the delivery that they belong to.
+    /// Removes unfinished messages of killed processes once they have not grown for a while. Unfinished messages of
+    /// this process are removed with their deliveries.
     pub(crate) fn sweep(&self) {
         let mut leftovers = self.leftovers.lock().unwrap_or_else(PoisonError::into_inner);
         leftovers.retain(|path| {
@@ -26,11 +26,12 @@ impl Store {
         });
     }
 
-    /// Removes what is there of files that nobody has gone on copying for a while.
+    /// Removes partial copies that have not grown for a while.
     pub(crate) fn tidy(&self) {
         self.close_idle();
         let Ok(entries) = fs::read_dir(self.tree.root()) else { return };
-        // All are looked at before any goes: without its journal a part is nothing of a copy.
+        // All files are examined before any is removed, since a part without its journal does not count as part of a
+        // copy.
         let ours = entries.flatten().filter(is_of_copy).filter_map(|entry| {
             let about = entry.metadata().ok()?;
             let room = room_of(&entry, &about);
@@ -46,7 +47,7 @@ impl Store {
     }
 }
 
-/// Whether it belongs to a copy of a file or directory that can be gone on with.
+/// Whether the entry belongs to a copy of a file or directory that can be resumed.
 fn is_of_copy(entry: &DirEntry) -> bool {
     let name = entry.file_name();
     let Some((stem, extension)) = name.to_str().and_then(|name| name.rsplit_once('.')) else { return false };
@@ -59,31 +60,31 @@ fn is_of_copy(entry: &DirEntry) -> bool {
         }
 }
 
-/// Whether it is what is known of an unfinished copy.
+/// Whether the entry is metadata of an unfinished copy.
 fn is_known(entry: &DirEntry) -> bool {
     let ends = |name: &str| name.ends_with(".log") || name.ends_with(".dir");
     entry.file_name().to_str().is_some_and(|name| name.starts_with(OURS) && ends(name))
 }
 
-/// Unfinished messages.
+/// Lists unfinished messages.
 pub(super) fn leftovers(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = fs::read_dir(directory)?.flatten();
     let unfinished = entries.filter(is_message);
     Ok(unfinished.map(|entry| entry.path()).collect())
 }
 
-/// The time since `then`; none, if that is in the future.
+/// The time since `then`; zero if `then` is in the future.
 fn age(then: SystemTime) -> Duration {
     SystemTime::now().duration_since(then).unwrap_or_default()
 }
 
-/// Whether it is an unfinished message.
+/// Whether the entry is an unfinished message.
 pub(super) fn is_message(entry: &DirEntry) -> bool {
     landing::is_unfinished(&entry.file_name()) && !is_of_copy(entry)
 }
 
-/// The room that all takes below `directory`, but for what `skip` says and what is known of unfinished copies. Links are not
-/// followed.
+/// The room of all files below `directory`, without those that `skip` selects and the metadata of unfinished copies.
+/// Links are not followed.
 pub(super) fn held(directory: &Path, skip: &dyn Fn(&DirEntry) -> bool) -> io::Result<u64> {
     let mut sum = 0_u64;
     for entry in fs::read_dir(directory)? {
@@ -91,7 +92,7 @@ pub(super) fn held(directory: &Path, skip: &dyn Fn(&DirEntry) -> bool) -> io::Re
         let bytes = match entry.metadata() {
             Ok(about) if about.is_dir() => held(&entry.path(), skip)?.saturating_add(BLOCK),
             Ok(about) if !skip(&entry) => room_of(&entry, &about),
-            // Gone meanwhile, or not to be counted.
+            // The entry is gone meanwhile, or not counted.
             _ => 0,
         };
         sum = sum.saturating_add(bytes);
@@ -99,12 +100,12 @@ pub(super) fn held(directory: &Path, skip: &dyn Fn(&DirEntry) -> bool) -> io::Re
     Ok(sum)
 }
 
-/// The room that something takes that is no directory.
+/// The room of an entry that is not a directory.
 fn room_of(entry: &DirEntry, about: &Metadata) -> u64 {
     if is_known(entry) {
         0
     } else if is_of_copy(entry) {
-        // Its pieces come in any order, and leave holes.
+        // Its pieces arrive in any order, and leave holes.
         allocated(about).min(about.len())
     } else if about.is_file() {
         about.len().max(BLOCK)

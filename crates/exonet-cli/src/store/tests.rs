@@ -85,7 +85,7 @@ fn a_file_is_stored_once_with_its_mode_and_time() {
     let hash = Some(Hex32(blake3::hash(b"one").into()));
     assert_eq!(put(&store, "a", b"one"), PieceAnswer::Stored { hash });
     assert_eq!(offer(&store, &file, None), Answer::There);
-    // A copy of what came, after its file has got its name.
+    // A repeated piece, after the file has got its final name.
     assert!(stored(&put(&store, "a", b"one")));
     let about = fs::metadata(place.path().join("a")).unwrap();
     assert_eq!(mtime(&about), file.mtime);
@@ -105,13 +105,13 @@ fn another_file_of_the_name_is_refused_and_the_same_is_not() {
     let longer = info("a", b"three");
     assert!(reason(&offer(&store, &longer, None)).contains("--overwrite"));
     assert!(matches!(put(&store, "a", b"three"), PieceAnswer::Refused { .. }));
-    // Of the same size and another time: its hash decides.
+    // The file has the same size and another time, so its hash decides.
     let later = FileInfo { mtime: 5, ..info("a", b"two") };
     assert_eq!(offer(&store, &later, None), Answer::Hash);
     let hash = |content: &[u8]| Some(Hex32(blake3::hash(content).into()));
     assert!(reason(&offer(&store, &later, hash(b"two"))).contains("--overwrite"));
     assert_eq!(offer(&store, &later, hash(b"one")), Answer::There);
-    // Asked for by its hash, the time says nothing.
+    // With a hash, the time does not matter.
     assert!(reason(&offer(&store, &info("a", b"two"), hash(b"two"))).contains("--overwrite"));
     assert_eq!(fs::read(place.path().join("a")).unwrap(), b"one");
     assert_eq!(entries(place.path()), ["a"]);
@@ -173,7 +173,7 @@ fn what_never_reached_the_disk_is_not_believed() {
     let content = noise(PIECE as usize * 3);
     let file = info("big", &content);
     send(&store(place.path(), 1 << 20, false), &file, &content, 1);
-    // The journal is there and the data is not, as after the machine went down.
+    // The journal is present and the data is missing, as after a crash of the machine.
     fs::write(unfinished(place.path(), ".part"), vec![0; content.len()]).unwrap();
     let Answer::Missing { have, .. } = offer(&store(place.path(), 1 << 20, false), &file, None) else {
         panic!()
@@ -184,7 +184,7 @@ fn what_never_reached_the_disk_is_not_believed() {
 #[test]
 fn a_marked_piece_is_believed_without_a_look() {
     let place = tempfile::tempdir().unwrap();
-    // So much that a mark is made.
+    // Enough data for a mark.
     let content = noise(65 << 20);
     let file = info("big", &content);
     let first = store(place.path(), 1 << 30, false);
@@ -192,7 +192,7 @@ fn a_marked_piece_is_believed_without_a_look() {
         assert_eq!(send(&first, &file, &content, number), PieceAnswer::Held);
     }
     drop(first);
-    // What comes before the mark is not read again: this would be found.
+    // Data before the mark is not read again: otherwise this change would be detected.
     let part = unfinished(place.path(), ".part");
     let data = fs::OpenOptions::new().write(true).open(part).unwrap();
     part::write_at(&data, &[0; 100], 0).unwrap();
@@ -253,7 +253,7 @@ fn a_stream_ends_where_its_last_piece_does() {
 fn the_limit_counts_what_came() {
     let place = tempfile::tempdir().unwrap();
     let store = store(place.path(), PIECE * 3, false);
-    // More than there is room for is refused before anything comes, and nothing is set aside for it.
+    // A file that does not fit is refused before any of it arrives, and no room is reserved for it.
     let huge = FileInfo { size: Some(u64::MAX), ..info("huge", b"") };
     assert!(reason(&offer(&store, &huge, None)).contains("more than the listener has room for"));
     let content = noise(PIECE as usize * 2);
@@ -286,7 +286,7 @@ fn what_is_unfinished_takes_room_after_a_restart_and_goes_with_its_age() {
     send(&store(place.path(), PIECE * 2, false), &info("a", &content), &content, 0);
     let again = store(place.path(), PIECE * 2, false);
     assert!(reason(&offer(&again, &info("b", &content), None)).contains("room"));
-    // Its own rest fits.
+    // The rest of the file fits.
     assert!(stored(&send(&again, &info("a", &content), &content, 1)));
     send(&again, &info("c", &content[..PIECE as usize + 1]), &content[..PIECE as usize + 1], 0);
     let old = Options { keep_parts: Duration::ZERO, ..options(PIECE * 2, false) };
@@ -377,7 +377,7 @@ mod links {
         let store = store(place.path(), 1 << 20, false);
         assert_eq!(store.offer(&KEY, &link("d/e/l", "../f")).0, Answer::Made);
         assert_eq!(fs::read_link(place.path().join("d/e/l")).unwrap(), Path::new("../f"));
-        // Once more is the same; elsewhere is another.
+        // A repeated offer of the same link is accepted; another target is not.
         assert_eq!(store.offer(&KEY, &link("d/e/l", "../f")).0, Answer::Made);
         assert!(reason(&store.offer(&KEY, &link("d/e/l", "g")).0).contains("--overwrite"));
         for target in ["/etc/passwd", "../../f", "x/../../../f", ""] {
@@ -462,7 +462,7 @@ fn unfinished_files_of_the_past_go_and_others_stay() {
     for name in [".exon-1.part", ".exon-config", "x.part"] {
         fs::write(place.path().join(name), [0; 10]).unwrap();
     }
-    // One that grows just now may belong to another process.
+    // A file that is still growing may belong to another process.
     let young = store(place.path(), 4 * BLOCK, false);
     assert!(part.exists() && matches!(keep(&young, "a", &[1; BLOCK as usize + 1]), Err(Refusal::Full(_))));
     fs::File::options().write(true).open(&part).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
@@ -482,7 +482,7 @@ async fn what_others_take_out_makes_room() {
     let store = store(place.path(), 100_000, false);
     assert!(stored(&put(&store, "a", &noise(60_000))));
     fs::create_dir(place.path().join("d")).unwrap();
-    // What is on its way holds what has come of it, and no more.
+    // A message in progress takes only the room of the bytes that have arrived.
     let name = SafePath::new("m", options(0, false).names).unwrap();
     let landing = store.begin(name, 30_000).unwrap();
     landing.writer().unwrap().write_all(&noise(20_000)).await.unwrap();
@@ -496,7 +496,7 @@ async fn what_others_take_out_makes_room() {
     assert!(stored(&put(&store, "c", &noise(30_000))));
 }
 
-/// Else one piece at the end of a large file would seem to fill the directory.
+/// Otherwise one piece at the end of a large file would seem to fill the directory.
 #[test]
 fn holes_take_no_room() {
     let place = tempfile::tempdir().unwrap();

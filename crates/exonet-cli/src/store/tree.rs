@@ -1,6 +1,6 @@
-//! What lies below the directory of the store. Nothing here follows a link: every directory on the way is looked at
-//! before it is entered, and only one change of names is made at a time, so that no peer can put a link there between
-//! the look and the step.
+//! The tree below the directory of the store. Links are never followed: every directory on a path is checked before
+//! it is entered, and names change one at a time, so that no peer can put a link there between the check and the
+//! step.
 
 use std::fs::{self, File, Metadata};
 use std::io;
@@ -27,8 +27,8 @@ impl Tree {
         &self.root
     }
 
-    /// Runs `change` with the whole path, once its directory has been found, or made with `make`. Without it, a
-    /// directory that is not there is [`io::ErrorKind::NotFound`].
+    /// Runs `change` with the whole path, once its directory has been found. With `make`, missing directories are
+    /// created; without it, a missing directory is [`io::ErrorKind::NotFound`].
     fn at<T>(
         &self,
         path: &SafePath,
@@ -51,7 +51,7 @@ impl Tree {
         change(&path.below(&self.root))
     }
 
-    /// What is there.
+    /// The metadata of the entry at a path, if there is one.
     pub(super) fn look(&self, path: &SafePath) -> io::Result<Option<Metadata>> {
         match self.at(path, false, |path| fs::symlink_metadata(path)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -70,7 +70,7 @@ impl Tree {
         })
     }
 
-    /// Makes a directory. False: it was there.
+    /// Makes a directory. False: it existed.
     pub(super) fn make_dir(&self, path: &SafePath) -> io::Result<bool> {
         self.at(path, true, |path| match fs::create_dir(path) {
             Err(error)
@@ -82,7 +82,7 @@ impl Tree {
         })
     }
 
-    /// Makes a link. False: the very same was there.
+    /// Makes a link. False: the same link existed.
     pub(super) fn make_link(&self, path: &SafePath, target: &str, replace: bool) -> io::Result<bool> {
         self.at(path, true, |path| match make_link(target, path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -99,7 +99,7 @@ impl Tree {
         })
     }
 
-    /// Gives the finished file at `from` its name. On return the name is on the disk.
+    /// Moves the finished file at `from` to its final path. On return the name is on the disk.
     pub(super) fn land(&self, from: &Path, path: &SafePath, replace: bool) -> io::Result<()> {
         self.at(path, true, |path| {
             if replace {
@@ -108,7 +108,7 @@ impl Tree {
             } else {
                 let from = tempfile::TempPath::try_from_path(from)?;
                 from.persist_noclobber(path).map_err(|failed| {
-                    // It is not for the type to remove it.
+                    // The caller owns the file, so it is not removed here.
                     let _ = failed.path.keep();
                     failed.error
                 })
@@ -118,7 +118,7 @@ impl Tree {
         sync_directory(path.parent().unwrap_or(&self.root))
     }
 
-    /// Gives a directory its mode and time.
+    /// Sets the mode and time of a directory.
     pub(super) fn seal(&self, path: &SafePath, mode: Option<u32>, mtime: i64) -> io::Result<()> {
         self.at(path, false, |path| {
             if !fs::symlink_metadata(path)?.is_dir() {
@@ -129,7 +129,7 @@ impl Tree {
     }
 }
 
-/// Gives an open file or directory its mode, without the bits that lend somebody's rights, and its time.
+/// Sets the mode of an open file or directory, without the setuid, setgid and sticky bits, and its time.
 pub(super) fn set_about(file: &File, mode: Option<u32>, mtime: i64) -> io::Result<()> {
     file.set_times(fs::FileTimes::new().set_modified(time(mtime)))?;
     #[cfg(unix)]
@@ -154,7 +154,7 @@ fn make_link(_: &str, _: &Path) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "links are not made on this system"))
 }
 
-/// A new name is on the disk only with its directory.
+/// Forces a directory to the disk, which makes new names in it durable.
 pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(directory)?.sync_all() } else { Ok(()) }
 }
@@ -165,7 +165,7 @@ fn time(mtime: i64) -> SystemTime {
     time.unwrap_or(UNIX_EPOCH)
 }
 
-/// When it was last modified, in nanoseconds since 1970; at the bounds of what that can be.
+/// The time of the last modification, in nanoseconds since 1970, clamped to the range of the type.
 pub(crate) fn mtime(about: &Metadata) -> i64 {
     let Ok(time) = about.modified() else { return 0 };
     match time.duration_since(UNIX_EPOCH) {
@@ -186,7 +186,7 @@ mod tests {
             set_about(&file, None, wanted).unwrap();
             assert_eq!(mtime(&file.metadata().unwrap()), wanted);
         }
-        // What no file system takes is an error or another time, and no panic.
+        // A time that the file system cannot store is an error or is changed, but causes no panic.
         for wanted in [i64::MIN, i64::MAX] {
             let _ = set_about(&file, None, wanted);
         }

@@ -1,4 +1,4 @@
-//! What the user has chosen to see.
+//! The state of the view: the figures, and the choices of the user.
 
 use std::cmp::Ordering;
 
@@ -10,36 +10,36 @@ use super::table::{COLUMNS, Column};
 /// The longest filter.
 const LONGEST_FILTER: usize = 60;
 
-/// What a key asks of the one that shows the picture.
+/// The action that a key asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     Nothing,
     Quit,
-    /// As by a signal.
+    /// End as on an interrupt signal.
     Interrupt,
 }
 
-/// The picture, and what the user has chosen.
+/// The figures, and the choices of the user.
 #[derive(Debug, Default)]
 pub(crate) struct App {
-    /// None: nothing was seen yet.
+    /// None: there is no sample yet.
     view: Option<View>,
-    /// What came while the picture stands still.
+    /// The newest figures while the picture is paused.
     newer: Option<View>,
     sort: Column,
-    /// In the other way than is usual for the column.
+    /// Sorts in the reverse of the usual order of the column.
     reversed: bool,
     filter: String,
     typing: bool,
     help: bool,
     paused: bool,
-    /// The peer that was chosen, by its place in what is shown.
+    /// The index of the chosen peer among the shown peers.
     cursor: usize,
-    /// The first peer that is on the screen.
+    /// The index of the first peer on the screen.
     top: usize,
-    /// Peers that fit on the screen.
+    /// The number of peers that fit on the screen.
     room: usize,
-    /// Why there is nothing new.
+    /// The reason why there are no new figures.
     trouble: Option<String>,
     colour: bool,
 }
@@ -49,7 +49,7 @@ impl App {
         Self { colour, ..Self::default() }
     }
 
-    /// Something new was seen.
+    /// Shows new figures.
     pub(crate) fn show(&mut self, view: View) {
         self.trouble = None;
         if self.paused && self.view.is_some() {
@@ -60,12 +60,12 @@ impl App {
         self.keep_in_sight();
     }
 
-    /// Nothing new was seen, for this reason.
+    /// Notes the reason why there are no new figures.
     pub(crate) fn lack(&mut self, why: String) {
         self.trouble = Some(why);
     }
 
-    /// A key was pressed.
+    /// Handles a key.
     pub(crate) fn press(&mut self, key: KeyEvent) -> Asked {
         let plain = !key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);
         match key.code {
@@ -117,7 +117,7 @@ impl App {
 
     fn sort_by_number(&mut self, digit: char) {
         let digit = digit.to_digit(10).and_then(|digit| usize::try_from(digit).ok()).unwrap_or_default();
-        // 0 stands behind 9, as on a keyboard.
+        // 0 comes after 9, as on a keyboard.
         self.sort_at((digit + 9) % 10);
     }
 
@@ -140,30 +140,30 @@ impl App {
         };
     }
 
-    /// So many peers fit on the screen.
+    /// Sets the number of peers that fit on the screen.
     pub(super) fn fit(&mut self, room: usize) {
         self.room = room;
         self.keep_in_sight();
     }
 
-    /// The peer that was chosen is one that is there, and on the screen.
+    /// Keeps the chosen peer among the shown peers, and on the screen.
     fn keep_in_sight(&mut self) {
         let shown = self.shown().len();
         self.cursor = self.cursor.min(shown.saturating_sub(1));
         let room = self.room.max(1);
         self.top = self.top.min(self.cursor).max((self.cursor + 1).saturating_sub(room));
-        // No empty lines below while there is something above.
+        // There are no empty lines below while there are peers above.
         self.top = self.top.min(shown.saturating_sub(room));
     }
 
-    /// The peers that the filter lets through, in the order that was chosen.
+    /// The peers that match the filter, in the chosen order.
     pub(super) fn shown(&self) -> Vec<&PeerView> {
         let peers = self.view.iter().flat_map(|view| &view.peers);
         let mut shown: Vec<&PeerView> = peers.filter(|peer| self.lets_through(peer)).collect();
         let order = |a: &&PeerView, b: &&PeerView| {
             let order = self.sort.order(a, b);
             let order = if self.reversed { order.reverse() } else { order };
-            // Peers that are alike do not change places from one look to the next.
+            // Peers that compare equal keep their order from one sample to the next.
             order.then_with(|| self.sort.tie(a, b)).then_with(|| a.figures.id.cmp(&b.figures.id))
         };
         shown.sort_by(order);
@@ -207,18 +207,18 @@ impl App {
         self.trouble.as_deref()
     }
 
-    /// What the peers are chosen by, if by anything, and whether it is being typed.
+    /// The filter, if there is one, and whether it is being typed.
     pub(super) fn filter(&self) -> Option<(&str, bool)> {
         (self.typing || !self.filter.is_empty()).then_some((&*self.filter, self.typing))
     }
 
-    /// Which of the shown peers was chosen, and which is the first on the screen.
+    /// The indexes of the chosen peer and of the first peer on the screen.
     pub(super) const fn place(&self) -> (usize, usize) {
         (self.cursor, self.top)
     }
 }
 
-/// Of two numbers that may not be known the larger comes first, and what is not known last.
+/// Orders two numbers that may be unknown: the larger comes first, and an unknown one last.
 pub(super) fn descending(a: Option<f64>, b: Option<f64>) -> Ordering {
     match (a, b) {
         (Some(a), Some(b)) => b.total_cmp(&a),

@@ -1,4 +1,4 @@
-//! What several looks at a node show together: rates, loss and trends.
+//! Rates, loss and trends from several samples of a node.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,12 +7,12 @@ use crate::units::precise;
 
 use super::sample::Sample;
 
-/// Looks that are kept: a trend has one bar less.
+/// The number of samples that are kept. A trend has one bar less.
 const KEPT: usize = 61;
-/// Loss is of the packets of so many looks, since single packets say little.
+/// The number of samples over which loss is computed, since few packets say little.
 const LOSS_OVER: usize = 10;
 
-/// What has been counted up to a time of the node's clock.
+/// The counts up to a time of the node's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counts {
     at_ms: u64,
@@ -48,7 +48,7 @@ impl Counts {
         }
     }
 
-    /// Whether what was counted here can have come before `later`: else that is of another life.
+    /// Whether these counts can precede `later`. Otherwise `later` is of another life of the node.
     fn precedes(&self, later: &Self) -> bool {
         self.at_ms < later.at_ms
             && self.messages_in <= later.messages_in
@@ -63,7 +63,7 @@ impl Counts {
     }
 }
 
-/// How fast things go, a second.
+/// Rates per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Rates {
     pub(crate) messages_in: f64,
@@ -72,7 +72,7 @@ pub(crate) struct Rates {
     pub(crate) bytes_out: f64,
 }
 
-/// What was seen of a node or a peer.
+/// The samples of a node or a peer.
 #[derive(Clone, Debug, Default)]
 struct Track(VecDeque<Counts>);
 
@@ -87,7 +87,8 @@ impl Track {
         self.0.push_back(counts);
     }
 
-    /// As [`Self::add`], of a peer: one that was not there at the last look, at `before`, had counted nothing then.
+    /// As [`Self::add`], for a peer. A peer that was absent from the last sample, at `before`, had counts of zero
+    /// then.
     fn add_peer(&mut self, before: Option<u64>, counts: Counts) {
         self.add(counts);
         if let (1, Some(at_ms)) = (self.0.len(), before) {
@@ -95,7 +96,7 @@ impl Track {
         }
     }
 
-    /// When the look before the last one was.
+    /// The time of the sample before the last one.
     fn before(&self) -> Option<u64> {
         self.0.iter().rev().nth(1).map(|counts| counts.at_ms)
     }
@@ -114,16 +115,16 @@ impl Track {
         })
     }
 
-    /// None: nothing was sent.
+    /// The share of lost packets, or None if none was sent.
     fn loss(&self) -> Option<f64> {
         let (now, first) = (self.0.back()?, self.0.get(self.0.len().saturating_sub(LOSS_OVER + 1))?);
         let sent = now.packets_sent.checked_sub(first.packets_sent).filter(|sent| *sent > 0)?;
         let lost = now.packets_lost.saturating_sub(first.packets_lost);
-        // What is lost now may have been sent before.
+        // Packets that are now lost may have been sent before the first sample.
         Some((precise(lost) / precise(sent)).min(1.0))
     }
 
-    /// Bytes a second both ways, the latest last.
+    /// Bytes a second in both directions, the latest last.
     fn trend(&self) -> Vec<f64> {
         let pairs = self.0.iter().zip(self.0.iter().skip(1));
         let bytes = |counts: &Counts| counts.bytes_in + counts.bytes_out;
@@ -131,32 +132,32 @@ impl Track {
     }
 }
 
-/// A peer, and how it goes on.
+/// A peer with its rates and trend.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct PeerView {
     pub(crate) figures: PeerFigures,
-    /// The name that the user gave it.
+    /// The name that the user has given it.
     pub(crate) name: Option<String>,
     /// None: it was seen once.
     pub(crate) rates: Option<Rates>,
-    /// The share of packets that were lost. None: none was sent.
+    /// The share of lost packets. None: no packet was sent.
     pub(crate) loss: Option<f64>,
     pub(crate) trend: Vec<f64>,
 }
 
 impl PeerView {
-    /// What to call it: its name, or its id.
+    /// The name of the peer, or its id.
     pub(crate) fn called(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.figures.id)
     }
 
-    /// Bytes a second, both ways.
+    /// Bytes a second, in both directions.
     pub(crate) fn bytes(&self) -> Option<f64> {
         self.rates.map(|rates| rates.bytes_in + rates.bytes_out)
     }
 }
 
-/// The node as it was last seen, and how it goes on.
+/// The last sample of the node, with rates and trends.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct View {
     pub(crate) node: NodeFigures,
@@ -166,7 +167,7 @@ pub(crate) struct View {
     pub(crate) peers: Vec<PeerView>,
 }
 
-/// What was seen so far.
+/// The samples so far.
 #[derive(Debug, Default)]
 pub(crate) struct Course {
     names: BTreeMap<String, String>,
@@ -175,12 +176,12 @@ pub(crate) struct Course {
 }
 
 impl Course {
-    /// Peers have these names, by their ids.
+    /// A course without samples. `names` has the names of peers by their ids.
     pub(crate) fn new(names: BTreeMap<String, String>) -> Self {
         Self { names, ..Self::default() }
     }
 
-    /// A look more. What has gone is forgotten.
+    /// Adds a sample. Peers that are no longer in it are forgotten.
     pub(crate) fn add(&mut self, sample: Sample) -> View {
         let (queued, in_doubt) = (sample.queued(), sample.in_doubt());
         let Sample { node, peers } = sample;

@@ -33,7 +33,7 @@ const HELP: [&str; 14] = [
     "BYTES             BYTE/s over time, each peer on a scale of its own",
 ];
 
-/// A line that tells what there is not.
+/// A dimmed line.
 fn remark(text: impl Into<String>) -> Line<'static> {
     Line::styled(text.into(), Style::new().add_modifier(Modifier::DIM))
 }
@@ -50,7 +50,7 @@ fn bytes(rate: Option<f64>) -> String {
     rate.and_then(whole).map_or_else(|| short::NONE.to_owned(), |rate| Size(rate).to_string())
 }
 
-/// What the node is and does.
+/// The lines about the node.
 fn head(view: &View) -> Vec<Line<'static>> {
     let (node, rates) = (&view.node, view.rates);
     let up = short::uptime(Duration::from_millis(node.up_ms));
@@ -83,7 +83,7 @@ fn head(view: &View) -> Vec<Line<'static>> {
     ]
 }
 
-/// What is special now: one line.
+/// The line about the current state.
 fn state(app: &App, shown: usize) -> Line<'static> {
     let loud = Style::new().fg(Color::Yellow).add_modifier(Modifier::BOLD);
     if let Some(trouble) = app.trouble() {
@@ -105,7 +105,7 @@ fn layout(width: usize, shown: &[&PeerView]) -> Layout {
     Layout::new(width, shown.iter().map(|peer| peer.called().len()).max().unwrap_or_default())
 }
 
-/// What stands in the table's place where there is nothing in it.
+/// The line that replaces an empty table.
 fn nothing(app: &App) -> Line<'static> {
     match (app.view(), app.filter()) {
         (None, _) => remark("looking ..."),
@@ -116,7 +116,7 @@ fn nothing(app: &App) -> Line<'static> {
     }
 }
 
-/// What is said of the peer that was chosen, and how the table is sorted.
+/// The lines about the chosen peer and the order of the table.
 fn foot(app: &App, shown: &[&PeerView]) -> [Line<'static>; 2] {
     let (cursor, _) = app.place();
     let chosen = shown.get(cursor).map_or_else(String::new, |peer| {
@@ -137,7 +137,7 @@ pub(crate) fn draw(app: &mut App, frame: &mut Frame<'_>) {
     let area = frame.area();
     let (width, height) = (usize::from(area.width), usize::from(area.height));
     let mut lines = app.view().map(head).unwrap_or_default();
-    // Beside the head: a line for what is special, the titles, and two at the foot.
+    // Besides the head, there is a line for the state, a line for the titles, and two lines at the foot.
     let room = height.saturating_sub(lines.len() + 4);
     app.fit(room);
     let shown = app.shown();
@@ -149,7 +149,7 @@ pub(crate) fn draw(app: &mut App, frame: &mut Frame<'_>) {
     }
     for (at, peer) in shown.iter().enumerate().skip(top).take(room) {
         let mut row = table.row(peer);
-        // Its name alone: bars that are turned into ground would lie.
+        // Only the name is reversed: reversed bars would be misleading.
         if let Some(name) = row.spans.first_mut().filter(|_| at == cursor) {
             name.style = name.style.add_modifier(Modifier::REVERSED);
         }
@@ -175,7 +175,7 @@ fn help(frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Paragraph::new(Text::from(lines)), area);
 }
 
-/// Without colours, if the user wants none: what they say is said by words too.
+/// Removes colours if the user wants none. Words say the same as the colours.
 fn shaded(mut lines: Vec<Line<'static>>, colour: bool) -> Text<'static> {
     if !colour {
         for line in &mut lines {

@@ -1,4 +1,4 @@
-//! What a script is told: one line for each look.
+//! The output for scripts: one line for each sample.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ struct NodeLine<'a> {
     in_doubt: u64,
     #[serde(flatten)]
     rates: RateFields,
-    /// All that the node counts.
+    /// All figures of the node.
     figures: &'a BTreeMap<String, u64>,
 }
 
@@ -43,7 +43,7 @@ struct PeerLine<'a> {
     address: Option<&'a str>,
     carrier: &'static str,
     rtt_ms: Option<f64>,
-    /// The share of the packets of the last 10 s that were lost. None: none was sent.
+    /// The share of the packets of the last 10 s that were lost. None: no packet was sent.
     loss: Option<f64>,
     queued: u64,
     in_doubt: u64,
@@ -58,7 +58,7 @@ struct PeerLine<'a> {
     bytes_out: u64,
 }
 
-/// None: it was seen once.
+/// The rates. The fields are None if there is only one sample.
 #[derive(Debug, Serialize)]
 struct RateFields {
     messages_in_per_second: Option<f64>,
@@ -78,7 +78,7 @@ impl From<Option<Rates>> for RateFields {
     }
 }
 
-/// The line for what was seen.
+/// The line for a view.
 pub(crate) fn line(view: &View) -> TopLine<'_> {
     let node = &view.node;
     TopLine {

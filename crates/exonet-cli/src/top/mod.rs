@@ -1,8 +1,8 @@
-//! A node, watched: `exon top`.
+//! `exon top`: watches a node.
 //!
-//! [`Sample`] is one look at the node, by its control socket. [`Course`] makes rates and trends of several. [`App`] is what the
-//! user has chosen to see of that; [`draw`] makes lines of it, and [`screen`] shows them, in a terminal that is put back however
-//! that ends.
+//! [`Sample`] has the figures of the node at one time, from its control socket. [`Course`] computes rates and trends
+//! from several samples. [`App`] holds the choices of the user; [`draw`] makes lines, and [`screen`] shows them in a
+//! terminal, which is restored in any case.
 
 mod app;
 mod course;

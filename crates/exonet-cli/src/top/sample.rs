@@ -1,4 +1,4 @@
-//! One look at a node.
+//! A sample of a node.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::control::figures::{NodeFigures, PeerFigures};
 use crate::control::protocol::{Reply, Request};
 use crate::failure::Failure;
 
-/// How long the process may take to answer. It answers at once, or hangs.
+/// The time limit for the answer of the process. It answers at once, or hangs.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A node and its peers at one time.
@@ -23,7 +23,7 @@ impl Sample {
     /// Asks the process that runs the node.
     ///
     /// # Errors
-    /// It is gone, hangs, or cannot be understood.
+    /// The process has ended, hangs, or gives an answer that cannot be understood.
     pub(crate) async fn take(process: &Client) -> Result<Self, Failure> {
         let hangs =
             |_| Failure::new(format!("process {}, which runs the node, does not answer", process.pid));
@@ -42,12 +42,12 @@ impl Sample {
         }
     }
 
-    /// Messages that have not left.
+    /// The number of messages that have not been sent.
     pub(crate) fn queued(&self) -> u64 {
         self.peers.iter().map(|peer| peer.queued).sum()
     }
 
-    /// Messages that have left and have no outcome.
+    /// The number of messages that have been sent and have no outcome.
     pub(crate) fn in_doubt(&self) -> u64 {
         self.peers.iter().map(|peer| peer.in_doubt).sum()
     }

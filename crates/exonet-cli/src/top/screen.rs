@@ -1,4 +1,4 @@
-//! The terminal: it is put back however the watching ends.
+//! The terminal, which is restored in any case.
 
 use std::io;
 use std::sync::Arc;
@@ -14,20 +14,21 @@ use super::app::App;
 use super::draw::draw;
 use crate::failure::Failure;
 
-/// How long the thread that hears the terminal may go on after the end.
+/// The longest time that the thread that reads the terminal may run after the end.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What the terminal says.
+/// An event of the terminal.
 #[derive(Debug)]
 pub(crate) enum Said {
     Key(KeyEvent),
-    /// It has another size.
+    /// The terminal has a new size.
     Resized,
-    /// It is gone.
+    /// The terminal is gone.
     Gone(io::Error),
 }
 
-/// A terminal that shows nothing but the picture, until this is dropped. A panic puts it back too, and tells itself then.
+/// A terminal that shows only the picture, until this is dropped. A panic also restores it, and then prints its
+/// message.
 pub(crate) struct Screen {
     terminal: DefaultTerminal,
     said: mpsc::UnboundedReceiver<Said>,
@@ -35,10 +36,10 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    /// Takes the terminal.
+    /// Switches the terminal to the picture.
     ///
     /// # Errors
-    /// There is none, or it cannot do that.
+    /// There is no terminal, or it lacks the ability.
     pub(crate) fn take() -> Result<Self, Failure> {
         let terminal = ratatui::try_init().map_err(|error| {
             ratatui::restore();
@@ -64,7 +65,7 @@ impl Screen {
         Ok(Self { terminal, said, ended })
     }
 
-    /// The next thing that the terminal says. Cancel-safe.
+    /// The next event of the terminal. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Said {
         let gone = || Said::Gone(io::Error::other("the terminal is heard no more"));
         self.said.recv().await.unwrap_or_else(gone)
@@ -86,7 +87,7 @@ impl Drop for Screen {
     }
 }
 
-/// The terminal cannot be used.
+/// The error that the terminal cannot be used.
 pub(crate) fn unfit(error: &io::Error) -> Failure {
     Failure::new("cannot use the terminal")
         .because(error)

@@ -1,15 +1,15 @@
-//! Figures in few characters: a column is narrow.
+//! Figures in few characters, for narrow columns.
 
 use std::time::Duration;
 
 use crate::units::whole;
 
-/// Heights of a bar.
+/// The heights of a bar.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// What is not known.
+/// The text for an unknown value.
 pub(super) const NONE: &str = "-";
 
-/// Three figures and a unit of thousands: `7`, `1.2k`, `34k`, `5.6M`.
+/// Up to three digits and a unit of thousands: `7`, `1.2k`, `34k`, `5.6M`.
 pub(super) fn number(number: f64) -> String {
     let (mut value, mut unit) = (number, "");
     for next in ["k", "M", "G", "T"] {
@@ -26,7 +26,7 @@ pub(super) fn number(number: f64) -> String {
     }
 }
 
-/// As [`number`], of what may not be known.
+/// As [`number`], for a value that may be unknown.
 pub(super) fn maybe(value: Option<f64>) -> String {
     value.map_or_else(|| NONE.to_owned(), number)
 }
@@ -75,7 +75,7 @@ pub(super) fn uptime(span: Duration) -> String {
     }
 }
 
-/// The latest values as bars, the last at the right. Nothing is no bar, and the highest is full.
+/// The latest values as bars, the last at the right. Zero has no bar, and the highest value has a full bar.
 pub(super) fn bars(values: &[f64], width: usize) -> String {
     let shown = values.get(values.len().saturating_sub(width)..).unwrap_or_default();
     let most = shown.iter().copied().fold(0.0, f64::max);

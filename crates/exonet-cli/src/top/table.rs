@@ -27,7 +27,7 @@ pub(crate) enum Column {
     Oldest,
 }
 
-/// All, from the left to the right.
+/// All columns, from left to right.
 pub(super) const COLUMNS: [Column; 10] = [
     Column::Peer,
     Column::State,
@@ -41,7 +41,7 @@ pub(super) const COLUMNS: [Column; 10] = [
     Column::Oldest,
 ];
 
-/// The narrowest and the widest that a name and the bars are.
+/// The minimum and the maximum width of names and of bars.
 const NAMES: (usize, usize) = (10, 56);
 const BARS: (usize, usize) = (4, 60);
 
@@ -61,7 +61,7 @@ impl Column {
         }
     }
 
-    /// How it is named in a sentence.
+    /// The name of the column in a sentence.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Peer => "peer",
@@ -77,7 +77,7 @@ impl Column {
         }
     }
 
-    /// That of names depends on the screen.
+    /// The width of the column. The width of names depends on the screen.
     const fn width(self) -> usize {
         match self {
             Self::Peer => 0,
@@ -103,7 +103,7 @@ impl Column {
         }
     }
 
-    /// What is sorted by, where that is a number.
+    /// The value to sort by, if it is a number.
     fn value(self, peer: &PeerView) -> Option<f64> {
         let figures = &peer.figures;
         match self {
@@ -119,7 +119,7 @@ impl Column {
         }
     }
 
-    /// Texts rise, numbers fall: what wants a look comes first.
+    /// Texts are ascending and numbers descending, so that the peers that need attention come first.
     pub(super) fn order(self, a: &PeerView, b: &PeerView) -> Ordering {
         match self {
             Self::Peer => a.called().cmp(b.called()),
@@ -128,7 +128,7 @@ impl Column {
         }
     }
 
-    /// The order of those that are alike.
+    /// The order of peers with equal values.
     pub(super) fn tie(self, a: &PeerView, b: &PeerView) -> Ordering {
         [Self::Doubt, Self::Queued, Self::Peer]
             .into_iter()
@@ -148,7 +148,7 @@ impl Column {
             },
             Self::Loss if loss >= 0.05 => Style::new().fg(Color::Red),
             Self::Loss if loss > 0.0 => Style::new().fg(Color::Yellow),
-            // A second is longer than any path takes.
+            // A second is longer than the round trip of any path.
             Self::Doubt | Self::Oldest if peer.figures.oldest_in_doubt_ms > Some(1_000) => {
                 Style::new().fg(Color::Yellow)
             }
@@ -157,7 +157,7 @@ impl Column {
     }
 }
 
-/// How the table is cut for a screen.
+/// The widths of the table on a screen.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     name: usize,
@@ -165,11 +165,11 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// On `width` characters, for names of at most `longest`.
+    /// The layout for `width` characters and names of at most `longest` characters.
     pub(super) fn new(width: usize, longest: usize) -> Self {
         let fixed: usize = COLUMNS.iter().map(|column| column.width() + 1).sum();
         let left = width.saturating_sub(fixed);
-        // Bars get half of what is left over, and all that names do not need.
+        // Bars get half of the spare width, and the part that names do not need.
         let spare = left.saturating_sub(NAMES.0 + BARS.0);
         let name = (NAMES.0 + spare / 2).clamp(NAMES.0, longest.clamp(NAMES.0, NAMES.1));
         Self { name, bars: left.saturating_sub(name).clamp(BARS.0, BARS.1) }
@@ -181,7 +181,7 @@ impl Layout {
         if column.is_text() { format!("{cut:<width$} ") } else { format!("{cut:>width$} ") }
     }
 
-    /// The titles; that of the column by which the table is sorted stands out.
+    /// The titles. The title of the column by which the table is sorted stands out.
     pub(super) fn head(self, sort: Column) -> Line<'static> {
         let title = |column: Column| {
             let style = Style::new().add_modifier(Modifier::BOLD);

@@ -28,7 +28,7 @@ fn node(up_ms: u64) -> NodeFigures {
     }
 }
 
-/// The peer of this number after `looks` looks: each sends more than the one before it.
+/// The peer of this number after `looks` samples. Each peer sends more than the one before it.
 fn peer(n: u64, looks: u64) -> PeerFigures {
     PeerFigures {
         id: format!("{n:04}{}", "abcd".repeat(13)),
@@ -142,7 +142,7 @@ fn a_thousand_peers_scroll() {
     assert!(lines[22].starts_with("0017abcd"), "{}", lines[22]);
     press(&mut app, KeyCode::Home);
     assert!(names(&shown(&mut app))[0].starts_with("0999"));
-    // They become fewer.
+    // The number of peers shrinks.
     press(&mut app, KeyCode::End);
     app.show(view(3));
     assert_eq!(names(&shown(&mut app)).len(), 3);

@@ -1,4 +1,4 @@
-//! The life of a message, as `exon trace` tells it.
+//! The steps of a message, as `exon trace` prints them.
 
 mod step;
 mod timeline;
@@ -8,7 +8,7 @@ pub(crate) use timeline::Timeline;
 
 use crate::units::counted;
 
-/// What is said of what a follower had no room for.
+/// The text for steps that a follower had no room for.
 pub(crate) fn too_much(steps: u64, messages: u64) -> String {
     let (steps, messages) = (counted(steps, "step"), counted(messages, "message"));
     format!("too much at once: {steps} are not shown, and {messages} not followed")

@@ -9,17 +9,17 @@ use crate::control::protocol::Ending;
 /// One step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Happened {
-    /// Which of the messages that are followed: they are counted from 1 on.
+    /// The number of the message among those that are followed, from 1.
     pub(crate) message: u32,
-    /// Microseconds since the trace began; what was before is negative.
+    /// Microseconds since the trace began; negative for earlier steps.
     pub(crate) at_us: i64,
     #[serde(flatten)]
     pub(crate) step: Step,
-    /// Nothing more will happen to the message.
+    /// This is the last step of the message.
     pub(crate) last: bool,
 }
 
-/// What happened.
+/// The kind of a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "step", rename_all = "snake_case")]
 pub(crate) enum Step {
@@ -28,7 +28,7 @@ pub(crate) enum Step {
         size: u64,
         tag: String,
         kind: String,
-        /// It was there before.
+        /// The message was open before the trace.
         open: bool,
     },
     Journaled {
@@ -41,13 +41,13 @@ pub(crate) enum Step {
         id: String,
     },
     Left {
-        /// None: an opening.
+        /// The number of the packet, or None for an opening.
         packet: Option<u64>,
         to: String,
         carrier: String,
-        /// Which bytes of head and body; None: all.
+        /// The range of bytes of head and body, or None for all.
         bytes: Option<(u64, u64)>,
-        /// Why, if it had left before.
+        /// The reason, if the message was sent before.
         again: Option<String>,
     },
     Lost,
@@ -90,11 +90,11 @@ pub(crate) enum Step {
     },
     Withdrawn,
     Dropped,
-    /// Of a later version.
+    /// A step of a later version.
     Other,
 }
 
-/// The step as it is told, by the clock of the follower that has noted it.
+/// Converts a step, with the clock of the follower that has noted it.
 pub(crate) fn said(step: &follow::Step, follower: &follow::Follower) -> Happened {
     let (at, began) = (step.at, follower.began().mono);
     let micros = |span: std::time::Duration| i64::try_from(span.as_micros()).unwrap_or(i64::MAX);
@@ -135,7 +135,7 @@ impl Step {
         }
     }
 
-    /// Of a message that has come.
+    /// Converts a step of an incoming message.
     fn of_coming(what: &What) -> Self {
         match what {
             What::Awaited { id } => Self::Awaited { id: id.to_string() },

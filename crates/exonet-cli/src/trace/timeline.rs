@@ -7,21 +7,21 @@ use super::step::{Happened, Step};
 use crate::text::escape;
 use crate::units::{count, counted, span};
 
-/// Columns of a line.
+/// The number of columns of a line.
 const WIDTH: usize = 80;
-/// Columns before the text of a step: two times.
+/// The number of columns before the text of a step, which hold two times.
 const INDENT: usize = 24;
 
-/// The names that the user has for peers, by their ids.
+/// The names of peers, by their ids.
 type Named = BTreeMap<String, String>;
 
-/// The messages that are followed and not over.
+/// The followed messages that have not ended.
 #[derive(Debug)]
 pub(crate) struct Timeline {
     names: Named,
-    /// When the trace began: ms since 1970.
+    /// The start of the trace, in ms since 1970.
     began_ms: u64,
-    /// There is one message to follow: its steps are shown as they come.
+    /// Only one message is followed, so its steps are shown as they happen.
     live: bool,
     open: BTreeMap<u32, Block>,
 }
@@ -31,7 +31,7 @@ struct Block {
     lines: Vec<String>,
     first_us: Option<i64>,
     last_us: i64,
-    /// Where its last packet went.
+    /// The destination of its last packet.
     to: Option<String>,
 }
 
@@ -40,7 +40,7 @@ impl Timeline {
         Self { names, began_ms, live, open: BTreeMap::new() }
     }
 
-    /// Takes a step in. Gives the lines that are to be shown now.
+    /// Adds a step. Returns the lines to show now.
     pub(crate) fn add(&mut self, happened: &Happened) -> Vec<String> {
         let heading = self.heading(happened);
         let block = self.open.entry(happened.message).or_default();
@@ -61,7 +61,7 @@ impl Timeline {
         if self.live { core::mem::take(&mut block.lines) } else { Vec::new() }
     }
 
-    /// What is left at the end: messages that are not over.
+    /// The lines for messages that have not ended at the end of the trace.
     pub(crate) fn rest(&mut self) -> Vec<String> {
         let mut lines = Vec::new();
         for block in core::mem::take(&mut self.open).into_values() {
@@ -71,7 +71,7 @@ impl Timeline {
         lines
     }
 
-    /// What stands above the first step of a message.
+    /// The lines above the first step of a message.
     fn heading(&self, happened: &Happened) -> Vec<String> {
         if self.open.contains_key(&happened.message) {
             return Vec::new();
@@ -117,7 +117,7 @@ fn sender(id: &str) -> &str {
     id.split('/').next().unwrap_or_default()
 }
 
-/// A tag of somebody else's, short and harmless.
+/// A tag, shortened and escaped.
 fn cut(tag: &str) -> String {
     let tag = escape(tag.as_bytes());
     let mut short: String = tag.chars().take(24).collect();
@@ -127,7 +127,7 @@ fn cut(tag: &str) -> String {
     format!("{short:?}")
 }
 
-/// A step with its times: since the first step, and since the one before.
+/// The lines of a step with its times: since the first step, and since the previous one.
 fn told(since: i64, step: i64, words: &str) -> Vec<String> {
     let micros = |us: i64| span(Duration::from_micros(us.unsigned_abs()));
     let times = format!("{:>10} {:>11}  ", micros(since), format!("+{}", micros(step)));
@@ -148,7 +148,7 @@ fn told(since: i64, step: i64, words: &str) -> Vec<String> {
     lines
 }
 
-/// A step in words; `known`: where the packet before it went.
+/// A step in words. `known` is the destination of the previous packet.
 fn words(step: &Step, known: Option<&String>) -> String {
     match step {
         Step::Queued { open: false, .. } => "queued".to_owned(),
@@ -184,7 +184,7 @@ fn words(step: &Step, known: Option<&String>) -> String {
     }
 }
 
-/// Of a message that has come.
+/// A step of an incoming message, in words.
 fn words_of_coming(step: &Step) -> String {
     match step {
         Step::Awaited { .. } => "followed from now on".to_owned(),
@@ -217,7 +217,7 @@ fn bound(id: &str, named: bool) -> String {
     }
 }
 
-/// Why it left again.
+/// The reason why a message was sent again, in words.
 fn reason(why: &str) -> &'static str {
     match why {
         "lost" => "its packet was lost",

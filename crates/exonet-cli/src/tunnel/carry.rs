@@ -1,4 +1,4 @@
-//! One connection: bytes both ways until both ways have ended, or one of them breaks.
+//! Carries one connection: bytes in both directions, until both directions have ended or one of them breaks.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -20,29 +20,30 @@ use super::greet::GONE;
 use super::life::{Life, Over};
 use super::wire::{Answer, Code, Connected, Message as _, Names, Refusal};
 
-/// Bytes of a message at most: larger ones cost less each, smaller ones let a stream move on in a small window.
+/// The maximum number of bytes of a message. Larger messages cost less per byte; smaller ones let a stream advance in
+/// a small window.
 const PART: usize = 16 << 10;
 /// Shorter messages are copied, so that they do not hold a buffer of [`PART`].
 const SHORT: usize = 2 << 10;
 
-/// How soon a connection is opened again that was lost with the process at the other end.
+/// The pause before a connection is opened again that was lost with the process at the other end.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// What holds for every connection.
+/// The limits of every connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Course {
-    /// Bytes that are read here and not yet taken by the other end, one way.
+    /// The maximum number of bytes, per direction, that are read here and not yet accepted by the other end.
     pub(crate) window: usize,
-    /// A connection without bytes for so long ends.
+    /// The time without bytes after which a connection ends.
     pub(crate) idle: Option<Duration>,
-    /// How long the answer of the other end may take.
+    /// The time limit for the answer of the other end.
     pub(crate) answer: Duration,
 }
 
-/// Why a connection has ended.
+/// The reason why a connection has ended.
 #[derive(Debug)]
 pub(crate) enum Why {
-    /// Both ways have ended, as the programs at both ends wanted.
+    /// Both directions have ended, as the programs at both ends wanted.
     Ended,
     /// The program at this end broke it off.
     Local(io::Error),
@@ -50,9 +51,9 @@ pub(crate) enum Why {
     Reset(String),
     /// There never was a connection.
     Refused(Refusal),
-    /// The other node does not let this one in.
+    /// The other node does not admit this one.
     Barred(Barred),
-    /// The other end has not answered for so long.
+    /// The other end has not answered for this time.
     Unanswered(Duration),
     Idle(Duration),
     Over(Over),
@@ -78,7 +79,7 @@ impl fmt::Display for Why {
 }
 
 impl Why {
-    /// In a word, for programs.
+    /// The reason in a word, for programs.
     pub(crate) fn word(&self) -> &'static str {
         match self {
             Self::Ended => "ended",
@@ -106,7 +107,7 @@ impl Why {
         }
     }
 
-    /// What the client of a SOCKS server hears.
+    /// The code for the client of a SOCKS server.
     pub(crate) fn code(&self) -> Code {
         match self {
             Self::Refused(refusal) => refusal.code,
@@ -119,11 +120,11 @@ impl Why {
 /// A connection that has ended.
 #[derive(Debug)]
 pub(crate) struct Closed {
-    /// Bytes from the program at this end to the other end, and back.
+    /// The number of bytes from the program at this end to the other end, and back.
     pub(crate) sent: u64,
     pub(crate) received: u64,
     pub(crate) why: Why,
-    /// The program at this end has not had all, and must not take what it had for all.
+    /// The program at this end has not received everything, and must not mistake the part that it has for the whole.
     pub(crate) abort: bool,
 }
 
@@ -134,14 +135,16 @@ impl Closed {
     }
 }
 
-/// Makes a socket ready to be carried. If this process is killed, its peer gets a reset: an end of file would say that it has had all.
+/// Prepares a socket to be carried. If this process is killed, the program at the socket gets a reset: an end of file
+/// would mean that it has received everything.
 pub(crate) fn hold(socket: &TcpStream) {
-    // Without it, small messages leave late, and a peer is told less.
+    // If this fails, small messages are sent late. If the linger option fails, a program may see an end of file
+    // instead of a reset.
     let _ = socket.set_nodelay(true);
     let _ = socket.set_zero_linger();
 }
 
-/// Ends a socket: as a whole connection does, or as one that broke.
+/// Ends a socket: cleanly, or with a reset if the connection broke.
 pub(crate) fn finish(socket: TcpStream, closed: &Closed) {
     if closed.abort {
         let _ = socket.set_zero_linger();
@@ -151,12 +154,12 @@ pub(crate) fn finish(socket: TcpStream, closed: &Closed) {
     }
 }
 
-/// What has gone through, and when something did last.
+/// Counts the bytes, and notes the time of the last ones.
 struct Meter {
     began: Instant,
     sent: AtomicU64,
     received: AtomicU64,
-    /// Milliseconds after the beginning.
+    /// The time of the last bytes, in milliseconds after `began`.
     last: AtomicU64,
 }
 
@@ -172,7 +175,7 @@ impl Meter {
         self.last.store(since, Ordering::Relaxed);
     }
 
-    /// Waits until nothing has gone through for so long.
+    /// Waits until no byte has passed for the time `most`. Returns that time.
     async fn idle(&self, most: Option<Duration>) -> Duration {
         let Some(most) = most else { return pending().await };
         loop {
@@ -185,11 +188,12 @@ impl Meter {
     }
 }
 
-/// Opens a connection: what the other end is connected to. No byte of it is sent before. So one that is lost with the process at the
-/// other end is opened again at the next, within the same span.
+/// Opens a connection. Returns the address that the other end is connected to. No byte of the connection is sent
+/// before, so a connection that is lost with the process at the other end is opened again at the next process, within
+/// the same time limit.
 ///
 /// # Errors
-/// There is none.
+/// The reason why there is no connection.
 pub(crate) async fn open(
     peer: &Peer,
     names: &Names,
@@ -231,7 +235,7 @@ impl Drop for Attempt {
         if let Some(stream) = self.0.take() {
             tokio::spawn(async move {
                 let (mut sender, receiver) = stream.split();
-                // A node that is closed tells nothing.
+                // If the node is closed, nothing can be sent.
                 let _ = sender.reset().await;
                 receiver.stop("given up");
             });
@@ -239,7 +243,7 @@ impl Drop for Attempt {
     }
 }
 
-/// Carries a connection that stands to its end, or to the end of `life`.
+/// Carries an established connection to its end, or to the end of `life`.
 pub(crate) async fn carry<R, W>(
     stream: Stream,
     (reader, writer): (&mut R, &mut W),
@@ -268,9 +272,9 @@ where
         span = meter.idle(course.idle) => Why::Idle(span),
     };
     if !matches!(why, Why::Ended) {
-        // A node that is closed tells nothing, and a way that has ended stays as it is.
+        // If the node is closed, nothing can be sent. A direction that has ended stays ended.
         let _ = sender.reset().await;
-        // Where the process is gone that knew of it, nothing would ever end it.
+        // If the process that knew of the stream is gone, nothing would ever end the stream.
         if !heard_all && !matches!(why, Why::Over(_)) {
             receiver.stop(why.word());
         }
@@ -299,15 +303,15 @@ async fn hear(receiver: &mut StreamReceiver, asked: Receipt) -> Result<Connected
     }
 }
 
-/// Whether the other end goes on.
+/// Whether the other end continues to receive.
 #[derive(Debug)]
 enum Taken {
     Yes,
-    /// It has taken all that it wants, for this reason.
+    /// It wants no more bytes, for this reason.
     Enough(String),
 }
 
-/// What became of a message.
+/// Checks the outcome of a message.
 async fn check(mut receipt: Receipt) -> Result<Taken, Why> {
     match receipt.outcome().await.outcome {
         Outcome::Delivered | Outcome::Processed { .. } => Ok(Taken::Yes),
@@ -320,7 +324,7 @@ async fn check(mut receipt: Receipt) -> Result<Taken, Why> {
     }
 }
 
-/// The process that had it is gone.
+/// The reason for a stream whose process is gone.
 fn ended() -> Why {
     Why::Over(Over::Restarted)
 }
@@ -329,7 +333,7 @@ fn reset(error: StreamError) -> Why {
     Why::Reset(error.to_string())
 }
 
-/// From the program at this end to the other end.
+/// Carries bytes from the program at this end to the other end.
 async fn up(
     reader: &mut (impl AsyncRead + Unpin),
     sender: &mut StreamSender,
@@ -337,7 +341,7 @@ async fn up(
     window: usize,
 ) -> Result<(), Why> {
     let mut buffer = BytesMut::new();
-    // What the other end has not taken yet, in order.
+    // The messages that the other end has not accepted yet, in order.
     let mut open: VecDeque<(Receipt, usize)> = VecDeque::new();
     let mut untaken = 0;
     loop {
@@ -384,14 +388,15 @@ async fn up(
     Ok(())
 }
 
-/// From the other end to the program at this end: what is not written holds back what follows.
+/// Carries bytes from the other end to the program at this end. Bytes that are not written yet hold back the next
+/// ones.
 async fn down(
     receiver: &mut StreamReceiver,
     writer: &mut (impl AsyncWrite + Unpin),
     meter: &Meter,
 ) -> Result<(), Why> {
     while let Some(said) = receiver.recv_at_most_once().await.map_err(reset)? {
-        // No message of a stream is longer than one that comes whole.
+        // Every message of a stream is short enough to arrive in full.
         let part = said.body.as_whole().cloned().unwrap_or_default();
         writer.write_all(&part).await.map_err(Why::Local)?;
         writer.flush().await.map_err(Why::Local)?;

@@ -22,7 +22,8 @@ pub(crate) async fn dial(policy: &Policy, target: &Target, span: Duration) -> Re
         Ruling::Allowed => connect(target, span).await,
         Ruling::ByAddress => {
             let by = Instant::now() + span;
-            // That a name does not exist is not told of one that may not be asked for.
+            // A failed lookup also counts as denied: it must not reveal whether a name exists that the policy does
+            // not allow.
             let addresses = addresses(target, by).await.map_err(|_| denied())?;
             let allowed: Vec<_> = addresses.into_iter().filter(|address| policy.allows(*address)).collect();
             if allowed.is_empty() { Err(denied()) } else { first(allowed, by).await }

@@ -1,4 +1,4 @@
-//! What is told of a tunnel, and its sums.
+//! The events of a tunnel, and its totals.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::settings::Settings;
 use crate::text::escape;
 use crate::units::{self, Size, counted};
 
-/// How a connection came.
+/// The origin of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Way {
@@ -27,15 +27,15 @@ pub(crate) enum Way {
     Socks,
     /// `--stdio`
     Stdio,
-    /// From a near end.
+    /// The connection comes from a near end.
     Peer,
 }
 
-/// What has happened.
+/// An event.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum Event {
-    /// Connections are taken here, or by the far end for `-R`.
+    /// Connections are accepted here, or by the far end for `-R`.
     Listening {
         way: Way,
         bind: String,
@@ -46,14 +46,14 @@ pub(crate) enum Event {
     Ready {
         peer: String,
     },
-    /// The other end does not answer any more, or does again.
+    /// The other end no longer answers; below, it answers again.
     Away {
         seconds: f64,
     },
     Back {
         seconds: f64,
     },
-    /// A near end has begun a run, or ended it.
+    /// A near end has begun a run; below, it has ended the run.
     Joined {
         peer: String,
     },
@@ -61,7 +61,7 @@ pub(crate) enum Event {
         peer: String,
         why: String,
     },
-    /// A connection stands. `address` is what it leads to.
+    /// A connection is established. `address` is the address that it leads to.
     Opened {
         id: u64,
         way: Way,
@@ -70,7 +70,7 @@ pub(crate) enum Event {
         to: String,
         address: String,
     },
-    /// It has ended, or never stood.
+    /// A connection has ended, or was never established.
     Closed {
         id: u64,
         way: Way,
@@ -82,7 +82,7 @@ pub(crate) enum Event {
         text: String,
         seconds: f64,
     },
-    /// Something a person should know.
+    /// A problem that the user should know about.
     Trouble {
         text: String,
     },
@@ -129,14 +129,14 @@ impl fmt::Display for Event {
     }
 }
 
-/// Tells what happens. Clones tell the same listener.
+/// Reports events. Clones report to the same listener.
 #[derive(Clone, Debug)]
 pub(crate) struct Tell {
     events: mpsc::UnboundedSender<Event>,
     next: Arc<AtomicU64>,
 }
 
-/// A connection of which something is to be told.
+/// A connection whose events are reported.
 #[derive(Clone, Debug)]
 pub(crate) struct Story {
     pub(crate) way: Way,
@@ -161,7 +161,7 @@ impl Tell {
     }
 
     pub(crate) fn say(&self, event: Event) {
-        // Nobody hears it once the command has ended.
+        // The event is lost once the command has ended.
         let _ = self.events.send(event);
     }
 
@@ -169,7 +169,7 @@ impl Tell {
         self.say(Event::Trouble { text: text.into() });
     }
 
-    /// The next connection.
+    /// Gives a connection the next number.
     pub(crate) fn number(&self, story: Story) -> Numbered {
         let id = self.next.fetch_add(1, Ordering::Relaxed) + 1;
         Numbered { id, story, began: Instant::now(), tell: self.clone() }
@@ -182,7 +182,7 @@ impl Numbered {
         self.tell.say(Event::Opened { id: self.id, way, peer, from, to, address });
     }
 
-    /// `text`: what people are told of it.
+    /// Reports the end of the connection. `text`: the message for people.
     pub(crate) fn closed(self, closed: &Closed, text: String) {
         let Story { way, from, to, .. } = self.story;
         self.tell.say(Event::Closed {
@@ -199,18 +199,18 @@ impl Numbered {
     }
 }
 
-/// What a tunnel has carried.
+/// The totals of a tunnel.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Totals {
     connections: u64,
-    /// Of these, how many were never made, or broke.
+    /// The number of these connections that were never established, or broke.
     failed: u64,
     sent: u64,
     received: u64,
 }
 
 impl Totals {
-    /// Counts what has happened, and tells it.
+    /// Counts an event, and prints it.
     pub(crate) fn add(&mut self, settings: &Settings, event: &Event) -> Result<(), Failure> {
         match event {
             Event::Closed { sent, received, why, .. } => {

@@ -1,17 +1,17 @@
-//! How long a run lasts, as its connections see it.
+//! The lifetime of a run, as its connections see it.
 
 use std::fmt;
 
 use tokio::sync::watch;
 
-/// Why a run has ended, and its connections with it.
+/// The reason why a run, and its connections, have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Over {
     /// The other end was restarted.
     Restarted,
-    /// The other end has said that it ends.
+    /// The other end has announced its end.
     Left,
-    /// The other end was not heard for too long.
+    /// The other end was silent for too long.
     Silent,
     /// This command ends.
     Stopping,
@@ -28,18 +28,18 @@ impl fmt::Display for Over {
     }
 }
 
-/// A run of an end, as one connection sees it.
+/// The life of a run, as one connection sees it.
 #[derive(Clone, Debug)]
 pub(crate) struct Life(watch::Receiver<Option<Over>>);
 
 impl Life {
-    /// One that lasts until its end is sent.
+    /// A life that lasts until its end is sent.
     pub(crate) fn new() -> (watch::Sender<Option<Over>>, Self) {
         let (end, over) = watch::channel(None);
         (end, Self(over))
     }
 
-    /// One that is over.
+    /// A life that is over.
     pub(crate) fn ended(over: Over) -> Self {
         Self(watch::channel(Some(over)).1)
     }
@@ -48,7 +48,7 @@ impl Life {
     pub(crate) async fn over(&mut self) -> Over {
         match self.0.wait_for(Option::is_some).await {
             Ok(over) => over.unwrap_or(Over::Stopping),
-            // Nothing is left that could end it.
+            // The sender is dropped, so nothing else could end the life.
             Err(_) => Over::Stopping,
         }
     }

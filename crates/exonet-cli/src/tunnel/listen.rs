@@ -1,4 +1,4 @@
-//! Ports that wait for connections.
+//! Ports that accept connections.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,13 +8,13 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::failure::Failure;
 
-/// How long nothing is accepted when there is no room for another file.
+/// The pause before another `accept` when there are too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Listens at an address.
 ///
 /// # Errors
-/// It is in use, or not of this machine.
+/// The address is in use, or does not belong to this machine.
 pub(crate) async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).await.map_err(|error| {
         let failure = Failure::new(format!("cannot listen at {address}")).because(&error);
@@ -30,7 +30,7 @@ pub(crate) async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
     })
 }
 
-/// The next connection. An error of a single connection, or a lack of file descriptors, ends nothing.
+/// Accepts the next connection. An error of a single connection, or a lack of file descriptors, is not an error here.
 pub(crate) async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     loop {
         match listener.accept().await {
@@ -43,13 +43,13 @@ pub(crate) async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     }
 }
 
-/// Lets this process have as many files open as the system allows: each connection is one.
+/// Raises the limit of open files to what the system allows, since each connection is a file.
 pub(crate) fn raise_files() {
     #[cfg(unix)]
     {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
         let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-        // With fewer files there are fewer connections.
+        // If this fails, fewer connections are possible.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     }
 }

@@ -1,10 +1,13 @@
-//! TCP connections through streams: what `exon forward` and `exon proxy serve` share. `docs/tunnel.md` specifies the protocol.
+//! TCP connections over streams: the code that `exon forward` and `exon proxy serve` share. `docs/tunnel.md`
+//! specifies the protocol.
 //!
-//! Each connection is a stream of its own. Its first message says where it leads ([`Open`]), the first message back says what came of
-//! that ([`Answer`]); what follows, both ways, is bytes. The *near end* is the node that ran `exon forward`, the *far end* the one
-//! that serves. Either may open a connection: the near end one that came to `-L` or `-D`, the far end one that came to `-R`.
+//! Each connection is a separate stream. Its first message names the target ([`Open`]), and the first message back
+//! has the result ([`Answer`]). All further messages, in both directions, are bytes. The *near end* is the node of
+//! `exon forward`, and the *far end* is the node that serves. Either may open a connection: the near end for a
+//! connection to `-L` or `-D`, the far end for a connection to `-R`.
 //!
-//! A [`Run`] is what one process is to the other end. A connection belongs to a run of each end, and ends with either.
+//! A [`Run`] identifies one process to the other end. A connection belongs to a run of each end, and ends with either
+//! run.
 
 mod carry;
 mod dial;
@@ -42,22 +45,22 @@ pub(crate) use wire::{
     Reverse, Run, Welcome,
 };
 
-/// How often the near end says that it is there.
+/// The interval at which the near end announces that it is present.
 pub(crate) const BEAT: Duration = Duration::from_secs(15);
-/// How long the first message of a stream, or a SOCKS client, may take.
+/// The time limit for the first message of a stream, and for the request of a SOCKS client.
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How long the near end may take to answer the far end.
+/// The time limit for the near end to answer the far end.
 pub(crate) const ANSWER: Duration = Duration::from_secs(30);
-/// What a message counts beside its bytes.
+/// The overhead with which a message counts, in addition to its bytes.
 pub(crate) const OVERHEAD: usize = 1 << 10;
-/// The least and the most that is read ahead of the other end.
+/// The minimum and the maximum number of bytes that are read ahead of the other end.
 const LEAST_WINDOW: u64 = 64 << 10;
 const MOST_WINDOW: u64 = 1 << 30;
 
-/// Bytes that are read ahead of the other end.
+/// Checks the number of bytes that are read ahead of the other end.
 ///
 /// # Errors
-/// They are too few, or too many.
+/// The number is too small, or too large.
 pub(crate) fn window(size: Size) -> Result<usize, Failure> {
     let bytes = usize::try_from(size.0).ok().filter(|_| (LEAST_WINDOW..=MOST_WINDOW).contains(&size.0));
     bytes.ok_or_else(|| {
@@ -65,9 +68,10 @@ pub(crate) fn window(size: Size) -> Result<usize, Failure> {
     })
 }
 
-/// Lets so many connections with one peer each read so far ahead: one whose reader is slow takes no room of others.
+/// Raises the limits so that `connections` connections with one peer can each read `window` bytes ahead. A connection
+/// with a slow reader then takes no room from others.
 pub(crate) fn make_room(limits: &mut Limits, connections: usize, window: usize) {
-    // A message may be read when there is room for a part of one.
+    // A message is read as soon as there is room for a part of it.
     let each = window.saturating_add(64 << 10);
     limits.queued_bytes = limits.queued_bytes.max(each.saturating_mul(connections));
     limits.queued_messages = limits.queued_messages.max((each / OVERHEAD).saturating_mul(connections));

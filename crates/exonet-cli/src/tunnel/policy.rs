@@ -1,4 +1,4 @@
-//! What the far end allows: nothing but what is named.
+//! The policy of the far end, which allows only the named targets.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use super::target::{Host, HostName, Target, TargetError, split_port};
 
-/// Why a text is no pattern.
+/// The error for a text that is not a pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PatternError {
     #[error(transparent)]
@@ -31,7 +31,7 @@ struct Network {
 }
 
 impl Network {
-    /// None: not as many bits as the address has, or one of the rest is set.
+    /// None: there are more bits than the address has, or a bit beyond them is set.
     fn new(base: IpAddr, bits: u8) -> Option<Self> {
         let (length, set) = match base {
             IpAddr::V4(ip) => (32, u128::from(ip.to_bits()) << 96),
@@ -56,7 +56,7 @@ enum Hosts {
     Any,
     Network(Network),
     Name(HostName),
-    /// Names that end with a dot and this.
+    /// Names that end with a dot and this name.
     Below(HostName),
 }
 
@@ -120,7 +120,7 @@ impl Pattern {
         self.port.is_none_or(|own| own == port)
     }
 
-    /// Whether it allows this name, wherever that leads.
+    /// Whether the pattern allows this name, whatever its addresses.
     fn has_name(&self, name: &HostName, port: u16) -> bool {
         self.has_port(port)
             && match &self.hosts {
@@ -133,7 +133,7 @@ impl Pattern {
             }
     }
 
-    /// Whether it allows this address, whatever it is called.
+    /// Whether the pattern allows this address, whatever its name.
     fn has_address(&self, address: SocketAddr) -> bool {
         self.has_port(address.port())
             && match self.hosts {
@@ -144,17 +144,17 @@ impl Pattern {
     }
 }
 
-/// What may be connected to.
+/// The targets that may be connected to.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Policy(Vec<Pattern>);
 
-/// What a policy says of a target.
+/// The decision of a policy on a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ruling {
-    /// It may be connected to, wherever its name leads.
+    /// The target may be connected to, whatever its addresses.
     Allowed,
-    /// It has a name of which nothing is said, and some address with this port is allowed: that decides, when the name has been
-    /// looked up.
+    /// No pattern has the name of the target, and some address with this port is allowed. The addresses decide, once
+    /// the name has been looked up.
     ByAddress,
     Denied,
 }
@@ -179,13 +179,13 @@ impl Policy {
         }
     }
 
-    /// Whether an address may be connected to, whatever it is called.
+    /// Whether an address may be connected to, whatever its name.
     pub(crate) fn allows(&self, address: SocketAddr) -> bool {
         self.0.iter().any(|pattern| pattern.has_address(address))
     }
 }
 
-/// Where the far end may be told to listen: `127.0.0.1:8080`, `127.0.0.1:*`, `*:8080` (any address).
+/// A place where a near end may ask the far end to listen: `127.0.0.1:8080`, `127.0.0.1:*`, `*:8080` (any address).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     /// None: any.

@@ -1,4 +1,4 @@
-//! An end's book: which other ends there are, in which run, and how many connections they have.
+//! The registry of an end: the other ends, their runs, and their numbers of connections.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,14 +10,14 @@ use tokio::sync::watch;
 use super::life::{Life, Over};
 use super::wire::{Code, Refusal, Run};
 
-/// Runs that have ended and are remembered: what comes late from them begins nothing.
+/// The number of ended runs that are remembered, so that late messages from them do not begin a new run.
 const RETIRED: usize = 4_096;
 
-/// The book. Clones share it.
+/// The registry. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Registry {
     inner: Arc<Mutex<Inner>>,
-    /// Connections at once: of one peer, and of all.
+    /// The maximum number of connections at once, of one peer and of all peers.
     per_peer: usize,
     all: usize,
 }
@@ -27,7 +27,7 @@ struct Inner {
     runs: BTreeMap<NodeId, Entry>,
     retired: VecDeque<(NodeId, Run)>,
     connections: BTreeMap<NodeId, usize>,
-    /// All of these.
+    /// The number of open connections of all peers.
     open: watch::Sender<usize>,
 }
 
@@ -60,7 +60,7 @@ impl Inner {
     fn retire(&mut self, peer: NodeId, over: Over) {
         let Some(entry) = self.runs.remove(&peer) else { return };
         entry.end.send_replace(Some(over));
-        // One that was silent may be heard again.
+        // A run that was silent may resume.
         if over != Over::Silent {
             self.retired.push_back((peer, entry.run));
             if self.retired.len() > RETIRED {
@@ -79,10 +79,11 @@ impl Registry {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The run of a peer; true if it begins now. One that it had before ends: a peer has one process at a time.
+    /// Enters the run of a peer. True if the run is new. An earlier run of the peer ends, since a peer has one
+    /// process at a time.
     ///
     /// # Errors
-    /// It has ended.
+    /// The run has ended.
     pub(crate) fn enter(&self, peer: NodeId, run: Run) -> Result<(Life, bool), Refusal> {
         let mut inner = self.lock();
         if inner.retired.contains(&(peer, run)) {
@@ -98,13 +99,13 @@ impl Registry {
         Ok((life, true))
     }
 
-    /// How long it has not been heard. None: the run has ended.
+    /// The time since the last message of the run. None: the run has ended.
     pub(crate) fn silent(&self, peer: NodeId, run: Run) -> Option<Duration> {
         let inner = self.lock();
         inner.runs.get(&peer).filter(|entry| entry.run == run).map(|entry| entry.heard.elapsed())
     }
 
-    /// Ends a run, if it has not ended. True: it does now.
+    /// Ends a run. False: it had already ended.
     pub(crate) fn end(&self, peer: NodeId, run: Run, over: Over) -> bool {
         let mut inner = self.lock();
         let there = inner.runs.get(&peer).is_some_and(|entry| entry.run == run);
@@ -114,7 +115,7 @@ impl Registry {
         there
     }
 
-    /// Ends all runs, since this end stops.
+    /// Ends all runs, because this end stops.
     pub(crate) fn end_all(&self) {
         let mut inner = self.lock();
         let peers: Vec<_> = inner.runs.keys().copied().collect();
@@ -124,14 +125,14 @@ impl Registry {
     /// Waits until there are no connections.
     pub(crate) async fn empty(&self) {
         let mut open = self.lock().open.subscribe();
-        // The sender lives as long as this.
+        // The sender lives as long as the registry.
         let _ = open.wait_for(|open| *open == 0).await;
     }
 
-    /// A seat for one more connection of a peer.
+    /// Takes a seat for one more connection of a peer.
     ///
     /// # Errors
-    /// There are as many as may be.
+    /// The maximum number of connections is reached.
     pub(crate) fn seat(&self, peer: NodeId) -> Result<Seat, Refusal> {
         let mut inner = self.lock();
         let own = inner.connections.get(&peer).copied().unwrap_or(0);

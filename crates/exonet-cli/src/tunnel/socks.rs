@@ -16,13 +16,13 @@ const IPV4: u8 = 1;
 const NAME: u8 = 3;
 const IPV6: u8 = 4;
 
-/// Replies that are no answer of the far end.
+/// Replies that do not depend on an answer of the far end.
 const SUCCEEDED: u8 = 0;
 const FAILED: u8 = 1;
 const NO_SUCH_COMMAND: u8 = 7;
 const NO_SUCH_ADDRESS: u8 = 8;
 
-/// Why a client is not served.
+/// The reason why a client is not served.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SocksError {
     #[error(transparent)]
@@ -44,7 +44,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Hears what the client wants. It has had its reply, if there is an error.
+    /// Reads the request of the client. On an error, the client has already got its reply.
     ///
     /// # Errors
     /// [`SocksError`].
@@ -71,7 +71,7 @@ impl Request {
                 let [length] = bytes(client).await?;
                 let mut name = vec![0; length.into()];
                 client.read_exact(&mut name).await?;
-                // Some clients send addresses as names.
+                // Some clients send an address as a name.
                 std::str::from_utf8(&name).ok().and_then(|name| name.parse().ok())
             }
             _ => return Err(fail(client, NO_SUCH_ADDRESS, SocksError::Address).await),
@@ -86,7 +86,7 @@ impl Request {
         }
     }
 
-    /// Tells the client what came of it. None: it is connected.
+    /// Sends the result to the client. None: the target is connected.
     ///
     /// # Errors
     /// The client is gone.
@@ -116,13 +116,13 @@ async fn bytes<const N: usize>(client: &mut (impl AsyncRead + Unpin)) -> io::Res
     Ok(bytes)
 }
 
-/// The address that follows a reply says nothing: the far end's own is no business of the client.
+/// Sends a reply. Its address is zero, since the client need not know the address of the far end.
 async fn say(client: &mut (impl AsyncWrite + Unpin), reply: u8) -> io::Result<()> {
     client.write_all(&[VERSION, reply, 0, IPV4, 0, 0, 0, 0, 0, 0]).await
 }
 
 async fn fail(client: &mut (impl AsyncWrite + Unpin), reply: u8, error: SocksError) -> SocksError {
-    // A client that is gone needs none.
+    // A client that has disconnected needs no reply.
     let _ = say(client, reply).await;
     error
 }
@@ -133,7 +133,7 @@ mod tests {
     use proptest::prelude::*;
     use tokio::io::duplex;
 
-    /// What becomes of what a client says, and what it hears.
+    /// The result for the bytes that a client sends, and the bytes that it receives.
     fn served(said: &[u8]) -> (Result<Request, SocksError>, Vec<u8>) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {

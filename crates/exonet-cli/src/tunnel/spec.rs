@@ -1,11 +1,11 @@
-//! What is forwarded, as `-L`, `-R` and `-D` say it.
+//! Forwards, as `-L`, `-R` and `-D` specify them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
 use super::target::{Target, TargetError, split_port};
 
-/// Why a text says nothing to forward.
+/// The error for a text that does not specify a forward.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SpecError {
     #[error("{0:?} is not [BIND:]PORT:HOST:PORT, as in 5432:db:5432 or [::1]:8080:127.0.0.1:80")]
@@ -18,7 +18,7 @@ pub(crate) enum SpecError {
     Target(#[from] TargetError),
 }
 
-/// `[BIND:]PORT:HOST:PORT`: connections that come to `bind` go to `to`.
+/// `[BIND:]PORT:HOST:PORT`: connections to `bind` are forwarded to `to`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Spec {
     pub(crate) bind: SocketAddr,
@@ -31,7 +31,7 @@ impl FromStr for Spec {
     fn from_str(text: &str) -> Result<Self, SpecError> {
         let wrong = || SpecError::Forward(text.to_owned());
         let (front, _) = text.rsplit_once(':').ok_or_else(wrong)?;
-        // The host of the target has colons only between brackets.
+        // The host of the target may contain colons only in brackets.
         let before_host = if front.ends_with(']') { front.rfind(":[") } else { front.rfind(':') };
         let (bind, rest) = text.split_at_checked(before_host.ok_or_else(wrong)?).ok_or_else(wrong)?;
         let to = rest.strip_prefix(':').ok_or_else(wrong)?.parse()?;
@@ -43,7 +43,7 @@ impl FromStr for Spec {
     }
 }
 
-/// `[BIND:]PORT`: where to listen, on this machine only unless told otherwise.
+/// `[BIND:]PORT`: the address to listen at, by default a loopback address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bind(pub(crate) SocketAddr);
 

@@ -1,4 +1,4 @@
-//! Where a connection leads: a host and a port.
+//! The target of a connection: a host and a port.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 const LONGEST_NAME: usize = 253;
 const LONGEST_LABEL: usize = 63;
 
-/// Why a text is no target.
+/// The error for a text that is not a target.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TargetError {
     #[error("{0:?} has no port: write HOST:PORT, and an IPv6 address in brackets, as in [::1]:80")]
@@ -21,15 +21,16 @@ pub(crate) enum TargetError {
     Host(String),
 }
 
-/// The host of a target: an address, or a name that the far end looks up. Nothing is both.
+/// The host of a target: an address, or a name that the far end looks up. No text is both.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Host {
-    /// An IPv4 address is written as one, also where it came inside an IPv6 address.
+    /// An address. An IPv4-mapped IPv6 address is written as an IPv4 address.
     Ip(IpAddr),
     Name(HostName),
 }
 
-/// A name of a host, in lower case and without a dot at its end. No resolver takes it for an address: its last label is no number.
+/// A host name, in lower case and without a trailing dot. Its last label is not a number, so no resolver takes it for
+/// an address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct HostName(Box<str>);
 
@@ -101,7 +102,7 @@ impl FromStr for Target {
     }
 }
 
-/// `HOST` and `PORT` of `HOST:PORT`; brackets around an address with colons are taken off.
+/// Splits `HOST:PORT` into `HOST` and `PORT`. Brackets around an address with colons are removed.
 pub(crate) fn split_port(text: &str) -> Option<(&str, &str)> {
     let (host, port) = text.rsplit_once(':')?;
     match host.strip_prefix('[') {

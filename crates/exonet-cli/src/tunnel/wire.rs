@@ -1,4 +1,4 @@
-//! What the two ends say to each other. `docs/tunnel.md` has the fields.
+//! The messages of the two ends. `docs/tunnel.md` describes the fields.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -17,13 +17,13 @@ use crate::failure::Failure;
 
 /// The version of all messages.
 const VERSION: u8 = 1;
-/// What the names of streams begin with: of connections, and of those by which a run is kept.
+/// The prefixes of the names of streams: for connections, and for control streams.
 const CONNECTION: &str = "tcp/";
 const CONTROL: &str = "tunnel/";
-/// Ports that a near end may ask for.
+/// The maximum number of ports that a near end may ask for.
 pub(crate) const MOST_LISTENED: usize = 256;
 
-/// One run of an end: a random number, known to both ends and to no one else.
+/// One run of an end: a random number that only the two ends know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Run(u64);
 
@@ -66,19 +66,19 @@ impl<'a> Deserialize<'a> for Run {
     }
 }
 
-/// What the name of a stream says.
+/// The parsed name of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Name {
-    /// A connection that the end opened which has this run.
+    /// A connection, opened by the end with this run.
     Connection(Run),
-    /// What the near end of this run says.
+    /// The control stream of the near end with this run.
     Hello(Run),
-    /// What the far end says to that of a near end.
+    /// The control stream of the far end, as its answer to that of a near end.
     Welcome { far: Run, near: Run },
 }
 
 impl Name {
-    /// None: it is no name of a tunnel.
+    /// Parses a name. None: it does not belong to a tunnel.
     pub(crate) fn of(name: &[u8]) -> Option<Self> {
         let name = std::str::from_utf8(name).ok()?;
         if let Some(runs) = name.strip_prefix(CONTROL) {
@@ -94,18 +94,18 @@ impl Name {
         run.parse().ok().map(Self::Connection)
     }
 
-    /// The stream in which the near end says that it is there.
+    /// The name of the stream in which the near end announces itself.
     pub(crate) fn hello(near: Run) -> Bytes {
         format!("{CONTROL}{near}").into()
     }
 
-    /// The one in which the far end answers that.
+    /// The name of the stream in which the far end answers.
     pub(crate) fn welcome(far: Run, near: Run) -> Bytes {
         format!("{CONTROL}{far}/{near}").into()
     }
 }
 
-/// Names for the connections that one run opens, each once.
+/// Generates the names of the connections that one run opens. Each name is used once.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
     run: Run,
@@ -127,7 +127,7 @@ impl Names {
     }
 }
 
-/// As it is sent.
+/// A message as it is sent.
 #[derive(Serialize, Deserialize)]
 struct Versioned<M> {
     v: u8,
@@ -138,15 +138,15 @@ struct Versioned<M> {
 /// A message of one kind.
 pub(crate) trait Message: Serialize + DeserializeOwned {
     fn encode(&self) -> Bytes {
-        // Made of strings and numbers, it has a form in JSON.
+        // A message has only strings and numbers, so it can always be written as JSON.
         serde_json::to_vec(&Versioned { v: VERSION, message: self }).unwrap_or_default().into()
     }
 
     /// # Errors
-    /// What is wrong with it, for the other end.
+    /// The message is invalid; the refusal is for the other end.
     fn decode(bytes: &[u8]) -> Result<Self, Refusal> {
         let garbled = |error: serde_json::Error| Refusal::new(Code::Malformed, error.to_string());
-        // The version comes first: another may look different.
+        // The version is checked first, since another version may have other fields.
         let Versioned { v, message: IgnoredAny } = serde_json::from_slice(bytes).map_err(garbled)?;
         if v != VERSION {
             let text = format!("version {v} is not known here, only version {VERSION}");
@@ -165,7 +165,8 @@ impl Message for Welcome {}
 /// The first message of a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Open {
-    /// As the name of the stream says: bytes of a connection cannot be taken for this message by an end that was restarted.
+    /// The run, as in the name of the stream. Because of it, an end that was restarted cannot mistake bytes of a
+    /// connection for this message.
     pub(crate) run: Run,
     #[serde(flatten)]
     pub(crate) goal: Goal,
@@ -176,7 +177,7 @@ pub(crate) struct Open {
 pub(crate) enum Goal {
     /// The far end is to connect to this.
     To(Target),
-    /// It came to a port that the near end asked for.
+    /// The connection arrived at a port that the near end asked for.
     Reverse(Reverse),
 }
 
@@ -184,9 +185,9 @@ pub(crate) enum Goal {
 pub(crate) struct Reverse {
     /// The run of the near end that asked.
     pub(crate) near: Run,
-    /// Which of the ports in its [`Hello`].
+    /// The index of the port in its [`Hello`].
     pub(crate) port: usize,
-    /// Where the connection came from.
+    /// The address that the connection came from.
     pub(crate) from: String,
 }
 
@@ -200,17 +201,17 @@ pub(crate) enum Answer {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Connected {
-    /// What it is connected to.
+    /// The address that the connection leads to.
     pub(crate) address: String,
     /// The run of the end that answers.
     pub(crate) run: Run,
 }
 
-/// Why there is no connection, or no port.
+/// The reason why there is no connection, or no port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Refusal {
     pub(crate) code: Code,
-    /// For people.
+    /// The reason in words, for people.
     #[serde(default)]
     pub(crate) text: String,
 }
@@ -224,7 +225,7 @@ impl Refusal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Code {
-    /// The policy of the far end does not name it.
+    /// The policy of the far end does not allow the target.
     Denied,
     /// Nothing listens at the target.
     Refused,
@@ -232,9 +233,9 @@ pub(crate) enum Code {
     HostUnreachable,
     NetworkUnreachable,
     TimedOut,
-    /// There are as many connections as may be.
+    /// The maximum number of connections is reached.
     Busy,
-    /// The message made no sense.
+    /// The message was invalid.
     Malformed,
     /// The run has ended.
     Gone,
@@ -243,18 +244,18 @@ pub(crate) enum Code {
     Failed,
 }
 
-/// What a near end says again and again: that it is there, and what it wants.
+/// The message that a near end repeats: it announces the near end, and lists the ports that it asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Hello {
-    /// Where the far end is to listen.
+    /// The addresses where the far end is to listen.
     #[serde(default)]
     pub(crate) listen: Vec<SocketAddr>,
 }
 
-/// What the far end says to each [`Hello`].
+/// The answer of the far end to each [`Hello`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Welcome {
-    /// What became of each.
+    /// The result for each requested address.
     pub(crate) listen: Vec<Listened>,
 }
 

@@ -1,4 +1,5 @@
-//! The secret under which copies can be gone on with: of this user on this machine, another for each receiver.
+//! The secret with which copies can be resumed. It belongs to this user on this machine, and differs for each
+//! receiver.
 
 use std::fs;
 use std::io::{self, Write};
@@ -12,12 +13,12 @@ use crate::copy::Hex32;
 use crate::failure::Failure;
 use crate::identity::fresh_secret;
 
-/// The key of this run, of copies that nobody can go on with later.
+/// The key of this run, for copies that cannot be resumed later.
 pub(super) fn of_this_run() -> Result<Hex32, Failure> {
     Ok(Hex32(*fresh_secret()?))
 }
 
-/// The key for copies to `peer`. Where none can be kept, one that this run alone knows.
+/// The key for copies to `peer`. If no key can be stored, it is one that only this run knows.
 pub(super) fn lasting(peer: &NodeId) -> Result<Hex32, Failure> {
     let secret = match place().map(|path| kept(&path)) {
         Some(Ok(secret)) => secret,
@@ -30,17 +31,17 @@ pub(super) fn lasting(peer: &NodeId) -> Result<Hex32, Failure> {
     Ok(Hex32(*blake3::keyed_hash(&secret, &peer.0).as_bytes()))
 }
 
-/// The key for copies of this content to whoever brings a code: a receiver is another node each time.
+/// The key for copies of this content to a receiver with a code: such a receiver is a new node each time.
 pub(super) fn of_content(root: &Hex32) -> Result<Hex32, Failure> {
     lasting(&NodeId(blake3::derive_key("exonet codes 1: the key of a copy", &root.0)))
 }
 
-/// Beside the identities.
+/// The path of the secret, beside the identities.
 fn place() -> Option<PathBuf> {
     Some(StateDir::named("default").ok()?.parent()?.join("copy.key"))
 }
 
-/// Reads the secret, and makes it first if need be.
+/// Reads the secret, and creates it first if there is none.
 fn kept(path: &Path) -> io::Result<Zeroizing<[u8; 32]>> {
     match fs::read(path).map(Zeroizing::new) {
         Ok(bytes) => {
@@ -54,12 +55,12 @@ fn kept(path: &Path) -> io::Result<Zeroizing<[u8; 32]>> {
     let secret = fresh_secret().map_err(|failure| io::Error::other(failure.to_string()))?;
     let directory = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(directory)?;
-    // Whole or not there: another command may read it at any moment.
+    // The file is created atomically, since another command may read it at any moment.
     let mut file = tempfile::NamedTempFile::new_in(directory)?;
     file.write_all(secret.as_slice())?;
     match file.persist_noclobber(path) {
         Ok(_) => Ok(secret),
-        // Another command was faster.
+        // Another command has created the file first.
         Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => kept(path),
         Err(error) => Err(error.error),
     }

@@ -1,4 +1,4 @@
-//! What is offered under a code, with the hash of its content.
+//! The manifest of the files offered under a code, with the hash of their content.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use crate::code::meeting::{LONGEST, Manifest, listing};
 use crate::copy::Entry;
 use crate::failure::Failure;
 
-/// Names at the top that are told.
+/// The maximum number of top-level names in the manifest.
 const NAMES: usize = 16;
-/// The longest of them, together.
+/// The maximum length of these names together.
 const LONGEST_NAMES: usize = 4 << 10;
 
-/// What is offered, once all of it has been read; or why that cannot be.
+/// The manifest, once everything has been read, or the reason why it cannot be read.
 pub(super) type Known = Option<Result<Arc<Manifest>, String>>;
 
-/// Reads all that is offered. It takes as long as that takes, and the code is told meanwhile.
+/// Reads everything that is offered, in the background. The code is printed meanwhile.
 pub(super) fn read(scan: &Scan) -> watch::Receiver<Known> {
     let (tell, known) = watch::channel(None);
     let items = scan.items.clone();

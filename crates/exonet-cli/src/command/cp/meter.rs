@@ -1,24 +1,24 @@
-//! How far the copy is: what the receiver has acknowledged.
+//! The progress of the copy, as the receiver has acknowledged it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Bytes and files, counted as the receiver answers.
+/// Counts of bytes and files, updated as the receiver answers.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
-    /// Of all files, as far as their sizes are known.
+    /// The bytes of all files, as far as their sizes are known.
     pub(super) total: Count,
-    /// There at the receiver: acknowledged now, or before.
+    /// The bytes that are at the receiver: acknowledged by this run, or before.
     pub(super) done: Count,
-    /// Acknowledged now.
+    /// The bytes that the receiver has acknowledged in this run.
     pub(super) sent: Count,
     pub(super) files: Count,
     pub(super) files_done: Count,
-    /// Calls that wait for an answer.
+    /// The number of calls that wait for an answer.
     pub(super) asked: Count,
-    /// Files whose size only their end tells.
+    /// The number of files whose size is known only at their end.
     pub(super) streams: Count,
-    /// What the receiver says that holds it up.
+    /// The problem that the receiver has reported.
     trouble: Mutex<Option<String>>,
 }
 
@@ -27,13 +27,13 @@ impl Meter {
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
     }
 
-    /// What has been said since the last look.
+    /// Takes the problem that was reported since the last call.
     pub(super) fn take_trouble(&self) -> Option<String> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
-/// A figure that any task may change.
+/// A counter that any task may change.
 #[derive(Debug, Default)]
 pub(super) struct Count(AtomicU64);
 

@@ -1,4 +1,4 @@
-//! `exon cp`: files and directories to a node that listens.
+//! `exon cp`: copies files and directories to a node that listens.
 
 mod key;
 mod manifest;
@@ -68,7 +68,7 @@ pub(super) async fn run(settings: &Settings, args: &CpArgs) -> Result<Exit, Fail
     report.sum_up(ended?, sent)
 }
 
-/// What the line is about, where it is about one file.
+/// The name for the progress line, if there is only one file.
 fn only_name(scan: &Scan) -> Option<&str> {
     match scan.items.as_slice() {
         [one] => Some(one.name()),
@@ -76,7 +76,7 @@ fn only_name(scan: &Scan) -> Option<&str> {
     }
 }
 
-/// A copy under way.
+/// A copy in progress.
 struct Course<'a, 'b> {
     node: &'a Node,
     copying: &'a Copying,
@@ -85,7 +85,7 @@ struct Course<'a, 'b> {
 }
 
 impl Course<'_, '_> {
-    /// Until every item has its end; a stop hurries them.
+    /// Runs until every item has ended. A stop ends the items early.
     async fn run(
         &mut self,
         items: Vec<Item>,

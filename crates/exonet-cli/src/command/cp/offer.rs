@@ -1,4 +1,4 @@
-//! `exon cp --code`: what is named is offered to whoever brings the code, and copied there.
+//! `exon cp --code`: offers files to the node that knows the code, and copies them there.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -27,11 +27,11 @@ use crate::failure::Failure;
 use crate::node;
 use crate::settings::Settings;
 
-/// How long another offer of a number has to answer.
+/// The time that another offer with the same number has to answer.
 const TAKEN: Duration = Duration::from_millis(300);
-/// Numbers that are tried.
+/// The maximum number of code numbers that are tried.
 const NUMBERS: usize = 32;
-/// How long the last answers may take at the end.
+/// The time limit for the last answers at the end.
 const GOODBYE: Duration = Duration::from_secs(2);
 
 #[derive(Serialize)]
@@ -40,7 +40,7 @@ struct CodeLine<'a> {
     code: &'a str,
     number: u16,
     peer: String,
-    /// Whether it is found on the local network, and by the name server.
+    /// Whether the offer can be found on the local network, and through the name server.
     local: bool,
     names: bool,
 }
@@ -91,19 +91,19 @@ pub(in crate::command) async fn run(settings: Settings, args: &CpArgs) -> Result
     let mut offer = Offer { settings: &settings, args, node: &node, scan, known, events };
     let done = offer.run(stop.as_mut()).await;
     place.leave(&settings).await;
-    // The answer to a wrong code is on its way.
+    // The answer to a wrong code may still be in flight.
     node.close(GOODBYE).await;
     drop(serving);
     drop(passing);
     done
 }
 
-/// At any port of all addresses.
+/// Starts a node at any port of all addresses.
 async fn wherever(settings: &Settings) -> Result<Node, Failure> {
     let change = |config: &mut exonet::config::Config| config.takes.messages = false;
     match node::at(settings, Some("[::]:0"), &[], change).await {
         Ok(node) => Ok(node),
-        // Machines without IPv6 are common enough.
+        // Machines without IPv6 are common.
         Err(_) => node::at(settings, Some("0.0.0.0:0"), &[], change).await,
     }
 }
@@ -127,7 +127,7 @@ fn say(settings: &Settings, node: &Node, place: &Place, code: &Code) -> Result<(
     })
 }
 
-/// Where a number leads to this node.
+/// The registrations through which a number leads to this node.
 struct Place {
     number: u16,
     answering: Option<JoinHandle<()>>,
@@ -135,7 +135,7 @@ struct Place {
 }
 
 impl Place {
-    /// A number that no other offer has.
+    /// Finds a number that no other offer has, and registers it.
     async fn find(
         settings: &Settings,
         node: &Node,
@@ -161,7 +161,7 @@ impl Place {
             .hint("try again later, or leave --names away on a local network"))
     }
 
-    /// Gives the number back.
+    /// Releases the number.
     async fn leave(self, settings: &Settings) {
         if let Some(answering) = self.answering {
             answering.abort();
@@ -187,7 +187,7 @@ async fn is_taken(number: u16) -> bool {
     }
 }
 
-/// None: another node has the name.
+/// Binds the name. None: another node has it.
 async fn bind(
     settings: &Settings,
     node: &Node,
@@ -223,7 +223,7 @@ fn answer(
     }
 }
 
-/// An offer that waits, or is being copied.
+/// An offer that waits for a receiver, or is being copied.
 struct Offer<'a> {
     settings: &'a Settings,
     args: &'a CpArgs,
@@ -234,7 +234,7 @@ struct Offer<'a> {
 }
 
 impl Offer<'_> {
-    /// Until it is copied, or ended.
+    /// Runs until the files are copied, or the offer ends.
     async fn run(&mut self, mut stop: Pin<&mut impl Future<Output = Stop>>) -> Result<Exit, Failure> {
         let mut to = tokio::select! {
             to = self.next() => to?,
@@ -250,10 +250,10 @@ impl Offer<'_> {
         }
     }
 
-    /// The next node that has proven that it knows the code.
+    /// Waits for the next node that proves that it knows the code.
     async fn next(&mut self) -> Result<NodeId, Failure> {
         loop {
-            // The desk has the other end.
+            // The desk holds the sender, so the channel ends only with the node.
             match self.events.recv().await {
                 None => return Err(Failure::new("the node has stopped")),
                 Some(Event::Begin { from }) => return Ok(from),
@@ -312,7 +312,7 @@ impl Offer<'_> {
             }
             Err(by) => {
                 peer.abandon();
-                // It may be gone, which nothing waits for.
+                // The former receiver may be gone, so this command does not wait for it.
                 tokio::spawn(async move { tell(&peer, "elsewhere", 0, 0).await });
                 Ok(Over::Taken(by))
             }
@@ -320,7 +320,7 @@ impl Offer<'_> {
     }
 }
 
-/// With the address from which it came: a receiver that leaves is forgotten, and may come again.
+/// The node with its current address: a receiver that leaves is forgotten, and may come back.
 fn where_it_is(node: &Node, id: NodeId) -> PeerAddr {
     let remote = node.peer(id).stats().and_then(|stats| stats.remote);
     let known = remote.and_then(|remote| PeerAddr::new(id, [remote.to_string()]).ok());
@@ -329,15 +329,15 @@ fn where_it_is(node: &Node, id: NodeId) -> PeerAddr {
 
 enum Over {
     Ended(Exit),
-    /// The code was brought again: by the same person, after an interrupt.
+    /// Another node has proven that it knows the code: the same person has retried after an interrupt.
     Taken(NodeId),
 }
 
-/// Tells the receiver how it ended.
+/// Tells the receiver how the copy ended.
 async fn tell(peer: &exonet::Peer, end: &str, stored: u64, left: u64) {
     let ended = Ended { v: VERSION, end: end.to_owned(), stored, left };
     if let Ok(body) = serde_json::to_vec(&ended) {
-        // A receiver that does not hear it notices that this node is gone.
+        // A receiver that does not get this call notices that this node is gone.
         let _ = peer.call(ENDED, body).deadline(GOODBYE).await;
     }
 }

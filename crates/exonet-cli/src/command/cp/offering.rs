@@ -13,31 +13,31 @@ use crate::code::Code;
 use crate::code::meeting::{GUESSES, Key, LONGEST, METHOD, Meeting, Reply, Request, VERSION, same};
 use crate::failure::Failure;
 
-/// Calls that are answered at once: each costs a few multiplications on a curve.
+/// The maximum number of calls that are answered at once: each costs a few curve multiplications.
 const ABREAST: usize = 4;
-/// Nodes that have sent a share and no proof yet.
+/// The maximum number of nodes that have sent a share but no proof yet.
 const UNPROVEN: usize = 16;
 
-/// What happens to an offer.
+/// An event of an offer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// A wrong code, and how many more end the offer.
+    /// A node has tried a wrong code. The offer ends after `left` more of them.
     Wrong { from: NodeId, left: u32 },
-    /// The node has proven that it knows the code, and takes what comes.
+    /// The node has proven that it knows the code, and is ready to receive.
     Begin { from: NodeId },
-    /// What is offered cannot be read.
+    /// The offered files cannot be read.
     Unreadable(String),
 }
 
 struct State {
-    /// Keys of nodes that have not proven theirs. Each is good for one proof.
+    /// Keys of nodes that have not sent their proof. Each key is valid for one proof.
     met: VecDeque<(NodeId, Key)>,
     left: u32,
     /// The node that knows the code.
     open: Option<NodeId>,
 }
 
-/// Answers those that bring a code.
+/// Answers nodes that try a code.
 pub(super) struct Offering {
     code: Code,
     id: NodeId,
@@ -57,7 +57,7 @@ impl Offering {
         Self { code, id, known, state: Mutex::new(state), tell }
     }
 
-    /// Answers for as long as what this gives is kept.
+    /// Answers until the result is dropped.
     pub(super) fn serve(self, node: &Node) -> Result<Serving, Failure> {
         let this = Arc::new(self);
         let answer = move |call: Call| {
@@ -93,7 +93,7 @@ impl Offering {
         }
     }
 
-    /// The node that has proven last that it knows the code is the one that is served.
+    /// Serves the node that was the last to prove that it knows the code.
     fn begin(&self, from: NodeId) -> Reply {
         let open = self.state().open;
         match open {
@@ -124,7 +124,7 @@ impl Offering {
         Reply::Met { share: own }
     }
 
-    /// A key is good for one proof, so that each guess costs one of a few.
+    /// Takes the key of a node. A key is valid for one proof, so that each guess counts against the limit.
     fn take_key(&self, from: &NodeId) -> Option<Key> {
         let mut state = self.state();
         if state.left == 0 {
@@ -164,7 +164,7 @@ impl Offering {
     }
 
     fn tell(&self, event: Event) {
-        // Nothing hears it once the command has ended.
+        // The event is lost once the command has ended.
         let _ = self.tell.send(event);
     }
 

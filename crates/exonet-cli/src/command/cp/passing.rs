@@ -1,7 +1,8 @@
-//! An identity for one offer: a name server takes a name only of a node that proves itself, by a key that outlives the node's start.
+//! A temporary identity for one offer: a name server binds a name only for a node that proves its identity, with a
+//! key that is stored before the node starts.
 //!
-//! The key lies beside the identities until the offer ends. The next command finds the key of a killed one, and gives the
-//! number back.
+//! The key is stored beside the identities until the offer ends. The next command finds the key of a killed offer,
+//! and releases its number.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,16 +16,16 @@ use crate::identity::Identity;
 use crate::peers::services;
 use crate::settings::Settings;
 
-/// Beside the identities; none has this name, which begins with a dot.
+/// The directory of these identities, beside the stored ones. No stored identity has a name that begins with a dot.
 const DIRECTORY: &str = ".codes";
-/// Where the name service is, and the name.
+/// The file with the address of the name service and the bound name.
 const NOTE: &str = "note";
-/// One that is younger may be about to start.
+/// The age below which an identity may belong to an offer that is about to start.
 const YOUNG: Duration = Duration::from_secs(60);
-/// A name service that does not answer leaves it to the next offer.
+/// The time limit for the name service. If it does not answer, the next offer tries again.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The identity of this offer. It goes with this.
+/// The identity of this offer. It is removed when this is dropped.
 pub(super) struct Passing(PathBuf);
 
 impl Drop for Passing {
@@ -35,7 +36,7 @@ impl Drop for Passing {
 }
 
 impl Passing {
-    /// Makes one, and gives `settings` with it.
+    /// Creates an identity, and returns `settings` with it.
     pub(super) async fn new(settings: Settings) -> Result<(Settings, Self), Failure> {
         let any =
             StateDir::named("default").map_err(|e| Failure::new("no place for identities").because(&e))?;
@@ -51,14 +52,14 @@ impl Passing {
         Ok((settings.passing(identity), passing))
     }
 
-    /// Notes the name that is about to be bound, for the case that nothing gives it up.
+    /// Records the name that is about to be bound, in case this process is killed before it releases the name.
     pub(super) fn note(&self, names: &str, name: &Name) -> Result<(), Failure> {
         let path = self.0.join(NOTE);
         fs::write(&path, format!("{names}\n{name}\n")).map_err(|e| Failure::path("write", &path, &e))
     }
 }
 
-/// Gives up the names that killed offers have left at this service.
+/// Releases the names that killed offers have left at this service.
 async fn tidy(root: &Path, names: &str) {
     let Ok(entries) = fs::read_dir(root) else { return };
     for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {
@@ -74,7 +75,7 @@ async fn tidy(root: &Path, names: &str) {
     }
 }
 
-/// Whether nothing of it is left.
+/// Releases the name of an identity. Returns whether nothing of it is left.
 async fn give_up(identity: &Identity, path: &Path, names: &str) -> bool {
     let Ok(note) = fs::read_to_string(path.join(NOTE)) else { return true };
     let Some((of, name)) = note.trim_end().split_once('\n') else { return true };
@@ -90,12 +91,12 @@ async fn give_up(identity: &Identity, path: &Path, names: &str) -> bool {
     }
 }
 
-/// Whether an offer needs one: a name is to be bound, and the node is nobody in particular.
+/// Whether an offer needs such an identity: a name is to be bound, and the node has no stored identity.
 pub(super) fn is_needed(settings: &Settings) -> bool {
     settings.names().is_some() && !settings.identity.is_stored()
 }
 
-/// Where others reach this machine, for a name server: on each of its interfaces.
+/// The addresses of this machine for a name server, one for each interface.
 pub(super) fn addresses(local: std::net::SocketAddr) -> Vec<String> {
     let ips = if local.ip().is_unspecified() { crate::code::nearby::addresses() } else { vec![local.ip()] };
     let v4_only = local.is_ipv4();

@@ -1,4 +1,4 @@
-//! The receiver, as calls that are repeated until one is answered: each may come twice without harm.
+//! Calls to the receiver, repeated until one is answered. Every call is idempotent.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -16,18 +16,18 @@ use crate::copy::LONGEST_OFFER;
 use crate::exit::remedy;
 use crate::failure::Failure;
 
-/// How long to wait before a call is made again: doubled from the first to the last.
+/// The pause before a call is repeated, doubled from the first value to the last.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
-/// A receiver that stops, or is short of something, refuses calls for a moment. One that does so for this long is not
-/// waited for.
+/// A receiver that is stopping, or lacks a resource, refuses calls for a moment. After this time, the command no
+/// longer waits for it.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// The receiver does not take it.
+    /// The receiver refuses the item.
     Refused(String),
-    /// The command was stopped. In doubt: the call may have had its effect.
+    /// The command was stopped. `in_doubt`: the call may have had its effect.
     Stopped {
         in_doubt: bool,
     },
@@ -44,7 +44,7 @@ impl Fault {
         }
     }
 
-    /// The same, for another item.
+    /// A copy of the fault, for another item.
     pub(super) fn again(&self) -> Self {
         match self {
             Self::Refused(reason) => Self::Refused(reason.clone()),
@@ -62,10 +62,10 @@ impl From<std::io::Error> for Fault {
 
 pub(super) struct Peer {
     peer: exonet::Peer,
-    /// It has answered: it takes files, whatever it says for a moment while it stops.
+    /// The receiver has answered once, so it accepts files, even if it refuses calls while it stops.
     met: AtomicBool,
     stopped: watch::Receiver<bool>,
-    /// One that has ended for good may come again as another node: until then, nothing is given up.
+    /// A receiver that has ended may come back as another node. Nothing is given up until then.
     returns: bool,
 }
 
@@ -74,7 +74,7 @@ impl Peer {
         Self { peer, met: AtomicBool::new(false), stopped, returns: false }
     }
 
-    /// A receiver that may come again as another node.
+    /// The same receiver, which may come back as another node.
     pub(super) fn returning(self) -> Self {
         Self { returns: true, ..self }
     }
@@ -82,11 +82,11 @@ impl Peer {
     /// Waits until the command is stopped.
     pub(super) async fn stopped(&self) {
         let mut stopped = self.stopped.clone();
-        // Who says so lives as long as the copy.
+        // The sender lives as long as the copy.
         let _ = stopped.wait_for(|stopped| *stopped).await;
     }
 
-    /// Asks in JSON, and gives what is answered.
+    /// Makes a call with a JSON body, and returns the answer.
     pub(super) async fn ask<T: DeserializeOwned>(
         &self,
         method: &'static str,
@@ -96,7 +96,7 @@ impl Peer {
         self.call(method, body.into()).await
     }
 
-    /// Calls until there is an answer, through restarts of the receiver and outages.
+    /// Repeats a call until there is an answer, across restarts of the receiver and outages.
     pub(super) async fn call<T: DeserializeOwned>(
         &self,
         method: &'static str,
@@ -164,7 +164,7 @@ impl Peer {
 
     async fn judge(&self, error: CallError) -> Once {
         if let Some(whose) = self.peer.conflict() {
-            // It would be so for ever.
+            // This state is permanent.
             return Once::Fault(Fault::Failed(show::conflict(whose, &self.peer.id())));
         }
         match error {
@@ -176,7 +176,7 @@ impl Peer {
             }
             CallError::Unknown { why: Why::Closed, .. } => Once::Stopped { in_doubt: true },
             CallError::Failed { status, .. } => Once::Broken(status),
-            // A restart: it has had its effect or not, and may be made again either way.
+            // The receiver has restarted: the call may have had its effect, and may be repeated in any case.
             CallError::Unknown { .. } => Once::Lost,
             CallError::Expired | CallError::Cancelled => Once::NotNow,
             CallError::NotTaken(Refusal::Ended) if self.returns => Once::Away,
@@ -192,18 +192,18 @@ impl Peer {
     }
 }
 
-/// How one attempt ended that has no answer.
+/// The result of an attempt without an answer.
 enum Once {
     Stopped {
         in_doubt: bool,
     },
-    /// It may have had its effect.
+    /// The call may have had its effect.
     Lost,
-    /// It has certainly not, and the receiver has ended.
+    /// The call certainly had no effect, and the receiver has ended.
     Away,
-    /// It may have had a part of its effect.
+    /// The call may have had a part of its effect.
     Broken(ReplyStatus),
-    /// It has certainly not.
+    /// The call certainly had no effect.
     NotNow,
     Fault(Fault),
 }

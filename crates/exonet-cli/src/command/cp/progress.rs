@@ -1,4 +1,4 @@
-//! One line that says how far the copy is, where a person watches; plain lines, or JSON, elsewhere.
+//! Shows the progress of the copy: one updated line on a terminal, plain lines or JSON elsewhere.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -12,17 +12,17 @@ use crate::failure::Failure;
 use crate::settings::Settings;
 use crate::units;
 
-/// How often the line is drawn, and lines are printed for people who are not there and for programs.
+/// The interval at which the line is drawn, and the interval of plain lines and JSON.
 pub(super) const TICK: Duration = Duration::from_millis(200);
 const PLAIN: Duration = Duration::from_secs(10);
 const JSON: Duration = Duration::from_secs(1);
-/// What the rate is taken over.
+/// The span over which the rate is computed.
 const LATELY: Duration = Duration::from_secs(5);
 
 #[derive(Serialize)]
 struct Line {
     r#type: &'static str,
-    /// Bytes that the receiver has.
+    /// The number of bytes that the receiver has.
     bytes: u64,
     total: Option<u64>,
     files: u64,
@@ -34,9 +34,9 @@ struct Line {
 
 pub(super) struct Progress<'a> {
     settings: &'a Settings,
-    /// Who does not answer, and what to look at then.
+    /// The message for a receiver that does not answer, with the remedy.
     absent: String,
-    /// The terminal of a person who wants to see it.
+    /// The terminal, if progress is to be drawn.
     term: Option<Term>,
     name: Option<String>,
     drawn: bool,
@@ -44,13 +44,13 @@ pub(super) struct Progress<'a> {
     told_silence: bool,
     told_trouble: Option<String>,
     samples: VecDeque<(Instant, u64)>,
-    /// What has been heard of the receiver, and since when nothing more.
+    /// The amount received from the receiver, and the time since when it has not grown.
     heard: u64,
     since: Instant,
 }
 
 impl<'a> Progress<'a> {
-    /// `name` is shown where it is one file; `absent` says what to look at when nobody has ever answered.
+    /// `name` is shown if there is one file. `absent` has the remedy if the receiver has never answered.
     pub(super) fn new(settings: &'a Settings, name: Option<&str>, absent: String) -> Self {
         let watched = console::user_attended_stderr() && !settings.quiet && !settings.output.is_json();
         let now = Instant::now();
@@ -69,18 +69,18 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// Takes the line away, so that others can be printed.
+    /// Clears the line, so that other lines can be printed.
     pub(super) fn clear(&mut self) {
         if self.drawn
             && let Some(term) = &self.term
         {
-            // A terminal that is gone is seen when something is printed.
+            // A terminal that is gone causes an error at the next print.
             let _ = term.clear_line();
         }
         self.drawn = false;
     }
 
-    /// Shows how far it is. `heard` grows whenever something comes from the receiver.
+    /// Shows the progress. `heard` grows whenever something arrives from the receiver.
     pub(super) fn tick(&mut self, meter: &Meter, heard: u64) -> Result<(), Failure> {
         let now = Instant::now();
         if heard != self.heard || meter.asked.get() == 0 {
@@ -144,7 +144,7 @@ impl<'a> Progress<'a> {
 
     fn draw(&mut self, view: &View) {
         let Some(term) = self.term.clone() else { return };
-        // Room is left for the `^C` that a terminal shows, so that all of it stays in one line.
+        // Room is left for the `^C` that a terminal shows, so that everything stays on one line.
         let width = usize::from(term.size().1).saturating_sub(3);
         let line = view.text(width, self.name.as_deref());
         if view.silent >= SILENCE && self.heard == 0 && !self.told_silence {

@@ -1,4 +1,4 @@
-//! What became of what was to be copied.
+//! Reports the results of a copy.
 
 use std::time::Instant;
 
@@ -17,15 +17,15 @@ use crate::units::{self, Size, count};
 #[derive(Serialize)]
 struct Line {
     r#type: &'static str,
-    /// Where it is here, and its path there.
+    /// The local path, and the path at the receiver.
     file: String,
     name: String,
     size: u64,
     outcome: &'static str,
     reason: Option<String>,
-    /// BLAKE3 of the content that has been stored.
+    /// BLAKE3 of the stored content.
     hash: Option<Hex32>,
-    /// Bytes of it that are at the receiver.
+    /// The number of its bytes that are at the receiver.
     held: Option<u64>,
     seconds: f64,
 }
@@ -38,7 +38,7 @@ struct Counts {
     unknown: u64,
     cancelled: u64,
     failed: u64,
-    /// Of what was stored.
+    /// The number of bytes that were stored.
     bytes: u64,
 }
 
@@ -48,19 +48,19 @@ struct Summary {
     end: &'static str,
     #[serde(flatten)]
     counts: Counts,
-    /// Bytes of content that were sent and acknowledged.
+    /// The number of bytes of content that were sent and acknowledged.
     sent: u64,
     seconds: f64,
 }
 
-/// Tells what became of each, and sums up.
+/// Reports the result of each item, and prints a summary.
 pub(super) struct Report<'a> {
     settings: &'a Settings,
     started: Instant,
     counts: Counts,
-    /// Files that were not begun when the command was stopped.
+    /// The number of files that were not begun when the command was stopped.
     not_begun: u64,
-    /// A file went well that was found in a directory, and no line has said so.
+    /// A file within a directory was copied without a line of output.
     untold: bool,
 }
 
@@ -69,7 +69,7 @@ impl<'a> Report<'a> {
         Self { settings, started: Instant::now(), counts: Counts::default(), not_begun: 0, untold: false }
     }
 
-    /// What could not even be offered.
+    /// Reports the files that could not be offered.
     pub(super) fn problems(&mut self, scan: &Scan) -> Result<(), Failure> {
         for (path, problem) in &scan.problems {
             self.counts.failed += 1;
@@ -97,7 +97,7 @@ impl<'a> Report<'a> {
             End::Failed(failure) => ("failed", Some(failure.to_string())),
         };
         let size = match end {
-            // The end of a stream tells its size.
+            // The size of a stream is known only at its end.
             End::Stored(_) => *stored,
             _ => item.size(),
         };
@@ -140,7 +140,7 @@ impl<'a> Report<'a> {
         *count += 1;
     }
 
-    /// For people: what was named and what went wrong; with -v everything.
+    /// Prints a line for people: for named items and errors, or with -v for every item.
     fn tell(
         &mut self,
         copied: &Copied,
@@ -152,7 +152,7 @@ impl<'a> Report<'a> {
         let detail = match end {
             End::Stored(_) => {
                 let rate = units::whole(units::rate(size, *took)).unwrap_or(0);
-                // Of a small file, the rate tells nothing.
+                // The rate of a small file is meaningless.
                 let rate = if size < 1 << 20 { String::new() } else { format!(", {}/s", Size(rate)) };
                 format!("{} in {}{rate}", Size(size), units::span(*took))
             }
@@ -164,7 +164,7 @@ impl<'a> Report<'a> {
             End::Cancelled { held } => {
                 format!("{} of {} are there; the same command goes on from there", Size(*held), Size(size))
             }
-            // Once is enough for what comes from the receiver, and what is our own has several lines.
+            // A reason from the receiver is escaped exactly once; reasons of this process may have several lines.
             End::Refused(reason) => escape(reason.as_bytes()),
             _ => reason.unwrap_or_default().to_owned(),
         };
@@ -188,7 +188,7 @@ impl<'a> Report<'a> {
         self.settings.output.line(&line)
     }
 
-    /// Files that are at the receiver, and others.
+    /// The number of files that are at the receiver, and the number of other files.
     pub(super) fn ends(&self) -> (u64, u64) {
         let Counts { stored, there, refused, unknown, cancelled, failed, .. } = self.counts;
         (stored + there, refused + unknown + cancelled + failed)
@@ -204,7 +204,7 @@ impl<'a> Report<'a> {
             _ if left > 0 => Exit::Undelivered,
             _ => Exit::Success,
         };
-        // One that was named has a line of its own, which says as much.
+        // A named file has its own line, which says the same as a summary.
         let handled = counts.stored + counts.there + left;
         if handled != 1 || self.untold || ended.is_some() {
             let took = units::span(self.started.elapsed());

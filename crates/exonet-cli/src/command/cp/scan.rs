@@ -1,4 +1,4 @@
-//! What is to be copied.
+//! Finds the items to copy.
 
 use std::collections::BTreeSet;
 use std::fs::{self, Metadata};
@@ -9,16 +9,16 @@ use crate::copy::{Entry, FileInfo, stays_inside};
 use crate::failure::Failure;
 use crate::store::mtime;
 
-/// One thing to copy.
+/// One item to copy.
 #[derive(Clone, Debug)]
 pub(super) struct Item {
-    /// Where it is here.
+    /// The local path.
     pub(super) path: PathBuf,
-    /// What it is to be there.
+    /// The entry at the receiver.
     pub(super) entry: Entry,
-    /// It was named on the command line, and did not come with its directory.
+    /// It was named on the command line, not found in a directory.
     pub(super) named: bool,
-    /// Its content is read to its end, which alone tells its size.
+    /// Its content is read to its end, since its size is not known before.
     pub(super) stream: bool,
 }
 
@@ -27,7 +27,7 @@ impl Item {
         self.entry.path()
     }
 
-    /// Bytes, as far as that is known.
+    /// The size in bytes, as far as it is known.
     pub(super) fn size(&self) -> u64 {
         match &self.entry {
             Entry::File { file, .. } => file.size.unwrap_or(0),
@@ -36,15 +36,15 @@ impl Item {
     }
 }
 
-/// All that is to be copied, directories before what is in them.
+/// All items to copy, with directories before their entries.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
     pub(super) items: Vec<Item>,
-    /// What cannot be copied, and why. The rest is.
+    /// Paths that cannot be copied, and the reasons. The other items are copied.
     pub(super) problems: Vec<(PathBuf, String)>,
 }
 
-/// Looks at everything before anything is sent.
+/// Examines all sources before anything is sent.
 pub(super) fn scan(sources: &[PathBuf], args: &CpArgs) -> Result<Scan, Failure> {
     if args.name.is_some() && sources.len() > 1 {
         return Err(Failure::new("--name is for one source, and there are several")
@@ -74,7 +74,7 @@ fn own_name(source: &Path) -> Result<String, Failure> {
     let whole;
     let name = match source.file_name() {
         Some(name) => name,
-        // `.` and `..` have other names.
+        // The names of `.` and `..` are those of the directories that they stand for.
         None => {
             whole = source.canonicalize().map_err(|e| Failure::path("read", source, &e))?;
             whole.file_name().ok_or_else(|| {
@@ -95,12 +95,12 @@ impl Scan {
             self.push(source, stream(name, None), true, true);
             return Ok(());
         }
-        // A link that is named is followed: it is what was named.
+        // A link that is named on the command line is followed.
         let about = fs::metadata(source).map_err(|e| Failure::path("read", source, &e))?;
         let is_pipe = is_pipe(&about);
         if about.is_file() || is_pipe {
             if !is_pipe {
-                // What cannot be read is told before anything is sent.
+                // A file that cannot be read is reported before anything is sent.
                 fs::File::open(source).map_err(|e| Failure::path("read", source, &e))?;
             }
             let entry = if is_pipe { stream(name, Some(&about)) } else { file(name, &about) };
@@ -121,11 +121,11 @@ impl Scan {
         self.items.push(Item { path: path.to_owned(), entry, named, stream });
     }
 
-    /// A directory, and all below it.
+    /// Adds a directory, and everything below it.
     fn directory(&mut self, path: &Path, name: String, about: &Metadata, named: bool) {
         let entry = Entry::Dir { path: name.clone(), mode: mode(about), mtime: mtime(about) };
         self.push(path, entry, named, false);
-        // Not by recursion: how deep it goes is not ours to say.
+        // The walk does not use recursion, since the depth is unbounded.
         let mut below = vec![(path.to_owned(), name)];
         while let Some((path, name)) = below.pop() {
             let entries = fs::read_dir(&path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
@@ -148,7 +148,7 @@ impl Scan {
         }
     }
 
-    /// One entry of a directory. Gives its name if it is a directory itself.
+    /// Adds one entry of a directory. Returns its name if it is a directory itself.
     fn below(&mut self, path: &Path, parent: &str, entry: &fs::DirEntry) -> Result<Option<String>, String> {
         let name = entry.file_name();
         let name = name.to_str().ok_or("its name is not UTF-8")?;
@@ -180,11 +180,11 @@ fn file(path: String, about: &Metadata) -> Entry {
     Entry::File { file, hash: None }
 }
 
-/// What has no size of its own and no time: it is of now.
+/// The entry of a stream, which has no size. Its time is the current time.
 fn stream(path: String, about: Option<&Metadata>) -> Entry {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let mtime = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
-    // The mode of a pipe is not that of its content.
+    // The mode of a pipe is not the mode of its content.
     let mode = about.filter(|about| about.is_file()).and_then(mode);
     Entry::File { file: FileInfo { path, size: None, mode, mtime }, hash: None }
 }

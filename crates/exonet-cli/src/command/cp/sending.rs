@@ -1,4 +1,4 @@
-//! One item after the other, several at once: offered, and what is missing of it sent.
+//! Sends items, several at once: offers each item, and sends the missing parts.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,29 +16,29 @@ use super::window::Window;
 use crate::copy::{self, Answer, Answers, Entry, FileInfo, Hex32, Offer, Piece, PieceAnswer};
 use crate::failure::Failure;
 
-/// Files under way at once, and pieces of one file.
+/// The maximum number of files in progress at once, and of pieces of one file.
 const ABREAST: usize = 16;
-/// Entries of one offer.
+/// The maximum number of entries of one offer.
 const BATCH: usize = 256;
-/// How many times a file that changes while it is read is begun anew.
+/// The number of attempts for a file that changes while it is read.
 const TRIES: u32 = 3;
 
-/// A receiver that cannot store is asked again after this.
+/// The pause before a receiver that cannot store is asked again.
 const LATER: Duration = Duration::from_secs(1);
 const LOST: &str = "the receiver had lost a part of it";
 
-/// What became of an item.
+/// The result of an item.
 #[derive(Debug)]
 pub(super) enum End {
     Stored(Option<Hex32>),
-    /// It was there already.
+    /// It was already at the receiver.
     There,
-    /// A directory or a link is there.
+    /// A directory or a link was made.
     Made,
     Refused(String),
-    /// All of it has been sent, and the answer to the last piece has not come.
+    /// Everything has been sent, and the answer to the last piece has not arrived.
     Unknown,
-    /// Certainly not stored; the receiver keeps this many bytes of it for the next time.
+    /// It is certainly not stored. The receiver keeps `held` bytes of it for the next attempt.
     Cancelled {
         held: u64,
     },
@@ -50,9 +50,9 @@ pub(super) struct Copied {
     pub(super) item: Item,
     pub(super) end: End,
     pub(super) took: Duration,
-    /// Bytes of it at the receiver.
+    /// The number of its bytes at the receiver.
     pub(super) stored: u64,
-    /// It was begun anew, because of this.
+    /// The reason why it was begun anew, if it was.
     pub(super) anew: Option<&'static str>,
 }
 
@@ -60,16 +60,16 @@ pub(super) struct Copying {
     pub(super) peer: Peer,
     pub(super) meter: Arc<Meter>,
     pub(super) window: Window,
-    /// Under which copies of files can be gone on with, and of streams, which nobody can read again.
+    /// The key for files, whose copies can be resumed; and the key for streams, which cannot be read again.
     pub(super) lasting: Hex32,
     pub(super) of_this_run: Hex32,
     pub(super) checksum: bool,
 }
 
-/// What is known of one file while it is sent.
+/// The state of one file while it is sent.
 struct Progress<'a> {
     meter: &'a Meter,
-    /// Bytes at the receiver.
+    /// The number of bytes at the receiver.
     held: u64,
     anew: Option<&'static str>,
 }
@@ -89,7 +89,7 @@ impl Progress<'_> {
 }
 
 impl Copying {
-    /// Copies all of them, and tells what became of each as it is known.
+    /// Copies all items, and yields the result of each as it is known.
     pub(super) fn all(&self, items: Vec<Item>) -> impl futures_util::Stream<Item = Copied> + '_ {
         let batches = stream::unfold(VecDeque::from(items), async |mut items| {
             let batch: Vec<Item> = items.drain(..items.len().min(BATCH)).collect();
@@ -102,7 +102,7 @@ impl Copying {
             .buffer_unordered(ABREAST)
     }
 
-    /// Gives the directories their modes and times, the deepest first.
+    /// Sets the modes and times of the directories, the deepest first.
     pub(super) async fn seal(&self, directories: Vec<Item>) -> Vec<Copied> {
         let mut failed = Vec::new();
         for batch in directories.rchunks(BATCH) {
@@ -151,7 +151,7 @@ impl Copying {
         }
     }
 
-    /// The receiver cannot store it now: waits a moment.
+    /// Waits a moment, since the receiver cannot store the item now.
     async fn later(&self, reason: String) -> Result<(), Fault> {
         self.meter.set_trouble(reason);
         tokio::select! {
@@ -174,7 +174,7 @@ impl Copying {
                     && file.size.is_some()
                     && let Ok(source) = Source::open(&item.path).await
                 {
-                    // What cannot be read fails when it is sent.
+                    // A file that cannot be read fails when it is sent.
                     *hash = source.hash().await.ok();
                 }
             }
@@ -183,7 +183,7 @@ impl Copying {
         batch.into_iter().zip(answers).collect()
     }
 
-    /// Streams are offered when they have been opened, by themselves.
+    /// Offers a batch. Streams are left out: each is offered on its own once it is open.
     async fn ask_each(&self, batch: &[Item]) -> Vec<Result<Answer, Fault>> {
         let entries: Vec<Entry> =
             batch.iter().filter(|item| !item.stream).map(|item| item.entry.clone()).collect();
@@ -207,7 +207,7 @@ impl Copying {
         let began = Instant::now();
         let mut progress = Progress { meter: &self.meter, held: 0, anew: None };
         let end = match (answer, &item.entry) {
-            // What is only offered is not stored.
+            // An item that is only offered is certainly not stored.
             (Err(fault), _) => Err(certain(fault)),
             (Ok(Answer::Refused { reason }), _) => Ok(End::Refused(reason)),
             (Ok(answer), Entry::File { file, .. }) => {
@@ -293,8 +293,8 @@ impl Copying {
         answers.into_iter().next().ok_or_else(|| nonsense("it answers nothing"))
     }
 
-    /// Sends what is missing. The last piece goes when all others are there, and when the file has been found to be
-    /// what was offered: only then it can be stored.
+    /// Sends the missing pieces. The last piece is sent when all others have arrived and the file is known to be
+    /// unchanged since the offer, because the last piece lets the receiver store the file.
     async fn pieces(
         &self,
         source: &Source,
@@ -312,7 +312,7 @@ impl Copying {
         let missing = || (0..=last_piece).map(|number| number * full).filter(|at| !is_there(*at));
         let there: u64 = have.iter().map(|(from, to)| to.min(&size).saturating_sub(*from)).sum();
         progress.begin(there.min(size));
-        // Of a file that is complete there, and has no name yet, the last piece goes again.
+        // If the file is complete at the receiver but has no name yet, the last piece is sent again.
         let last = missing().next_back().unwrap_or(last_piece * full);
         let others = missing().take_while(|at| *at != last);
         let send = |at: u64, is_last: bool| async move {
@@ -330,7 +330,7 @@ impl Copying {
         while let Some((answer, len)) = sent.try_next().await.map_err(certain)? {
             match answer {
                 PieceAnswer::Held | PieceAnswer::Later { .. } => progress.add(len),
-                // Somebody else copied the same, under the same key.
+                // Another process has copied the same file with the same key.
                 PieceAnswer::Stored { hash } => return Ok(End::Stored(hash)),
                 PieceAnswer::Refused { reason } => return Ok(End::Refused(reason)),
             }
@@ -342,14 +342,14 @@ impl Copying {
                 Ok(End::Stored(hash))
             }
             PieceAnswer::Refused { reason } => Ok(End::Refused(reason)),
-            // It has lost what it had said that it has.
+            // The receiver has lost a part that it had acknowledged.
             PieceAnswer::Held | PieceAnswer::Later { .. } => Err(Odd::Changed(file.clone())),
         }
     }
 
-    /// Sends what comes to its end.
+    /// Sends a stream to its end.
     async fn stream(&self, item: &Item, file: FileInfo, progress: &mut Progress<'_>) -> Result<End, Fault> {
-        // Nobody may ever open the other end of a pipe.
+        // The other end of a pipe may never be opened, so this waits for a stop as well.
         let mut source = tokio::select! {
             source = Stream::open(&item.path) => source?,
             () = self.peer.stopped() => return Ok(End::Cancelled { held: 0 }),
@@ -381,7 +381,7 @@ impl Copying {
         };
         let (mut at, mut sent) = (0, FuturesUnordered::new());
         let rest = loop {
-            // What has been read waits for room: so much is held, and no more.
+            // Pieces that were read wait for room, which bounds the memory.
             while sent.len() >= ABREAST
                 && let Some(answer) = sent.next().await
             {
@@ -427,7 +427,7 @@ impl Copying {
     }
 }
 
-/// Counts a piece; Some: that was the end of its file.
+/// Counts a piece. Some: it was the end of its file.
 fn held((answer, len): (PieceAnswer, u64), progress: &mut Progress<'_>) -> Option<End> {
     match answer {
         PieceAnswer::Held | PieceAnswer::Later { .. } => {

@@ -1,4 +1,4 @@
-//! A file as it is read, piece by piece.
+//! Reads a file piece by piece.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
@@ -12,19 +12,19 @@ use crate::copy::{FileInfo, Hex32, Piece};
 use crate::failure::Failure;
 use crate::store::mtime;
 
-/// An open file whose size was told.
+/// An open file whose size was announced.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
     file: Arc<File>,
     path: Arc<Path>,
 }
 
-/// What is wrong with a file that is read.
+/// An error of a file that is read.
 #[derive(Debug)]
 pub(super) enum Odd {
-    /// It is not what it was when it was offered.
+    /// The file has changed since it was offered.
     Changed(FileInfo),
-    /// Nothing has changed it, and it has more or fewer bytes than the system says.
+    /// The file has not changed, but has more or fewer bytes than the system reports.
     NoSize,
     Fault(Fault),
 }
@@ -45,8 +45,8 @@ impl Source {
         .await
     }
 
-    /// The body of a piece: `len` bytes at its place. With `last`, all other pieces have been read, and it is seen
-    /// whether the file is still the one that was offered.
+    /// The body of a piece: `len` bytes at its offset. With `last`, all other pieces have been read, and this checks
+    /// whether the file has changed since the offer.
     pub(super) async fn piece(&self, piece: Piece, len: usize, last: bool) -> Result<Bytes, Odd> {
         let source = self.clone();
         blocking(move || {
@@ -66,7 +66,7 @@ impl Source {
         .await
     }
 
-    /// BLAKE3 of the whole.
+    /// BLAKE3 of the whole file.
     pub(super) async fn hash(&self) -> Result<Hex32, Fault> {
         let source = self.clone();
         blocking(move || {
@@ -85,11 +85,11 @@ impl Source {
         if read == len {
             return Ok(());
         }
-        // It ended early.
+        // The file ended early.
         Err(self.changed(offered)?.map_or(Odd::NoSize, Odd::Changed))
     }
 
-    /// What it is now, if that is not what was offered.
+    /// The current state of the file, if it has changed since the offer.
     fn changed(&self, offered: &FileInfo) -> Result<Option<FileInfo>, Odd> {
         let about = self.file.metadata().map_err(|e| Odd::Fault(unreadable(&self.path, &e)))?;
         let now = updated(offered, &about);
@@ -105,14 +105,14 @@ fn updated(offered: &FileInfo, about: &Metadata) -> FileInfo {
     FileInfo { size: Some(about.len()), mtime: mtime(about), ..offered.clone() }
 }
 
-/// What is read to its end, which alone tells its size.
+/// A stream that is read to its end, since its size is not known before.
 pub(super) struct Stream {
     reader: Box<dyn Read + Send>,
     path: Arc<Path>,
 }
 
 impl Stream {
-    /// Waits for who writes to a pipe.
+    /// Opens a stream. For a pipe, this waits for a writer.
     pub(super) async fn open(path: &Path) -> Result<Self, Fault> {
         let path: Arc<Path> = path.into();
         blocking(move || {

@@ -1,7 +1,7 @@
-//! How many pieces are under way at once: enough to keep the path full, and few enough that each is answered soon.
+//! Limits the number of pieces in flight: enough to keep the path full, and few enough that each is answered soon.
 //!
-//! Pieces under way share the path. On a slow one, many of them would all take long, nothing would be answered
-//! meanwhile, and much would be half sent when something breaks.
+//! Pieces in flight share the path. On a slow path, many pieces would all take long, none would be answered
+//! meanwhile, and many would be sent only in part when the connection breaks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// At the start, at least, and at most, which is what the receiver takes of large messages.
+/// The size of the window at the start, its minimum, and its maximum. The maximum is the number of large messages
+/// that the receiver accepts at once.
 const FIRST: usize = 4;
 const LEAST: usize = 2;
 const MOST: usize = 16;
-/// Answered faster, there may be more; slower, fewer.
+/// The window grows if a piece is answered faster than the first value, and shrinks if slower than the second.
 const FAST: Duration = Duration::from_millis(500);
 const SLOW: Duration = Duration::from_secs(3);
 
@@ -22,7 +23,7 @@ pub(super) struct Window {
     size: AtomicUsize,
 }
 
-/// A piece under way.
+/// A place for a piece in flight.
 pub(super) struct Place {
     since: Instant,
     permit: OwnedSemaphorePermit,
@@ -35,7 +36,7 @@ impl Window {
 
     /// Waits for a place.
     pub(super) async fn enter(&self) -> Option<Place> {
-        // Never closed.
+        // The semaphore is never closed.
         let permit = Arc::clone(&self.room).acquire_owned().await.ok()?;
         Some(Place { since: Instant::now(), permit })
     }

@@ -1,4 +1,4 @@
-//! A dead letter goes to a command once more, while nobody else has it.
+//! Runs a command for a dead letter, while no other process retries the letter.
 
 use exonet::MessageId;
 use exonet::dead::{Claim, Claimed, DeadLetter, DeadLetters};
@@ -11,7 +11,7 @@ use crate::settings::Settings;
 use crate::text::escape;
 use crate::units::Size;
 
-/// Why a letter without a body cannot be tried again.
+/// The reason why a letter without a body cannot be retried.
 pub(super) fn no_body(letter: &DeadLetter) -> String {
     let size = letter.len.map_or_else(|| "of unknown length".to_owned(), |len| Size(len).to_string());
     match letter.not_kept {
@@ -20,7 +20,7 @@ pub(super) fn no_body(letter: &DeadLetter) -> String {
     }
 }
 
-/// Runs the command for a letter, which goes if that succeeds. None: the command was cut short.
+/// Runs the command for a letter, and removes the letter if the command succeeds. None: the command was cut short.
 ///
 /// # Errors
 /// The letter cannot be read, or cannot be removed: it may have been processed.
@@ -49,7 +49,7 @@ pub(super) fn remove(claim: Claim) -> Result<(), Failure> {
     claim.remove().map_err(|e| Failure::new("cannot remove a dead letter").because(&e))
 }
 
-/// Why a letter stays, if it does. None: the command was cut short.
+/// The reason why a letter stays, if it does. None: the command was cut short.
 async fn attempt(worker: &Worker, letter: &DeadLetter) -> Option<Option<String>> {
     let Some(body) = letter.body.clone() else { return Some(Some(no_body(letter))) };
     let head = Head {
@@ -63,12 +63,12 @@ async fn attempt(worker: &Worker, letter: &DeadLetter) -> Option<Option<String>>
         Ok(tried) if tried.status == 0 => Some(None),
         Ok(tried) => Some(Some(tried.reason)),
         Err(Undone::Cut) => None,
-        // What is in memory does not break off.
+        // A body in memory does not break off.
         Err(Undone::Body(error)) => Some(Some(error.to_string())),
     }
 }
 
-/// Says what became of a letter; `by` is the process of the listener that has tried it.
+/// Prints the result for a letter; `by` is the process id of the listener that has retried it.
 pub(in crate::command) fn tell(
     settings: &Settings,
     id: &MessageId,
@@ -82,7 +82,7 @@ pub(in crate::command) fn tell(
         #[serde(flatten)]
         ended: &'a Retried,
         id: String,
-        /// The process of the listener that was asked.
+        /// The process id of the listener that was asked.
         by: Option<u32>,
     }
     match ended {

@@ -1,4 +1,4 @@
-//! `exon dead`: what a stored identity has rejected.
+//! `exon dead`: messages that a stored identity has rejected.
 
 mod again;
 mod retry;
@@ -20,7 +20,7 @@ use crate::settings::Settings;
 use crate::text::{self, escape};
 use crate::units::{Size, counted, span};
 
-/// Characters of an id that are shown in a row.
+/// The number of characters of an id that a row shows.
 const SHORT: usize = 8;
 
 pub(super) async fn run(settings: &Settings, args: &DeadArgs) -> Result<Exit, Failure> {
@@ -70,7 +70,7 @@ fn gone(id: &MessageId) -> Failure {
     Failure::new(format!("the dead letter {id} has gone meanwhile"))
 }
 
-/// Another process tries it just now.
+/// The error that another process retries the letter at the moment.
 fn busy(id: &MessageId) -> Failure {
     Failure::new(format!("another process is trying the dead letter {id} just now"))
         .hint("it stays if that fails: give the command again then")
@@ -83,13 +83,13 @@ struct Row {
     id: String,
     from: String,
     tag: String,
-    /// When it was rejected, in milliseconds of Unix time.
+    /// The time of its rejection, in milliseconds of Unix time.
     at_ms: u64,
     attempts: u32,
     status: u32,
     size: Option<u64>,
     reason: String,
-    /// Why its body was not kept.
+    /// The reason why its body was not kept.
     not_kept: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<String>,
@@ -98,7 +98,7 @@ struct Row {
 }
 
 impl Row {
-    /// Without its body.
+    /// An entry without the body of the letter.
     fn new(number: usize, letter: &DeadLetter) -> Self {
         let since = letter.at.duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {

@@ -1,4 +1,4 @@
-//! `exon dead retry`: a letter goes to a command, or to standard output.
+//! `exon dead retry`: gives letters to a command, or prints them.
 
 use exonet::MessageId;
 use exonet::dead::{Claimed, DeadLetters};
@@ -18,13 +18,13 @@ use crate::settings::Settings;
 use crate::text::escape;
 use crate::units::count;
 
-/// Who tries letters again.
+/// The process that retries letters.
 enum By {
     /// This process, with a command of its own.
     Here(Worker),
     /// The listener that runs the identity, with its command.
     Listener(Client),
-    /// Nobody: they are printed.
+    /// None: letters are printed.
     Nobody,
 }
 
@@ -63,7 +63,7 @@ pub(super) async fn run(settings: &Settings, dead: &DeadLetters, args: &RetryArg
     sum_up(settings, processed, kept)
 }
 
-/// Asks the listener to try a letter again, for as long as its command takes.
+/// Asks the listener to retry a letter, and waits as long as its command takes.
 async fn ask(process: &Client, id: &MessageId) -> Result<Retried, Failure> {
     let (mut hearer, mut ended) = (process.ask(Request::DeadRetry { id: id.to_string() }).await?, None);
     while let Some(reply) = hearer.next().await? {
@@ -86,7 +86,7 @@ fn worker(settings: &Settings, args: &RetryArgs) -> Result<Worker, Failure> {
     Ok(Worker { program: Program::new(&args.exec)?, timeout: args.timeout, stdout, cut: is_cut })
 }
 
-/// Prints a letter, which goes then.
+/// Prints a letter, and then removes it.
 fn print(settings: &Settings, dead: &DeadLetters, number: usize, id: &MessageId) -> Result<Retried, Failure> {
     let claim = match claim(dead, id)? {
         Claimed::Here(claim) => claim,

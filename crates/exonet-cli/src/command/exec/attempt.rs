@@ -1,4 +1,4 @@
-//! One attempt at a message: the command is run, and how it ends says what becomes of the message.
+//! One attempt at a message: runs the command, whose exit code decides the outcome of the message.
 
 use std::future::pending;
 use std::io;
@@ -12,22 +12,22 @@ use tokio::time::sleep;
 use super::{Broken, Program, Run, Stdout};
 use crate::{traceparent, units};
 
-/// The exit code by which a command says that a message is wrong, and will be whenever it comes: `EX_DATAERR`.
+/// The exit code of a command for a message that is permanently invalid: `EX_DATAERR`.
 const WRONG: u32 = 65;
-/// What is said in place of an exit code of a command that took too long, as timeout(1) has it.
+/// The status of a command that took too long, as in timeout(1).
 const TOO_LONG: u32 = 124;
 
-/// What runs the command.
+/// Runs the command for messages.
 pub(in crate::command) struct Worker {
     pub(in crate::command) program: Program,
-    /// It has no longer than this.
+    /// The time limit of an attempt.
     pub(in crate::command) timeout: Option<Duration>,
     pub(in crate::command) stdout: Stdout,
-    /// Says true when what runs is to be ended.
+    /// True when running commands are to be ended.
     pub(in crate::command) cut: watch::Receiver<bool>,
 }
 
-/// What the command is told of a message.
+/// The metadata of a message, for the command.
 #[derive(Clone, Debug)]
 pub(in crate::command) struct Head {
     pub(in crate::command) id: MessageId,
@@ -48,7 +48,7 @@ impl Head {
         let own = [
             ("EXON_ID", self.id.to_string()),
             ("EXON_FROM", self.from.to_string()),
-            // A variable cannot hold it.
+            // An environment variable cannot hold a zero byte.
             ("EXON_TAG", self.tag.replace('\0', "\u{fffd}")),
             ("EXON_ATTEMPT", self.attempt.to_string()),
         ];
@@ -56,33 +56,33 @@ impl Head {
     }
 }
 
-/// How an attempt ended.
+/// The result of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::command) struct Tried {
-    /// The exit code, or what shells say in place of one. 0: the message has been processed.
+    /// The exit code, or the status that shells use in place of one. 0: the message has been processed.
     pub(in crate::command) status: u32,
-    /// Why it was not.
+    /// The reason why the message was not processed.
     pub(in crate::command) reason: String,
     pub(in crate::command) took: Duration,
 }
 
 impl Tried {
-    /// Whether another attempt would end no better.
+    /// Whether another attempt would fail in the same way.
     pub(in crate::command) const fn is_final(&self) -> bool {
         self.status == WRONG
     }
 }
 
-/// Why an attempt does not count: nothing can be said of the message.
+/// The reason why an attempt does not count: it says nothing about the message.
 pub(in crate::command) enum Undone {
     /// The body broke off.
     Body(io::Error),
-    /// This command is to end.
+    /// This process is to end.
     Cut,
 }
 
 impl Worker {
-    /// Runs the command for a message. Dropped early, that is ended.
+    /// Runs the command for a message. If the future is dropped, the command is ended.
     pub(in crate::command) async fn attempt(
         &self,
         head: &Head,
@@ -113,7 +113,7 @@ impl Worker {
                 let span = units::span(self.timeout.unwrap_or_default());
                 (TOO_LONG, format!("the command took longer than {span}"))
             }
-            // Where nobody can say so, it is never cut.
+            // If the sender of `cut` is dropped, the command is never cut short.
             () = async { if cut.wait_for(|cut| *cut).await.is_err() { pending().await } } => return Err(Undone::Cut),
         };
         Ok(Tried { status, reason, took: begun.elapsed() })

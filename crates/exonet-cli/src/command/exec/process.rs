@@ -1,4 +1,4 @@
-//! A process for each call or message: the body is its input, its exit code what became of it.
+//! A process for each call or message: the body is its standard input, and its exit code is the result.
 
 use std::ffi::OsString;
 use std::io;
@@ -18,22 +18,22 @@ use crate::failure::Failure;
 use crate::text::escape;
 use crate::traceparent;
 
-/// A longer line of standard error is logged in pieces.
+/// The longest line of standard error that is logged in one piece.
 const LONGEST_LINE: u64 = 4 << 10;
-/// Bytes of a body that are given at a time.
+/// The number of bytes of a body that are written at a time.
 const CHUNK: usize = 64 << 10;
-/// Its output was left open by a process that has ended: what that wrote is read within this.
+/// The time limit for reading the output of a process that has ended, if another process still holds the output open.
 const LEFT_OPEN: Duration = Duration::from_millis(500);
-/// What shells say of a command that cannot be started, and of one that is not there.
+/// The statuses that shells use for a command that cannot be started, and for one that does not exist.
 const NOT_STARTED: u32 = 126;
 const NOT_FOUND: u32 = 127;
-/// Of one that ended nobody knows how.
+/// The status of a process whose end is unknown.
 const NO_STATUS: u32 = u32::MAX;
-/// What shells add to the number of a signal.
+/// The number that shells add to the number of a signal.
 #[cfg(unix)]
 const SIGNALLED: u32 = 128;
 
-/// A command that is run again and again.
+/// A command that is run for each call or message.
 #[derive(Debug)]
 pub(in crate::command) struct Program {
     path: PathBuf,
@@ -42,7 +42,7 @@ pub(in crate::command) struct Program {
     reaper: Reaper,
 }
 
-/// One run of it.
+/// The parameters of one run of a command.
 pub(in crate::command) struct Run<'a> {
     pub(in crate::command) environment: Vec<(&'static str, String)>,
     /// The name under which standard error is logged.
@@ -50,28 +50,28 @@ pub(in crate::command) struct Run<'a> {
     pub(in crate::command) stdout: Stdout,
 }
 
-/// Where standard output of a process goes.
+/// The destination of the standard output of a process.
 #[derive(Clone, Copy)]
 pub(in crate::command) enum Stdout {
-    /// It is read, no more than this.
+    /// It is read, up to this number of bytes.
     Read(u64),
-    /// To ours.
+    /// It goes to standard output of `exon`.
     Ours,
-    /// To our standard error: there is something else on our standard output.
+    /// It goes to standard error of `exon`, since standard output carries other data.
     Errors,
 }
 
 /// A process that has ended.
 pub(in crate::command) struct Ended {
-    /// Its exit code, or what shells say in place of one.
+    /// Its exit code, or the status that shells use in place of one.
     pub(in crate::command) status: u32,
-    /// What was read of its standard output.
+    /// The bytes that were read from its standard output.
     pub(in crate::command) output: Vec<u8>,
     /// The last line that it wrote to standard error.
     pub(in crate::command) last_words: String,
 }
 
-/// Why a process was not started, or was ended.
+/// The reason why a process was not started, or was ended.
 pub(in crate::command) enum Broken {
     NotStarted {
         status: u32,
@@ -81,7 +81,7 @@ pub(in crate::command) enum Broken {
     Body(io::Error),
     /// It cannot be waited for, or its output cannot be read.
     System(io::Error),
-    /// It wrote more than this.
+    /// It wrote more than this number of bytes.
     TooLong(u64),
 }
 
@@ -89,7 +89,7 @@ pub(in crate::command) enum Broken {
 type LastWords = Arc<Mutex<String>>;
 
 impl Program {
-    /// Fails where it is not there: better said now than of every call or message.
+    /// Fails if the command does not exist, so that the error is reported once and not for every call or message.
     pub(in crate::command) fn new(command: &[OsString]) -> Result<Self, Failure> {
         let (name, args) = command.split_first().ok_or_else(|| Failure::new("--exec names no command"))?;
         let path = find(Path::new(name)).ok_or_else(|| {
@@ -104,7 +104,7 @@ impl Program {
         })
     }
 
-    /// Runs it to its end. Dropped early, the process and what it started are ended.
+    /// Runs the command to its end. If the future is dropped, the process and its descendants are ended.
     pub(in crate::command) async fn run(
         &self,
         run: Run<'_>,
@@ -127,9 +127,9 @@ impl Program {
         }
         let (read, ended) = tokio::select! {
             read = outputs.all() => (read, None),
-            // What it started may hold its output open for longer than it lives: what counts is what it wrote itself.
+            // Its descendants may hold its output open after its end: only the output of the process itself counts.
             ended = process.0.wait() => (Ok(()), Some(ended)),
-            // The end of its input is seen by a process only if the body came whole.
+            // The process sees the end of its input only if the body arrived in full.
             error = feed(body, &mut stdin) => {
                 drop(process);
                 return Err(Broken::Body(error));
@@ -138,13 +138,13 @@ impl Program {
         read?;
         let ended = match ended {
             Some(ended) => {
-                // All that it wrote is in the pipe.
+                // Everything that the process wrote is in the pipe.
                 if let Ok(read) = timeout(LEFT_OPEN, outputs.all()).await {
                     read?;
                 }
                 ended
             }
-            // Only now, so that its id, by which it would be ended, is still its own.
+            // The process is waited for only now, so that its id, with which it would be killed, still belongs to it.
             None => process.0.wait().await,
         };
         let status = status(ended.map_err(Broken::System)?);
@@ -152,10 +152,10 @@ impl Program {
         Ok(Ended { status, output: outputs.output, last_words })
     }
 
-    /// Starts a process that is talked with while it runs: its standard output has to be `Read`.
+    /// Starts a process that exchanges data while it runs. Its standard output must be `Read`.
     ///
     /// # Errors
-    /// What shells say of a command that cannot be started.
+    /// The status that shells use for a command that cannot be started.
     pub(in crate::command) fn converse(&self, run: &Run<'_>) -> Result<Conversation, u32> {
         let mut process = self.start(run).map_err(|broken| match broken {
             Broken::NotStarted { status, .. } => status,
@@ -194,7 +194,7 @@ impl Program {
     }
 }
 
-/// A process that is talked with while it runs. Dropped, it is ended.
+/// A process that exchanges data while it runs. It is ended when this is dropped.
 pub(in crate::command) struct Conversation {
     process: Process,
     pub(in crate::command) stdin: Option<ChildStdin>,
@@ -203,21 +203,21 @@ pub(in crate::command) struct Conversation {
 }
 
 impl Conversation {
-    /// Waits for its end, and gives its exit code.
+    /// Waits for its end, and returns its exit code.
     pub(in crate::command) async fn wait(&mut self) -> u32 {
         self.stdin = None;
         self.process.0.wait().await.map_or(NO_STATUS, status)
     }
 
-    /// Ends it, and gives its exit code.
+    /// Ends it, and returns its exit code.
     pub(in crate::command) async fn end(&mut self) -> u32 {
-        // An error says that it has ended by itself.
+        // An error means that the process has already ended.
         let _ = self.process.0.start_kill();
         self.wait().await
     }
 }
 
-/// What a process writes.
+/// The outputs of a process.
 struct Outputs {
     stdout: Option<ChildStdout>,
     output: Vec<u8>,
@@ -226,7 +226,7 @@ struct Outputs {
 }
 
 impl Outputs {
-    /// Reads and logs to the end of both. Given up, it may be called again.
+    /// Reads standard output and logs standard error, to the end of both. Cancel-safe: it may be called again.
     async fn all(&mut self) -> Result<(), Broken> {
         let Self { stdout, output, most, logging } = self;
         let logged = async {
@@ -237,7 +237,7 @@ impl Outputs {
     }
 }
 
-/// Reads to the end. Given up, what was read stays in `output`.
+/// Reads to the end. Cancel-safe: the bytes that were read stay in `output`.
 async fn read(stdout: &mut Option<ChildStdout>, output: &mut Vec<u8>, most: u64) -> Result<(), Broken> {
     loop {
         let Some(pipe) = stdout else { return Ok(()) };
@@ -245,14 +245,14 @@ async fn read(stdout: &mut Option<ChildStdout>, output: &mut Vec<u8>, most: u64)
             return Ok(());
         }
         if u64::try_from(output.len()).is_ok_and(|len| len > most) {
-            // A process that writes on ends by that.
+            // A process that continues to write ends by SIGPIPE or an error.
             *stdout = None;
             return Err(Broken::TooLong(most));
         }
     }
 }
 
-/// Gives the body, and ends only if that breaks off. A process may well not read it all.
+/// Writes the body, and returns only if the body breaks off. A process need not read all of it.
 async fn feed(body: &mut (impl AsyncRead + Unpin), stdin: &mut Option<ChildStdin>) -> io::Error {
     if let Some(pipe) = stdin {
         let mut chunk = vec![0; CHUNK];
@@ -287,7 +287,7 @@ async fn log(stderr: impl AsyncRead + Unpin, name: &str, last: &LastWords) {
     }
 }
 
-/// As shells have it.
+/// The status that shells use for this end.
 fn status(ended: ExitStatus) -> u32 {
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&ended) {
@@ -296,12 +296,13 @@ fn status(ended: ExitStatus) -> u32 {
     ended.code().map_or(NO_STATUS, i32::cast_unsigned)
 }
 
-/// A process that does not outlive this, with what it started and did not put into a group of its own.
+/// A process that is killed when this is dropped, together with its descendants in its process group.
 struct Process(Child);
 
 #[cfg(unix)]
 impl Process {
-    /// Has an id until it has been waited for: no other process can have it.
+    /// The process group. The id is known until the process has been waited for, and no other process can have it
+    /// until then.
     fn group(&self) -> Option<rustix::process::Pid> {
         self.0.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw)
     }
@@ -311,13 +312,14 @@ impl Drop for Process {
     fn drop(&mut self) {
         #[cfg(unix)]
         if let Some(group) = self.group() {
-            // An error says that nobody is left.
+            // An error means that no process is left.
             let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         }
     }
 }
 
-/// The file that `name` stands for: as it is if it says where, else in the directories of `PATH`.
+/// The file of the command `name`: the path itself if it has a directory, otherwise a file in the directories of
+/// `PATH`.
 fn find(name: &Path) -> Option<PathBuf> {
     if name.components().count() > 1 || cfg!(windows) {
         return (cfg!(windows) || name.is_file()).then(|| name.to_owned());

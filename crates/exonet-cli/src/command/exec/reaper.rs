@@ -1,12 +1,12 @@
-//! What ends the processes of calls and messages when this one is killed.
+//! Ends the processes of calls and messages when `exon` is killed.
 //!
-//! A process that is killed with SIGKILL cannot end its children. So `exon` starts a second process that does
-//! nothing but read the groups of processes that run, from a pipe. When the pipe ends, its writer is gone:
-//! then the groups that are left are killed. It has a group of its own, which an interrupt at the terminal does not
+//! A process that is killed with SIGKILL cannot end its children. So `exon` starts a second process, which only reads
+//! the ids of running process groups from a pipe. When the pipe ends, its writer is gone, and the second process
+//! kills the groups that are left. The second process has its own group, which an interrupt at the terminal does not
 //! reach.
 //!
-//! A process may have begun, and its group not be written yet, when `exon` is killed. So each process also bears a
-//! mark in its environment, and where the system shows that (Linux), all that bear it are killed too.
+//! When `exon` is killed, a process may have started whose group is not written yet. So each process also has a mark
+//! in its environment. Where the system shows the environment (Linux), all processes with the mark are killed too.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,7 +21,7 @@ use crate::failure::Failure;
 
 /// The variable that marks the processes of calls.
 pub(super) const MARK: &str = "EXON_SERVE";
-/// How often processes with the mark are looked for: one may start another meanwhile.
+/// The number of searches for processes with the mark: a process may start another one during a search.
 const ROUNDS: usize = 10;
 
 /// The pipe to the second process.
@@ -51,7 +51,7 @@ impl Reaper {
         &self.mark
     }
 
-    /// The group is alive from now on, until what this returns is dropped.
+    /// Registers the group as alive until the result is dropped.
     pub(super) fn group(&self, group: Pid) -> Group<'_> {
         self.say('+', group);
         Group { reaper: self, group }
@@ -65,7 +65,7 @@ impl Reaper {
     }
 }
 
-/// A group that runs.
+/// A running process group.
 pub(super) struct Group<'a> {
     reaper: &'a Reaper,
     group: Pid,
@@ -77,11 +77,11 @@ impl Drop for Group<'_> {
     }
 }
 
-/// The second process: kills what is left when its input ends.
+/// The main function of the second process: kills the remaining groups when its input ends.
 pub(crate) fn reap() -> Exit {
     let (groups, mark) = left(io::stdin().lock());
     for group in groups.into_iter().filter_map(Pid::from_raw) {
-        // An error says that nobody is left.
+        // An error means that no process is left.
         let _ = kill_process_group(group, Signal::KILL);
     }
     if let Some(mark) = mark {
@@ -90,7 +90,7 @@ pub(crate) fn reap() -> Exit {
     Exit::Success
 }
 
-/// Kills the processes that bear the mark. False: there was none.
+/// Kills the processes with the mark. False: there was none.
 fn kill_marked(mark: &str) -> bool {
     let marked = format!("{MARK}={mark}");
     let mut found = false;
@@ -112,7 +112,7 @@ fn left(input: impl BufRead) -> (BTreeSet<i32>, Option<String>) {
     let (mut alive, mut mark) = (BTreeSet::new(), None);
     for line in input.lines().map_while(Result::ok) {
         let Some((what, number)) = line.split_at_checked(1) else { continue };
-        // Group 1, and what is not positive, would be everybody.
+        // Killing group 1, or a number that is not positive, would kill all processes.
         let group = number.parse().ok().filter(|number| *number > 1);
         match (what, group) {
             ("+", Some(group)) => drop(alive.insert(group)),

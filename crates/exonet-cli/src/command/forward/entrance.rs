@@ -1,4 +1,4 @@
-//! Ports here that lead to the far end.
+//! Local ports that lead to the far end.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,18 +10,18 @@ use tokio::time::timeout;
 use super::near::Near;
 use crate::tunnel::{self, Closed, HANDSHAKE, SocksRequest, Target, Way, Why, accept, finish, hold};
 
-/// Where connections of a port lead.
+/// The target of the connections of a port.
 #[derive(Clone, Debug)]
 pub(super) enum Leads {
     To(Target),
-    /// Where each client says, by SOCKS5.
+    /// The target that each client names through SOCKS5.
     WhereTheySay,
 }
 
-/// Takes connections, for ever.
+/// Accepts connections. Never returns.
 pub(super) async fn take(near: Arc<Near>, listener: TcpListener, leads: Leads) {
     loop {
-        // It is never closed.
+        // The semaphore is never closed.
         let Ok(seat) = Arc::clone(&near.seats).acquire_owned().await else { return };
         let (socket, from) = accept(&listener).await;
         tokio::spawn(carry(Arc::clone(&near), socket, from, leads.clone(), seat));
@@ -59,12 +59,12 @@ async fn carry(
         }
         (Ok((stream, ..)), Err(error)) => {
             let (mut sender, receiver) = stream.split();
-            // A node that is closed tells nothing.
+            // If the node is closed, nothing can be sent.
             let _ = sender.reset().await;
             receiver.stop("the client is gone");
             Closed::unopened(Why::Local(error))
         }
-        // A SOCKS client has been told, and gets an end.
+        // A SOCKS client has got the reply, so its connection ends without a reset.
         (Err(why), _) => Closed { abort: way != Way::Socks, ..Closed::unopened(why) },
     };
     finish(socket, &closed);

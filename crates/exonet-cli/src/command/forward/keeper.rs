@@ -1,4 +1,4 @@
-//! What the near end and the far end say of themselves.
+//! The control streams between the near end and the far end.
 
 use std::time::{Duration, Instant};
 
@@ -11,12 +11,12 @@ use crate::exit::{Exit, remedy};
 use crate::text::escape;
 use crate::tunnel::{self, BEAT, Code, Event, Hello, Listened, Message as _, Name, Run, Way, Welcome};
 
-/// So much silence is told.
+/// The silence after which the far end is reported as away.
 const AWAY: Duration = Duration::from_secs(5);
-/// How soon a word is said again that was lost with a process.
+/// The pause before a message is repeated that was lost with a process.
 const AGAIN: Duration = Duration::from_millis(200);
 
-/// Says again and again that this end is there. Ends where that is of no use: with what the command ends with.
+/// Repeats the message that this end is present. Returns the exit code of the command when this is of no further use.
 pub(super) async fn keep(near: &Near) -> Exit {
     let hello = Hello { listen: near.remote.iter().map(|spec| spec.bind).collect() }.encode();
     let peer = near.peer.id().short();
@@ -46,12 +46,12 @@ pub(super) async fn keep(near: &Near) -> Exit {
                 BEAT
             }
             Some((Outcome::Delivered | Outcome::Processed { .. }, _)) => BEAT,
-            // It was lost with the process that had it.
+            // The message was lost with the process that had it.
             Some(_) => AGAIN,
             None => return Exit::Error,
         };
         let denied = async {
-            // The near end lives as long as this.
+            // The near end lives as long as this future.
             let _ = welcomed.wait_for(|welcomed| *welcomed == Welcomed::Denied).await;
         };
         tokio::select! {
@@ -62,7 +62,8 @@ pub(super) async fn keep(near: &Near) -> Exit {
     }
 }
 
-/// Says it, and waits until the far end has heard it: how that ended, and why. None: the node is closed.
+/// Sends the message, and waits until the far end has got it. Returns the outcome and its reason. None: the node is
+/// closed.
 async fn say(near: &Near, sender: &mut StreamSender, hello: &bytes::Bytes) -> Option<(Outcome, String)> {
     let began = Instant::now();
     let heard = async {
@@ -89,7 +90,7 @@ pub(super) async fn leave(near: &Near) {
     }
 }
 
-/// Hears a far end until it ends.
+/// Reads the control stream of a far end until its run ends.
 pub(super) async fn hear(near: &Near, stream: Stream, far: Run) {
     let (_, mut receiver) = stream.split();
     let mut known = Vec::new();
@@ -112,7 +113,7 @@ pub(super) async fn hear(near: &Near, stream: Stream, far: Run) {
     }
 }
 
-/// Tells what has changed.
+/// Reports changes.
 fn tell(near: &Near, welcome: &Welcome) {
     let peer = near.peer.id();
     let first = *near.welcomed.borrow() == Welcomed::NotYet;
@@ -137,7 +138,7 @@ fn tell(near: &Near, welcome: &Welcome) {
     }
     if first {
         near.tell.say(Event::Ready { peer: peer.to_string() });
-        // Later it is told, and tried again with each word to the far end.
+        // A later refusal is only reported, and the port is requested again with each message to the far end.
         near.welcomed.send_replace(if denied { Welcomed::Denied } else { Welcomed::Yes });
     }
 }

@@ -26,7 +26,7 @@ pub(super) async fn run(settings: &Settings, args: &ForwardArgs) -> Result<Exit,
     tunnel::raise_files();
     let window = tunnel::window(args.window)?;
     let (tell, mut events) = Tell::new();
-    // Before anybody is asked: a port that is in use is told at once.
+    // Ports are bound before the far end is contacted, so that a port in use is reported at once.
     let mut entrances = Vec::new();
     for spec in &args.local {
         entrances.push((bind(spec.bind).await?, Leads::To(spec.to.clone())));
@@ -67,7 +67,7 @@ pub(super) async fn run(settings: &Settings, args: &ForwardArgs) -> Result<Exit,
         }
     };
     drop(listening);
-    // Connections are reset at both sides, and the far end hears that this end stops.
+    // Connections are reset at both ends, and the far end is told that this end stops.
     let _ = timeout(GOODBYE, near.stop()).await;
     node.close(GOODBYE).await;
     while let Ok(event) = events.try_recv() {
@@ -79,7 +79,7 @@ pub(super) async fn run(settings: &Settings, args: &ForwardArgs) -> Result<Exit,
     Ok(ended.unwrap_or(Exit::Interrupted))
 }
 
-/// Tells what happens. For a single connection, only faults are shown to people.
+/// Reports events. For a single connection, people see only faults.
 fn tells(settings: &Settings, args: &ForwardArgs, totals: &mut Totals, event: &Event) -> Result<(), Failure> {
     let wrong = matches!(event, Event::Trouble { .. } | Event::Away { .. } | Event::Back { .. });
     if args.stdio.is_some() && !wrong && !settings.verbose { Ok(()) } else { totals.add(settings, event) }

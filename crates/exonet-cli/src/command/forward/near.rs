@@ -1,4 +1,4 @@
-//! The near end: what it knows of the far end, and what it takes from there.
+//! The near end: its knowledge of the far end, and the connections that the far end opens.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,32 +18,32 @@ use crate::tunnel::{
 
 pub(super) struct Near {
     pub(super) peer: Peer,
-    /// Of connections that this end opens, and of this process.
+    /// Names for the streams of connections that this end opens, and the run of this process.
     pub(super) names: Names,
     /// The far end's run.
     registry: Registry,
-    /// Connections that programs here begin.
+    /// Places for connections that local programs open.
     pub(super) seats: Arc<Semaphore>,
     most: u32,
     pub(super) course: Course,
     pub(super) remote: Vec<Spec>,
     pub(super) tell: Tell,
-    /// How long this process lasts.
+    /// The life of this process.
     pub(super) life: Life,
     end: watch::Sender<Option<Over>>,
-    /// The far end has answered since it was asked.
+    /// The answer of the far end, once it has answered.
     pub(super) welcomed: watch::Sender<Welcomed>,
-    /// The far end is another process, and knows nothing of this one yet.
+    /// Notified when the far end is a new process, which does not know this end yet.
     pub(super) unknown: Notify,
 }
 
-/// What has been heard of the far end.
+/// The answer of the far end so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Welcomed {
     #[default]
     NotYet,
     Yes,
-    /// It does not listen where it should.
+    /// The far end does not listen at a requested port.
     Denied,
 }
 
@@ -67,17 +67,17 @@ impl Near {
         })
     }
 
-    /// Ends all connections, and waits until they have.
+    /// Ends all connections, and waits for their end.
     pub(super) async fn stop(&self) {
         self.end.send_replace(Some(Over::Stopping));
         self.registry.end_all();
         keeper::leave(self).await;
-        // It is never closed.
+        // The semaphore is never closed.
         let _ = self.seats.acquire_many(self.most).await;
         self.registry.empty().await;
     }
 
-    /// The far end is in this run: connections of another have ended.
+    /// Notes the run of the far end. Connections of another run end.
     pub(super) fn enter(&self, far: Run) -> Result<Life, Refusal> {
         let (life, new) = self.registry.enter(self.peer.id(), far)?;
         if new {
@@ -86,18 +86,18 @@ impl Near {
         Ok(life)
     }
 
-    /// How long a connection lasts of which this has been heard.
+    /// The life of a connection with this answer.
     fn life_of(&self, connected: &Connected) -> Life {
-        // What a far end says that is gone is of a connection that is gone.
+        // The answer of a run that has ended belongs to a connection that has ended.
         self.enter(connected.run).unwrap_or_else(|_| Life::ended(Over::Restarted))
     }
 
-    /// The far end has said that it ends.
+    /// Notes that the far end has announced its end.
     pub(super) fn left(&self, far: Run) {
         self.registry.end(self.peer.id(), far, Over::Left);
     }
 
-    /// Opens a connection to a target: the stream, what it is connected to, and how long it may last.
+    /// Opens a connection to a target. Returns the stream, the connected address, and the life of the connection.
     pub(super) async fn open(&self, to: &Target) -> Result<(Stream, Connected, Life), Why> {
         let message = Open { run: self.names.run(), goal: Goal::To(to.clone()) }.encode();
         let mut life = self.life.clone();
@@ -107,7 +107,7 @@ impl Near {
         Ok((stream, connected, life))
     }
 
-    /// For people: why a connection to `to` has ended.
+    /// The reason why a connection to `to` has ended, for people.
     pub(super) fn explain(&self, to: &str, why: &Why) -> String {
         let peer = self.peer.id().short();
         match why {
@@ -124,7 +124,7 @@ impl Near {
         Story { way, peer: self.peer.id().to_string(), from, to: to.to_string() }
     }
 
-    /// A connection that came to a port of the far end.
+    /// Serves a connection that arrived at a port of the far end.
     async fn reverse(self: Arc<Self>, stream: Stream, far: Run) {
         let Some((mut stream, open)) = tunnel::greet(stream, far).await else { return };
         let mut life = match self.enter(far) {
@@ -158,7 +158,7 @@ impl Near {
         hold(&socket);
         let address = socket.peer_addr().map_or_else(|_| to.to_string(), |address| address.to_string());
         let answer = Answer::Ok(Connected { address: address.clone(), run: self.names.run() });
-        // What fails here fails at once again below.
+        // An error here occurs again below.
         let _ = stream.both().0.send(answer.encode()).await;
         numbered.opened(address);
         let (mut reader, mut writer) = socket.split();
@@ -170,10 +170,10 @@ impl Near {
     }
 }
 
-/// How long a connection to a target of `-R` may take.
+/// The time limit for a connection to a target of `-R`.
 const REACH: Duration = Duration::from_secs(10);
 
-/// Takes what the far end begins, for ever.
+/// Accepts the streams that the far end opens. Never returns.
 pub(super) async fn serve(near: Arc<Near>, node: Node) {
     tunnel::take_in(node, |stream, name| {
         let near = Arc::clone(&near);

@@ -6,7 +6,7 @@ use super::near::Near;
 use crate::exit::Exit;
 use crate::tunnel::{self, Closed, Code, Target, Way, Why};
 
-/// Carries it to its end. Without a target, there is no end.
+/// Carries the connection to its end. Without a target, never returns.
 pub(super) async fn carry(near: &Near, target: Option<&Target>) -> Exit {
     let Some(to) = target else { return pending().await };
     let numbered = near.tell.number(near.story(Way::Stdio, "standard input".to_owned(), to));

@@ -9,7 +9,7 @@ use tokio::sync::futures::Notified;
 use crate::copy::Hex32;
 use crate::share::{Part, Plan, Shape};
 
-/// What is fetched, how far it is, and who is asked for what.
+/// The file that is fetched, its progress, and the requests to servers.
 pub(super) struct Course {
     pub(super) name: String,
     pub(super) root: Hex32,
@@ -25,7 +25,7 @@ impl Course {
         Self { name, root, shape, part, plan, changed: Notify::new() }
     }
 
-    /// What is planned now. To be held for a moment only.
+    /// The plan. The lock must be held only briefly.
     pub(super) fn plan(&self) -> MutexGuard<'_, Plan> {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -39,7 +39,7 @@ impl Course {
         self.plan().join(server);
     }
 
-    /// What the server was asked for, others are.
+    /// Assigns the requested pieces of the server to others.
     pub(super) fn leave(&self, server: usize) {
         self.plan().leave(server);
         self.changed.notify_waiters();

@@ -1,4 +1,4 @@
-//! `exon get --list`: what there is.
+//! `exon get --list`: lists the shared files.
 
 use exonet::Node;
 use serde::Serialize;

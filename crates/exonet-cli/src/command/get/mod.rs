@@ -94,7 +94,7 @@ pub(super) async fn run(settings: &Settings, args: &GetArgs) -> Result<Exit, Fai
     done
 }
 
-/// Where the file is to be.
+/// The path of the file.
 fn target(name: &str, out: Option<&Path>) -> Result<PathBuf, Failure> {
     let wrong = |_| {
         Failure::new(format!("{} cannot be the name of a shared file", escape(name.as_bytes())))
@@ -235,7 +235,7 @@ impl<'a> Download<'a> {
         }
     }
 
-    /// What all say that the file is.
+    /// The hash that all servers report for the file.
     fn only_root(&self) -> Result<Hex32, Failure> {
         let said = || {
             self.standings.all().iter().filter_map(|standing| Some((&standing.named.name, standing.info?)))
@@ -319,7 +319,7 @@ impl<'a> Download<'a> {
         self.tell(server, before.unwrap_or_default(), course.is_some())
     }
 
-    /// Says what has changed at a server.
+    /// Reports the change of a server.
     fn tell(&mut self, server: usize, before: &'static str, begun: bool) -> Result<(), Failure> {
         let Some(standing) = self.standings.all().get(server) else { return Ok(()) };
         let (state, reason) = standing.state.words();
@@ -401,7 +401,7 @@ impl<'a> Download<'a> {
         Ok(if interrupted { Exit::Interrupted } else { Exit::Success })
     }
 
-    /// What each has brought.
+    /// Prints the share of each server.
     fn shares(&self, servers: &[(&standing::Standing, Tally)]) {
         let names = servers.iter().map(|(standing, _)| standing.named.name.len()).max().unwrap_or(0);
         for (standing, tally) in servers {
@@ -431,7 +431,7 @@ fn told(state: &str) -> &'static str {
     }
 }
 
-/// Brings what has come to the disk, and marks it.
+/// Forces the pieces that have arrived to the disk, and marks them.
 fn mark(course: &Arc<Course>) -> JoinHandle<std::io::Result<()>> {
     let this = Arc::clone(course);
     tokio::task::spawn_blocking(move || this.part.mark())

@@ -14,17 +14,17 @@ use crate::share::Tally;
 use crate::text::escape;
 use crate::units::{self, Size, counted};
 
-/// How often the lines are drawn, and lines are printed for people who are not there and for programs.
+/// The interval at which the lines are drawn, and the interval of plain lines and JSON.
 pub(super) const TICK: Duration = Duration::from_millis(200);
 const PLAIN: Duration = Duration::from_secs(10);
 const JSON: Duration = Duration::from_secs(1);
-/// What the rate is taken over.
+/// The span over which the rate is computed.
 const LATELY: Duration = Duration::from_secs(5);
 
 #[derive(Serialize)]
 struct Line<'a> {
     r#type: &'static str,
-    /// Bytes that are here.
+    /// The number of bytes that are present.
     bytes: u64,
     total: u64,
     bytes_per_second: u64,
@@ -32,7 +32,7 @@ struct Line<'a> {
     servers: Vec<ServerLine<'a>>,
 }
 
-/// What a server has brought.
+/// The figures of a server.
 #[derive(Serialize)]
 pub(super) struct ServerLine<'a> {
     peer: String,
@@ -62,9 +62,9 @@ impl<'a> ServerLine<'a> {
     }
 }
 
-/// How far it is.
+/// The current progress.
 pub(super) struct Now<'a> {
-    /// Bytes that are here, and of the whole file.
+    /// The number of bytes that are present, and the size of the whole file.
     pub(super) bytes: u64,
     pub(super) total: u64,
     pub(super) servers: Vec<(&'a Standing, Tally)>,
@@ -93,10 +93,10 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// Takes the lines away, so that others can be printed.
+    /// Clears the lines, so that other lines can be printed.
     pub(super) fn clear(&mut self) {
         if let Some(term) = self.term.as_ref().filter(|_| self.drawn > 0) {
-            // A terminal that is gone is seen when something is printed.
+            // A terminal that is gone causes an error at the next print.
             let _ = term.clear_last_lines(self.drawn);
         }
         self.drawn = 0;

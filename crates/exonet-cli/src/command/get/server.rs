@@ -23,16 +23,16 @@ use crate::share::{
 };
 use crate::text::escape;
 
-/// How long to wait before a server is tried again: doubled from the first to the last.
+/// The pause before a server is tried again, doubled from the first value to the last.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
-/// A server that has let so many calls fail, and has brought nothing between them, will not bring anything.
+/// The number of failed calls without a piece between them after which a server is given up.
 const MOST_FAILURES: u32 = 10;
-/// How often it is looked whether a piece is late elsewhere.
+/// The interval between two checks whether a piece is late at another server.
 const LOOK: Duration = Duration::from_millis(100);
-/// Silence of so long means that it is away: this, or so many round trips.
+/// The silence after which a server counts as away: this time, or this number of round trips if that is longer.
 const QUIET: (Duration, u32) = (Duration::from_secs(2), 8);
 
-/// Why a server is asked no more.
+/// The reason why a server is no longer asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Out {
     /// For programs: `banned`, `differs`, `changed`, `refused`.
@@ -46,7 +46,7 @@ impl Out {
         Self { state: "refused", reason: reason.into() }
     }
 
-    /// What it has is not what is fetched.
+    /// The server has another file under this name.
     pub(super) fn differs(info: &Info) -> Self {
         let reason = format!("what it has under this name is another file: {}", info.root);
         Self { state: "differs", reason }
@@ -57,16 +57,16 @@ impl Out {
     }
 }
 
-/// What happens at a server.
+/// An event of a server.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// It has answered, and says this of the file.
+    /// The server has answered with this information on the file.
     Met(Info),
     /// It does not answer now.
     Silent,
-    /// It is asked no more.
+    /// The server is no longer asked.
     Out(Out),
-    /// Nothing can be written here.
+    /// A local write has failed.
     Failed(Failure),
 }
 
@@ -131,7 +131,7 @@ impl Server {
     }
 
     fn tell(&self, event: Event) {
-        // Nobody hears it once the command has ended.
+        // The event is lost once the command has ended.
         let _ = self.tell.send((self.at, event));
     }
 
@@ -161,7 +161,7 @@ impl Server {
         }
     }
 
-    /// Asks in JSON, and gives what is answered, however long that takes, while there are signs of life.
+    /// Makes a call with a JSON body, and waits for the answer as long as there are signs of life.
     async fn ask<T: DeserializeOwned>(
         &self,
         method: &'static str,
@@ -333,7 +333,7 @@ impl Server {
         }
     }
 
-    /// A page of what it shares.
+    /// A page of the files that the server shares.
     pub(super) async fn list(&self, after: &str) -> Result<crate::share::Listing, String> {
         let question = crate::share::ListQuestion { v: VERSION, after: after.to_owned() };
         loop {
@@ -348,7 +348,7 @@ impl Server {
     }
 }
 
-/// Whether what a server has is what is fetched.
+/// Checks that a server has the file that is being fetched.
 fn fits(info: &Info, course: &Course) -> Result<(), Out> {
     if info.root != course.root {
         return Err(Out::differs(info));
@@ -369,7 +369,7 @@ pub(super) async fn settle(name: &str, met: &[(Server, Info)]) -> Option<Shape> 
     if met.iter().all(|(_, info)| info.shape() == Some(shape)) {
         return Some(shape);
     }
-    // Who is right, the last piece tells.
+    // The last piece tells which servers are right.
     for (server, info) in met {
         if server.proves(name, info).await {
             return info.shape();

@@ -1,4 +1,4 @@
-//! What is known of each server.
+//! The state of each server.
 
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ pub(super) enum State {
     Active,
     /// It does not answer now, and is tried again.
     Silent,
-    /// It is asked no more.
+    /// It is no longer asked.
     Out(Out),
 }
 
@@ -34,7 +34,7 @@ impl State {
 pub(super) struct Standing {
     pub(super) named: Named,
     pub(super) state: State,
-    /// What it says of the file.
+    /// The information of the server on the file.
     pub(super) info: Option<Info>,
 }
 

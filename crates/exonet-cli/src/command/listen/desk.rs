@@ -1,18 +1,18 @@
-//! Which delivery is worked on next.
+//! Decides which delivery is processed next.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use exonet::{Delivery, NodeId};
 
-/// Deliveries of one sender that are worked on at once.
+/// The maximum number of deliveries of one sender that are processed at once.
 const PER_SENDER: usize = 16;
 
-/// Deliveries that wait for their turn, and how many of each sender are worked on. Senders take turns.
+/// Deliveries that wait for their turn, and the number per sender that is being processed. Senders take turns.
 #[derive(Debug)]
 pub(super) struct Desk<T = Delivery> {
     places: usize,
     senders: BTreeMap<NodeId, Sender<T>>,
-    /// Senders that may have their turn: something waits, and they hold fewer than [`PER_SENDER`] places.
+    /// Senders that may have a turn: they have waiting deliveries, and hold fewer than [`PER_SENDER`] places.
     turns: VecDeque<NodeId>,
     at_work: usize,
     waiting: usize,
@@ -39,7 +39,7 @@ impl<T> Desk<T> {
         }
     }
 
-    /// The next one to be worked on, with no more than `most` at work; [`Self::finished`] frees its place.
+    /// The next delivery to process, if fewer than `most` are being processed. [`Self::finished`] frees its place.
     pub(super) fn next(&mut self, most: usize) -> Option<T> {
         if self.at_work >= self.places.min(most) {
             return None;
@@ -55,7 +55,7 @@ impl<T> Desk<T> {
         Some(delivery)
     }
 
-    /// Work on a delivery of this sender is over.
+    /// Frees the place of a delivery of this sender.
     pub(super) fn finished(&mut self, from: NodeId) {
         let Some(sender) = self.senders.get_mut(&from) else { return };
         let was_full = sender.at_work == PER_SENDER;
@@ -69,7 +69,7 @@ impl<T> Desk<T> {
         }
     }
 
-    /// Somebody could have a turn if there were a place.
+    /// Whether a sender could have a turn if there were a place.
     pub(super) fn is_crowded(&self) -> bool {
         !self.turns.is_empty()
     }

@@ -1,4 +1,4 @@
-//! One message for a command: run, and acknowledged, put off or rejected as that ends.
+//! Runs a command for one message, which is acknowledged, put off or rejected according to the result.
 
 use std::fmt;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::text::escape;
 use crate::transfer;
 use crate::units;
 
-/// No message is put off for longer.
+/// The longest pause before a message is delivered again.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// What becomes of messages.
+/// Runs the command for messages.
 pub(super) struct Exec {
     pub(super) worker: Worker,
     pub(super) cut: watch::Sender<bool>,
@@ -27,11 +27,11 @@ pub(super) struct Exec {
     retry_after: Duration,
 }
 
-/// What became of a message.
+/// The result for a message.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum Done {
-    /// It has its end.
+    /// The message is done.
     Message {
         from: String,
         id: String,
@@ -44,9 +44,9 @@ pub(super) enum Done {
         reason: Option<String>,
         ms: f64,
     },
-    /// It comes again.
+    /// The message is put off, and delivered again.
     PutOff { from: String, id: String, attempt: u32, status: u32, reason: String, again_ms: f64 },
-    /// It is not ours any more, or comes again: nothing is said of it.
+    /// The message no longer belongs to this node, or is delivered again. Nothing is printed.
     #[serde(skip)]
     Nothing { reason: String },
 }
@@ -95,7 +95,7 @@ impl fmt::Display for Done {
 }
 
 impl Exec {
-    /// Fails where the command is not there.
+    /// Fails if the command does not exist.
     pub(super) fn new(settings: &Settings, args: &ListenArgs) -> Result<Self, Failure> {
         let (cut, is_cut) = watch::channel(false);
         let stdout = if settings.output.is_json() { Stdout::Errors } else { Stdout::Ours };
@@ -104,16 +104,17 @@ impl Exec {
         Ok(Self { worker, cut, attempts: args.attempts.get(), retry_after: args.retry_after })
     }
 
-    /// Runs the command for a message. Nothing is acknowledged before that has ended.
+    /// Runs the command for a message. The message is not acknowledged before the command has ended.
     pub(super) async fn take(&self, mut delivery: Delivery, patience: &Patience) -> Done {
         let (head, size) = (Head::of(&delivery), delivery.body().len());
-        // What is here stays in the delivery: a dead letter has it.
+        // A complete body stays in the delivery, so that a dead letter can keep it.
         let tried = match delivery.body().as_whole().cloned() {
             Some(whole) => self.worker.attempt(&head, &mut &whole[..]).await,
             None => {
                 let mut body = Patient::new(delivery.body_mut(), patience.clone());
                 match self.worker.attempt(&head, &mut body).await {
-                    // The command may not have read it all, and what has not come whole cannot be acknowledged.
+                    // The command may not have read all of the body, and a message that has not arrived in full
+                    // cannot be acknowledged.
                     Ok(tried) if tried.status == 0 => {
                         transfer::drain(&mut body).await.map(|_| tried).map_err(Undone::Body)
                     }
@@ -152,7 +153,7 @@ impl Exec {
     }
 }
 
-/// How long a message is put off after this attempt, the first of which is 1.
+/// The pause before a message is delivered again after this attempt. Attempts count from 1.
 fn pause(first: Duration, attempt: u32) -> Duration {
     let doubled = 1u32.checked_shl(attempt.saturating_sub(1)).unwrap_or(u32::MAX);
     first.saturating_mul(doubled).min(LONGEST)

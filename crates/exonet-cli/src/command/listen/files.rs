@@ -1,4 +1,4 @@
-//! Files that are copied here: the calls of `exon cp`, answered from the store.
+//! Receives copied files: answers the calls of `exon cp` from the store.
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ use crate::copy::{self, Answer, Answers, Entry, Offer, Piece, PieceAnswer};
 use crate::failure::Failure;
 use crate::store::{Event, Store};
 
-/// Calls that are answered at once; beyond, their callers wait.
+/// The maximum number of calls that are answered at once. Further callers wait.
 const ABREAST: usize = 32;
 
-/// What every call needs.
+/// The state that all calls share.
 struct Desk {
     store: Option<Arc<Store>>,
     tell: mpsc::UnboundedSender<Taken>,
 }
 
-/// Answers the calls of `exon cp` for as long as what this gives is kept. What happens goes to `tell`.
+/// Answers the calls of `exon cp` until the result is dropped. Events go to `tell`.
 pub(in crate::command) fn serve(
     node: &Node,
     store: Option<Arc<Store>>,
@@ -42,7 +42,7 @@ impl Desk {
     async fn answer(self: Arc<Self>, method: &'static str, mut request: Request) -> Result<Bytes, Refused> {
         let most = if method == copy::PIECE { copy::LONGEST_PIECE } else { copy::LONGEST_OFFER };
         let (body, from) = (request.body.bytes(most).await?, request.caller);
-        // The disk may block, and hashing takes a while.
+        // The disk may block, and hashing takes time.
         let work = tokio::task::spawn_blocking(move || match method {
             copy::PIECE => self.piece(from, body),
             copy::OFFER => self.offer(from, &body, Store::offer),
@@ -102,7 +102,7 @@ impl Desk {
             Some(Event::Refused { path, reason }) => Taken::Refused { from, what: path, reason },
             Some(Event::NotNow(error)) => Taken::NotNow { from, error },
         };
-        // Nobody hears it once the command has ended.
+        // The event is lost once the command has ended.
         let _ = self.tell.send(taken);
     }
 }

@@ -1,4 +1,4 @@
-//! `exon listen`: takes messages and files.
+//! `exon listen`: receives messages and files.
 
 mod desk;
 mod exec;
@@ -46,15 +46,16 @@ use crate::node;
 use crate::settings::Settings;
 use crate::store::{Names, Options, Store};
 
-/// Deliveries that are being taken at once: large messages and files, and small ones.
+/// The maximum number of deliveries in progress at once, for large messages and files, and for small messages.
 const ABREAST: usize = 256;
-/// Time between two looks for what killed processes left.
+/// The interval between two sweeps for the leftovers of killed processes.
 const SWEEP: Duration = Duration::from_secs(10);
-/// Time between two looks for copies that nobody goes on with.
+/// The interval between two sweeps for abandoned copies.
 const TIDY: Duration = Duration::from_secs(600);
-/// How long the last answers may take at the end.
+/// The time limit for the last answers at the end.
 const GOODBYE: Duration = Duration::from_secs(2);
-/// Where commands run, the first request to stop lets them finish, the second ends them, the third waits for nothing.
+/// The last request to stop that has an effect. With commands, the first request lets them finish, the second ends
+/// them, and the third ends the process at once.
 const LAST_REQUEST: u32 = 3;
 
 pub(super) async fn run(settings: &Settings, args: &ListenArgs) -> Result<Exit, Failure> {
@@ -68,7 +69,7 @@ pub(super) async fn run(settings: &Settings, args: &ListenArgs) -> Result<Exit, 
     let open = |directory: &Path| Store::open(directory, options).map(Arc::new);
     let store = args.out.as_deref().map(open).transpose()?;
     if !args.exec.is_empty() {
-        // What is wrong with it is said before anything is waited for.
+        // Errors of the command are reported before the node waits for anything.
         drop(Exec::new(settings, args)?);
     }
     let arrived = match args.arrive {
@@ -96,16 +97,16 @@ pub(super) async fn run(settings: &Settings, args: &ListenArgs) -> Result<Exit, 
     Ok(if interrupted && !leave.is_asked() { Exit::Interrupted } else { Exit::Success })
 }
 
-/// How a life of the node was over.
+/// The reason why a life of the node has ended.
 enum Over {
     Ended {
         interrupted: bool,
     },
-    /// The identity was to move, and did not: it goes on where it was.
+    /// The identity was to move, and did not: it continues at this address.
     Stays(SocketAddr),
 }
 
-/// One life of the node: until the command ends, or the node stands still for a move.
+/// One life of the node: until the command ends, or the node is frozen for a move.
 struct Life<'a> {
     settings: &'a Settings,
     args: &'a ListenArgs,
@@ -157,13 +158,13 @@ impl Life<'_> {
         let args = self.args;
         let change = |config: &mut Config| {
             config.tell_refused = !args.silent;
-            // A piece of a file is put together in memory.
+            // A piece of a file is assembled in memory.
             config.limits.stream_above = copy::LONGEST_PIECE;
         };
         node::at_again(self.settings, begin.bind(), args.bind.as_deref(), &args.allow, change).await
     }
 
-    /// What is said of it.
+    /// Describes what the node does with messages and files.
     fn stores(&self) -> String {
         let args = self.args;
         match &args.out {
@@ -199,16 +200,16 @@ impl Life<'_> {
     }
 }
 
-/// The work on what comes.
+/// The state of the work on deliveries.
 struct Service<'a> {
     settings: &'a Settings,
     listener: Arc<Listener>,
     enough: u64,
-    /// Large ones wait for their senders, small ones are here: neither holds the other up.
+    /// Large messages wait for their senders, and small messages have already arrived. Neither kind delays the other.
     large: Desk,
     small: Desk,
     jobs: JoinSet<(NodeId, bool, Result<Taken, Failure>)>,
-    /// What could not be stored.
+    /// Deliveries that could not be stored.
     stuck: Stuck,
 }
 
@@ -275,7 +276,7 @@ impl<'a> Service<'a> {
         }
     }
 
-    /// Begins what there is a place for: no more than is wanted in all.
+    /// Starts deliveries for which there is a place, up to the wanted total.
     async fn begin(&mut self, totals: &mut Totals) -> Result<(), Failure> {
         loop {
             let wanted = usize::try_from(self.enough.saturating_sub(totals.taken())).unwrap_or(usize::MAX);
@@ -293,7 +294,7 @@ impl<'a> Service<'a> {
             if is_large || listener.store.is_some() {
                 self.jobs.spawn(async move { (from, is_large, listener.take(delivery).await) });
             } else {
-                // A small one that is only shown: at once, and in the order of arrival.
+                // A small message that is only shown is handled at once, in the order of arrival.
                 let taken = listener.take(delivery).await;
                 self.small.finished(from);
                 self.add(taken?, totals)?;
@@ -311,7 +312,7 @@ impl<'a> Service<'a> {
                 if matches!(taken, Taken::Message { .. } | Taken::File { .. }) {
                     self.stuck.work_again(self.settings);
                 }
-                // What is on the disk has been taken, whether that can be printed or not.
+                // A message on the disk is accepted, even if the event cannot be printed.
                 totals.add(self.settings, taken).map_err(Failure::broken_output)?;
             }
         }

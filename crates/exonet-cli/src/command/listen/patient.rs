@@ -1,4 +1,4 @@
-//! How long a silent sender is waited for.
+//! The time limits for silent senders.
 
 use std::io;
 use std::pin::Pin;
@@ -12,19 +12,19 @@ use tokio::time::{Instant, Sleep};
 
 use crate::units;
 
-/// A sender may be silent for so long even if others wait for its place.
+/// The time that a sender may be silent even if others wait for its place.
 const AT_LEAST: Duration = Duration::from_secs(10);
 
-/// How long may be waited for a sender.
+/// The time limit for a silent sender.
 #[derive(Clone, Debug)]
 pub(super) struct Patience {
     pub(super) most: Duration,
-    /// Others wait for a place.
+    /// Set while others wait for a place.
     pub(super) crowded: Arc<AtomicBool>,
 }
 
 impl Patience {
-    /// With no more than `most`.
+    /// The same, with a limit of no more than `most`.
     pub(super) fn at_most(&self, most: Duration) -> Self {
         Self { most: self.most.min(most), crowded: Arc::clone(&self.crowded) }
     }
@@ -37,7 +37,7 @@ impl Patience {
         self.most.min(AT_LEAST)
     }
 
-    /// Ends when it is over, from now on.
+    /// Ends when the time limit, counted from this call, is over.
     pub(super) async fn end(self) {
         let begun = Instant::now();
         while !self.is_over(begun.elapsed()) {

@@ -10,17 +10,17 @@ use crate::settings::Settings;
 use crate::text::escape;
 use crate::units::counted;
 
-/// Streams that wait with a message each, until it is their turn.
+/// The maximum number of streams that wait for their turn, with one message each.
 const ABREAST: usize = 64;
 
-/// What comes of a stream.
+/// An item that is read from a stream.
 pub(super) enum Heard {
-    /// Its next message. No other comes before this is taken or given back.
+    /// The next message. The stream yields no other before this one is acknowledged or returned.
     Message(Delivery),
     Told(Event),
 }
 
-/// What is told of a stream beside its messages.
+/// An event of a stream other than a message.
 #[derive(Debug, Serialize)]
 pub(super) struct Event {
     r#type: &'static str,
@@ -85,7 +85,7 @@ async fn accept(listener: StreamListener, tell: mpsc::Sender<Heard>) {
     }
 }
 
-/// Until the stream has ended, or nobody wants to hear more.
+/// Reads until the stream has ended, or the receiver of `tell` is dropped.
 async fn follow(mut lines: StreamReceiver, tell: mpsc::Sender<Heard>) {
     loop {
         let next = tokio::select! {

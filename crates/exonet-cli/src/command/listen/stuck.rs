@@ -1,4 +1,4 @@
-//! What this machine cannot store just now.
+//! Deliveries that this machine cannot store at the moment.
 
 use std::collections::VecDeque;
 use std::future::pending;
@@ -11,18 +11,18 @@ use tokio::time::Instant;
 use crate::settings::Settings;
 use crate::units;
 
-/// The pause before the first try again, and the longest.
+/// The pause before the first retry, and the longest pause.
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Deliveries that wait until storing is tried again. Meanwhile their senders keep them.
+/// Deliveries that wait until storing is retried. Until then, their senders keep them.
 #[derive(Debug, Default)]
 pub(super) struct Stuck {
-    /// In the order of their times, nearly: pauses only get longer until something is stored.
+    /// The deliveries, nearly in the order of their times: pauses only get longer until something is stored.
     waiting: VecDeque<(Instant, Delivery)>,
-    /// The next pause; none while storing works.
+    /// The next pause, or None while storing works.
     pause: Option<Duration>,
-    /// Only a failure after that time is worth a word, and a longer pause.
+    /// A failure before this time is neither reported nor makes the pause longer.
     quiet_until: Option<Instant>,
 }
 
@@ -32,7 +32,7 @@ impl Stuck {
         self.waiting.push_back((until, delivery));
     }
 
-    /// Says that storing failed, if that is news. Gives when it is to be tried again.
+    /// Reports that storing failed, if that is new. Returns the time of the retry.
     pub(super) fn failed(&mut self, settings: &Settings, from: NodeId, error: &io::Error) -> Instant {
         let now = Instant::now();
         let pause = self.pause.unwrap_or(FIRST);
@@ -48,7 +48,7 @@ impl Stuck {
         now + pause
     }
 
-    /// Something was stored.
+    /// Notes that something was stored.
     pub(super) fn work_again(&mut self, settings: &Settings) {
         if self.pause.take().is_some() {
             self.quiet_until = None;
@@ -56,7 +56,7 @@ impl Stuck {
         }
     }
 
-    /// Lets go what has waited long enough: it is handed out again. Cancel-safe.
+    /// Drops a delivery that has waited long enough, so that it is handed out again. Cancel-safe.
     pub(super) async fn over(&mut self) {
         match self.waiting.front() {
             Some((until, _)) => tokio::time::sleep_until(*until).await,

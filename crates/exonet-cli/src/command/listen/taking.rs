@@ -1,4 +1,4 @@
-//! One message: shown, stored or refused, and only then taken.
+//! Handles one message: shows, stores or refuses it, and only then acknowledges it.
 
 use std::io;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use crate::text;
 use crate::transfer::{self, Refused};
 use crate::units::{Size, count};
 
-/// Of a message that is only shown, no more than this is held.
+/// The longest part of a message that is held in memory if the message is only shown.
 const LONGEST_SHOWN: u64 = 1 << 20;
-/// Of a message that is stored, a line that is shorter is shown as well.
+/// The longest line of a stored message that is also shown.
 const LONGEST_GLANCE: usize = 200;
-/// How long a sender may take to hear why it was refused.
+/// The time limit for a sender to receive the reason of a refusal.
 const REFUSAL_PATIENCE: Duration = Duration::from_secs(30);
 
-/// What came of a delivery.
+/// The result of a delivery.
 pub(in crate::command) enum Taken {
     Message {
         size: u64,
@@ -39,16 +39,16 @@ pub(in crate::command) enum Taken {
         what: String,
         reason: String,
     },
-    /// A file that this machine cannot store now: its sender tries again.
+    /// A file that this machine cannot store at the moment. Its sender tries again.
     NotNow {
         from: NodeId,
         error: io::Error,
     },
-    /// Its sender gave it up, or one of us forgot: not delivered.
+    /// The message is not delivered: its sender gave it up, or one of the two nodes has lost its state.
     Nothing {
         reason: String,
     },
-    /// This machine cannot store it now: not delivered, and to be tried again.
+    /// The message is not delivered, since this machine cannot store it at the moment. It is tried again.
     Stuck {
         delivery: Delivery,
         error: io::Error,
@@ -68,15 +68,15 @@ struct MessageLine {
     hex: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<String>,
-    /// It came in the stream of this name.
+    /// The name of the stream in which the message arrived.
     #[serde(skip_serializing_if = "Option::is_none")]
     stream: Option<String>,
-    /// The trace that it is part of.
+    /// The trace that the message is part of.
     #[serde(skip_serializing_if = "Option::is_none")]
     traceparent: Option<String>,
 }
 
-/// What the taking of one delivery needs.
+/// The state that is needed to handle a delivery.
 pub(super) struct Listener {
     pub(super) node: Node,
     pub(super) output: Output,
@@ -86,7 +86,8 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// Shows, stores or refuses a message, and only then takes it. An error: standard output has failed.
+    /// Shows, stores or refuses a message, and only then acknowledges it. The error means that standard output has
+    /// failed.
     pub(super) async fn take(self: Arc<Self>, mut delivery: Delivery) -> Result<Taken, Failure> {
         let told = match &self.store {
             Some(store) => self.keep(store, &mut delivery).await,
@@ -95,7 +96,7 @@ impl Listener {
         self.told(delivery, told).await
     }
 
-    /// Shows a message of a stream, and only then takes it.
+    /// Shows a message of a stream, and only then acknowledges it.
     pub(super) async fn take_in_stream(&self, mut delivery: Delivery) -> Result<Taken, Failure> {
         let told = self.show(&mut delivery, true).await;
         self.told(delivery, told).await
@@ -105,7 +106,7 @@ impl Listener {
         let id = delivery.id();
         let nothing = |error| Taken::Nothing { reason: format!("{id}: {error}") };
         match told {
-            // What has been shown or stored is taken.
+            // The message has been shown or stored, so it is acknowledged.
             Ok(size) => Ok(match delivery.ack() {
                 Ok(()) => Taken::Message { size },
                 Err(error) => nothing(error.to_string()),
@@ -124,14 +125,14 @@ impl Listener {
         Patient::new(delivery.body_mut(), self.patience.clone())
     }
 
-    /// Stores a message under its id. Gives the length of its body.
+    /// Stores a message under its id. Returns the length of its body.
     async fn keep(&self, store: &Arc<Store>, delivery: &mut Delivery) -> Result<u64, Refusal> {
         let (id, len) = (delivery.id(), delivery.body().len());
         let begin = || store.begin(SafePath::of_message(id), len);
         let landing = match begin() {
             Err(Refusal::Full(_)) => {
                 let store = Arc::clone(store);
-                // If it fails, it is as full as it was.
+                // If the recount fails, the store stays as full as it was.
                 let _ = tokio::task::spawn_blocking(move || store.recount()).await;
                 begin()?
             }
@@ -147,7 +148,7 @@ impl Listener {
             beginning.extend(piece.iter().take(room));
         };
         let size = transfer::pour(&mut body, writer, len, seen).await?;
-        // Whole, and so that its end has been seen.
+        // Reads the body to its end, so that its completeness is known.
         transfer::drain(&mut body).await.map_err(Refusal::GivenUp)?;
         let name = landing.name().clone();
         landing.finish(hash.finalize(), size).await?;
@@ -162,7 +163,7 @@ impl Listener {
         self.print(&line, &text).map(|()| size)
     }
 
-    /// Prints a message. Gives the length of its body.
+    /// Prints a message. Returns the length of its body.
     async fn show(&self, delivery: &mut Delivery, in_stream: bool) -> Result<u64, Refusal> {
         if self.raw {
             return self.copy_out(delivery).await;
@@ -204,8 +205,8 @@ impl Listener {
         told.map_err(Refusal::Output)
     }
 
-    /// Tells the sender why, and only then takes the message, for nothing: a sender that hears `Delivered` has
-    /// the refusal already.
+    /// Sends the reason to the sender, and only then acknowledges and discards the message: a sender that gets
+    /// `Delivered` already has the refusal.
     async fn refuse(&self, mut delivery: Delivery, reason: String) -> Taken {
         let (from, id) = (delivery.from(), delivery.id());
         let message = Message::new(Refused::new(id, reason.clone()).encode())
@@ -213,25 +214,25 @@ impl Listener {
             .priority(Priority::Urgent);
         let told = async {
             let receipt = self.node.peer(from).send(message).await.ok()?;
-            // Nobody waits for it once this wait is over.
+            // The refusal is withdrawn once this wait is over.
             let mut receipt = Abandoning(receipt);
             (receipt.0.outcome().await.outcome == Outcome::Delivered).then_some(())
         };
         tokio::select! {
             Some(()) = told => {
-                // It may have given the rest up, now that it knows.
+                // The sender may have given up the rest of the body, now that it knows of the refusal.
                 if transfer::drain(&mut self.body(&mut delivery)).await.is_ok() {
                     let _ = delivery.ack();
                 }
             }
-            // Not taken: it comes again, and then its sender may hear us.
+            // The message is not acknowledged, so it is delivered again, and its sender may get the refusal then.
             () = self.patience.at_most(REFUSAL_PATIENCE).end() => drop(delivery),
         }
         Taken::Refused { from, what: "a message".to_owned(), reason }
     }
 }
 
-/// A message that is withdrawn with its receipt.
+/// A message that is withdrawn when its receipt is dropped.
 struct Abandoning(Receipt);
 
 impl Drop for Abandoning {

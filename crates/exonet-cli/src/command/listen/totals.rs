@@ -1,4 +1,4 @@
-//! What a listener has taken.
+//! The totals of a listener.
 
 use std::time::Duration;
 
@@ -25,10 +25,10 @@ pub(super) struct Totals {
     messages: u64,
     files: u64,
     refused: u64,
-    /// Of the messages, by a command.
+    /// The number of messages that a command has rejected.
     #[serde(skip_serializing_if = "is_zero")]
     rejected: u64,
-    /// Attempts after which a message was put off.
+    /// The number of attempts after which a message was put off.
     #[serde(skip_serializing_if = "is_zero")]
     put_off: u64,
     bytes: u64,
@@ -44,7 +44,7 @@ impl Totals {
         self.messages.saturating_add(self.files)
     }
 
-    /// Counts and tells what a command has brought about.
+    /// Counts and reports the result of a command.
     pub(super) fn done(&mut self, settings: &Settings, done: &Done) -> Result<(), Failure> {
         match done {
             Done::Message { size, outcome, .. } => {
@@ -86,7 +86,7 @@ impl Totals {
                 settings.note(format!("refused {what} of {}: {reason}", from.short()));
             }
             Taken::Nothing { reason } => tracing::info!("not delivered: {reason}"),
-            // Kept by who looks after what cannot be stored.
+            // `Stuck` keeps the delivery, or the sender tries again.
             Taken::Stuck { .. } | Taken::NotNow { .. } => {}
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Messages for a command: as many at once as it may have, and no more are taken from the node.
+//! Messages for a command. No more messages are taken from the node than the command may process at once.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -23,15 +23,15 @@ use crate::failure::Failure;
 use crate::settings::Settings;
 use crate::units::counted;
 
-/// What it works on beside messages.
+/// The inputs other than messages.
 pub(super) struct Inputs {
     pub(super) requests: watch::Receiver<u32>,
     pub(super) copied: mpsc::UnboundedReceiver<Taken>,
-    /// Dead letters that other commands want tried again.
+    /// Dead letters that other commands want to retry.
     pub(super) wanted: mpsc::UnboundedReceiver<Again>,
 }
 
-/// Runs the command for what comes. A message that is not worked on waits in the node, and no attempt at it is counted.
+/// Runs the command for messages as they arrive. Other messages wait in the node, and no attempt is counted for them.
 pub(super) struct Working<'a> {
     settings: &'a Settings,
     node: &'a Node,
@@ -49,7 +49,7 @@ impl<'a> Working<'a> {
         Self { settings, node, exec, jobs: args.jobs.into(), enough, drain: args.drain, patience }
     }
 
-    /// Tries a dead letter again, and says how that ended.
+    /// Retries a dead letter, and reports the result.
     async fn again(&self, again: Again) -> Result<(), Failure> {
         let Again { id, told } = again;
         let tried = dead::again(&self.exec.worker, &self.node.dead_letters(), &id).await;
@@ -58,12 +58,13 @@ impl<'a> Working<'a> {
             Ok(None) => Retried::Kept { reason: "the listener has ended before its command".to_owned() },
             Err(failure) => Retried::Kept { reason: failure.to_string() },
         };
-        // Who asked may have left.
+        // The client that asked may have disconnected.
         let _ = told.send(ended.clone());
         dead::tell(self.settings, &id, &ended, true, None)
     }
 
-    /// Until there was enough (false), or until told to stop (true) and all that runs has ended.
+    /// Runs until enough messages were processed (false), or until told to stop (true) and all running commands have
+    /// ended.
     pub(super) async fn run(&self, inputs: Inputs, totals: &mut Totals) -> Result<bool, Failure> {
         let Inputs { mut requests, mut copied, mut wanted } = inputs;
         let (mut running, mut letters) = (FuturesUnordered::new(), FuturesUnordered::new());
@@ -82,12 +83,12 @@ impl<'a> Working<'a> {
                 Some(again) = wanted.recv(), if is_free => letters.push(self.again(again)),
                 Some(done) = running.next() => self.tell(totals.done(self.settings, &done))?,
                 Some(told) = letters.next() => self.tell(told)?,
-                // Files are refused: there is nowhere to store them.
+                // Files are refused, since there is no store.
                 Some(taken) = copied.recv() => self.tell(totals.add(self.settings, taken))?,
                 _ = requests.wait_for(|requests| *requests > 0) => break true,
             }
         };
-        // Who waits for a letter that was not begun is told that it is as it was.
+        // Clients that wait for a letter that was not begun are told that it is unchanged.
         drop(wanted);
         let at_work = running.len() + letters.len();
         if interrupted && at_work > 0 {
@@ -118,7 +119,7 @@ impl<'a> Working<'a> {
         Ok(interrupted)
     }
 
-    /// What the command has done is done, whether that can be printed or not.
+    /// Marks an output error: the effect of the command lasts even if it cannot be printed.
     fn tell(&self, told: Result<(), Failure>) -> Result<(), Failure> {
         told.map_err(Failure::broken_output)
     }

@@ -1,4 +1,4 @@
-//! `exon outbox`: what a stored identity still has to send.
+//! `exon outbox`: messages that a stored identity still has to send.
 
 mod remote;
 
@@ -17,9 +17,9 @@ use crate::settings::Settings;
 use crate::text;
 use crate::units::{Size, counted};
 
-/// Characters of a body that are shown in a row.
+/// The number of characters of a body that a row shows.
 const GLANCE: usize = 40;
-/// Characters of an id that are shown in a row.
+/// The number of characters of an id that a row shows.
 const SHORT: usize = 8;
 
 pub(super) async fn run(settings: &Settings, args: &OutboxArgs) -> Result<Exit, Failure> {
@@ -50,7 +50,7 @@ pub(super) async fn run(settings: &Settings, args: &OutboxArgs) -> Result<Exit, 
     }
 }
 
-/// What is there, with a word if that is nothing any more.
+/// Reads the outbox, and prints an error if its open messages are forgotten.
 fn look(settings: &Settings) -> Result<Outbox, Failure> {
     let outbox = settings.identity.outbox()?;
     if let Some(why) = &outbox.forgotten {
@@ -76,7 +76,7 @@ struct Row {
 }
 
 impl Row {
-    /// Without its body.
+    /// An entry without the body of the message.
     fn new(message: &KeptMessage) -> Self {
         Self {
             r#type: "message",
@@ -99,7 +99,7 @@ impl Row {
         }
     }
 
-    /// A line of a list; `body` begins as the body does.
+    /// Prints a line of the list. `body` is the beginning of the body.
     fn print(&self, settings: &Settings, body: &[u8]) -> Result<(), Failure> {
         let glance = glance(body, self.size);
         let peer = self.peer.get(..SHORT).unwrap_or(&self.peer);
@@ -111,7 +111,7 @@ impl Row {
     }
 }
 
-/// How a body of `size` bytes is shown in a row, of which this is the begin.
+/// The text that a row shows for a body of `size` bytes that begins with `body`.
 pub(super) fn glance(body: &[u8], size: u64) -> String {
     let known = if u64::try_from(body.len()) == Ok(size) { body } else { complete(body) };
     let begin = known.get(..GLANCE).map_or(known, complete);
@@ -119,7 +119,7 @@ pub(super) fn glance(body: &[u8], size: u64) -> String {
     if text::is_binary(known) { "(binary)".to_owned() } else { format!("{}{more}", text::escape(begin)) }
 }
 
-/// Without a character that is cut at the end.
+/// The bytes without a partial character at the end.
 fn complete(begin: &[u8]) -> &[u8] {
     match std::str::from_utf8(begin) {
         Err(error) if error.error_len().is_none() => begin.get(..error.valid_up_to()).unwrap_or(begin),
@@ -127,7 +127,7 @@ fn complete(begin: &[u8]) -> &[u8] {
     }
 }
 
-/// Where an open message stands.
+/// The state of an open message.
 const fn state(has_left: bool) -> &'static str {
     if has_left { "in doubt" } else { "queued" }
 }
@@ -136,7 +136,7 @@ const fn state(has_left: bool) -> &'static str {
 struct Summary {
     r#type: &'static str,
     messages: usize,
-    /// Why the next run forgets what was open.
+    /// The reason why the next run forgets the open messages.
     forgotten: Option<String>,
 }
 
@@ -178,7 +178,7 @@ struct Dropped {
     id: Option<String>,
 }
 
-/// Says how what was given up has ended.
+/// Prints the outcomes of the messages that were given up.
 fn sum_up_dropped(settings: &Settings, tally: Tally) -> Result<Exit, Failure> {
     #[derive(Serialize)]
     struct Summary {
@@ -191,7 +191,7 @@ fn sum_up_dropped(settings: &Settings, tally: Tally) -> Result<Exit, Failure> {
     Ok(if tally.unknown > 0 { Exit::Unknown } else { Exit::Success })
 }
 
-/// Gives up what is open. The journal says so only as its node does.
+/// Gives up open messages. The journal records that only when the node does.
 async fn give_up(
     settings: &Settings,
     number: Option<u64>,

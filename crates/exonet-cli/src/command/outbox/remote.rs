@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::settings::Settings;
 use crate::units::counted;
 
-/// How long peers are looked for unless something else is said.
+/// The default time limit of a search for peers.
 const LOOK: Duration = Duration::from_secs(5);
 
 impl From<protocol::Row> for Row {
@@ -42,7 +42,7 @@ pub(super) async fn list(settings: &Settings, process: &Client) -> Result<Exit, 
             rows.push(row);
         }
     }
-    // Printed when all is there: who reads this may be slow.
+    // The list is printed when it is complete, since the reader of the output may be slow.
     let messages = rows.len();
     for row in rows {
         let glance = decoded(&row.glance)?;
@@ -88,7 +88,7 @@ pub(super) async fn give_up(
     sum_up_dropped(settings, tally)
 }
 
-/// Looks for the peers of what is open. The exit code tells whether each has answered.
+/// Looks for the peers of open messages. The exit code tells whether each has answered.
 pub(super) async fn retry(
     settings: &Settings,
     process: &Client,

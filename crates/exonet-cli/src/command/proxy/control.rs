@@ -1,4 +1,5 @@
-//! What near ends say of themselves: that they are there, and where the far end is to listen for them.
+//! The control streams of near ends: they announce that a near end is present, and the ports where the far end is to
+//! listen for it.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -15,17 +16,18 @@ use crate::tunnel::{
     Refusal, Reverse, Run, Seat, Story, Way, Welcome, Why, finish, hold,
 };
 
-/// A near end, as long as its run lasts.
+/// A near end, for the duration of its run.
 struct Near {
     desk: Arc<Desk>,
     peer: Peer,
     run: Run,
-    /// Where the far end listens for it, or not. Ended with this.
+    /// The ports where the far end listens for it, or the reasons why it does not. They are closed when this is
+    /// dropped.
     ports: BTreeMap<(usize, SocketAddr), Listened>,
     listening: JoinSet<()>,
 }
 
-/// Hears a near end until it ends.
+/// Reads the control stream of a near end until its run ends.
 pub(super) async fn keep(desk: Arc<Desk>, stream: Stream, run: Run) {
     let peer = stream.peer().clone();
     let (_, mut receiver) = stream.split();
@@ -40,7 +42,7 @@ pub(super) async fn keep(desk: Arc<Desk>, stream: Stream, run: Run) {
         let said = tokio::select! {
             said = tunnel::next::<Hello>(&mut receiver) => said,
             over = ended(&mut life) => match over {
-                // It may be heard again, by another task.
+                // The near end may speak again, to another task.
                 Over::Silent => return,
                 _ => break,
             },
@@ -56,7 +58,7 @@ pub(super) async fn keep(desk: Arc<Desk>, stream: Stream, run: Run) {
         let Ok(entered) = desk.enter(&peer, run) else { return receiver.stop("this run has ended") };
         let welcome = near.welcome(&hello, &entered).await;
         life = Some(entered);
-        // A node that is closed tells nothing.
+        // If the node is closed, nothing can be sent.
         drop(voice.send(welcome.encode()).await);
     }
     drop(voice.close().await);
@@ -70,7 +72,7 @@ async fn ended(life: &mut Option<Life>) -> Over {
 }
 
 impl Near {
-    /// Listens where it is asked to and may, and says where.
+    /// Listens at the requested ports that are allowed, and returns the results.
     async fn welcome(&mut self, hello: &Hello, life: &Life) -> Welcome {
         let mut listen = Vec::new();
         for (port, place) in hello.listen.iter().enumerate() {

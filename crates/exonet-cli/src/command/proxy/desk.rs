@@ -1,4 +1,4 @@
-//! What the far end does for each stream.
+//! The work of the far end for each stream.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,12 +15,12 @@ use crate::tunnel::{
     Place, Policy, Refusal, Registry, Run, Story, Tell, Way, Why, finish, hold,
 };
 
-/// The far end: what it allows, and who is there.
+/// The far end: its policy, and the near ends that are present.
 pub(super) struct Desk {
     policy: Policy,
     pub(super) places: Vec<Place>,
     pub(super) registry: Registry,
-    /// Of connections that come to `-R`, and of this process.
+    /// Names for the streams of connections to `-R` ports, and the run of this process.
     pub(super) names: Names,
     pub(super) course: Course,
     connect_timeout: Duration,
@@ -37,13 +37,13 @@ impl Desk {
             names: Names::new(Run::random()?),
             course: Course { window, idle: args.idle, answer: tunnel::ANSWER },
             connect_timeout: args.connect_timeout,
-            // A near end that is there is heard each beat.
+            // A near end that is present sends a message each beat.
             patience: args.patience.max(BEAT * 3),
             tell,
         })
     }
 
-    /// Takes what near ends begin, for ever.
+    /// Accepts the streams that near ends open. Never returns.
     pub(super) async fn serve(self: Arc<Self>, node: Node) {
         tunnel::take_in(node, |stream, name| {
             let desk = Arc::clone(&self);
@@ -66,7 +66,7 @@ impl Desk {
         self.registry.empty().await;
     }
 
-    /// The run of a near end, which may begin with this. Error: it has ended.
+    /// The run of a near end, which begins now if it is new. The error means that the run has ended.
     pub(super) fn enter(self: &Arc<Self>, peer: &Peer, run: Run) -> Result<Life, Refusal> {
         let peer = peer.id();
         let (life, new) = self.registry.enter(peer, run)?;
@@ -81,7 +81,7 @@ impl Desk {
         Ok(life)
     }
 
-    /// Gives a near end up that is silent for too long. Gives how its run has ended.
+    /// Ends the run of a near end that is silent for too long. Returns the reason for the end of the run.
     async fn watch(&self, peer: NodeId, run: Run, mut life: Life) -> Over {
         let silence = async {
             while let Some(silent) = self.registry.silent(peer, run) {
@@ -99,7 +99,7 @@ impl Desk {
         }
     }
 
-    /// A connection to a target.
+    /// Serves a connection to a target.
     async fn connection(self: Arc<Self>, stream: Stream, run: Run) {
         let Some((stream, open)) = tunnel::greet(stream, run).await else { return };
         let mut life = match self.enter(stream.peer(), run) {
@@ -134,7 +134,7 @@ impl Desk {
         let address = socket.peer_addr().map_or_else(|_| target.to_string(), |address| address.to_string());
         let answer = Answer::Ok(Connected { address: address.clone(), run: self.names.run() });
         let mut stream = stream;
-        // What fails here fails at once again below.
+        // An error here occurs again below.
         let _ = stream.both().0.send(answer.encode()).await;
         numbered.opened(address);
         let (mut reader, mut writer) = socket.split();

@@ -54,7 +54,7 @@ async fn serve(settings: &Settings, args: &ProxyServeArgs) -> Result<Exit, Failu
         }
     }
     control.close().await;
-    // Connections are reset at both sides, and the near ends hear that this end stops.
+    // Connections are reset at both ends, and the near ends are told that this end stops.
     let _ = timeout(GOODBYE, desk.stop()).await;
     node.close(GOODBYE).await;
     serving.abort();
@@ -65,7 +65,7 @@ async fn serve(settings: &Settings, args: &ProxyServeArgs) -> Result<Exit, Failu
     Ok(Exit::Interrupted)
 }
 
-/// What is said of it.
+/// Describes what the far end allows.
 fn allows(args: &ProxyServeArgs) -> String {
     let to: Vec<_> = args.allow_to.iter().map(ToString::to_string).collect();
     let listen: Vec<_> = args.allow_listen.iter().map(ToString::to_string).collect();

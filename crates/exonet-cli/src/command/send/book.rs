@@ -1,4 +1,4 @@
-//! What becomes of the messages of a node of this process.
+//! The outcomes of the messages of a node of this process.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -31,16 +31,16 @@ pub(super) struct Book<'a> {
     settings: &'a Settings,
     refusals: &'a Refusals,
     own: NodeId,
-    /// Why the node at the other end takes nothing, once it has said so.
+    /// The reason why the peer accepts nothing, once it has said so.
     turned_away: Option<Refusal>,
-    /// To whom the messages are that are waited for.
+    /// The peers whose messages are waited for.
     pub(super) peers: BTreeSet<NodeId>,
     started: Instant,
-    /// Of a former run: the first numbers are theirs.
+    /// The number of messages of a former run. They have the first numbers.
     recovered: u64,
     offered: u64,
     late: u64,
-    /// A message that left beside an opening ended Unknown.
+    /// A message that was sent beside an opening ended as Unknown.
     early_unknown: bool,
     tally: Tally,
     pub(super) open: FuturesUnordered<Numbered>,
@@ -69,7 +69,7 @@ impl<'a> Book<'a> {
         }
     }
 
-    /// Takes in what a former run has left, as far as it is wanted. Gives the rest.
+    /// Adds the wanted messages of a former run. Returns the rest.
     pub(super) fn recover(
         &mut self,
         left: Vec<(OpenMessage, Receipt)>,
@@ -88,7 +88,7 @@ impl<'a> Book<'a> {
         others
     }
 
-    /// Until all is offered and settled, or something ends it: then `Some` says what.
+    /// Runs until all messages are offered and settled (None), or until a stop (`Some`).
     pub(super) async fn keep(
         &mut self,
         node: &Node,
@@ -122,7 +122,7 @@ impl<'a> Book<'a> {
                 }
                 never = &mut listening => return never.map(|never| match never {}),
                 _ = refused.changed() => self.open.iter().for_each(|open| {
-                    // What is left of its body is not wanted.
+                    // The receiver does not want the rest of the body.
                     if open.id().is_some_and(|id| self.refusals.of(id).is_some()) {
                         open.abandon();
                     }
@@ -139,7 +139,7 @@ impl<'a> Book<'a> {
         }
     }
 
-    /// Takes what has been offered by now: nothing more will be.
+    /// Adds the messages that have been offered so far. No more are offered.
     fn take_all(&mut self, offered: &mut mpsc::Receiver<Receipt>) {
         while let Ok(receipt) = offered.try_recv() {
             self.take(receipt);
@@ -152,7 +152,7 @@ impl<'a> Book<'a> {
         self.open.push(Numbered::new(n, receipt));
     }
 
-    /// `said`: by the application there.
+    /// Records an outcome. `said`: the words of the receiving application.
     fn settle(&mut self, n: u64, settled: Settled, said: Option<Arc<str>>) -> Result<(), Failure> {
         if let Outcome::Refused(why) = settled.outcome
             && self.turned_away.replace(why) != Some(why)
@@ -166,7 +166,7 @@ impl<'a> Book<'a> {
         let said = said.map(|said| escape(said.as_bytes()));
         let reason = told.clone().or_else(|| turned_away(settled.outcome)).or(said);
         let outcome = if refused {
-            // The receiver takes a refused message only after we took the refusal.
+            // The receiver acknowledges a refused message only after this node has acknowledged the refusal.
             self.tally.refused += 1;
             "refused"
         } else {
@@ -174,7 +174,7 @@ impl<'a> Book<'a> {
             outcome_name(settled.outcome)
         };
         self.late += u64::from(settled.late);
-        // One that had a slot of a record was not lost for the sake of a clock.
+        // A message with a slot of a record was not lost because of a clock.
         self.early_unknown |=
             settled.outcome == Outcome::Unknown && settled.id.is_some_and(|id| id.r == Incarnation::UNNAMED);
         let id = settled.id.map(|id| id.to_string());
@@ -208,20 +208,20 @@ impl<'a> Book<'a> {
         Ok(())
     }
 
-    /// `others`: messages to other peers that are kept.
+    /// Prints the summary. `others`: messages to other peers that are kept.
     pub(super) fn sum_up(
         mut self,
         args: &SendArgs,
         ended: Result<Option<Stop>, Failure>,
         others: usize,
     ) -> Result<Exit, Failure> {
-        // Named but never offered: certainly not delivered.
+        // A message that was named but never offered is certainly not delivered.
         let named = u64::try_from(args.texts.len() + args.files.len()).unwrap_or(u64::MAX);
         self.tally.cancelled += named.saturating_sub(self.offered);
         let (end, exit) = match ended {
             Ok(None) => ("done", Ok(self.tally.exit())),
             Ok(Some(Stop::TimedOut)) => ("timed out", Ok(self.tally.exit())),
-            // Nothing has gone wrong with what is kept.
+            // Kept messages are no error.
             Ok(Some(Stop::Interrupted)) if self.tally.exit() == Exit::Kept => ("interrupted", Ok(Exit::Kept)),
             Ok(Some(Stop::Interrupted)) => ("interrupted", Ok(Exit::Interrupted)),
             Err(failure) => ("error", Err(failure)),

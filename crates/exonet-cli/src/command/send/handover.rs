@@ -21,10 +21,10 @@ use crate::settings::Settings;
 use crate::traceparent;
 use crate::units::{self, counted};
 
-/// How long the background node may take to say that it has what it was given, when this ends before its time.
+/// The time limit for the background node to confirm the messages that it was given, when this command ends early.
 const PARTING: Duration = Duration::from_secs(1);
 
-/// Hands over what there is to send. With `--durable` that is all; else this waits for the outcomes.
+/// Hands the messages over. Without `--durable`, it also waits for the outcomes.
 pub(super) async fn run(settings: &Settings, args: &SendArgs, up: &Client) -> Result<Exit, Failure> {
     let options = settings.identity.options();
     let Some(peer) = &args.peer else {
@@ -100,7 +100,7 @@ impl Taker for Gives<'_> {
             self.given.set(self.given.get() + 1);
             return Ok(());
         }
-        // It says why, or is gone: that is heard.
+        // The background node reports the reason, or has ended; the reader of the answer notices either.
         std::future::pending().await
     }
 
@@ -129,22 +129,22 @@ impl Taker for Gives<'_> {
 
 /// How a handover ended.
 enum Ended {
-    /// All has been told.
+    /// Everything has been reported.
     Done,
     Stopped(Stop),
-    /// Not all there was could be handed over.
+    /// Not all messages could be handed over.
     Failed(Failure),
-    /// The background node is gone.
+    /// The background node has ended.
     Gone,
 }
 
-/// What is known of the messages that were handed over.
+/// The state of the messages that were handed over.
 struct Handed<'a> {
     settings: &'a Settings,
     up: &'a Client,
     outcomes: bool,
     started: Instant,
-    /// So many are in its journal.
+    /// The number of messages in the journal of the background node.
     accepted: u64,
     tally: Tally,
     late: u64,
@@ -178,7 +178,7 @@ impl<'a> Handed<'a> {
         let mut silence = pin!(tokio::time::sleep(SILENCE));
         let mut offer = pin!(async {
             input::give(args, &mut Gives { giver, given }).await?;
-            // If that is not heard, its reader is gone: that is heard here.
+            // If this cannot be sent, the background node is gone, which the reader of the answer notices.
             giver.end().await;
             Ok(())
         });
@@ -206,7 +206,7 @@ impl<'a> Handed<'a> {
                 }
             }
         };
-        // What was given is on its way into the journal.
+        // The messages that were handed over are on their way into the journal.
         let mut parting = pin!(tokio::time::sleep(PARTING));
         while self.accepted < given.get() {
             tokio::select! {
@@ -264,7 +264,7 @@ impl<'a> Handed<'a> {
         let settled = self.tally.ended();
         let accepted = self.accepted.max(settled).min(given);
         let queued = (!self.outcomes).then_some(accepted);
-        // Whether the journal has the last of what was given, nobody has said.
+        // It is unknown whether the journal has the last messages that were handed over.
         let lost = given - accepted;
         self.tally.unknown += lost;
         if self.outcomes {
@@ -294,7 +294,7 @@ impl<'a> Handed<'a> {
         exit
     }
 
-    /// Nothing has gone wrong with what the background node has.
+    /// Messages that the background node has are no error.
     fn unfinished(&self) -> Exit {
         match self.tally.exit() {
             Exit::Success => Exit::Kept,
@@ -325,7 +325,7 @@ impl<'a> Handed<'a> {
         }
     }
 
-    /// The background node has ended before all was told.
+    /// The error that the background node ended before it reported everything.
     fn gone(&self, accepted: u64, settled: u64, lost: u64) -> Failure {
         let options = self.settings.identity.options();
         let safe = if self.outcomes { accepted - settled } else { accepted };

@@ -1,4 +1,4 @@
-//! What there is to send: arguments, files, the lines of standard input.
+//! The input of `exon send`: arguments, files, and the lines of standard input.
 
 use std::path::Path;
 
@@ -9,17 +9,17 @@ use crate::args::SendArgs;
 use crate::failure::Failure;
 use crate::units;
 
-/// A line is held in memory as a whole.
+/// The longest line, which is held in memory.
 const LONGEST_LINE: u64 = 64 << 20;
-/// A file that is kept with the message is held in memory as a whole; a longer one is read as it leaves.
+/// The longest file that is kept with its message, and so is held in memory. A longer file is read while it is sent.
 const LONGEST_KEPT: u64 = 16 << 20;
 
-/// Takes messages, each when it has room for it.
+/// Accepts messages, each when there is room for it.
 pub(super) trait Taker {
-    /// Takes a message. What becomes of it is not told here.
+    /// Accepts a message. The outcome is not reported here.
     async fn whole(&mut self, body: Vec<u8>) -> Result<(), Failure>;
 
-    /// Takes one message of all that `from` gives, which is `size` bytes if that is known.
+    /// Accepts all of `from` as one message. `size` is its length, if that is known.
     async fn stream(
         &mut self,
         path: &Path,
@@ -27,11 +27,11 @@ pub(super) trait Taker {
         size: Option<u64>,
     ) -> Result<(), Failure>;
 
-    /// Whether what it takes whole outlives this process.
+    /// Whether messages of [`Self::whole`] outlive this process.
     fn keeps(&self) -> bool;
 }
 
-/// Gives all that the arguments name.
+/// Sends everything that the arguments name.
 pub(super) async fn give(args: &SendArgs, to: &mut impl Taker) -> Result<(), Failure> {
     for text in &args.texts {
         to.whole(text.clone().into_bytes()).await?;
@@ -62,7 +62,7 @@ async fn file(path: &Path, to: &mut impl Taker) -> Result<(), Failure> {
             Err(became_shorter(path))
         };
     }
-    // Of a pipe or a device nobody knows how much comes.
+    // The length of a pipe or a device is unknown.
     to.stream(path, file, about.is_file().then_some(about.len())).await
 }
 
@@ -94,14 +94,14 @@ pub(super) fn is_input(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// Fails early, before anything has been sent.
+/// Checks that a file can be read, before anything has been sent.
 pub(super) async fn readable(path: &Path) -> Result<(), Failure> {
     let unreadable = |e| Failure::path("read", path, &e);
     let about = tokio::fs::metadata(path).await.map_err(unreadable)?;
     if about.is_dir() {
         return Err(Failure::new(format!("{} is a directory", path.display())).hint("name its files"));
     }
-    // The writer of a pipe would take this for its reader, and fail when it is gone.
+    // A pipe is not opened here: its writer would take this for its reader, and fail when it is closed.
     if about.is_file() {
         File::open(path).await.map_err(unreadable)?;
     }

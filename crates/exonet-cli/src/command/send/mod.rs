@@ -28,9 +28,9 @@ use crate::failure::Failure;
 use crate::node::{self, GOODBYE};
 use crate::settings::Settings;
 
-/// How long a peer may take to answer at its new address; messages go on trying longer.
+/// The time limit for a peer to answer at its new address. Messages are tried for longer.
 const LOOK: Duration = Duration::from_secs(30);
-/// When nothing has come back after this, say that we still try.
+/// The silence after which the command prints that it still tries.
 const SILENCE: Duration = Duration::from_secs(4);
 
 pub(in crate::command) async fn run(settings: &Settings, args: &SendArgs) -> Result<Exit, Failure> {
@@ -59,8 +59,8 @@ pub(in crate::command) async fn run(settings: &Settings, args: &SendArgs) -> Res
     }
 }
 
-/// Goes on with what a former run has left, or with the message of this number alone: the rest of it goes on meanwhile, and is
-/// not waited for.
+/// Continues with the messages that a former run has left, or with the message of this number. In the latter case the
+/// other messages are also sent, but not waited for.
 pub(in crate::command) async fn retry(
     settings: &Settings,
     number: Option<u64>,
@@ -83,7 +83,8 @@ pub(in crate::command) async fn retry(
     own_node(settings, &SendArgs::go_on(timeout), node, left, wanted).await
 }
 
-/// Sends as a node of this process, which goes on with what a former run has left, and waits for what of that is `wanted`.
+/// Sends with a node of this process. The node continues with the messages of a former run, and waits for those that
+/// are `wanted`.
 async fn own_node(
     settings: &Settings,
     args: &SendArgs,
@@ -124,24 +125,24 @@ async fn own_node(
     }
     control.close().await;
     show::open_messages(settings, &node.close(GOODBYE).await)?;
-    // With its last handle the node settles what is open: Kept if its journal has it, else Cancelled if it never left,
-    // else Unknown.
+    // When its last handle is dropped, the node settles each open message: as Kept if it is in the journal, otherwise
+    // as Cancelled if it was never sent, otherwise as Unknown.
     drop(node);
     book.settle_rest().await?;
     let others = others.iter().filter(|receipt| is_kept(receipt)).count();
     book.sum_up(args, ended, others)
 }
 
-/// Whether the journal has the message of a receipt that nobody waits for.
+/// Whether the message of a receipt that is not waited for is kept in the journal.
 fn is_kept(receipt: &Receipt) -> bool {
     receipt.settled().is_some_and(|settled| settled.outcome == Outcome::Kept)
 }
 
-/// Says where the peer is: what is open to it goes there.
+/// Looks for the peer at its new address, to which open messages are then sent.
 async fn look_for(peer: &Peer) -> Result<(), Failure> {
     match peer.ping(LOOK).await {
         Err(PingError::Send(error)) => Err(cannot_send(peer.addr(), &error)),
-        // If it refuses, its messages say so too.
+        // If the peer refuses, the outcomes of its messages say so too.
         Ok(_) | Err(_) => Ok(()),
     }
 }

@@ -19,9 +19,9 @@ pub(super) struct Offer<'a> {
     pub(super) peer: Peer,
     pub(super) args: &'a SendArgs,
     pub(super) receipts: mpsc::Sender<Receipt>,
-    /// There is a journal.
+    /// Whether there is a journal.
     pub(super) keeps: bool,
-    /// It is forced to the disk.
+    /// Whether the journal is forced to the disk.
     pub(super) forced: bool,
 }
 
@@ -43,14 +43,15 @@ impl Offer<'_> {
 }
 
 impl Taker for Offer<'_> {
-    /// Waits for room: the back-pressure reaches the writer of our standard input.
+    /// Waits for room, so that the back-pressure reaches the writer of standard input.
     async fn whole(&mut self, body: Vec<u8>) -> Result<(), Failure> {
         let Ok(place) = self.receipts.reserve().await else {
             return Ok(());
         };
         let message = self.message(body);
         let refused = |e: SendError| cannot_send(self.peer.addr(), &e);
-        // A permit does not wait for the disk: what one forced write may serve is queued before it. Its bytes may lack room.
+        // A permit does not wait for the disk: messages that one forced write can serve are queued before it. There
+        // may be no room for the bytes of the message.
         let sent = if self.forced {
             match self.peer.reserve().await.map_err(refused)?.send(message.clone()) {
                 Err(SendError::Full) => self.peer.send(message).await,
@@ -78,14 +79,14 @@ impl Taker for Offer<'_> {
         place.send(receipt);
         match transfer::pour(from, &mut body, size, |_| ()).await {
             Ok(_) => {
-                // Settled already: its receipt tells why.
+                // The message has already settled, and its receipt has the reason.
                 let _ = body.finish();
                 Ok(())
             }
             Err(PourError::Write(error)) if error.kind() == std::io::ErrorKind::FileTooLarge => {
                 Err(Failure::new(format!("cannot send {}", path.display())).because(&error))
             }
-            // A body that nobody wants any more: its receipt tells why.
+            // The body is no longer wanted, and the receipt of the message has the reason.
             Err(PourError::Write(_)) => Ok(()),
             Err(PourError::Read(error)) => Err(Failure::path("read", path, &error)),
             Err(PourError::Short) => Err(became_shorter(path)),

@@ -1,4 +1,4 @@
-//! What is printed of messages and of a run.
+//! The output for messages and for a run.
 
 use serde::Serialize;
 
@@ -16,7 +16,7 @@ pub(super) struct Line {
     pub(super) judged: Option<Judged>,
     pub(super) id: Option<String>,
     pub(super) late: bool,
-    /// A former run of this identity was given it.
+    /// The message is of a former run of this identity.
     pub(super) recovered: bool,
 }
 
@@ -24,14 +24,14 @@ pub(super) struct Line {
 pub(super) struct Summary {
     pub(super) r#type: &'static str,
     pub(super) end: &'static str,
-    /// By this run.
+    /// The number of messages of this run.
     pub(super) sent: u64,
-    /// Those that a former run had left. What follows counts both.
+    /// The number of messages that a former run had left. The fields below count both.
     pub(super) recovered: u64,
     #[serde(flatten)]
     pub(super) tally: Tally,
     pub(super) late: u64,
-    /// Handed over to the background node, which has them in its journal.
+    /// The number of messages handed over to the background node, which has them in its journal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) queued: Option<u64>,
     pub(super) seconds: f64,

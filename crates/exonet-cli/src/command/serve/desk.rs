@@ -1,4 +1,4 @@
-//! One call: answered, or ended before its time.
+//! Handles one call: answers it, or ends it early.
 
 use std::fmt;
 use std::future::pending;
@@ -18,29 +18,29 @@ use crate::command::exec::{Broken, Program, Run, Stdout};
 use crate::text::escape;
 use crate::{traceparent, units};
 
-/// How often it is looked whether a caller is still there.
+/// The interval between two checks whether a caller is still present.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// What answers.
+/// The source of answers.
 #[derive(Debug)]
 pub(super) enum Answers {
     Echo,
     Process(Program),
 }
 
-/// What has happened.
+/// An event of a server.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum Event {
-    /// It has been taken, and will not run again.
+    /// The call has been accepted, and does not run again.
     Call { id: String, caller: String, method: String, size: u64 },
-    /// It has been answered.
+    /// The call has been answered.
     Answer { id: String, caller: String, method: String, status: u32, size: usize, ms: f64 },
-    /// A session goes on here.
+    /// A session continues here.
     Session { id: String, client: String, name: String },
-    /// It has ended, and with which exit code its process.
+    /// The session has ended. `status` is the exit code of its process.
     SessionEnd { id: String, end: String, status: u32 },
-    /// No further call is taken, while these run.
+    /// No further call is accepted, while these run.
     Draining { running: usize },
 }
 
@@ -63,12 +63,12 @@ impl fmt::Display for Event {
     }
 }
 
-/// Where calls are answered.
+/// Answers calls.
 pub(super) struct Desk {
     node: Node,
     answers: Arc<Answers>,
     timeout: Option<Duration>,
-    /// How long a caller may be silent before it counts as gone.
+    /// The silence after which a caller counts as gone.
     end_orphans: Option<Duration>,
     max_body: u64,
     max_reply: u64,
@@ -77,7 +77,7 @@ pub(super) struct Desk {
 }
 
 impl Desk {
-    /// What happens goes to `tell`; what runs is ended when `cut` says so.
+    /// Events go to `tell`. Running processes are ended when `cut` becomes true.
     pub(super) fn new(
         node: &Node,
         args: &ServeArgs,
@@ -102,7 +102,7 @@ impl Desk {
         let (id, caller) = (request.id.to_string(), request.caller.to_string());
         let method = String::from_utf8_lossy(&request.method).into_owned();
         let size = request.body.len().unwrap_or_default();
-        // Nobody hears it once the command has ended.
+        // The event is lost once the command has ended.
         let _ = self.tell.send(Event::Call {
             id: id.clone(),
             caller: caller.clone(),
@@ -149,8 +149,8 @@ impl Desk {
         }
     }
 
-    /// Ends when the caller's channel does, which has been silent for the idle timeout then. One that was never seen has come
-    /// and gone between two looks, or has not confirmed its opening.
+    /// Ends when the caller's channel ends, which has then been silent for the idle timeout. A channel that was never
+    /// seen has come and gone between two checks, or its opening was not confirmed.
     async fn orphaned(&self, caller: &NodeId) {
         let mut looks = interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -166,7 +166,7 @@ impl Desk {
     }
 }
 
-/// A process for a call: its output is the reply, its exit code the status.
+/// Runs a process for a call: its output is the reply, and its exit code is the status.
 async fn process(program: &Program, mut request: Request, max_reply: u64) -> Result<Bytes, Answer> {
     let id = request.id.to_string();
     let own = [

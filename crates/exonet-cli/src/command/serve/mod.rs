@@ -31,9 +31,10 @@ use crate::node::{self, GOODBYE};
 use crate::settings::Settings;
 use crate::units::{self, count};
 
-/// The first request to stop drains, the second ends what runs, the third does not wait for anything.
+/// The last request to stop that has an effect. The first request drains, the second ends running calls, and the
+/// third ends the process at once.
 const LAST_REQUEST: u32 = 3;
-/// Longer than any wait: the calls that are waited for have been told to end.
+/// A wait without a limit: the calls that are waited for have been told to end.
 const FOR_EVER: Duration = Duration::from_secs(1 << 30);
 
 pub(super) async fn run(settings: &Settings, args: &ServeArgs) -> Result<Exit, Failure> {
@@ -64,16 +65,16 @@ pub(super) async fn run(settings: &Settings, args: &ServeArgs) -> Result<Exit, F
     Ok(if interrupted && !leave.is_asked() { Exit::Interrupted } else { Exit::Success })
 }
 
-/// How a life of the node was over.
+/// The reason why a life of the node has ended.
 enum Over {
     Ended {
         interrupted: bool,
     },
-    /// The identity was to move, and did not: it goes on where it was.
+    /// The identity was to move, and did not: it continues at this address.
     Stays(SocketAddr),
 }
 
-/// One life of the node: until the command ends, or the node stands still for a move.
+/// One life of the node: until the command ends, or the node is frozen for a move.
 struct Life<'a> {
     settings: &'a Settings,
     args: &'a ServeArgs,
@@ -108,7 +109,7 @@ impl Life<'_> {
                 break false;
             }
             tokio::select! {
-                // The desk lives on here.
+                // The desk stays alive in this function, so the channel stays open.
                 Some(event) = events.recv() => totals.add(settings, &event)?,
                 _ = requests.wait_for(|requests| *requests > 0) => break true,
                 failure = superseded(&node) => return Err(failure),
@@ -121,7 +122,7 @@ impl Life<'_> {
             settings.note("the identity is to move: no further call is taken, and what runs may finish");
             node.freeze(args.drain).await;
         }
-        // What still runs has had its time.
+        // Calls that still run have had their time.
         let span = if moves { Duration::ZERO } else { args.drain };
         let drained = drain(&node, servings, (span, requests), (&cut, tell));
         let mut over = pin!(join(depart(settings, leave, began), drained));
@@ -131,7 +132,7 @@ impl Life<'_> {
                 Some(event) = events.recv() => totals.add(settings, &event)?,
             }
         };
-        // The node is closed: what is left of a session waits for the next life of this identity.
+        // The node is closed. The rest of a session waits for the next run of this identity.
         drop(conversations);
         while let Ok(event) = events.try_recv() {
             totals.add(settings, &event)?;
@@ -149,9 +150,9 @@ impl Life<'_> {
             config.tell_refused = !args.silent;
             config.limits.message = args.max_body.0.max(args.max_reply.0);
             config.reply_kept = args.keep_replies;
-            // Without sessions nobody would ever look at them.
+            // Without sessions, nothing would ever read messages.
             config.takes.messages = !args.sessions.is_empty();
-            // With its channel, a caller is gone.
+            // A caller counts as gone when its channel ends.
             config.idle_timeout = args.end_orphans.unwrap_or(config.idle_timeout);
         };
         node::at_again(self.settings, begin.bind(), args.bind.as_deref(), &args.allow, change).await
@@ -163,7 +164,7 @@ fn methods(args: &ServeArgs) -> Vec<String> {
     if echoes { vec!["echo".to_owned()] } else { args.methods.clone() }
 }
 
-/// What is said of it.
+/// Describes what the node serves.
 fn serves(args: &ServeArgs) -> String {
     let (methods, sessions) = (methods(args).join(", "), args.sessions.join(", "));
     match (methods.as_str(), sessions.as_str()) {
@@ -183,8 +184,8 @@ fn serve(node: &Node, args: &ServeArgs, desk: &Arc<Desk>) -> Result<Vec<Serving>
     methods(args).into_iter().map(one).collect()
 }
 
-/// Waits for the calls that run and for the replies that are on their way, until `span` is over or another request
-/// to stop comes: then what runs is ended.
+/// Waits for running calls and for replies in flight, until `span` is over or another request to stop arrives. Then
+/// it ends the running calls.
 async fn drain(
     node: &Node,
     servings: Vec<Serving>,
@@ -200,7 +201,7 @@ async fn drain(
         }
     });
     let stop_all = join_all(servings.into_iter().map(|serving| serving.stop(FOR_EVER)));
-    // Told when each has been asked for the first time, and takes no further call.
+    // This is reported when each serving has been asked to stop once, and accepts no further call.
     let told = async { tell.send(Event::Draining { running }) };
     let mut stopped = pin!(join(stop_all, told));
     tokio::select! {
@@ -216,13 +217,13 @@ async fn drain(
     node.close(GOODBYE).await;
 }
 
-/// What was answered.
+/// The totals of a server.
 #[derive(Debug, Default, Serialize)]
 struct Totals {
     calls: u64,
-    /// Of these, by a failure.
+    /// The number of these calls that were answered with a failure.
     failed: u64,
-    /// Replies of which their callers did not say in time that they have them.
+    /// The number of replies whose callers did not confirm them in time.
     forgotten: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Sessions that are served: a process for each, which is talked with by lines.
+//! Serves sessions, each with a process that reads and writes lines.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::failure::Failure;
 use crate::node::GOODBYE;
 use crate::text::escape;
 
-/// A longer line goes as several messages.
+/// The longest line of one message. A longer line is sent as several messages.
 const LONGEST_LINE: u64 = 1 << 20;
 
-/// Begins to serve the sessions that `args` names. They end with what is given.
+/// Starts to serve the sessions that `args` names, until the result is dropped.
 pub(super) fn serve(
     node: &Node,
     args: &ServeArgs,
@@ -39,14 +39,14 @@ pub(super) fn serve(
     Ok(serving)
 }
 
-/// Plain messages are not for this node.
+/// Rejects plain messages, which are not for this node.
 async fn reject(node: Node) {
     while let Ok(delivery) = node.recv().await {
         delivery.reject("this node serves sessions and calls, and takes no messages");
     }
 }
 
-/// Sessions of other names have no program.
+/// Refuses sessions of other names, which have no program.
 async fn refuse(node: Node) {
     while let Ok(session) = node.accept_session().await {
         let name = escape(session.name());
@@ -61,7 +61,7 @@ async fn accept(listener: SessionListener, answers: Arc<Answers>, tell: mpsc::Un
         sessions.spawn(async move {
             let (id, client) = (session.id().to_string(), session.peer().id().to_string());
             let name = String::from_utf8_lossy(session.name()).into_owned();
-            // An error says that the command has ended.
+            // An error means that the command has ended.
             let _ = tell.send(Event::Session { id: id.clone(), client, name });
             let (end, status) = match &*answers {
                 Answers::Echo => (echo(session).await, 0),
@@ -79,13 +79,14 @@ async fn echo(mut session: Session) -> Result<(), SessionError> {
     while let Some(message) = session.recv().await? {
         let body = message.body().clone();
         drop(session.send(body).await?);
-        // One that is not delivered after all comes again, and so does its echo.
+        // If the acknowledgement fails, the message is delivered again, and so is its echo.
         let _ = message.ack();
     }
     session.close(GOODBYE).await
 }
 
-/// Gives each message to a process as a line, and sends each of its lines. Gives the exit code of the process, too.
+/// Writes each message to a process as a line, and sends each line of the process. Also returns the exit code of the
+/// process.
 async fn run(session: Session, program: &Program) -> (Result<(), SessionError>, u32) {
     let (id, client) = (session.id().to_string(), session.peer().id().to_string());
     let name = String::from_utf8_lossy(session.name()).into_owned();
@@ -104,13 +105,13 @@ async fn run(session: Session, program: &Program) -> (Result<(), SessionError>, 
     let feeds = async {
         let fed = feed(&mut receiver, input).await;
         match fed {
-            // What the process still says is sent.
+            // Further output of the process is sent.
             Ok(()) => std::future::pending().await,
             Err(error) => error,
         }
     };
     let ended = tokio::select! {
-        // It has said all.
+        // The process has closed its output.
         said = say(&mut sender, output) => said,
         error = feeds => Err(error),
     };
@@ -120,7 +121,7 @@ async fn run(session: Session, program: &Program) -> (Result<(), SessionError>, 
             end.await;
             Ok::<_, SessionError>(())
         };
-        // Its client has the rest when it is back.
+        // The client gets the rest when it is back.
         drop(tokio::time::timeout(GOODBYE, closed).await);
     }
     let status = if ended.is_ok() { process.wait().await } else { process.end().await };
@@ -155,7 +156,7 @@ async fn say(sender: &mut SessionSender, output: Option<impl AsyncRead + Unpin>)
     loop {
         let mut line = Vec::new();
         let mut limited = tokio::io::AsyncReadExt::take(&mut output, LONGEST_LINE);
-        // A process that cannot be read has said all.
+        // A read error counts as the end of the output.
         if limited.read_until(b'\n', &mut line).await.unwrap_or(0) == 0 {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! What becomes of the messages of a background node.
+//! The outcomes of the messages of a background node.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -20,10 +20,11 @@ use crate::failure::Failure;
 use crate::settings::Settings;
 use crate::text::escape;
 
-/// A receiver that refuses a message may have taken less than all of it, if it is longer. The rest is not wanted then.
+/// The longest message that a receiver reads in full before it refuses it. It may not want the rest of a longer
+/// message.
 const WHOLE: u64 = 64 << 10;
 
-/// A message that is waited for.
+/// A message whose outcome is awaited.
 struct Entry {
     receipt: Receipt,
     size: u64,
@@ -39,7 +40,8 @@ impl Future for Entry {
     }
 }
 
-/// Keeps the receipts of all messages until each has its outcome, and tells those that handed them over.
+/// Keeps the receipts of all messages until each has its outcome, and reports the outcomes to the clients that handed
+/// the messages over.
 pub(super) struct Book<'a> {
     settings: &'a Settings,
     node: &'a Node,
@@ -48,12 +50,12 @@ pub(super) struct Book<'a> {
     totals: &'a mut Totals,
 }
 
-/// What all lives of the node came to.
+/// The totals of all lives of the node.
 #[derive(Debug, Default)]
 pub(super) struct Totals {
-    /// Handed over by commands and by clients of the gateway.
+    /// The number of messages handed over by commands and by clients of the gateway.
     pub(super) taken: u64,
-    /// Of a former run.
+    /// The number of messages of a former run.
     pub(super) recovered: u64,
     pub(super) tally: Tally,
 }
@@ -71,7 +73,7 @@ struct Line<'a> {
 }
 
 impl<'a> Book<'a> {
-    /// `left` is of a former run; those who ask for it come in the same order, as far as there are any.
+    /// `left` has the messages of a former run; their askers, if any, come in the same order.
     pub(super) fn new(
         settings: &'a Settings,
         node: &'a Node,
@@ -88,13 +90,13 @@ impl<'a> Book<'a> {
         Self { settings, node, refusals: Refusals::default(), open, totals }
     }
 
-    /// Until told to stop.
+    /// Runs until told to stop.
     pub(super) async fn keep(
         &mut self,
         handed: &mut mpsc::UnboundedReceiver<Taken>,
         stop: &mut (impl Future<Output = ()> + Unpin),
     ) -> Result<(), Failure> {
-        // It hears into what the book reads.
+        // This task receives refusals into the map that the book reads.
         let refusals = self.refusals.clone();
         let mut listening = pin!(refusals.listen(self.node));
         let mut refused = refusals.watch();
@@ -117,7 +119,8 @@ impl<'a> Book<'a> {
         }
     }
 
-    /// What had its outcome while the node ended. What is kept for the next life is no outcome here.
+    /// Records the messages that settled while the node ended. A message that is kept for the next life has no
+    /// outcome here.
     pub(super) fn finish(&mut self) -> Result<(), Failure> {
         while let Some(Some((settled, said, asker))) = self.open.next().now_or_never() {
             if settled.outcome != Outcome::Kept {
@@ -127,7 +130,7 @@ impl<'a> Book<'a> {
         Ok(())
     }
 
-    /// `said`: by the application of the receiver.
+    /// Records an outcome. `said`: the words of the receiving application.
     fn settle(
         &mut self,
         settled: Settled,
@@ -135,7 +138,7 @@ impl<'a> Book<'a> {
         asker: Option<Asker>,
     ) -> Result<(), Failure> {
         let told = settled.id.and_then(|id| self.refusals.forget(id));
-        // The receiver takes a refused message only after we took the refusal.
+        // The receiver acknowledges a refused message only after this node has acknowledged the refusal.
         let outcome = if told.is_some() { Ending::Refused } else { settled.outcome.into() };
         self.totals.tally.count(outcome);
         let (mut reason, mut todo) = (told.or_else(|| said.map(|said| escape(said.as_bytes()))), None);
@@ -161,7 +164,7 @@ impl<'a> Book<'a> {
         if let Some(Asker { n, tell, place }) = asker {
             let early = settled.id.is_some_and(|id| id.r == Incarnation::UNNAMED);
             let late = settled.late;
-            // It may have left.
+            // The asker may have disconnected.
             let _ = tell.send((
                 protocol::Settled { n, outcome, reason, remedy: todo, id, late, early, judged },
                 place,

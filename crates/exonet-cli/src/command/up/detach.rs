@@ -15,14 +15,14 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::settings::Settings;
 
-/// The file in the directory of the identity that has what the process says.
+/// The file in the directory of the identity that has the output of the process.
 const LOG: &str = "up.log";
-/// A journal of millions of messages takes seconds.
+/// The time limit for the start: a journal of millions of messages takes seconds to read.
 const START: Duration = Duration::from_secs(120);
-/// Time between two looks whether it runs.
+/// The interval between two checks whether the process runs.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// Returns when the process runs and can be reached. What it says goes to a file.
+/// Returns when the process runs and answers. Its output goes to a file.
 pub(super) async fn detach(settings: &Settings) -> Result<Exit, Failure> {
     let identity = &settings.identity;
     if let Some(process) = Client::find(identity).await? {

@@ -42,7 +42,8 @@ pub(super) async fn run(settings: &Settings, args: &UpArgs) -> Result<Exit, Fail
     }
     #[cfg(unix)]
     if args.session {
-        // A terminal that is closed ends nothing. It is the first of its session already, if this fails.
+        // Closing the terminal must not end the process. If this call fails, the process is already the leader of its
+        // session.
         let _ = rustix::process::setsid();
     }
     let leave = Leave::default();
@@ -63,24 +64,24 @@ pub(super) async fn run(settings: &Settings, args: &UpArgs) -> Result<Exit, Fail
     Ok(if leave.is_asked() { Exit::Success } else { Exit::Interrupted })
 }
 
-/// How a life of the node was over.
+/// The reason why a life of the node has ended.
 enum Over {
     Ended {
-        /// Messages without an outcome.
+        /// The number of messages without an outcome.
         open: usize,
     },
-    /// The identity was to move, and did not: it goes on where it was.
+    /// The identity was to move, and did not: it continues at this address.
     Stays(SocketAddr),
 }
 
-/// One life of the node: until the command ends, or the node stands still for a move.
+/// One life of the node: until the command ends, or the node is frozen for a move.
 struct Life<'a> {
     settings: &'a Settings,
     args: &'a UpArgs,
     site: Option<Site>,
     leave: &'a Leave,
     metrics: Option<Metrics>,
-    /// True: `exon down` wants an end.
+    /// True: `exon down` asks the node to end.
     end: Arc<watch::Sender<bool>>,
 }
 
@@ -187,7 +188,7 @@ fn announce(
     })
 }
 
-/// `moved`: what is open has moved with the identity.
+/// Prints the summary. `moved`: open messages have moved with the identity.
 fn sum_up(
     settings: &Settings,
     totals: &Totals,
@@ -198,7 +199,7 @@ fn sum_up(
     struct Summary {
         r#type: &'static str,
         end: &'static str,
-        /// Handed over by commands.
+        /// The number of messages handed over by commands.
         taken: u64,
         recovered: u64,
         #[serde(flatten)]

@@ -1,4 +1,4 @@
-//! The receiver's end of the conversation about a code: see [`crate::code::meeting`].
+//! The receiver's side of the exchange about a code: see [`crate::code::meeting`].
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use crate::node::{self, GOODBYE};
 use crate::settings::Settings;
 use crate::text::escape;
 
-/// How long a node has to answer for the first time.
+/// The time limit for the first answer of a node.
 const FIRST: Duration = Duration::from_secs(6);
-/// How long it may read what it offers, before its proof.
+/// The time limit for the proof of the sender, which first reads all files that it offers.
 const PROOF: Duration = Duration::from_secs(24 * 3_600);
-/// After this, it is said what is waited for.
+/// The time after which the command prints what it waits for.
 const SOON: Duration = Duration::from_secs(2);
 /// Signs of life.
 const ALIVE: Duration = Duration::from_secs(1);
@@ -29,10 +29,10 @@ pub(super) struct Open {
     pub(super) manifest: Manifest,
 }
 
-/// What came of it.
+/// The result of a meeting.
 pub(super) enum Met {
     Open(Box<Open>),
-    /// It knows another code.
+    /// The node has another code.
     Wrong {
         left: u32,
     },

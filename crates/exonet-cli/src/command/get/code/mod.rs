@@ -27,7 +27,7 @@ use crate::units::{self, Size};
 
 /// An offer to which the code does not belong may have the same number as another one: so long that one is searched for.
 const OTHER: Duration = Duration::from_secs(2);
-/// What another process has left unfinished is removed after this.
+/// The times after which unfinished messages and files of other processes are removed.
 const PATIENCE: Duration = Duration::from_secs(600);
 const KEEP_PARTS: Duration = Duration::from_secs(7 * 24 * 3_600);
 

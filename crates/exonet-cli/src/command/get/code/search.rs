@@ -1,4 +1,4 @@
-//! Where the offer of a number may be.
+//! Searches for the offer of a number.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::command::name_failed;
 use crate::failure::Failure;
 use crate::settings::Settings;
 
-/// The name server is asked again after this: the offer may come later.
+/// The pause before the name server is asked again, since the offer may come later.
 const AGAIN: Duration = Duration::from_secs(2);
 /// Nodes that are tried: whoever is on the network may say that it is one.
 const MOST: usize = 16;
@@ -22,7 +22,7 @@ pub(super) struct Search<'a> {
     settings: &'a Settings,
     asking: Option<Asking>,
     names: Option<(&'a dyn Naming, Name)>,
-    /// What was tried, as it was found.
+    /// The addresses that were tried.
     seen: BTreeSet<String>,
     asked: Option<tokio::time::Instant>,
     told: bool,
@@ -47,7 +47,7 @@ impl<'a> Search<'a> {
         Ok(Self { settings, asking, names, seen: BTreeSet::new(), asked: None, told: false })
     }
 
-    /// The next node that may have the offer, however long that takes. Cancel-safe.
+    /// Waits for the next node that may have the offer, without a time limit. Cancel-safe.
     pub(super) async fn next(&mut self) -> Result<PeerAddr, Failure> {
         loop {
             let Self { asking, names, asked, .. } = &mut *self;

@@ -1,4 +1,5 @@
-//! What the sender copies here, until it says that it has ended; then what has come is compared with what was proven.
+//! Receives the copy of the sender until the sender reports its end, and then compares the files with the proven
+//! manifest.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -31,7 +32,7 @@ use crate::units::{self, Size, counted};
 
 const TICK: Duration = Duration::from_millis(200);
 const JSON: Duration = Duration::from_secs(1);
-/// How long the sender has to hear that this end is ready.
+/// The time limit for telling the sender that this end is ready.
 const READY: Duration = Duration::from_secs(10);
 
 #[derive(Serialize)]
@@ -77,7 +78,7 @@ pub(super) struct Taking<'a> {
     open: Open,
     store: Arc<Store>,
     out: PathBuf,
-    /// Paths that are here now.
+    /// The paths that are present now.
     here: BTreeSet<String>,
     refused: u64,
     started: Instant,
@@ -144,7 +145,7 @@ impl<'a> Taking<'a> {
         self.settings.output.line(&OfferLine { r#type: "offer", peer, manifest: &self.open.manifest })
     }
 
-    /// Until the sender has ended; None: interrupted here.
+    /// Runs until the sender has ended. None: interrupted here.
     async fn take(
         &mut self,
         mut taken: mpsc::UnboundedReceiver<Taken>,
@@ -177,7 +178,7 @@ impl<'a> Taking<'a> {
                 _ = ticks.tick() => self.tick()?,
             }
         };
-        // What was stored before the end is told first.
+        // Files that were stored before the end are reported first.
         while let Ok(one) = taken.try_recv() {
             self.add(&one)?;
         }
@@ -244,7 +245,7 @@ impl<'a> Taking<'a> {
         }
     }
 
-    /// Compares what is here with what the sender has proven.
+    /// Compares the received files with the manifest that the sender has proven.
     async fn check(&self, ended: &Ended) -> Result<Exit, Failure> {
         if ended.left > 0 || self.refused > 0 {
             self.sum_up("done", None)?;
@@ -305,7 +306,7 @@ fn serve_end(node: &Node, tell: mpsc::UnboundedSender<Ended>) -> Result<Serving,
             let body = call.body.bytes(LONGEST).await?;
             let bad = |error: serde_json::Error| Refused::new(ReplyStatus::BAD_REQUEST, error.to_string());
             let ended: Ended = serde_json::from_slice(&body).map_err(bad)?;
-            // Nothing hears it once the command has ended.
+            // The event is lost once the command has ended.
             let _ = tell.send(ended);
             Ok::<_, Refused>(Bytes::new())
         }
