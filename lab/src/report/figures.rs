@@ -288,9 +288,9 @@ fn fan_out(medians: &Medians<'_>) -> Drawing {
 fn transfer(medians: &Medians<'_>) -> Drawing {
     let steps = cells(medians);
     let panel = Panel {
-        title: "Until the sender knows that all of it has arrived".into(),
+        title: "Until all of it has arrived".into(),
         x_label: "size of the file; each step doubles it".into(),
-        lines: lines(medians, &steps, |r| r.cold.map_or(0.0, |cold| cold.settled)),
+        lines: lines(medians, &steps, |r| r.cold.map_or(0.0, |cold| cold.arrived)),
         steps,
         y_label: "ms".into(),
         logarithmic: true,

@@ -127,7 +127,13 @@ fn section(medians: &Medians<'_>, figures: &[&str]) -> String {
             "Calls a second; median / 99th percentile of their latency in ms. A call is a message that is answered by a message; \
              in the row \"at most once\" it is `Node::call`."
         }
-        "cold-start" | "transfer" => {
+        "transfer" => {
+            "Time in ms from when the application handed the first chunk over, connecting included: until the last chunk had \
+             arrived / until the sender knew. The sender of another transport learns it from a message of one chunk's length, \
+             which takes 5 ms of the link, so compare the first figures. \"1 open\" is an application that waits for the outcome \
+             of each chunk; \"Exonet\" leaves the window to the node."
+        }
+        "cold-start" => {
             "Until the last had arrived at the other end / until the sender knew of the last, in ms from when all was handed over. \
              Exonet's calls are `Node::call`, at most once."
         }
