@@ -32,7 +32,15 @@ enum Invited {
 }
 
 /// Configurations that are compared where the software is the limit, and where many messages come at once.
-const VARIANTS: &[&str] = &["exonet-single", "exonet-sends", "quinn-cubic-1", "quinn-bbr-1"];
+const VARIANTS: &[&str] = &[
+    "exonet-single",
+    "exonet-sends",
+    "exonet-window-1",
+    "exonet-window-32",
+    "exonet-window-128",
+    "quinn-cubic-1",
+    "quinn-bbr-1",
+];
 
 /// One row: every peer does it.
 #[derive(Clone)]
@@ -351,6 +359,7 @@ pub(crate) fn all() -> Vec<Scenario> {
             invited: Invited::Principal,
         },
         cold::cold_start(),
+        cold::transfer(),
     ]
 }
 

@@ -1,11 +1,12 @@
 //! Exonet's part where receipts and calls are its own: a cold start, and calls in steady state.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use bytes::Bytes;
 use exonet::call::{Failure, Request};
-use exonet::{Node, PeerAddr};
+use exonet::{Node, Outcome, Peer, PeerAddr, Receipt};
 use tokio::task::JoinSet;
 
 use super::Setup;
@@ -89,13 +90,42 @@ async fn send(node: &Node, setup: &Setup, meter: &Meter, shared: &Shared, messag
     let to: PeerAddr = setup.server.parse()?;
     let mut buffer = Vec::new();
     shared.fill(&mut buffer, messages as usize).await;
-    let receipt = node.peer(&to).send_bodies(buffer.chunks(setup.bytes)).await?;
-    let tally = receipt.await;
-    if tally.delivered != u64::from(messages) {
-        bail!("of {messages} messages {} were delivered", tally.delivered);
+    let to = node.peer(&to);
+    let delivered = match window(&setup.peer) {
+        None => to.send_bodies(buffer.chunks(setup.bytes)).await?.await.delivered,
+        Some(window) => send_within(&to, buffer.chunks(setup.bytes), window).await?,
+    };
+    if delivered != u64::from(messages) {
+        bail!("of {messages} messages {delivered} were delivered");
     }
     meter.finish();
     std::future::pending().await
+}
+
+/// The number of messages that the application of this peer has open at most. None: the node alone decides.
+fn window(peer: &str) -> Option<usize> {
+    peer.strip_prefix("exonet-window-")?.parse().ok()
+}
+
+/// Returns the number of messages that were delivered.
+async fn send_within<'a>(to: &Peer, bodies: impl Iterator<Item = &'a [u8]>, window: usize) -> Result<u64> {
+    let (mut open, mut delivered) = (VecDeque::new(), 0);
+    for body in bodies {
+        if open.len() >= window
+            && let Some(oldest) = open.pop_front()
+        {
+            delivered += is_delivered(oldest).await;
+        }
+        open.push_back(to.send(body).await?);
+    }
+    for receipt in open {
+        delivered += is_delivered(receipt).await;
+    }
+    Ok(delivered)
+}
+
+async fn is_delivered(receipt: Receipt) -> u64 {
+    u64::from(receipt.await.outcome == Outcome::Delivered)
 }
 
 async fn call(node: &Node, setup: &Setup, shared: &Shared, messages: u32) -> Result<()> {

@@ -9,7 +9,7 @@ use exonet::{Allow, Builder, Node, NodeId, PeerAddr};
 use tokio::sync::watch;
 
 use super::tasks::{self, Shared};
-use super::{Peer, Setup, calls, nothing_missing, one_connection, spread};
+use super::{Peer, Setup, calls, nothing_missing, one_connection, spread, transfer};
 use super::{cold, contact, fan};
 use crate::app::{Crowd, Meter, NUMBERS_APART, Pacer, Work};
 
@@ -92,6 +92,33 @@ pub(super) const PEERS: &[Peer] = &[
         tuning: "a group of three, all of which must have the message",
         reliable: true,
         cannot: spread,
+        missing: nothing_missing,
+        run,
+    },
+    Peer {
+        name: "exonet-window-1",
+        label: "Exonet, 1 open",
+        tuning: "the application has at most 1 chunk open, and waits for the oldest receipt",
+        reliable: true,
+        cannot: transfer,
+        missing: nothing_missing,
+        run,
+    },
+    Peer {
+        name: "exonet-window-32",
+        label: "Exonet, 32 open",
+        tuning: "the application has at most 32 chunks open, and waits for the oldest receipt",
+        reliable: true,
+        cannot: transfer,
+        missing: nothing_missing,
+        run,
+    },
+    Peer {
+        name: "exonet-window-128",
+        label: "Exonet, 128 open",
+        tuning: "the application has at most 128 chunks open, and waits for the oldest receipt",
+        reliable: true,
+        cannot: transfer,
         missing: nothing_missing,
         run,
     },

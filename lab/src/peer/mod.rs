@@ -209,6 +209,11 @@ const fn spread(work: Work) -> Option<&'static str> {
     if matches!(work, Work::Spread { .. }) { None } else { Some("it is a mode of a group") }
 }
 
+/// For windows of the application's own.
+const fn transfer(work: Work) -> Option<&'static str> {
+    if matches!(work, Work::Cold { calls: false, .. }) { None } else { Some("it transfers a file only") }
+}
+
 const fn not_both_ways(work: Work) -> Option<&'static str> {
     match work {
         Work::BothWays => Some("it answers only"),

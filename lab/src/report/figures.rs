@@ -58,6 +58,7 @@ pub(super) fn all(all: &[Medians<'_>]) -> Vec<Figure> {
     figures.extend(of(all, "fan-out").map(|medians| ("fan-out", fan_out(medians))));
     figures.extend(of(all, "spread").map(|medians| ("spread", spread(medians))));
     figures.extend(of(all, "download").map(|medians| ("download", download(medians))));
+    figures.extend(of(all, "transfer").map(|medians| ("transfer", transfer(medians))));
     figures.extend(of(all, "cable").map(|medians| ("cable", cable(medians))));
     figures
 }
@@ -282,6 +283,19 @@ fn fan_out(medians: &Medians<'_>) -> Drawing {
     ];
     Chart { title: "One message of 1,024 bytes to many: 5,000 copies a second, no emulator".into(), panels }
         .draw()
+}
+
+fn transfer(medians: &Medians<'_>) -> Drawing {
+    let steps = cells(medians);
+    let panel = Panel {
+        title: "Until all of it has arrived".into(),
+        x_label: "size of the file; each step doubles it".into(),
+        lines: lines(medians, &steps, |r| r.cold.map_or(0.0, |cold| cold.arrived)),
+        steps,
+        y_label: "ms".into(),
+        logarithmic: true,
+    };
+    Chart { title: "A file in chunks of 64 KiB: 100 Mbit/s, RTT 10 ms".into(), panels: vec![panel] }.draw()
 }
 
 fn spread(medians: &Medians<'_>) -> Drawing {

@@ -127,24 +127,31 @@ fn section(medians: &Medians<'_>, figures: &[&str]) -> String {
             "Calls a second; median / 99th percentile of their latency in ms. A call is a message that is answered by a message; \
              in the row \"at most once\" it is `Node::call`."
         }
+        "transfer" => {
+            "Time in ms from when the application handed the first chunk over, connecting included: until the last chunk had \
+             arrived / until the sender knew. The sender of another transport learns it from a message of one chunk's length, \
+             which takes 5 ms of the link, so compare the first figures. \"1 open\" is an application that waits for the outcome \
+             of each chunk; \"Exonet\" leaves the window to the node."
+        }
         "cold-start" => {
             "Until the last had arrived at the other end / until the sender knew of the last, in ms from when all was handed over. \
              Exonet's calls are `Node::call`, at most once."
         }
         "head-of-line" => {
-            "Messages a second; median / 99th percentile of the time in ms from when a message was due to leave until its reader \
-             had it. All have the same pace, about half of what the link carries: a rate below it means that the connection \
-             could not keep up, and then the latency is that of its queue. A stream each, but for TCP, which has one connection \
-             for all. Alone, a stream has its twelve messages a second: how late these are is the measure for the others."
+            "Messages a second; median / 99th percentile of the delay in ms, from the time at which a message was due until its \
+             reader had it. All peers have the same load, about half of the link's capacity. A lower rate means that a connection \
+             could not keep up; the delay is then that of its queue. Each peer uses a stream of its own kind for each of the \
+             100, except TCP, which has one connection for all. The last column is the baseline: one stream alone, with its 12 \
+             messages a second."
         }
         "fan-out" => {
-            "Copies that arrived a second, at all members together; median / 99th percentile of the time in ms from when a message \
-             was due to leave until a member had it; processor time of the sender for each copy, in us. All members are in one \
-             process."
+            "Copies that arrived a second, at all members together; median / 99th percentile of the delay in ms, from the time at \
+             which a message was due until a member had it; processor time of the sender for each copy, in us. All members share \
+             one process."
         }
         "spread" => {
-            "Messages a second; median / 99th percentile of the time in ms from when a message was due to leave until the sender \
-             knew that it had arrived where it should; which share of all copies each member got: near : far : lossy."
+            "Messages a second; median / 99th percentile of the delay in ms, from the time at which a message was due until the \
+             sender knew the verdict; the share of each member in all copies, near : far : lossy."
         }
         "download" => {
             "MB a second, from the start of the command to its end. The server that is killed is the fastest."
@@ -189,7 +196,7 @@ fn section(medians: &Medians<'_>, figures: &[&str]) -> String {
         };
         let processor = if scenario.name == "download" {
             "What it costs: IP bytes that the servers sent, for each byte of the file.".to_owned()
-        } else if scenario.name == "cold-start" {
+        } else if matches!(scenario.name, "cold-start" | "transfer") {
             "What it costs: IP bytes on the link for each message or call, both directions together."
                 .to_owned()
         } else {
@@ -197,8 +204,8 @@ fn section(medians: &Medians<'_>, figures: &[&str]) -> String {
         };
         let _ = writeln!(text, "{processor}\n\n{costs}");
     }
-    if scenario.name == "one-way-loss" || scenario.name == "cable" || scenario.name == "crowd" {
-        let shown = ["0 %", "5 %", "1,024 bytes", "10,000 clients"];
+    if matches!(scenario.name, "one-way-loss" | "cable" | "crowd" | "fan-out") {
+        let shown = ["0 %", "5 %", "1,024 bytes", "10,000 clients", "500 members"];
         for cell in medians.measured().into_iter().filter(|cell| shown.contains(&cell.name.as_str())) {
             let _ = writeln!(text, "Memory and queue: {}.\n\n{}", cell.name, medians.memory(&cell.name));
         }
@@ -246,6 +253,7 @@ fn shown_in(scenario: &str) -> &'static [&'static str] {
         "fan-out" => &["fan-out"],
         "spread" => &["spread"],
         "download" => &["download"],
+        "transfer" => &["transfer"],
         _ => &[],
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Cell, Invited, Scenario, Wire, cell, percent};
 use crate::app::Work;
+use crate::link::Loss;
 
 /// 400 KB, 4 MB and 400 calls.
 const LOADS: [(&str, u32, bool); 3] =
@@ -29,5 +30,33 @@ pub(super) fn cold_start() -> Scenario {
         about: "so much handed over at once to a peer that was never met, 100 Mbit/s, loss each way",
         cells,
         invited: Invited::Principal,
+    }
+}
+
+/// A file in chunks, as in the evaluation of the paper on one-to-many communication.
+pub(super) fn transfer() -> Scenario {
+    const CHUNK: usize = 65_536;
+    let cells = [1_u32, 2, 4, 8, 16, 32].map(|megabytes| {
+        let work = Work::Cold { messages: megabytes * 16, calls: false };
+        let cell = cell(format!("{megabytes} MiB"), Wire::link(100.0, 10, Loss::None), work);
+        Cell { bytes: CHUNK, ..cell.ranks(2).takes([0.0, 0.0]) }
+    });
+    Scenario {
+        name: "transfer",
+        about: "a file in chunks of 64 KiB, 100 Mbit/s, RTT 10 ms",
+        cells: cells.into(),
+        invited: Invited::Only(
+            &[
+                "exonet",
+                "exonet-window-1",
+                "exonet-window-32",
+                "exonet-window-128",
+                "tcp-cubic",
+                "tcp-bbr",
+                "quinn-bbr",
+                "sctp",
+            ],
+            "it is about windows",
+        ),
     }
 }
