@@ -56,6 +56,8 @@ struct Given {
     gap: Option<Gap>,
     /// The application has rejected it.
     rejected: bool,
+    /// Replies that the node had forgotten by then. The application learns of the message later, once the journal has it.
+    forgotten: u64,
 }
 
 /// The kind of a large message that is being read.
@@ -270,7 +272,7 @@ impl Host {
     /// Gives the application each message that was handed out, once the journal has it.
     pub(crate) fn take_given(&mut self, now: Now, ledger: &mut Ledger) {
         while self.given.front().is_some_and(|(at, _)| self.node.is_safe(*at))
-            && let Some((_, Given { id, call, number, gap, rejected })) = self.given.pop_front()
+            && let Some((_, Given { id, call, number, gap, rejected, forgotten })) = self.given.pop_front()
         {
             if let Some(gap) = gap {
                 ledger.had(number, gap);
@@ -278,9 +280,14 @@ impl Host {
             if rejected {
                 continue;
             }
-            self.taken(id, number, ledger);
+            self.taken(id, number, forgotten, ledger);
             self.serve(now, call, number);
         }
+    }
+
+    /// Replies that this node has forgotten.
+    fn forgotten(&self) -> u64 {
+        self.node.counts().replies_forgotten
     }
 
     pub(crate) fn give(
@@ -291,8 +298,9 @@ impl Host {
         ledger: &mut Ledger,
     ) {
         ledger.handed(number);
-        self.given
-            .push_back((self.node.journal_end(), Given { id, call, number, gap: None, rejected: false }));
+        let forgotten = self.forgotten();
+        let given = Given { id, call, number, gap: None, rejected: false, forgotten };
+        self.given.push_back((self.node.journal_end(), given));
     }
 
     /// Like [`Host::give`], for a message of a stream.
@@ -304,13 +312,15 @@ impl Host {
         ledger: &mut Ledger,
     ) {
         ledger.handed(number);
-        let given = Given { id, call: None, number, gap: Some(gap), rejected: false };
+        let forgotten = self.forgotten();
+        let given = Given { id, call: None, number, gap: Some(gap), rejected: false, forgotten };
         self.given.push_back((self.node.journal_end(), given));
     }
 
     /// A message of a stream was rejected, which the ledger is told in order.
     pub(crate) fn note_rejected(&mut self, id: MessageId, number: Option<u64>, gap: Gap) {
-        let given = Given { id, call: None, number, gap: Some(gap), rejected: true };
+        let forgotten = self.forgotten();
+        let given = Given { id, call: None, number, gap: Some(gap), rejected: true, forgotten };
         self.given.push_back((self.node.journal_end(), given));
     }
 
@@ -337,11 +347,11 @@ impl Host {
         self.reading.insert(delivery, Reading::new(Read::Reply(call, status)));
     }
 
-    fn taken(&mut self, id: MessageId, number: Option<u64>, ledger: &mut Ledger) {
+    fn taken(&mut self, id: MessageId, number: Option<u64>, forgotten: u64, ledger: &mut Ledger) {
         if self.is_copy {
             ledger.report(Breach::TakenByCopy(number.unwrap_or_default()));
         } else if !self.foes.contains(&id.sender) {
-            let keeper = Keeper { boots: self.boots, forgotten: self.node.counts().replies_forgotten };
+            let keeper = Keeper { boots: self.boots, forgotten };
             ledger.taken(number, self.node.id(), keeper, id);
             if self.ending {
                 ledger.report(Breach::TakenAfterEnd(number.unwrap_or_default()));
