@@ -124,7 +124,7 @@ struct Arrived {
     span: Duration,
 }
 
-/// Sends so many packets at a rate in Mbit/s, in steps of a millisecond.
+/// Sends packets at a rate in Mbit/s, in steps of a millisecond.
 fn stream(pair: &Pair, packets: u32, mbit: f64) -> Result<Arrived> {
     let [client, server] = sockets(pair)?;
     let taking = std::thread::spawn(move || {

@@ -48,7 +48,7 @@ impl Todo<'_> {
 }
 
 impl<'a> Planned<'a> {
-    /// Leaves out what tells least until the rest fits in so many seconds, if there is a limit; then makes runs as long
+    /// Leaves out what tells least until the rest fits in this many seconds, if there is a limit; then makes runs as long
     /// as fits.
     fn new(mut todo: Vec<Todo<'a>>, budget: Option<f64>, quick: bool) -> Self {
         let hurry = quick || budget.is_some();
@@ -179,7 +179,7 @@ pub(crate) fn run(scenarios: &[Scenario], options: &RunOptions, again: bool) -> 
 
 /// All runs of a cell.
 fn cell(one: &Todo<'_>, planned: &Planned<'_>, origin: &Origin, kept: &mut Kept) -> Result<bool> {
-    /// Runs of a peer that take so many seconds longer than they should are not done again in a hurry.
+    /// In a hurry, the runs of a peer are not repeated if one took this many seconds longer than it should.
     const LATE: f64 = 8.0;
     let (scenario, cell, mut fine) = (one.scenario, one.cell, true);
     let span = one.span(planned.length);

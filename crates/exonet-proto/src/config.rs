@@ -129,10 +129,10 @@ pub struct Limits {
     /// Received bytes held for all peers together, and set aside for messages that are partly there; what finds
     /// no room is treated as lost. One message is always let in. Default 1 GiB.
     pub received_bytes: usize,
-    /// Connections taken in from peers that have shown who they are, at once, where a driver takes any (`Carrier::Tcp`, `Carrier::Auto`).
-    /// While there are so many, a further one is closed at once. Default 65,536.
+    /// The most connections that a driver holds open at once for authenticated peers that opened them (`Carrier::Tcp`,
+    /// `Carrier::Auto`). At this limit, the driver closes a further connection at once. Default 65,536.
     pub connections: usize,
-    /// The same of one peer, which uses one, and for seconds a second that takes the place of the first. Default 8.
+    /// The same limit for each peer. A peer uses one connection; while a new one replaces it, it uses two for some seconds. Default 8.
     pub connections_per_peer: usize,
 }
 

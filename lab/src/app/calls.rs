@@ -55,7 +55,7 @@ pub(super) struct Answerer {
     meter: Arc<Meter>,
     ledger: Ledger,
     answers: VecDeque<Stamp>,
-    /// After so many requests there are no more. Zero: nobody knows.
+    /// The number of requests in all. Zero: the number is not known.
     last: u64,
 }
 
@@ -64,7 +64,7 @@ impl Answerer {
         Self { meter, ledger: Ledger::default(), answers: VecDeque::new(), last: 0 }
     }
 
-    /// One that gets so many requests, and no more.
+    /// An answerer for this number of requests.
     pub(super) fn of(meter: Arc<Meter>, requests: u32) -> Self {
         Self { last: u64::from(requests), ..Self::new(meter) }
     }

@@ -39,9 +39,9 @@ pub(crate) enum Work {
     OneWay,
     /// The same in both directions at once, on one connection.
     BothWays,
-    /// Requests and answers of equal size: so many actors at the client, each with one request under way.
+    /// Requests and answers of equal size. Each actor at the client has one request under way.
     Calls { actors: u32 },
-    /// So many clients with connections of their own, each of which sends so many messages a second.
+    /// Clients with connections of their own, each of which sends at a steady rate.
     Crowd { clients: u32, per_second: u32 },
     /// A steady rate of messages from the client to the server, on each lane in turn. Each lane keeps its order.
     Lanes { lanes: u32, per_second: u32 },
@@ -51,9 +51,9 @@ pub(crate) enum Work {
     Spread { per_second: u32 },
     /// The download of one file from servers that each have their own link.
     Download { megabytes: u32, servers: Servers },
-    /// So many messages, or calls, handed over at once to a server that the client has never met, and no more.
+    /// Messages, or calls, handed over at once to a server that the client has never met, and no more.
     Cold { messages: u32, calls: bool },
-    /// So many clients that the server has never met, each of which makes so many calls, one after the other.
+    /// Clients that the server has never met, each of which makes its calls one after the other.
     Contact { clients: u32, calls: u32, leaves: Leaves, from: From },
 }
 

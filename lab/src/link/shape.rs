@@ -55,7 +55,7 @@ impl Shape {
         Self { rate, delay: rtt / 2, queue, codel: None, loss, duplicate: 0.0, reorder: None, outages: None }
     }
 
-    /// How long the line is busy with so many bytes, in ns.
+    /// How long the line is busy with this number of bytes, in ns.
     pub(crate) fn serialisation(&self, bytes: usize) -> u64 {
         let bits = u128::from(u64::try_from(bytes).unwrap_or(u64::MAX)) * 8;
         u64::try_from(bits * 1_000_000_000 / u128::from(self.rate.max(1))).unwrap_or(u64::MAX)

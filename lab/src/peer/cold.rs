@@ -20,7 +20,7 @@ const MOST: usize = 1_024;
 /// Messages taken at a time.
 const BATCH: usize = 64;
 
-/// Does what the setup says, with so many messages or calls.
+/// Runs this end of a cold start, with `messages` messages or calls.
 pub(super) async fn run(
     node: &Node,
     setup: &Setup,

@@ -48,7 +48,7 @@ pub(super) const PEERS: &[Peer] = &[
 /// The most that the system takes at once.
 const SEGMENTS: usize = 64;
 const LARGEST: usize = 65_000;
-/// Calls of the system saved by receiving into so many buffers.
+/// The number of buffers that one system call receives into.
 const BUFFERS: usize = 16;
 
 fn bind(setup: &Setup) -> Result<UdpSocket> {

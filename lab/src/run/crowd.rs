@@ -13,9 +13,9 @@ const TO_GATHER: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Gathered {
     pub(crate) clients: u64,
-    /// Of so many.
+    /// The number of all clients.
     pub(crate) of: u32,
-    /// After so many seconds.
+    /// The time until then, in s.
     pub(crate) after: f64,
 }
 

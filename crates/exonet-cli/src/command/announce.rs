@@ -28,7 +28,7 @@ pub(super) fn be_somebody(settings: &Settings) -> Result<bool, Failure> {
     Ok(new)
 }
 
-/// Prints the address of `node`, who may do `verb` there, and `remark`, what the node does with it.
+/// Prints the address of `node`, the peers that `allow` permits to do `verb` there, and then `remark`.
 pub(super) fn announce(
     settings: &Settings,
     node: &Node,

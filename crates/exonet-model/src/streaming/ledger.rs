@@ -1,26 +1,26 @@
-//! What happened in truth, and what the two applications were told of it.
+//! The true history of all messages, and the history that the two applications were told.
 
 use super::Scene;
 use crate::half::Gap;
 use crate::wire::StreamEnd;
 
-/// A message, by its line in the script.
+/// A message: the index of its line in the script.
 pub(super) type Message = u8;
 
-/// Nothing, or the promise that was broken.
+/// An error names the promise that was broken.
 pub(super) type Checked = Result<(), &'static str>;
 
-/// What the sending application knows of a message.
+/// The fate of a message as the sending application knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fate {
-    /// It has not sent it.
+    /// The application has not sent the message.
     Waits,
     Open,
     Delivered,
     Rejected,
     Cancelled,
     Unknown,
-    /// The process that has sent it has died.
+    /// The process that sent the message has died.
     Lost,
 }
 
@@ -28,23 +28,23 @@ pub(super) enum Fate {
 struct Letter {
     stream: u8,
     ends: bool,
-    /// Which of the streams of that name, by the word of the sending application, and of which life of it.
+    /// The number of the stream among those of its name, as the sending application counts, and the life of that application.
     of: (u8, u8),
     fate: Fate,
     taken: bool,
     rejected: bool,
-    /// The reader has withdrawn it.
+    /// The reader has withdrawn the message.
     void: bool,
-    /// The reading application has heard that one is missing which can only be this.
+    /// The reading application was told of a missing message that can only be this one.
     missed: bool,
 }
 
-/// What the reading application knows of the streams of a name.
+/// The reading application's view of the streams of one name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Heard {
-    /// What it took or judged last.
+    /// The last message that the application took or judged.
     last: Option<Message>,
-    /// Its process has died since.
+    /// The application's process has died since then.
     forgot: bool,
 }
 
@@ -53,11 +53,11 @@ pub(super) struct Ledger {
     letters: Vec<Letter>,
     heard: [Heard; 2],
     life: u8,
-    /// A record of the reader may be lost, or a message was given up: some may be in doubt.
+    /// A record of the reader may be lost, or a message was given up: messages may be in doubt.
     pub(super) doubt: bool,
-    /// A message has come back to a place that was not given back: more may be told missing than is.
+    /// A message came back, and its place was not given back: the reader may be told of more missing messages than there are.
     pub(super) counts_more: bool,
-    /// The writer may have given messages up behind others.
+    /// The writer may have given up messages behind others.
     pub(super) gave_up: bool,
 }
 
@@ -110,7 +110,7 @@ impl Ledger {
         letter.of.0 = life;
     }
 
-    /// It is told what became of a message.
+    /// The application is told the outcome of a message.
     pub(super) fn tell(&mut self, m: Message, fate: Fate) -> Checked {
         let letter = *self.letter(m);
         ensure(letter.fate == Fate::Open, "two outcomes")?;
@@ -128,7 +128,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Its process dies, and another begins.
+    /// The application's process dies, and another one begins.
     pub(super) fn writer_dies(&mut self) {
         self.life += 1;
         for letter in self.letters.iter_mut().filter(|letter| letter.fate == Fate::Open) {
@@ -143,14 +143,14 @@ impl Ledger {
         self.doubt = true;
     }
 
-    /// It never sees the message.
+    /// The application never sees the message.
     pub(super) fn withdraw(&mut self, m: Message) -> Checked {
         let letter = self.letter_mut(m);
         letter.void = true;
         ensure(!letter.taken && !letter.rejected, "withdrawn, and taken")
     }
 
-    /// It gets the message, and hears what lies between it and what it took last.
+    /// The application gets the message, and is told of the gap between it and the last one.
     pub(super) fn hear(&mut self, m: Message, gap: Gap) -> Checked {
         let letter = *self.letter(m);
         ensure(!letter.taken && !letter.rejected, "taken twice")?;
@@ -176,7 +176,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// What was given up behind a message that came back then lies before it, by the places that they were bound to.
+    /// A message that was given up behind one that came back then lies before it, by their places.
     fn miss(&mut self, m: Message, said: u64) {
         let more = said.saturating_sub(self.lost(0, m));
         let Letter { stream, of, .. } = *self.letter(m);
@@ -209,7 +209,7 @@ impl Ledger {
         }
     }
 
-    /// How many messages from `from` on and before `m`, of its stream, are not certain to be withdrawn.
+    /// The number of messages in the stream of `m`, from `from` on and before `m`, that are not certainly withdrawn.
     fn lost(&self, from: Message, m: Message) -> u64 {
         let letter = self.letter(m);
         let between = self.letters[usize::from(from)..usize::from(m)].iter();
@@ -217,7 +217,7 @@ impl Ledger {
         of_it.filter(|other| !other.void && !other.missed && other.fate != Fate::Cancelled).count() as u64
     }
 
-    /// It takes the message, or rejects it.
+    /// The application takes the message, or rejects it.
     pub(super) fn take(&mut self, m: Message, rejects: bool) -> Checked {
         let letter = self.letter_mut(m);
         letter.taken |= !rejects;

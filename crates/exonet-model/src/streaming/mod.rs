@@ -1,22 +1,23 @@
-//! Streams (PROTOCOL.md "Streams", "Withdrawal"): one node that writes and one that reads, over a network that loses, doubles and keeps; with
-//! messages that are withdrawn, given up, handed out and judged, records that are evicted and closed, and processes that die, with journals
-//! and without; and with each rule taken away.
+//! Streams (PROTOCOL.md "Streams", "Withdrawal"): a writer and a reader, over a network that loses, duplicates and delays. Messages are
+//! withdrawn, given up, handed out and judged; records are evicted and closed; processes die, with a journal or without. Each rule can be
+//! taken away.
 //!
-//! What is searched is the code: records, clocks, `Writers`, `Readers` and `Voids` are the copy of
-//! `exonet-proto/src/half` that this crate makes, in which the mutants of `mutants/streams.txt` are planted. What a peer does with them
-//! (`peer/streaming.rs`, `withdrawing.rs`, `settle.rs`, `outbound/streams.rs`, `returned.rs`) is written again here, step for step.
+//! The search runs the real code: records, clocks, `Writers`, `Readers` and `Voids` are the copy of
+//! `exonet-proto/src/half` that this crate makes, with the mutants of `mutants/streams.txt`. The steps that a peer takes with them
+//! (`peer/streaming.rs`, `withdrawing.rs`, `settle.rs`, `outbound/streams.rs`, `returned.rs`) are written again here, one by one.
 //!
-//! An abstraction are:
+//! These parts are abstractions:
 //!
-//! * the network: each message under each slot that it was ever bound to, each REVOKE_STREAM, WITHDRAWN and VERDICT that was ever sent may
-//!   arrive at any time and any number of times. Of ASK and STATE that is so of the present one, and of a few copies that the network has
-//!   kept, any of those that were ever sent;
-//! * the receive queue: a message that comes is taken, or handed out, at once, or it comes again;
-//! * a journal: it has each step as that is made. Disks that lag behind are searched in the half-connection, and sampled in `exonet-sim`;
-//! * time: what a timer could send, or give up, may leave, or end, at any moment.
+//! * The network. Each message under each slot that it was ever bound to, and each REVOKE_STREAM, WITHDRAWN and VERDICT ever sent, may
+//!   arrive at any time, any number of times. For ASK and STATE, the present one may arrive, and a few older copies that the network
+//!   keeps.
+//! * The receive queue. A message that arrives is taken or handed out at once, or it arrives again.
+//! * A journal. It has each step at once. Disks that lag behind are searched in the half-connection, and sampled in `exonet-sim`.
+//! * Time. A timer may fire at any moment.
 //!
-//! Not in it: early messages, which have no place in a stream; parts of messages; bounds of memory; the end of a stream that is given up, and
-//! what is given up of a stream while the end of one before it, of the same name, comes back: the reader may not hear of those.
+//! The search leaves out early messages, which have no place in a stream; parts of messages; and bounds of memory. It also leaves out two
+//! cases in which the reader may not hear of a loss: the writer gives up the end of a stream; the writer gives up a message of a stream
+//! while the end of the former stream of that name comes back.
 
 mod ledger;
 mod reader;
@@ -34,18 +35,18 @@ use world::World;
 /// A message of the script.
 #[derive(Clone, Copy, Debug)]
 pub struct Line {
-    /// Which stream it is of: 0 or 1.
+    /// The stream of the message: 0 or 1.
     pub stream: usize,
-    /// Whether the stream goes on behind it.
+    /// Whether the stream goes on after the message.
     pub end: StreamEnd,
 }
 
-/// How much of everything happens.
+/// The bounds of a search.
 #[derive(Clone, Copy, Debug)]
 pub struct Scene {
     /// Its name.
     pub name: &'static str,
-    /// What the application sends, in this order.
+    /// The messages that the application sends, in this order.
     pub script: &'static [Line],
     /// Slots that the reader grants at most.
     pub slots: u64,
@@ -90,7 +91,7 @@ const THREE: Scene = Scene {
 
 const TWO: Scene = Scene { script: &[A, A], slots: 2, ..THREE };
 const ENDS: Scene = Scene { script: &[A, A_LAST, A], ..THREE };
-/// Without copies that the network keeps, so that more of everything else fits.
+/// Without copies that the network keeps, so that the other bounds can be larger.
 const PLAIN: Scene = Scene { copies: 0, ..THREE };
 const LATE: [bool; 2] = [false, true];
 const BOTH: [bool; 2] = [true, true];
@@ -170,7 +171,7 @@ pub const DEEP: [Scene; 14] = [
 pub struct Rule(pub &'static Mutant);
 
 impl Rule {
-    /// Whether the list says that the scene finds out when it is missing.
+    /// Whether, according to the list, the scene detects that the rule is missing.
     pub fn is_found_in(&self, scene: &str) -> bool {
         self.0.found_in.split_whitespace().any(|name| name == scene)
     }

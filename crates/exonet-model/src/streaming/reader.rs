@@ -1,4 +1,4 @@
-//! The node that reads: what it grants, withdraws, hands out and takes.
+//! The reader: it grants slots, and withdraws, hands out and takes messages.
 
 use super::Scene;
 use super::ledger::{Checked, Ledger};
@@ -14,7 +14,7 @@ pub(super) struct Reader {
     pub(super) record: Option<Receiver>,
     bound: Bound,
     readers: Readers,
-    /// The message that the application has: its place among the tokens.
+    /// The message that the application has, by its index among the tokens.
     pub(super) handed: Option<u8>,
 }
 
@@ -44,7 +44,7 @@ impl Reader {
         State::of(self.record.as_ref(), &self.bound, &self.clock, Stamp::NONE)
     }
 
-    /// What the application would hear before this message, if it may have it now.
+    /// The gap that the application is told of before this message. None: the message must wait.
     pub(super) fn turn_of(&self, scene: &Scene, token: &Token) -> Option<Gap> {
         let record = self.record.as_ref().filter(|record| record.accepts(token.s, token.r))?;
         let name = name(scene.script[usize::from(token.m)].stream);
@@ -53,7 +53,7 @@ impl Reader {
         Some(gap).filter(|_| follows && self.handed.is_none())
     }
 
-    /// The application has taken the message, or says that it is done with it, or rejects it.
+    /// The application takes the message, acknowledges it, or rejects it.
     pub(super) fn take(
         &mut self,
         scene: &Scene,
@@ -100,7 +100,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The record goes, for want of memory.
+    /// The record is evicted for want of memory.
     pub(super) fn evict(&mut self, ledger: &mut Ledger) {
         if let Some(record) = self.record.take() {
             ledger.doubt = true;
@@ -110,7 +110,7 @@ impl Reader {
         }
     }
 
-    /// The node ends, or does not take what has come: nothing more is taken under this record.
+    /// The node ends, or declines a message: it takes nothing more under this record.
     pub(super) fn close(&mut self) {
         if let Some(record) = self.record.as_mut() {
             record.close();
@@ -118,7 +118,7 @@ impl Reader {
         }
     }
 
-    /// The process dies. What its journal has, if it keeps one, the next one knows.
+    /// The process dies. The next process knows what the journal holds, if the node keeps one.
     pub(super) fn crash(&mut self, scene: &Scene, ledger: &mut Ledger) {
         let disk = self.disk;
         let before = std::mem::replace(self, Self { disk, ..Self::new() });

@@ -15,13 +15,13 @@ use crate::wire::StreamMark;
 /// The promise that a step breaks.
 pub(super) type Wrong = &'static str;
 
-/// Numbers that a clock makes durable at once: more than a scene uses in one life.
+/// The numbers that a clock makes durable at once: more than a scene uses in one life.
 pub(super) const BLOCK: u64 = 64;
 
-/// Times that a copy of an ASK may come: each may make a record.
+/// How many times a copy of an ASK may arrive. Each arrival may make a record.
 const ASK_COMES: u8 = 2;
 
-/// A message under a slot that it was bound to, and what was ever said of it: any of that may come (again).
+/// A message under a slot that it was bound to, and the frames ever sent about it. Each may arrive, more than once too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Bound {
     pub(super) s: Slot,
@@ -45,7 +45,7 @@ impl Bound {
 /// A datagram that the network has kept.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Copy {
-    /// It may come so many times.
+    /// How many times the datagram may still arrive.
     Ask(Ask, u8),
     State(State),
 }
@@ -56,7 +56,7 @@ impl Copy {
     }
 }
 
-/// What may still happen.
+/// The events that may still happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Left {
     pub(super) crashes: [u8; 2],
@@ -68,7 +68,7 @@ pub(super) struct Left {
     pub(super) copies: u8,
 }
 
-/// A state. Its parts are shared with those that differ in others.
+/// A state. States share the parts in which they do not differ.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct World {
     pub(super) writer: Rc<Writer>,
@@ -104,7 +104,7 @@ impl World {
     }
 }
 
-/// What a stream is called.
+/// The name of a stream.
 pub(super) fn name(stream: usize) -> Bytes {
     Bytes::from_static(if stream == 0 { b"a" } else { b"b" })
 }

@@ -1,4 +1,4 @@
-//! The node that writes: what it binds, withdraws, and hears of its messages.
+//! The writer: it binds and withdraws messages, and learns their outcomes.
 
 use bytes::Bytes;
 
@@ -18,7 +18,7 @@ pub(super) struct Writer {
     writers: Writers,
     /// Messages that have come back, in their order.
     queue: Vec<Message>,
-    /// Bits of those that the application does not want any more.
+    /// The messages that the application has cancelled, as bits.
     revoked: u8,
     /// The next line of the script.
     next: Message,
@@ -39,7 +39,7 @@ impl Writer {
         scene.script.len() as u64 - u64::from(self.next) + self.queue.len() as u64
     }
 
-    /// The ASK that may leave now: where nothing is left and nothing open, a farewell.
+    /// The ASK that may leave now. If no message waits or is open, it is a farewell.
     pub(super) fn ask(&mut self, scene: &Scene) -> Ask {
         let queued = self.left(scene);
         if self.sender.is_none() && queued > 0 {
@@ -48,13 +48,13 @@ impl Writer {
         }
         let asked = self.sender.as_mut().and_then(|sender| sender.ask(&mut self.clock, queued, 0));
         reserve(&mut self.clock, &mut self.disk);
-        // There may be nothing to ask for, but something that the reader need not keep any more.
+        // Even without a need for slots, an ASK may tell the reader that it can forget state.
         let l = self.sender.as_ref().map(Sender::frontier);
         let passes = l.map(|l| Ask { s: l, n: 0, l, ts: Stamp::NONE });
         asked.or(passes).unwrap_or_else(|| Ask::farewell(&self.clock))
     }
 
-    /// Nothing is open, and nothing waits: the record goes.
+    /// Drops the record if no message is open or waits.
     pub(super) fn may_close(&self) -> bool {
         let idle = self.sender.as_ref().is_some_and(Sender::is_idle);
         idle && self.queue.is_empty() && self.has_bound
@@ -86,7 +86,7 @@ impl Writer {
         Some(Token::new(s, r, m, mark))
     }
 
-    /// Whether the application may withdraw the message, or cancel it where it has come back.
+    /// Whether the application may withdraw the message, or cancel it after it came back.
     pub(super) fn may_cancel(&self, scene: &Scene, m: Message) -> bool {
         let ends = scene.script[usize::from(m)].end != StreamEnd::Open;
         (!ends || active(site::END_WITHDRAWN)) && self.revoked & bit(m) == 0 && self.holds(m)
@@ -101,7 +101,7 @@ impl Writer {
         sender.tokens().find(|(.., bound)| **bound == m).map(|(s, ..)| s)
     }
 
-    /// True: it has left, and REVOKE_STREAM leaves.
+    /// Returns true if the message has left; then REVOKE_STREAM leaves.
     pub(super) fn cancel(&mut self, scene: &Scene, ledger: &mut Ledger, m: Message) -> Result<bool, Wrong> {
         let Some(s) = self.slot_of(m) else {
             self.queue.retain(|other| *other != m);
@@ -116,7 +116,7 @@ impl Writer {
         Ok(true)
     }
 
-    /// The message leaves without a word of the reader.
+    /// The writer ends the message without an answer of the reader.
     pub(super) fn give_up(
         &mut self,
         scene: &Scene,
@@ -209,7 +209,7 @@ impl Writer {
         let withdrawn = self.revoked & bit(m) != 0;
         self.revoked &= !bit(m);
         self.writers.give_back(&name_of(scene, m), token.s, token.mark, withdrawn);
-        // A place that is not used again counts as missing, whoever had it.
+        // A place that is not used again counts as missing, whichever message had it.
         let goes_on = self.writers.begun_of(&name_of(scene, m)).map_or(0, |(_, n)| n);
         ledger.counts_more |= ledger.gave_up && goes_on > token.mark.n;
         if withdrawn {
@@ -222,7 +222,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The process dies. What its journal has, if it keeps one, the next one knows.
+    /// The process dies. The next process knows what the journal holds, if the node keeps one.
     pub(super) fn crash(&mut self, scene: &Scene, ledger: &mut Ledger, tokens: &mut [Token]) {
         let kept = scene.journals[0];
         if !kept {

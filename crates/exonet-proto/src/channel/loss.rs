@@ -86,8 +86,8 @@ impl Loss {
         self.share >= LOSSY
     }
 
-    /// Whether so many packets are lost, and the others are so late, that sending more is likely to be the reason. The overload
-    /// lasts until fewer packets are lost: the least delay is not used to end it, since it is forgotten in time.
+    /// Whether the sender has probably overloaded the path: many packets are lost, and the others arrive late. The state lasts until
+    /// fewer packets are lost. The least delay does not end it, because that is forgotten in time.
     pub(super) fn is_overloaded(self) -> bool {
         self.overloaded
     }

@@ -28,7 +28,7 @@ struct Writer {
     open: IntervalSet,
     /// The least slot whose message was given back since the last was bound.
     back: Option<Slot>,
-    /// Of what is open below, something behind it may have been given up.
+    /// If a message below this slot is open, a message behind it may have been given up.
     given_up: Slot,
 }
 
@@ -79,7 +79,8 @@ impl Writers {
     /// The message that says `mark` was certainly not taken from `s`: it is bound again, before all that follow it in its stream.
     /// Those come back too, before anything is bound, the last first.
     ///
-    /// Its place is not given back where one behind it was given up: no other message may have the place of that, or it would not be missed.
+    /// The place of the message is not given back if a later message was given up: otherwise another message could take the place of
+    /// the later one, and the reader would not miss it.
     /// `withdrawn`: it is not bound again. Messages behind it may have been taken then, and its place is not given back unless all of
     /// them have come back.
     pub fn give_back(&mut self, name: &Bytes, s: Slot, mark: StreamMark, withdrawn: bool) {
@@ -114,8 +115,8 @@ impl Writers {
         writer.o.map(|o| (o, writer.n))
     }
 
-    /// A message of this name is bound to `s`, above all others, since the process before. What that one gave up behind it nobody
-    /// knows.
+    /// The former process bound a message of this name to `s`, above all others. This process does not know whether the former one
+    /// gave up messages behind it.
     pub fn reopen(&mut self, name: &Bytes, s: Slot) {
         let writer = self.0.entry(name.clone()).or_default();
         writer.open.insert(s.0..s.0 + 1);

@@ -386,9 +386,9 @@ impl Receiver {
         Claim { hi: self.hi, lo, up: self.up(), free: self.free.clone(), closed }
     }
 
-    /// Where a claim ends: at the grant frontier, but where a final STATE would give back what was rejected or withdrawn. The sender hears
-    /// of that by VERDICT and WITHDRAWN: if it took it for what was never looked at, it would bind it again behind those that follow it in
-    /// its stream.
+    /// The end of a claim: the grant frontier. The claim of a final STATE ends before the first slot whose message was rejected or
+    /// withdrawn, because the sender learns of such a message by VERDICT or WITHDRAWN. If the STATE gave the message back, the sender
+    /// would bind it again, behind the messages that follow it in its stream.
     pub fn up(&self) -> Slot {
         let rejected = self.marks.iter().find(|(_, mark)| **mark == Mark::Rejected).map(|(s, _)| *s);
         let withdrawn = self.withdrawn.first().map(Slot);

@@ -39,7 +39,7 @@ impl Node {
         self.cx.pipes.open(None, room)
     }
 
-    /// The connection takes so many bytes from now on, its framing included: each packet has two more than its own.
+    /// The connection can take `room` bytes from now on, framing included: each packet needs two bytes more than its length.
     pub fn pipe_room(&mut self, now: Now, pipe: Pipe, room: usize) {
         self.cx.pipes.set_room(pipe, room);
         if let Some(place) = self.cx.pipes.owner(pipe) {

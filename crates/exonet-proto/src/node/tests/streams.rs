@@ -591,7 +591,7 @@ fn a_sender_that_has_forgotten_begins_anew_and_its_reader_hears_so() {
     assert_eq!(hear(&mut pair, 1, "a"), [("2".into(), Gap::Breaks)]);
 }
 
-/// The receiver reports about so many slots that it needs several STATEs.
+/// The receiver needs several STATEs to report about all its slots.
 #[test]
 fn what_a_receiver_that_ends_has_not_taken_comes_again_in_order() {
     let mut pair = joined();

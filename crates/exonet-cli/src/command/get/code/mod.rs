@@ -78,7 +78,7 @@ async fn find(settings: &Settings, args: &GetArgs, code: &Code) -> Result<Open, 
             Met::Open(open) => return Ok(*open),
             Met::Wrong { left } => {
                 wrong.push((candidate.id, left));
-                // Whoever answers is told what a guess would tell: so not many are answered.
+                // Each node that answers learns as much as one guess reveals, so few nodes are asked.
                 if wrong.len() >= GUESSES as usize {
                     return Err(nothing(args, code, &wrong, silent));
                 }
