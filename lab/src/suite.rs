@@ -146,6 +146,11 @@ pub(crate) fn run(scenarios: &[Scenario], options: &RunOptions, again: bool) -> 
     for (name, why) in &missing {
         println!("SKIPPED {name}: {why}");
     }
+    if let Some(part) = &options.cell
+        && !scenarios.iter().flat_map(|it| &it.cells).any(|cell| cell.name.contains(part.as_str()))
+    {
+        bail!("no cell of these scenarios has {part:?} in its name; `lab list` names the cells");
+    }
     let origin = Origin::now();
     let mut kept = Kept::open(&options.docs, &origin, &missing)?;
     let todo = todo(scenarios, options, (&kept.there, &origin), &missing, again);

@@ -243,7 +243,9 @@ fn streams(args: &Args) -> Result<bool, String> {
     let all = streaming::SCENES.iter().chain(if only.is_some() { &streaming::DEEP } else { deep });
     let scenes: Vec<_> = all.filter(|scene| only.is_none_or(|name| scene.name == name)).collect();
     if scenes.is_empty() {
-        return Err(format!("no scene {}", only.unwrap_or_default()));
+        let known = streaming::SCENES.iter().chain(&streaming::DEEP).map(|scene| scene.name);
+        let known: Vec<_> = known.collect();
+        return Err(format!("no scene {}; there are: {}", only.unwrap_or_default(), known.join(", ")));
     }
     let named: Vec<_> = scenes.iter().map(|scene| (scene.name, **scene)).collect();
     let mut good = rules(&named, &[], streaming::search)?;
