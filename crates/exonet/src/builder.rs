@@ -37,9 +37,6 @@ use crate::trace::Trace;
 /// The largest datagram that the node ever tries.
 const LARGEST: u16 = 65_000;
 
-/// The number of ports that are tried until one is free for both carriers, if the system chooses the port.
-const TRIES: u32 = 16;
-
 /// The source of the node's key.
 enum Identity {
     Ephemeral,
@@ -473,24 +470,17 @@ fn bind(address: Option<&str>) -> Result<Socket, BuildError> {
 
 /// Binds the UDP socket, and a TCP listener at the same port if the `carrier` uses connections.
 fn bind_both(address: Option<&str>, carrier: Carrier) -> Result<(Socket, Option<TcpListener>), BuildError> {
-    // The port that the system chooses for UDP may be in use by another program for TCP.
-    let mut tries = TRIES;
-    loop {
-        tries -= 1;
-        let socket = bind(address)?;
-        let local = socket.local_addr();
-        if carrier == Carrier::Udp {
-            return Ok((socket, None));
+    if carrier == Carrier::Udp {
+        return Ok((bind(address)?, None));
+    }
+    let (socket, listener) = carrier::bind_beside(chooses_port(address), || bind(address))?;
+    match listener {
+        Ok(listener) => Ok((socket, Some(listener))),
+        Err(error) if carrier == Carrier::Auto => {
+            tracing::warn!(%error, address = %socket.local_addr(), "this node takes no connections in");
+            Ok((socket, None))
         }
-        match carrier::bind(local) {
-            Ok(listener) => return Ok((socket, Some(listener))),
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse && tries > 0 && chooses_port(address) => {}
-            Err(error) if carrier == Carrier::Auto => {
-                tracing::warn!(%error, address = %local, "this node takes no connections in");
-                return Ok((socket, None));
-            }
-            Err(error) => return Err(refused(local, error)),
-        }
+        Err(error) => Err(refused(socket.local_addr(), error)),
     }
 }
 

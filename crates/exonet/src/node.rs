@@ -300,12 +300,18 @@ impl Node {
         if tokio::runtime::Handle::try_current().is_err() {
             return Err(io::Error::other("not called within a tokio runtime"));
         }
-        let socket = Socket::bind(address)?;
+        let carrier = self.shared().look(|engine| engine.core.config().carrier);
+        let (socket, listener) = match carrier {
+            Carrier::Udp => (Socket::bind(address)?, None),
+            _ => {
+                let (socket, listener) = carrier::bind_beside(address.port() == 0, || Socket::bind(address))?;
+                (socket, Some(listener?))
+            }
+        };
         socket.writable().await?;
         let local = socket.local_addr();
-        let carrier = self.shared().look(|engine| engine.core.config().carrier);
-        if carrier != Carrier::Udp {
-            self.shared().carriers.move_to(carrier::bind(local)?);
+        if let Some(listener) = listener {
+            self.shared().carriers.move_to(listener);
         }
         self.shared().rebind(socket);
         Ok(local)

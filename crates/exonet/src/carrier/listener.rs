@@ -15,14 +15,17 @@ use super::crowd::Stranger;
 use super::outlet::{Outlet, ROOM};
 use super::traffic::{FIRST_WORD, Origin, Traffic, Whose};
 use crate::shared::Shared;
+use crate::socket::Socket as UdpSocket;
 
 /// The number of connections that may wait to be accepted.
 const BACKLOG: i32 = 128;
+/// The number of ports that are tried where the system chooses the port.
+const TRIES: u32 = 16;
 /// The pause after an error such as too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Binds to `address`; to both families if it is the unspecified IPv6 address.
-pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     if address.is_ipv6() {
         socket.set_only_v6(!address.ip().is_unspecified())?;
@@ -35,6 +38,23 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     TcpListener::from_std(socket.into())
+}
+
+/// Binds a UDP socket with `udp`, and a listener at its port. Another program may use the port for TCP; if the system
+/// chose the port, both are bound anew.
+pub(crate) fn bind_beside<E>(
+    chosen: bool,
+    udp: impl Fn() -> Result<UdpSocket, E>,
+) -> Result<(UdpSocket, io::Result<TcpListener>), E> {
+    let mut tries = TRIES;
+    loop {
+        tries -= 1;
+        let socket = udp()?;
+        match bind(socket.local_addr()) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && chosen && tries > 0 => {}
+            listener => return Ok((socket, listener)),
+        }
+    }
 }
 
 /// Accepts connections until the node ends.
@@ -118,4 +138,31 @@ fn carry(shared: &Arc<Shared>, connection: Connection, remote: SocketAddr, stran
         pipe
     });
     Traffic::new(shared, (reader, outlet), (pipe, remote), Origin::Taken(Whose::Stranger(stranger)))
+}
+
+#[cfg(test)]
+mod tests {
+    use core::cell::Cell;
+    use core::net::Ipv4Addr;
+
+    use super::*;
+
+    fn at(port: u16) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, port))
+    }
+
+    #[tokio::test]
+    async fn a_port_that_is_taken_for_connections_is_given_up_if_the_system_chose_it() {
+        let taken = bind(at(0)).unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let calls = Cell::new(0);
+        let udp = || UdpSocket::bind(at(if calls.replace(calls.get() + 1) == 0 { port } else { 0 }));
+        let (socket, listener) = bind_beside(true, udp).unwrap();
+        assert_eq!(listener.unwrap().local_addr().unwrap(), socket.local_addr());
+        assert_ne!(socket.local_addr().port(), port);
+        drop(socket);
+
+        let (_, listener) = bind_beside(false, || UdpSocket::bind(at(port))).unwrap();
+        assert_eq!(listener.unwrap_err().kind(), io::ErrorKind::AddrInUse);
+    }
 }

@@ -44,7 +44,7 @@ use self::crowd::{Crowd, Stranger};
 pub use self::dial::{Dialler, Dialling, LookUp, Tcp};
 use self::dialler::Dials;
 pub(crate) use self::dialler::dial;
-pub(crate) use self::listener::{admit, bind, listen};
+pub(crate) use self::listener::{admit, bind_beside, listen};
 use self::outlet::Outlet;
 pub(crate) use self::outlet::Written;
 #[cfg(feature = "proxy")]
