@@ -93,6 +93,8 @@ enum Place {
 pub(super) struct Ballot {
     rule: Rule,
     places: Vec<Place>,
+    /// There is no spare below: a place never becomes a spare again.
+    spares_from: usize,
     good: usize,
     open: usize,
     verdict: Option<Verdict>,
@@ -103,7 +105,8 @@ impl Ballot {
     /// The ballot of a message to `members`. The first `rule.send` of them get it.
     pub(super) fn new(rule: Rule, members: usize) -> Self {
         let places = vec![Place::Spare; members];
-        let mut ballot = Self { rule, places, good: 0, open: 0, verdict: None, acts: VecDeque::new() };
+        let acts = VecDeque::with_capacity(rule.send.min(members));
+        let mut ballot = Self { rule, places, spares_from: 0, good: 0, open: 0, verdict: None, acts };
         for _ in 0..rule.send {
             ballot.choose_next();
         }
@@ -119,6 +122,11 @@ impl Ballot {
     /// The next action; None: nothing until something happens.
     pub(super) fn next_act(&mut self) -> Option<Act> {
         self.acts.pop_front()
+    }
+
+    /// Whether no copy is open. A copy is open from its choice to its end.
+    pub(super) const fn is_over(&self) -> bool {
+        self.open == 0
     }
 
     /// The copy of a member has ended.
@@ -169,9 +177,10 @@ impl Ballot {
     }
 
     fn choose_next(&mut self) {
-        if let Some(member) = self.places.iter().position(|place| *place == Place::Spare)
-            && let Some(place) = self.places.get_mut(member)
-        {
+        let mut places = self.places.iter_mut().enumerate().skip(self.spares_from);
+        let spare = places.find(|(_, place)| **place == Place::Spare);
+        self.spares_from = spare.as_ref().map_or(usize::MAX, |(member, _)| member + 1);
+        if let Some((member, place)) = spare {
             *place = Place::Open;
             self.open += 1;
             self.acts.push_back(Act::Send(member));

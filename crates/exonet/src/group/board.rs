@@ -92,8 +92,9 @@ pub(super) enum Order {
 struct State {
     lines: Vec<MemberLine>,
     verdict: Option<Verdict>,
-    /// Members whose line has changed since it was read, each once.
+    /// Members whose line has changed since it was read, each once: those that `unread` marks.
     changed: VecDeque<usize>,
+    unread: Vec<bool>,
     orders: Vec<Order>,
     over: bool,
 }
@@ -102,6 +103,8 @@ pub(super) struct Board {
     state: Mutex<State>,
     /// Notified when something in the board has changed.
     told: Notify,
+    /// Notified when the verdict is known, and when the message has ended everywhere.
+    ends: Notify,
     /// Rings when the application gives an order.
     bell: Arc<Bell>,
 }
@@ -110,8 +113,10 @@ impl Board {
     /// `at` is the number that rings when the application gives an order.
     pub(super) fn new(members: impl IntoIterator<Item = NodeId>, ready: &Arc<Ready>, at: usize) -> Arc<Self> {
         let line = |id| MemberLine { id, state: MemberState::Spare, reason: None };
-        let state = State { lines: members.into_iter().map(line).collect(), ..State::default() };
-        Arc::new(Self { state: Mutex::new(state), told: Notify::new(), bell: Bell::new(at, ready) })
+        let lines: Vec<_> = members.into_iter().map(line).collect();
+        let state = State { unread: vec![false; lines.len()], lines, ..State::default() };
+        let (told, ends) = (Notify::new(), Notify::new());
+        Arc::new(Self { state: Mutex::new(state), told, ends, bell: Bell::new(at, ready) })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -122,10 +127,11 @@ impl Board {
 
     pub(super) fn set(&self, member: usize, to: MemberState, reason: Option<Arc<str>>) {
         let mut state = self.state();
-        let State { lines, changed, .. } = &mut *state;
+        let State { lines, changed, unread, .. } = &mut *state;
         let Some(line) = lines.get_mut(member).filter(|line| line.state != to) else { return };
         (line.state, line.reason) = (to, reason);
-        if !changed.contains(&member) {
+        let marked = unread.get_mut(member).is_some_and(|unread| core::mem::replace(unread, true));
+        if !marked {
             changed.push_back(member);
         }
         drop(state);
@@ -135,11 +141,13 @@ impl Board {
     pub(super) fn decide(&self, verdict: Verdict) {
         self.state().verdict = Some(verdict);
         self.told.notify_waiters();
+        self.ends.notify_waiters();
     }
 
     pub(super) fn end(&self) {
         self.state().over = true;
         self.told.notify_waiters();
+        self.ends.notify_waiters();
     }
 
     pub(super) fn take_orders(&self) -> Vec<Order> {
@@ -153,11 +161,11 @@ impl Board {
         self.bell.wake_by_ref();
     }
 
-    /// Waits until `look` finds something.
-    async fn wait<T>(&self, mut look: impl FnMut(&mut State) -> Option<T>) -> T {
+    /// Waits until `look` finds something. It looks again whenever `told` is notified.
+    async fn wait<T>(&self, told: &Notify, mut look: impl FnMut(&mut State) -> Option<T>) -> T {
         loop {
             // Created before the look, so that no change is missed between the look and the wait.
-            let told = self.told.notified();
+            let told = told.notified();
             if let Some(found) = look(&mut self.state()) {
                 return found;
             }
@@ -188,7 +196,7 @@ impl GroupReceipt {
 
     /// Waits for the verdict. Cancel-safe; the result is the same every time.
     pub async fn decided(&mut self) -> Verdict {
-        self.board.wait(|state| state.verdict).await
+        self.board.wait(&self.board.ends, |state| state.verdict).await
     }
 
     /// Every member, in the order in which they were chosen.
@@ -200,17 +208,20 @@ impl GroupReceipt {
     /// more. Changes of one member between two calls are returned as one. Cancel-safe.
     pub async fn changed(&mut self) -> Option<MemberLine> {
         let next = |state: &mut State| match state.changed.pop_front() {
-            Some(member) => Some(state.lines.get(member).cloned()),
+            Some(member) => {
+                state.unread.get_mut(member).into_iter().for_each(|unread| *unread = false);
+                Some(state.lines.get(member).cloned())
+            }
             None => state.over.then_some(None),
         };
-        self.board.wait(next).await
+        self.board.wait(&self.board.told, next).await
     }
 
     /// Waits until the message has ended at every chosen member, and returns the final table. Cancel-safe; the result
     /// is the same every time. A dead member may keep it waiting for as long as the node's `doubt_timeout`, by default
     /// without limit: see [`Self::abandon`].
     pub async fn ended(&mut self) -> Vec<MemberLine> {
-        self.board.wait(|state| state.over.then(|| state.lines.clone())).await
+        self.board.wait(&self.board.ends, |state| state.over.then(|| state.lines.clone())).await
     }
 
     /// Withdraws every copy, and sends no others. A copy that has left ends Cancelled if its member has not taken it,
@@ -237,5 +248,32 @@ impl IntoFuture for GroupReceipt {
 impl fmt::Debug for GroupReceipt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GroupReceipt").field("verdict", &self.verdict()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_line_is_told_again_when_it_changes_again_and_once_for_several_changes() {
+        let ids = [1, 2].map(|n| NodeId([n; 32]));
+        let board = Board::new(ids, &Arc::default(), usize::MAX);
+        let mut receipt = GroupReceipt::new(Arc::clone(&board));
+        let cancelled = Settled { outcome: Outcome::Cancelled, id: None, late: false };
+        let states =
+            [MemberState::Queued, MemberState::Skipped(SendError::Full), MemberState::Settled(cancelled)];
+        for state in states {
+            board.set(1, MemberState::Spare, None);
+            board.set(1, state.clone(), None);
+            board.set(0, state.clone(), None);
+            assert_eq!(board.state().changed, [1, 0]);
+            let lines = [receipt.changed().await.unwrap(), receipt.changed().await.unwrap()];
+            assert_eq!(lines.clone().map(|line| line.id), [ids[1], ids[0]]);
+            assert_eq!(lines.map(|line| line.state), [state.clone(), state]);
+        }
+        board.end();
+        assert_eq!(receipt.changed().await, None, "each was told once");
+        assert_eq!(receipt.ended().await.len(), 2);
     }
 }

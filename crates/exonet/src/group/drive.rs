@@ -124,7 +124,7 @@ impl Drive {
             }
             self.on_time(Instant::now());
             self.settle_permit();
-            if self.copies.iter().all(|copy| matches!(copy.hold, Hold::No | Hold::Ended)) {
+            if self.ballot.is_over() {
                 return;
             }
             let wake = self.wake_at();
@@ -304,6 +304,9 @@ impl Drive {
         if self.deadline.is_some_and(|deadline| deadline <= now) {
             self.expire();
         }
+        if self.plan.patience.is_none() {
+            return;
+        }
         for member in 0..self.copies.len() {
             let due = self.copies.get_mut(member).and_then(|copy| copy.overdue.take_if(|at| *at <= now));
             if due.is_some() {
@@ -326,7 +329,9 @@ impl Drive {
     }
 
     fn wake_at(&self) -> Option<Instant> {
-        self.copies.iter().filter_map(|copy| copy.overdue).chain(self.deadline).min()
+        // Without patience, no copy is ever overdue.
+        let copies = self.plan.patience.map_or(&[][..], |_| &self.copies);
+        copies.iter().filter_map(|copy| copy.overdue).chain(self.deadline).min()
     }
 
     /// Four round trips, or the patience of the group if that is longer.

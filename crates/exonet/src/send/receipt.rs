@@ -106,7 +106,11 @@ impl Receipt {
     /// The reason that the receiving application gave, if it did: with [`Outcome::Rejected`], or with
     /// [`Outcome::Processed`] and a status. The node keeps the newest 1,024 reasons.
     pub fn reason(&self) -> Option<Arc<str>> {
-        let id = self.settled()?.id?;
+        let Settled { outcome, id: Some(id), .. } = self.settled()? else { return None };
+        // Most messages end without a reason: they are spared the node's lock.
+        if !matches!(outcome, Outcome::Rejected { .. } | Outcome::Processed { .. }) {
+            return None;
+        }
         match &self.hold {
             Hold::Table { shared, .. } => shared.look(|engine| engine.reason(&id)),
             Hold::Lot { lot, .. } => lot.shared.upgrade()?.look(|engine| engine.reason(&id)),
