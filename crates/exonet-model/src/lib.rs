@@ -92,7 +92,7 @@ pub use ledger::Letter;
 pub use mutant::{
     LIST as MUTANTS, Mutant, STREAMS as STREAM_MUTANTS, find as find_mutant, with as with_mutant,
 };
-pub use report::{json, summary, trace};
+pub use report::{json, scene_json, summary, trace};
 pub use space::{Space, State};
 pub use step::Step;
 pub use violation::{Kind, Violation};

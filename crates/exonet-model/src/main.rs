@@ -11,7 +11,7 @@ use std::time::Instant;
 use exonet_model::exhaust::Found;
 use exonet_model::{
     Bound, Config, Explored, Limits, MUTANTS, Mutant, Space, configs, explore, find_config, find_mutant,
-    json, moving, search, sql, streaming, summary, trace, walk, with_mutant,
+    json, moving, scene_json, search, sql, streaming, summary, trace, walk, with_mutant,
 };
 
 const HELP: &str = "\
@@ -38,7 +38,7 @@ Options:
   --max-states N      stop there; about 500 bytes each, and 2 KB for each of the nodes [6,000,000]
   --steps N           of walks, in all [200,000]
   --seed N            of walks [1]
-  --json              one object for each configuration
+  --json              one object for each configuration or scene
   --share K/N         core: of all in turn each N-th, from the K-th on; K may be any number
   --search            core: by every test until one fails, instead of the one that the list names
 
@@ -161,8 +161,8 @@ fn run(args: &Args) -> Result<bool, String> {
                 say(format_args!("{name:<28}{rule}\n{:<28}{found}", ""))?;
             }
         }
-        "sql" => return databases(),
-        "move" => return moves(),
+        "sql" => return databases(args),
+        "move" => return moves(args),
         "stream" => return streams(args),
         "run" => return with_mutant(args.mutant, || Ok(one(args, chosen(args)?)? != End::Found)),
         "quick" => return all(args, configs(Bound::Quick), 2),
@@ -227,13 +227,13 @@ fn one(args: &Args, config: Config) -> Result<End, String> {
 }
 
 /// Outbox and inbox in databases. True if the rules hold, and each of them is needed.
-fn databases() -> Result<bool, String> {
-    rules(&sql::SCENES.map(|scene| (scene.name, scene)), &sql::RULES, sql::search)
+fn databases(args: &Args) -> Result<bool, String> {
+    rules(args, &sql::SCENES.map(|scene| (scene.name, scene)), &sql::RULES, sql::search)
 }
 
 /// An identity that moves. True as above.
-fn moves() -> Result<bool, String> {
-    rules(&moving::SCENES.map(|scene| (scene.name, scene)), &moving::RULES, moving::search)
+fn moves(args: &Args) -> Result<bool, String> {
+    rules(args, &moving::SCENES.map(|scene| (scene.name, scene)), &moving::RULES, moving::search)
 }
 
 /// Ordered streams. True as above. Each rule is taken away in the scenes that its list names.
@@ -248,16 +248,17 @@ fn streams(args: &Args) -> Result<bool, String> {
         return Err(format!("no scene {}; there are: {}", only.unwrap_or_default(), known.join(", ")));
     }
     let named: Vec<_> = scenes.iter().map(|scene| (scene.name, **scene)).collect();
-    let mut good = rules(&named, &[], streaming::search)?;
+    let mut good = rules(args, &named, &[], streaming::search)?;
     for rule in streaming::rules().into_iter().filter(|_| only.is_none()) {
         let places: Vec<_> = named.iter().filter(|(name, _)| rule.is_found_in(name)).copied().collect();
-        good &= rules_away(&places, rule, streaming::search)?;
+        good &= rules_away(args, &places, rule, streaming::search)?;
     }
     Ok(good)
 }
 
 /// Searches each scene, and without each of the rules until that is noticed.
 fn rules<S, R: Copy + Debug>(
+    args: &Args,
     scenes: &[(&str, S)],
     rules: &[R],
     search: fn(&S, Option<R>) -> Found,
@@ -266,30 +267,44 @@ fn rules<S, R: Copy + Debug>(
     for (name, scene) in scenes {
         let found = search(scene, None);
         good &= matches!(found, Found::Nothing { .. });
+        if args.json {
+            say(scene_json(name, None, &found))?;
+            continue;
+        }
         say(format_args!("{name:<20}{found}"))?;
         if let Found::Broken { steps, .. } | Found::Stuck { steps, .. } = found {
             steps.iter().try_for_each(|step| say(format_args!("  {step}")))?;
         }
     }
     for rule in rules {
-        good &= rules_away(scenes, *rule, search)?;
+        good &= rules_away(args, scenes, *rule, search)?;
     }
     Ok(good)
 }
 
 /// Searches the scenes without a rule until that is noticed. True if it is.
 fn rules_away<S, R: Copy + Debug>(
+    args: &Args,
     scenes: &[(&str, S)],
     rule: R,
     search: fn(&S, Option<R>) -> Found,
 ) -> Result<bool, String> {
-    let searched = scenes.iter().map(|(name, scene)| (name, search(scene, Some(rule))));
-    let noticed = searched.into_iter().find(|(_, found)| found.is_noticed());
-    match &noticed {
-        Some((name, found)) => say(format_args!("without {:<36}{name:<20}{found}", format!("{rule:?}")))?,
-        None => say(format_args!("without {rule:?} nothing is found"))?,
+    let named = format!("{rule:?}");
+    for (name, scene) in scenes {
+        let found = search(scene, Some(rule));
+        if args.json {
+            say(scene_json(name, Some(&named), &found))?;
+        } else if found.is_noticed() {
+            say(format_args!("without {named:<36}{name:<20}{found}"))?;
+        }
+        if found.is_noticed() {
+            return Ok(true);
+        }
     }
-    Ok(noticed.is_some())
+    if !args.json {
+        say(format_args!("without {named} nothing is found"))?;
+    }
+    Ok(false)
 }
 
 /// Searches several configurations, some at a time. True if nothing was found.

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::exhaust::Found;
 use crate::explore::{Explored, Finding};
 use crate::space::Space;
 
@@ -56,6 +57,27 @@ pub fn json(name: &str, seen: &Explored, seconds: f64) -> String {
     )
 }
 
+/// The end of a search of one scene as JSON, without one of the rules if that is named.
+pub fn scene_json(scene: &str, without: Option<&str>, found: &Found) -> String {
+    let (end, states, what, steps) = match found {
+        Found::Nothing { states } => ("nothing", Some(*states), None, &[][..]),
+        Found::Broken { what, steps } => ("broken", None, Some(*what), &steps[..]),
+        Found::Stuck { states, steps } => ("stuck", Some(*states), None, &steps[..]),
+        Found::Cut => ("cut", None, None, &[][..]),
+    };
+    let text = |text: Option<&str>| text.map_or("null".into(), quote);
+    let states = states.map_or("null".into(), |states| states.to_string());
+    let steps: Vec<_> = steps.iter().map(|step| quote(step)).collect();
+    format!(
+        "{{\"scene\":{},\"without\":{},\"end\":{},\"states\":{states},\"violation\":{},\"steps\":[{}]}}",
+        quote(scene),
+        text(without),
+        quote(end),
+        text(what),
+        steps.join(",")
+    )
+}
+
 fn quote(text: &str) -> String {
     let mut quoted = String::from('"');
     for c in text.chars() {
@@ -67,4 +89,22 @@ fn quote(text: &str) -> String {
     }
     quoted.push('"');
     quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_search_is_one_object() {
+        let broken = Found::Broken { what: "out of \"order\"", steps: vec!["send".into(), "lose".into()] };
+        assert_eq!(
+            scene_json("ends", Some("Late"), &broken),
+            r#"{"scene":"ends","without":"Late","end":"broken","states":null,"violation":"out of \"order\"","steps":["send","lose"]}"#
+        );
+        assert_eq!(
+            scene_json("ends", None, &Found::Nothing { states: 7 }),
+            r#"{"scene":"ends","without":null,"end":"nothing","states":7,"violation":null,"steps":[]}"#
+        );
+    }
 }
