@@ -11,12 +11,12 @@ pub enum Grants {
     Any,
 }
 
-/// What survives a crash beside `D`.
+/// The state that survives a crash, beside `D`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
     /// Nothing.
     Volatile,
-    /// What was noted of early messages: only the process dies.
+    /// The notes about early messages: only the process dies.
     Notes,
     /// Everything, once written.
     Journal,
@@ -69,9 +69,9 @@ impl Bound {
 pub struct Config {
     /// Its name.
     pub name: &'static str,
-    /// What is in it.
+    /// The contents of the configuration.
     pub about: &'static str,
-    /// How many nodes: 2 or 3.
+    /// The number of nodes: 2 or 3.
     pub nodes: usize,
     /// `messages[i][j]` go from node `i` to node `j`.
     pub messages: [[u8; 3]; 3],
@@ -81,9 +81,9 @@ pub struct Config {
     pub block: u64,
     /// The values of `N` that a sender may ask with.
     pub standby: &'static [u8],
-    /// What receivers grant.
+    /// The slots that receivers grant.
     pub grants: Grants,
-    /// What survives.
+    /// The state that survives a crash.
     pub memory: Memory,
     /// When drained records go.
     pub drop: Drop,

@@ -14,7 +14,7 @@ use crate::space::{Space, State};
 use crate::step::Step;
 use crate::violation::Violation;
 
-/// What of the network is told apart.
+/// The features by which states of the network are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Apart {
     /// Nothing.

@@ -1,4 +1,4 @@
-//! What travels: the datagrams of a half-connection, as values.
+//! The datagrams of a half-connection, as values.
 
 use std::fmt;
 
@@ -95,7 +95,7 @@ pub struct Claimed(pub(crate) State);
 /// A datagram on its way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Packet {
-    /// Who sent it.
+    /// The node that sent it.
     pub from: usize,
     /// To whom.
     pub to: usize,

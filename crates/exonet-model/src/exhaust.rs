@@ -26,7 +26,7 @@ pub(crate) trait Model {
     fn is_end(&self, world: &Self::World) -> bool;
 }
 
-/// What a search has found.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     /// Nothing. From each state there is a way to a good end.

@@ -25,18 +25,18 @@ pub type Progress<'a> = &'a mut dyn FnMut(usize, usize);
 /// A violation, and a way there.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// What is broken.
+    /// The broken promise.
     pub violation: Violation,
     /// The steps that break it. If a promise about the future is broken, they lead to where it is.
     pub steps: Vec<Step>,
 }
 
-/// What a search has seen.
+/// The figures of a search, and the violation that it found.
 #[derive(Clone, Debug)]
 pub struct Explored {
     /// States kept: nodes with a maximal network.
     pub states: usize,
-    /// Of these, different states of the nodes.
+    /// The number of different node states among these.
     pub nodes: usize,
     /// From how many of those all came to rest.
     pub rests: usize,

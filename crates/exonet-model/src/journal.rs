@@ -1,4 +1,4 @@
-//! What a journaled node has on its disk, beside `D`.
+//! The records that a node with a journal has on its disk, beside `D`.
 //!
 //! Durable before what depends on it: a message before it is accepted, its binding before the token leaves, a
 //! record's making and growth, its close and its removal before a STATE, the use of a slot together with the delivery, a mark before
@@ -25,7 +25,7 @@ pub(crate) struct Journal {
 /// A receiver record: `r`, `hi`, `l`, the free slots, `ets`, what was taken early, and whether it is closed.
 type Record = (Incarnation, Slot, Slot, IntervalSet, Stamp, Option<Taken>, bool);
 
-/// What is written about one peer.
+/// The records about one peer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Written {
     pub(crate) queue: VecDeque<Letter>,
@@ -34,7 +34,7 @@ pub(crate) struct Written {
     /// The stamp of the early messages, in rising number.
     pub(crate) early: (Stamp, Vec<(Slot, Letter)>),
     pub(crate) record: Option<Record>,
-    /// Of that record.
+    /// The marks of that record.
     pub(crate) marks: BTreeMap<Slot, Mark>,
     pub(crate) withdrawn: IntervalSet,
 }

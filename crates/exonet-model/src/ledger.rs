@@ -1,4 +1,4 @@
-//! What really happened to every message, and what was told of it.
+//! The real fate of every message, beside the outcome that the sender was told.
 
 use crate::config::Config;
 use crate::violation::{Checked, Kind, ensure};
@@ -6,7 +6,7 @@ use crate::violation::{Checked, Kind, ensure};
 /// A message: its place among those of the configuration, flow by flow.
 pub type Letter = u8;
 
-/// What the sending application was told.
+/// The outcome that the sending application was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Outcome {
     Delivered,
@@ -31,11 +31,11 @@ pub(crate) enum Fate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Entry {
     delivered: bool,
-    /// Of a call: it was answered.
+    /// The message is a call and was answered.
     answered: bool,
-    /// Of a call that was delivered: its server has crashed since, or forgotten the reply.
+    /// The message is a call that was delivered; since then its server has crashed or has forgotten the reply.
     lost: bool,
-    /// Of a reply: the number of its call.
+    /// The number of the call that this reply answers.
     answers: Option<u64>,
     fate: Fate,
 }

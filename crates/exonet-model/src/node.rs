@@ -26,9 +26,9 @@ pub(crate) struct Node {
     /// Every incarnation handed out is below.
     pub(crate) born: u64,
     pub(crate) peers: Vec<Peer>,
-    /// Of all replies, how old and how large they are.
+    /// The age and the size of all replies.
     pub(crate) replies: Replies,
-    /// What else is durable, while it may still be needed.
+    /// Other durable state, while it may still be needed.
     pub(crate) journal: Option<Journal>,
     /// Crashes and evictions that may still happen here.
     pub(crate) crashes: u8,
@@ -37,7 +37,7 @@ pub(crate) struct Node {
     pub(crate) ends: u8,
 }
 
-/// What a node holds about one other.
+/// The records that a node holds about one other.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Peer {
     pub(crate) sender: Option<Sender<Letter>>,
@@ -46,21 +46,21 @@ pub(crate) struct Peer {
     pub(crate) bound: Bound,
     /// `X`, as the disk has it.
     pub(crate) far: Option<Far>,
-    /// What was noted of what the record took early, while a crash may come.
+    /// The notes about early messages that the record took, while a crash may come.
     pub(crate) noted: Option<Taken>,
-    /// By the model's own reckoning, what lost records took early.
+    /// The early messages that lost records took, by the model's own reckoning.
     pub(crate) lost: Vec<Taken>,
     /// Fragments of incomplete messages under the record's incarnation: soft, as (slot, which).
     pub(crate) parts: Vec<(Slot, u8)>,
-    /// What the model knows of the sender record: incarnations below that the peer has forgotten for certain.
+    /// The peer has certainly forgotten all incarnations of the sender record below this, as the model knows.
     pub(crate) dead: Incarnation,
-    /// What the model knows of the receiver record: the furthest ASK since it was made, and the highest `l`.
+    /// The furthest ASK since the receiver record was made, and the highest `l`, as the model knows them.
     pub(crate) heard: (Slot, Slot),
     /// Own calls that have left.
     pub(crate) caller: Caller,
     /// The peer's calls, and what they are answered with.
     pub(crate) server: Server,
-    /// Of its own open messages, those that the application has withdrawn.
+    /// The open messages of this node that the application has withdrawn.
     pub(crate) withdrawing: Vec<Slot>,
     /// The peer's calls that the application has.
     pub(crate) running: Vec<(Slot, Letter)>,

@@ -8,7 +8,7 @@ use crate::space::Space;
 
 /// The way to a violation: one line for each step, with the node that it changes as it is afterwards.
 ///
-/// What a timer could send is in the network without a step of its own.
+/// Datagrams that a timer could send are in the network without a step of their own.
 pub fn trace(space: &mut Space, finding: &Finding) -> String {
     let mut text = String::new();
     let mut state = space.initial();

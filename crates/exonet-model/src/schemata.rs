@@ -65,9 +65,9 @@ pub fn core_sources(folder: &Path) -> Result<Vec<(PathBuf, String)>, String> {
 pub struct Edit {
     /// The item that it is in.
     pub item: String,
-    /// What is there.
+    /// The code as it is.
     pub original: String,
-    /// What the mutant has instead.
+    /// The code of the mutant.
     pub replacement: String,
 }
 

@@ -30,13 +30,13 @@ type Edge = Result<(u32, Box<[u16]>), Violation>;
 #[derive(Debug)]
 struct Known {
     world: World,
-    /// What it breaks by itself.
+    /// The promise that the state of the nodes breaks by itself.
     broken: Option<Violation>,
-    /// What timers could send.
+    /// The datagrams that timers could send.
     standing: Bits,
-    /// What does not need the network, once worked out.
+    /// The steps that do not need the network, once worked out.
     own: Option<Vec<(Step, Edge)>>,
-    /// What arrivals do, of the datagrams in `tried`. Those without any effect are left out.
+    /// The effects of the datagrams in `tried` when they arrive. Arrivals without any effect are left out.
     heard: Vec<(Step, Edge)>,
     tried: Bits,
     /// Arrivals that change no node and make it send: (what arrives, what it sends).
@@ -111,7 +111,7 @@ impl Space {
         self.full
     }
 
-    /// What can happen in `state`, and where it leads. Steps that change nothing are left out.
+    /// The steps that are possible in `state`, and the state after each. Steps that change nothing are left out.
     pub fn steps(&mut self, state: &State, steps: &mut Vec<(Step, Result<State, Violation>)>) {
         let nodes = state.nodes as usize;
         if self.known[nodes].own.is_none() {
@@ -231,7 +231,7 @@ impl Space {
         Ok(standing)
     }
 
-    /// What the nodes can do by themselves.
+    /// The steps that the nodes can take by themselves.
     fn own_steps(&self, world: &World) -> Vec<Step> {
         let mut steps = Vec::new();
         for at in 0..self.config.nodes {
@@ -334,7 +334,7 @@ impl Space {
         }
     }
 
-    /// What a step does to the nodes.
+    /// The effect of a step on the nodes.
     fn edge(&mut self, nodes: u32, step: Step) -> Edge {
         let mut world = self.known[nodes as usize].world.clone();
         let mut out = Out::new();

@@ -1,4 +1,4 @@
-//! What can happen.
+//! The steps that can happen.
 
 use std::fmt;
 
@@ -104,21 +104,21 @@ pub enum Step {
     Drop {
         /// Where.
         at: u8,
-        /// Of whose messages.
+        /// The sender of these messages.
         from: u8,
     },
     /// A record is closed: its STATEs are final.
     End {
         /// Where.
         at: u8,
-        /// Of whose messages.
+        /// The sender of these messages.
         from: u8,
     },
     /// A record is evicted.
     Evict {
         /// Where.
         at: u8,
-        /// Of whose messages.
+        /// The sender of these messages.
         from: u8,
     },
     /// The fragments of incomplete messages are lost.
@@ -128,7 +128,7 @@ pub enum Step {
         /// From whom they came.
         from: u8,
     },
-    /// What is known of the stamps of a sender is forgotten.
+    /// A node forgets the stamps that it knows of a sender.
     Unlearn {
         /// Where.
         at: u8,

@@ -15,10 +15,10 @@ use std::time::Instant;
 use crate::TELL_EVERY;
 use exonet_model::schemata::{Entry, core_sources, parse, plant};
 
-/// Of this crate, the list; of the workspace, the core's sources.
+/// The list, relative to this crate, and the sources of the core, relative to the workspace.
 const LIST: &str = "mutants/core.txt";
 const CORE: &str = "crates/exonet-proto/src";
-/// What a mutant is chosen by.
+/// The environment variable that chooses a mutant.
 const CHOICE: &str = "EXONET_MUTANT";
 /// Seconds of a processor, and kilobytes, that a run of tests may take.
 const SECONDS: u32 = 180;
@@ -42,9 +42,9 @@ mod mutant {
 /// Which mutants are tried, and how.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Choice {
-    /// Those of these names; all if there are none.
+    /// The mutants with these names; all if there are none.
     pub(crate) names: Vec<String>,
-    /// Of these each `n`-th from the `k`-th on.
+    /// Each `n`-th of these, from the `k`-th on.
     pub(crate) share: Option<Share>,
     /// By every test there is until one fails, instead of the one that the list names.
     pub(crate) search: bool,
@@ -122,7 +122,7 @@ pub(crate) fn trial(choice: &Choice) -> Result<bool, String> {
     Ok(tried == all && survivors.is_empty())
 }
 
-/// What has become of the mutants so far.
+/// The results of the mutants so far.
 #[derive(Default)]
 struct Tally<'a> {
     tried: usize,

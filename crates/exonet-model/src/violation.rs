@@ -1,4 +1,4 @@
-//! What a search can find.
+//! The violations that a search can find.
 
 use std::fmt;
 

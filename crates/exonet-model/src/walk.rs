@@ -5,7 +5,7 @@ use crate::space::{Space, State};
 use crate::step::Step;
 use crate::violation::Violation;
 
-/// What walks have seen.
+/// The figures of random walks, and the violation that they found.
 #[derive(Clone, Debug)]
 pub struct Walked {
     /// Steps taken.

@@ -17,7 +17,7 @@ struct Identity {
     taken: u8,
 }
 
-/// What of the identity lies on the disk of a place.
+/// The part of the identity that lies on the disk of a place.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Kept {
     Nothing,
@@ -120,12 +120,12 @@ impl World {
         })
     }
 
-    /// What must never be.
+    /// Returns the promise that this state breaks, if any.
     pub(super) fn broken(&self, scene: &Scene) -> Option<&'static str> {
         if self.astray {
             return Some("a client talks to an earlier generation");
         }
-        // Of a copy that nobody knows of, nothing else is promised where no name service decides.
+        // If no name service decides, nothing else is promised about a copy that nobody knows of.
         if self.copies < scene.copies && !scene.decides {
             return None;
         }
@@ -328,10 +328,10 @@ impl<'a> Steps<'a> {
         }
     }
 
-    /// What is under way may be lost.
+    /// A message under way may be lost.
     fn network(&mut self) {
         for attempt in 0..ATTEMPTS {
-            // Of the attempts behind the first it makes no difference to what is kept.
+            // Losing the load of an earlier attempt makes no difference to the state that is kept.
             if self.from.loads[attempt].is_some() && self.from.begun as usize == attempt + 1 {
                 self.add(format!("the load of {attempt} is lost"), |w| w.loads[attempt] = None);
             }

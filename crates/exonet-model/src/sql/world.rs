@@ -57,7 +57,7 @@ struct Relay {
     sent: [bool; 2],
 }
 
-/// What there is of one row at the receiver.
+/// The state of one row at the receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 struct Inbox {
     there: bool,
@@ -113,7 +113,7 @@ impl World {
         }
     }
 
-    /// What must never be.
+    /// Returns the promise that this state breaks, if any.
     pub(super) fn broken(&self, scene: &Scene) -> Option<&'static str> {
         let lost = |(row, inbox): (&Row, &Inbox)| {
             matches!(row, Row::Retained | Row::Deleted) && inbox.processed == 0
@@ -406,7 +406,7 @@ impl Message {
 }
 
 impl World {
-    /// What a relay has in memory is lost; its node goes on.
+    /// The memory of a relay is lost; its node goes on.
     fn relay_forgets(&mut self, node: usize, orphans: bool) {
         (self.relays[node].confirmed, self.relays[node].sent) = ([false; 2], [false; 2]);
         self.messages.iter_mut().filter(|m| m.node == node && m.open).for_each(|m| m.orphan |= orphans);
