@@ -9,7 +9,7 @@ use crate::link::{LaneStats, Loss, Shape, be_punctual};
 use crate::net::{Pair, SERVER_IP};
 
 const PORT: u16 = 4_000;
-/// Of the payload of what is sent; with 28 bytes of headers it is a packet of the link.
+/// The payload of each datagram; with 28 bytes of headers it is a packet of the link.
 const PAYLOAD: usize = 1_222;
 const PACKET: u32 = 1_250;
 /// How much later than set an echo may come back than without a link, in ms: half of them, and nine of ten.
@@ -117,7 +117,7 @@ fn echoes(pair: &Pair, rtt: Duration, pause: Duration) -> Result<Vec<f64>> {
     Ok(took)
 }
 
-/// What arrives of a stream of datagrams.
+/// The datagrams of a stream that arrive.
 struct Arrived {
     numbers: Vec<u32>,
     /// From the first to the last.

@@ -57,7 +57,7 @@ macro_rules! plain {
     };
 }
 
-/// Of what only some runs have.
+/// A column that only some runs have.
 macro_rules! part {
     ($name:literal, $part:ident $($path:tt)+) => {
         Column {
@@ -138,7 +138,7 @@ const COLUMNS: &[Column] = &[
     part!("leaving_bytes_back", contact.leaving.bytes[1]),
 ];
 
-/// What stands before the figures. `flow` is whose figures they are.
+/// The columns before the figures. `flow` names the flow that the figures belong to.
 const NAMES: &[&str] = &["date", "commit", "scenario", "cell", "peer", "repeat", "span_s", "flow"];
 
 /// Before the name of a flow that another is measured beside.
@@ -147,7 +147,7 @@ const RIVAL: &str = "+";
 /// Before a line that is a note.
 const NOTE: &str = "# ";
 
-/// What decides how a run goes; a commit that changes nothing else has the results of the one before.
+/// The files that decide how a run goes. A commit that changes no such file shares the results of the one before.
 const MEASURED: &[&str] =
     &["../crates", "src/app", "src/link", "src/net", "src/peer", "src/run", "Cargo.toml", "Cargo.lock"];
 
@@ -225,7 +225,7 @@ impl Entry {
             let span = number(self.span);
             let _ = write!(text, "{date}\t{commit}\t{scenario}\t{cell}\t{peer}\t{repeat}\t{span}\t{flow}");
             for column in COLUMNS {
-                // What is nothing, as most is in most runs, takes no place.
+                // A value of 0 is left out, since most values of most runs are 0.
                 let value = record.and_then(|record| (column.get)(record)).filter(|value| *value != 0.0);
                 let _ = write!(text, "\t{}", value.map(number).unwrap_or_default());
             }
@@ -254,7 +254,7 @@ fn head() -> String {
 }
 
 impl Results {
-    /// What a file holds. None: there is none.
+    /// Reads a file. None: there is no such file.
     pub(crate) fn read(path: &Path) -> Result<Option<Self>> {
         match std::fs::read_to_string(path) {
             Ok(text) => Ok(Some(Self::parse(&text).with_context(|| path.display().to_string())?)),

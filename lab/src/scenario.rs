@@ -1,4 +1,4 @@
-//! What is measured, in one table.
+//! The table of everything that is measured.
 
 mod cold;
 mod group;
@@ -59,7 +59,7 @@ pub(crate) struct Cell {
     without: &'static [&'static str],
 }
 
-/// What joins the hosts.
+/// The connection between the hosts.
 #[derive(Clone, Copy)]
 pub(crate) enum Wire {
     /// Mbit/s forward and back, the round-trip time in ms, and the loss each way.
@@ -83,7 +83,7 @@ pub(crate) struct Spoke {
     pub(crate) loss: Loss,
 }
 
-/// What is wrong with a link, both ways.
+/// A fault of a link, in both directions.
 #[derive(Clone, Copy)]
 pub(crate) enum Trouble {
     /// A tenth of the packets arrive 3 ms late.
@@ -146,7 +146,7 @@ impl Wire {
         const PACKET: usize = 1_500;
         /// IPv4, UDP, a data packet's header and tag, and MESSAGES with the length of the message that it goes on with.
         const HEADERS: usize = 20 + 8 + 9 + 16 + 8 + 2;
-        /// What stands before the bytes of a message.
+        /// The bytes before the body of a message.
         const HEAD: usize = 3;
         let (forward, loss) = match self {
             Self::Link { mbit: [forward, _], loss, .. } => (forward, loss),
@@ -201,7 +201,7 @@ impl Cell {
         Self { spans, ..self }
     }
 
-    /// About how long a run of so many seconds takes with all that is around it, in s.
+    /// The approximate length of a run of `span` seconds, with start and end, in s.
     pub(crate) fn cost(&self, span: f64, warm_up: Duration) -> f64 {
         /// Hosts, processes, and what is under way at the end.
         const AROUND: f64 = 0.6;
@@ -225,12 +225,12 @@ impl Cell {
 }
 
 impl Scenario {
-    /// What is reported with first contact.
+    /// Whether the scenario is reported with first contact.
     pub(crate) fn is_contact(&self) -> bool {
         self.cells.iter().all(Cell::is_contact)
     }
 
-    /// Who takes part in a cell, of those that were asked for.
+    /// The peers that take part in a cell, out of those that were asked for.
     pub(crate) fn peers(&self, cell: &Cell, asked: &[String]) -> Vec<&'static Peer> {
         let wanted = |peer: &&Peer| asked.is_empty() || asked.iter().any(|name| name == peer.name);
         peer::all().filter(|peer| self.why_not(cell, peer).is_none()).filter(wanted).collect()
@@ -417,7 +417,7 @@ fn links(name: &'static str, about: &'static str, work: Work) -> Scenario {
                 (Work::OneWay, 10, 100) => 0,
                 (_, 10 | 100, 100) => 1,
                 (_, 10, 10) | (Work::OneWay, 1, 10) => 2,
-                // What other scenarios measure too.
+                // Other scenarios measure these too.
                 (_, 100, 10) => 4,
                 _ => 3,
             };
@@ -491,7 +491,7 @@ fn cable() -> Scenario {
     Scenario { name: "cable", about: "one way, no emulator", cells: cells.into(), invited: Invited::All }
 }
 
-/// Those of these names.
+/// The scenarios with these names.
 pub(crate) fn find(names: &[String]) -> Result<Vec<Scenario>> {
     let mut chosen = Vec::new();
     for name in names {

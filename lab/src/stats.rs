@@ -1,6 +1,6 @@
 //! Medians and spreads of few runs.
 
-/// What several runs of the same thing gave.
+/// The results of several runs of the same kind.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Spread {
     pub(crate) median: f64,

@@ -25,7 +25,7 @@ struct Todo<'a> {
     fixed: Option<f64>,
 }
 
-/// What will be run, and what not.
+/// The runs to do, and the runs that are dropped.
 struct Planned<'a> {
     todo: Vec<Todo<'a>>,
     dropped: Vec<(&'static str, &'a str)>,
@@ -65,7 +65,7 @@ impl<'a> Planned<'a> {
         }
         let (short, long) = (cost(&todo, 0.0), cost(&todo, 1.0));
         let length = ((budget - short) / (long - short).max(1e-9)).clamp(0.0, 1.0);
-        // What tells most comes first, should the time run out all the same.
+        // The most telling runs come first, in case the time runs out all the same.
         todo.sort_by_key(|one| one.cell.rank);
         Self { todo, dropped, length, hurry }
     }
@@ -98,7 +98,7 @@ impl<'a> Planned<'a> {
     }
 }
 
-/// What is asked for and not there yet. `again`: what is there is not enough, runs are added to it.
+/// The runs that are asked for and not there yet. `again`: runs are added to the existing ones.
 fn todo<'a>(
     scenarios: &'a [Scenario],
     options: &RunOptions,
@@ -137,7 +137,7 @@ fn todo<'a>(
 }
 
 /// Runs what is asked for, and keeps it in the pages' directories. False: Exonet has broken a promise, or did not run.
-/// What of `again` is not set is there for this tree already is not run again.
+/// Without `again`, a run whose result is there for this tree already is not repeated.
 pub(crate) fn run(scenarios: &[Scenario], options: &RunOptions, again: bool) -> Result<bool> {
     let asked = options.peers.iter().map(|name| peer::find(name)).collect::<Result<Vec<_>>>()?;
     let among = if asked.is_empty() { peer::all().collect() } else { asked };

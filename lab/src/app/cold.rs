@@ -50,7 +50,7 @@ pub(super) struct Sink {
     meter: Arc<Meter>,
     left: u32,
     ledger: Ledger,
-    /// What it says.
+    /// The receipt that it sends.
     receipt: Option<Stamp>,
 }
 

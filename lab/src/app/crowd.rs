@@ -7,7 +7,7 @@ use tokio::time::{Instant, Interval, interval_at};
 
 use super::{Meter, Stamp};
 
-/// What the clients of a process share.
+/// The state that the clients of a process share.
 #[derive(Clone)]
 pub(crate) struct Crowd {
     meter: Arc<Meter>,

@@ -11,7 +11,7 @@ pub(super) struct Ledger {
 /// Numbers this far beyond the first gap are not believed: a word for each 64 of them would have to be kept.
 const SPAN: u64 = 1 << 32;
 
-/// What a number is to a ledger.
+/// Whether a ledger has seen a number before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
     First,

@@ -1,4 +1,4 @@
-//! What a process counts, and says when it is asked.
+//! The counts of a process, which it tells when it is asked.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -28,7 +28,7 @@ pub(crate) struct Meter {
     damaged: AtomicU64,
     /// Times from requests to answers, in ns.
     latency: Mutex<Histogram<u64>>,
-    /// Of work that ends: when it was handed over, and when it was done; by the clock of the machine, in s.
+    /// For work that ends: when it was handed over, and when it was done; by the clock of the machine, in s.
     begun: OnceLock<f64>,
     finished: OnceLock<f64>,
 }
@@ -47,7 +47,7 @@ pub(crate) struct Mark {
     /// The most memory that it has had, in bytes.
     pub(crate) peak_rss: u64,
     pub(crate) latency: Quantiles,
-    /// Of work that ends, in s: processes of one machine agree on these.
+    /// For work that ends, in s. Processes of one machine agree on these times.
     #[serde(default)]
     pub(crate) begun: Option<f64>,
     #[serde(default)]
@@ -55,7 +55,7 @@ pub(crate) struct Mark {
 }
 
 impl std::iter::Sum for Mark {
-    /// Of several processes that do the work of one. The time and the latencies are those of the first.
+    /// The sum over several processes that do the work of one. The time and the latencies are those of the first.
     fn sum<I: Iterator<Item = Self>>(mut marks: I) -> Self {
         let first = marks.next().unwrap_or_default();
         marks.fold(first, |all, one| Self {

@@ -1,4 +1,4 @@
-//! What the applications at both ends of a connection do, whatever carries their messages.
+//! The work of the applications at both ends of a connection, whatever carries their messages.
 //!
 //! A peer asks its application for messages while it can send ([`App::next`]) and hands it what arrives
 //! ([`App::take`]). Every message has a number of its own and a check, so what is lost, doubled or damaged is seen.
@@ -31,7 +31,7 @@ pub(crate) trait App: Send {
     fn take(&mut self, message: &[u8]);
 }
 
-/// What two applications do together.
+/// The work that two applications do together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Work {
@@ -86,7 +86,7 @@ pub(crate) enum From {
     OneAddress,
 }
 
-/// Who opens the connection, and who waits for it.
+/// The end that opens the connection, or the end that waits for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Role {

@@ -12,7 +12,7 @@ const MOST_SENDERS: usize = 1_024;
 pub(super) struct OneWay {
     meter: Arc<Meter>,
     source: bool,
-    /// Of each process that sends.
+    /// One ledger for each process that sends.
     ledgers: Vec<Ledger>,
 }
 

@@ -3,12 +3,12 @@
 /// Bytes of the head, and so of the smallest message.
 pub(crate) const HEAD: usize = 16;
 
-/// What names a message: `number (u64) | actor (u32) | check (u32)`, all big endian.
+/// The name of a message: `number (u64) | actor (u32) | check (u32)`, all big endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     /// Counts from 0, without gaps.
     pub(crate) number: u64,
-    /// Who asks, and is answered.
+    /// The actor that asks, and is answered.
     pub(crate) actor: u32,
 }
 
@@ -36,7 +36,7 @@ impl Stamp {
         (check == stamp.check(message.len())).then_some(stamp)
     }
 
-    /// Of the head and the length.
+    /// The check of the head and the length.
     fn check(self, length: usize) -> u32 {
         let mix = self.number ^ (u64::from(self.actor) << 32) ^ (length as u64);
         let mixed = mix.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678_9abc_def0;

@@ -157,7 +157,7 @@ mod tests {
         Shape { queue: 3_000, ..Shape::new(8.0, Duration::from_millis(10), Loss::None) }
     }
 
-    /// What arrives by the end of time: when, and the first byte.
+    /// The time and the first byte of every packet that ever arrives.
     fn arrivals(lane: &mut Lane, stats: &mut LaneStats) -> Vec<(u64, u8)> {
         let mut all = Vec::new();
         while let Some(due) = lane.next_due() {

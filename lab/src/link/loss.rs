@@ -59,7 +59,7 @@ impl Losing {
 mod tests {
     use super::*;
 
-    /// The share of lost packets and the mean length of their runs, with a packet every so many slots.
+    /// The share of lost packets and the mean length of their runs, with a packet in each `every`th slot.
     fn observe(model: Loss, every: u64) -> (f64, f64) {
         const PACKETS: u32 = 1_000_000;
         let (mut losing, mut dice) = (Losing::new(model, 10), Rng::with_seed(1));

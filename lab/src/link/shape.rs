@@ -1,4 +1,4 @@
-//! What one direction of a link does to packets.
+//! The effects of one direction of a link on packets.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub(crate) struct Shape {
     pub(crate) rate: u64,
     /// One way.
     pub(crate) delay: Duration,
-    /// What the queue holds, in bytes of IP packets: what comes when it is full is dropped.
+    /// The size of the queue, in bytes of IP packets. A packet that finds the queue full is dropped.
     pub(crate) queue: usize,
     /// Whether CoDel keeps the queue short, and how. None: only its end does.
     pub(crate) codel: Option<Signal>,

@@ -1,4 +1,4 @@
-//! What one direction of a link has done.
+//! Counts of one direction of a link.
 
 use hdrhistogram::Histogram;
 
@@ -8,7 +8,7 @@ const MOST: u64 = 600_000_000_000;
 /// Counts since the start, or since they were last taken.
 #[derive(Clone, Debug)]
 pub(crate) struct LaneStats {
-    /// What the host sent.
+    /// Packets that the host sent.
     pub(crate) packets: u64,
     /// IP bytes of these.
     pub(crate) bytes: u64,
@@ -44,7 +44,7 @@ impl Default for LaneStats {
     }
 }
 
-/// Of times in ns, at a precision of one per cent.
+/// A histogram of times in ns, at a precision of one per cent.
 fn histogram() -> Histogram<u64> {
     #[allow(clippy::expect_used)] // the bounds are constants
     Histogram::new_with_max(MOST, 2).expect("bounds of a histogram")

@@ -11,7 +11,7 @@ const KEY: [u8; 16] = [0x42; 16];
 pub(super) struct Envelope {
     /// None: messages travel as they are.
     key: Option<LessSafeKey>,
-    /// Of the next datagram, which is also its nonce.
+    /// The number of the next datagram, which is also its nonce.
     number: u64,
 }
 

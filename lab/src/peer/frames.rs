@@ -43,7 +43,7 @@ impl Outgoing {
     /// So much of it has been written.
     pub(super) fn advance(&mut self, bytes: usize) {
         self.written += bytes;
-        // What is left of a batch moves to the front before the next is taken.
+        // The rest of a batch moves to the front before the next batch is taken.
         if self.written >= 64 << 10 {
             self.bytes.drain(..self.written);
             self.written = 0;
@@ -86,7 +86,7 @@ impl Incoming {
     }
 }
 
-/// Of the message that follows.
+/// The length of the message that follows.
 fn length(head: [u8; LENGTH]) -> Result<usize> {
     let length = u32::from_be_bytes(head) as usize;
     if length > LONGEST {

@@ -45,22 +45,22 @@ pub(crate) struct Peer {
     run: fn(&Setup, &Arc<Meter>) -> Result<()>,
 }
 
-/// What a process of a peer is told.
+/// The instructions for a process of a peer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Setup {
     /// [`Peer::name`].
     pub(crate) peer: String,
     pub(crate) role: Role,
     pub(crate) work: Work,
-    /// Of the processes that are one end together, this one's number.
+    /// The number of this process, where several processes are one end together.
     pub(crate) part: u32,
     /// Length of every message.
     pub(crate) bytes: usize,
     /// Where the server listens.
     pub(crate) listen: SocketAddr,
-    /// What the server said of itself; for clients.
+    /// The server's description of itself; for clients.
     pub(crate) server: String,
-    /// What the link holds in flight and in its queue, in bytes, for peers whose window must be told. 0: no link.
+    /// The bytes that the link holds in flight and in its queue, for peers whose window must be set. 0: no link.
     pub(crate) window: usize,
 }
 
@@ -182,7 +182,7 @@ const fn one_connection(work: Work) -> Option<&'static str> {
     }
 }
 
-/// Of who sends one way and hears nothing.
+/// The reason why a peer that sends one way and hears nothing cannot do this work.
 const fn one_way(work: Work) -> Option<&'static str> {
     if matches!(work, Work::OneWay) { None } else { Some("it only sends, or only receives") }
 }

@@ -61,7 +61,7 @@ pub(super) const PEERS: &[Peer] = &[
 
 const WINDOW: u32 = 16 << 20;
 const SOCKET_BUFFER: usize = 4 << 20;
-/// What a packet of the link carries above IPv4 and UDP.
+/// The bytes that a packet of the link carries above IPv4 and UDP.
 const PAYLOAD: u16 = 1_500 - 28;
 /// Messages taken from the application at a time, on one stream.
 const BATCH: usize = 64;
@@ -145,7 +145,7 @@ async fn receive_on_many(connection: &Connection, shared: &Shared) -> Result<()>
     }
 }
 
-/// What a stream has brought: most often one piece.
+/// The bytes that a stream has brought: most often one piece.
 #[derive(Default)]
 struct Message {
     first: Bytes,

@@ -22,7 +22,7 @@ impl Shared {
         Self { app, changed: Arc::new(Notify::new()), bytes: setup.bytes }
     }
 
-    /// Of each message.
+    /// The length of each message.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }

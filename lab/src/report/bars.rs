@@ -16,7 +16,7 @@ pub(super) struct Bar {
     pub(super) label: String,
     /// Parts, one after the other, and whose they are.
     pub(super) parts: Vec<(String, f64)>,
-    /// What is written at its end.
+    /// The text at its end.
     pub(super) text: String,
 }
 

@@ -28,7 +28,7 @@ fn bytes(contact: &Contact) -> u64 {
     contact.calling.total().1 + contact.leaving.total().1
 }
 
-/// What is compared: its name, and a value that is best when it is least.
+/// A measure: its name, and a value of which the least is the best.
 type Measure = (&'static str, Box<dyn Fn(&Record) -> f64>);
 
 fn measures() -> Vec<Measure> {

@@ -14,7 +14,7 @@ use crate::stats::figure;
 /// Better by less is noise.
 const NOISE: f64 = 1.03;
 
-/// The page, with figures of these names. `not`: what has no results.
+/// The page, with figures of these names. `not`: cells without results.
 pub(super) fn page(all: &[Medians<'_>], not: &[Medians<'_>], figures: &[&str], notes: &[String]) -> String {
     let mut page = String::from(
         "# Speed\n\nExonet beside other transports, on emulated links and without. This page and its figures are what \
@@ -103,7 +103,7 @@ fn losses(all: &[Medians<'_>]) -> String {
 
 const OURS: [&str; 2] = ["exonet", "exonet-calls"];
 
-/// Who is best, by more than noise, with what, and ours.
+/// The best peer, if it is better by more than noise, with its value and ours.
 fn better(medians: &Medians<'_>, cell: &Cell, ours: &str, (_, value, more): Measure) -> Option<String> {
     let of =
         |peer: &str| medians.spread_some(&cell.name, peer, |record| value(cell, record)).map(|it| it.median);
@@ -220,7 +220,7 @@ fn section(medians: &Medians<'_>, figures: &[&str]) -> String {
     text
 }
 
-/// Who is not in a section, and why.
+/// The peers that are missing from a section, and why.
 fn absent(medians: &Medians<'_>) -> Vec<String> {
     let mut why: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     let fits = |peer: &&Peer| peer.reliable && !peer.name.starts_with("exonet") && !is_variant(peer);
@@ -258,7 +258,7 @@ fn shown_in(scenario: &str) -> &'static [&'static str] {
     }
 }
 
-/// What the README shows: a few rows, and who is in them.
+/// The table in the README: a few rows, and some peers.
 pub(super) fn headlines(all: &[Medians<'_>]) -> String {
     const PEERS: [(&str, &str); 5] = [
         ("exonet", "Exonet"),

@@ -1,11 +1,11 @@
-//! What a link can carry. A figure above it has counted what belongs to another time, and fails the run.
+//! The capacity of a link. A run whose figure is above it has counted messages of another time, and fails.
 
 use super::{Lane, Plan};
 use crate::app::Work;
 use crate::link::Shape;
 use crate::peer::Peer;
 
-/// Of IP.
+/// The size of an IP packet.
 const PACKET: f64 = 1_500.0;
 /// How far above it a figure may be: time is read a little before or after counts are.
 const TOLERANCE: f64 = 1.005;
@@ -46,7 +46,7 @@ impl Plan {
             Work::OneWay | Work::Crowd { .. } | Work::Lanes { .. } => check(rate, there),
             Work::BothWays => check(rate, there).or_else(|| check(rate_back, here)),
             Work::Calls { .. } => check(rate, there.min(here)),
-            // Of these, time is what counts.
+            // The figure of these is a time.
             Work::Cold { .. }
             | Work::Contact { .. }
             | Work::Fan { .. }

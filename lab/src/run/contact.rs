@@ -21,21 +21,21 @@ const PROGRESS: Duration = Duration::from_secs(35);
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Traffic {
     pub(crate) datagrams: [u64; 2],
-    /// Of IP.
+    /// IP bytes.
     pub(crate) bytes: [u64; 2],
 }
 
-/// What first contact cost.
+/// The cost of first contact.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Contact {
     pub(crate) calls: u64,
-    /// Of the link, in ms.
+    /// The round-trip time of the link, in ms.
     pub(crate) round_trip: f64,
-    /// What clients did who must have been there before.
+    /// The traffic of an earlier visit, by clients that must have been there before.
     pub(crate) visit: Traffic,
     /// Until the last answer, and what followed by itself.
     pub(crate) calling: Traffic,
-    /// What clients sent who had stayed and left then.
+    /// The traffic of clients that had stayed and then left.
     pub(crate) leaving: Traffic,
     /// Processor time of the server for the calls, in s.
     pub(crate) server_cpu: f64,

@@ -34,7 +34,7 @@ const PROGRESS: Duration = Duration::from_secs(15);
 const DRAIN: Duration = Duration::from_secs(25);
 const DRAIN_IN_A_HURRY: Duration = Duration::from_secs(3);
 
-/// What runs.
+/// The plan of a run.
 #[derive(Clone)]
 pub(crate) struct Plan {
     /// Forward, from the clients, and back. None: a virtual cable.

@@ -1,4 +1,4 @@
-//! What came out of a run, for one flow.
+//! The figures of one flow of a run.
 
 use super::{Cold, Contact, Gathered, Plan};
 use crate::app::{Mark, Quantiles, Work};
@@ -13,7 +13,7 @@ pub(crate) struct Record {
     pub(crate) rate: f64,
     /// The same from the server to the client, where both send.
     pub(crate) rate_back: f64,
-    /// Of calls, and of messages on lanes, in ms.
+    /// The latency of calls, and of messages on lanes, in ms.
     pub(crate) latency: Quantiles,
     /// Processor seconds of both processes for a million messages, or calls.
     pub(crate) cpu_per_million: f64,
@@ -29,17 +29,17 @@ pub(crate) struct Record {
     pub(crate) sender_cpu: Option<f64>,
     /// Members on their own links: the share of each member in all copies, in per cent.
     pub(crate) shares: Option<[f64; 3]>,
-    /// Of runs of that kind.
+    /// Only for runs of first contact.
     pub(crate) contact: Option<Contact>,
-    /// Of a cold start.
+    /// Only for cold starts.
     pub(crate) cold: Option<Cold>,
-    /// Of a crowd.
+    /// Only for crowds.
     pub(crate) gathered: Option<Gathered>,
     /// Packets that a host lost before the link saw them: the run measures the machine then.
     pub(crate) dropped_at_interfaces: u64,
     pub(crate) duplicates: u64,
     pub(crate) damaged: u64,
-    /// What has not arrived when waiting for it ended.
+    /// Messages that had not arrived when waiting for them ended.
     pub(crate) missing: u64,
     /// Why the run does not count.
     pub(crate) fault: Option<String>,

@@ -58,7 +58,7 @@ pub(super) const PEERS: &[Peer] = &[
 
 /// Clients that prepare themselves at the same time.
 const AT_ONCE: usize = 16;
-/// What does not come by then never will.
+/// An answer that does not come by then never will.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A transport that carries calls.
