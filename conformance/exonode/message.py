@@ -52,7 +52,7 @@ def read_message(data):
         demand(tag)
     if flags & 16:
         bits, age, n, link = read.fixed(1), read.varint(), read.varint(), read.varint()
-        demand(bits < 8 and (bits & 1 or not bits & 2) and n <= age and (n == 0) == (age == 0) and tag)
+        demand(bits < 8 and (bits & 1 or not bits & 2) and n <= age and tag)
         place = Place(age, n, link, bool(bits & 1), bool(bits & 2), bool(bits & 4))
     if flags & 8:
         inner = Reader(read.block())

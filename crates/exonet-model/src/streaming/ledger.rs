@@ -11,7 +11,7 @@ pub(super) type Message = u8;
 pub(super) type Checked = Result<(), &'static str>;
 
 /// The fate of a message as the sending application knows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Fate {
     /// The application has not sent the message.
     Waits,
@@ -35,8 +35,6 @@ struct Letter {
     rejected: bool,
     /// The reader has withdrawn the message.
     void: bool,
-    /// The reading application was told of a missing message that can only be this one.
-    missed: bool,
 }
 
 /// The reading application's view of the streams of one name.
@@ -46,6 +44,8 @@ struct Heard {
     last: Option<Message>,
     /// The application's process has died since then.
     forgot: bool,
+    /// The application has heard that the stream of that message breaks.
+    broken: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -55,10 +55,9 @@ pub(super) struct Ledger {
     life: u8,
     /// A record of the reader may be lost, or a message was given up: messages may be in doubt.
     pub(super) doubt: bool,
-    /// A message came back, and its place was not given back: the reader may be told of more missing messages than there are.
+    /// A message ended in its queue, or was withdrawn, at a place that is not used again: the reader may be told of more missing messages
+    /// than there are.
     pub(super) counts_more: bool,
-    /// The writer may have given up messages behind others.
-    pub(super) gave_up: bool,
 }
 
 fn ensure(good: bool, what: &'static str) -> Checked {
@@ -73,7 +72,7 @@ impl Ledger {
             let of = (0, ended[line.stream]);
             ended[line.stream] += u8::from(ends);
             let (fate, stream) = (Fate::Waits, line.stream as u8);
-            Letter { stream, ends, of, fate, taken: false, rejected: false, void: false, missed: false }
+            Letter { stream, ends, of, fate, taken: false, rejected: false, void: false }
         });
         Self {
             letters: letters.collect(),
@@ -81,7 +80,6 @@ impl Ledger {
             life: 0,
             doubt: false,
             counts_more: false,
-            gave_up: false,
         }
     }
 
@@ -95,6 +93,13 @@ impl Ledger {
 
     pub(super) fn fate(&self, m: Message) -> Fate {
         self.letter(m).fate
+    }
+
+    /// The messages behind this one in the streams of its name.
+    pub(super) fn behind(&self, m: Message) -> impl Iterator<Item = Message> {
+        let stream = self.letter(m).stream;
+        let all = (m + 1..).zip(&self.letters[usize::from(m) + 1..]);
+        all.filter(move |(_, other)| other.stream == stream).map(|(other, _)| other)
     }
 
     pub(super) fn are_all_settled(&self) -> bool {
@@ -124,6 +129,8 @@ impl Ledger {
             Fate::Unknown => ensure(self.doubt, "Unknown, and nobody forgot")?,
             Fate::Waits | Fate::Open | Fate::Lost => {}
         }
+        // It counts as missing, though it was withdrawn.
+        self.counts_more |= letter.void && fate == Fate::Unknown;
         self.letter_mut(m).fate = fate;
         Ok(())
     }
@@ -140,6 +147,8 @@ impl Ledger {
 
     pub(super) fn reader_dies(&mut self) {
         self.heard.iter_mut().for_each(|heard| heard.forgot = true);
+        // It forgets which were withdrawn.
+        self.counts_more |= self.letters.iter().any(|letter| letter.void);
         self.doubt = true;
     }
 
@@ -160,29 +169,13 @@ impl Ledger {
         let before = heard.last.filter(|_| !heard.forgot);
         match before.map(|last| (last, self.letter(last))) {
             Some((last, before)) if before.of == letter.of => self.check_next(gap, self.lost(last + 1, m))?,
-            Some((_, before)) if !before.ends => {
-                ensure(gap == Gap::Breaks, "a stream goes on as another")?;
-                let withdrawn = |other: &Letter| other.void || other.fate == Fate::Cancelled;
-                let its_end = |other: &&Letter| {
-                    (other.stream, other.of, other.ends) == (before.stream, before.of, true)
-                };
-                ensure(!self.letters.iter().filter(its_end).any(withdrawn), "an end is told as a break")?;
-            }
+            Some((_, before)) if !before.ends && !heard.broken => self.check_break(gap, before)?,
             _ => self.check_first(gap, self.lost(0, m), heard.forgot)?,
         }
-        if let Gap::Missing(said) | Gap::Continues(said) = gap {
-            self.miss(m, said);
+        if gap == Gap::Breaks {
+            self.heard[usize::from(letter.stream)].broken = true;
         }
         Ok(())
-    }
-
-    /// A message that was given up behind one that came back then lies before it, by their places.
-    fn miss(&mut self, m: Message, said: u64) {
-        let more = said.saturating_sub(self.lost(0, m));
-        let Letter { stream, of, .. } = *self.letter(m);
-        let behind = self.letters[usize::from(m)..].iter_mut();
-        let lost = behind.filter(|other| (other.stream, other.of, other.fate) == (stream, of, Fate::Unknown));
-        lost.take(more as usize).for_each(|other| other.missed = true);
     }
 
     fn check_next(&self, gap: Gap, lost: u64) -> Checked {
@@ -196,6 +189,15 @@ impl Ledger {
             Gap::Breaks => Err("a break is told that is none"),
             Gap::Continues(_) => Err("a reader is told that it knows nothing"),
         }
+    }
+
+    /// The application has heard of no end after this message, which it took last. The next message is of another stream.
+    fn check_break(&self, gap: Gap, before: &Letter) -> Checked {
+        ensure(gap == Gap::Breaks, "a stream goes on as another")?;
+        let withdrawn = |other: &Letter| other.void || other.fate == Fate::Cancelled;
+        let its_end =
+            |other: &&Letter| (other.stream, other.of, other.ends) == (before.stream, before.of, true);
+        ensure(!self.letters.iter().filter(its_end).any(withdrawn), "an end is told as a break")
     }
 
     fn check_first(&self, gap: Gap, lost: u64, forgot: bool) -> Checked {
@@ -214,7 +216,7 @@ impl Ledger {
         let letter = self.letter(m);
         let between = self.letters[usize::from(from)..usize::from(m)].iter();
         let of_it = between.filter(|other| (other.stream, other.of) == (letter.stream, letter.of));
-        of_it.filter(|other| !other.void && !other.missed && other.fate != Fate::Cancelled).count() as u64
+        of_it.filter(|other| !other.void && other.fate != Fate::Cancelled).count() as u64
     }
 
     /// The application takes the message, or rejects it.
@@ -223,7 +225,7 @@ impl Ledger {
         letter.taken |= !rejects;
         letter.rejected |= rejects;
         let (stream, fate) = (letter.stream, letter.fate);
-        self.heard[usize::from(stream)] = Heard { last: Some(m), forgot: false };
+        self.heard[usize::from(stream)] = Heard { last: Some(m), forgot: false, broken: false };
         ensure(fate != Fate::Cancelled, "Cancelled, and taken later")
     }
 }

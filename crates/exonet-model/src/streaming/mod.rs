@@ -15,9 +15,7 @@
 //! * A journal. It has each step at once. Disks that lag behind are searched in the half-connection, and sampled in `exonet-sim`.
 //! * Time. A timer may fire at any moment.
 //!
-//! The search leaves out early messages, which have no place in a stream; parts of messages; and bounds of memory. It also leaves out two
-//! cases in which the reader may not hear of a loss: the writer gives up the end of a stream; the writer gives up a message of a stream
-//! while the end of the former stream of that name comes back.
+//! The search leaves out early messages, which have no place in a stream; parts of messages; and bounds of memory.
 
 mod ledger;
 mod reader;
@@ -97,7 +95,7 @@ const LATE: [bool; 2] = [false, true];
 const BOTH: [bool; 2] = [true, true];
 
 /// The scenes in which the rules as they stand must hold.
-pub const SCENES: [Scene; 27] = [
+pub const SCENES: [Scene; 35] = [
     THREE,
     Scene { name: "two-streams", script: &[A, B, A, B], slots: 2, cancels: 1, ..THREE },
     Scene { name: "ends", ..ENDS },
@@ -120,6 +118,30 @@ pub const SCENES: [Scene; 27] = [
     Scene { name: "close", ends: 1, ..THREE },
     Scene { name: "close-cancel", ends: 1, cancels: 1, ..PLAIN },
     Scene { name: "close-given-up", ends: 1, gives_up: 1, ..PLAIN },
+    Scene {
+        name: "close-cancel-given-up",
+        script: &[A, A, A, A],
+        slots: 4,
+        ends: 1,
+        cancels: 1,
+        gives_up: 1,
+        ..PLAIN
+    },
+    Scene { name: "close-twice", ends: 2, gives_up: 1, ..PLAIN },
+    Scene { name: "end-given-up", ends: 1, gives_up: 1, copies: 0, ..ENDS },
+    Scene { name: "end-given-up-twice", ends: 1, gives_up: 2, copies: 0, ..ENDS },
+    Scene { name: "both-given-up", script: &[A, A_LAST, A, A], slots: 4, ends: 1, gives_up: 2, ..PLAIN },
+    Scene { name: "next-given-up", script: &[A_LAST, A, A], ends: 1, gives_up: 1, ..PLAIN },
+    Scene { name: "end-given-up-cancel", ends: 1, gives_up: 1, cancels: 1, copies: 0, ..ENDS },
+    Scene {
+        name: "end-given-up-dies",
+        ends: 1,
+        gives_up: 1,
+        crashes: [1, 0],
+        journals: BOTH,
+        copies: 0,
+        ..ENDS
+    },
     Scene { name: "close-journal", ends: 1, crashes: [1, 0], journals: BOTH, cancels: 1, ..PLAIN },
     Scene { name: "hand-out", hands_out: true, cancels: 1, ..THREE },
     Scene { name: "marks", hands_out: true, marks: 1, ..THREE },

@@ -53,6 +53,12 @@ impl Reader {
         Some(gap).filter(|_| follows && self.handed.is_none())
     }
 
+    /// The application has heard that the stream breaks before the message, and gives the message back.
+    pub(super) fn break_off(&mut self, scene: &Scene, token: &Token) {
+        let name = name(scene.script[usize::from(token.m)].stream);
+        self.readers.break_off(&name, token.s);
+    }
+
     /// The application takes the message, acknowledges it, or rejects it.
     pub(super) fn take(
         &mut self,

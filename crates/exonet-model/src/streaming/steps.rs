@@ -5,8 +5,7 @@ use std::rc::Rc;
 use super::Scene;
 use super::ledger::{Fate, Message};
 use super::world::{Bound, Copy, World, Wrong};
-use crate::half::{Mark, Receiver};
-use crate::wire::StreamEnd;
+use crate::half::{Gap, Mark, Receiver};
 
 struct Steps<'a> {
     scene: &'a Scene,
@@ -73,8 +72,7 @@ impl Steps<'_> {
                 Ok(())
             });
         }
-        let ends = self.scene.script[usize::from(m)].end != StreamEnd::Open;
-        if let Some(s) = self.from.writer.slot_of(m).filter(|_| open && !ends && left.gives_up > 0) {
+        if let Some(s) = self.from.writer.slot_of(m).filter(|_| open && left.gives_up > 0) {
             self.add(format!("m{m} is given up"), |scene, w| {
                 w.left.gives_up -= 1;
                 let ledger = Rc::make_mut(&mut w.ledger);
@@ -92,6 +90,10 @@ impl Steps<'_> {
             self.add(format!("m{m} in {} comes, and the application hears {gap:?}", s.0), |scene, w| {
                 Rc::make_mut(&mut w.ledger).hear(m, gap)?;
                 let reader = Rc::make_mut(&mut w.reader);
+                if gap == Gap::Breaks {
+                    reader.break_off(scene, token);
+                    return Ok(());
+                }
                 if scene.hands_out {
                     reader.handed = Some(at);
                     return Ok(());

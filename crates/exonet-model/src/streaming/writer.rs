@@ -1,11 +1,13 @@
 //! The writer: it binds and withdraws messages, and learns their outcomes.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 
 use super::ledger::{Fate, Ledger, Message};
 use super::world::{BLOCK, Bound as Token, Wrong, name, reserve};
 use super::{Line, Scene};
-use crate::half::{Ask, Clock, Proof, Sender, State, Writers};
+use crate::half::{Ask, Clock, KeptPlace, Proof, Returned, Sender, State, Writers};
 use crate::id::{Slot, Stamp};
 use crate::mutant::{active, site};
 use crate::wire::{StreamEnd, StreamMark};
@@ -18,12 +20,16 @@ pub(super) struct Writer {
     writers: Writers,
     /// Messages that have come back, in their order.
     queue: Vec<Message>,
+    /// The places that messages have kept when they came back.
+    kept: BTreeMap<Message, KeptPlace>,
     /// The messages that the application has cancelled, as bits.
     revoked: u8,
     /// The next line of the script.
     next: Message,
     /// The sender record has bound something.
     has_bound: bool,
+    /// The process continues where one before it ended, and does not know what that one had given up.
+    recovered: bool,
 }
 
 impl Writer {
@@ -31,8 +37,19 @@ impl Writer {
         let mut disk = 0;
         let mut clock = Clock::boot(disk, Stamp::NONE, BLOCK);
         reserve(&mut clock, &mut disk);
-        let (writers, queue) = (Writers::default(), Vec::new());
-        Self { clock, disk, sender: None, writers, queue, revoked: 0, next: 0, has_bound: false }
+        let (writers, queue, kept) = (Writers::default(), Vec::new(), BTreeMap::new());
+        Self {
+            clock,
+            disk,
+            sender: None,
+            writers,
+            queue,
+            kept,
+            revoked: 0,
+            next: 0,
+            has_bound: false,
+            recovered: false,
+        }
     }
 
     fn left(&self, scene: &Scene) -> u64 {
@@ -81,8 +98,9 @@ impl Writer {
         self.queue.retain(|other| *other != m);
         self.has_bound = true;
         let Line { stream, end } = scene.script[usize::from(m)];
-        let mark = self.writers.mark(&name(stream), s, end, false);
-        self.writers.bind(&name(stream), s, mark);
+        let kept = self.kept.get(&m).copied();
+        let mark = self.writers.mark(&name(stream), s, kept, end, false);
+        self.writers.bind(&name(stream), s, 1, mark, kept.is_some());
         Some(Token::new(s, r, m, mark))
     }
 
@@ -105,6 +123,7 @@ impl Writer {
     pub(super) fn cancel(&mut self, scene: &Scene, ledger: &mut Ledger, m: Message) -> Result<bool, Wrong> {
         let Some(s) = self.slot_of(m) else {
             self.queue.retain(|other| *other != m);
+            ledger.counts_more |= self.kept.remove(&m).is_some();
             ledger.tell(m, Fate::Cancelled)?;
             return Ok(false);
         };
@@ -126,7 +145,6 @@ impl Writer {
         fate: Fate,
     ) -> Result<(), Wrong> {
         ledger.doubt |= fate == Fate::Unknown;
-        ledger.gave_up |= fate == Fate::Unknown;
         if fate == Fate::Unknown {
             self.writers.give_up(&name_of(scene, m), s);
         }
@@ -143,6 +161,7 @@ impl Writer {
         fate: Fate,
     ) -> Result<(), Wrong> {
         self.revoked &= !bit(m);
+        self.kept.remove(&m);
         self.writers.settle(&name_of(scene, m), s.0..s.0 + 1);
         ledger.tell(m, fate)
     }
@@ -208,10 +227,17 @@ impl Writer {
         let m = token.m;
         let withdrawn = self.revoked & bit(m) != 0;
         self.revoked &= !bit(m);
-        self.writers.give_back(&name_of(scene, m), token.s, token.mark, withdrawn);
-        // A place that is not used again counts as missing, whichever message had it.
-        let goes_on = self.writers.begun_of(&name_of(scene, m)).map_or(0, |(_, n)| n);
-        ledger.counts_more |= ledger.gave_up && goes_on > token.mark.n;
+        let why = match (withdrawn, self.kept.remove(&m)) {
+            (true, _) => Returned::Withdrawn,
+            (false, Some(_)) => Returned::Kept,
+            (false, None) => Returned::Again,
+        };
+        let before = self.writers.begun_of(&name_of(scene, m));
+        let kept = self.writers.give_back(&name_of(scene, m), token.s, token.mark, why);
+        self.kept.extend(kept.map(|kept| (m, kept)));
+        // A place that is not used again counts as missing.
+        let burnt = withdrawn && before == self.writers.begun_of(&name_of(scene, m));
+        ledger.counts_more |= burnt && (self.recovered || self.has_behind(ledger, m));
         if withdrawn {
             return ledger.tell(m, Fate::Cancelled);
         }
@@ -220,6 +246,11 @@ impl Writer {
             self.queue.sort_unstable();
         }
         Ok(())
+    }
+
+    /// Whether a message of its name behind this one is open or has ended.
+    fn has_behind(&self, ledger: &Ledger, m: Message) -> bool {
+        ledger.behind(m).any(|other| self.slot_of(other).is_some() || ledger.fate(other) > Fate::Open)
     }
 
     /// The process dies. The next process knows what the journal holds, if the node keeps one.
@@ -232,7 +263,6 @@ impl Writer {
         let before = std::mem::replace(self, Self { disk, next, ..Self::new() });
         self.clock = Clock::boot(disk, Stamp::NONE, BLOCK);
         if kept {
-            ledger.gave_up = true;
             self.recover(scene, &before, tokens);
         }
         reserve(&mut self.clock, &mut self.disk);
@@ -241,7 +271,9 @@ impl Writer {
     fn recover(&mut self, scene: &Scene, before: &Self, tokens: &mut [Token]) {
         let (b, stamps) = (before.clock.b(), *before.clock.stamps());
         self.clock = Clock::recover(self.disk, b, stamps, BLOCK);
+        self.recovered = true;
         self.queue.clone_from(&before.queue);
+        self.kept.clone_from(&before.kept);
         if !active(site::WRITER_UNWRITTEN) {
             for (name, o, n) in before.writers.begun() {
                 self.writers.recover(name.clone(), o, n);

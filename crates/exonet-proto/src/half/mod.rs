@@ -33,7 +33,7 @@ mod voids;
 
 pub use clock::{Clock, DEFAULT_BLOCK};
 pub use interval::IntervalSet;
-pub use order::{Gap, Reader, Readers, Writers, may_follow, opening};
+pub use order::{Gap, KeptPlace, Reader, Readers, Returned, Writers, may_follow, opening};
 pub use receiver::{Answer, Receiver};
 pub use sender::{Progress, Sender};
 pub use stamps::{Bound, EVERY, Far, Hull, Stamps, Taken};

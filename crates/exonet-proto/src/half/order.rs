@@ -2,7 +2,8 @@
 //!
 //! A message gets its place in the stream when it is bound, so one that is withdrawn before leaves no gap. It names the slot of
 //! the message before it while that may be free. The receiver takes it once that slot is free no more. One that is withdrawn later
-//! keeps its place: what names it waits for the one before it instead ([`Voids`]).
+//! keeps its place: what names it waits for the one before it instead ([`Voids`]). One that comes back keeps its place if a message
+//! behind it was given up ([`KeptPlace`]).
 
 use core::ops::Range;
 use std::collections::BTreeMap;
@@ -26,38 +27,69 @@ struct Writer {
     n: u64,
     /// The slots of messages of this name that are bound and not settled.
     open: IntervalSet,
-    /// The least slot whose message was given back since the last was bound.
-    back: Option<Slot>,
     /// If a message below this slot is open, a message behind it may have been given up.
     given_up: Slot,
 }
 
+/// The place of a message that came back and leaves again at the same place: its stream, and the messages before it there.
+///
+/// A message behind it was given up, so the reader has to hear what is missing behind it, and before what follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct KeptPlace {
+    /// The slot that names the stream.
+    pub o: Slot,
+    /// How many messages of the stream were bound before it.
+    pub n: u64,
+}
+
+/// Why a message of a stream has come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Returned {
+    /// It is to leave again.
+    Again,
+    /// It is to leave again, at the place that it has kept since it came back before.
+    Kept,
+    /// Its sender has withdrawn it: it ends.
+    Withdrawn,
+}
+
+impl KeptPlace {
+    /// The place of the `i`th message behind it.
+    pub fn nth(self, i: u64) -> Self {
+        Self { n: self.n.saturating_add(i), ..self }
+    }
+}
+
 impl Writers {
-    /// What a message that is bound to `s` now says of its place.
-    pub fn mark(&self, name: &Bytes, s: Slot, end: StreamEnd, more: bool) -> StreamMark {
+    /// What a message that is bound to `s` now says of its place, which may be `kept`.
+    pub fn mark(
+        &self,
+        name: &Bytes,
+        s: Slot,
+        kept: Option<KeptPlace>,
+        end: StreamEnd,
+        more: bool,
+    ) -> StreamMark {
         let none = Writer::default();
         let writer = self.0.get(name).unwrap_or(&none);
         let distance = |from: Slot| s.0.saturating_sub(from.0);
         let link = writer.open.end().map_or(0, |end| distance(Slot(end - 1)));
-        let (age, n) = writer.o.map_or((0, 0), |o| (distance(o), writer.n));
+        let place = kept.or_else(|| writer.o.map(|o| KeptPlace { o, n: writer.n }));
+        let (age, n) = place.map_or((0, 0), |KeptPlace { o, n }| (distance(o), n));
         StreamMark { age, n, link, end, more }
     }
 
-    /// The message that says `mark` is bound to `s`.
-    pub fn bind(&mut self, name: &Bytes, s: Slot, mark: StreamMark) {
-        self.bind_run(name, s, 1, mark);
-    }
-
     /// `n` messages, of which the first says `mark`, are bound to `s` and the slots behind it. Where there are several, the stream goes on
-    /// behind each.
-    pub fn bind_run(&mut self, name: &Bytes, s: Slot, n: u64, mark: StreamMark) {
+    /// behind each. If their places are `kept`, what is bound next has the place that it would have had.
+    pub fn bind(&mut self, name: &Bytes, s: Slot, n: u64, mark: StreamMark, kept: bool) {
         if !self.0.contains_key(name) {
             self.0.insert(name.clone(), Writer::default());
         }
         let Some(writer) = self.0.get_mut(name) else { return };
-        writer.back = None;
         writer.open.insert(s.0..s.0 + n);
-        writer.place_behind(s, n, mark);
+        if !kept {
+            writer.place_behind(s, n, mark);
+        }
     }
 
     /// Messages of this name, bound to the slots of `run`, are open no more.
@@ -77,25 +109,26 @@ impl Writers {
     }
 
     /// The message that says `mark` was certainly not taken from `s`: it is bound again, before all that follow it in its stream.
-    /// Those come back too, before anything is bound, the last first.
+    /// Those come back too, before anything is bound, the last first. Gives the place that it keeps, if it does.
     ///
-    /// The place of the message is not given back if a later message was given up: otherwise another message could take the place of
-    /// the later one, and the reader would not miss it.
-    /// `withdrawn`: it is not bound again. Messages behind it may have been taken then, and its place is not given back unless all of
-    /// them have come back.
-    pub fn give_back(&mut self, name: &Bytes, s: Slot, mark: StreamMark, withdrawn: bool) {
+    /// Its place is free again, unless a message of this name behind it was given up: otherwise another could take the place of the
+    /// one that was given up, and the reader would not miss that one. Nor is it if one behind is open, or may have been taken, as it
+    /// may if this one was withdrawn.
+    pub fn give_back(&mut self, name: &Bytes, s: Slot, mark: StreamMark, why: Returned) -> Option<KeptPlace> {
         let writer = self.0.entry(name.clone()).or_default();
         writer.open.remove(s.0);
         let o = opening(s, mark);
         let is_last = writer.o == o && writer.n == mark.n.saturating_add(1);
-        // The end of a stream has none behind it.
-        let is_within = mark.end == StreamEnd::Open && writer.o.is_none_or(|of| Some(of) == o);
-        let stays = withdrawn || (is_within && s < writer.given_up);
-        if writer.back.is_none_or(|least| s < least) && (!stays || is_last) {
-            writer.back = Some(s);
+        let is_before_open = writer.open.end().is_some_and(|end| s.0 + 1 < end);
+        let stays = why != Returned::Again || s < writer.given_up || is_before_open;
+        let kept = if stays && !is_last {
+            o.filter(|_| why != Returned::Withdrawn).map(|o| KeptPlace { o, n: mark.n })
+        } else {
             (writer.o, writer.n) = (o.filter(|_| mark.n > 0), mark.n);
-        }
+            None
+        };
         self.drop_if_over(name);
+        kept
     }
 
     /// The stream goes on as it was left by the process before.
@@ -182,7 +215,7 @@ pub struct Reader {
     pub o: Slot,
     /// The least place that a message may have that is taken next.
     pub next: u64,
-    /// Its last message was taken, from this slot.
+    /// Nothing more of it is taken: its last message was, from this slot, or the stream breaks before the message at this slot.
     pub ended: Option<Slot>,
 }
 
@@ -193,7 +226,7 @@ pub enum Gap {
     None,
     /// Nothing: it opens the stream.
     Opens,
-    /// It opens the stream, and one of the same name has not been ended by its sender.
+    /// It belongs to another stream of the same name, and the one before has not been ended by its sender.
     Breaks,
     /// This many messages, which this node has not taken: their sender was told that their outcome is unknown.
     Missing(u64),
@@ -238,6 +271,14 @@ impl Readers {
             }
             _ => self.put(name.clone(), reader),
         }
+        Some(reader)
+    }
+
+    /// The application has heard that the stream breaks before the message at `s`, which is of the next stream of this name: nothing more
+    /// of it is taken. Gives how far it is.
+    pub fn break_off(&mut self, name: &Bytes, s: Slot) -> Option<Reader> {
+        let reader = self.readers.get(name).map(|reader| Reader { ended: Some(s), ..*reader })?;
+        self.put(name.clone(), reader);
         Some(reader)
     }
 

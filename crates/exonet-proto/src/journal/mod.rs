@@ -270,8 +270,12 @@ mod tests {
             let record = Record::PutSpan { letter, n: 1, peer: 1, heading, body: 2, entries: &body };
             record.encode(&mut expected);
             let end = journal.append_sharing(&record, Some(&body));
-            Record::Back { letter }.encode(&mut expected);
-            assert_eq!(journal.append(&Record::Back { letter }).0, expected.len() as u64 + 2, "{end:?}");
+            Record::Back { letter, kept: None }.encode(&mut expected);
+            assert_eq!(
+                journal.append(&Record::Back { letter, kept: None }).0,
+                expected.len() as u64 + 2,
+                "{end:?}"
+            );
         }
         let append = journal.poll().unwrap();
         assert_eq!(append.to_vec(), expected);

@@ -3,7 +3,7 @@
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
 
-use crate::half::{Hull, Taken};
+use crate::half::{Hull, KeptPlace, Taken};
 use crate::id::{Incarnation, LetterId, NodeId, Slot, Stamp};
 use crate::message::{Early, Priority, Verdict, Word};
 use crate::time::Wall;
@@ -59,8 +59,8 @@ pub(crate) enum Record<'a> {
     Early { letter: LetterId, s: Slot, ts: Stamp },
     /// The early message has met a record.
     Convert { letter: LetterId, r: Incarnation },
-    /// The message was not taken, and is not bound any more.
-    Back { letter: LetterId },
+    /// The message was not taken, and is not bound any more. It may keep its place in its stream.
+    Back { letter: LetterId, kept: Option<KeptPlace> },
     /// `n` messages from `letter` on have their outcome.
     End { letter: LetterId, n: u32 },
     /// The receiver record of a peer, and slots that are free in it besides those written before. Another incarnation replaces
@@ -177,7 +177,10 @@ impl<'a> Record<'a> {
             }
             Self::Early { letter, s, ts } => head(to, EARLY, [letter.get(), s.0, ts.0]),
             Self::Convert { letter, r } => head(to, CONVERT, [letter.get(), r.0]),
-            Self::Back { letter } => head(to, BACK, [letter.get()]),
+            Self::Back { letter, kept } => {
+                let (o, n) = kept.map_or((0, 0), |KeptPlace { o, n }| (o.0, n));
+                head(to, BACK, [letter.get(), u64::from(kept.is_some()), o, n]);
+            }
             Self::End { letter, n } => head(to, END, [letter.get(), u64::from(*n)]),
             Self::Live { peer, r, hi, l, ets, taken, closed, free } => {
                 let (runs, (kts, keep)) = (free.len() as u64, taken.map_or((0, 0), |of| (of.ts.0, of.end.0)));
@@ -238,7 +241,10 @@ impl<'a> Record<'a> {
             }
             EARLY => Self::Early { letter: letter(from)?, s: slot(from)?, ts: Stamp(from.varint()?) },
             CONVERT => Self::Convert { letter: letter(from)?, r: incarnation(from)? },
-            BACK => Self::Back { letter: letter(from)? },
+            BACK => {
+                let (letter, keeps, o, n) = (letter(from)?, flag(from)?, slot(from)?, from.varint()?);
+                Self::Back { letter, kept: keeps.then_some(KeptPlace { o, n }) }
+            }
             END => Self::End { letter: letter(from)?, n: count(from)? },
             LIVE => Self::live(from)?,
             DROP => Self::Drop { peer: small(from)? },
@@ -492,7 +498,8 @@ mod tests {
             Record::Reader { peer: 3, name: b"a", o: Slot(0), next: 0, ended: Some(s) },
             Record::Early { letter, s, ts: Stamp(5) },
             Record::Convert { letter, r },
-            Record::Back { letter },
+            Record::Back { letter, kept: None },
+            Record::Back { letter, kept: Some(KeptPlace { o: s, n: 7 }) },
             Record::End { letter, n: 1 },
             live(true, &[]),
             live(false, &[1..2, 5..1 << 40]),

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::spans::Spans;
 use super::{Heading, Record, Shelf};
-use crate::half::{Hull, IntervalSet, Reader, Readers, Receiver, Taken};
+use crate::half::{Hull, IntervalSet, KeptPlace, Reader, Readers, Receiver, Taken};
 use crate::id::{Incarnation, LetterId, MessageId, NodeId, Slot, Stamp};
 use crate::message::{Confirm, Early, Priority, SMALL, Verdict};
 use crate::time::Wall;
@@ -193,6 +193,8 @@ impl Posted {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Placed {
     Nowhere,
+    /// It has no slot, but a place in its stream.
+    Returned(KeptPlace),
     Bound(Slot, Incarnation),
     Early(Slot, Stamp),
 }
@@ -309,7 +311,7 @@ impl Recovered {
             .filter_map(|(letter, run, posted)| {
                 let Known { id, hints, .. } = self.known.get(&posted.peer)?;
                 let bound = match posted.placed {
-                    Placed::Nowhere => None,
+                    Placed::Nowhere | Placed::Returned(_) => None,
                     Placed::Bound(s, r) => Some((s, r)),
                     Placed::Early(s, _) => Some((s, Incarnation::UNNAMED)),
                 };
@@ -400,7 +402,9 @@ impl Recovered {
                 let Placed::Early(s, _) = *placed else { return Err(Malformed::Reserved) };
                 *placed = Placed::Bound(s, r);
             }
-            Record::Back { letter } => self.letter(letter)?.placed = Placed::Nowhere,
+            Record::Back { letter, kept } => {
+                self.letter(letter)?.placed = kept.map_or(Placed::Nowhere, Placed::Returned);
+            }
             Record::End { letter, n } => {
                 let resident = &mut self.resident;
                 let all = self.open.remove(letter, n, |gone| {
@@ -574,7 +578,7 @@ mod tests {
             Record::Bind { letter: id(1), n: 1, s, r },
             Record::Early { letter: id(2), s: Slot(9), ts: Stamp(5) },
             Record::Bind { letter: id(3), n: 1, s: Slot(5), r },
-            Record::Back { letter: id(3) },
+            Record::Back { letter: id(3), kept: None },
             Record::End { letter: id(4), n: 1 },
         ]);
         let found = Recovered::read(&bytes).unwrap();

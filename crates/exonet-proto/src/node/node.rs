@@ -343,19 +343,20 @@ impl Node {
     /// As [`Node::snapshot`], for a store that keeps all groups of the journal from `kept` on. What the application gave is not
     /// written again if one of these groups has it. [`Recovered::add_kept`] reads them.
     pub fn snapshot_keeping(&self, now: Now, kept: u64) -> Vec<u8> {
-        let letters = self.cx.store.iter().filter_map(|(_, letter)| Some((letter.journaled?, letter)));
+        let letters = self.cx.store.iter();
+        let letters = letters.filter_map(|(key, letter)| Some((letter.journaled?, (key, letter))));
         let letters: BTreeMap<_, _> = letters.collect();
         // A vector that grows would be copied several times, with all waiting messages.
-        let room = |letter: &&Letter| {
+        let room = |(_, letter): &(_, &Letter)| {
             let said = if letter.group >= kept { 0 } else { letter.source.kept() };
             said + RECORDS * u64::from(letter.open())
         };
         let room = letters.values().map(room).sum::<u64>();
         let mut to = Vec::with_capacity(usize::try_from(room).unwrap_or(0));
         self.peers.iter().for_each(|(_, peer)| peer.snapshot(&mut to));
-        for letter in letters.into_values() {
+        for (key, letter) in letters.into_values() {
             if let Some(peer) = self.peers.get(letter.peer) {
-                peer.snapshot_letter(now, letter, kept, &mut to);
+                peer.snapshot_letter(now, (key, letter), kept, &mut to);
             }
         }
         self.cx.journal.snapshot(&self.cx.clock, &mut to);

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::Node;
 use crate::event::SendError;
 use crate::half::Gap;
-use crate::id::NodeId;
+use crate::id::{MessageId, NodeId};
 use crate::message::arrived::Arrived;
 use crate::message::{InStream, Incoming, MessageKey, Outgoing};
 use crate::peer::{Context, Lent, Peer, Turn};
@@ -136,6 +136,16 @@ impl Node {
                 let StreamMark { n, end, more, .. } = mark;
                 return Some(InStream { message, n, gap, end, more });
             }
+        }
+    }
+
+    /// The application has heard that the stream of this name breaks before the message `next` ([`Gap::Breaks`]), which it gives back
+    /// or has given back: the message comes again, as one of another stream.
+    pub fn break_stream(&mut self, peer: &NodeId, name: &Bytes, next: MessageId) {
+        if let Some(place) = self.peers.find(peer)
+            && let Some((peer, cx)) = self.at(place)
+        {
+            peer.stream_broke(cx, name, next);
         }
     }
 

@@ -137,7 +137,8 @@ impl Peer {
     pub(super) fn journal_back(&mut self, cx: &mut Context, s: Slot, key: MessageKey) {
         let first = cx.store.get(key).and_then(|letter| letter.journaled);
         if let Some(first) = first {
-            let at = cx.journal.append(&Record::Back { letter: first.nth(key.at) });
+            let kept = self.outbound.kept_place(key);
+            let at = cx.journal.append(&Record::Back { letter: first.nth(key.at), kept });
             self.ends_at(cx, at, Some(s));
         }
     }
@@ -405,12 +406,34 @@ impl Peer {
 
     /// As [`Self::snapshot`], for one of the peer's messages, which may be written before or after others. What the application
     /// gave is not written again if a group from `kept` on has it.
-    pub(crate) fn snapshot_letter(&self, now: Now, letter: &Letter, kept: u64, to: &mut Vec<u8>) {
+    pub(crate) fn snapshot_letter(
+        &self,
+        now: Now,
+        (key, letter): (MessageKey, &Letter),
+        kept: u64,
+        to: &mut Vec<u8>,
+    ) {
         let is_kept = letter.group >= kept;
         let (Some((peer, _)), Some(id)) = (self.journaled, letter.journaled) else { return };
-        if let Some(bundle) = letter.bundle() {
-            return snapshot_span(peer, id, &heading(now, letter), bundle, is_kept, to);
+        match letter.bundle() {
+            Some(bundle) => snapshot_span(peer, id, &heading(now, letter), bundle, is_kept, to),
+            None => self.snapshot_one(now, letter, (peer, id, is_kept), to),
         }
+        for at in 0..letter.bundle().map_or(1, Bundle::count) {
+            let kept = self.outbound.kept_place(key.nth(at));
+            if kept.is_some() && letter.slot_of(key.nth(at)).is_none() {
+                Record::Back { letter: id.nth(at), kept }.encode(to);
+            }
+        }
+    }
+
+    fn snapshot_one(
+        &self,
+        now: Now,
+        letter: &Letter,
+        (peer, id, is_kept): (u32, LetterId, bool),
+        to: &mut Vec<u8>,
+    ) {
         let said = put(now, peer, id, letter);
         if is_kept { Record::Kept { letter: id, n: 1 } } else { said }.encode(to);
         let stamp = self.outbound.sender.as_ref().map_or(Stamp::NONE, Sender::stamp);

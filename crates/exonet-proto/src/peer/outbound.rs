@@ -15,7 +15,7 @@ mod streams;
 
 use core::ops::Range;
 use core::time::Duration;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 pub(crate) use bundled::Followed;
 pub(crate) use fate::Had;
@@ -28,7 +28,7 @@ use scheduling::Scheduling;
 use crate::account::Account;
 use crate::backoff::Backoff;
 use crate::config::Takes;
-use crate::half::{Clock, IntervalSet, Sender, Writers};
+use crate::half::{Clock, IntervalSet, KeptPlace, Sender, Writers};
 use crate::id::{Incarnation, Slot};
 use crate::journal::{Binding, Position};
 use crate::message::arrived::ARRIVED;
@@ -109,6 +109,8 @@ pub(crate) struct Outbound {
     pub(crate) lanes: Lanes,
     /// The streams to it.
     pub(crate) writers: Writers,
+    /// The places that messages have kept when they came back.
+    kept_places: BTreeMap<MessageKey, KeptPlace>,
     /// Messages accepted in all.
     accepted: u64,
     /// Early messages are open, and are to be sent (again) under the channel.
@@ -175,6 +177,7 @@ impl Outbound {
             left: POOLED,
             lanes: Lanes::default(),
             writers: Writers::default(),
+            kept_places: BTreeMap::new(),
             accepted: 0,
             early_due: false,
             holds: false,
@@ -466,7 +469,7 @@ impl Outbound {
         };
         letter.bound = Some((s, r));
         letter.bound_at = now;
-        self.enter_stream(letter, s);
+        self.enter_stream(key, letter, s);
         self.note_bound(letter, 1, s, r);
         if letter.role == Role::Call {
             self.caller.bound(s, key);
@@ -489,6 +492,7 @@ impl Outbound {
     /// A message leaves this direction, settled or withdrawn; [`Outbound::admit_large`] is due afterwards.
     pub(crate) fn forget(&mut self, key: MessageKey, letter: &Letter) {
         self.release(key, letter);
+        self.forget_places(key, 1);
         self.letters.give_back(1);
         match letter.bound {
             None => self.unbound.give_back(1),

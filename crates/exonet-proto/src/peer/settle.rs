@@ -187,9 +187,9 @@ impl Peer {
         returned.sort_unstable_by_key(|(s, _)| *s);
         cx.stats.taken_back += returned.len() as u64;
         for (s, key) in returned.into_iter().rev() {
-            self.journal_back(cx, s, key);
             let withdrawn = self.outbound.revoked(s);
             self.outbound.take_back_letter(&mut cx.store, s, key, withdrawn.is_some());
+            self.journal_back(cx, s, key);
             self.journal_stream_back(cx, key);
             let takes = self.outbound.limits.takes;
             let letter = cx.store.get(key);

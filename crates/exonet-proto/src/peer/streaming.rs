@@ -88,6 +88,14 @@ impl Peer {
         }
     }
 
+    /// The application has heard that the stream breaks before this message: it hears that once.
+    pub(crate) fn stream_broke(&mut self, cx: &mut Context, name: &Bytes, next: MessageId) {
+        let lives = self.inbound.receiver.as_ref().is_some_and(|record| record.incarnation() == next.r);
+        if lives && let Some(reader) = self.inbound.readers.break_off(name, next.s) {
+            self.journal_reader(cx, name, reader);
+        }
+    }
+
     /// A message that was bound has gone back into its queue.
     pub(super) fn journal_stream_back(&mut self, cx: &mut Context, key: MessageKey) {
         let letter = cx.store.get(key).filter(|letter| matches!(letter.role, Role::Stream(_)));

@@ -16,7 +16,7 @@ const MORE: u8 = 0b100;
 /// Slots are given as distances from the slot of the message, so that they stay short.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamMark {
-    /// How many slots the opening message of the stream lies before this one; zero: this is the opening message.
+    /// How many slots before this one the message was that opened the stream; zero: this message opens it.
     pub age: u64,
     /// How many messages of the stream were bound before this one.
     pub n: u64,
@@ -74,8 +74,8 @@ impl StreamMark {
             return Err(Malformed::Reserved);
         }
         let (age, n, link) = (input.varint()?, input.varint()?, input.varint()?);
-        // The opening message is the first, and only another stream of the same name may lie before it.
-        if (age == 0) != (n == 0) || n > age {
+        // Each message before it in the stream had a slot of its own, from the opening one on.
+        if n > age {
             return Err(Malformed::Range);
         }
         Ok(Self { age, n, link, end, more: flags & MORE != 0 })
@@ -141,12 +141,11 @@ mod tests {
         let read = |bytes: &[u8]| StreamMark::take(&mut Take(bytes));
         assert_eq!(read(&[RESET, 0, 0, 0]), Err(Malformed::Reserved));
         assert_eq!(read(&[8, 0, 0, 0]), Err(Malformed::Reserved));
-        assert_eq!(
-            read(&[0, 0, 1, 0]),
-            Err(Malformed::Range),
-            "not the first, and no opening message before it"
-        );
-        assert_eq!(read(&[0, 1, 0, 0]), Err(Malformed::Range), "the first, behind an opening message");
-        assert_eq!(read(&[0, 2, 3, 0]), Err(Malformed::Range), "more before it than there are slots");
+        for n in [1, 3] {
+            let more = read(&[0, n - 1, n, 0]);
+            assert_eq!(more, Err(Malformed::Range), "more before it than there are slots");
+        }
+        let again = StreamMark { age: 1, ..StreamMark::OPEN };
+        assert_eq!(read(&[0, 1, 0, 0]), Ok(again), "the first, which has left from another slot before");
     }
 }

@@ -59,6 +59,14 @@ impl Engine {
         }
     }
 
+    /// A reader has been told that its stream breaks before `next`.
+    pub(crate) fn break_stream(&mut self, now: Now, peer: &NodeId, name: &Bytes, next: MessageId) {
+        if self.phase < Phase::Stopped {
+            self.core.break_stream(peer, name, next);
+            self.write_journal(now);
+        }
+    }
+
     /// Takes the next message of a stream, if `wants` accepts it. A node that forces its journal to disk hands a
     /// message out first, and waits.
     pub(crate) fn take_next_in_stream(

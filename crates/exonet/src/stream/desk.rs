@@ -169,6 +169,9 @@ impl Streams {
             let last = stopped.last.replace(said.message.id).filter(|last| *last != said.message.id);
             if last.is_some() && matches!(said.gap, Gap::Opens | Gap::Breaks) {
                 // The message belongs to another stream of the same name.
+                if said.gap == Gap::Breaks {
+                    core.break_stream(&id.0, &id.1, said.message.id);
+                }
                 core.release(now, said.message.key);
                 self.stopped.remove(&id);
                 return self.wait(id, after);

@@ -263,7 +263,12 @@ impl StreamReceiver {
             _ => false,
         };
         if other {
-            // The message is the first of another stream, and waits for another handle.
+            // The message is of another stream, and waits for another handle, which does not hear of the break.
+            if gap == Gap::Breaks {
+                let (peer, name) = &self.handle.claim.id;
+                let shared = self.handle.peer.shared();
+                shared.step_calmly(|engine, now| engine.break_stream(now, peer, name, message.id));
+            }
             drop(Delivery::new(self.handle.peer.shared(), message));
             return self.ends(Err(StreamError::Broken));
         }

@@ -275,6 +275,36 @@ async fn a_stream_goes_on_after_either_process() {
     }
 }
 
+/// A process of the sender ends without a journal in the middle of a stream, and its next process begins another of that name.
+#[tokio::test]
+async fn a_reader_hears_of_a_break_once_and_the_next_handle_has_the_other_stream() {
+    within(async {
+        let state = tempfile::tempdir().unwrap();
+        let bob = node().await;
+        let sends = async |text: &str| {
+            let alice = stored(state.path(), Durability::Memory).await;
+            let mut out = alice.peer(bob.peer_addr()).stream("log").unwrap().split().0;
+            let receipt = out.send(text.to_owned()).await.unwrap();
+            (alice, receipt)
+        };
+        let (alice, receipt) = sends("first").await;
+        let (_, mut log) = bob.accept_stream().await.unwrap().split();
+        assert_eq!(next(&mut log).await.unwrap(), "first");
+        assert_eq!(receipt.await.outcome, Outcome::Delivered);
+        alice.close(LATE).await;
+
+        let (alice, receipt) = sends("second").await;
+        assert_eq!(log.recv().await.unwrap_err(), StreamError::Broken);
+        assert_eq!(log.recv().await.unwrap_err(), StreamError::Broken, "and so it stays");
+        drop(log);
+        let (_, mut log) = bob.accept_stream().await.unwrap().split();
+        assert_eq!(next(&mut log).await.unwrap(), "second");
+        assert_eq!(receipt.await.outcome, Outcome::Delivered);
+        alice.close(LATE).await;
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_reader_may_stop_before_it_has_read_anything() {
     within(async {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::world::Random;
 use super::*;
-use crate::half::{Gap, Readers, Void, Voids, Writers, may_follow};
+use crate::half::{Gap, KeptPlace, Readers, Returned, Void, Voids, Writers, may_follow};
 use crate::wire::StreamMark;
 
 #[derive(Clone, Debug)]
@@ -59,6 +59,7 @@ struct World {
     sender: Option<Sender<usize>>,
     writers: Writers,
     queue: VecDeque<usize>,
+    kept: BTreeMap<usize, KeptPlace>,
     revoked: BTreeSet<Slot>,
     record: Option<Receiver>,
     bound: Bound,
@@ -81,6 +82,7 @@ impl World {
             sender: None,
             writers: Writers::default(),
             queue: VecDeque::new(),
+            kept: BTreeMap::new(),
             revoked: BTreeSet::new(),
             record: None,
             bound: Bound::default(),
@@ -111,8 +113,9 @@ impl World {
         {
             self.queue.pop_front();
             let mark = self.name(m).map(|name| {
-                let mark = self.writers.mark(&name, s, StreamMark::OPEN.end, false);
-                self.writers.bind(&name, s, mark);
+                let kept = self.kept.get(&m).copied();
+                let mark = self.writers.mark(&name, s, kept, StreamMark::OPEN.end, false);
+                self.writers.bind(&name, s, 1, mark, kept.is_some());
                 mark
             });
             self.tokens.push(Token { s, r, m, mark });
@@ -163,7 +166,13 @@ impl World {
         for Token { s, m, mark, .. } in back.into_iter().rev() {
             let withdrawn = self.revoked.contains(&s);
             if let Some((name, mark)) = self.name(m).zip(mark) {
-                self.writers.give_back(&name, s, mark, withdrawn);
+                let why = match (withdrawn, self.kept.remove(&m)) {
+                    (true, _) => Returned::Withdrawn,
+                    (false, Some(_)) => Returned::Kept,
+                    (false, None) => Returned::Again,
+                };
+                let kept = self.writers.give_back(&name, s, mark, why);
+                self.kept.extend(kept.map(|kept| (m, kept)));
             }
             if withdrawn {
                 self.end(s, m, End::Cancelled);
@@ -414,8 +423,8 @@ fn withdrawn_places_are_bounded() {
 fn three_bound() -> Writers {
     let mut writers = Writers::default();
     (0..3).for_each(|s| {
-        let mark = writers.mark(&A, Slot(s), StreamMark::OPEN.end, false);
-        writers.bind(&A, Slot(s), mark);
+        let mark = writers.mark(&A, Slot(s), None, StreamMark::OPEN.end, false);
+        writers.bind(&A, Slot(s), 1, mark, false);
     });
     writers
 }
@@ -425,10 +434,15 @@ fn no_place_is_used_again_before_one_that_was_given_up() {
     let mut writers = three_bound();
     writers.give_up(&A, Slot(1));
     writers.settle(&A, 1..2);
-    writers.give_back(&A, Slot(2), mark(2, 2, 1), false);
-    assert_eq!(writers.begun_of(&A), Some((Slot(0), 2)), "nothing behind it was");
-    writers.give_back(&A, Slot(0), mark(0, 0, 0), false);
-    assert_eq!(writers.begun_of(&A), Some((Slot(0), 2)));
+    let free = writers.give_back(&A, Slot(2), mark(2, 2, 1), Returned::Again);
+    assert_eq!((free, writers.begun_of(&A)), (None, Some((Slot(0), 2))), "nothing behind it was");
+    let kept = writers.give_back(&A, Slot(0), mark(0, 0, 0), Returned::Again);
+    let place = KeptPlace { o: Slot(0), n: 0 };
+    assert_eq!((kept, writers.begun_of(&A)), (Some(place), Some((Slot(0), 2))));
+    let said = writers.mark(&A, Slot(5), kept, StreamMark::OPEN.end, false);
+    assert_eq!(said, mark(5, 0, 0));
+    writers.bind(&A, Slot(5), 1, said, true);
+    assert_eq!(writers.mark(&A, Slot(6), None, StreamMark::OPEN.end, false), mark(6, 2, 1));
 }
 
 #[test]
@@ -436,8 +450,20 @@ fn no_place_is_used_again_before_one_that_a_process_before_may_have_given_up() {
     let mut writers = Writers::default();
     writers.recover(A, Slot(0), 3);
     [0, 2].into_iter().for_each(|s| writers.reopen(&A, Slot(s)));
-    writers.give_back(&A, Slot(2), mark(2, 2, 1), false);
-    writers.give_back(&A, Slot(0), mark(0, 0, 0), false);
+    writers.give_back(&A, Slot(2), mark(2, 2, 1), Returned::Again);
+    assert!(writers.give_back(&A, Slot(0), mark(0, 0, 0), Returned::Again).is_some());
+    assert_eq!(writers.begun_of(&A), Some((Slot(0), 2)));
+}
+
+/// A STATE gives some back, and a later one those behind them. In between, one of those may be given up.
+#[test]
+fn no_place_is_used_again_before_one_that_is_open() {
+    let mut writers = three_bound();
+    let kept = writers.give_back(&A, Slot(0), mark(0, 0, 0), Returned::Again);
+    assert_eq!(kept, Some(KeptPlace { o: Slot(0), n: 0 }));
+    writers.give_up(&A, Slot(1));
+    writers.settle(&A, 1..2);
+    assert_eq!(writers.give_back(&A, Slot(2), mark(2, 2, 1), Returned::Again), None);
     assert_eq!(writers.begun_of(&A), Some((Slot(0), 2)));
 }
 
@@ -445,6 +471,6 @@ fn no_place_is_used_again_before_one_that_a_process_before_may_have_given_up() {
 fn the_place_of_a_withdrawn_message_is_not_used_again_where_one_behind_it_has_its_outcome() {
     let mut writers = three_bound();
     writers.settle(&A, 2..3);
-    writers.give_back(&A, Slot(1), mark(1, 1, 1), true);
+    writers.give_back(&A, Slot(1), mark(1, 1, 1), Returned::Withdrawn);
     assert_eq!(writers.begun_of(&A), Some((Slot(0), 3)));
 }

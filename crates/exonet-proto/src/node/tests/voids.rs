@@ -201,20 +201,84 @@ fn a_receiver_that_ends_gives_nothing_back_that_it_has_rejected() {
     assert_eq!(hear(&mut pair, 1, "a"), [("2".into(), Gap::Continues(1))]);
 }
 
-/// A message behind another was given up: the reader misses it, though the one before it comes back.
-#[test]
-fn what_was_given_up_is_missed_where_the_one_before_it_comes_back() {
+/// Messages of the stream `a` are sent, with these ends. One is given up. The receiver ends, so that those before it come back.
+/// At last another is sent. Gives what its next process hears.
+fn heard_after(lines: &[(&'static str, StreamEnd)], given_up: usize) -> Vec<(String, Gap)> {
     let mut pair = joined();
-    let keys = ["1", "2"].map(|body| say(&mut pair, 0, "a", body));
+    let keys: Vec<_> = lines.iter().map(|(body, end)| say_end(&mut pair, 0, "a", body, *end)).collect();
     pair.pump();
     let now = pair.now;
-    pair.ends[0].abandon(now, keys[1]);
+    pair.ends[0].abandon(now, keys[given_up]);
     pair.ends[1].finish(now);
     pair.pass(SECOND);
+    assert_eq!(pair.ends[0].counts().taken_back, keys.len() as u64 - 1);
     pair.restart(1, config());
+    say(&mut pair, 0, "a", "last");
     pair.pass(60 * SECOND);
-    let heard = hear(&mut pair, 1, "a");
-    assert_eq!(heard, [("1".into(), Gap::Continues(2))]);
+    hear(&mut pair, 1, "a")
+}
+
+/// A message behind another was given up: the reader misses it at its place, though the one before it comes back.
+#[test]
+fn what_was_given_up_is_missed_where_the_one_before_it_comes_back() {
+    let heard = heard_after(&[("1", StreamEnd::Open), ("2", StreamEnd::Open)], 1);
+    assert_eq!(heard, [("1".into(), Gap::Opens), ("last".into(), Gap::Missing(1))]);
+}
+
+/// The reader does not take the next stream for the same.
+#[test]
+fn an_end_that_was_given_up_is_missed_where_the_message_before_it_comes_back() {
+    let heard = heard_after(&[("1", StreamEnd::Open), ("2", StreamEnd::Last)], 1);
+    assert_eq!(heard, [("1".into(), Gap::Opens), ("last".into(), Gap::Breaks)]);
+}
+
+#[test]
+fn what_was_given_up_is_missed_where_the_end_of_the_stream_before_comes_back() {
+    let heard = heard_after(&[("1", StreamEnd::Last), ("2", StreamEnd::Open)], 1);
+    assert_eq!(heard, [("1".into(), Gap::Opens), ("last".into(), Gap::Continues(1))]);
+}
+
+#[test]
+fn a_reader_that_has_heard_of_a_break_has_the_next_stream_from_its_start() {
+    let mut pair = joined();
+    say(&mut pair, 0, "a", "1");
+    pair.pump();
+    assert_eq!(heard(&mut pair, 1, "a"), "1");
+    pair.pass(SECOND);
+    pair.restart(0, config());
+    say(&mut pair, 0, "a", "2");
+    pair.pass(60 * SECOND);
+    let (now, id, name) = (pair.now, pair.ends[0].id(), Bytes::from("a"));
+    for gap in [Gap::Breaks, Gap::Opens] {
+        let said = pair.ends[1].take_stream(now, &id, &name).unwrap();
+        assert_eq!(said.gap, gap);
+        pair.ends[1].break_stream(&id, &name, said.message.id);
+        pair.ends[1].release(now, said.message.key);
+    }
+    assert_eq!(hear(&mut pair, 1, "a"), [("2".into(), Gap::Opens)]);
+}
+
+/// The journal has the places that are kept, whether it was cut since or not; and of bundles too.
+#[test]
+fn with_a_journal_a_message_keeps_its_place_over_a_crash() {
+    for snapshot in [false, true] {
+        let mut both = Journaled::new();
+        let keys = ["1", "2", "3", "4"].map(|body| say(&mut both.pair, 0, "a", body));
+        both.pair.pump();
+        let now = both.pair.now;
+        both.pair.ends[0].abandon(now, keys[2]);
+        both.pair.ends[1].finish(now);
+        both.pass(SECOND);
+        assert_eq!(both.pair.ends[0].counts().taken_back, 3, "{snapshot}");
+        if snapshot {
+            both.snapshot(0);
+        }
+        both.crash(0);
+        both.crash(1);
+        both.pass(SECOND * 60);
+        let expected = [("1", Gap::Opens), ("2", Gap::None), ("4", Gap::Missing(1))];
+        assert_eq!(hear(&mut both.pair, 1, "a"), expected.map(|(body, gap)| (body.into(), gap)));
+    }
 }
 
 /// A message behind the withdrawn one was taken: what comes after it has a place behind that.

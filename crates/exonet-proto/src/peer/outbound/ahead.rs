@@ -146,6 +146,7 @@ impl Outbound {
         for (key, place) in placed {
             match *place {
                 Placed::Nowhere => {}
+                Placed::Returned(kept) => self.keep_place(*key, kept),
                 Placed::Bound(s, r) => drop(tokens.insert(s, (r, *key))),
                 Placed::Early(s, ts) => {
                     stamp = ts;
@@ -174,7 +175,7 @@ impl Outbound {
         self.bytes = self.bytes.saturating_add(letter.source.kept());
         self.largest = self.largest.max(letter.source.len());
         letter.bound = match place {
-            Placed::Nowhere => None,
+            Placed::Nowhere | Placed::Returned(_) => None,
             Placed::Bound(s, r) => Some((s, r)),
             Placed::Early(s, _) => Some((s, Incarnation::UNNAMED)),
         };

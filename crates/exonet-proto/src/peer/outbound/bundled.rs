@@ -33,7 +33,7 @@ impl Outbound {
         let (journaled, lane, len) = (letter.journaled, letter.lane, load.bytes);
         let key = key.first().nth(letter.bundle()?.ready().start);
         let (s, r) = self.sender.as_mut()?.bind_run((0..n).map(|i| key.nth(i)))?;
-        let mark = self.enter_stream_together(letter, s, n.into());
+        let mark = self.enter_stream_together(key, letter, s, n.into());
         let place = mark.map(|mark| self.place_at(&letter.tag, mark)).filter(|_| journaled.is_some());
         // Where nobody counts it, what leaves at several times is kept as one.
         let since = if letter.due == Mono::NEVER { Mono(0) } else { now };
@@ -106,7 +106,7 @@ impl Outbound {
         });
         let granted = sender.map_or(0, Sender::envelopes).min(window);
         let fit = (room.left / bundle.stride().max(1)) as u64;
-        let ready = bundle.ready().len() as u64;
+        let ready = self.go_together(key, letter);
         let n = fit.min(granted).min(self.queue.share(flow, len)).min(ready);
         let n = u32::try_from(n).ok().filter(|n| *n > 0)?;
         let first = self.bind_bundled(now, flow, key, letter, n)?;
@@ -142,6 +142,7 @@ impl Outbound {
                 }
             }
         }
+        self.forget_places(key, n);
         self.letters.give_back(n as usize);
         let bytes = bundle.body_len() as u64 * messages;
         self.bytes.give_back(bytes);

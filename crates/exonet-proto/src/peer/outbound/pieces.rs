@@ -86,7 +86,7 @@ impl Outbound {
                 self.queue.pop(flow);
                 continue;
             };
-            self.foresee_place(letter);
+            self.foresee_place(key, letter);
             let whole = !letter.is_cut() && !letter.is_large() && room.could_take_whole(letter.wire_len());
             if letter.bound.is_none() && whole {
                 let open = self.sender.as_ref().and_then(Sender::next_envelope);
@@ -163,7 +163,7 @@ impl Outbound {
         let key = self.queue.front(flow)?;
         let left = self.window_left();
         let letter = store.get_mut(key)?;
-        self.foresee_place(letter);
+        self.foresee_place(key, letter);
         let len = letter.wire_len();
         let fits = if self.has_own_window(letter) {
             self.lanes.may_open(now, letter.lane, len)

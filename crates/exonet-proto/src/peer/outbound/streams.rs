@@ -3,7 +3,7 @@
 use super::Outbound;
 use bytes::Bytes;
 
-use crate::half::Sender;
+use crate::half::{KeptPlace, Returned, Sender};
 use crate::id::Slot;
 use crate::journal::Place;
 use crate::message::{Letter, MessageKey, Store};
@@ -11,30 +11,74 @@ use crate::wire::{Role, StreamEnd, StreamMark};
 
 impl Outbound {
     /// What a message that is not bound says of its place in its stream: as if it were bound next, so that its length is right.
-    pub(super) fn foresee_place(&self, letter: &mut Letter) {
+    pub(super) fn foresee_place(&self, key: MessageKey, letter: &mut Letter) {
         if let Role::Stream(mark) = letter.role
             && letter.bound.is_none()
             && let Some((s, _)) = self.sender.as_ref().and_then(Sender::next_envelope)
         {
-            letter.set_mark(self.writers.mark(&letter.tag, s, mark.end, mark.more));
+            let kept = self.kept_place(first_unbound(key, letter));
+            letter.set_mark(self.writers.mark(&letter.tag, s, kept, mark.end, mark.more));
         }
     }
 
     /// A message has just been bound to `s`.
-    pub(super) fn enter_stream(&mut self, letter: &mut Letter, s: Slot) {
+    pub(super) fn enter_stream(&mut self, key: MessageKey, letter: &mut Letter, s: Slot) {
         if let Role::Stream(mark) = letter.role {
-            let mark = self.writers.mark(&letter.tag, s, mark.end, mark.more);
+            let kept = self.kept_place(key);
+            let mark = self.writers.mark(&letter.tag, s, kept, mark.end, mark.more);
             letter.set_mark(mark);
-            self.writers.bind(&letter.tag, s, mark);
+            self.writers.bind(&letter.tag, s, 1, mark, kept.is_some());
         }
     }
 
-    /// `n` messages of a bundle are bound from `s` on. Gives the place of the first, if they are of a stream.
-    pub(super) fn enter_stream_together(&mut self, letter: &Letter, s: Slot, n: u64) -> Option<StreamMark> {
+    /// `n` messages of a bundle, no more than [`Outbound::go_together`], are bound from `s` on. Gives the place of the first, if they are
+    /// of a stream.
+    pub(super) fn enter_stream_together(
+        &mut self,
+        key: MessageKey,
+        letter: &Letter,
+        s: Slot,
+        n: u64,
+    ) -> Option<StreamMark> {
         let Role::Stream(_) = letter.role else { return None };
-        let mark = self.writers.mark(&letter.tag, s, StreamEnd::Open, false);
-        self.writers.bind_run(&letter.tag, s, n, mark);
+        let kept = self.kept_place(key);
+        let mark = self.writers.mark(&letter.tag, s, kept, StreamEnd::Open, false);
+        self.writers.bind(&letter.tag, s, n, mark, kept.is_some());
         Some(mark)
+    }
+
+    /// How many messages of a bundle may be bound next in one run: their places follow each other.
+    pub(super) fn go_together(&self, key: MessageKey, letter: &Letter) -> u64 {
+        let ready = letter.bundle().map_or(0, |bundle| bundle.ready().len() as u64);
+        if self.kept_places.is_empty() {
+            return ready;
+        }
+        let first = first_unbound(key, letter);
+        let kept = self.kept_place(first);
+        let follows = |i: u64| {
+            let at = u32::try_from(i).map_or(u32::MAX, |i| first.at.saturating_add(i));
+            self.kept_place(MessageKey { at, ..first }) == kept.map(|kept| kept.nth(i))
+        };
+        (1..ready).find(|i| !follows(*i)).unwrap_or(ready)
+    }
+
+    /// The place that a message has kept since it came back.
+    pub(crate) fn kept_place(&self, key: MessageKey) -> Option<KeptPlace> {
+        // Mostly there are none.
+        if self.kept_places.is_empty() { None } else { self.kept_places.get(&key).copied() }
+    }
+
+    /// A message has kept this place.
+    pub(super) fn keep_place(&mut self, key: MessageKey, place: KeptPlace) {
+        self.kept_places.insert(key, place);
+    }
+
+    /// `n` messages from `key` on have ended.
+    pub(super) fn forget_places(&mut self, key: MessageKey, n: u32) {
+        if !self.kept_places.is_empty() {
+            self.kept_places
+                .retain(|other, _| other.first() != key.first() || !(key.at..key.at + n).contains(&other.at));
+        }
     }
 
     /// Whether the next message of a bundle is alike to one of its messages, which stands before it in a frame and in the slot before
@@ -42,7 +86,8 @@ impl Outbound {
     pub(super) fn is_alike(&self, letter: &Letter, before: MessageKey, s: Slot) -> bool {
         let Role::Stream(_) = letter.role else { return true };
         let mark = letter.bundle().and_then(|bundle| bundle.mark_of(before.at)?.nth(1));
-        mark == Some(self.writers.mark(&letter.tag, s, StreamEnd::Open, false))
+        let kept = self.kept_place(first_unbound(before, letter));
+        mark == Some(self.writers.mark(&letter.tag, s, kept, StreamEnd::Open, false))
     }
 
     /// Where a message that has just been bound stands in its stream, for the journal.
@@ -81,7 +126,14 @@ impl Outbound {
         withdrawn: bool,
     ) {
         let Some(letter) = store.get_mut(key) else { return };
-        self.writers.give_back(&letter.tag, s, mark, withdrawn);
+        let had_kept = self.kept_places.remove(&key).is_some();
+        let why = match (withdrawn, had_kept) {
+            (true, _) => Returned::Withdrawn,
+            (false, true) => Returned::Kept,
+            (false, false) => Returned::Again,
+        };
+        let kept = self.writers.give_back(&letter.tag, s, mark, why);
+        self.kept_places.extend(kept.map(|kept| (key, kept)));
         // Others of its bundle may be there already, behind it.
         if std::mem::replace(&mut letter.queued, true) {
             return;
@@ -91,4 +143,9 @@ impl Outbound {
         let precedes = |other| store.get(other).is_some_and(|other| other.order < order);
         self.queue.push_behind(flow, lane, key, precedes);
     }
+}
+
+/// The message of a letter that is bound next.
+fn first_unbound(key: MessageKey, letter: &Letter) -> MessageKey {
+    letter.bundle().map_or(key, |bundle| key.first().nth(bundle.ready().start))
 }

@@ -280,7 +280,7 @@ const HEADS: &[(&str, &str)] = &[
     ("the last", "15036c6f6701040201"),
     ("a reset without a last", "15036c6f6702040201"),
     ("a place with more before it than there are slots", "15036c6f6700010200"),
-    ("a place that is not the first, with none before it", "15036c6f6700030000"),
+    ("the first of a stream, which has come back and leaves from another slot", "15036c6f6700030000"),
     ("a place without a tag", "1100000000"),
 ];
 
