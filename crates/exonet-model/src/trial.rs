@@ -210,6 +210,10 @@ impl Binary {
 fn build(copy: &Path, wanted: &BTreeSet<&str>) -> Result<BTreeMap<String, Binary>, String> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
     cargo.args(["test", "--no-run", "--locked", "-p", "exonet-proto", "-p", "exonet-sim"]);
+    // With all mutants in it, the core takes longer to be optimised than its tests take without that.
+    for setting in ["package.exonet-proto.opt-level=0", "package.exonet-sim.opt-level=0", "debug=false"] {
+        cargo.args(["--config", &format!("profile.dev.{setting}")]);
+    }
     for name in wanted {
         match *name {
             "exonet_proto" => cargo.arg("--lib"),
