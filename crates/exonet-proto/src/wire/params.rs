@@ -24,6 +24,7 @@ const LANE_WINDOW: u8 = 14;
 const LANE_POOL: u8 = 15;
 const LANES: u8 = 16;
 const GENERATION: u8 = 17;
+const MET: u8 = 18;
 
 /// Messages up to this size share the pool: a smaller pool could never take the largest of them.
 const POOLED: u64 = 64 * 1024;
@@ -76,6 +77,8 @@ pub struct Params {
     pub lanes: u64,
     /// How often this end's identity has moved to another place. Default 0: never.
     pub generation: Generation,
+    /// The latest generation of the other end that this one has met. Default 0.
+    pub met: Generation,
 }
 
 impl Default for Params {
@@ -98,6 +101,7 @@ impl Default for Params {
             lane_pool: 16 << 20,
             lanes: 16_384,
             generation: Generation(0),
+            met: Generation(0),
         }
     }
 }
@@ -149,6 +153,7 @@ impl Params {
             LANE_POOL => self.lane_pool = number,
             LANES => self.lanes = number,
             GENERATION => self.generation = Generation(number),
+            MET => self.met = Generation(number),
             _ => self.suites = number,
         }
         Ok(())
@@ -167,7 +172,7 @@ impl Params {
     }
 
     /// The parameters that are varints, with their values.
-    fn numbers(&self) -> [(u8, u64); 15] {
+    fn numbers(&self) -> [(u8, u64); 16] {
         let saturated = |units: u128| u64::try_from(units).unwrap_or(MAX_NUMBER).min(MAX_NUMBER);
         [
             (BASE, self.base),
@@ -185,6 +190,7 @@ impl Params {
             (LANE_POOL, self.lane_pool),
             (LANES, self.lanes),
             (GENERATION, self.generation.0),
+            (MET, self.met.0),
         ]
     }
 
@@ -233,5 +239,5 @@ impl Params {
 }
 
 const fn is_known(id: u8) -> bool {
-    matches!(id, BASE..=GENERATION)
+    matches!(id, BASE..=MET)
 }

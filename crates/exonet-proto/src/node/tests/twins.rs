@@ -1,6 +1,7 @@
 //! Two nodes with one identity: how a peer finds out, what does not show it, and what follows.
 
 use super::*;
+use crate::id::Generation;
 use crate::node::Conflict;
 
 /// A node with the key of `ends[1]`, started with this clock.
@@ -200,5 +201,34 @@ fn a_close_of_any_other_code_ends_the_channel_alone() {
         pair.deliver(0, 1, &datagram);
         assert!(!pair.peer(0).link.is_connected());
         assert_eq!(conflicts(&pair), 0);
+    }
+}
+
+/// A name that has not followed the move leads a sender there that has met the later generation.
+#[test]
+fn what_was_left_behind_takes_nothing_from_a_sender_that_has_met_the_next_generation() {
+    for (generation, taken) in [(1, true), (0, false)] {
+        let at = |generation| Config { generation: Generation(generation), ..config() };
+        let mut pair = Pair::open();
+        pair.restart(1, at(1));
+        pair.talk(0);
+        pair.with(0, |peer, cx, now| peer.drop_channel(cx, now));
+        pair.now.wall = Wall(1_800_000_000_000_000_000);
+        pair.restart(1, at(generation));
+        pair.pass(SECOND);
+        pair.now.wall = Wall(pair.now.wall.0 + 60_000_000_000);
+        pair.ends[0].cx.config.early = true;
+        pair.send(0, 100);
+        for (_, said) in pair.says(0) {
+            pair.deliver(1, 0, &said);
+        }
+        while let Some(batch) = pair.ends[1].poll_persist() {
+            pair.ends[1].handle_persisted(pair.now, batch.lsn);
+        }
+        assert_eq!(pair.ends[0].counts().early_sent, 1);
+        assert_eq!(pair.ends[1].recv(pair.now).is_some(), taken, "{generation}");
+        pair.pass(SECOND);
+        let moved = pair.ends[1].conflict(&pair.ends[0].id());
+        assert_eq!(moved, (!taken).then_some(Conflict::Moved), "it is told");
     }
 }

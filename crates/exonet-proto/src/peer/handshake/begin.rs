@@ -44,6 +44,7 @@ impl Peer {
             lane_pool: limits.lane_pool.min(crate::MAX_NUMBER),
             lanes: limits.lanes as u64,
             generation: cx.config.generation,
+            met: self.link.lives.generation(),
             ..Params::default()
         }
     }

@@ -1,6 +1,7 @@
 //! Two nodes with one identity: both are told, and nothing is promised from then on (PROTOCOL.md "Two nodes of one identity").
 
 use crate::event::{Arrival, Conflict, Event};
+use crate::id::Generation;
 use crate::peer::epoch::Epoch;
 use crate::peer::{Context, Peer};
 use crate::time::Now;
@@ -15,10 +16,10 @@ pub(in crate::peer) const YOURS_MOVED: u64 = 10;
 const WORD: usize = 64;
 
 impl Peer {
-    /// Whether to ignore what an opening says, since another node has, or may have, the identity of its sender. The keys of that
-    /// sender have to show first that the opening is fresh.
-    pub(super) fn is_odd(&self, theirs: &Params) -> bool {
-        self.conflict.is_some() || self.link.lives.is_odd(theirs)
+    /// Whether to ignore what an opening says, since another node has, or may have, the identity of its sender, or since its sender
+    /// knows that this node's identity has moved on. The keys of that sender have to show first that the opening is fresh.
+    pub(super) fn is_odd(&self, ours: Generation, theirs: &Params) -> bool {
+        self.conflict.is_some() || self.link.lives.is_odd(theirs) || theirs.met > ours
     }
 
     /// Two nodes use the peer's identity, or two use this node's. This node tells every process with which it shares keys,
