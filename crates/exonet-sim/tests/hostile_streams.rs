@@ -6,6 +6,7 @@ use crate::common::MS;
 use crate::common::siege::{Intruder, Siege, aftermath, ask, small};
 use exonet_proto::Slot;
 use exonet_proto::node::{Config, Limits};
+use exonet_proto::wire::{RevokeStream, StreamMark};
 use exonet_sim::hostile::Raw;
 use exonet_sim::{LinkConfig, World};
 
@@ -88,7 +89,7 @@ fn places_that_lie_hurt_nobody_else() {
         for (intruder, next) in gang.iter_mut().zip(&mut next) {
             pour(world, intruder, next, 20, |intruder, s| {
                 let age = if intruder.it.below(4) == 0 { 0 } else { 1 + intruder.number() % (s + 1) };
-                let n = if age == 0 { 0 } else { 1 + intruder.number() % age };
+                let n = intruder.number() % (age + 1);
                 let link = intruder.number() % (s + 2);
                 let name = [b'a' + intruder.it.below(5) as u8];
                 let flags = if intruder.it.below(8) == 0 { LAST } else { 0 };
@@ -98,6 +99,41 @@ fn places_that_lie_hurt_nobody_else() {
     });
     assert!(world.taken_from_foes(host) > 20);
     aftermath(&mut world, host, "lies");
+}
+
+/// Withdrawals of slots that were used, are free, or were never granted; of one stream under the name and the places of another; and far
+/// more of them than are kept.
+#[test]
+fn withdrawals_that_lie_hurt_nobody_else() {
+    let mut next = [0; 2];
+    let (mut world, host, _) = siege("withdrawals").hold(|world, _, gang, _| {
+        for (intruder, next) in gang.iter_mut().zip(&mut next) {
+            pour(world, intruder, next, 20, |intruder, s| {
+                let age = intruder.number() % (s + 1);
+                let place = [age, intruder.number() % (age + 1), intruder.number() % (s + 2)];
+                head(&[b'a' + intruder.it.below(5) as u8], 0, place)
+            });
+            for _ in 0..40 {
+                let s = Slot(intruder.number() % (intruder.hi.0 + 8));
+                let mark = StreamMark {
+                    age: intruder.number() % (s.0 + 1),
+                    n: intruder.number() % (s.0 + 1),
+                    link: intruder.number() % (s.0 + 1),
+                    ..StreamMark::OPEN
+                };
+                let mark = StreamMark { n: mark.n.min(mark.age), ..mark };
+                let name = [b'a' + intruder.it.below(5) as u8];
+                let (r, n) = (intruder.r, 1 + u64::from(intruder.it.below(3)));
+                intruder.say(world, |writer| {
+                    writer.revoke_stream(RevokeStream { r, s, n, name: &name, mark });
+                });
+            }
+        }
+    });
+    let stats = world.node(host).unwrap().stats();
+    assert!(stats.revoked > 100, "{}", stats.revoked);
+    assert!(world.taken_from_foes(host) > 20);
+    aftermath(&mut world, host, "withdrawals");
 }
 
 /// The first message never arrives, so all that follow wait.
@@ -126,7 +162,6 @@ fn a_message_whose_place_is_malformed_is_dropped() {
     let heads = [
         untagged,
         head(b"a", 0, [3, 4, 0]),
-        head(b"a", 0, [3, 0, 0]),
         head(b"a", 0, [0, 1, 0]),
         head(b"a", 2, [0, 0, 0]),
         head(b"a", 8, [0, 0, 0]),
