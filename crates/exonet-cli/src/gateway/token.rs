@@ -31,10 +31,10 @@ impl Token {
     /// Reads the token, and creates it if there is none yet.
     pub(super) fn open(path: PathBuf) -> Result<Self, Failure> {
         let failed = |e: &io::Error| Failure::path("read the token in", &path, e);
-        let file = match File::open(&path) {
+        let file = match open(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 make(&path)?;
-                File::open(&path)
+                open(&path)
             }
             opened => opened,
         };
@@ -58,6 +58,17 @@ impl Token {
         let shown = blake3::hash(shown.trim_ascii());
         scheme.eq_ignore_ascii_case(b"bearer ") && bool::from(shown.as_bytes().ct_eq(self.hash.as_bytes()))
     }
+}
+
+/// Opens the file. What is no file is refused later: the opening of a named pipe must not wait for its writer.
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(
+        &mut options,
+        rustix::fs::OFlags::NONBLOCK.bits().cast_signed(),
+    );
+    options.read(true).open(path)
 }
 
 /// Creates the file atomically, readable by its owner only.
@@ -164,6 +175,19 @@ mod tests {
         fs::write(&path, "x".repeat(LONGEST + 1)).unwrap();
         assert!(Token::open(path).err().unwrap().to_string().contains("has no token"));
         #[cfg(unix)]
-        assert!(Token::open("/dev/zero".into()).err().unwrap().to_string().contains("is no file"));
+        {
+            let pipe = place.path().join("pipe");
+            rustix::fs::mknodat(
+                rustix::fs::CWD,
+                &pipe,
+                rustix::fs::FileType::Fifo,
+                rustix::fs::Mode::RUSR,
+                0,
+            )
+            .unwrap();
+            for path in [pipe, "/dev/zero".into()] {
+                assert!(Token::open(path).err().unwrap().to_string().contains("is no file"));
+            }
+        }
     }
 }
