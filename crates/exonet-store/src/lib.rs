@@ -91,6 +91,7 @@ mod log;
 mod recover;
 mod run;
 mod scan;
+mod secure;
 mod segment;
 mod shared;
 #[cfg(unix)]
