@@ -246,13 +246,13 @@ impl Opening {
         }
     }
 
-    /// Whether the log may be forced after this run has begun. The witness shows that all of it is here; this run is
-    /// trusted after a crash only in the same boot, and then by the witness again.
+    /// Whether the log may be forced after this run has begun. The witness, which only a run at the level `Process` has,
+    /// shows that all of it is here; this run is trusted after a crash only in the same boot, and then by the witness
+    /// again.
     fn may_wait(&self, last: &Run) -> bool {
-        let levels = [last.level, self.options.level];
         let witnessed = self.witness.as_ref().and_then(|witness| witness.read());
-        last.ended == Ended::Not
-            && levels == [Level::Process; 2]
+        self.options.level == Level::Process
+            && last.ended == Ended::Not
             && witnessed.is_some_and(|(generation, _)| generation == last.generation)
     }
 

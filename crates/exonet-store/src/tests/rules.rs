@@ -305,6 +305,10 @@ fn what_a_witness_vouches_for_is_forced_once_the_node_runs() {
     log.snapshot(vec![9]).unwrap();
     assert_eq!(log.forced(), 5);
     while shared::Helper::help(&*jobs) {}
+    let (_, mut log, jobs) = reopened();
+    log.append(1, &[6; 100]).unwrap();
+    drop(log);
+    assert!(!shared::Helper::help(&*jobs), "nothing writes once the log is gone");
     for appends in [false, true] {
         let (sim, mut log, _) = reopened();
         if appends {
