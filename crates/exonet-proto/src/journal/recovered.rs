@@ -627,6 +627,34 @@ mod tests {
     }
 
     #[test]
+    fn what_a_snapshot_has_kept_is_found_with_its_place() {
+        let id = |n| LetterId::new(n).unwrap();
+        let (s, r) = (Slot(4), Incarnation(2));
+        let put = |n| Record::Put { letter: id(n), peer: 1, heading: HEADING, body: &[7; 100] };
+        let entries: Vec<u8> = (2..=5).flat_map(|n| [&[0], &[n; 100][..]].concat()).collect();
+        let span =
+            Record::PutSpan { letter: id(2), n: 4, peer: 1, heading: HEADING, body: 100, entries: &entries };
+        let mut found = Recovered::default();
+        let snapshot = [
+            PEER,
+            Record::Kept { letter: id(1), n: 1 },
+            Record::Bind { letter: id(1), n: 1, s, r },
+            Record::Kept { letter: id(3), n: 2 },
+            Record::Bind { letter: id(4), n: 1, s: Slot(9), r },
+        ];
+        found.add_group(0, &journal(&snapshot)).unwrap();
+        assert!(found.clone().finish(7).is_err(), "three are missing");
+        found.add_kept(5, &journal(&[put(1), span, put(6)])).unwrap();
+        assert_eq!(found.resident, 100 + 2 * 101, "the others are over");
+        let found = found.finish(7).unwrap();
+        let all =
+            found.open.each().map(|(id, it)| (id.get(), it.body[0], it.body.len(), it.placed, it.group));
+        let bound = |s| Placed::Bound(Slot(s), r);
+        let expected = [(1, 7, bound(4)), (3, 3, Placed::Nowhere), (4, 4, bound(9))];
+        assert!(all.eq(expected.map(|(id, first, placed)| (id, first, 100, placed, 5))));
+    }
+
+    #[test]
     fn what_names_nothing_is_said_with_its_place() {
         let bad = |records: &[Record<'_>]| Recovered::read(&journal(records)).unwrap_err().at;
         assert_eq!(bad(&[put(1)]), 0);
