@@ -56,8 +56,7 @@ pub fn standing(
     };
     let path = dir.join(name);
     let options = Options::new(identity, crate::Level::Sync);
-    let disk: RealDisk =
-        RealDisk::open(dir, identity, options.runtime, false).map_err(StoreError::io("open", dir))?;
+    let disk: RealDisk = RealDisk::open(dir, &options, false).map_err(StoreError::io("open", dir))?;
     let missing = || StoreError::io("open", &path)(std::io::ErrorKind::NotFound.into());
     let file = disk.open(name).map_err(StoreError::io("open", &path))?.ok_or_else(missing)?;
     let mut pieces = Pieces::new(file).map_err(StoreError::io("read", &path))?;

@@ -1,4 +1,5 @@
-//! Work that would hold up the thread that appends: filling a segment, and writing a snapshot.
+//! Work that would hold up the thread that appends: filling a segment, writing a snapshot, and forcing what the last
+//! run left.
 
 use std::sync::Arc;
 
@@ -36,6 +37,14 @@ pub(crate) fn fill(shared: &Arc<Shared>) {
             Err(error) => drop(shared.fail(error)),
         }
     }));
+}
+
+/// Forces what the last run left, if that is still to be done.
+pub(crate) fn secure(shared: &Arc<Shared>) {
+    let Some(unsecured) = shared.take_unsecured() else { return };
+    let ending = Ending { shared: Arc::clone(shared), job: Job::Secure };
+    // After an error the journal has ended; without room, the next snapshot or forced write tries again.
+    shared.helper.start(Box::new(move || drop(ending.shared.secure_these(unsecured))));
 }
 
 /// Where the groups that a snapshot keeps begin: an LSN, and the run of the segment that begins with it.
@@ -123,6 +132,7 @@ fn settle(shared: &Shared, mark: Mark, base: Base, limit: u64) {
 enum Job {
     Fill,
     Replace,
+    Secure,
 }
 
 /// Reports that a job has ended, even if it panics.
@@ -137,6 +147,7 @@ impl Drop for Ending {
         match self.job {
             Job::Fill => state.filling = false,
             Job::Replace => state.replacing = false,
+            Job::Secure => state.securing = false,
         }
         drop(state);
         self.shared.notify();

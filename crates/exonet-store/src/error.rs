@@ -4,6 +4,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// Where the id of the boot would have come from.
+const NO_BOOT_ID: &str = if cfg!(target_os = "linux") {
+    " (/proc/sys/kernel/random/boot_id cannot be read: is /proc mounted?)"
+} else if cfg!(target_os = "macos") {
+    " (`sysctl -n kern.bootsessionuuid` does not say it)"
+} else {
+    ""
+};
+
 /// The reason for which a journal cannot be opened or has stopped. Each text names the path and the way out.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -71,8 +80,9 @@ pub enum StoreError {
     },
     /// The level `Process` needs an id of the system's boot, and this system has none.
     #[error(
-        "this system does not tell one boot from another, so a journal that is not forced could not be trusted after a \
-         crash: use the level sync or batched, or no journal"
+        "this system does not tell one boot from another{}, so a journal that is not forced could not be trusted after \
+         a crash: use the level sync or batched, or no journal",
+        NO_BOOT_ID
     )]
     NoBootId,
     /// The level `Process` needs a file system whose memory outlives the process.

@@ -91,6 +91,7 @@ mod log;
 mod recover;
 mod run;
 mod scan;
+mod secure;
 mod segment;
 mod shared;
 #[cfg(unix)]
@@ -104,6 +105,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use ahead::{Settled, Standing, is_clean, standing};
+pub use disk::boot_id;
 pub use error::StoreError;
 pub use found::{Found, FoundGroup, Groups};
 #[cfg(unix)]
@@ -247,6 +249,8 @@ pub struct Options {
     pub pool: usize,
     /// The directory of the witness.
     pub runtime: Runtime,
+    /// Tells the id of the current boot of the system, if there is one. Default: [`boot_id`].
+    pub boot: fn() -> Option<[u8; 16]>,
     /// Whether segments may be mapped. They are mapped at the level `Process`, on file systems that write a block in
     /// place. At the other levels they are not: the system keeps a mapped file in large pages, and forces every page
     /// that was touched as a whole, which was measured to write ten times as much and to take two to three times as
@@ -259,7 +263,16 @@ impl Options {
     #[must_use]
     pub fn new(identity: [u8; 32], level: Level) -> Self {
         let (segment, snapshot_after, pool) = (4 << 20, 16 << 20, 16);
-        Self { identity, level, segment, snapshot_after, pool, runtime: Runtime::Found, map: true }
+        Self {
+            identity,
+            level,
+            segment,
+            snapshot_after,
+            pool,
+            runtime: Runtime::Found,
+            boot: boot_id,
+            map: true,
+        }
     }
 
     fn checked(mut self) -> Self {
@@ -299,7 +312,7 @@ type SystemDisk = disk::RealDisk;
 fn real(dir: &Path, options: Options) -> Result<(Arc<SystemDisk>, Options), StoreError> {
     let options = options.checked();
     let may_map = options.map && options.level == Level::Process;
-    let disk = disk::RealDisk::open(dir, options.identity, options.runtime.clone(), may_map);
+    let disk = disk::RealDisk::open(dir, &options, may_map);
     #[cfg(feature = "laboratory")]
     let disk = disk.and_then(laboratory::LabDisk::new);
     Ok((Arc::new(disk.map_err(StoreError::io("open", dir))?), options))

@@ -8,7 +8,7 @@ use crate::error::StoreError;
 use crate::format::{GROUP, Group, HEADER, Key, group_len};
 use crate::run::{Ended, Run};
 use crate::segment::{Place, Segment};
-use crate::shared::{Mark, Shared, Unforced};
+use crate::shared::{Mark, Shared, State, Unforced};
 use crate::{Force, MAX_GROUP, Storage};
 
 /// Kept groups have at most this many times the bytes that are needed of them.
@@ -33,6 +33,9 @@ pub(crate) struct Log {
     limit: u64,
     /// Whether the disk had no room when the pool was to be filled ahead of the next need.
     fill_refused: bool,
+    /// Whether the first group has still to begin the forcing of what the last run left. By then the caller has read
+    /// that, and the two do not contend for the disk.
+    secures: bool,
 }
 
 /// The place where the log goes on.
@@ -54,7 +57,25 @@ impl Log {
         let key = shared.owner.key();
         let last = Mark { lsn: tail.lsn, through: 0 };
         let (current, at, check) = (Some(tail.current), tail.at, tail.check);
-        Self { shared, witness, current, at, last, check, key, reading, limit, fill_refused: false }
+        Self {
+            shared,
+            witness,
+            current,
+            at,
+            last,
+            check,
+            key,
+            reading,
+            limit,
+            fill_refused: false,
+            secures: true,
+        }
+    }
+
+    /// The LSN up to which all groups are on disk.
+    #[cfg(test)]
+    pub(crate) fn forced(&self) -> u64 {
+        self.shared.forced()
     }
 
     fn has_room(&self, need: u64) -> bool {
@@ -160,6 +181,9 @@ impl Storage for Log {
             witness.note(self.last.lsn);
         }
         self.prepare();
+        if std::mem::take(&mut self.secures) {
+            chores::secure(&self.shared);
+        }
         Ok(())
     }
 
@@ -169,7 +193,7 @@ impl Storage for Log {
 
     fn wants_snapshot(&self) -> bool {
         let state = self.shared.lock();
-        state.failed.is_none() && !state.replacing && state.grown >= state.due
+        state.failed.is_none() && !state.replacing && !state.securing && state.grown >= state.due
     }
 
     fn lsn(&self) -> u64 {
@@ -207,6 +231,8 @@ impl Storage for Log {
         if Arc::strong_count(&self.reading) > 1 {
             return Err(StoreError::Reading);
         }
+        // Segments that are being secured must not be used again.
+        self.shared.secure()?;
         let mut shared = self.shared.wait_while(|state| state.replacing);
         if let Some(late) = shared.late.take() {
             return Err(late);
@@ -244,7 +270,7 @@ impl Storage for Log {
     }
 
     fn close(mut self: Box<Self>) -> Result<(), StoreError> {
-        let state = self.shared.wait_while(|state| state.replacing || state.filling);
+        let state = self.shared.wait_while(State::is_busy);
         if let Some(base) = state.base.filter(|base| base.lsn == self.last.lsn) {
             self.check = base.check;
         }
@@ -262,7 +288,7 @@ impl Storage for Log {
 impl Drop for Log {
     /// No helper may write once the caller has released its lock.
     fn drop(&mut self) {
-        drop(self.shared.wait_while(|state| state.replacing || state.filling));
+        drop(self.shared.wait_while(State::is_busy));
     }
 }
 

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use crate::disk::{self, Disk, DiskFile, Witness};
 use crate::error::StoreError;
-use crate::format::{GROUP, Group, HEADER, Owner, group_len};
+use crate::format::{HEADER, Owner};
 use crate::found::{Found, Groups};
 use crate::log::{Log, Tail};
 use crate::run::{self, Ended, Run};
-use crate::scan::{Live, Scan, Wanted, scan};
+use crate::scan::{Scan, Wanted, scan};
+use crate::secure::Unsecured;
 use crate::segment::{Part, Place, Segment, name_aside};
 use crate::shared::{Helper, Mark, Shared, State, Unforced};
 use crate::trust::{Reason, Trust, Verdict, judge};
@@ -41,6 +42,8 @@ struct Start {
     groups: Groups,
     /// Empty unless the log is trusted.
     scan: Scan,
+    /// What has to be forced later; None: all of the log is on disk.
+    unsecured: Option<Unsecured>,
 }
 
 /// Opens the journal on this disk.
@@ -95,11 +98,16 @@ impl Opening {
         let Some((last, found, mut verdict)) = self.judge(known, newest)? else {
             let run = Run { generation: 1, ..self.unknown(1) };
             let (groups, scan) = (Groups::none(&self.reading), Scan::default());
-            return Ok((self, Start { trust: Trust::Trusted, is_new: true, run, groups, scan }));
+            let (trust, unsecured) = (Trust::Trusted, None);
+            return Ok((self, Start { trust, is_new: true, run, groups, scan, unsecured }));
         };
         let owner = Owner { identity, log: last.log };
-        if verdict == Verdict::Trusted {
-            match self.secure(&last, &found) {
+        let mut unsecured =
+            Some(Unsecured::new(&last, owner.key(), &found)).filter(|_| verdict == Verdict::Trusted);
+        if !self.may_wait(&last)
+            && let Some(unsecured) = unsecured.take()
+        {
+            match unsecured.secure(&*self.disk) {
                 // The memory of the last run is lost with the pages that could not be written.
                 Err(StoreError::Sync { .. }) if last.level == Level::Process && last.ended == Ended::Not => {
                     verdict = Verdict::Untrusted(Reason::SyncFailed);
@@ -115,7 +123,7 @@ impl Opening {
                 let (path, what) = found.damage;
                 return Err(StoreError::Corrupt { path, what });
             }
-            Verdict::Trusted => self.go_on(run, owner, found)?,
+            Verdict::Trusted => self.go_on(run, owner, found, unsecured)?,
             Verdict::Untrusted(reason) => self.begin_anew(run, reason, owner, found)?,
         };
         Ok((self, start))
@@ -163,7 +171,13 @@ impl Opening {
     }
 
     /// Goes on with a log.
-    fn go_on(&self, run: Run, owner: Owner, scan: Scan) -> Result<Start, StoreError> {
+    fn go_on(
+        &self,
+        run: Run,
+        owner: Owner,
+        scan: Scan,
+        unsecured: Option<Unsecured>,
+    ) -> Result<Start, StoreError> {
         // If the previous log was not trusted, nothing may have been made of it yet.
         let before = run.reason.filter(|_| scan.is_empty());
         let (trust, groups) = match before {
@@ -171,8 +185,10 @@ impl Opening {
             None => (Trust::Trusted, Groups::new(&*self.disk, owner, &scan, &self.reading)?),
         };
         let is_new = scan.is_empty() && before.is_none();
-        let run = Run { lsn: scan.end, check: scan.check, ..run };
-        Ok(Start { trust, is_new, run, groups, scan })
+        // What is not secured yet is not noted as forced.
+        let forced = unsecured.as_ref().map_or((scan.end, scan.check), |_| (run.lsn, run.check));
+        let run = Run { lsn: forced.0, check: forced.1, ..run };
+        Ok(Start { trust, is_new, run, groups, scan, unsecured })
     }
 
     /// Begins another log, since this one is not trusted.
@@ -198,7 +214,8 @@ impl Opening {
         };
         (self.gone, self.names) = std::mem::take(&mut self.names).into_iter().partition(is_gone);
         let run = Run { log: run.generation, reason: Some(reason), lsn: 0, check: 0, ..run };
-        Ok(Start { trust: Trust::Untrusted(reason), is_new: false, run, groups, scan: Scan::default() })
+        let (trust, scan, unsecured) = (Trust::Untrusted(reason), Scan::default(), None);
+        Ok(Start { trust, is_new: false, run, groups, scan, unsecured })
     }
 
     /// The groups of the log that lies aside.
@@ -229,26 +246,19 @@ impl Opening {
         }
     }
 
-    /// Makes the trusted log durable.
-    fn secure(&self, last: &Run, scan: &Scan) -> Result<(), StoreError> {
-        for live in &scan.live {
-            let path = self.disk.path(&live.name);
-            let Some(mut file) = self.disk.open(&live.name).map_err(StoreError::io("open", &path))? else {
-                continue;
-            };
-            if last.ended != Ended::Clean && live.last > scan.forced.max(last.lsn) {
-                rewrite(&mut *file, live, scan.forced.max(last.lsn))
-                    .map_err(StoreError::io("write", &path))?;
-            }
-            file.syncer().sync().map_err(StoreError::sync(&path))?;
-        }
-        // The last run may have died before it had forced the name of a snapshot, on which the notes of this run count.
-        disk::sync_names(&*self.disk)
+    /// Whether the log may be forced after this run has begun. The witness, which only a run at the level `Process` has,
+    /// shows that all of it is here; this run is trusted after a crash only in the same boot, and then by the witness
+    /// again.
+    fn may_wait(&self, last: &Run) -> bool {
+        let witnessed = self.witness.as_ref().and_then(|witness| witness.read());
+        self.options.level == Level::Process
+            && last.ended == Ended::Not
+            && witnessed.is_some_and(|(generation, _)| generation == last.generation)
     }
 
     /// Notes that this run has begun, and opens the log for appending.
     fn finish(mut self, helper: Arc<dyn Helper>, start: Start) -> Result<(Box<Log>, Found), StoreError> {
-        let Start { trust, is_new, run, groups, scan } = start;
+        let Start { trust, is_new, run, groups, scan, unsecured } = start;
         run.write(&*self.disk)?;
         self.gone.iter().for_each(|name| drop(self.disk.remove(name)));
         self.put_aside(run.log)?;
@@ -256,13 +266,13 @@ impl Opening {
         let witness = self.witness.take().and_then(|mut witness| {
             // Only now, since the witness may have spoken against the last run. A witness that does not grow with the
             // log is of no use.
-            let begun = run.level == Level::Process && witness.begin(run.generation, run.lsn).is_ok();
+            let begun = run.level == Level::Process && witness.begin(run.generation, scan.end).is_ok();
             if !begun {
                 witness.remove();
             }
             begun.then_some(witness)
         });
-        let (tail, state) = self.state(owner, scan, &run)?;
+        let (tail, state) = self.state(owner, scan, &run, unsecured)?;
         let generation = run.generation;
         let sizes = (self.options.segment, self.options.pool);
         let shared = Arc::new(Shared::new(self.disk, helper, run, sizes, state));
@@ -301,7 +311,14 @@ impl Opening {
     }
 
     /// The segments, including the one that is appended to.
-    fn state(&self, owner: Owner, scan: Scan, run: &Run) -> Result<(Tail, State), StoreError> {
+    fn state(
+        &self,
+        owner: Owner,
+        scan: Scan,
+        run: &Run,
+        unsecured: Option<Unsecured>,
+    ) -> Result<(Tail, State), StoreError> {
+        let (lsn, check) = (scan.end, scan.check);
         let (mut full, mut free) = (VecDeque::new(), Vec::new());
         for spare in scan.spare {
             let is_usual = spare.filled && spare.size == self.options.segment;
@@ -328,7 +345,7 @@ impl Opening {
                 (segment, at)
             }
             (None, Some(mut segment)) => {
-                segment.begin(&*self.disk, owner, run.generation, run.lsn + 1)?;
+                segment.begin(&*self.disk, owner, run.generation, lsn + 1)?;
                 (segment, HEADER as u64)
             }
             (None, None) => {
@@ -336,63 +353,36 @@ impl Opening {
                     (Place::InUse.segment(owner.log, next_number), self.options.segment.min(FIRST));
                 next_number += 1;
                 let mut segment = Segment::create(&*self.disk, owner, name, size)?;
-                segment.begin(&*self.disk, owner, run.generation, run.lsn + 1)?;
+                segment.begin(&*self.disk, owner, run.generation, lsn + 1)?;
                 (segment, HEADER as u64)
             }
         };
         current.file.map();
         let unforced =
             Unforced { first: current.first, name: current.name.clone(), syncer: current.syncer() };
-        let mark = Mark { lsn: run.lsn, through: 0 };
+        let mark = |lsn| Mark { lsn, through: 0 };
+        let forced = unsecured.as_ref().map_or(lsn, |unsecured| unsecured.forced);
         let state = State {
             failed: None,
-            appended: mark,
-            forced: mark,
+            appended: mark(lsn),
+            forced: mark(forced),
             unforced: VecDeque::from([unforced]),
             full,
             free,
             next_number,
             filling: false,
             replacing: false,
+            unsecured,
+            securing: false,
             base: scan.base,
             grown: scan.bytes,
             due: self.options.snapshot_after.max(scan.base.map_or(0, |base| base.len)),
             late: None,
         };
-        Ok((Tail { current, at, lsn: run.lsn, check: run.check }, state))
+        Ok((Tail { current, at, lsn, check }, state))
     }
 
     fn open(&self, name: &str) -> Result<Option<Box<dyn DiskFile>>, StoreError> {
         self.disk.open(name).map_err(StoreError::io("open", &self.disk.path(name)))
     }
-}
-
-/// Rewrites groups that are not known to have been on disk. After a failed sync the system may hold pages that it takes
-/// for written although the disk does not have them; a sync alone would skip them. The header of the segment is in the
-/// page of its first group.
-fn rewrite(file: &mut dyn DiskFile, live: &Live, forced: u64) -> std::io::Result<()> {
-    let key = live.head.owner.key();
-    // The padding of the last group may have been cut off.
-    let end = live.end.min(live.size);
-    let mut at = HEADER as u64;
-    while at < end {
-        let mut bytes = [0; GROUP];
-        disk::read_full(file, at, &mut bytes)?;
-        let group = Group::decode(key, &bytes);
-        if group.lsn > forced {
-            break;
-        }
-        at += group_len(u64::from(group.len));
-    }
-    let mut piece = vec![0; 256 << 10];
-    while let Some(rest) = end.checked_sub(at).filter(|rest| *rest > 0) {
-        let len = usize::try_from(rest).unwrap_or(usize::MAX).min(piece.len());
-        let Some(part) = piece.get_mut(..len) else { break };
-        if disk::read_full(file, at, part)? < len {
-            return Err(std::io::ErrorKind::UnexpectedEof.into());
-        }
-        file.write_at(at, &[part])?;
-        at += len as u64;
-    }
-    Ok(())
 }

@@ -8,6 +8,7 @@ use crate::disk::{Disk, Syncer};
 use crate::error::StoreError;
 use crate::format::Owner;
 use crate::run::{Ended, Run};
+use crate::secure::Unsecured;
 use crate::segment::Segment;
 
 /// The end of the log at some time.
@@ -80,6 +81,9 @@ pub(crate) struct State {
     pub(crate) next_number: u64,
     pub(crate) filling: bool,
     pub(crate) replacing: bool,
+    /// Groups of the last run that are not known to be on disk, until a job secures them.
+    pub(crate) unsecured: Option<Unsecured>,
+    pub(crate) securing: bool,
     pub(crate) base: Option<Base>,
     /// The number of bytes of groups after the snapshot.
     pub(crate) grown: u64,
@@ -87,6 +91,13 @@ pub(crate) struct State {
     pub(crate) due: u64,
     /// The error of the last snapshot, if it failed.
     pub(crate) late: Option<StoreError>,
+}
+
+impl State {
+    /// Whether a job is at work.
+    pub(crate) const fn is_busy(&self) -> bool {
+        self.replacing || self.filling || self.securing
+    }
 }
 
 impl Shared {
@@ -187,8 +198,39 @@ impl Shared {
         self.forced.load(Ordering::Relaxed)
     }
 
+    /// The groups of the last run that this caller has to secure, by [`Shared::secure_these`]; None: there are none, or
+    /// another caller does it.
+    pub(crate) fn take_unsecured(&self) -> Option<Unsecured> {
+        let mut state = self.lock();
+        let unsecured = state.unsecured.take();
+        state.securing |= unsecured.is_some();
+        unsecured
+    }
+
+    /// Makes the groups of the last run durable.
+    pub(crate) fn secure_these(&self, unsecured: Unsecured) -> Result<(), StoreError> {
+        let secured = unsecured.secure(&*self.disk).map_err(|error| self.fail(error));
+        let mut state = self.lock();
+        match secured {
+            Ok(()) => self.note_forced(&mut state, Mark { lsn: unsecured.end.0, through: 0 }),
+            Err(_) => state.unsecured = Some(unsecured),
+        }
+        state.securing = false;
+        drop(state);
+        self.notify();
+        secured
+    }
+
+    /// Makes the groups of the last run durable, or waits until they are.
+    pub(crate) fn secure(&self) -> Result<(), StoreError> {
+        drop(self.wait_while(|state| state.securing));
+        self.take_unsecured().map_or(Ok(()), |unsecured| self.secure_these(unsecured))
+    }
+
     /// Forces everything that was appended before the call. Returns the caller's position at that time.
     pub(crate) fn force(&self) -> Result<u64, StoreError> {
+        self.check()?;
+        self.secure()?;
         let _forcing = self.forcing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = self.lock();
         if let Some(failed) = &state.failed {

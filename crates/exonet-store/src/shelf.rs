@@ -2,7 +2,8 @@
 //!
 //! The bytes lie in files without a name, which end with the process. The journal has the same bytes, so nothing here
 //! is forced, and nothing is found again. A file has [`FILE`] bytes, or the length of one longer body, and is freed
-//! when the last body in it is dropped.
+//! when the last body in it is dropped. Only a file of which at most [`STAYS`] bytes were written stays for the next
+//! body, so that bodies that come and go one by one do not need a file each.
 
 #![allow(unsafe_code)]
 
@@ -11,12 +12,14 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use memmap2::{MmapOptions, MmapRaw};
 
 /// The length of a file.
 const FILE: usize = 16 << 20;
+/// How many bytes of a file are written before it goes with its bodies.
+const STAYS: usize = 1 << 20;
 /// The name of a file until it is removed.
 const NAME: &str = "waiting.new";
 
@@ -29,14 +32,25 @@ pub struct Shelf {
 
 /// The file that is being filled.
 struct Open {
-    file: File,
-    map: Arc<MmapRaw>,
+    held: Held,
     at: usize,
+}
+
+/// Who keeps the file that is being filled.
+enum Held {
+    Shelf(Arc<Waiting>),
+    Bodies(Weak<Waiting>),
+}
+
+/// A file without a name.
+struct Waiting {
+    file: File,
+    map: MmapRaw,
 }
 
 /// Kept bytes, for as long as this exists.
 pub struct Kept {
-    map: Arc<MmapRaw>,
+    on: Arc<Waiting>,
     at: usize,
     len: usize,
 }
@@ -53,18 +67,19 @@ impl Shelf {
     /// The disk is full, or has failed.
     pub fn keep(&self, bytes: &[u8]) -> io::Result<Kept> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut on = match open.take() {
-            Some(on) if on.map.len() - on.at >= bytes.len() => on,
-            _ => self.begin(bytes.len().max(FILE))?,
+        let (on, at) = match open.take().and_then(|open| open.resume(bytes.len())) {
+            Some(found) => found,
+            None => (self.begin(bytes.len().max(FILE))?, 0),
         };
-        let (map, at, len) = (Arc::clone(&on.map), on.at, bytes.len());
         on.file.write_all_at(bytes, at as u64)?;
-        on.at += len;
-        *open = Some(on);
-        Ok(Kept { map, at, len })
+        let end = at + bytes.len();
+        let held =
+            if end <= STAYS { Held::Shelf(Arc::clone(&on)) } else { Held::Bodies(Arc::downgrade(&on)) };
+        *open = Some(Open { held, at: end });
+        Ok(Kept { on, at, len: bytes.len() })
     }
 
-    fn begin(&self, size: usize) -> io::Result<Open> {
+    fn begin(&self, size: usize) -> io::Result<Arc<Waiting>> {
         let path = self.dir.join(NAME);
         // A process that has died right here may have left one.
         match fs::remove_file(&path) {
@@ -75,7 +90,23 @@ impl Shelf {
         fs::remove_file(&path)?;
         file.set_len(size as u64)?;
         let map = MmapOptions::new().len(size).map_raw_read_only(&file)?;
-        Ok(Open { file, map: Arc::new(map), at: 0 })
+        Ok(Arc::new(Waiting { file, map }))
+    }
+}
+
+impl Open {
+    /// The file and the place of the next body, of `len` bytes. None: that body needs another file.
+    fn resume(self, len: usize) -> Option<(Arc<Waiting>, usize)> {
+        let mut at = self.at;
+        let on = match self.held {
+            Held::Shelf(mut on) => {
+                // Without bodies, the file begins again.
+                at = if Arc::get_mut(&mut on).is_some() { 0 } else { at };
+                on
+            }
+            Held::Bodies(on) => on.upgrade()?,
+        };
+        (on.map.len() - at >= len).then_some((on, at))
     }
 }
 
@@ -83,9 +114,10 @@ impl AsRef<[u8]> for Kept {
     fn as_ref(&self) -> &[u8] {
         // SAFETY: `at + len` lies within the mapping, which lives as long as `self`: it was checked before the bytes were written,
         // and `self` was made after that. The file has had no name since before it was mapped, so only this process can write it,
-        // which writes each place once, before there is a `Kept` of it, and never cuts the file. A disk that cannot read
-        // back a page of its own ends the process by SIGBUS, as with a mapped segment.
-        unsafe { std::slice::from_raw_parts(self.map.as_ptr().add(self.at), self.len) }
+        // which writes no place of which there is a `Kept`: places are written in order, and the file begins again only
+        // if there is no `Kept` of it. It never cuts the file. A disk that cannot read back a page of its own ends the
+        // process by SIGBUS, as with a mapped segment.
+        unsafe { std::slice::from_raw_parts(self.on.map.as_ptr().add(self.at), self.len) }
     }
 }
 
@@ -124,13 +156,45 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let shelf = Shelf::new(dir.path());
         let (first, second) = (shelf.keep(&[1; FILE / 2]).unwrap(), shelf.keep(&[2; FILE / 2]).unwrap());
-        let map = Arc::downgrade(&first.map);
-        assert!(Arc::ptr_eq(&first.map, &second.map));
+        let file = Arc::downgrade(&first.on);
+        assert!(Arc::ptr_eq(&first.on, &second.on));
         let third = shelf.keep(&[3]).unwrap();
         drop(first);
-        assert!(map.upgrade().is_some());
+        assert!(file.upgrade().is_some());
         drop(second);
-        assert!(map.upgrade().is_none() && third.as_ref() == [3]);
+        assert!(file.upgrade().is_none() && third.as_ref() == [3]);
+    }
+
+    #[test]
+    fn a_file_that_is_not_full_goes_with_its_bodies_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let shelf = Shelf::new(dir.path());
+        let (first, second) = (shelf.keep(&[1; STAYS]).unwrap(), shelf.keep(&[2]).unwrap());
+        assert!(Arc::ptr_eq(&first.on, &second.on));
+        let file = Arc::downgrade(&first.on);
+        drop(second);
+        assert!(file.upgrade().is_some() && first.as_ref() == [1; STAYS]);
+        drop(first);
+        assert!(file.upgrade().is_none(), "nothing waits, and nothing is kept");
+        assert_eq!(shelf.keep(&[3]).unwrap().as_ref(), [3]);
+    }
+
+    #[test]
+    fn bodies_that_come_and_go_one_by_one_share_a_short_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let shelf = Shelf::new(dir.path());
+        let body = |n: u8| vec![n; STAYS / 4];
+        let first = shelf.keep(&body(0)).unwrap();
+        let (file, place) = (Arc::as_ptr(&first.on), first.at);
+        drop(first);
+        for n in 1..100 {
+            let kept = shelf.keep(&body(n)).unwrap();
+            assert_eq!((Arc::as_ptr(&kept.on), kept.at, kept.as_ref()), (file, place, &body(n)[..]));
+        }
+        let (first, second) = (shelf.keep(&body(1)).unwrap(), shelf.keep(&body(2)).unwrap());
+        drop(first);
+        let third = shelf.keep(&body(3)).unwrap();
+        assert_eq!((second.as_ref(), third.as_ref()), (&body(2)[..], &body(3)[..]), "one is still read");
     }
 
     #[test]

@@ -19,8 +19,8 @@ pub enum Trust {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The system was rebooted since, or the directory was moved to another system, and the journal had not been
-    /// forced.
+    /// The system was rebooted since, or does not say that it was not, or the directory was moved to another system,
+    /// and the journal had not been forced.
     Rebooted,
     /// The system could not force the journal of the last run.
     SyncFailed,
@@ -47,8 +47,8 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Rebooted => {
-                "the last run did not end cleanly, and the system was started anew since: what the journal had not \
-                 forced to the disk may be lost"
+                "the last run did not end cleanly, and the system was started anew since, or does not tell one boot \
+                 from another: what the journal had not forced to the disk may be lost"
             }
             Self::SyncFailed => "the system could not force the journal of the last run to the disk",
             Self::PagesLost => "a part of the journal was lost while the system ran on",

@@ -112,6 +112,8 @@ impl Node {
     /// The result is empty without a journal: see [`Durability`](crate::Durability).
     pub fn recovered(&self) -> Vec<(OpenMessage, Receipt)> {
         let left = self.shared().amend(Engine::take_recovered);
+        let count = |hold: &Hold| if let Hold::Lot(_, n) = hold { *n as usize } else { 1 };
+        let mut all = Vec::with_capacity(left.iter().map(|(_, hold)| count(hold)).sum());
         let each = left.into_iter().flat_map(|(open, hold)| {
             let (one, lot) = match hold {
                 Hold::One(slot) => (Some(Receipt::new(Arc::clone(self.shared()), slot)), None),
@@ -127,7 +129,8 @@ impl Node {
                 (open, receipt)
             })
         });
-        each.collect()
+        all.extend(each);
+        all
     }
 
     /// The messages that this node has rejected: see [`dead`](crate::dead).

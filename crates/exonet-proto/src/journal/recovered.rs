@@ -253,27 +253,14 @@ impl Recovered {
         while !from.is_empty() {
             let at = (records.len() - from.len()) as u64;
             let record = Record::decode(&mut from).map_err(|why| BadJournal { at, why })?;
-            let (first, n) = match record {
-                Record::Put { letter, .. } => (letter, 1),
-                Record::PutSpan { letter, n, .. } => (letter, n),
-                _ => continue,
-            };
-            if !self.open.among(first, n).any(|(_, open)| open.missing) {
+            let (Record::Put { letter, .. } | Record::PutSpan { letter, .. }) = record else { continue };
+            let n = if let Record::PutSpan { n, .. } = record { n } else { 1 };
+            if !self.open.among(letter, n).any(|(_, open)| open.missing) {
                 continue;
             }
-            let (known, shelf) = (core::mem::take(&mut self.known), self.shelf.clone());
-            let mut found = Self { known, group, shelf, resident: self.resident, ..Self::default() };
-            let read = found.replay(record);
-            self.known = found.known;
-            read.map_err(|why| BadJournal { at, why })?;
-            for (letter, open) in self.open.among(first, n).filter(|(_, open)| open.missing) {
-                let (placed, place) = (open.placed, open.place);
-                found.open.remove(letter, open.n, |found| {
-                    self.missing -= u64::from(found.n);
-                    self.resident += found.resident();
-                    *open = Posted { placed, place, ..found };
-                });
-            }
+            self.group = group;
+            let posted = self.posted(&record).map_err(|why| BadJournal { at, why })?;
+            self.find(letter, posted);
         }
         Ok(())
     }
@@ -338,6 +325,41 @@ impl Recovered {
         })
     }
 
+    /// The messages of a Put or a PutSpan.
+    fn posted(&mut self, record: &Record<'_>) -> Result<Posted, Malformed> {
+        let (peer, heading, n, len, bytes) = match record {
+            Record::Put { peer, heading, body, .. } => (*peer, heading, 1, body.len(), *body),
+            Record::PutSpan { n, peer, heading, body, entries, .. } => (*peer, heading, *n, *body, *entries),
+            _ => return Err(Malformed::Reserved),
+        };
+        self.peer(peer)?;
+        let (bytes, shelved) = self.take_in(bytes);
+        Ok(Posted { group: self.group, shelved, ..Posted::alike(peer, heading, n, len, bytes) })
+    }
+
+    /// Messages that the snapshot has kept are these, from `first` on; those of them that are open.
+    fn find(&mut self, first: LetterId, posted: Posted) {
+        let (n, before) = (posted.n, posted.resident());
+        let mut after = 0;
+        let mut rest = Spans::default();
+        let mut fill = |missing: &mut u64, open: &mut Posted, posted: Posted| {
+            *missing -= u64::from(posted.n);
+            after += posted.resident();
+            *open = Posted { placed: open.placed, place: open.place, ..posted };
+        };
+        match self.open.exactly(first, n) {
+            Some(open) => fill(&mut self.missing, open, posted),
+            None => {
+                rest.insert(first, posted);
+                for (letter, open) in self.open.among(first, n).filter(|(_, open)| open.missing) {
+                    rest.remove(letter, open.n, |posted| fill(&mut self.missing, open, posted));
+                }
+            }
+        }
+        // Bodies of messages that have ended are dropped here.
+        self.resident = (self.resident + after).saturating_sub(before);
+    }
+
     fn replay(&mut self, record: Record<'_>) -> Result<(), Malformed> {
         match record {
             Record::Peer { peer, id } => {
@@ -349,18 +371,14 @@ impl Recovered {
                 hints.retain(|known| *known != address);
                 hints.push(address);
             }
-            Record::Put { letter, peer, heading, body } => {
-                self.peer(peer)?;
-                let (len, (body, shelved)) = (body.len(), self.take_in(body));
-                let posted = Posted::alike(peer, &heading, 1, len, body);
-                self.open.insert(letter, Posted { group: self.group, shelved, ..posted });
+            Record::Put { letter, .. } => {
+                let posted = self.posted(&record)?;
+                self.open.insert(letter, posted);
                 self.letters = self.letters.max(letter.get());
             }
-            Record::PutSpan { letter, n, peer, heading, body, entries } => {
-                self.peer(peer)?;
-                let (entries, shelved) = self.take_in(entries);
-                let posted = Posted::alike(peer, &heading, n, body, entries);
-                self.open.insert(letter, Posted { group: self.group, shelved, ..posted });
+            Record::PutSpan { letter, n, .. } => {
+                let posted = self.posted(&record)?;
+                self.open.insert(letter, posted);
                 self.letters = self.letters.max(letter.nth(n - 1).get());
             }
             Record::Kept { letter, n } => {
@@ -610,6 +628,34 @@ mod tests {
         all.extend([Record::Answered { peer: 1, s: Slot(11) }, Record::Drop { peer: 1 }]);
         let known = &Recovered::read(&journal(&all)).unwrap().known[&1];
         assert!(known.calls.is_empty() && known.receiver().is_none());
+    }
+
+    #[test]
+    fn what_a_snapshot_has_kept_is_found_with_its_place() {
+        let id = |n| LetterId::new(n).unwrap();
+        let (s, r) = (Slot(4), Incarnation(2));
+        let put = |n| Record::Put { letter: id(n), peer: 1, heading: HEADING, body: &[7; 100] };
+        let entries: Vec<u8> = (2..=5).flat_map(|n| [&[0], &[n; 100][..]].concat()).collect();
+        let span =
+            Record::PutSpan { letter: id(2), n: 4, peer: 1, heading: HEADING, body: 100, entries: &entries };
+        let mut found = Recovered::default();
+        let snapshot = [
+            PEER,
+            Record::Kept { letter: id(1), n: 1 },
+            Record::Bind { letter: id(1), n: 1, s, r },
+            Record::Kept { letter: id(3), n: 2 },
+            Record::Bind { letter: id(4), n: 1, s: Slot(9), r },
+        ];
+        found.add_group(0, &journal(&snapshot)).unwrap();
+        assert!(found.clone().finish(7).is_err(), "three are missing");
+        found.add_kept(5, &journal(&[put(1), span, put(6)])).unwrap();
+        assert_eq!(found.resident, 100 + 2 * 101, "the others are over");
+        let found = found.finish(7).unwrap();
+        let all =
+            found.open.each().map(|(id, it)| (id.get(), it.body[0], it.body.len(), it.placed, it.group));
+        let bound = |s| Placed::Bound(Slot(s), r);
+        let expected = [(1, 7, bound(4)), (3, 3, Placed::Nowhere), (4, 4, bound(9))];
+        assert!(all.eq(expected.map(|(id, first, placed)| (id, first, 100, placed, 5))));
     }
 
     #[test]

@@ -7,14 +7,20 @@ use bytes::Bytes;
 use super::recovered::{Placed, Posted};
 use crate::id::{LetterId, Slot};
 
-/// Runs of messages, by the name of the first. The runs do not overlap.
+/// Runs of messages, by the name of the first. The runs do not overlap. They are boxed, since a tree that grows at its
+/// end has nodes that are half empty.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Spans(BTreeMap<LetterId, Posted>);
+pub(crate) struct Spans(BTreeMap<LetterId, Box<Posted>>);
 
 impl Spans {
     /// Adds messages that were not present.
     pub(super) fn insert(&mut self, first: LetterId, posted: Posted) {
-        self.0.insert(first, posted);
+        self.0.insert(first, Box::new(posted));
+    }
+
+    /// The run that consists of exactly these messages, if there is one.
+    pub(super) fn exactly(&mut self, first: LetterId, n: u32) -> Option<&mut Posted> {
+        self.0.get_mut(&first).filter(|posted| posted.n == n).map(|posted| &mut **posted)
     }
 
     /// The message of this name as a run of its own.
@@ -23,19 +29,21 @@ impl Spans {
             self.cut(letter);
             self.cut(letter.nth(1));
         }
-        self.0.get_mut(&letter)
+        self.0.get_mut(&letter).map(|posted| &mut **posted)
     }
 
     /// The runs that consist of those of the `n` messages from `first` on that are present, and of no others.
     pub(super) fn among(&mut self, first: LetterId, n: u32) -> impl Iterator<Item = (LetterId, &mut Posted)> {
-        self.cut(first);
-        self.cut(first.nth(n));
-        self.0.range_mut(first..first.nth(n)).map(|(letter, posted)| (*letter, posted))
+        if self.exactly(first, n).is_none() {
+            self.cut(first);
+            self.cut(first.nth(n));
+        }
+        self.0.range_mut(first..first.nth(n)).map(|(letter, posted)| (*letter, &mut **posted))
     }
 
     /// Removes `n` messages from `first` on. False: some were not present.
     pub(super) fn remove(&mut self, first: LetterId, n: u32, mut gone: impl FnMut(Posted)) -> bool {
-        if self.0.get(&first).is_none_or(|posted| posted.n != n) {
+        if self.exactly(first, n).is_none() {
             self.cut(first);
             self.cut(first.nth(n));
         }
@@ -43,7 +51,7 @@ impl Spans {
         while at < end {
             let Some(posted) = self.0.remove(&at) else { return false };
             at = at.nth(posted.n);
-            gone(posted);
+            gone(*posted);
         }
         true
     }
@@ -55,7 +63,7 @@ impl Spans {
         let at = letter.get() - first.get();
         if let Some(at) = u32::try_from(at).ok().filter(|at| *at < posted.n) {
             let rest = posted.split_off(at);
-            self.0.insert(letter, rest);
+            self.0.insert(letter, Box::new(rest));
         }
     }
 
@@ -64,24 +72,29 @@ impl Spans {
         self.0.values().map(|posted| posted.n as usize).sum()
     }
 
+    /// How many runs there are.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// Each message by itself.
     pub(crate) fn each(&self) -> impl Iterator<Item = (LetterId, Posted)> {
         self.0.iter().flat_map(|(first, posted)| (0..posted.n).map(|at| (first.nth(at), posted.nth(at))))
     }
 
     /// As [`Spans::into_runs`], by reference.
-    pub(super) fn runs(&self) -> impl Iterator<Item = (LetterId, &Posted)> {
-        self.0.iter().map(|(first, posted)| (*first, posted))
+    pub(crate) fn runs(&self) -> impl Iterator<Item = (LetterId, &Posted)> {
+        self.0.iter().map(|(first, posted)| (*first, &**posted))
     }
 
     #[cfg(test)]
     pub(crate) fn runs_mut(&mut self) -> impl Iterator<Item = &mut Posted> {
-        self.0.values_mut()
+        self.0.values_mut().map(|posted| &mut **posted)
     }
 
     /// The runs, each under the name of its first message.
     pub(crate) fn into_runs(self) -> impl Iterator<Item = (LetterId, Posted)> {
-        self.0.into_iter()
+        self.0.into_iter().map(|(first, posted)| (first, *posted))
     }
 }
 

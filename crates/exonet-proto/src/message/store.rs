@@ -403,6 +403,16 @@ pub(crate) struct Store {
 }
 
 impl Store {
+    /// Makes room for `more` letters.
+    pub(crate) fn reserve(&mut self, more: usize) {
+        self.places.reserve_exact(more);
+    }
+
+    /// How many letters there are at most.
+    pub(crate) fn places(&self) -> usize {
+        self.places.len()
+    }
+
     pub(crate) fn insert(&mut self, letter: Letter) -> MessageKey {
         self.len += letter.open() as usize;
         while let Some(index) = self.free.pop() {

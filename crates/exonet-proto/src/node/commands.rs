@@ -271,7 +271,7 @@ impl Node {
     /// As [`Node::open_messages`], but messages that are kept together and have not left form one entry: the first message and
     /// their number. Their keys follow one another.
     pub fn open_together(&self) -> Vec<(OpenMessage, u32)> {
-        let mut all: Vec<(OpenMessage, u32)> = Vec::new();
+        let mut all: Vec<(OpenMessage, u32)> = Vec::with_capacity(self.cx.store.places());
         for open in self.as_open(self.cx.store.messages()) {
             match all.last_mut() {
                 Some((first, n)) if first.key.nth(*n) == open.key && both_queued(first, &open) => *n += 1,

@@ -2,7 +2,7 @@
 
 use core::net::SocketAddr;
 use core::time::Duration;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use rand_chacha::ChaCha12Rng;
@@ -149,19 +149,33 @@ impl Node {
         self.cx.journal.append_front(&self.cx.clock);
         // The file says that this life has begun only once the journal says so.
         self.front_at = self.cx.journal.end();
-        let mut posted: BTreeMap<u32, Vec<_>> = BTreeMap::new();
-        for (id, letter) in found.open.into_runs() {
-            posted.entry(letter.peer).or_default().push((id, letter));
-        }
-        for (number, known) in found.known {
-            let posted = posted.remove(&number).unwrap_or_default();
-            if posted.is_empty() && known.is_over() {
+        // Messages are many, and go one by one into the store, so that they are not in memory twice.
+        self.cx.store.reserve(found.open.len());
+        let sends: BTreeSet<u32> = found.open.runs().map(|(_, posted)| posted.peer).collect();
+        let mut entered = BTreeMap::new();
+        for (number, known) in &found.known {
+            if known.is_over() && !sends.contains(number) {
                 continue;
             }
             // A journal never has more peers than the node had.
             let place = self.peers.find(&known.id).unwrap_or_else(|| self.enter_peer(now, known.id));
             if let Some((peer, cx)) = self.at(place) {
-                peer.recover(cx, now, number, &known, posted);
+                peer.recover(cx, now, *number, known);
+            }
+            entered.insert(*number, (place, Vec::new()));
+        }
+        for (id, posted) in found.open.into_runs() {
+            if let Some((place, placed)) = entered.get_mut(&posted.peer)
+                && let Some((peer, cx)) = self.at(*place)
+            {
+                peer.recover_letters(cx, now, id, posted, placed);
+            }
+        }
+        for (number, (place, placed)) in entered {
+            if let Some((peer, cx)) = self.at(place)
+                && let Some(known) = found.known.get(&number)
+            {
+                peer.recover_places(cx, now, &placed, &known.calls);
             }
             self.after(now, place);
         }

@@ -2,6 +2,7 @@
 
 use core::net::SocketAddr;
 use core::ops::Range;
+use std::collections::BTreeSet;
 
 use super::inbound::Said;
 use super::{Context, Peer};
@@ -319,15 +320,9 @@ impl Peer {
 
     // --- after a crash ---
 
-    /// Continues with what the journal has of this peer, whose number there is `number`.
-    pub(crate) fn recover(
-        &mut self,
-        cx: &mut Context,
-        now: Now,
-        number: u32,
-        known: &Known,
-        posted: Vec<(LetterId, Posted)>,
-    ) {
+    /// Continues with what the journal has of this peer, whose number there is `number`. [`Self::recover_letters`] and
+    /// [`Self::recover_places`] follow.
+    pub(crate) fn recover(&mut self, cx: &mut Context, now: Now, number: u32, known: &Known) {
         self.journaled = Some((number, known.hints.last().copied()));
         // The application gave most of these addresses. An address that only a datagram came from takes no connection, which
         // costs little.
@@ -344,13 +339,21 @@ impl Peer {
             self.outbound.writers.recover(name.clone(), *o, *n);
         }
         self.inbound.engaged(now.mono, self.link.pto() * 3);
-        self.admitted |= !posted.is_empty();
+    }
+
+    /// Enters messages of the journal into the store, and adds their places to `placed`.
+    pub(crate) fn recover_letters(
+        &mut self,
+        cx: &mut Context,
+        now: Now,
+        id: LetterId,
+        posted: Posted,
+        placed: &mut Vec<(MessageKey, Placed)>,
+    ) {
+        self.admitted = true;
         // As when messages are queued together.
         let together = !cx.journal.is_forced();
-        let mut placed = Vec::new();
-        for (letter, place, shelved) in
-            posted.into_iter().flat_map(|(id, posted)| letters(self.place, now, id, posted, together))
-        {
+        for (letter, place, shelved) in letters(self.place, now, id, posted, together) {
             let due = cx.due(now.mono, letter.deadline);
             let key = cx.store.insert(letter);
             if !shelved {
@@ -361,8 +364,18 @@ impl Peer {
                 cx.look_again(key, at);
             }
         }
-        self.outbound.recover(now.mono, &cx.clock, &mut cx.store, &placed);
-        for s in &known.calls {
+    }
+
+    /// Continues with the messages that were entered, and with calls that were taken.
+    pub(crate) fn recover_places(
+        &mut self,
+        cx: &mut Context,
+        now: Now,
+        placed: &[(MessageKey, Placed)],
+        calls: &BTreeSet<Slot>,
+    ) {
+        self.outbound.recover(now.mono, &cx.clock, &mut cx.store, placed);
+        for s in calls {
             self.serve_again(cx, now, *s);
         }
     }

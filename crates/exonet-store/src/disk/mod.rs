@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use crate::error::StoreError;
 
+pub use place::boot_id;
 pub(crate) use real::RealDisk;
 
 /// One directory, and the system that it belongs to.

@@ -3,8 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The id of the current boot of the system.
-pub(super) fn boot() -> Option<[u8; 16]> {
+/// The id of the current boot of the system. None: the system has none, or does not show it, as Linux without `/proc`.
+#[must_use]
+pub fn boot_id() -> Option<[u8; 16]> {
     let text = boot_text()?;
     let mut digits = text.bytes().filter(u8::is_ascii_hexdigit).map(|digit| match digit {
         b'0'..=b'9' => digit - b'0',
@@ -121,7 +122,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn this_system_tells_its_boots_apart() {
-        assert!(super::boot().is_some());
-        assert_eq!(super::boot(), super::boot());
+        assert!(super::boot_id().is_some());
+        assert_eq!(super::boot_id(), super::boot_id());
     }
 }

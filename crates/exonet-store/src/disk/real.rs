@@ -8,19 +8,20 @@ use std::sync::{Arc, OnceLock};
 use super::map::{Flush, Map};
 use super::witness::RealWitness;
 use super::{Disk, DiskFile, Syncer, Witness, place};
-use crate::Runtime;
+use crate::{Options, Runtime};
 
 /// A directory of the system.
 pub(crate) struct RealDisk {
     dir: PathBuf,
     identity: [u8; 32],
     runtime: Runtime,
+    boot: fn() -> Option<[u8; 16]>,
     maps: bool,
 }
 
 impl RealDisk {
     /// Creates the directory if it is missing, closed to others.
-    pub(crate) fn open(dir: &Path, identity: [u8; 32], runtime: Runtime, may_map: bool) -> io::Result<Self> {
+    pub(crate) fn open(dir: &Path, options: &Options, may_map: bool) -> io::Result<Self> {
         if !dir.try_exists()? {
             #[cfg_attr(not(unix), allow(unused_mut))]
             let mut builder = fs::DirBuilder::new();
@@ -30,7 +31,8 @@ impl RealDisk {
             sync_dir(dir.parent().unwrap_or(dir))?;
         }
         let maps = may_map && place::writes_in_place(dir);
-        Ok(Self { dir: dir.into(), identity, runtime, maps })
+        let Options { identity, boot, .. } = *options;
+        Ok(Self { dir: dir.into(), identity, runtime: options.runtime.clone(), boot, maps })
     }
 
     #[cfg(feature = "laboratory")]
@@ -86,7 +88,7 @@ impl Disk for RealDisk {
     }
 
     fn boot(&self) -> Option<[u8; 16]> {
-        place::boot()
+        (self.boot)()
     }
 
     fn remote(&self) -> io::Result<Option<&'static str>> {

@@ -197,14 +197,15 @@ impl Course {
             }
         };
         self.sim.world().dies_in = None;
-        self.check(end, found, had_failed);
+        self.check(end, found, had_failed, usize::try_from(log.forced()).unwrap());
         self.log = Some(log);
         self.through = 0;
         self.positions = vec![(0, self.appended)];
         (self.clean, self.closing, self.stumbled) = (false, false, false);
     }
 
-    fn check(&mut self, end: Option<End>, found: Found, had_failed: bool) {
+    /// Up to `forced` of the groups are on disk by now; the others are forced later.
+    fn check(&mut self, end: Option<End>, found: Found, had_failed: bool, forced: usize) {
         let (trust, is_new) = (found.trust, found.is_new);
         let (read, kept) = read_all(found);
         self.check_kept(trust, &read, &kept);
@@ -259,14 +260,15 @@ impl Course {
         }
         assert_eq!(is_new, trust == Trust::Trusted && read.is_empty(), "{context}");
         if trust == Trust::Trusted {
-            self.aside = None;
+            // A power failure may still lose all that was appended since.
+            self.aside.take_if(|_| forced > 0 || count == 0);
             self.groups.truncate(count);
         } else {
             self.aside =
                 Some(read).filter(|read| !read.is_empty()).or(self.aside.take()).or(Some(Vec::new()));
             self.groups.clear();
         }
-        (self.appended, self.forced) = (self.groups.len(), self.groups.len());
+        (self.appended, self.forced) = (self.groups.len(), self.groups.len().min(forced));
     }
 
     /// A trusted snapshot has all groups that it counts on.

@@ -269,6 +269,30 @@ fn the_witness_lies_in_the_runtime_directory_and_goes_with_a_clean_end() {
     assert!(!witness.exists());
 }
 
+#[test]
+fn without_a_boot_id_the_level_process_is_refused_and_what_it_left_is_not_trusted() {
+    let nameless = |level| Options { boot: || None, ..options(level) };
+    for clean in [false, true] {
+        let (_temp, dir, _) = three(Level::Process, clean);
+        let before = contents(&dir);
+        let error = open(&dir, nameless(Level::Process)).err().unwrap();
+        assert!(matches!(error, StoreError::NoBootId), "{error}");
+        assert!(error.to_string().contains("use the level sync or batched"), "{error}");
+        assert_eq!(contents(&dir), before, "a refusal changes nothing");
+        let left = if clean { Trust::Trusted } else { Trust::Untrusted(Reason::Rebooted) };
+        let (looked, _) = crate::read(&dir, nameless(Level::Sync)).unwrap().unwrap();
+        let (journal, found) = open(&dir, nameless(Level::Sync)).unwrap();
+        assert_eq!((looked, found.trust, read(found).len()), (left, left, 3));
+        // What such a system has written is trusted there, since it was forced.
+        drop(journal);
+        let (mut journal, _) = open(&dir, nameless(Level::Sync)).unwrap();
+        journal.append(1, b"more").unwrap();
+        drop(journal);
+        let (_, found) = open(&dir, nameless(Level::Batched)).unwrap();
+        assert_eq!((found.trust, read(found).pop().unwrap()), (Trust::Trusted, b"more".to_vec()));
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn the_files_are_closed_to_others() {

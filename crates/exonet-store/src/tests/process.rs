@@ -159,6 +159,27 @@ fn a_small_file_system_gets_full_and_the_journal_goes_on_once_there_is_room() {
 
 #[cfg(target_os = "linux")]
 #[test]
+fn a_system_without_proc_has_no_boot_id_and_is_told_of() {
+    if child_dir().is_some() {
+        if !mount_here(Path::new("/proc"), "size=1m") {
+            return;
+        }
+        let temp = tempfile::tempdir().unwrap();
+        let dir = temp.path().join("journal");
+        assert_eq!(boot_id(), None);
+        let error = open(&dir, options(Level::Process)).err().unwrap();
+        assert!(matches!(error, StoreError::NoBootId), "{error}");
+        assert!(error.to_string().contains("is /proc mounted?"), "{error}");
+        let (journal, found) = open(&dir, options(Level::Sync)).unwrap();
+        assert_eq!(found.trust, Trust::Trusted);
+        journal.close().unwrap();
+        return;
+    }
+    on_own_mount("a_system_without_proc_has_no_boot_id_and_is_told_of");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
 fn a_file_system_that_cannot_be_written_is_told() {
     use nix::mount::{MsFlags, mount};
     if let Some(dir) = child_dir() {

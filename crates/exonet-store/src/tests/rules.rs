@@ -256,14 +256,97 @@ fn after_a_failed_sync_memory_is_not_trusted_and_the_forced_part_is() {
 fn a_sync_that_fails_at_the_opening_takes_the_trust_in_memory() {
     let (sim, _log) = five(Level::Process);
     let sim = sim.killed();
+    sim.world().has_witness = false;
     sim.world().fails_in = Some((0, Failure::Kept));
     let (_, found) = open(&sim, Level::Process);
     assert_eq!(found.trust, Trust::Untrusted(Reason::SyncFailed));
 
-    let (sim, _log) = five(Level::Sync);
-    let sim = sim.killed();
+    for (last, next) in
+        [(Level::Sync, Level::Sync), (Level::Sync, Level::Process), (Level::Process, Level::Sync)]
+    {
+        let (sim, _log) = five(last);
+        let sim = sim.killed();
+        sim.world().fails_in = Some((0, Failure::Kept));
+        let opened = try_open(&sim, options(next)).map(|(_, found)| found.trust);
+        match last {
+            Level::Process => assert_eq!(opened.unwrap(), Trust::Untrusted(Reason::SyncFailed)),
+            _ => assert!(matches!(opened, Err(StoreError::Sync { .. }))),
+        }
+    }
+}
+
+/// A journal of five groups that a killed process left and the next one has opened, with the jobs of that one.
+fn reopened() -> (Sim, Box<Log>, Arc<Jobs>) {
+    let (sim, _log) = five(Level::Process);
+    let (sim, jobs) = (sim.killed(), Arc::new(Jobs::default()));
+    let options = Options { segment: 4096, snapshot_after: 10, ..options(Level::Process) };
+    let (log, found) =
+        recover::open(Arc::new(sim.clone()), Arc::clone(&jobs) as Arc<dyn shared::Helper>, options).unwrap();
+    assert_eq!(first_bytes(found), [1, 2, 3, 4, 5]);
+    (sim, log, jobs)
+}
+
+#[test]
+fn what_a_witness_vouches_for_is_forced_once_the_node_runs() {
+    let (_, mut log, jobs) = reopened();
+    assert_eq!(log.forced(), 0);
+    assert!(!shared::Helper::help(&*jobs), "the caller still reads");
+    log.append(1, &[6; 100]).unwrap();
+    assert!(!log.wants_snapshot(), "its segments must stay");
+    assert!(shared::Helper::help(&*jobs));
+    assert_eq!(log.forced(), 5);
+    assert!(log.wants_snapshot());
+
+    // A forced write, a snapshot and a clean end do not go before it.
+    let (_, log, _) = reopened();
+    log.forcer().force().unwrap();
+    assert_eq!(log.forced(), 5);
+    let (_, mut log, jobs) = reopened();
+    log.snapshot(vec![9]).unwrap();
+    assert_eq!(log.forced(), 5);
+    while shared::Helper::help(&*jobs) {}
+    let (_, mut log, jobs) = reopened();
+    log.append(1, &[6; 100]).unwrap();
+    drop(log);
+    assert!(!shared::Helper::help(&*jobs), "nothing writes once the log is gone");
+    for appends in [false, true] {
+        let (sim, mut log, _) = reopened();
+        if appends {
+            log.append(1, &[6; 100]).unwrap();
+        }
+        log.close().unwrap();
+        let (trust, read) = again(&sim.cut(), Level::Process);
+        assert_eq!((trust, read.len()), (Trust::Trusted, if appends { 6 } else { 5 }));
+    }
+}
+
+#[test]
+fn what_a_failed_sync_took_for_written_is_on_the_disk_at_a_clean_end() {
+    let (sim, _log) = five(Level::Process);
+    // Somebody else was told that the sync has failed.
+    let file = disk::Disk::open(&sim, SEGMENT).unwrap().unwrap();
     sim.world().fails_in = Some((0, Failure::Kept));
-    assert!(matches!(try_open(&sim, options(Level::Sync)), Err(StoreError::Sync { .. })));
+    file.syncer().sync().unwrap_err();
+    let sim = sim.killed();
+    let (log, _) = open(&sim, Level::Process);
+    log.close().unwrap();
+    assert_eq!(again(&sim.cut(), Level::Process), (Trust::Trusted, vec![1, 2, 3, 4, 5]));
+}
+
+#[test]
+fn a_log_that_is_lost_before_it_is_forced_is_not_trusted_and_no_damage() {
+    let (sim, log, _) = reopened();
+    drop(log);
+    sim.tamper(SEGMENT, |bytes| bytes[HEADER + 4 * (GROUP + 104) + 50] ^= 1);
+    assert_eq!(again(&sim, Level::Process).0, Trust::Untrusted(Reason::CutShort));
+
+    let (sim, mut log, jobs) = reopened();
+    sim.world().fails_in = Some((0, Failure::Dropped));
+    log.append(1, &[6; 100]).unwrap();
+    assert!(shared::Helper::help(&*jobs));
+    assert!(matches!(log.append(2, b"x"), Err(StoreError::Sync { .. })));
+    drop(log);
+    assert_eq!(again(&sim, Level::Process).0, Trust::Untrusted(Reason::SyncFailed));
 }
 
 #[test]

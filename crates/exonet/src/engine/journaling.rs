@@ -33,7 +33,10 @@ impl Engine {
     /// Uses this journal from now on. Messages that a former life has left count as sent now.
     pub(crate) fn keep_journal(&mut self, now: Now, journal: journal::Log, node: &Weak<Shared>) {
         (self.journal, self.is_journaled) = (Some(journal), true);
-        for (open, n) in self.core.open_together() {
+        let all = self.core.open_together();
+        self.receipts.reserve(all.len());
+        self.recovered.reserve_exact(all.len());
+        for (open, n) in all {
             let hold = if n == 1 {
                 Hold::One(self.receipts.open(now.mono, open.key))
             } else {

@@ -143,6 +143,12 @@ pub(crate) struct Receipts {
 }
 
 impl Receipts {
+    /// Makes room for `more` receipts.
+    pub(crate) fn reserve(&mut self, more: usize) {
+        self.slots.reserve(more);
+        self.by_key.reserve(more);
+    }
+
     /// Enters an accepted message; its receipt is held.
     pub(crate) fn open(&mut self, now: Mono, key: MessageKey) -> SlotIndex {
         let slot = self.place(State::Open { key, epoch: self.epoch, waker: None });

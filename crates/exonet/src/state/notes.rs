@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use exonet_proto::node::{Hull, Notes, Taken};
 use exonet_proto::{NodeId, Slot, Stamp};
+use exonet_store::boot_id;
 
 use super::error::StateError;
 use super::{disk, line};
@@ -128,19 +129,6 @@ fn parse(text: &[u8], key: [u8; 4], boot: BootId, lives: [u64; 2]) -> Option<Not
 fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let (number, rest) = bytes.split_first_chunk::<8>()?;
     Some((u64::from_be_bytes(*number), rest))
-}
-
-/// The system's id of the current boot.
-#[cfg(target_os = "linux")]
-fn boot_id() -> Option<BootId> {
-    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
-    u128::from_str_radix(&digits, 16).ok().filter(|_| digits.len() == 32).map(u128::to_be_bytes)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn boot_id() -> Option<BootId> {
-    None
 }
 
 #[cfg(test)]
