@@ -56,6 +56,9 @@ impl Node {
             return;
         };
         let payload = payload.get(..opened.payload_len()).unwrap_or_default();
+        if params_of(payload).is_ok_and(|theirs| theirs.met > self.cx.config.generation) {
+            return self.hear_of_later(now, opened.peer());
+        }
         match self.welcome(now, opened.peer(), arrival, opening) {
             Welcome::Yes => {}
             Welcome::Later => {
@@ -78,6 +81,17 @@ impl Node {
             return;
         }
         self.take_in(now, arrival, opening, opened, payload);
+    }
+
+    /// An opening is for a later generation of this node: nothing is taken of it. It has no answer, so that it stays open for the
+    /// answer of the place to which this node's identity has moved.
+    fn hear_of_later(&mut self, now: Now, id: NodeId) {
+        self.cx.stats.strays += 1;
+        let Some(place) = self.peers.find(&id) else { return };
+        if let Some((peer, cx)) = self.at(place) {
+            peer.hear_of_later(cx, now);
+        }
+        self.after(now, place);
     }
 
     /// Passes an opening that may be answered to its peer.

@@ -77,7 +77,7 @@ pub struct Params {
     pub lanes: u64,
     /// How often this end's identity has moved to another place. Default 0: never.
     pub generation: Generation,
-    /// The latest generation of the other end that this one has met. Default 0.
+    /// The latest generation of the other end that this one has met: a node of an earlier one takes nothing. Default 0.
     pub met: Generation,
 }
 

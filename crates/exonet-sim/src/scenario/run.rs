@@ -16,6 +16,8 @@ use crate::{Disk, LinkConfig, NodeIndex, Serving, Violation, World};
 /// the library.
 const FAREWELL: Duration = Duration::from_millis(500);
 const LOOKS: Duration = Duration::from_millis(10);
+/// When the name of a node leads to its copy for the second time. The further times are twice as far apart each.
+const MISLEADS: Duration = Duration::from_millis(50);
 /// After this long, the peers' applications assume that a node has ended for good.
 const GOES_ON: Duration = Duration::from_secs(5);
 /// How often a process that has stopped is started again.
@@ -53,6 +55,9 @@ enum Due {
     Part(usize, Mono),
     /// A node that has moved dies, and starts again.
     Relapse(usize),
+    /// The name of the first node leads to the second, which is a copy that the first has left behind. The next time is this
+    /// long after.
+    Mislead(NodeIndex, NodeIndex, Duration),
     /// The peers' applications use other nodes from now on.
     GoOn(usize),
     /// The application of a slow node takes some more messages.
@@ -242,6 +247,7 @@ impl<'a> Run<'a> {
                 self.world.kill(NodeIndex(node));
                 self.boot(node);
             }
+            Due::Mislead(node, copy, next) => self.mislead(node, copy, next),
             Due::GoOn(node) => self.go_on(node),
             Due::Write(sent, _) | Due::Withdraw(sent, _) if !self.is_same(sent) => {}
             // A process that stands still continues later.
@@ -469,8 +475,28 @@ impl<'a> Run<'a> {
         }
         match (mishap, self.left.remove(&place).flatten()) {
             (Mishap::Dies(after), _) => self.plan(self.world.now() + after, Due::Relapse(node)),
-            (Mishap::Copied, Some(image)) => drop(self.world.start_copy(here, image)),
+            (Mishap::Copied, Some(image)) => {
+                let copy = self.world.start_copy(here, image);
+                if let Some(copy) = copy.filter(|_| names == Names::Stale) {
+                    self.mislead(here, copy, MISLEADS);
+                }
+            }
             _ => {}
+        }
+    }
+
+    /// The name of a node that has moved leads to the copy that it left behind, now and for as long as the copy runs: also nodes
+    /// that have met the later generation are told the copy's address.
+    fn mislead(&mut self, node: NodeIndex, copy: NodeIndex, next: Duration) {
+        if self.world.address(copy).is_none() {
+            return;
+        }
+        for other in (0..self.boots.len()).map(NodeIndex).filter(|other| *other != node) {
+            self.world.tell_wrong(other, node, copy);
+        }
+        let ends = self.scenario.actions.iter().map(|(_, action)| action.ends()).max().unwrap_or_default();
+        if self.world.now() + next < self.begun + ends {
+            self.plan(self.world.now() + next, Due::Mislead(node, copy, next * 2));
         }
     }
 

@@ -1,11 +1,16 @@
 //! Two nodes with one identity: how a peer finds out, what does not show it, and what follows.
 
 use super::*;
-use crate::id::Generation;
+use crate::Generation;
 use crate::node::Conflict;
 
 /// A node with the key of `ends[1]`, started with this clock.
 fn twin(pair: &Pair, clock: u64, seed: u8) -> Node {
+    twin_of(pair, Generation(0), clock, seed)
+}
+
+/// A node with the key of `ends[1]`, of this generation, started with this clock.
+fn twin_of(pair: &Pair, generation: Generation, clock: u64, seed: u8) -> Node {
     let key = SecretKey::from_bytes(pair.ends[1].cx.key.expose().to_owned());
     let boot = Boot::Stored {
         clock,
@@ -15,7 +20,7 @@ fn twin(pair: &Pair, clock: u64, seed: u8) -> Node {
         notes: None,
         journal: None,
     };
-    let mut node = Node::new(config(), key, boot, [seed; 32], pair.now);
+    let mut node = Node::new(Config { generation, ..config() }, key, boot, [seed; 32], pair.now);
     let batch = node.poll_persist().unwrap();
     node.handle_persisted(pair.now, batch.lsn);
     node
@@ -122,6 +127,62 @@ fn nothing_is_taken_from_an_opening_that_may_be_a_copys() {
     }
 }
 
+/// What `ends[0]` has said reaches `ends[1]`, which can write down what it has to.
+fn reach(pair: &mut Pair, said: &[(SocketAddr, Vec<u8>)]) {
+    for (_, said) in said {
+        pair.deliver(1, 0, said);
+    }
+    while let Some(batch) = pair.ends[1].poll_persist() {
+        pair.ends[1].handle_persisted(pair.now, batch.lsn);
+    }
+}
+
+#[test]
+fn what_is_left_behind_takes_nothing_that_comes_early_for_the_later_generation() {
+    let mut pair = Pair::open();
+    pair.ends[1] = twin(&pair, 1 << 40, 21);
+    pair.talk(1);
+    let later = twin_of(&pair, Generation(1), 1 << 48, 22);
+    let left = std::mem::replace(&mut pair.ends[1], later);
+    pair.talk(1);
+    pair.with(0, |peer, cx, now| peer.drop_channel(cx, now));
+    pair.pass(12 * SECOND);
+    pair.now.wall = Wall(1_800_000_000_000_000_000);
+    pair.ends[0].cx.config.early = true;
+    pair.send(0, 100);
+    let said = pair.says(0);
+    assert_eq!(pair.ends[0].counts().early_sent, 1);
+
+    let later = std::mem::replace(&mut pair.ends[1], left);
+    let stranger = twin(&pair, 1 << 41, 23);
+    for copy in [stranger, later] {
+        reach(&mut pair, &said);
+        assert!(pair.ends[1].recv(pair.now).is_none(), "nothing is taken");
+        assert!(pair.says(1).is_empty(), "an answer would end the opening");
+        pair.ends[1] = copy;
+    }
+    reach(&mut pair, &said);
+    assert!(pair.ends[1].recv(pair.now).is_some(), "the same opening brings the message to the new place");
+}
+
+#[test]
+fn what_is_left_behind_learns_from_an_opening_that_its_identity_has_moved() {
+    let mut pair = Pair::open();
+    pair.ends[1] = twin(&pair, 1 << 40, 21);
+    pair.talk(1);
+    let later = twin_of(&pair, Generation(1), 1 << 48, 22);
+    let left = std::mem::replace(&mut pair.ends[1], later);
+    pair.talk(1);
+    pair.with(0, |peer, cx, now| peer.drop_channel(cx, now));
+    pair.send(0, 100);
+    let said = pair.says(0);
+    pair.ends[1] = left;
+    for (_, opening) in &said {
+        pair.deliver(1, 0, opening);
+    }
+    assert_eq!(told(&pair), Some(Conflict::Moved));
+}
+
 #[test]
 fn an_opening_that_is_replayed_is_no_conflict() {
     let mut pair = Pair::open();
@@ -201,34 +262,5 @@ fn a_close_of_any_other_code_ends_the_channel_alone() {
         pair.deliver(0, 1, &datagram);
         assert!(!pair.peer(0).link.is_connected());
         assert_eq!(conflicts(&pair), 0);
-    }
-}
-
-/// A name that has not followed the move leads a sender there that has met the later generation.
-#[test]
-fn what_was_left_behind_takes_nothing_from_a_sender_that_has_met_the_next_generation() {
-    for (generation, taken) in [(1, true), (0, false)] {
-        let at = |generation| Config { generation: Generation(generation), ..config() };
-        let mut pair = Pair::open();
-        pair.restart(1, at(1));
-        pair.talk(0);
-        pair.with(0, |peer, cx, now| peer.drop_channel(cx, now));
-        pair.now.wall = Wall(1_800_000_000_000_000_000);
-        pair.restart(1, at(generation));
-        pair.pass(SECOND);
-        pair.now.wall = Wall(pair.now.wall.0 + 60_000_000_000);
-        pair.ends[0].cx.config.early = true;
-        pair.send(0, 100);
-        for (_, said) in pair.says(0) {
-            pair.deliver(1, 0, &said);
-        }
-        while let Some(batch) = pair.ends[1].poll_persist() {
-            pair.ends[1].handle_persisted(pair.now, batch.lsn);
-        }
-        assert_eq!(pair.ends[0].counts().early_sent, 1);
-        assert_eq!(pair.ends[1].recv(pair.now).is_some(), taken, "{generation}");
-        pair.pass(SECOND);
-        let moved = pair.ends[1].conflict(&pair.ends[0].id());
-        assert_eq!(moved, (!taken).then_some(Conflict::Moved), "it is told");
     }
 }

@@ -31,7 +31,7 @@ impl Peer {
     ) {
         self.note_time(now.wall, theirs.time);
         // The initiator could not know this node's base: numbers of this node are relative to zero there.
-        if !self.is_odd(cx.config.generation, &theirs) {
+        if !self.is_odd(&theirs) {
             self.link.lives.hear(&theirs, now.mono);
             self.on_handshake_frames(cx, now, payload, Bases { sender: theirs.base, receiver: 0 });
         }
@@ -75,7 +75,7 @@ impl Peer {
         let bases = Bases { sender: ours.base, receiver: theirs.base };
         let header = wire::answer_header(suite.as_u8(), remote, index);
         let mut frames = [0; ANSWER_ROOM];
-        let odd = self.is_odd(cx.config.generation, &theirs);
+        let odd = self.is_odd(&theirs);
         let (frames, state) = self.answer_frames(cx, now, &ours, bases, odd, &mut frames);
         let mut datagram = vec![0; header.len() + frames.len() + crypto::ANSWER_OVERHEAD];
         let (clear, noise) = datagram.split_at_mut(header.len());

@@ -1,7 +1,6 @@
 //! Two nodes with one identity: both are told, and nothing is promised from then on (PROTOCOL.md "Two nodes of one identity").
 
 use crate::event::{Arrival, Conflict, Event};
-use crate::id::Generation;
 use crate::peer::epoch::Epoch;
 use crate::peer::{Context, Peer};
 use crate::time::Now;
@@ -16,10 +15,10 @@ pub(in crate::peer) const YOURS_MOVED: u64 = 10;
 const WORD: usize = 64;
 
 impl Peer {
-    /// Whether to ignore what an opening says, since another node has, or may have, the identity of its sender, or since its sender
-    /// knows that this node's identity has moved on. The keys of that sender have to show first that the opening is fresh.
-    pub(super) fn is_odd(&self, ours: Generation, theirs: &Params) -> bool {
-        self.conflict.is_some() || self.link.lives.is_odd(theirs) || theirs.met > ours
+    /// Whether to ignore what an opening says, since another node has, or may have, the identity of its sender. The keys of that
+    /// sender have to show first that the opening is fresh.
+    pub(super) fn is_odd(&self, theirs: &Params) -> bool {
+        self.conflict.is_some() || self.link.lives.is_odd(theirs)
     }
 
     /// Two nodes use the peer's identity, or two use this node's. This node tells every process with which it shares keys,
@@ -79,6 +78,14 @@ impl Peer {
         cx.routes.remove(&epoch.index.0);
         if said.is_some() {
             cx.push_loose(from, word.into());
+        }
+    }
+
+    /// An opening of the peer says that the peer has met a later generation of this node. This is as if the peer had said so by a
+    /// CLOSE: only the holder of its key can write an opening, and an old opening is as true as a new one.
+    pub(crate) fn hear_of_later(&mut self, cx: &mut Context, now: Now) {
+        if self.conflict.is_none() {
+            self.part(cx, now, Conflict::Moved, None);
         }
     }
 
