@@ -560,6 +560,10 @@ impl World {
             self.trace.tell(self.now, index.0, format_args!("takes {}", Named(number)));
         }
         let progress = self.transmit(index, now);
+        // A peer that has nothing to send was wound up, and its record may be gone.
+        if let Some(host) = self.hosts.get_mut(&index.0) {
+            host.append(self.now, now, &mut self.coverage);
+        }
         self.note_evictions(index);
         self.heed(index);
         progress

@@ -123,7 +123,7 @@ fn withdrawals_that_lie_hurt_nobody_else() {
                 };
                 let mark = StreamMark { n: mark.n.min(mark.age), ..mark };
                 let name = [b'a' + intruder.it.below(5) as u8];
-                let (r, n) = (intruder.r, 1 + u64::from(intruder.it.below(3)));
+                let (r, n) = (intruder.r, 1 + intruder.it.below(3));
                 intruder.say(world, |writer| {
                     writer.revoke_stream(RevokeStream { r, s, n, name: &name, mark });
                 });

@@ -538,9 +538,10 @@ impl Engine {
         if self.phase == Phase::Broken {
             return None;
         }
-        let transmit = self.core.poll_transmit(now, segments, buffer)?;
-        // The datagrams may depend on records of this poll.
-        self.write_journal(now).then_some(transmit)
+        let transmit = self.core.poll_transmit(now, segments, buffer);
+        // The datagrams may depend on records of this poll. A poll that gives none may append records all the same: a peer that has
+        // nothing to send is wound up.
+        if self.write_journal(now) { transmit } else { None }
     }
 
     // ---- life
