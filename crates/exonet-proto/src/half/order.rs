@@ -3,7 +3,7 @@
 //! A message gets its place in the stream when it is bound, so one that is withdrawn before leaves no gap. It names the slot of
 //! the message before it while that may be free. The receiver takes it once that slot is free no more. One that is withdrawn later
 //! keeps its place: what names it waits for the one before it instead ([`Voids`]). One that comes back keeps its place if a message
-//! behind it was given up ([`KeptPlace`]).
+//! behind it is open or was given up ([`KeptPlace`]).
 
 use core::ops::Range;
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ struct Writer {
 
 /// The place of a message that came back and leaves again at the same place: its stream, and the messages before it there.
 ///
-/// A message behind it was given up, so the reader has to hear what is missing behind it, and before what follows.
+/// A message behind it is open or was given up, so the reader has to hear what is missing behind it, and before what follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct KeptPlace {
     /// The slot that names the stream.
@@ -111,9 +111,9 @@ impl Writers {
     /// The message that says `mark` was certainly not taken from `s`: it is bound again, before all that follow it in its stream.
     /// Those come back too, before anything is bound, the last first. Gives the place that it keeps, if it does.
     ///
-    /// Its place is free again, unless a message of this name behind it was given up: otherwise another could take the place of the
-    /// one that was given up, and the reader would not miss that one. Nor is it if one behind is open, or may have been taken, as it
-    /// may if this one was withdrawn.
+    /// Its place is free again, unless a message of this name behind it is open or was given up: otherwise another could take the
+    /// place of that one, and the reader would not miss it. The place of a withdrawn one is free only if all behind it have come back,
+    /// since they may have been taken.
     pub fn give_back(&mut self, name: &Bytes, s: Slot, mark: StreamMark, why: Returned) -> Option<KeptPlace> {
         let writer = self.0.entry(name.clone()).or_default();
         writer.open.remove(s.0);

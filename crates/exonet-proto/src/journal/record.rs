@@ -126,6 +126,7 @@ const WITHDRAW: u8 = 23;
 const PUT_SPAN: u8 = 24;
 const PLACE: u8 = 25;
 const VOID: u8 = 26;
+const RETURNED: u8 = 27;
 
 impl<'a> Record<'a> {
     /// Appends the record to `to`.
@@ -177,9 +178,9 @@ impl<'a> Record<'a> {
             }
             Self::Early { letter, s, ts } => head(to, EARLY, [letter.get(), s.0, ts.0]),
             Self::Convert { letter, r } => head(to, CONVERT, [letter.get(), r.0]),
-            Self::Back { letter, kept } => {
-                let (o, n) = kept.map_or((0, 0), |KeptPlace { o, n }| (o.0, n));
-                head(to, BACK, [letter.get(), u64::from(kept.is_some()), o, n]);
+            Self::Back { letter, kept: None } => head(to, BACK, [letter.get()]),
+            Self::Back { letter, kept: Some(KeptPlace { o, n }) } => {
+                head(to, RETURNED, [letter.get(), o.0, *n])
             }
             Self::End { letter, n } => head(to, END, [letter.get(), u64::from(*n)]),
             Self::Live { peer, r, hi, l, ets, taken, closed, free } => {
@@ -241,9 +242,10 @@ impl<'a> Record<'a> {
             }
             EARLY => Self::Early { letter: letter(from)?, s: slot(from)?, ts: Stamp(from.varint()?) },
             CONVERT => Self::Convert { letter: letter(from)?, r: incarnation(from)? },
-            BACK => {
-                let (letter, keeps, o, n) = (letter(from)?, flag(from)?, slot(from)?, from.varint()?);
-                Self::Back { letter, kept: keeps.then_some(KeptPlace { o, n }) }
+            BACK => Self::Back { letter: letter(from)?, kept: None },
+            RETURNED => {
+                let (letter, o, n) = (letter(from)?, slot(from)?, from.varint()?);
+                Self::Back { letter, kept: Some(KeptPlace { o, n }) }
             }
             END => Self::End { letter: letter(from)?, n: count(from)? },
             LIVE => Self::live(from)?,

@@ -42,7 +42,8 @@ impl Listening {
     pub(crate) fn begin(node: Node, name: Bytes, of: impl FnOnce(Bytes) -> Entrance) -> Option<Self> {
         let entrance = of(name.clone());
         let free = node.shared().amend(|engine| engine.streams.listen(&entrance));
-        free.then_some(Self { node, name, entrance })
+        // Made only if the entrance is free: dropping it would take the entrance from the listener that has it.
+        free.then(|| Self { node, name, entrance })
     }
 
     pub(crate) const fn node(&self) -> &Node {

@@ -386,6 +386,26 @@ async fn a_listener_has_the_streams_of_its_name_and_no_other() {
 
 /// A batch ends where an event must be reported, and the next call reports it.
 #[tokio::test]
+async fn a_listener_that_is_refused_takes_nothing_from_the_one_before() {
+    within(async {
+        let (alice, bob) = (node().await, node().await);
+        let named = bob.stream_listener("named").unwrap();
+        assert_eq!(bob.stream_listener("named").unwrap_err(), OpenError::Listened);
+        let to = alice.peer(bob.peer_addr());
+        let mut senders = Vec::new();
+        for name in ["named", "other"] {
+            let (mut out, _) = to.stream(name).unwrap().split();
+            drop(out.send(name).await.unwrap());
+            senders.push(out);
+        }
+        // The first to come is not for calls without a name.
+        assert_eq!(bob.accept_stream().await.unwrap().name(), "other");
+        assert_eq!(named.accept().await.unwrap().name(), "named");
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn messages_that_are_taken_together_keep_their_order_and_what_is_told() {
     let (alice, bob) = (node().await, node().await);
     within(async {

@@ -76,8 +76,9 @@ impl Outbound {
     /// `n` messages from `key` on have ended.
     pub(super) fn forget_places(&mut self, key: MessageKey, n: u32) {
         if !self.kept_places.is_empty() {
-            self.kept_places
-                .retain(|other, _| other.first() != key.first() || !(key.at..key.at + n).contains(&other.at));
+            for i in 0..n {
+                self.kept_places.remove(&key.nth(i));
+            }
         }
     }
 
