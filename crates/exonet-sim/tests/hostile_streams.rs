@@ -26,6 +26,14 @@ fn head(name: &[u8], flags: u8, place: [u64; 3]) -> Vec<u8> {
     head.bytes(&[flags]).numbers(&place).0
 }
 
+/// The head of a message in `s`, of one of a few streams, at a place that may be false.
+fn false_head(intruder: &mut Intruder, s: u64) -> Vec<u8> {
+    let age = if intruder.it.below(4) == 0 { 0 } else { 1 + intruder.number() % (s + 1) };
+    let place = [age, intruder.number() % (age + 1), intruder.number() % (s + 2)];
+    let flags = if intruder.it.below(8) == 0 { LAST } else { 0 };
+    head(&[b'a' + intruder.it.below(5) as u8], flags, place)
+}
+
 /// Asks for more slots, and sends `count` messages, from `next` on, whose heads `head` makes.
 fn pour(
     world: &mut World,
@@ -87,14 +95,7 @@ fn places_that_lie_hurt_nobody_else() {
     let mut next = [0; 2];
     let (mut world, host, _) = siege("lies").hold(|world, _, gang, _| {
         for (intruder, next) in gang.iter_mut().zip(&mut next) {
-            pour(world, intruder, next, 20, |intruder, s| {
-                let age = if intruder.it.below(4) == 0 { 0 } else { 1 + intruder.number() % (s + 1) };
-                let n = intruder.number() % (age + 1);
-                let link = intruder.number() % (s + 2);
-                let name = [b'a' + intruder.it.below(5) as u8];
-                let flags = if intruder.it.below(8) == 0 { LAST } else { 0 };
-                head(&name, flags, [age, n, link])
-            });
+            pour(world, intruder, next, 20, false_head);
         }
     });
     assert!(world.taken_from_foes(host) > 20);
@@ -108,11 +109,7 @@ fn withdrawals_that_lie_hurt_nobody_else() {
     let mut next = [0; 2];
     let (mut world, host, _) = siege("withdrawals").hold(|world, _, gang, _| {
         for (intruder, next) in gang.iter_mut().zip(&mut next) {
-            pour(world, intruder, next, 20, |intruder, s| {
-                let age = intruder.number() % (s + 1);
-                let place = [age, intruder.number() % (age + 1), intruder.number() % (s + 2)];
-                head(&[b'a' + intruder.it.below(5) as u8], 0, place)
-            });
+            pour(world, intruder, next, 20, false_head);
             for _ in 0..40 {
                 let s = Slot(intruder.number() % (intruder.hi.0 + 8));
                 let mark = StreamMark {

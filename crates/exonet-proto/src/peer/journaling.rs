@@ -433,9 +433,9 @@ impl Peer {
             None => self.snapshot_one(now, letter, (peer, id, is_kept), to),
         }
         for at in 0..letter.bundle().map_or(1, Bundle::count) {
-            let kept = self.outbound.kept_place(key.nth(at));
-            if kept.is_some() && letter.slot_of(key.nth(at)).is_none() {
-                Record::Back { letter: id.nth(at), kept }.encode(to);
+            let place = self.outbound.kept_place(key.nth(at));
+            if place.is_some() && letter.slot_of(key.nth(at)).is_none() {
+                Record::Back { letter: id.nth(at), kept: place }.encode(to);
             }
         }
     }

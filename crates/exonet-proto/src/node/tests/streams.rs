@@ -578,8 +578,8 @@ fn a_receiver_that_has_forgotten_says_where_it_goes_on() {
     assert_eq!(hear(&mut pair, 1, "a"), [("3".into(), Gap::Continues(2))]);
 }
 
-#[test]
-fn a_sender_that_has_forgotten_begins_anew_and_its_reader_hears_so() {
+/// A sender that has forgotten its stream, of which `1` was taken, has begun another of that name with `2`.
+pub(super) fn begun_anew() -> Pair {
     let mut pair = joined();
     say(&mut pair, 0, "a", "1");
     pair.pump();
@@ -588,7 +588,12 @@ fn a_sender_that_has_forgotten_begins_anew_and_its_reader_hears_so() {
     pair.restart(0, config());
     say(&mut pair, 0, "a", "2");
     pair.pass(60 * SECOND);
-    assert_eq!(hear(&mut pair, 1, "a"), [("2".into(), Gap::Breaks)]);
+    pair
+}
+
+#[test]
+fn a_sender_that_has_forgotten_begins_anew_and_its_reader_hears_so() {
+    assert_eq!(hear(&mut begun_anew(), 1, "a"), [("2".into(), Gap::Breaks)]);
 }
 
 /// The receiver needs several STATEs to report about all its slots.

@@ -137,8 +137,9 @@ fn reach(pair: &mut Pair, said: &[(SocketAddr, Vec<u8>)]) {
     }
 }
 
-#[test]
-fn what_is_left_behind_takes_nothing_that_comes_early_for_the_later_generation() {
+/// `ends[1]` has moved, and `ends[0]` has met the later generation, with which it has no channel any more. Returns what `ends[1]` has
+/// left behind.
+fn moved() -> (Pair, Node) {
     let mut pair = Pair::open();
     pair.ends[1] = twin(&pair, 1 << 40, 21);
     pair.talk(1);
@@ -146,6 +147,12 @@ fn what_is_left_behind_takes_nothing_that_comes_early_for_the_later_generation()
     let left = std::mem::replace(&mut pair.ends[1], later);
     pair.talk(1);
     pair.with(0, |peer, cx, now| peer.drop_channel(cx, now));
+    (pair, left)
+}
+
+#[test]
+fn what_is_left_behind_takes_nothing_that_comes_early_for_the_later_generation() {
+    let (mut pair, left) = moved();
     pair.pass(12 * SECOND);
     pair.now.wall = Wall(1_800_000_000_000_000_000);
     pair.ends[0].cx.config.early = true;
@@ -167,19 +174,11 @@ fn what_is_left_behind_takes_nothing_that_comes_early_for_the_later_generation()
 
 #[test]
 fn what_is_left_behind_learns_from_an_opening_that_its_identity_has_moved() {
-    let mut pair = Pair::open();
-    pair.ends[1] = twin(&pair, 1 << 40, 21);
-    pair.talk(1);
-    let later = twin_of(&pair, Generation(1), 1 << 48, 22);
-    let left = std::mem::replace(&mut pair.ends[1], later);
-    pair.talk(1);
-    pair.with(0, |peer, cx, now| peer.drop_channel(cx, now));
+    let (mut pair, left) = moved();
     pair.send(0, 100);
     let said = pair.says(0);
     pair.ends[1] = left;
-    for (_, opening) in &said {
-        pair.deliver(1, 0, opening);
-    }
+    reach(&mut pair, &said);
     assert_eq!(told(&pair), Some(Conflict::Moved));
 }
 
