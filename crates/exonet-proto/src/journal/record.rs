@@ -180,7 +180,7 @@ impl<'a> Record<'a> {
             Self::Convert { letter, r } => head(to, CONVERT, [letter.get(), r.0]),
             Self::Back { letter, kept: None } => head(to, BACK, [letter.get()]),
             Self::Back { letter, kept: Some(KeptPlace { o, n }) } => {
-                head(to, RETURNED, [letter.get(), o.0, *n])
+                head(to, RETURNED, [letter.get(), o.0, *n]);
             }
             Self::End { letter, n } => head(to, END, [letter.get(), u64::from(*n)]),
             Self::Live { peer, r, hi, l, ets, taken, closed, free } => {
