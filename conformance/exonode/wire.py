@@ -93,7 +93,8 @@ PARAMETERS = {                                              # id: name, default;
     1: ("base", 0), 2: ("max_ack_delay", 1000), 3: ("boot_id", bytes(8)), 4: ("time", 0), 5: ("max_datagram", 65527),
     6: ("pool_window", 65536), 7: ("body_window", 65536), 8: ("max_bodies", 4), 9: ("max_message", LAST),
     10: ("idle_timeout", 0), 11: ("suites", 0), 12: ("reset_token", bytes(16)), 13: ("takes", 3), 14: ("lane_window", 0),
-    15: ("lane_pool", 16777216), 16: ("lanes", 16384), 17: ("generation", 0), 18: ("met", 0)}
+    15: ("lane_pool", 16777216), 16: ("lanes", 16384), 17: ("generation", 0), 18: ("met", 0),
+    19: ("lineage", 0), 20: ("met_lineage", 0)}
 
 
 def read_params(data):

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use crate::channel::Hedging;
 use crate::crypto::Suite;
-use crate::id::{Generation, NodeId};
+use crate::id::{NodeId, Stay};
 use crate::message::POOLED;
 use crate::message::lane::LaneLimits;
 use crate::parts::Parts;
@@ -261,8 +261,9 @@ pub struct Config {
     /// clocks agree. They are encrypted to the peer's long-term key: without forward secrecy against its theft.
     /// Default true.
     pub early: bool,
-    /// How often the identity has moved to another place: what its peers have met of it before counts for nothing then. Default 0.
-    pub generation: Generation,
+    /// The place at which the identity lives: what its peers have met of it at other places counts for nothing then. Default: it has
+    /// never moved.
+    pub stay: Stay,
     /// The application takes calls by [`crate::node::Node::take_call`] and answers them by [`crate::node::Node::reply`]. If not, a
     /// call is a message like any other, and is answered by [`crate::pattern::call::FAILED`] when it is taken. Default false.
     pub serves: bool,
@@ -313,7 +314,7 @@ impl Config {
             hedging: Hedging::default(),
             ecn: true,
             early: true,
-            generation: Generation(0),
+            stay: Stay::default(),
             serves: false,
             reply_kept: Duration::from_secs(300),
             carrier: Carrier::default(),

@@ -177,7 +177,8 @@ pub enum Conflict {
     Theirs,
     /// This node's own: the peer says that it has talked with both.
     Ours,
-    /// This node's own: the peer says that it has talked with a later [generation](crate::Generation) of it, which lives elsewhere.
+    /// This node's own: the peer says that it has talked with a later [generation](crate::Generation) of it, or with another
+    /// place of this one: it lives elsewhere.
     Moved,
 }
 

@@ -43,6 +43,28 @@ impl Stamp {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Generation(pub u64);
 
+/// Which of the places that claim one [`Generation`] an identity lives at: drawn at random at each arrival, and zero where the
+/// identity was made. At most [`MAX_NUMBER`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Lineage(pub u64);
+
+/// A stay of an identity at one place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stay {
+    /// How often the identity had moved before.
+    pub generation: Generation,
+    /// Which place it is.
+    pub lineage: Lineage,
+}
+
+impl Stay {
+    /// Whether an identity that has proven to be at `other` does not live here: it has moved on, or two places claim one generation.
+    pub(crate) fn is_superseded_by(self, other: Self) -> bool {
+        self.generation < other.generation
+            || (self.generation == other.generation && self.lineage != other.lineage)
+    }
+}
+
 /// The name of a journaled message: unique within one journal, and the same after a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LetterId(NonZeroU64);

@@ -25,6 +25,8 @@ pub mod time;
 
 pub mod wire;
 
-pub use id::{Generation, Incarnation, MAX_NUMBER, MessageId, NodeId, ParseNodeIdError, Slot, Stamp};
+pub use id::{
+    Generation, Incarnation, Lineage, MAX_NUMBER, MessageId, NodeId, ParseNodeIdError, Slot, Stamp, Stay,
+};
 pub use time::{Mono, Now, Wall};
 pub use wire::{ParseTraceparentError, Traceparent};

@@ -1,8 +1,8 @@
 //! Identities that move to other machines, and the copies that they leave behind.
 
-use exonet_proto::Generation;
 use exonet_proto::crypto::SecretKey;
 use exonet_proto::node::Node;
+use exonet_proto::{Generation, Lineage, Stay};
 
 use crate::host::Host;
 use crate::{Disk, NodeIndex, World};
@@ -10,11 +10,11 @@ use crate::{Disk, NodeIndex, World};
 /// The numbers of a generation are above this many bits: as in the library.
 const LANE: u32 = 48;
 
-/// A copy of an identity, as it was when the identity moved: its generation is over.
+/// A copy of an identity, as it was when the identity moved: its generation is over. Or a second holder of a generation.
 #[derive(Debug)]
 pub(crate) struct Copy {
     host: usize,
-    generation: Generation,
+    stay: Stay,
 }
 
 impl World {
@@ -40,8 +40,9 @@ impl World {
         let address = self.fresh_address();
         let Some(host) = self.hosts.get_mut(&node.0) else { return };
         let Some(disk) = &mut host.disk else { return };
-        let generation = host.config.generation.0 + 1;
-        host.config.generation = Generation(generation);
+        let generation = host.config.stay.generation.0 + 1;
+        // The identity itself arrives with lineage 1 everywhere.
+        host.config.stay = Stay { generation: Generation(generation), lineage: Lineage(1) };
         disk.moves(generation << LANE);
         host.address = address;
         self.owners.insert(address, node.0);
@@ -51,21 +52,31 @@ impl World {
     /// The state of a copy of the node's machine. None: the node has no disk.
     pub fn image(&self, node: NodeIndex) -> Option<Image> {
         let host = self.hosts.get(&node.0)?;
-        Some(Image { disk: host.disk.clone()?, generation: host.config.generation, address: host.address })
+        Some(Image { disk: host.disk.clone()?, stay: host.config.stay, address: host.address })
     }
 
-    /// The old state of a node that has moved starts at its old address.
+    /// The state of a node that has moved and has not begun to speak since, as it arrives at one more place: a checkpoint
+    /// that is restored twice. `ahead`: how many numbers it has used there before.
+    pub fn second_holder(&mut self, node: NodeIndex, ahead: u64) -> Option<Image> {
+        let mut image = self.image(node)?;
+        image.address = self.fresh_address();
+        image.stay.lineage = Lineage(2);
+        image.disk.moves((image.stay.generation.0 << LANE) + ahead);
+        Some(image)
+    }
+
+    /// The old state of a node that has moved starts at its old address, or a second holder at another.
     ///
-    /// Nothing passes between it and a node that has not met the later generation, or has forgotten it: such a node
-    /// may accept either.
+    /// Nothing passes between it and a node that has not met the node itself at a later place, or has forgotten it: such a
+    /// node may accept either.
     pub fn start_copy(&mut self, of: NodeIndex, image: Image) -> Option<NodeIndex> {
         let index = self.next_host;
         let now = self.clock(NodeIndex(index));
-        let Image { disk, generation, address } = image;
+        let Image { disk, stay, address } = image;
         let original = self.hosts.get(&of.0)?;
         self.next_host += 1;
         let (secret, config) =
-            (original.secret, exonet_proto::node::Config { generation, ..original.config.clone() });
+            (original.secret, exonet_proto::node::Config { stay, ..original.config.clone() });
         let boot = disk.boot();
         let seed = self.dice_of(NodeIndex(index)).bytes();
         let node = Node::new(config.clone(), SecretKey::from_bytes(secret), boot, seed, now);
@@ -73,7 +84,7 @@ impl World {
         host.is_copy = true;
         self.hosts.insert(index, host);
         self.owners.insert(address, index);
-        self.copies.push(Copy { host: index, generation });
+        self.copies.push(Copy { host: index, stay });
         self.coverage.copies += 1;
         self.checks.addresses.chosen(index, self.owners.keys().copied());
         self.greet(NodeIndex(index));
@@ -99,17 +110,20 @@ impl World {
         });
     }
 
-    /// Whether nothing may pass between two hosts: one is a copy, and the other has not met the generation that came
-    /// after it.
+    /// Whether nothing may pass between two hosts: one is a copy, and the other has not met the identity at a place of a later
+    /// generation, nor at another place of its own.
     pub(crate) fn is_kept_from(&self, one: usize, other: usize) -> bool {
         [(one, other), (other, one)].into_iter().any(|(copy, other)| {
-            let Some(Copy { generation, .. }) = self.copies.iter().find(|it| it.host == copy) else {
+            let Some(Copy { stay, .. }) = self.copies.iter().find(|it| it.host == copy) else {
                 return false;
             };
             let (Some(copy), Some(other)) = (self.hosts.get(&copy), self.hosts.get(&other)) else {
                 return true;
             };
-            other.node.generation_of(&copy.node.id()).is_none_or(|met| met <= *generation)
+            other.node.stay_of(&copy.node.id()).is_none_or(|met| {
+                met.generation < stay.generation
+                    || (met.generation == stay.generation && met.lineage == stay.lineage)
+            })
         })
     }
 }
@@ -118,6 +132,6 @@ impl World {
 #[derive(Clone, Debug)]
 pub struct Image {
     disk: Disk,
-    generation: Generation,
+    stay: Stay,
     address: core::net::SocketAddr,
 }

@@ -320,7 +320,7 @@ impl Builder {
         let trace = self.trace.is_some().then(|| Trace::new(now, key.node_id()));
         let queue_limit = self.config.limits.queued_messages;
         // The engine refuses calls of methods that nothing serves.
-        let mut config = Config { serves: true, generation: term.generation(), ..self.config };
+        let mut config = Config { serves: true, stay: term.stay(), ..self.config };
         if socket.may_fragment() {
             config.max_datagram = config.max_datagram.min(ETHERNET);
         }

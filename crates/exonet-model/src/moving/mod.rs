@@ -18,22 +18,28 @@ pub struct Scene {
     pub moves: u8,
     /// Processes that die.
     pub deaths: u8,
-    /// Copies that are made of an identity while it lives, and started after it has moved.
+    /// Copies that are made of an identity while it lives, and started after it has moved; or, if `twice`, arrivals of what has
+    /// arrived already.
     pub copies: u8,
+    /// Whether the copies are of what has arrived.
+    pub twice: bool,
     /// Whether a name service decides which generation lives.
     pub decides: bool,
 }
 
-const ONE: Scene = Scene { name: "one", messages: 1, moves: 2, deaths: 2, copies: 0, decides: false };
+const ONE: Scene =
+    Scene { name: "one", messages: 1, moves: 2, deaths: 2, copies: 0, twice: false, decides: false };
 
 /// The scenes in which the rules as they stand must hold.
-pub const SCENES: [Scene; 6] = [
+pub const SCENES: [Scene; 8] = [
     ONE,
     Scene { name: "messages", messages: 2, moves: 2, deaths: 1, ..ONE },
     Scene { name: "back", moves: 3, deaths: 1, ..ONE },
     Scene { name: "decided", decides: true, ..ONE },
     Scene { name: "copy", moves: 1, deaths: 1, copies: 1, ..ONE },
     Scene { name: "copy-decided", moves: 1, deaths: 1, copies: 1, decides: true, ..ONE },
+    Scene { name: "twice", messages: 2, deaths: 1, copies: 1, twice: true, ..ONE },
+    Scene { name: "twice-decided", messages: 2, deaths: 1, copies: 1, twice: true, decides: true, ..ONE },
 ];
 
 /// A rule, to be taken away.
@@ -63,12 +69,16 @@ pub enum Rule {
     NextGeneration,
     /// A peer that has met a generation talks to no earlier one.
     Fence,
+    /// A peer that has met one place of a generation talks to no other place of it.
+    Lineage,
     /// Where a name service decides, it is asked before a place says anything.
     Asks,
+    /// The name service grants a generation to the first place that claims it.
+    GrantedOnce,
 }
 
 /// All of them.
-pub const RULES: [Rule; 13] = [
+pub const RULES: [Rule; 15] = [
     Rule::TakesNothingStill,
     Rule::CutStill,
     Rule::FreshAttempt,
@@ -81,7 +91,9 @@ pub const RULES: [Rule; 13] = [
     Rule::LaterLoad,
     Rule::NextGeneration,
     Rule::Fence,
+    Rule::Lineage,
     Rule::Asks,
+    Rule::GrantedOnce,
 ];
 
 impl Model for Scene {

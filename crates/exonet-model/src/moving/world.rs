@@ -12,9 +12,24 @@ const ATTEMPTS: usize = 4;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 struct Identity {
     generation: u8,
+    /// Which place of its generation it is at.
+    lineage: u8,
     /// How often it has moved: no node knows of this.
     stay: u8,
     taken: u8,
+}
+
+impl Identity {
+    const fn term(&self) -> Term {
+        Term { generation: self.generation, lineage: self.lineage }
+    }
+}
+
+/// A stay of the identity as peers and the name service see it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+struct Term {
+    generation: u8,
+    lineage: u8,
 }
 
 /// The part of the identity that lies on the disk of a place.
@@ -70,15 +85,16 @@ pub(crate) struct World {
     /// A copy that was made, and of which place.
     copied: Option<(usize, Identity)>,
     copies: u8,
-    /// The generation that the name service takes for living.
-    named: u8,
-    /// The latest generation that the client has met, and what it knows to be delivered.
-    met: Option<u8>,
+    /// The stay that the name service takes for living.
+    named: Term,
+    /// The latest stay that the client has met, and what it knows to be delivered.
+    met: Option<Term>,
     delivered: u8,
     /// How often each message was taken.
     takings: [u8; 2],
-    /// Where the client has heard the identity last, by its stay; and whether it has heard an earlier one after that.
-    heard: u8,
+    /// Where the client has heard the identity last, by the number of moves and the lineage; and whether it has heard it at an earlier
+    /// place after that, or at another place of the same number.
+    heard: (u8, u8),
     astray: bool,
 }
 
@@ -102,11 +118,11 @@ impl World {
             deaths: scene.deaths,
             copied: None,
             copies: scene.copies,
-            named: 0,
+            named: Term::default(),
             met: None,
             delivered: 0,
             takings: [0; 2],
-            heard: 0,
+            heard: (0, 0),
             astray: false,
         }
     }
@@ -123,7 +139,7 @@ impl World {
     /// Returns the promise that this state breaks, if any.
     pub(super) fn broken(&self, scene: &Scene) -> Option<&'static str> {
         if self.astray {
-            return Some("a client talks to an earlier generation");
+            return Some("a client talks to an earlier generation, or to a second place of one");
         }
         // If no name service decides, nothing else is promised about a copy that nobody knows of.
         if self.copies < scene.copies && !scene.decides {
@@ -191,17 +207,25 @@ impl<'a> Steps<'a> {
                 w.places[at].dies();
             });
         }
-        let generation = match place.kept {
-            Kept::Lives(identity) => identity.generation,
-            Kept::Ceded { generation, .. } if !self.holds(Rule::CededIsSilent) => generation - 1,
-            Kept::Nothing if place.landed.is_some() && !self.holds(Rule::KeyLast) => 0,
+        let term = match place.kept {
+            Kept::Lives(identity) => identity.term(),
+            Kept::Ceded { generation, .. } if !self.holds(Rule::CededIsSilent) => {
+                Term { generation: generation - 1, lineage: 0 }
+            }
+            Kept::Nothing if place.landed.is_some() && !self.holds(Rule::KeyLast) => Term::default(),
             Kept::Nothing | Kept::Ceded { .. } => return,
         };
-        let refused = self.scene.decides && self.holds(Rule::Asks) && self.from.named > generation;
+        let named = self.from.named;
+        let later = named.generation > term.generation;
+        let other = named.generation == term.generation && named.lineage != term.lineage;
+        let taken = later || (other && self.holds(Rule::GrantedOnce));
+        let refused = self.scene.decides && self.holds(Rule::Asks) && taken;
         if !place.runs && !refused {
             self.add(format!("{at} starts"), |w| {
                 w.places[at].runs = true;
-                w.named = w.named.max(generation);
+                if !later {
+                    w.named = term;
+                }
             });
         }
     }
@@ -295,7 +319,7 @@ impl<'a> Steps<'a> {
             if *to == Some(at) && fits {
                 self.add(format!("{at} has the deed of {deed}"), |w| {
                     let (generation, stay) = (of.generation + next, of.stay + 1);
-                    let identity = Identity { generation, stay, ..of };
+                    let identity = Identity { generation, lineage: 0, stay, ..of };
                     w.places[at] = Place { kept: Kept::Lives(identity), ..Place::EMPTY };
                 });
             }
@@ -309,16 +333,22 @@ impl<'a> Steps<'a> {
         let (place, bit) = (self.from.places[at], 1 << message);
         let silent = !place.runs || (place.still && self.holds(Rule::TakesNothingStill));
         let Kept::Lives(identity) = place.kept else { return };
-        let earlier = self.from.met.is_some_and(|met| met > identity.generation);
-        if silent || self.from.delivered & bit != 0 || (earlier && self.holds(Rule::Fence)) {
+        let met = self.from.met.unwrap_or_default();
+        let earlier = met.generation > identity.generation;
+        let second = met.generation == identity.generation && met.lineage != identity.lineage;
+        let fenced = (earlier && self.holds(Rule::Fence)) || (second && self.holds(Rule::Lineage));
+        if silent || self.from.delivered & bit != 0 || fenced {
             return;
         }
         for heard in [false, true] {
             let fate = if heard { "" } else { ", which is not heard" };
             self.add(format!("{at} takes message {message}{fate}"), |w| {
-                w.astray |= w.heard > identity.stay;
-                w.heard = w.heard.max(identity.stay);
-                w.met = w.met.max(Some(identity.generation));
+                let (stay, lineage) = w.heard;
+                w.astray |= stay > identity.stay || (stay == identity.stay && lineage != identity.lineage);
+                w.heard = (identity.stay, identity.lineage);
+                if w.met.is_none_or(|met| met.generation < identity.generation) {
+                    w.met = Some(identity.term());
+                }
                 if identity.taken & bit == 0 {
                     w.takings[message] += 1;
                     w.places[at].kept = Kept::Lives(Identity { taken: identity.taken | bit, ..identity });
@@ -338,7 +368,30 @@ impl<'a> Steps<'a> {
         }
     }
 
+    /// What has arrived at a place arrives at one more, by the same load and deed.
+    fn twice(&mut self, at: usize) {
+        let Kept::Lives(identity) = self.from.places[at].kept else { return };
+        if self.from.copies == 0 || at == COPY || identity.generation == 0 {
+            return;
+        }
+        // The deed is for the load of its attempt.
+        let both = self.from.loads.iter().zip(self.from.deeds).filter(|(_, deed)| *deed == Some(at));
+        let arrived = both.filter_map(|(load, _)| load.map(|load| load.of));
+        let arrived: Vec<_> = arrived.filter(|of| of.stay + 1 == identity.stay).collect();
+        for of in arrived {
+            self.add(format!("what came to {at} is restored once more"), |w| {
+                w.copies -= 1;
+                let (generation, stay) = (of.generation + 1, of.stay + 1);
+                let second = Identity { generation, lineage: 1, stay, ..of };
+                w.places[COPY] = Place { kept: Kept::Lives(second), ..Place::EMPTY };
+            });
+        }
+    }
+
     fn copy(&mut self) {
+        if self.scene.twice {
+            return (0..PLACES).for_each(|at| self.twice(at));
+        }
         match self.from.copied {
             None if self.from.copies > 0 => {
                 for at in 0..PLACES {

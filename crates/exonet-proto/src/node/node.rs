@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::crypto::{OpeningMac, RetryKey, SecretKey};
 use crate::event::{Batch, Conflict, Event, Lsn, Notes, SendError};
 use crate::half::{Clock, Far, Hull, Receiver, Stamps};
-use crate::id::{Generation, LetterId, NodeId, Stamp};
+use crate::id::{LetterId, NodeId, Stamp, Stay};
 use crate::journal::{Append, Durability, Journal, Position, Recovered};
 use crate::message::{Letter, MessageKey};
 use crate::opening::life::Life;
@@ -699,10 +699,10 @@ impl Node {
         self.cx.conflicts.get(peer)
     }
 
-    /// The latest generation of a peer that this node has met, for as long as the peer is known.
-    pub fn generation_of(&self, peer: &NodeId) -> Option<Generation> {
+    /// The latest place of a peer that this node has met, for as long as the peer is known.
+    pub fn stay_of(&self, peer: &NodeId) -> Option<Stay> {
         let at = self.peers.find(peer)?;
-        self.peers.get(at).map(|peer| peer.link.lives.generation())
+        self.peers.get(at).map(|peer| peer.link.lives.stay())
     }
 
     /// Whether nothing is open to send and nothing is owed to a peer: O(1).

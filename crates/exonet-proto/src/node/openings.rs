@@ -56,7 +56,7 @@ impl Node {
             return;
         };
         let payload = payload.get(..opened.payload_len()).unwrap_or_default();
-        if params_of(payload).is_ok_and(|theirs| theirs.met > self.cx.config.generation) {
+        if params_of(payload).is_ok_and(|theirs| self.cx.config.stay.is_superseded_by(theirs.met)) {
             return self.hear_of_later(now, opened.peer());
         }
         match self.welcome(now, opened.peer(), arrival, opening) {
@@ -83,8 +83,8 @@ impl Node {
         self.take_in(now, arrival, opening, opened, payload);
     }
 
-    /// An opening is for a later generation of this node: nothing is taken of it. It has no answer, so that it stays open for the
-    /// answer of the place to which this node's identity has moved.
+    /// An opening is for a later generation of this node, or for another place of this one: nothing is taken of it. It has no
+    /// answer, so that it stays open for the answer of the place at which the identity lives.
     fn hear_of_later(&mut self, now: Now, id: NodeId) {
         self.cx.stats.strays += 1;
         let Some(place) = self.peers.find(&id) else { return };

@@ -88,7 +88,7 @@ impl Node {
         let mut frames = [0; ANSWER_ROOM];
         let mut writer = Writer::new(&mut frames, Bases::default());
         // No parameter is declared: no channel follows, and a stranger learns no more than it must.
-        writer.params(&Params { generation: self.cx.config.generation, ..Params::default() });
+        writer.params(&Params { stay: self.cx.config.stay, ..Params::default() });
         writer.close(if certain { close::REFUSED } else { close::REFUSED_IN_DOUBT });
         let len = writer.len();
         let frames = frames.get(..len).unwrap_or_default();

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::event::Conflict;
-use crate::id::{Generation, NodeId};
+use crate::id::{NodeId, Stay};
 use crate::time::Mono;
 use crate::wire::Params;
 
@@ -53,8 +53,8 @@ pub(crate) struct Lives {
     former: Vec<[u8; 8]>,
     /// The process with the highest base.
     heard: Option<Heard>,
-    /// The latest generation that a process has proven.
-    generation: Generation,
+    /// The latest place that a process has proven.
+    stay: Stay,
 }
 
 impl Lives {
@@ -63,9 +63,9 @@ impl Lives {
         self.now.is_some()
     }
 
-    /// The latest generation that has proven to be alive.
-    pub(crate) const fn generation(&self) -> Generation {
-        self.generation
+    /// The latest place that has proven to be alive.
+    pub(crate) const fn stay(&self) -> Stay {
+        self.stay
     }
 
     /// Whether a handshake, if it were fresh, would be from neither the known process nor a later life. Copies of handshakes of a
@@ -74,9 +74,9 @@ impl Lives {
         self.is_superseded(params) || self.later(params).is_some() || self.is_former(params)
     }
 
-    /// Whether a process of a later generation has proven to be alive.
+    /// Whether a process of a later generation has proven to be alive, or one at another place of this generation.
     pub(crate) fn is_superseded(&self, params: &Params) -> bool {
-        params.generation < self.generation
+        self.is_known() && params.stay.is_superseded_by(self.stay)
     }
 
     /// What a handshake shows whose secrets this end drew at `begun`: the other end was alive after that.
@@ -85,7 +85,7 @@ impl Lives {
         match self.now {
             _ if self.is_superseded(params) => Seen::Superseded,
             // It begins where the former place has ended, whatever was heard from that place since.
-            Some(_) if params.generation > self.generation => Seen::Restarted,
+            Some(_) if params.stay.generation > self.stay.generation => Seen::Restarted,
             _ if later.is_some_and(|heard| begun > heard.at) => Seen::Twice,
             Some(now) if now.boot == params.boot_id => Seen::Same,
             _ if later.is_some() => Seen::Stale,
@@ -98,7 +98,9 @@ impl Lives {
 
     /// Takes in what this opening says, though nothing shows that it is fresh.
     pub(crate) fn hear(&mut self, params: &Params, now: Mono) {
-        let Some(base) = base_of(params).filter(|_| params.generation <= self.generation) else { return };
+        let Some(base) = base_of(params).filter(|_| params.stay.generation <= self.stay.generation) else {
+            return;
+        };
         match &mut self.heard {
             Some(heard) if heard.boot == params.boot_id => heard.base = heard.base.max(base),
             Some(heard) if base <= heard.base => {}
@@ -108,9 +110,10 @@ impl Lives {
 
     /// The handshake is in use from now on.
     pub(crate) fn enter(&mut self, params: &Params, now: Mono) {
-        if params.generation > self.generation {
-            (self.generation, self.heard) = (params.generation, None);
+        if params.stay.generation > self.stay.generation {
+            self.heard = None;
         }
+        self.stay = params.stay;
         self.hear(params, now);
         if self.now.is_some_and(|known| known.boot == params.boot_id) {
             return;
@@ -173,6 +176,7 @@ impl Conflicts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::{Generation, Lineage};
     use crate::wire::ResetToken;
 
     /// The parameters of a node, which is stored if it has a base.
@@ -215,7 +219,10 @@ mod tests {
 
     #[test]
     fn what_an_identity_left_behind_counts_for_nothing() {
-        let at = |generation, of: Params| Params { generation: Generation(generation), ..of };
+        let at = |generation, of: Params| {
+            let stay = Stay { generation: Generation(generation), lineage: Lineage(7 * generation) };
+            Params { stay, ..of }
+        };
         let (old, new) = (params(1, Some(5)), at(1, params(2, Some(9))));
         let mut lives = Lives::default();
         lives.enter(&old, Mono(10));
@@ -232,9 +239,26 @@ mod tests {
             assert_eq!(lives.judge(&left, Mono(30)), Seen::Superseded);
         }
         assert_eq!(lives.judge(&new, Mono(30)), Seen::Same);
-        // The identity may move on, and two places may claim the same generation.
+        // The identity may move on, and two processes may claim the same place.
         assert_eq!(lives.judge(&at(2, params(4, Some(20))), Mono(40)), Seen::Restarted);
         assert_eq!(lives.judge(&at(1, params(5, Some(9))), Mono(40)), Seen::Twice);
+    }
+
+    #[test]
+    fn of_two_places_of_one_generation_the_one_that_was_met_counts() {
+        let at = |lineage, of: Params| Params {
+            stay: Stay { generation: Generation(1), lineage: Lineage(lineage) },
+            ..of
+        };
+        let (met, later) = (at(1, params(1, Some(5))), at(2, params(2, Some(50))));
+        let mut lives = Lives::default();
+        lives.enter(&met, Mono(10));
+        // It has begun later, and would be the next life of one place.
+        assert!(lives.is_odd(&later));
+        assert_eq!(lives.judge(&later, Mono(20)), Seen::Superseded);
+        assert_eq!(lives.judge(&at(1, params(3, Some(50))), Mono(20)), Seen::Restarted);
+        // A node that has met neither takes either.
+        assert_eq!(Lives::default().judge(&later, Mono(20)), Seen::Same);
     }
 
     #[test]

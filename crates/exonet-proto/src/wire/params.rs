@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::cursor::{Put, Take};
 use super::kind;
 use super::{Malformed, Tlvs, varint_len};
-use crate::{Generation, MAX_NUMBER, Wall};
+use crate::{Generation, Lineage, MAX_NUMBER, Stay, Wall};
 
 const BASE: u8 = 1;
 const MAX_ACK_DELAY: u8 = 2;
@@ -25,6 +25,8 @@ const LANE_POOL: u8 = 15;
 const LANES: u8 = 16;
 const GENERATION: u8 = 17;
 const MET: u8 = 18;
+const LINEAGE: u8 = 19;
+const MET_LINEAGE: u8 = 20;
 
 /// Messages up to this size share the pool: a smaller pool could never take the largest of them.
 const POOLED: u64 = 64 * 1024;
@@ -75,10 +77,10 @@ pub struct Params {
     pub lane_pool: u64,
     /// How many of these lanes may have something open at once. Default 16,384.
     pub lanes: u64,
-    /// How often this end's identity has moved to another place. Default 0: never.
-    pub generation: Generation,
-    /// The latest generation of the other end that this one has met: a node of an earlier one takes nothing. Default 0.
-    pub met: Generation,
+    /// The place at which this end's identity lives. Default: it has never moved.
+    pub stay: Stay,
+    /// The latest place of the other end that this one has met: a node at another one takes nothing. Default: it has never moved.
+    pub met: Stay,
 }
 
 impl Default for Params {
@@ -100,8 +102,8 @@ impl Default for Params {
             lane_window: 0,
             lane_pool: 16 << 20,
             lanes: 16_384,
-            generation: Generation(0),
-            met: Generation(0),
+            stay: Stay::default(),
+            met: Stay::default(),
         }
     }
 }
@@ -152,8 +154,10 @@ impl Params {
             LANE_WINDOW => self.lane_window = number,
             LANE_POOL => self.lane_pool = number,
             LANES => self.lanes = number,
-            GENERATION => self.generation = Generation(number),
-            MET => self.met = Generation(number),
+            GENERATION => self.stay.generation = Generation(number),
+            MET => self.met.generation = Generation(number),
+            LINEAGE => self.stay.lineage = Lineage(number),
+            MET_LINEAGE => self.met.lineage = Lineage(number),
             _ => self.suites = number,
         }
         Ok(())
@@ -172,7 +176,7 @@ impl Params {
     }
 
     /// The parameters that are varints, with their values.
-    fn numbers(&self) -> [(u8, u64); 16] {
+    fn numbers(&self) -> [(u8, u64); 18] {
         let saturated = |units: u128| u64::try_from(units).unwrap_or(MAX_NUMBER).min(MAX_NUMBER);
         [
             (BASE, self.base),
@@ -189,8 +193,10 @@ impl Params {
             (LANE_WINDOW, self.lane_window),
             (LANE_POOL, self.lane_pool),
             (LANES, self.lanes),
-            (GENERATION, self.generation.0),
-            (MET, self.met.0),
+            (GENERATION, self.stay.generation.0),
+            (MET, self.met.generation.0),
+            (LINEAGE, self.stay.lineage.0),
+            (MET_LINEAGE, self.met.lineage.0),
         ]
     }
 
@@ -239,5 +245,5 @@ impl Params {
 }
 
 const fn is_known(id: u8) -> bool {
-    matches!(id, BASE..=MET)
+    matches!(id, BASE..=MET_LINEAGE)
 }

@@ -77,6 +77,8 @@ struct Course {
     lies: bool,
     /// Everything that was ever appended.
     ever: BTreeSet<Vec<u8>>,
+    /// How many snapshots there were, which tells them apart.
+    snapshots: u32,
     /// The first group that a snapshot may still count on.
     floor: usize,
 }
@@ -148,6 +150,7 @@ impl Course {
             script: None,
             lies,
             ever: BTreeSet::new(),
+            snapshots: 0,
             floor: 0,
         };
         this.open(None);
@@ -339,7 +342,9 @@ impl Course {
         for number in [self.appended, from] {
             state.extend(u32::try_from(number).unwrap().to_le_bytes());
         }
-        state.resize(state.len() + self.dice.roll(600), 7);
+        self.snapshots += 1;
+        let which = self.snapshots.to_le_bytes();
+        state.extend(which.into_iter().cycle().take(self.dice.roll(600)));
         match self.log.as_mut().unwrap().snapshot_keeping(from as u64 + 1, state) {
             Ok(()) | Err(StoreError::Full { .. }) => {}
             Err(error) => self.fails(&error),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use exonet_proto::Generation;
+use exonet_proto::{Generation, Lineage, MAX_NUMBER, Stay};
 use zeroize::Zeroizing;
 
 use super::error::StateError;
@@ -26,9 +26,10 @@ pub struct Term {
 }
 
 impl Term {
-    /// The generation, in the form that peers see.
-    pub(crate) const fn generation(self) -> Generation {
-        Generation(self.generation)
+    /// The term in the form that peers see.
+    pub(crate) const fn stay(self) -> Stay {
+        let lineage = Lineage(u64::from_be_bytes(self.lineage) & MAX_NUMBER);
+        Stay { generation: Generation(self.generation), lineage }
     }
 }
 

@@ -153,6 +153,39 @@ async fn peers_that_have_met_a_later_generation_talk_to_no_earlier_one() {
     assert_eq!(alice.peer(bob.id()).conflict(), None);
 }
 
+/// One state and its deed are restored at two places, where no name service decides. Alice has met the first.
+#[tokio::test]
+async fn of_two_places_of_one_checkpoint_a_peer_keeps_to_the_one_that_it_has_met() {
+    let place = TempDir::new().unwrap();
+    let [here, first, second] = ["here", "first", "second"].map(|name| place.path().join(name));
+    let bob = stored(&here).await;
+    let alice = ephemeral().await;
+    meet(&alice, &bob).await;
+    bob.freeze(Duration::ZERO).await;
+    drop(bob);
+    let (load, deed) = leave(&here, b"");
+    let terms = [&first, &second].map(|to| state::restore(to, &target(), &load, &deed).unwrap().term);
+    assert_eq!(terms[0].generation, terms[1].generation);
+    let bob = stored(&first).await;
+    let to_bob = alice.peer(bob.peer_addr());
+    let receipt = to_bob.send("one").await.unwrap();
+    bob.recv().await.unwrap().ack().unwrap();
+    assert_eq!(receipt.await.outcome, Outcome::Delivered);
+
+    // The second place has started more often: it would pass for a later life of the first.
+    let other = stored(&second).await;
+    other.freeze(Duration::ZERO).await;
+    drop(other);
+    let other = stored(&second).await;
+    let said = other.peer(alice.peer_addr()).send("from the second").await.unwrap();
+    assert_ne!(said.await.outcome, Outcome::Delivered);
+    assert_eq!(other.peer(alice.id()).conflict(), Some(exonet::stats::Conflict::Moved));
+    let receipt = to_bob.send("two").await.unwrap();
+    bob.recv().await.unwrap().ack().unwrap();
+    assert_eq!(receipt.await.outcome, Outcome::Delivered);
+    assert_eq!(alice.peer(bob.id()).conflict(), None);
+}
+
 #[tokio::test]
 async fn an_identity_moves_there_and_back() {
     let place = TempDir::new().unwrap();

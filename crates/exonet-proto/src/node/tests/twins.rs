@@ -1,16 +1,16 @@
 //! Two nodes with one identity: how a peer finds out, what does not show it, and what follows.
 
 use super::*;
-use crate::Generation;
 use crate::node::Conflict;
+use crate::{Generation, Lineage, Stay};
 
 /// A node with the key of `ends[1]`, started with this clock.
 fn twin(pair: &Pair, clock: u64, seed: u8) -> Node {
-    twin_of(pair, Generation(0), clock, seed)
+    twin_of(pair, Stay::default(), clock, seed)
 }
 
-/// A node with the key of `ends[1]`, of this generation, started with this clock.
-fn twin_of(pair: &Pair, generation: Generation, clock: u64, seed: u8) -> Node {
+/// A node with the key of `ends[1]`, at this place, started with this clock.
+fn twin_of(pair: &Pair, stay: Stay, clock: u64, seed: u8) -> Node {
     let key = SecretKey::from_bytes(pair.ends[1].cx.key.expose().to_owned());
     let boot = Boot::Stored {
         clock,
@@ -20,10 +20,15 @@ fn twin_of(pair: &Pair, generation: Generation, clock: u64, seed: u8) -> Node {
         notes: None,
         journal: None,
     };
-    let mut node = Node::new(Config { generation, ..config() }, key, boot, [seed; 32], pair.now);
+    let mut node = Node::new(Config { stay, ..config() }, key, boot, [seed; 32], pair.now);
     let batch = node.poll_persist().unwrap();
     node.handle_persisted(pair.now, batch.lsn);
     node
+}
+
+/// One of the places to which an identity that was made elsewhere may have moved.
+fn first_move(lineage: u64) -> Stay {
+    Stay { generation: Generation(1), lineage: Lineage(lineage) }
 }
 
 /// `ends[1]` has talked, and then another node in its place. Returns the first one.
@@ -143,7 +148,7 @@ fn moved() -> (Pair, Node) {
     let mut pair = Pair::open();
     pair.ends[1] = twin(&pair, 1 << 40, 21);
     pair.talk(1);
-    let later = twin_of(&pair, Generation(1), 1 << 48, 22);
+    let later = twin_of(&pair, first_move(1), 1 << 48, 22);
     let left = std::mem::replace(&mut pair.ends[1], later);
     pair.talk(1);
     pair.with(0, |peer, cx, now| peer.drop_channel(cx, now));
@@ -170,6 +175,37 @@ fn what_is_left_behind_takes_nothing_that_comes_early_for_the_later_generation()
     }
     reach(&mut pair, &said);
     assert!(pair.ends[1].recv(pair.now).is_some(), "the same opening brings the message to the new place");
+}
+
+/// A checkpoint was restored twice. The second holder has begun later, so it would pass for the next life of the first.
+#[test]
+fn of_two_holders_of_one_generation_the_peer_keeps_the_one_that_it_has_met() {
+    let mut pair = Pair::open();
+    pair.ends[1] = twin(&pair, 1 << 40, 21);
+    pair.talk(1);
+    pair.ends[1] = twin_of(&pair, first_move(1), 1 << 48, 22);
+    pair.talk(1);
+    let second = twin_of(&pair, first_move(2), (1 << 48) + (1 << 40), 23);
+    let first = std::mem::replace(&mut pair.ends[1], second);
+    pair.send(1, 100);
+    pair.pass(5 * SECOND);
+    assert!(pair.ends[0].recv(pair.now).is_none(), "nothing of the second is taken");
+    assert_eq!(told(&pair), Some(Conflict::Moved));
+
+    pair.with(0, |peer, cx, now| peer.drop_channel(cx, now));
+    pair.pass(12 * SECOND);
+    pair.now.wall = Wall(1_800_000_000_000_000_000);
+    pair.ends[0].cx.config.early = true;
+    pair.send(0, 100);
+    let said = pair.says(0);
+    assert_eq!(pair.ends[0].counts().early_sent, 1);
+    reach(&mut pair, &said);
+    assert!(pair.ends[1].recv(pair.now).is_none(), "the second takes nothing");
+    pair.ends[1] = first;
+    reach(&mut pair, &said);
+    assert!(pair.ends[1].recv(pair.now).is_some(), "the first goes on");
+    pair.talk(1);
+    assert_eq!((conflicts(&pair), told(&pair)), (0, None));
 }
 
 #[test]

@@ -43,8 +43,8 @@ impl Peer {
             lane_window: limits.lane_window.min(crate::MAX_NUMBER),
             lane_pool: limits.lane_pool.min(crate::MAX_NUMBER),
             lanes: limits.lanes as u64,
-            generation: cx.config.generation,
-            met: self.link.lives.generation(),
+            stay: cx.config.stay,
+            met: self.link.lives.stay(),
             ..Params::default()
         }
     }

@@ -90,7 +90,7 @@ impl Peer {
             cx.routes.remove(&epoch.index.0);
             return false;
         }
-        if epoch.params.generation > self.link.lives.generation() {
+        if epoch.params.stay.generation > self.link.lives.stay().generation {
             // An opening under way may carry early messages, and may go to where the peer was before.
             self.abort_opening(cx);
         }

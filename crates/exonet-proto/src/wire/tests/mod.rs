@@ -335,14 +335,16 @@ fn params() -> impl Strategy<Value = Params> {
     let windows = (0x1_0000..=MAX_NUMBER, number(), number(), number());
     let rest = (number(), 0_u64..1 << 24, any::<[u8; 8]>(), number(), 1200..=MAX_NUMBER, number(), number());
     let reset = proptest::option::of(any::<[u8; 16]>());
-    let lanes = (number(), number(), number(), number(), number());
-    (windows, rest, reset, number(), lanes).prop_map(
+    let lanes = (number(), number(), number());
+    let stays = (number(), number(), number(), number());
+    (windows, rest, reset, number(), lanes, stays).prop_map(
         |(
             (pool_window, body_window, max_bodies, max_message),
             (base, delay, boot_id, time, max_datagram, idle, suites),
             reset,
             takes,
-            (lane_window, lane_pool, lanes, generation, met),
+            (lane_window, lane_pool, lanes),
+            (generation, met, lineage, met_lineage),
         )| {
             Params {
                 base,
@@ -361,8 +363,11 @@ fn params() -> impl Strategy<Value = Params> {
                 lane_window,
                 lane_pool,
                 lanes,
-                generation: crate::Generation(generation),
-                met: crate::Generation(met),
+                stay: crate::Stay {
+                    generation: crate::Generation(generation),
+                    lineage: crate::Lineage(lineage),
+                },
+                met: crate::Stay { generation: crate::Generation(met), lineage: crate::Lineage(met_lineage) },
             }
         },
     )

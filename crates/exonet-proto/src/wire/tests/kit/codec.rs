@@ -111,7 +111,8 @@ fn frame(spec: &Spec) -> Vec<Value> {
             "max_message": p.max_message, "idle_timeout": p.idle_timeout.as_millis() as u64,
             "suites": p.suites, "reset_token": p.reset.map(|token| hex(&token.0)), "takes": p.takes,
             "lane_window": p.lane_window, "lane_pool": p.lane_pool, "lanes": p.lanes,
-            "generation": p.generation.0, "met": p.met.0,
+            "generation": p.stay.generation.0, "met": p.met.generation.0,
+            "lineage": p.stay.lineage.0, "met_lineage": p.met.lineage.0,
         }),
         Spec::Ask(Ask { s, n, l, ts }) => json!({ "frame": "ASK", "s": s.0, "n": n, "l": l.0, "ts": ts.0 }),
         Spec::Gone { b, r, taken } => json!({
