@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::exec::{ANYWHERE, worker};
 use crate::support::{Running, World, until};
 
 fn trace(world: &World, args: &[&str]) -> Running {
@@ -131,6 +132,24 @@ fn a_trace_goes_on_through_handlers_that_call() {
     }
     let wrong = world.run(&[&call[..], &["--traceparent", "00-1-2-3"]].concat()).expect(2);
     assert!(wrong.stderr.contains("00-TRACE-PARENT-FLAGS"), "{}", wrong.stderr);
+}
+
+#[test]
+fn a_dead_letter_keeps_its_trace_for_the_command_that_tries_it_again() {
+    let world = World::new();
+    let listener = worker(&world, ANYWHERE, &[], "exit 65");
+    world.run(&["send", &listener.peer, "traced", "--traceparent", PARENT]).expect(4);
+    world.run(&["send", &listener.peer, "plain"]).expect(4);
+    drop(listener);
+    let letters = world.run(&["dead", "ls", "--as", "worker", "--json"]).expect(0);
+    let traces: Vec<_> = letters.of_type("letter").iter().map(|row| row["traceparent"].clone()).collect();
+    assert_eq!(traces, [PARENT.into(), serde_json::Value::Null]);
+    for told in [PARENT, "none"] {
+        let script = "echo \"it is ${TRACEPARENT:-none}\" >&2";
+        let retry = ["dead", "retry", "1", "--as", "worker", "--exec", "sh", "-c", script];
+        let retried = world.run(&retry).expect(0);
+        assert!(retried.stderr.contains(&format!("it is {told}")), "{}", retried.stderr);
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use blake2::{Blake2s256, Digest};
 use bytes::{Buf, BufMut, Bytes};
-use exonet_proto::{Incarnation, MessageId, NodeId, Slot};
+use exonet_proto::{Incarnation, MessageId, NodeId, Slot, Traceparent};
 
 /// The first bytes of the file of a letter.
 const MAGIC: &[u8; 16] = b"exonet-dead-1\r\n\n";
@@ -12,8 +12,8 @@ const MAGIC: &[u8; 16] = b"exonet-dead-1\r\n\n";
 /// The length of a checksum.
 const SUM: usize = 32;
 
-/// The longest header of a file: magic, checksum, numbers, tag, reason.
-pub(super) const MOST_HEADER: usize = 16 + SUM + 128 + 255 + 200;
+/// The most that a file has beside the body: magic, checksum, numbers, trace, tag, reason.
+const MOST_HEADER: usize = 16 + SUM + 192 + 255 + 200;
 
 /// A message that the application has rejected: see the [module](crate::dead).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +40,8 @@ pub struct DeadLetter {
     /// The reason for which its body was not kept. None: the body was kept, or an older version of this crate has
     /// written the letter.
     pub not_kept: Option<NotKept>,
+    /// The trace that it is part of, as given by its sender. Older versions of this crate do not keep it.
+    pub traceparent: Option<Traceparent>,
 }
 
 /// The reason for which a dead letter has no body: the body was large, and read while it arrived.
@@ -74,16 +76,15 @@ impl DeadLetter {
         to.put_u64(self.len.unwrap_or(u64::MAX));
         let body = self.body.as_deref();
         for part in [Some(&*self.tag), Some(self.reason.as_bytes()), body] {
-            to.put_u8(u8::from(part.is_some()));
-            let part = part.unwrap_or_default();
-            to.put_u64(part.len() as u64);
-            to.put_slice(part);
+            put_part(&mut to, part);
         }
         to.put_u8(match self.not_kept {
             None => 0,
             Some(NotKept::Read) => 1,
             Some(NotKept::Incomplete) => 2,
         });
+        let trace = self.traceparent.map(|trace| trace.to_string());
+        put_part(&mut to, trace.as_ref().map(String::as_bytes));
         let sum = Self::sum(to.get(MAGIC.len() + SUM..).unwrap_or_default());
         if let Some(place) = to.get_mut(MAGIC.len()..MAGIC.len() + SUM) {
             place.copy_from_slice(&sum);
@@ -112,12 +113,14 @@ impl DeadLetter {
         let len = Some(from.try_get_u64().ok()?).filter(|len| *len != u64::MAX);
         let (tag, reason, body) = (part(from)?, part(from)?, part(from)?);
         let reason = core::str::from_utf8(&reason?).ok()?.into();
-        // A letter of the previous version ends here.
+        // Letters of earlier versions end before one of the next two fields.
         let not_kept = match from.try_get_u8() {
             Ok(1) => Some(NotKept::Read),
             Ok(2) => Some(NotKept::Incomplete),
             _ => None,
         };
+        let trace = part(from).flatten();
+        let traceparent = trace.and_then(|trace| core::str::from_utf8(&trace).ok()?.parse().ok());
         Some(Self {
             id: MessageId { sender, r, s },
             from: sender,
@@ -129,12 +132,21 @@ impl DeadLetter {
             len,
             body,
             not_kept,
+            traceparent,
         })
     }
 
     fn sum(bytes: &[u8]) -> [u8; SUM] {
         Blake2s256::digest(bytes).into()
     }
+}
+
+/// Writes an optional part.
+fn put_part(to: &mut Vec<u8>, part: Option<&[u8]>) {
+    to.put_u8(u8::from(part.is_some()));
+    let part = part.unwrap_or_default();
+    to.put_u64(part.len() as u64);
+    to.put_slice(part);
 }
 
 /// Reads an optional part. None: cut short. `Some(None)`: the part is absent.
@@ -166,8 +178,22 @@ mod tests {
             ..letter(1, 0)
         };
         let cut = DeadLetter { not_kept: Some(NotKept::Incomplete), ..bare.clone() };
-        for letter in [whole, bare, cut] {
+        let traced = DeadLetter { traceparent: Traceparent::new([1; 16], [2; 8], 1), ..letter(3, 5) };
+        for letter in [whole, bare, cut, traced] {
             assert_eq!(DeadLetter::decode(&letter.encode().into()), Ok(letter));
+        }
+    }
+
+    #[test]
+    fn a_letter_of_an_earlier_version_is_read() {
+        let letter = letter(9, 100);
+        let mut content = letter.encode();
+        // One version ended with the body, the next one with the reason for which there is none.
+        for fields in [9, 1] {
+            content.truncate(content.len() - fields);
+            let sum = DeadLetter::sum(&content[MAGIC.len() + SUM..]);
+            content[MAGIC.len()..MAGIC.len() + SUM].copy_from_slice(&sum);
+            assert_eq!(DeadLetter::decode(&content.clone().into()), Ok(letter.clone()));
         }
     }
 

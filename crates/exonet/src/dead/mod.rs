@@ -175,6 +175,7 @@ mod tests {
             len: Some(body as u64),
             body: Some(Bytes::from(vec![7; body])),
             not_kept: None,
+            traceparent: None,
         }
     }
 

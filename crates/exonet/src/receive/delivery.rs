@@ -211,6 +211,7 @@ impl Delivery {
             len: self.message.body.len(),
             body,
             not_kept,
+            traceparent: self.message.traceparent,
         };
         let job = Job { key: self.key, verdict, letter };
         self.shared.dead.reject(&self.shared, job);

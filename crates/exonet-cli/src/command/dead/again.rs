@@ -57,7 +57,7 @@ async fn attempt(worker: &Worker, letter: &DeadLetter) -> Option<Option<String>>
         from: letter.from,
         tag: String::from_utf8_lossy(&letter.tag).into_owned(),
         attempt: letter.attempts.saturating_add(1),
-        traceparent: None,
+        traceparent: letter.traceparent,
     };
     match worker.attempt(&head, &mut &body[..]).await {
         Ok(tried) if tried.status == 0 => Some(None),

@@ -91,6 +91,9 @@ struct Row {
     reason: String,
     /// The reason why its body was not kept.
     not_kept: Option<String>,
+    /// The trace that it is part of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traceparent: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -113,6 +116,7 @@ impl Row {
             size: letter.len,
             reason: letter.reason.to_string(),
             not_kept: letter.not_kept.map(|why| why.to_string()),
+            traceparent: letter.traceparent.map(|trace| trace.to_string()),
             text: None,
             hex: None,
         }
