@@ -293,6 +293,22 @@ fn the_sections_that_are_cited_exist() {
     }
 }
 
+/// The prose of the norm can be read in one go: all words but those of fenced blocks, tables, and "Vectors and traces".
+#[test]
+fn the_prose_of_the_norm_is_short() {
+    let norm = PROTOCOL.split("\n## Vectors and traces\n").next().unwrap();
+    // Every second part lies within a fence.
+    let words = norm
+        .split("\n```")
+        .step_by(2)
+        .flat_map(str::lines)
+        .filter(|line| !line.starts_with('|'))
+        .flat_map(str::split_whitespace)
+        .filter(|word| word.chars().any(char::is_alphanumeric))
+        .count();
+    assert!((1..=9_000).contains(&words), "{words} words: move what is no rule to docs/implementation.md");
+}
+
 /// What the language does not have is an error, and is not passed over.
 #[test]
 fn what_cannot_be_read_is_an_error() {
