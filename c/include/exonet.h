@@ -64,7 +64,7 @@ enum exonet_code
     EXONET_USAGE = 2,
     // The node is closed, or the object of the call has ended.
     EXONET_CLOSED = 3,
-    // The node could not be opened.
+    // The node, or the session, could not be opened.
     EXONET_NOT_OPENED = 4,
     // The message was not accepted: nothing has been queued.
     EXONET_NOT_SENT = 5,
@@ -96,6 +96,14 @@ enum exonet_code
     EXONET_STREAM_GAP = 18,
     // The sender has given up the rest of the stream, or has forgotten it: there is no more.
     EXONET_STREAM_BROKEN = 19,
+    // The peer has closed the session, and all its messages were received.
+    EXONET_SESSION_FINISHED = 20,
+    // Messages are missing here in the session. The session continues after them.
+    EXONET_SESSION_MISSING = 21,
+    // The session has ended, and not because both ends closed it: see exonet_error_session_end.
+    EXONET_SESSION_ENDED = 22,
+    // The peer has not settled all messages of the session in time. The node continues with them.
+    EXONET_SESSION_AWAY = 23,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -121,6 +129,12 @@ enum exonet_event_kind
     EXONET_EVENT_REQUEST = 4,
     // The node was closed. The last event.
     EXONET_EVENT_CLOSED = 5,
+    // A peer has opened a session: `session`. After exonet_node_watch_sessions.
+    EXONET_EVENT_SESSION_OPENED = 6,
+    // A message of a session has arrived: `token` and `delivery`. After exonet_session_watch.
+    EXONET_EVENT_SESSION_MESSAGE = 7,
+    // Something has changed in a session: `token` and `session_event`. After exonet_session_watch.
+    EXONET_EVENT_SESSION_CHANGED = 8,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -163,6 +177,70 @@ typedef int32_t exonet_outcome_kind;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
+// How a session has ended.
+enum exonet_session_end
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    // It has not ended, or the end is one that this version of the interface has no name for.
+    EXONET_END_NONE = 0,
+    // Both ends have closed it.
+    EXONET_END_CLOSED = 1,
+    // One end has aborted it.
+    EXONET_END_ABORTED = 2,
+    // The server does not want it. The message of the error, or exonet_session_event_reason, says why.
+    EXONET_END_REFUSED = 3,
+    // It was silent for longer than `idle_ms`, or has lasted for `life_ms`.
+    EXONET_END_EXPIRED = 4,
+    // One of the two ends no longer knows the session: its process has ended, and had no journal.
+    EXONET_END_FORGOTTEN = 5,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum exonet_session_end exonet_session_end;
+#else
+typedef int32_t exonet_session_end;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// What has changed in a session.
+enum exonet_session_change
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    // Something that this version of the interface has no name for.
+    EXONET_CHANGE_OTHER = 0,
+    // The server has accepted the session.
+    EXONET_CHANGE_ACCEPTED = 1,
+    // There is a connection to the peer, the first since this handle was made: exonet_session_event_address.
+    EXONET_CHANGE_CONNECTED = 2,
+    // The peer answers none of the messages that are on their way to it: exonet_session_event_duration is how long.
+    // The session continues when the peer is back.
+    EXONET_CHANGE_AWAY = 3,
+    // The peer is heard again: exonet_session_event_duration is how long it was away.
+    EXONET_CHANGE_BACK = 4,
+    // The peer is at another address: exonet_session_event_address.
+    EXONET_CHANGE_MOVED = 5,
+    // Another process has the peer's identity. If it has no journal, the session will end with EXONET_END_FORGOTTEN.
+    EXONET_CHANGE_RESTARTED = 6,
+    // The peer sends nothing more, and all its messages were received.
+    EXONET_CHANGE_CLOSING = 7,
+    // The session has ended: exonet_session_event_end. The last event of the session.
+    EXONET_CHANGE_ENDED = 8,
+    // Messages are missing before the next one: exonet_session_event_missing. Only for a session that is watched;
+    // exonet_session_recv returns EXONET_SESSION_MISSING instead.
+    EXONET_CHANGE_MISSING = 9,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum exonet_session_change exonet_session_change;
+#else
+typedef int32_t exonet_session_change;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
 // A call that was made. If it is freed before its end, it is given up.
 typedef struct exonet_call exonet_call;
 
@@ -184,6 +262,20 @@ typedef struct exonet_request exonet_request;
 
 // A method that is served. Freeing it ends the service: calls that were taken can still be answered.
 typedef struct exonet_service exonet_service;
+
+// A session with a peer: messages in order, in both directions, with a beginning and an end that both ends know. If it
+// is freed before it has ended, it is aborted, unless its node was closed first.
+typedef struct exonet_session exonet_session;
+
+// An event of a session: what has changed, with its details.
+typedef struct exonet_session_event exonet_session_event;
+
+// Accepts the sessions of one name. Freeing it leaves sessions that were accepted as they are.
+typedef struct exonet_session_listener exonet_session_listener;
+
+// A message of a session that is written in chunks. If it is freed before exonet_session_writer_finish, the peer's
+// application sees nothing of it.
+typedef struct exonet_session_writer exonet_session_writer;
 
 // A stream with a peer: messages in order, in both directions. Freeing it ends neither direction.
 typedef struct exonet_stream exonet_stream;
@@ -240,8 +332,12 @@ typedef struct exonet_event {
     struct exonet_delivery *delivery;
     // The call. It belongs to the receiver of the event: exonet_request_free.
     struct exonet_request *request;
+    // The session. It belongs to the receiver of the event: exonet_session_free.
+    struct exonet_session *session;
+    // The change in a session. It belongs to the receiver of the event: exonet_session_event_free.
+    struct exonet_session_event *session_event;
     // Room for later versions.
-    uint64_t reserved[4];
+    uint64_t reserved[2];
 } exonet_event;
 
 // A function of the application that receives events. It must not end by an exception or a jump.
@@ -312,6 +408,18 @@ typedef struct exonet_serve_options {
     // The token that the events carry, to identify the method.
     uint64_t token;
 } exonet_serve_options;
+
+// The limits of a session.
+typedef struct exonet_session_options {
+    // sizeof(exonet_session_options).
+    uintptr_t size;
+    // The session ends when no message was sent or received in it for this long. Negative: never. Default: 24 h.
+    int64_t idle_ms;
+    // The session ends after this time in all. Default: never.
+    uint64_t life_ms;
+    // The longest message that this end receives, in bytes; a longer one is rejected. Default: 16 MiB.
+    uint64_t longest;
+} exonet_session_options;
 
 #ifdef __cplusplus
 extern "C" {
@@ -440,6 +548,9 @@ struct exonet_bytes exonet_error_body(const struct exonet_error *error);
 
 // For a call, whether it has certainly not run, so that it may be made again.
 bool exonet_error_has_not_run(const struct exonet_error *error);
+
+// For EXONET_SESSION_ENDED, how the session has ended; else EXONET_END_NONE.
+exonet_session_end exonet_error_session_end(const struct exonet_error *error);
 
 // Frees an error.
 void exonet_error_free(struct exonet_error *error);
@@ -584,6 +695,185 @@ exonet_code exonet_request_fail(const struct exonet_request *request,
 
 // Frees a request. If it was not answered, the call fails.
 void exonet_request_free(struct exonet_request *request);
+
+// Opens a session with a peer, under a name of 1 to 200 bytes. It does not wait for the peer: messages may be sent at
+// once, and leave together with the opening. `options` may be NULL. EXONET_NOT_OPENED: this node has as many sessions
+// as it may.
+exonet_code exonet_session_open(const struct exonet_node *node,
+                                struct exonet_str peer,
+                                struct exonet_str name,
+                                const struct exonet_session_options *options,
+                                struct exonet_session **session,
+                                struct exonet_error **error);
+
+// Takes a handle on a session in which this identity takes part already: its id is that of exonet_session_id, in this
+// process or in an earlier one. Nothing is sent. `options` may be NULL.
+exonet_code exonet_session_attach(const struct exonet_node *node,
+                                  struct exonet_str peer,
+                                  struct exonet_str name,
+                                  struct exonet_str id,
+                                  const struct exonet_session_options *options,
+                                  struct exonet_session **session,
+                                  struct exonet_error **error);
+
+// The id of the session, for exonet_session_attach and for logs.
+struct exonet_str exonet_session_id(const struct exonet_session *session);
+
+// The name of the session.
+struct exonet_str exonet_session_name(const struct exonet_session *session);
+
+// The node at the other end: a proven id.
+struct exonet_str exonet_session_peer(const struct exonet_session *session);
+
+// Whether this end has opened the session. False for NULL.
+bool exonet_session_is_client(const struct exonet_session *session);
+
+// Closes this direction: nothing more can be sent, and the peer's application is told so after all earlier messages.
+// Messages of the peer can still be received. The receipt, which may be NULL, tells when the peer's application has
+// been told.
+exonet_code exonet_session_finish(const struct exonet_session *session,
+                                  struct exonet_receipt **receipt,
+                                  struct exonet_error **error);
+
+// Ends the session: nothing more is sent, and messages that were sent get `timeout_ms` at most to settle (negative: a
+// day). Messages that the peer sends from now on are rejected. EXONET_SESSION_AWAY: not all were settled in time; the
+// node continues with them.
+//
+// After this function and the next three, other functions return EXONET_CLOSED for this handle, which still has to be
+// freed.
+exonet_code exonet_session_close(const struct exonet_session *session,
+                                 int64_t timeout_ms,
+                                 struct exonet_error **error);
+
+// Ends the session now: messages that have not left are cancelled, and those that the peer sends are rejected. At the
+// peer the session ends with EXONET_END_ABORTED.
+exonet_code exonet_session_abort(const struct exonet_session *session,
+                                 struct exonet_error **error);
+
+// Refuses a session that the peer has opened: at the peer it ends with EXONET_END_REFUSED and the first 200 bytes of
+// `reason`. If this end has opened it, it is aborted.
+exonet_code exonet_session_refuse(const struct exonet_session *session,
+                                  struct exonet_str reason,
+                                  struct exonet_error **error);
+
+// Gives the handle up, and leaves the session as it is: for exonet_session_attach, or for exonet_session_accept, which
+// returns it again when the peer sends something.
+exonet_code exonet_session_detach(const struct exonet_session *session,
+                                  struct exonet_error **error);
+
+// Frees a session. If it has not ended, and was not closed or detached, it is aborted, unless its node was closed
+// first: then the next process of the identity continues with it, if the node has a journal.
+void exonet_session_free(struct exonet_session *session);
+
+// From now on, the messages and the events of the session are events of the node: EXONET_EVENT_SESSION_MESSAGE and
+// EXONET_EVENT_SESSION_CHANGED, both with `token`. At most one message of the session waits to be taken. Once for each
+// session. Events that wait when the session is freed still come.
+exonet_code exonet_session_watch(const struct exonet_session *session,
+                                 uint64_t token,
+                                 struct exonet_error **error);
+
+// Waits for the next event of the session, for `timeout_ms` at most. What the peer's application does is noticed only
+// while a thread receives in the session. After EXONET_CHANGE_ENDED there are no more: the function waits until the
+// node is closed, which is EXONET_CLOSED.
+exonet_code exonet_session_next_event(const struct exonet_session *session,
+                                      int64_t timeout_ms,
+                                      struct exonet_session_event **event,
+                                      struct exonet_error **error);
+
+// What has changed. EXONET_CHANGE_OTHER for NULL.
+exonet_session_change exonet_session_event_change(const struct exonet_session_event *event);
+
+// For EXONET_CHANGE_ENDED, how the session has ended; else EXONET_END_NONE.
+exonet_session_end exonet_session_event_end(const struct exonet_session_event *event);
+
+// For EXONET_END_REFUSED, the reason that the server gave; else empty.
+struct exonet_str exonet_session_event_reason(const struct exonet_session_event *event);
+
+// For EXONET_CHANGE_CONNECTED and EXONET_CHANGE_MOVED, the address of the peer as IP:PORT; else empty.
+struct exonet_str exonet_session_event_address(const struct exonet_session_event *event);
+
+// For EXONET_CHANGE_AWAY and EXONET_CHANGE_BACK, a duration in milliseconds; else 0.
+uint64_t exonet_session_event_duration(const struct exonet_session_event *event);
+
+// For EXONET_CHANGE_MISSING, the number of messages, or of parts of messages, that are missing; else 0.
+uint64_t exonet_session_event_missing(const struct exonet_session_event *event);
+
+// Frees an event of a session.
+void exonet_session_event_free(struct exonet_session_event *event);
+
+// Waits for a session that a peer has opened, for `timeout_ms` at most: one of a name without a listener, or one that
+// this identity accepted in an earlier process. `options`, which may be NULL, may have `longest` only: the client says
+// the others.
+exonet_code exonet_session_accept(const struct exonet_node *node,
+                                  int64_t timeout_ms,
+                                  const struct exonet_session_options *options,
+                                  struct exonet_session **session,
+                                  struct exonet_error **error);
+
+// Accepts the sessions of one name, of 1 to 200 bytes, from all peers: from now on exonet_session_accept does not
+// return them.
+exonet_code exonet_session_listen(const struct exonet_node *node,
+                                  struct exonet_str name,
+                                  struct exonet_session_listener **listener,
+                                  struct exonet_error **error);
+
+// Waits for the next session of the name, for `timeout_ms` at most. `options`: see exonet_session_accept.
+exonet_code exonet_session_listener_accept(const struct exonet_session_listener *listener,
+                                           int64_t timeout_ms,
+                                           const struct exonet_session_options *options,
+                                           struct exonet_session **session,
+                                           struct exonet_error **error);
+
+// Frees a listener: exonet_session_accept returns the sessions of its name again.
+void exonet_session_listener_free(struct exonet_session_listener *listener);
+
+// From now on, sessions that peers open are events: EXONET_EVENT_SESSION_OPENED. At most `most` of them wait to be
+// taken, at least one. exonet_session_accept still returns sessions that are not events yet, and listeners have those
+// of their names. `options`: see exonet_session_accept.
+exonet_code exonet_node_watch_sessions(const struct exonet_node *node,
+                                       uint32_t most,
+                                       const struct exonet_session_options *options,
+                                       struct exonet_error **error);
+
+// Sends a message of any size after all earlier ones of this session, like exonet_send. It has no tag. A message that
+// is longer than 64 KiB goes in parts, which the peer's application gets as a whole or not at all; with `no_wait` it
+// is EXONET_NOT_SENT. EXONET_SESSION_ENDED: see exonet_error_session_end.
+exonet_code exonet_session_send(const struct exonet_session *session,
+                                struct exonet_bytes body,
+                                const struct exonet_send_options *options,
+                                struct exonet_receipt **receipt,
+                                struct exonet_error **error);
+
+// Waits for the next message of the session, for `timeout_ms` at most. A message is handed out when the one before it
+// has been acknowledged, rejected or put off. EXONET_SESSION_FINISHED: the peer has closed the session, and everything
+// was received. EXONET_SESSION_MISSING: the message of the error says how many messages are missing; the next call
+// continues after them. EXONET_SESSION_ENDED: there are no more; exonet_error_session_end says why.
+exonet_code exonet_session_recv(const struct exonet_session *session,
+                                int64_t timeout_ms,
+                                struct exonet_delivery **delivery,
+                                struct exonet_error **error);
+
+// Begins a message of a session that is written in chunks, for a body that is not in memory as a whole. Until its end,
+// no other message can be sent in the session: functions that would send one return EXONET_USAGE. `options`, which may
+// be NULL, are those of the whole message, without `no_wait`.
+exonet_code exonet_session_begin(const struct exonet_session *session,
+                                 const struct exonet_send_options *options,
+                                 struct exonet_session_writer **writer,
+                                 struct exonet_error **error);
+
+// Adds bytes to the message. It waits for room in the queue to the peer.
+exonet_code exonet_session_writer_write(const struct exonet_session_writer *writer,
+                                        struct exonet_bytes data,
+                                        struct exonet_error **error);
+
+// Ends the message: from here on the peer's application gets it, as a whole. The receipt, which may be NULL, tells its
+// outcome. The writer still has to be freed.
+exonet_code exonet_session_writer_finish(const struct exonet_session_writer *writer,
+                                         struct exonet_receipt **receipt,
+                                         struct exonet_error **error);
+
+// Frees a writer. If its message was not finished, the peer's application sees nothing of it.
+void exonet_session_writer_free(struct exonet_session_writer *writer);
 
 // A stream with a peer, under a name of 1 to 255 bytes. Nothing is sent yet. There can be one handle for a peer and a
 // name at a time.

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use exo::Delivery;
-use exo::error::BodyError;
+use exo::error::{BodyError, NotDelivered};
+use exo::session::SessionMessage;
 use tokio::sync::Notify;
 
 use crate::border::{border, free, given, look};
@@ -98,12 +99,41 @@ async fn whole(mut reading: Reading<'_>) -> Result<exonet_delivery, BodyError> {
 /// A received message. It is delivered when exonet_delivery_ack succeeds; if it is freed before, it is handed out
 /// again.
 pub struct exonet_delivery {
-    guard: Mutex<Option<Delivery>>,
+    guard: Mutex<Option<Guard>>,
     key: Key,
     tag: Bytes,
     body: Bytes,
     attempt: u32,
     priority: i32,
+}
+
+/// What hands a message out again if it is dropped.
+enum Guard {
+    Message(Delivery),
+    Session(SessionMessage),
+}
+
+impl Guard {
+    fn ack(self, status: u32) -> Result<(), NotDelivered> {
+        match self {
+            Self::Message(delivery) => delivery.ack_with(status),
+            Self::Session(message) => message.ack_with(status),
+        }
+    }
+
+    fn reject(self, status: u32, reason: &str) {
+        match self {
+            Self::Message(delivery) => delivery.reject_with(status, reason),
+            Self::Session(message) => message.reject_with(status, reason),
+        }
+    }
+
+    fn retry(self, wait: Duration) {
+        match self {
+            Self::Message(delivery) => delivery.retry_after(wait),
+            Self::Session(message) => message.retry_after(wait),
+        }
+    }
 }
 
 /// The names of a message, whose texts are made on first use.
@@ -121,12 +151,24 @@ impl exonet_delivery {
             attempt: delivery.attempt(),
             priority: priority_number(delivery.priority()),
             body,
-            guard: Mutex::new(Some(delivery)),
+            guard: Mutex::new(Some(Guard::Message(delivery))),
+        }
+    }
+
+    /// A message of a session, which has no tag.
+    pub(crate) fn of_session(message: SessionMessage) -> Self {
+        Self {
+            key: Key { id: message.id(), id_text: OnceLock::new(), from_text: OnceLock::new() },
+            tag: Bytes::new(),
+            attempt: message.attempt(),
+            priority: priority_number(message.priority()),
+            body: message.body().clone(),
+            guard: Mutex::new(Some(Guard::Session(message))),
         }
     }
 
     /// The guard, once.
-    fn settle(&self) -> Result<Delivery, Fault> {
+    fn settle(&self) -> Result<Guard, Fault> {
         self.guard.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(|| {
             Fault::usage("this delivery is dealt with already: it is acknowledged, rejected or put off once")
         })
@@ -186,7 +228,7 @@ pub extern "C" fn exonet_delivery_ack(
     status: u32,
     error: Option<&mut MaybeUninit<*mut exonet_error>>,
 ) -> exonet_code {
-    border(error, || Ok(given(delivery, "delivery")?.settle()?.ack_with(status)?))
+    border(error, || Ok(given(delivery, "delivery")?.settle()?.ack(status)?))
 }
 
 /// Rejects the message for good: its sender is told so, with `status` and the first 200 bytes of `reason`. The node
@@ -200,7 +242,7 @@ pub extern "C" fn exonet_delivery_reject(
 ) -> exonet_code {
     border(error, || {
         let reason = reason.get("reason")?;
-        given(delivery, "delivery")?.settle()?.reject_with(status, reason);
+        given(delivery, "delivery")?.settle()?.reject(status, reason);
         Ok(())
     })
 }
@@ -213,7 +255,7 @@ pub extern "C" fn exonet_delivery_retry(
     error: Option<&mut MaybeUninit<*mut exonet_error>>,
 ) -> exonet_code {
     border(error, || {
-        given(delivery, "delivery")?.settle()?.retry_after(Duration::from_millis(wait_ms));
+        given(delivery, "delivery")?.settle()?.retry(Duration::from_millis(wait_ms));
         Ok(())
     })
 }

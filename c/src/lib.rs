@@ -18,6 +18,7 @@ mod raw;
 mod receipt;
 mod send;
 mod serve;
+mod session;
 mod stream;
 mod text;
 

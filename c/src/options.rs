@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use exo::call::Call;
+use exo::session::{LONGEST as LONGEST_IN_SESSION, SessionBuilder};
 use exo::{Allow, Builder, Carrier, Confirm, Durability, Message, Node, NodeId, PeerAddr, Priority};
 
 use crate::fault::Fault;
@@ -107,6 +108,22 @@ pub struct exonet_serve_options {
 
 // SAFETY: as above.
 unsafe impl Options for exonet_serve_options {}
+
+/// The limits of a session.
+#[repr(C)]
+pub struct exonet_session_options {
+    /// sizeof(exonet_session_options).
+    size: usize,
+    /// The session ends when no message was sent or received in it for this long. Negative: never. Default: 24 h.
+    idle_ms: i64,
+    /// The session ends after this time in all. Default: never.
+    life_ms: u64,
+    /// The longest message that this end receives, in bytes; a longer one is rejected. Default: 16 MiB.
+    longest: u64,
+}
+
+// SAFETY: as above.
+unsafe impl Options for exonet_session_options {}
 
 /// The sender is told that the receiving application has the message. The default.
 pub const EXONET_CONFIRM_DELIVERED: u32 = 0;
@@ -267,6 +284,33 @@ impl exonet_call_options {
     /// The token of the event, if one is wanted.
     pub(crate) const fn token(&self) -> Option<u64> {
         if self.notify { Some(self.token) } else { None }
+    }
+}
+
+impl exonet_session_options {
+    fn longest(&self) -> usize {
+        if self.longest == 0 {
+            LONGEST_IN_SESSION
+        } else {
+            usize::try_from(self.longest).unwrap_or(usize::MAX)
+        }
+    }
+
+    /// The session of a client.
+    pub(crate) fn of(&self, builder: SessionBuilder) -> SessionBuilder {
+        let builder = builder.longest(self.longest()).life(Duration::from_millis(self.life_ms));
+        match self.idle_ms {
+            0 => builder,
+            idle => builder.idle(u64::try_from(idle).map_or(Duration::ZERO, Duration::from_millis)),
+        }
+    }
+
+    /// The longest message that a server receives. It has no say about the others.
+    pub(crate) fn of_server(&self) -> Result<usize, Fault> {
+        if self.idle_ms != 0 || self.life_ms != 0 {
+            return Err(Fault::usage("the client says idle_ms and life_ms of a session, not the server"));
+        }
+        Ok(self.longest())
     }
 }
 

@@ -5,12 +5,14 @@ use std::io::{PipeReader, PipeWriter, Read as _, Write as _};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use exo::Session;
 use exo::send::Settled;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::delivery::exonet_delivery;
 use crate::fault::Fault;
 use crate::serve::exonet_request;
+use crate::session::exonet_session_event;
 
 /// An event.
 pub(crate) enum Event {
@@ -26,6 +28,17 @@ pub(crate) enum Event {
     Request {
         token: u64,
         request: Box<exonet_request>,
+    },
+    /// The permit is as that of a message. The session has no handle yet: a handle keeps the node, which has this
+    /// queue.
+    SessionOpened(Box<Session>, OwnedSemaphorePermit),
+    SessionMessage {
+        token: u64,
+        delivery: Box<exonet_delivery>,
+    },
+    SessionChanged {
+        token: u64,
+        event: Box<exonet_session_event>,
     },
     Closed,
 }

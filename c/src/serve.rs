@@ -2,7 +2,6 @@
 
 use std::mem::MaybeUninit;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
 
 use bytes::Bytes;
 use exo::call::{CallId, Failure, ReplyStatus, Request, Serving};
@@ -10,7 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::border::{Out, border, free, given, look};
 use crate::fault::{Fault, exonet_code, exonet_error};
-use crate::node::{Core, Inner, exonet_node, patience};
+use crate::node::{Core, Inner, exonet_node, timespan};
 use crate::options::exonet_serve_options;
 use crate::queue::Event;
 use crate::raw::{self, exonet_bytes, exonet_str};
@@ -143,12 +142,11 @@ pub extern "C" fn exonet_service_stop(
     left: Option<&mut MaybeUninit<u64>>,
     error: Option<&mut MaybeUninit<*mut exonet_error>>,
 ) -> exonet_code {
-    const DAY: Duration = Duration::from_secs(24 * 3600);
     border(error, || {
         let service = given(service, "service")?;
         let serving = service.serving.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let timeout = patience(timeout_ms).unwrap_or(DAY);
-        let count = serving.map_or(0, |serving| service.inner.block_on(serving.stop(timeout)));
+        let stop = |serving: Serving| service.inner.block_on(serving.stop(timespan(timeout_ms)));
+        let count = serving.map_or(0, stop);
         if let Some(left) = left {
             left.write(u64::try_from(count).unwrap_or(u64::MAX));
         }

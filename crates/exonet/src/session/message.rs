@@ -4,7 +4,8 @@ use core::fmt;
 use core::time::Duration;
 
 use bytes::Bytes;
-use exonet_proto::MessageId;
+use exonet_proto::node::Priority;
+use exonet_proto::{MessageId, Traceparent};
 
 use crate::error::NotDelivered;
 use crate::receive::delivery::Delivery;
@@ -42,6 +43,16 @@ impl SessionMessage {
     /// lets an external effect happen only once. A message that came in parts has the id of its last part.
     pub const fn id(&self) -> MessageId {
         self.delivery.id()
+    }
+
+    /// See [`Delivery::priority`].
+    pub const fn priority(&self) -> Priority {
+        self.delivery.priority()
+    }
+
+    /// See [`Delivery::traceparent`]. A message that came in parts has that of its last part.
+    pub const fn traceparent(&self) -> Option<Traceparent> {
+        self.delivery.traceparent()
     }
 
     /// See [`Delivery::attempt`].
