@@ -32,6 +32,20 @@
 // The version of this interface. Functions and fields may be added without a change of it.
 #define EXONET_ABI 1
 
+// All members get the message, and all must have it.
+#define EXONET_MODE_ALL 0
+
+// All members get the message, and one must have it. Then the other copies are withdrawn.
+#define EXONET_MODE_ANY 1
+
+// `send` members get the message, the cheapest by what is known of them, and `acks` of them must have it. A member
+// that certainly does not get it is replaced. Then the other copies are withdrawn.
+#define EXONET_MODE_QUORUM 2
+
+// The `send` cheapest members get the message, and all of these must have it. A member that certainly does not get it,
+// or does not take it for a while, is replaced.
+#define EXONET_MODE_BALANCED 3
+
 // The sender is told that the receiving application has the message. The default.
 #define EXONET_CONFIRM_DELIVERED 0
 
@@ -135,6 +149,12 @@ enum exonet_event_kind
     EXONET_EVENT_SESSION_MESSAGE = 7,
     // Something has changed in a session: `token` and `session_event`. After exonet_session_watch.
     EXONET_EVENT_SESSION_CHANGED = 8,
+    // The verdict on a message that was sent to a group with `notify` is known: `token`. exonet_group_receipt_wait
+    // tells it.
+    EXONET_EVENT_GROUP_DECIDED = 9,
+    // A message that was sent to a group with `notify` has ended at every member: `token`. After
+    // EXONET_EVENT_GROUP_DECIDED.
+    EXONET_EVENT_GROUP_ENDED = 10,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -204,6 +224,54 @@ typedef int32_t exonet_session_end;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
+// The kind of a verdict.
+enum exonet_verdict_kind
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    // There is no verdict yet.
+    EXONET_VERDICT_OPEN = 0,
+    // As many members as required have the message.
+    EXONET_VERDICT_REACHED = 1,
+    // Too many members can no longer have it, and no other may take their place.
+    EXONET_VERDICT_TOO_FEW = 2,
+    // The deadline came first.
+    EXONET_VERDICT_DEADLINE = 3,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum exonet_verdict_kind exonet_verdict_kind;
+#else
+typedef int32_t exonet_verdict_kind;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// The state of a message to a group at one member.
+enum exonet_member_state
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    // Not chosen: nothing was sent to it. Until the verdict, it may take the place of another member.
+    EXONET_MEMBER_SPARE = 0,
+    // Chosen, and certainly not delivered as far as this node knows.
+    EXONET_MEMBER_QUEUED = 1,
+    // The message has left, and its outcome is not known.
+    EXONET_MEMBER_IN_DOUBT = 2,
+    // Chosen, but this node did not accept the copy: nothing was sent. `reason` says why.
+    EXONET_MEMBER_SKIPPED = 3,
+    // It has ended: `outcome`.
+    EXONET_MEMBER_SETTLED = 4,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum exonet_member_state exonet_member_state;
+#else
+typedef int32_t exonet_member_state;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
 // What has changed in a session.
 enum exonet_session_change
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -250,6 +318,12 @@ typedef struct exonet_delivery exonet_delivery;
 
 // An error. It belongs to the caller: exonet_error_free.
 typedef struct exonet_error exonet_error;
+
+// Peers that messages are sent to together. Messages that were sent continue when it is freed.
+typedef struct exonet_group exonet_group;
+
+// A handle on a message that was sent to a group. Freeing it neither cancels the message nor speeds it up.
+typedef struct exonet_group_receipt exonet_group_receipt;
 
 // A node: it sends and receives messages, each exactly once.
 typedef struct exonet_node exonet_node;
@@ -343,6 +417,66 @@ typedef struct exonet_event {
 // A function of the application that receives events. It must not end by an exception or a jump.
 typedef void (*exonet_callback)(void *context, const struct exonet_event *event);
 
+// How a group treats its messages.
+typedef struct exonet_group_options {
+    // sizeof(exonet_group_options).
+    uintptr_t size;
+    // The least time for which a message of EXONET_MODE_BALANCED waits at a member before another is tried in its
+    // place. Default: 50 ms.
+    uint64_t patience_ms;
+    // The number of messages that may wait for room in a member's queue; after that, the next exonet_group_send
+    // waits. Default: 1024.
+    uint64_t waiting;
+} exonet_group_options;
+
+// How a message is sent.
+typedef struct exonet_send_options {
+    // sizeof(exonet_send_options).
+    uintptr_t size;
+    // For dispatch at the receiver: at most 255 bytes.
+    struct exonet_bytes tag;
+    // How long after the call the message is still wanted. Default: for ever.
+    uint64_t deadline_ms;
+    // EXONET_CONFIRM_DELIVERED or EXONET_CONFIRM_PROCESSED.
+    uint32_t confirm;
+    // EXONET_PRIORITY_NORMAL or another.
+    int32_t priority;
+    // The message has to be in a journal: a node without one refuses it. The node's durability says how durable the
+    // journal is.
+    bool durable;
+    // If the queue to the peer is full, the function returns EXONET_FULL. Default: it waits.
+    bool no_wait;
+    // The outcome is an event too: EXONET_EVENT_SETTLED.
+    bool notify;
+    // The token that the event carries, to identify the message.
+    uint64_t token;
+} exonet_send_options;
+
+// The verdict on a message to a group: given once, and final. A message that was not reached may still arrive at
+// members.
+typedef struct exonet_verdict {
+    // The kind of the verdict.
+    exonet_verdict_kind kind;
+    // The number of members that had the message at that time.
+    uint64_t good;
+} exonet_verdict;
+
+// A member, and what has become of the message there.
+typedef struct exonet_member {
+    // The id of the member, valid until the receipt is freed.
+    struct exonet_str id;
+    // The state of the message.
+    exonet_member_state state;
+    // For EXONET_MEMBER_SETTLED, the outcome.
+    struct exonet_outcome outcome;
+    // The member has acted on the message.
+    bool has_it;
+    // The member certainly has not acted on the message, and never will.
+    bool has_it_not;
+    // Why the message was skipped, rejected or refused, or empty; valid until the receipt is freed.
+    struct exonet_str reason;
+} exonet_member;
+
 // The properties of a node.
 typedef struct exonet_node_options {
     // sizeof(exonet_node_options).
@@ -371,29 +505,6 @@ typedef struct exonet_node_options {
     // How often a message that is not acknowledged is handed out before it is rejected. Default: any number of times.
     uint32_t attempts;
 } exonet_node_options;
-
-// How a message is sent.
-typedef struct exonet_send_options {
-    // sizeof(exonet_send_options).
-    uintptr_t size;
-    // For dispatch at the receiver: at most 255 bytes.
-    struct exonet_bytes tag;
-    // How long after the call the message is still wanted. Default: for ever.
-    uint64_t deadline_ms;
-    // EXONET_CONFIRM_DELIVERED or EXONET_CONFIRM_PROCESSED.
-    uint32_t confirm;
-    // EXONET_PRIORITY_NORMAL or another.
-    int32_t priority;
-    // The message has to be in a journal: a node without one refuses it. The node's durability says how durable the
-    // journal is.
-    bool durable;
-    // If the queue to the peer is full, the function returns EXONET_FULL. Default: it waits.
-    bool no_wait;
-    // The outcome is an event too: EXONET_EVENT_SETTLED.
-    bool notify;
-    // The token that the event carries, to identify the message.
-    uint64_t token;
-} exonet_send_options;
 
 // How a method is served.
 typedef struct exonet_serve_options {
@@ -554,6 +665,84 @@ exonet_session_end exonet_error_session_end(const struct exonet_error *error);
 
 // Frees an error.
 void exonet_error_free(struct exonet_error *error);
+
+// Makes a group of `count` peers, each given as for exonet_send. Nothing is sent. `members` may be NULL if `count` is
+// 0, and `options` may be NULL. EXONET_USAGE: a member is named twice, or is this node.
+exonet_code exonet_group_open(const struct exonet_node *node,
+                              const struct exonet_str *members,
+                              uintptr_t count,
+                              const struct exonet_group_options *options,
+                              struct exonet_group **group,
+                              struct exonet_error **error);
+
+// The number of members. 0 for NULL.
+uintptr_t exonet_group_size(const struct exonet_group *group);
+
+// Adds a member, given as for exonet_send. It gets later messages, and none that were sent before.
+exonet_code exonet_group_add(const struct exonet_group *group,
+                             struct exonet_str member,
+                             struct exonet_error **error);
+
+// Removes a member, given by its id or as for exonet_send. It gets no later messages. Messages that were sent to it
+// continue and count, or with `now` are withdrawn: then the member is replaced, or counts as one that does not have
+// the message, once that is certain.
+exonet_code exonet_group_remove(const struct exonet_group *group,
+                                struct exonet_str member,
+                                bool now,
+                                struct exonet_error **error);
+
+// Sends a message to members of the group. `mode` is EXONET_MODE_ALL or another. For EXONET_MODE_QUORUM, `send` is the
+// number of members that get the message, and `acks` the number that must have it; for EXONET_MODE_BALANCED, `send` is
+// both. Otherwise the two are 0.
+//
+// The message is queued at once wherever there is room; no member waits for another. `options` and `receipt` may be
+// NULL. `no_wait` cannot be set. With `notify`, the verdict and the end are events: EXONET_EVENT_GROUP_DECIDED and
+// EXONET_EVENT_GROUP_ENDED.
+exonet_code exonet_group_send(const struct exonet_group *group,
+                              uint32_t mode,
+                              uint64_t send,
+                              uint64_t acks,
+                              struct exonet_bytes body,
+                              const struct exonet_send_options *options,
+                              struct exonet_group_receipt **receipt,
+                              struct exonet_error **error);
+
+// Frees a group. Messages that were sent continue.
+void exonet_group_free(struct exonet_group *group);
+
+// Waits for the verdict, for `timeout_ms` at most: the required number of members has the message, or cannot have it
+// any more, or the deadline has come.
+exonet_code exonet_group_receipt_wait(const struct exonet_group_receipt *receipt,
+                                      int64_t timeout_ms,
+                                      struct exonet_verdict *verdict,
+                                      struct exonet_error **error);
+
+// Waits until the message has ended at every member that was chosen, for `timeout_ms` at most. A dead member may keep
+// it waiting for ever: see exonet_group_receipt_abandon.
+exonet_code exonet_group_receipt_wait_end(const struct exonet_group_receipt *receipt,
+                                          int64_t timeout_ms,
+                                          struct exonet_error **error);
+
+// Writes what is known of each member to `members`, which has room for `room` of them, in the order in which they were
+// chosen. `count` gets the number of members, which may be more, and stays the same. `members` may be NULL if `room`
+// is 0.
+exonet_code exonet_group_receipt_members(const struct exonet_group_receipt *receipt,
+                                         struct exonet_member *members,
+                                         uintptr_t room,
+                                         uintptr_t *count,
+                                         struct exonet_error **error);
+
+// Withdraws every copy, and sends no others. A copy that has left ends with EXONET_CANCELLED if its member has not
+// taken it, else with EXONET_DELIVERED.
+exonet_code exonet_group_receipt_cancel(const struct exonet_group_receipt *receipt,
+                                        struct exonet_error **error);
+
+// Gives every copy up: those that have left end with EXONET_UNKNOWN, the others with EXONET_CANCELLED.
+exonet_code exonet_group_receipt_abandon(const struct exonet_group_receipt *receipt,
+                                         struct exonet_error **error);
+
+// Frees a receipt. The message is still delivered, and so are the requested events.
+void exonet_group_receipt_free(struct exonet_group_receipt *receipt);
 
 // Opens a node. It waits for the disk if the node has a state_dir. EXONET_NOT_OPENED says what is wrong.
 exonet_code exonet_node_open(const struct exonet_node_options *options,

@@ -35,6 +35,12 @@ pub enum exonet_event_kind {
     EXONET_EVENT_SESSION_MESSAGE = 7,
     /// Something has changed in a session: `token` and `session_event`. After exonet_session_watch.
     EXONET_EVENT_SESSION_CHANGED = 8,
+    /// The verdict on a message that was sent to a group with `notify` is known: `token`. exonet_group_receipt_wait
+    /// tells it.
+    EXONET_EVENT_GROUP_DECIDED = 9,
+    /// A message that was sent to a group with `notify` has ended at every member: `token`. After
+    /// EXONET_EVENT_GROUP_DECIDED.
+    EXONET_EVENT_GROUP_ENDED = 10,
 }
 
 /// An event. Fields that the kind does not name are zero.
@@ -104,6 +110,12 @@ impl exonet_event {
             Event::SessionChanged { token, event } => {
                 seen.kind = Kind::EXONET_EVENT_SESSION_CHANGED;
                 (seen.token, seen.session_event) = (token, Box::into_raw(event));
+            }
+            Event::GroupDecided { token } => {
+                (seen.kind, seen.token) = (Kind::EXONET_EVENT_GROUP_DECIDED, token);
+            }
+            Event::GroupEnded { token } => {
+                (seen.kind, seen.token) = (Kind::EXONET_EVENT_GROUP_ENDED, token);
             }
             Event::Closed => {}
         }

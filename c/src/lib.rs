@@ -10,6 +10,7 @@ mod call;
 mod delivery;
 mod event;
 mod fault;
+mod group;
 mod node;
 mod options;
 mod promise;

@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use exo::call::Call;
+use exo::group::GroupBuilder;
 use exo::session::{LONGEST as LONGEST_IN_SESSION, SessionBuilder};
 use exo::{Allow, Builder, Carrier, Confirm, Durability, Message, Node, NodeId, PeerAddr, Priority};
 
@@ -124,6 +125,22 @@ pub struct exonet_session_options {
 
 // SAFETY: as above.
 unsafe impl Options for exonet_session_options {}
+
+/// How a group treats its messages.
+#[repr(C)]
+pub struct exonet_group_options {
+    /// sizeof(exonet_group_options).
+    size: usize,
+    /// The least time for which a message of EXONET_MODE_BALANCED waits at a member before another is tried in its
+    /// place. Default: 50 ms.
+    patience_ms: u64,
+    /// The number of messages that may wait for room in a member's queue; after that, the next exonet_group_send
+    /// waits. Default: 1024.
+    waiting: u64,
+}
+
+// SAFETY: as above.
+unsafe impl Options for exonet_group_options {}
 
 /// The sender is told that the receiving application has the message. The default.
 pub const EXONET_CONFIRM_DELIVERED: u32 = 0;
@@ -311,6 +328,18 @@ impl exonet_session_options {
             return Err(Fault::usage("the client says idle_ms and life_ms of a session, not the server"));
         }
         Ok(self.longest())
+    }
+}
+
+impl exonet_group_options {
+    pub(crate) fn of(&self, mut builder: GroupBuilder) -> GroupBuilder {
+        if let Some(patience) = millis(self.patience_ms) {
+            builder = builder.patience(patience);
+        }
+        if let Ok(most @ 1..) = usize::try_from(self.waiting) {
+            builder = builder.waiting(most);
+        }
+        builder
     }
 }
 

@@ -40,6 +40,12 @@ pub(crate) enum Event {
         token: u64,
         event: Box<exonet_session_event>,
     },
+    GroupDecided {
+        token: u64,
+    },
+    GroupEnded {
+        token: u64,
+    },
     Closed,
 }
 

@@ -570,6 +570,7 @@ int main(int argc, char **argv)
     streams_keep_their_order();
     an_identity_is_stored(argv[1]);
     sessions(argv[1]);
+    groups();
     puts("all of it holds");
     return 0;
 }

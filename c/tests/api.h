@@ -86,5 +86,6 @@ static inline void takes(exonet_delivery *delivery, const char *body)
 }
 
 void sessions(const char *state_dir);
+void groups(void);
 
 #endif
