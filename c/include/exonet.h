@@ -382,6 +382,8 @@ typedef struct exonet_call_options {
     bool notify;
     // The token that the event carries, to identify the call.
     uint64_t token;
+    // The trace that the call is part of, as in the header `traceparent` of W3C Trace Context. Default: none.
+    struct exonet_str traceparent;
 } exonet_call_options;
 
 // The outcome of a message, with its details.
@@ -450,6 +452,8 @@ typedef struct exonet_send_options {
     bool notify;
     // The token that the event carries, to identify the message.
     uint64_t token;
+    // The trace that the message is part of, as in the header `traceparent` of W3C Trace Context. Default: none.
+    struct exonet_str traceparent;
 } exonet_send_options;
 
 // The verdict on a message to a group: given once, and final. A message that was not reached may still arrive at
@@ -592,6 +596,10 @@ uint32_t exonet_delivery_attempt(const struct exonet_delivery *delivery);
 
 // The priority from the sender: EXONET_PRIORITY_NORMAL or another.
 int32_t exonet_delivery_priority(const struct exonet_delivery *delivery);
+
+// The trace that the sender made the message part of, as in the header `traceparent` of W3C Trace Context. Empty if
+// there is none.
+struct exonet_str exonet_delivery_traceparent(const struct exonet_delivery *delivery);
 
 // Acknowledges the message: from here on it is delivered. A sender that asked for it is told that the message was
 // processed, with `status`, which is 0 if there is nothing to say. EXONET_NOT_DELIVERED: the message must not be
@@ -866,6 +874,10 @@ struct exonet_str exonet_request_id(const struct exonet_request *request);
 
 // The method, as it was called.
 struct exonet_str exonet_request_method(const struct exonet_request *request);
+
+// The trace that the caller made the call part of, as in the header `traceparent` of W3C Trace Context. Empty if there
+// is none.
+struct exonet_str exonet_request_traceparent(const struct exonet_request *request);
 
 // The content.
 struct exonet_bytes exonet_request_body(const struct exonet_request *request);

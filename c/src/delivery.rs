@@ -105,6 +105,7 @@ pub struct exonet_delivery {
     body: Bytes,
     attempt: u32,
     priority: i32,
+    traceparent: Option<Text>,
 }
 
 /// What hands a message out again if it is dropped.
@@ -150,6 +151,7 @@ impl exonet_delivery {
             tag: delivery.tag().clone(),
             attempt: delivery.attempt(),
             priority: priority_number(delivery.priority()),
+            traceparent: delivery.traceparent().map(Text::new),
             body,
             guard: Mutex::new(Some(Guard::Message(delivery))),
         }
@@ -162,6 +164,7 @@ impl exonet_delivery {
             tag: Bytes::new(),
             attempt: message.attempt(),
             priority: priority_number(message.priority()),
+            traceparent: message.traceparent().map(Text::new),
             body: message.body().clone(),
             guard: Mutex::new(Some(Guard::Session(message))),
         }
@@ -215,6 +218,13 @@ pub extern "C" fn exonet_delivery_attempt(delivery: Option<&exonet_delivery>) ->
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_delivery_priority(delivery: Option<&exonet_delivery>) -> i32 {
     delivery.map_or(0, |delivery| delivery.priority)
+}
+
+/// The trace that the sender made the message part of, as in the header `traceparent` of W3C Trace Context. Empty if
+/// there is none.
+#[unsafe(no_mangle)]
+pub extern "C" fn exonet_delivery_traceparent(delivery: Option<&exonet_delivery>) -> exonet_str {
+    look(exonet_str::empty(), || delivery?.traceparent.as_ref().map(Text::lend))
 }
 
 /// Acknowledges the message: from here on it is delivered. A sender that asked for it is told that the message was

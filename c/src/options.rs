@@ -6,7 +6,9 @@ use std::time::Duration;
 use exo::call::Call;
 use exo::group::GroupBuilder;
 use exo::session::{LONGEST as LONGEST_IN_SESSION, SessionBuilder};
-use exo::{Allow, Builder, Carrier, Confirm, Durability, Message, Node, NodeId, PeerAddr, Priority};
+use exo::{
+    Allow, Builder, Carrier, Confirm, Durability, Message, Node, NodeId, PeerAddr, Priority, Traceparent,
+};
 
 use crate::fault::Fault;
 use crate::raw::{Options, exonet_bytes, exonet_str};
@@ -69,6 +71,8 @@ pub struct exonet_send_options {
     notify: bool,
     /// The token that the event carries, to identify the message.
     token: u64,
+    /// The trace that the message is part of, as in the header `traceparent` of W3C Trace Context. Default: none.
+    traceparent: exonet_str,
 }
 
 // SAFETY: as above.
@@ -87,6 +91,8 @@ pub struct exonet_call_options {
     notify: bool,
     /// The token that the event carries, to identify the call.
     token: u64,
+    /// The trace that the call is part of, as in the header `traceparent` of W3C Trace Context. Default: none.
+    traceparent: exonet_str,
 }
 
 // SAFETY: as above.
@@ -181,6 +187,12 @@ pub(crate) const fn priority_number(priority: Priority) -> i32 {
     }
 }
 
+fn traceparent(text: &exonet_str) -> Result<Option<Traceparent>, Fault> {
+    let Some(text) = text.given("options->traceparent")? else { return Ok(None) };
+    let parent = text.parse::<Traceparent>();
+    parent.map(Some).map_err(|error| Fault::usage(format!("options->traceparent is {text:?}: {error}")))
+}
+
 fn durability(text: &str) -> Result<Durability, Fault> {
     match text {
         "memory" => Ok(Durability::Memory),
@@ -264,6 +276,10 @@ impl exonet_send_options {
         }
         let message = Message::new(body.copy("body")?).tag(self.tag.copy("options->tag")?);
         let message = message.priority(priority(self.priority)?);
+        let message = match traceparent(&self.traceparent)? {
+            Some(parent) => message.traceparent(parent),
+            None => message,
+        };
         let message = match self.confirm {
             EXONET_CONFIRM_DELIVERED => message,
             EXONET_CONFIRM_PROCESSED => message.confirm(Confirm::Processed),
@@ -292,6 +308,10 @@ impl exonet_send_options {
 impl exonet_call_options {
     pub(crate) fn treat(&self, call: Call) -> Result<Call, Fault> {
         let call = call.priority(priority(self.priority)?);
+        let call = match traceparent(&self.traceparent)? {
+            Some(parent) => call.traceparent(parent),
+            None => call,
+        };
         Ok(match millis(self.deadline_ms) {
             Some(deadline) => call.deadline(deadline),
             None => call,

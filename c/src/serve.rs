@@ -24,6 +24,7 @@ pub struct exonet_request {
     id_text: OnceLock<Text>,
     caller_text: OnceLock<Text>,
     method: Text,
+    traceparent: Option<Text>,
     body: Bytes,
     answer: Mutex<Option<oneshot::Sender<Answer>>>,
 }
@@ -57,6 +58,7 @@ async fn answer(desk: Desk, mut request: Request) -> Answer {
         id_text: OnceLock::new(),
         caller_text: OnceLock::new(),
         method: Text::new(String::from_utf8_lossy(&request.method)),
+        traceparent: request.traceparent.map(Text::new),
         body,
         answer: Mutex::new(Some(answer)),
     });
@@ -182,6 +184,13 @@ pub extern "C" fn exonet_request_id(request: Option<&exonet_request>) -> exonet_
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_request_method(request: Option<&exonet_request>) -> exonet_str {
     look(exonet_str::empty(), || Some(request?.method.lend()))
+}
+
+/// The trace that the caller made the call part of, as in the header `traceparent` of W3C Trace Context. Empty if there
+/// is none.
+#[unsafe(no_mangle)]
+pub extern "C" fn exonet_request_traceparent(request: Option<&exonet_request>) -> exonet_str {
+    look(exonet_str::empty(), || request?.traceparent.as_ref().map(Text::lend))
 }
 
 /// The content.

@@ -147,6 +147,61 @@ static void messages_are_sent_and_received(void)
     exonet_node_free(bob);
 }
 
+static void messages_and_calls_continue_a_trace(void)
+{
+    static const char *const trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    exonet_node *alice = open_node(NULL), *bob = open_node(NULL);
+    exonet_session *client, *server;
+    exonet_service *service;
+    exonet_request *request;
+    exonet_delivery *delivery;
+    exonet_call_options asked;
+    exonet_send_options how;
+    exonet_call *call;
+
+    DEFAULTS(how);
+    how.traceparent = exonet_cstr("00-1-2-3");
+    HOLDS(exonet_send(alice, exonet_node_address(bob), bytes_of("x"), &how, NULL, &err) == EXONET_USAGE);
+    said(EXONET_USAGE, "TRACE-PARENT-FLAGS");
+    how.traceparent = exonet_cstr(trace);
+    check(exonet_send(alice, exonet_node_address(bob), bytes_of("x"), &how, NULL, &err), &err, "send");
+    delivery = receive(bob);
+    HOLDS(strcmp(exonet_delivery_traceparent(delivery).data, trace) == 0);
+    takes(delivery, "x");
+    exonet_receipt_free(send_text(alice, bob, "y"));
+    delivery = receive(bob);
+    HOLDS(exonet_delivery_traceparent(delivery).len == 0 && exonet_delivery_traceparent(NULL).len == 0);
+    takes(delivery, "y");
+
+    check(exonet_session_open(alice, exonet_node_address(bob), exonet_cstr("traced"), NULL, &client, &err), &err, "open");
+    check(exonet_session_send(client, bytes_of("x"), &how, NULL, &err), &err, "send");
+    check(exonet_session_accept(bob, MINUTE, NULL, &server, &err), &err, "accept");
+    check(exonet_session_recv(server, MINUTE, &delivery, &err), &err, "recv");
+    HOLDS(strcmp(exonet_delivery_traceparent(delivery).data, trace) == 0);
+    takes(delivery, "x");
+    exonet_session_free(client);
+    exonet_session_free(server);
+
+    check(exonet_serve(bob, exonet_cstr("add"), NULL, &service, &err), &err, "serve");
+    DEFAULTS(asked);
+    asked.traceparent = exonet_cstr("x");
+    HOLDS(exonet_call_start(alice, exonet_node_address(bob), exonet_cstr("add"), bytes_of("1"), &asked, &call, &err) ==
+          EXONET_USAGE);
+    said(EXONET_USAGE, "TRACE-PARENT-FLAGS");
+    asked.traceparent = exonet_cstr(trace);
+    check(exonet_call_start(alice, exonet_node_address(bob), exonet_cstr("add"), bytes_of("1"), &asked, &call, &err), &err,
+          "call");
+    check(exonet_service_next(service, MINUTE, &request, &err), &err, "next");
+    HOLDS(strcmp(exonet_request_traceparent(request).data, trace) == 0 && exonet_request_traceparent(NULL).len == 0);
+    check(exonet_request_reply(request, bytes_of("2"), &err), &err, "reply");
+    check(exonet_call_wait(call, MINUTE, &err), &err, "call");
+    exonet_request_free(request);
+    exonet_call_free(call);
+    exonet_service_free(service);
+    exonet_node_free(alice);
+    exonet_node_free(bob);
+}
+
 static void messages_are_refused_put_off_and_withdrawn(void)
 {
     exonet_node *alice = open_node(NULL), *bob = open_node(NULL);
@@ -561,6 +616,7 @@ int main(int argc, char **argv)
     nothing_is_safe_to_free();
     wrong_arguments_are_named();
     messages_are_sent_and_received();
+    messages_and_calls_continue_a_trace();
     messages_are_refused_put_off_and_withdrawn();
     threads_share_handles();
     events_can_be_polled();
