@@ -137,6 +137,18 @@ with_exon() {
     [[ $("${exon[@]}" call "$address" shout hello) == HELLO ]] || fail "exon is not answered"
     heard ''
 
+    listen "${exon[@]}" --json names serve --bind 127.0.0.1:0 --state "$work/exon-names"
+    address=$(grep -o '[a-z0-9]*@[0-9.:]*' <<<"$address" | head -n 1)
+    "$work/api" "$work/state-names" "$address" || fail "names at a name server"
+    exec 3<&-
+    kill "$listening"
+    wait "$listening" || true
+    listening=
+
+    listen "$work/c/session" serve 127.0.0.1:0 1
+    [[ $(echo hello | "${exon[@]}" session open shout "$address") == HELLO ]] || fail "exon has no session"
+    heard ''
+
     listen "${exon[@]}" --json serve --echo --bind 127.0.0.1:0 --state "$work/exon-serves" --exit-after 1
     address=$(grep -o '[a-z0-9]*@[0-9.:]*' <<<"$address" | head -n 1)
     [[ $("$work/c/call" "$address" echo "from C") == "from C" ]] || fail "exon does not answer"

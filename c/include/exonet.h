@@ -118,6 +118,8 @@ enum exonet_code
     EXONET_SESSION_ENDED = 22,
     // The peer has not settled all messages of the session in time. The node continues with them.
     EXONET_SESSION_AWAY = 23,
+    // The name service does not answer, does not know the name, or refuses: the message says which.
+    EXONET_NAMING = 24,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -325,6 +327,9 @@ typedef struct exonet_group exonet_group;
 // A handle on a message that was sent to a group. Freeing it neither cancels the message nor speeds it up.
 typedef struct exonet_group_receipt exonet_group_receipt;
 
+// A name that is bound to a node. It stays bound when it is freed, for the next process of the identity.
+typedef struct exonet_name exonet_name;
+
 // A node: it sends and receives messages, each exactly once.
 typedef struct exonet_node exonet_node;
 
@@ -508,6 +513,9 @@ typedef struct exonet_node_options {
     uint64_t keepalive_ms;
     // How often a message that is not acknowledged is handed out before it is rejected. Default: any number of times.
     uint32_t attempts;
+    // Where names of services are: "file:PATH" for a file of this machine, or ID@HOST:PORT for a name server. Then a
+    // peer may be given as name:NAME, and exonet_name_bind binds names. Default: nowhere.
+    struct exonet_str names;
 } exonet_node_options;
 
 // How a method is served.
@@ -752,6 +760,23 @@ exonet_code exonet_group_receipt_abandon(const struct exonet_group_receipt *rece
 // Frees a receipt. The message is still delivered, and so are the requested events.
 void exonet_group_receipt_free(struct exonet_group_receipt *receipt);
 
+// Binds a name to the node at the name service of its options, so that peers find it as name:NAME. A name is 1 to 64 of
+// A-Z a-z 0-9 . _ - and begins with a letter. `addresses` are those at which other nodes reach this one, as HOST:PORT,
+// separated by commas; if it is empty, that of exonet_node_address, for nodes on the same machine. A name that is bound
+// to this node already gets the new addresses. EXONET_NAMING: another node has the name, or the name service does not
+// answer or refuses. A name server takes names only from a node with a state_dir.
+exonet_code exonet_name_bind(const struct exonet_node *node,
+                             struct exonet_str name,
+                             struct exonet_str addresses,
+                             struct exonet_name **bound,
+                             struct exonet_error **error);
+
+// Unbinds the name, unless its record has changed since. The handle still has to be freed.
+exonet_code exonet_name_unbind(const struct exonet_name *name, struct exonet_error **error);
+
+// Frees a name. It stays bound.
+void exonet_name_free(struct exonet_name *name);
+
 // Opens a node. It waits for the disk if the node has a state_dir. EXONET_NOT_OPENED says what is wrong.
 exonet_code exonet_node_open(const struct exonet_node_options *options,
                              struct exonet_node **node,
@@ -832,7 +857,8 @@ exonet_code exonet_receipt_abandon(const struct exonet_receipt *receipt,
 // Frees a receipt. The message is still delivered, and so is the requested event.
 void exonet_receipt_free(struct exonet_receipt *receipt);
 
-// Sends a message to a peer, given as ID@HOST:PORT, or as an id alone if the peer has been heard. It waits for room
+// Sends a message to a peer, given as ID@HOST:PORT, as an id alone if the peer has been heard, or as name:NAME if the
+// node has a name service. It waits for room
 // in the queue to the peer, and for the disk if the node's durability requires that; then the message is queued.
 // `options` and `receipt` may be NULL.
 exonet_code exonet_send(const struct exonet_node *node,

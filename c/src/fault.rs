@@ -63,6 +63,8 @@ pub enum exonet_code {
     EXONET_SESSION_ENDED = 22,
     /// The peer has not settled all messages of the session in time. The node continues with them.
     EXONET_SESSION_AWAY = 23,
+    /// The name service does not answer, does not know the name, or refuses: the message says which.
+    EXONET_NAMING = 24,
 }
 
 use exonet_code as Code;

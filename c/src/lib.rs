@@ -11,6 +11,7 @@ mod delivery;
 mod event;
 mod fault;
 mod group;
+mod name;
 mod node;
 mod options;
 mod promise;

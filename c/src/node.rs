@@ -9,14 +9,15 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use exo::Node;
 use exo::stats::Stats;
-use exo::{Node, Peer, PeerAddr};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::border::{Out, border, free, given, look};
 use crate::delivery::{Begun, exonet_delivery};
 use crate::fault::{Fault, exonet_code, exonet_error};
+use crate::name::{self, Known};
 use crate::options::{self, exonet_node_options};
 use crate::queue::{Event, Queue};
 use crate::raw::{self, exonet_str};
@@ -46,6 +47,7 @@ pub(crate) struct Inner {
     journal: bool,
     watched: AtomicBool,
     sessions_watched: AtomicBool,
+    pub(crate) known: Known,
     pub(crate) callback: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -75,7 +77,13 @@ impl Inner {
         let runtime =
             Builder::new_multi_thread().worker_threads(1).thread_name("exonet").enable_all().build();
         let runtime = runtime.map_err(|error| Fault::system("the thread of the node", &error))?;
-        let node = runtime.block_on(builder.build())?;
+        let node = runtime.block_on(async {
+            let builder = match options.names()? {
+                Some((names, state_dir)) => builder.naming_shared(name::service(names, state_dir).await?),
+                None => builder,
+            };
+            Ok::<_, Fault>(builder.build().await?)
+        })?;
         let (id, address) = (Text::new(node.id()), Text::new(node.peer_addr()));
         Ok(Arc::new(Self {
             core: Arc::new(Core { node, queue: Queue::new(), begun: Begun::default() }),
@@ -86,6 +94,7 @@ impl Inner {
             journal,
             watched: AtomicBool::new(false),
             sessions_watched: AtomicBool::new(false),
+            known: Known::default(),
             callback: Mutex::new(None),
         }))
     }
@@ -101,10 +110,6 @@ impl Inner {
     /// Whether messages that are sent are in a journal.
     pub(crate) const fn journal(&self) -> bool {
         self.journal
-    }
-
-    pub(crate) fn peer(&self, text: &exonet_str) -> Result<Peer, Fault> {
-        Ok(self.core.node.peer(text.get("peer")?.parse::<PeerAddr>()?))
     }
 
     /// Runs `work` on this thread, and returns its result.

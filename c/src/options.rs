@@ -44,6 +44,9 @@ pub struct exonet_node_options {
     keepalive_ms: u64,
     /// How often a message that is not acknowledged is handed out before it is rejected. Default: any number of times.
     attempts: u32,
+    /// Where names of services are: "file:PATH" for a file of this machine, or ID@HOST:PORT for a name server. Then a
+    /// peer may be given as name:NAME, and exonet_name_bind binds names. Default: nowhere.
+    names: exonet_str,
 }
 
 // SAFETY: it is `repr(C)`, begins with its size, and is valid if all bytes are zero.
@@ -263,6 +266,15 @@ impl exonet_node_options {
             }
         });
         Ok((builder, journal))
+    }
+}
+
+impl exonet_node_options {
+    /// The name service, and the directory of the identity, if there is one.
+    pub(crate) fn names(&self) -> Result<Option<(&str, Option<&str>)>, Fault> {
+        let names = self.names.given("options->names")?;
+        let state_dir = self.state_dir.given("options->state_dir")?;
+        Ok(names.map(|names| (names, state_dir)))
     }
 }
 

@@ -608,9 +608,18 @@ static void an_identity_is_stored(const char *state_dir)
     exonet_node_free(alice);
 }
 
+/* api STATE: every function. api STATE SERVICE: names at this service. */
 int main(int argc, char **argv)
 {
-    HOLDS(argc == 2);
+    char file[4096], named[4096];
+
+    HOLDS(argc == 2 || argc == 3);
+    snprintf(file, sizeof file, "file:%s.names", argv[1]);
+    snprintf(named, sizeof named, "%s.named", argv[1]);
+    if (argc == 3) {
+        names(argv[2], named);
+        return 0;
+    }
     HOLDS(exonet_abi() == EXONET_ABI);
     HOLDS(strchr(exonet_version().data, '.') != NULL && strlen(exonet_version().data) == exonet_version().len);
     nothing_is_safe_to_free();
@@ -627,6 +636,7 @@ int main(int argc, char **argv)
     an_identity_is_stored(argv[1]);
     sessions(argv[1]);
     groups();
+    names(file, named);
     puts("all of it holds");
     return 0;
 }

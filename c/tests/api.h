@@ -87,5 +87,6 @@ static inline void takes(exonet_delivery *delivery, const char *body)
 
 void sessions(const char *state_dir);
 void groups(void);
+void names(const char *service, const char *state_dir);
 
 #endif
