@@ -1,26 +1,32 @@
-// Exonet: messages between machines that arrive exactly once. docs/c.md is the guide.
+// Exonet sends messages between machines. Each message arrives exactly once. docs/c.md is the guide.
 //
-// Written by cbindgen from c/src; a test compares the two.
+// cbindgen writes this file from c/src. A test compares the two.
 //
-// Conventions
+// Texts: a text is UTF-8, with its length in bytes (exonet_str). A text that the library returns also ends with a NUL, which the length does
+// not count. If the pointer of a text or of bytes is NULL, its length must be 0.
 //
-// Texts are UTF-8 with a length (exonet_str). Those that the library gives end with a NUL besides, which the length does not count.
-// Data that is NULL has to have length 0.
+// Handles: a handle is a pointer to a type that this file does not define. A function that makes a handle writes it to the parameter before
+// the last one. If the function fails, it writes NULL there. The caller owns the handle, and frees it once, with the function of its type
+// whose name ends in _free. These functions accept NULL, and then do nothing. Handles may be freed in any order.
 //
-// Handles are opaque. A function that gives one writes it to its last parameter but one, and NULL if it fails; it belongs to the caller,
-// who gives it back to the function named exonet_..._free, once. Those take NULL and do nothing then. What a handle gives (a text, bytes)
-// is valid until that handle is freed. What a caller gives to a function is not kept beyond the call. Handles may be freed in any order.
+// Memory: texts and bytes that a function returns from a handle are valid until that handle is freed. The library copies the texts, bytes
+// and options that a caller passes, so the caller may free them after the call.
 //
-// Errors: a function that can fail returns an exonet_code, and takes an exonet_error **, which may be NULL. It is set to NULL, or to an
-// error that belongs to the caller if the code is neither EXONET_OK nor EXONET_TIMEOUT.
+// Errors: a function that can fail returns an exonet_code. Its last parameter is an exonet_error **, which may be NULL. If the code is
+// EXONET_OK or EXONET_TIMEOUT, the function sets it to NULL. Otherwise it sets it to an error, which the caller owns.
 //
-// Times are in milliseconds. A timeout that is negative waits for ever; 0 looks and does not wait.
+// Times: all times are in milliseconds, in whole numbers. With a negative timeout a function waits until there is a result. With a timeout
+// of 0 it returns at once.
 //
-// Options: structs with their size in front, so that later versions can add fields. Zero in a field is its default, and NULL is all
-// defaults: exonet_send_options options = {.size = sizeof options};
+// Options: each struct of options begins with its size, so that later versions can add fields at its end. A field that is 0 has its default.
+// A pointer that is NULL means that all fields have their defaults: exonet_send_options options = {.size = sizeof options};
 //
-// Threads: every function may be called from any thread, and several threads may use a handle at once, except to free it. A process
-// that forks uses the library either before, in the parent, or only after, in the child.
+// Events: an event belongs to a node. The program takes it with exonet_node_next_event, or has it passed to the callback of the node. The
+// token of an event is a number that the program chose for the message, call, method or session.
+//
+// Threads: any thread may call any function, and several threads may use a handle at the same time. A thread may free a handle only when
+// no other thread uses it. After a fork, only one of the two processes may use the library: the parent, or the child if the parent has not
+// used it before.
 
 #ifndef EXONET_H
 #define EXONET_H
