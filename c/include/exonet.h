@@ -290,7 +290,8 @@ enum exonet_session_change
     EXONET_CHANGE_OTHER = 0,
     // The server has accepted the session.
     EXONET_CHANGE_ACCEPTED = 1,
-    // There is a connection to the peer, the first since this handle was made: exonet_session_event_address.
+    // There is a connection to the peer: exonet_session_event_address. If there was one when this handle was made, this
+    // event does not come.
     EXONET_CHANGE_CONNECTED = 2,
     // The peer answers none of the messages that are on their way to it: exonet_session_event_duration is how long.
     // The session continues when the peer is back.

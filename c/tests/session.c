@@ -304,16 +304,24 @@ static void a_session_outlives_its_process(const char *state_dir)
     exonet_receipt *receipt;
     exonet_node_options options;
     exonet_delivery *delivery;
-    char where[64];
+    char address[200], *where;
 
     DEFAULTS(options);
     options.bind = exonet_cstr("127.0.0.1:0");
     options.allow = exonet_cstr("anyone");
     options.state_dir = exonet_cstr(state_dir);
     check(exonet_node_open(&options, &bob, &err), &err, "open");
-    snprintf(where, sizeof where, "%s", strchr(exonet_node_address(bob).data, '@') + 1);
-    client = open_session(alice, bob, "long");
+    snprintf(address, sizeof address, "%s", exonet_node_address(bob).data);
+    where = strchr(address, '@') + 1;
+    exonet_node_free(bob);
+    /* The peer is not there yet: the session is opened at once, and waits. */
+    check(exonet_session_open(alice, exonet_cstr(address), exonet_cstr("long"), NULL, &client, &err), &err, "open");
     HOLDS(exonet_session_next_event(client, 0, &event, &err) == EXONET_TIMEOUT && event == NULL && err == NULL);
+    options.bind = exonet_cstr(where);
+    check(exonet_node_open(&options, &bob, &err), &err, "open");
+    event = await_change(client, EXONET_CHANGE_CONNECTED);
+    HOLDS(strcmp(exonet_session_event_address(event).data, where) == 0 && exonet_session_event_missing(event) == 0);
+    exonet_session_event_free(event);
     server = accept_session(bob);
     exonet_receipt_free(say(client, "one"));
     takes(hear(server), "one");
@@ -321,9 +329,6 @@ static void a_session_outlives_its_process(const char *state_dir)
     takes(hear(client), "yes");
     event = await_change(client, EXONET_CHANGE_ACCEPTED);
     HOLDS(exonet_session_event_end(event) == EXONET_END_NONE && exonet_session_event_address(event).len == 0);
-    exonet_session_event_free(event);
-    event = await_change(client, EXONET_CHANGE_CONNECTED);
-    HOLDS(strcmp(exonet_session_event_address(event).data, where) == 0 && exonet_session_event_missing(event) == 0);
     exonet_session_event_free(event);
 
     check(exonet_node_close(bob, MINUTE, NULL, &err), &err, "close");
@@ -335,7 +340,6 @@ static void a_session_outlives_its_process(const char *state_dir)
     exonet_receipt_free(receipt);
     exonet_session_free(client);
 
-    options.bind = exonet_cstr(where);
     check(exonet_node_open(&options, &bob, &err), &err, "open again");
     server = accept_session(bob);
     HOLDS(strcmp(exonet_session_name(server).data, "long") == 0);
