@@ -1069,7 +1069,8 @@ exonet_code exonet_node_watch_sessions(const struct exonet_node *node,
                                        const struct exonet_session_options *options,
                                        struct exonet_error **error);
 
-// Sends a message of any size after all earlier ones of this session, like exonet_send. It has no tag. A message that
+// Sends a message of any size after all earlier ones of this session, like exonet_send. It has no tag, and
+// `options->priority` does not apply. A message that
 // is longer than 64 KiB goes in parts, which the peer's application gets as a whole or not at all; with `no_wait` it
 // is EXONET_NOT_SENT. EXONET_SESSION_ENDED: see exonet_error_session_end.
 exonet_code exonet_session_send(const struct exonet_session *session,
@@ -1129,7 +1130,8 @@ struct exonet_str exonet_stream_peer(const struct exonet_stream *stream);
 // The name of the stream.
 struct exonet_str exonet_stream_name(const struct exonet_stream *stream);
 
-// Sends a message after all earlier ones of this stream, like exonet_send. It has no tag.
+// Sends a message after all earlier ones of this stream, like exonet_send. It has no tag, and
+// `options->priority` does not apply.
 exonet_code exonet_stream_send(const struct exonet_stream *stream,
                                struct exonet_bytes body,
                                const struct exonet_send_options *options,

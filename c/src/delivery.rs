@@ -5,9 +5,9 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use exo::Delivery;
 use exo::error::{BodyError, NotDelivered};
 use exo::session::SessionMessage;
+use exo::{Delivery, Priority};
 use tokio::sync::Notify;
 
 use crate::border::{border, free, given, look};
@@ -157,13 +157,13 @@ impl exonet_delivery {
         }
     }
 
-    /// A message of a session, which has no tag.
+    /// A message of a session, which has no tag, and no priority of its own.
     pub(crate) fn of_session(message: SessionMessage) -> Self {
         Self {
             key: Key { id: message.id(), id_text: OnceLock::new(), from_text: OnceLock::new() },
             tag: Bytes::new(),
             attempt: message.attempt(),
-            priority: priority_number(message.priority()),
+            priority: priority_number(Priority::Normal),
             traceparent: message.traceparent().map(Text::new),
             body: message.body().clone(),
             guard: Mutex::new(Some(Guard::Session(message))),

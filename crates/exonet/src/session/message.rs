@@ -4,7 +4,6 @@ use core::fmt;
 use core::time::Duration;
 
 use bytes::Bytes;
-use exonet_proto::node::Priority;
 use exonet_proto::{MessageId, Traceparent};
 
 use crate::error::NotDelivered;
@@ -43,11 +42,6 @@ impl SessionMessage {
     /// lets an external effect happen only once. A message that came in parts has the id of its last part.
     pub const fn id(&self) -> MessageId {
         self.delivery.id()
-    }
-
-    /// See [`Delivery::priority`].
-    pub const fn priority(&self) -> Priority {
-        self.delivery.priority()
     }
 
     /// See [`Delivery::traceparent`]. A message that came in parts has that of its last part.
