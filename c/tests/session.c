@@ -53,6 +53,34 @@ static void has_ended(exonet_session *session, exonet_session_end end, const cha
     }
 }
 
+/* Both know the end. The handles are freed. */
+static void both_ends_close(exonet_session *client, exonet_session *server)
+{
+    exonet_delivery *delivery;
+    exonet_receipt *receipt;
+
+    check(exonet_session_finish(client, &receipt, &err), &err, "finish");
+    HOLDS(exonet_session_send(client, bytes_of("x"), NULL, NULL, &err) == EXONET_NOT_SENT);
+    said(EXONET_NOT_SENT, "closed at this end");
+    HOLDS(exonet_session_recv(server, MINUTE, &delivery, &err) == EXONET_SESSION_FINISHED && delivery == NULL);
+    said(EXONET_SESSION_FINISHED, "everything was received");
+    HOLDS(outcome_of(receipt).kind == EXONET_DELIVERED);
+    exonet_receipt_free(receipt);
+    exonet_receipt_free(say(server, "the bill"));
+    takes(hear(client), "the bill");
+    /* The end arrives when the client receives: here a task of the library does. */
+    check(exonet_session_watch(client, 0, &err), &err, "watch");
+    check(exonet_session_close(server, MINUTE, &err), &err, "close");
+    HOLDS(exonet_session_send(server, bytes_of("x"), NULL, NULL, &err) == EXONET_CLOSED);
+    said(EXONET_CLOSED, "given the session up");
+    HOLDS(exonet_session_close(server, 0, &err) == EXONET_CLOSED);
+    said(EXONET_CLOSED, "given the session up");
+    HOLDS(exonet_session_next_event(server, 0, NULL, &err) == EXONET_USAGE);
+    said(EXONET_USAGE, "event is NULL");
+    exonet_session_free(client);
+    exonet_session_free(server);
+}
+
 static void messages_go_both_ways(void)
 {
     exonet_node *alice = open_node(NULL), *bob = open_node(NULL);
@@ -115,27 +143,7 @@ static void messages_go_both_ways(void)
     HOLDS(exonet_session_send(client, bytes_of("x"), &how, &receipt, &err) == EXONET_NOT_SENT && receipt == NULL);
     said(EXONET_NOT_SENT, "tag");
 
-    /* Both ends close: both know the end. */
-    check(exonet_session_finish(client, &receipt, &err), &err, "finish");
-    HOLDS(exonet_session_send(client, bytes_of("x"), NULL, NULL, &err) == EXONET_NOT_SENT);
-    said(EXONET_NOT_SENT, "closed at this end");
-    HOLDS(exonet_session_recv(server, MINUTE, &delivery, &err) == EXONET_SESSION_FINISHED && delivery == NULL);
-    said(EXONET_SESSION_FINISHED, "everything was received");
-    HOLDS(outcome_of(receipt).kind == EXONET_DELIVERED);
-    exonet_receipt_free(receipt);
-    exonet_receipt_free(say(server, "the bill"));
-    takes(hear(client), "the bill");
-    /* The end arrives when the client receives: here a task of the library does. */
-    check(exonet_session_watch(client, 0, &err), &err, "watch");
-    check(exonet_session_close(server, MINUTE, &err), &err, "close");
-    HOLDS(exonet_session_send(server, bytes_of("x"), NULL, NULL, &err) == EXONET_CLOSED);
-    said(EXONET_CLOSED, "given the session up");
-    HOLDS(exonet_session_close(server, 0, &err) == EXONET_CLOSED);
-    said(EXONET_CLOSED, "given the session up");
-    HOLDS(exonet_session_next_event(server, 0, NULL, &err) == EXONET_USAGE);
-    said(EXONET_USAGE, "event is NULL");
-    exonet_session_free(client);
-    exonet_session_free(server);
+    both_ends_close(client, server);
     exonet_node_free(alice);
     exonet_node_free(bob);
 }
@@ -145,11 +153,9 @@ static void long_messages_go_in_parts(void)
     exonet_node *alice = open_node(NULL), *bob = open_node(NULL);
     exonet_session *client = open_session(alice, bob, "files"), *server;
     exonet_session_writer *writer, *second;
-    exonet_session_options limits;
     exonet_send_options how;
-    exonet_receipt *receipt, *refused;
+    exonet_receipt *receipt;
     exonet_delivery *delivery;
-    exonet_outcome outcome;
     size_t size = 1 << 20;
     uint8_t *large = (uint8_t *)malloc(size);
     exonet_bytes body = {large, size}, none = {NULL, 0};
@@ -206,25 +212,38 @@ static void long_messages_go_in_parts(void)
     exonet_session_free(client);
     has_ended(server, EXONET_END_ABORTED, "given it up");
     exonet_session_free(server);
+    exonet_node_free(alice);
+    exonet_node_free(bob);
+    free(large);
+}
 
-    /* A writer outlives the handle of its session. */
-    client = open_session(alice, bob, "short");
+static void too_long_messages_are_rejected(void)
+{
+    exonet_node *alice = open_node(NULL), *bob = open_node(NULL);
+    exonet_session *client = open_session(alice, bob, "short"), *server;
+    exonet_session_writer *writer;
+    exonet_session_options limits;
+    exonet_receipt *receipt = say(client, "x");
+    exonet_delivery *delivery;
+    exonet_outcome outcome;
+    exonet_bytes body = {(uint8_t *)calloc(1, 1 << 20), 1 << 20};
+
     DEFAULTS(limits);
     limits.longest = 1000;
-    refused = say(client, "x");
     check(exonet_session_accept(bob, MINUTE, &limits, &server, &err), &err, "accept");
     takes(hear(server), "x");
-    HOLDS(outcome_of(refused).kind == EXONET_DELIVERED);
-    exonet_receipt_free(refused);
-    check(exonet_session_send(client, body, NULL, &refused, &err), &err, "send");
+    HOLDS(outcome_of(receipt).kind == EXONET_DELIVERED);
+    exonet_receipt_free(receipt);
+    check(exonet_session_send(client, body, NULL, &receipt, &err), &err, "send");
     check(exonet_session_begin(client, NULL, &writer, &err), &err, "begin");
     /* It is rejected while the server receives, which does not see it. */
-    while (exonet_receipt_wait(refused, 1, &outcome, NULL) == EXONET_TIMEOUT) {
+    while (exonet_receipt_wait(receipt, 1, &outcome, NULL) == EXONET_TIMEOUT) {
         HOLDS(exonet_session_recv(server, 1, &delivery, NULL) == EXONET_TIMEOUT);
     }
     HOLDS(outcome.kind == EXONET_REJECTED);
-    HOLDS(strstr(exonet_receipt_reason(refused).data, "at most 1000") != NULL);
-    exonet_receipt_free(refused);
+    HOLDS(strstr(exonet_receipt_reason(receipt).data, "at most 1000") != NULL);
+    exonet_receipt_free(receipt);
+    /* A writer outlives the handle of its session. */
     exonet_session_free(client);
     HOLDS(exonet_session_writer_write(writer, bytes_of("x"), &err) == EXONET_CLOSED);
     said(EXONET_CLOSED, "begin another");
@@ -232,7 +251,7 @@ static void long_messages_go_in_parts(void)
     exonet_session_free(server);
     exonet_node_free(alice);
     exonet_node_free(bob);
-    free(large);
+    free((void *)body.data);
 }
 
 static void sessions_are_refused_aborted_and_detached(void)
@@ -526,6 +545,7 @@ void sessions(const char *state_dir)
 {
     messages_go_both_ways();
     long_messages_go_in_parts();
+    too_long_messages_are_rejected();
     sessions_are_refused_aborted_and_detached();
     a_session_outlives_its_process(state_dir);
     a_peer_goes_away_and_comes_back(state_dir);
