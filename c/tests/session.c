@@ -420,10 +420,27 @@ static exonet_event next_event(exonet_node *node, int fd)
     return event;
 }
 
+/* Sends "0" and "1", the second one in chunks. Their outcomes are events with the tokens 8 and 9. */
+static void say_and_be_told(exonet_session *session)
+{
+    exonet_session_writer *writer;
+    exonet_send_options how;
+
+    DEFAULTS(how);
+    how.notify = true;
+    how.token = 8;
+    check(exonet_session_send(session, bytes_of("0"), &how, NULL, &err), &err, "send");
+    how.token = 9;
+    check(exonet_session_begin(session, &how, &writer, &err), &err, "begin");
+    check(exonet_session_writer_write(writer, bytes_of("1"), &err), &err, "write");
+    check(exonet_session_writer_finish(writer, NULL, &err), &err, "finish");
+    exonet_session_writer_free(writer);
+}
+
 static void sessions_are_events(void)
 {
     exonet_node *alice = open_node(NULL), *bob = open_node(NULL);
-    exonet_session *client, *server, *left;
+    exonet_session *client, *server;
     exonet_session_event *change;
     exonet_session_options limits;
     exonet_delivery *delivery;
@@ -451,8 +468,7 @@ static void sessions_are_events(void)
     HOLDS(exonet_session_next_event(server, 0, &change, &err) == EXONET_USAGE && change == NULL);
     said(EXONET_USAGE, "events of the node");
 
-    exonet_receipt_free(say(client, "0"));
-    exonet_receipt_free(say(client, "1"));
+    say_and_be_told(client);
     check(exonet_session_finish(client, NULL, &err), &err, "finish");
     check(exonet_session_finish(server, NULL, &err), &err, "finish");
     for (int ended = 0; !ended;) {
@@ -470,10 +486,28 @@ static void sessions_are_events(void)
         exonet_session_event_free(event.session_event);
     }
     HOLDS(got == 2);
+    /* In any order. */
+    for (uint64_t told = 0; told != 17; told += event.token) {
+        check(exonet_node_next_event(alice, MINUTE, &event, &err), &err, "event");
+        HOLDS(event.kind == EXONET_EVENT_SETTLED && (event.token == 8 || event.token == 9) && told != event.token);
+        HOLDS(event.outcome.kind == EXONET_DELIVERED);
+    }
     exonet_session_free(client);
     exonet_session_free(server);
+    exonet_node_free(alice);
+    exonet_node_free(bob);
+}
 
-    /* What is not taken is freed with the node: a session, and a message of one. */
+/* It is freed with the node: a session, and a message of one. */
+static void what_is_not_taken_is_freed(void)
+{
+    exonet_node *alice = open_node(NULL), *bob = open_node(NULL);
+    exonet_session *client, *left;
+    exonet_event event;
+    int bobs;
+
+    check(exonet_node_fd(bob, &bobs, &err), &err, "fd");
+    check(exonet_node_watch_sessions(bob, 4, NULL, &err), &err, "watch");
     client = open_session(alice, bob, "untaken");
     event = next_event(bob, bobs);
     check(exonet_session_watch(event.session, 1, &err), &err, "watch");
@@ -550,5 +584,6 @@ void sessions(const char *state_dir)
     a_session_outlives_its_process(state_dir);
     a_peer_goes_away_and_comes_back(state_dir);
     sessions_are_events();
+    what_is_not_taken_is_freed();
     sessions_go_to_a_callback();
 }
