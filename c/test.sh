@@ -52,9 +52,14 @@ build() { "$@" $(pkg-config --cflags exonet) $(pkg-config --libs exonet); }
 say "C11 and C++"
 make --silent -C examples OUT="$work/c" CFLAGS=-g
 strict=(-g -Wall -Wextra -Werror -D_POSIX_C_SOURCE=200809L)
-build cc "${strict[@]}" -std=c11 -pthread -o "$work/api" tests/api.c
-for source in examples/send.c examples/listen.c examples/call.c tests/api.c; do
-    build c++ "${strict[@]}" -x c++ -std=c++17 -pthread -o "$work/plus" "$source"
+build cc "${strict[@]}" -std=c11 -pthread -o "$work/api" tests/*.c
+for source in examples/*.c; do
+    build c++ "${strict[@]}" -x c++ -std=c++17 -o "$work/plus" "$source"
+done
+build c++ "${strict[@]}" -x c++ -std=c++17 -pthread -o "$work/plus" tests/*.c
+# A program may use functions that the test does not name.
+for function in $(grep -o '\bexonet_[a-z_]*(' include/exonet.h | sort -u); do
+    grep -q "\b$function" tests/*.c tests/api.h examples/common.h || fail "no test calls $function)"
 done
 # Everything in one file, as pkg-config says it.
 # shellcheck disable=SC2046
@@ -92,6 +97,10 @@ examples() {
     id=$("$@" "$work/c/call" "$address" shout "" 2>/dev/null) && fail "a failure looks like none"
     [[ $id == "failed with 7: there is nothing to shout" ]] || fail "it says $id"
     heard ''
+
+    listen "$@" "$work/c/session" serve 127.0.0.1:0 1
+    [[ $("$@" "$work/c/session" "$address" hello "two words" | paste -sd ,) == "HELLO,TWO WORDS" ]] || fail "no session"
+    heard ''
 }
 
 # The program in the block of this language on the page.
@@ -126,6 +135,18 @@ with_exon() {
 
     listen "$work/c/call" serve 127.0.0.1:0 1
     [[ $("${exon[@]}" call "$address" shout hello) == HELLO ]] || fail "exon is not answered"
+    heard ''
+
+    listen "${exon[@]}" --json names serve --bind 127.0.0.1:0 --state "$work/exon-names"
+    address=$(grep -o '[a-z0-9]*@[0-9.:]*' <<<"$address" | head -n 1)
+    "$work/api" "$work/state-names" "$address" || fail "names at a name server"
+    exec 3<&-
+    kill "$listening"
+    wait "$listening" || true
+    listening=
+
+    listen "$work/c/session" serve 127.0.0.1:0 1
+    [[ $(echo hello | "${exon[@]}" session open shout "$address") == HELLO ]] || fail "exon has no session"
     heard ''
 
     listen "${exon[@]}" --json serve --echo --bind 127.0.0.1:0 --state "$work/exon-serves" --exit-after 1

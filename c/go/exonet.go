@@ -14,8 +14,8 @@ static exonet_bytes bytes(const void *data, size_t len) { exonet_bytes some = {(
 struct settings { uint64_t max_message, doubt_timeout_ms, keepalive_ms; uint32_t attempts; };
 
 static exonet_code open_node(const char *dir, size_t dir_len, const char *bind, size_t bind_len, const char *allow,
-		size_t allow_len, const char *durability, size_t durability_len, struct settings rest,
-		exonet_node **node, exonet_error **error) {
+		size_t allow_len, const char *durability, size_t durability_len, const char *names, size_t names_len,
+		struct settings rest, exonet_node **node, exonet_error **error) {
 	exonet_node_options options;
 	memset(&options, 0, sizeof options);
 	options.size = sizeof options;
@@ -23,6 +23,7 @@ static exonet_code open_node(const char *dir, size_t dir_len, const char *bind, 
 	options.bind = str(bind, bind_len);
 	options.allow = str(allow, allow_len);
 	options.durability = str(durability, durability_len);
+	options.names = str(names, names_len);
 	options.max_message = rest.max_message;
 	options.doubt_timeout_ms = rest.doubt_timeout_ms;
 	options.keepalive_ms = rest.keepalive_ms;
@@ -31,7 +32,7 @@ static exonet_code open_node(const char *dir, size_t dir_len, const char *bind, 
 }
 
 static exonet_code send_message(exonet_node *node, const char *peer, size_t peer_len, const void *body, size_t body_len,
-		const void *tag, size_t tag_len, uint64_t deadline_ms, bool processed, bool durable,
+		const void *tag, size_t tag_len, const char *trace, size_t trace_len, uint64_t deadline_ms, bool processed, bool durable,
 		exonet_receipt **receipt, exonet_error **error) {
 	exonet_send_options options;
 	memset(&options, 0, sizeof options);
@@ -40,6 +41,7 @@ static exonet_code send_message(exonet_node *node, const char *peer, size_t peer
 	options.deadline_ms = deadline_ms;
 	options.confirm = processed ? EXONET_CONFIRM_PROCESSED : EXONET_CONFIRM_DELIVERED;
 	options.durable = durable;
+	options.traceparent = str(trace, trace_len);
 	return exonet_send(node, str(peer, peer_len), bytes(body, body_len), &options, receipt, error);
 }
 
@@ -85,14 +87,19 @@ type Code int32
 
 // Codes that programs ask for.
 const (
-	Closed        = Code(C.EXONET_CLOSED)
-	NotDelivered  = Code(C.EXONET_NOT_DELIVERED)
-	CallFailed    = Code(C.EXONET_CALL_FAILED)
-	CallUnknown   = Code(C.EXONET_CALL_UNKNOWN)
-	CallExpired   = Code(C.EXONET_CALL_EXPIRED)
-	CallCancelled = Code(C.EXONET_CALL_CANCELLED)
-	CallRefused   = Code(C.EXONET_CALL_REFUSED)
-	Usage         = Code(C.EXONET_USAGE)
+	Closed         = Code(C.EXONET_CLOSED)
+	NotDelivered   = Code(C.EXONET_NOT_DELIVERED)
+	CallFailed     = Code(C.EXONET_CALL_FAILED)
+	CallUnknown    = Code(C.EXONET_CALL_UNKNOWN)
+	CallExpired    = Code(C.EXONET_CALL_EXPIRED)
+	CallCancelled  = Code(C.EXONET_CALL_CANCELLED)
+	CallRefused    = Code(C.EXONET_CALL_REFUSED)
+	SessionMissing = Code(C.EXONET_SESSION_MISSING)
+	SessionEnded   = Code(C.EXONET_SESSION_ENDED)
+	SessionAway    = Code(C.EXONET_SESSION_AWAY)
+	Naming         = Code(C.EXONET_NAMING)
+	NotSent        = Code(C.EXONET_NOT_SENT)
+	Usage          = Code(C.EXONET_USAGE)
 )
 
 // Error is what went wrong.
@@ -104,6 +111,8 @@ type Error struct {
 	Body   []byte
 	// HasNotRun says of a call that it certainly has not run, and may be made again.
 	HasNotRun bool
+	// End says, with SessionEnded, how a session has ended.
+	End SessionEnd
 }
 
 func (e *Error) Error() string { return "exonet: " + e.Message }
@@ -132,6 +141,7 @@ func failure(code C.exonet_code, place **C.exonet_error) error {
 		Status:    uint32(C.exonet_error_status(err)),
 		Body:      some(C.exonet_error_body(err)),
 		HasNotRun: bool(C.exonet_error_has_not_run(err)),
+		End:       SessionEnd(C.exonet_error_session_end(err)),
 	}
 }
 
@@ -182,6 +192,7 @@ type Options struct {
 	Bind         string
 	Allow        string // "anyone", or ids with commas between
 	Durability   string
+	Names        string // "file:PATH" or ID@HOST:PORT: then name:NAME is a peer
 	MaxMessage   uint64
 	DoubtTimeout time.Duration
 	Keepalive    time.Duration
@@ -204,13 +215,15 @@ func Open(options Options) (*Node, error) {
 	bind, bindLen := strData(options.Bind)
 	allow, allowLen := strData(options.Allow)
 	durability, durabilityLen := strData(options.Durability)
+	names, namesLen := strData(options.Names)
 	rest := C.struct_settings{
 		max_message:      C.uint64_t(options.MaxMessage),
 		doubt_timeout_ms: millis(options.DoubtTimeout),
 		keepalive_ms:     millis(options.Keepalive),
 		attempts:         C.uint32_t(options.Attempts),
 	}
-	code := C.open_node(dir, dirLen, bind, bindLen, allow, allowLen, durability, durabilityLen, rest, &node, &err)
+	code := C.open_node(dir, dirLen, bind, bindLen, allow, allowLen, durability, durabilityLen, names, namesLen, rest,
+		&node, &err)
 	if failed := failure(code, &err); failed != nil {
 		return nil, failed
 	}
@@ -279,6 +292,8 @@ type SendOptions struct {
 	Deadline  time.Duration
 	Processed bool // to be told that the message was processed, not only delivered
 	Durable   bool // to be refused by a node without a journal
+	// Traceparent is the trace that the message is part of, as in the header of W3C Trace Context.
+	Traceparent string
 }
 
 // Outcome is what became of a message.
@@ -324,15 +339,20 @@ func (n *Node) Send(peer string, body []byte, options SendOptions) (*Receipt, er
 		to, toLen := strData(peer)
 		data, dataLen := bytesData(body)
 		tag, tagLen := bytesData(options.Tag)
-		code := C.send_message(node, to, toLen, data, dataLen, tag, tagLen, millis(options.Deadline),
+		trace, traceLen := strData(options.Traceparent)
+		code := C.send_message(node, to, toLen, data, dataLen, tag, tagLen, trace, traceLen, millis(options.Deadline),
 			C.bool(options.Processed), C.bool(options.Durable), &receipt.receipt, &err)
 		return failure(code, &err)
 	})
 	if failed != nil {
 		return nil, failed
 	}
-	runtime.SetFinalizer(receipt, func(r *Receipt) { C.exonet_receipt_free(r.receipt) })
-	return receipt, nil
+	return receipt.owned(), nil
+}
+
+func (r *Receipt) owned() *Receipt {
+	runtime.SetFinalizer(r, func(r *Receipt) { C.exonet_receipt_free(r.receipt) })
+	return r
 }
 
 // Wait waits for what becomes of the message.
@@ -373,6 +393,8 @@ type Delivery struct {
 	Tag     []byte
 	Body    []byte
 	Attempt uint32
+	// Traceparent is the trace that the message is part of, or empty.
+	Traceparent string
 
 	delivery *C.exonet_delivery
 }
@@ -389,16 +411,21 @@ func (n *Node) Recv(ctx context.Context) (*Delivery, error) {
 	if failed != nil {
 		return nil, failed
 	}
+	return received(got), nil
+}
+
+func received(got *C.exonet_delivery) *Delivery {
 	delivery := &Delivery{
-		From:     text(C.exonet_delivery_from(got)),
-		ID:       text(C.exonet_delivery_id(got)),
-		Tag:      some(C.exonet_delivery_tag(got)),
-		Body:     some(C.exonet_delivery_body(got)),
-		Attempt:  uint32(C.exonet_delivery_attempt(got)),
-		delivery: got,
+		From:        text(C.exonet_delivery_from(got)),
+		ID:          text(C.exonet_delivery_id(got)),
+		Tag:         some(C.exonet_delivery_tag(got)),
+		Body:        some(C.exonet_delivery_body(got)),
+		Attempt:     uint32(C.exonet_delivery_attempt(got)),
+		Traceparent: text(C.exonet_delivery_traceparent(got)),
+		delivery:    got,
 	}
 	runtime.SetFinalizer(delivery, func(d *Delivery) { C.exonet_delivery_free(d.delivery) })
-	return delivery, nil
+	return delivery
 }
 
 // Ack acknowledges the message: from here on it is delivered.

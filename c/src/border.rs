@@ -44,6 +44,14 @@ pub(crate) fn given<'a, T>(handle: Option<&'a T>, name: &str) -> Result<&'a T, F
 pub(crate) struct Out<'a, T>(&'a mut MaybeUninit<T>);
 
 impl<'a, T> Out<'a, *mut T> {
+    /// A place for a handle that the caller may not want; it is NULL until there is one.
+    pub(crate) fn optional(place: Option<&'a mut MaybeUninit<*mut T>>) -> Option<Self> {
+        place.map(|place| {
+            place.write(ptr::null_mut());
+            Self(place)
+        })
+    }
+
     /// A place for a handle, which is NULL until there is one.
     pub(crate) fn handle(place: Option<&'a mut MaybeUninit<*mut T>>, name: &str) -> Result<Self, Fault> {
         let mut out = Out::value(place, name)?;

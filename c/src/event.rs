@@ -3,16 +3,17 @@
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, Weak};
 use std::thread;
 
 use crate::border::{Out, border, given};
 use crate::delivery::exonet_delivery;
 use crate::fault::{Fault, exonet_code, exonet_error};
-use crate::node::{Inner, exonet_node, patience};
-use crate::queue::{Event, Queue};
+use crate::node::{Core, Inner, exonet_node, patience};
+use crate::queue::Event;
 use crate::receipt::exonet_outcome;
 use crate::serve::exonet_request;
+use crate::session::{exonet_session, exonet_session_event};
 
 /// The kind of an event.
 #[repr(i32)]
@@ -28,6 +29,18 @@ pub enum exonet_event_kind {
     EXONET_EVENT_REQUEST = 4,
     /// The node was closed. The last event.
     EXONET_EVENT_CLOSED = 5,
+    /// A peer has opened a session: `session`. After exonet_node_watch_sessions.
+    EXONET_EVENT_SESSION_OPENED = 6,
+    /// A message of a session has arrived: `token` and `delivery`. After exonet_session_watch.
+    EXONET_EVENT_SESSION_MESSAGE = 7,
+    /// Something has changed in a session: `token` and `session_event`. After exonet_session_watch.
+    EXONET_EVENT_SESSION_CHANGED = 8,
+    /// The verdict on a message that was sent to a group with `notify` is known: `token`. exonet_group_receipt_wait
+    /// tells it.
+    EXONET_EVENT_GROUP_DECIDED = 9,
+    /// A message that was sent to a group with `notify` has ended at every member: `token`. After
+    /// EXONET_EVENT_GROUP_DECIDED.
+    EXONET_EVENT_GROUP_ENDED = 10,
 }
 
 /// An event. Fields that the kind does not name are zero.
@@ -43,12 +56,21 @@ pub struct exonet_event {
     delivery: *mut exonet_delivery,
     /// The call. It belongs to the receiver of the event: exonet_request_free.
     request: *mut exonet_request,
+    /// The session. It belongs to the receiver of the event: exonet_session_free.
+    session: *mut exonet_session,
+    /// The change in a session. It belongs to the receiver of the event: exonet_session_event_free.
+    session_event: *mut exonet_session_event,
     /// Room for later versions.
-    reserved: [u64; 4],
+    reserved: [u64; 2],
 }
 
-impl From<Event> for exonet_event {
-    fn from(event: Event) -> Self {
+// A program that was compiled for an earlier version has room for as many bytes.
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<exonet_event>() == 80);
+
+impl exonet_event {
+    /// The event for C, with a handle of `inner` for a session. None: the node is gone, and the session with it.
+    fn of(event: Event, inner: impl FnOnce() -> Option<Arc<Inner>>) -> Option<Self> {
         use exonet_event_kind as Kind;
         let mut seen = Self {
             kind: Kind::EXONET_EVENT_CLOSED,
@@ -56,7 +78,9 @@ impl From<Event> for exonet_event {
             outcome: exonet_outcome::none(),
             delivery: ptr::null_mut(),
             request: ptr::null_mut(),
-            reserved: [0; 4],
+            session: ptr::null_mut(),
+            session_event: ptr::null_mut(),
+            reserved: [0; 2],
         };
         match event {
             Event::Message(delivery, _place) => {
@@ -75,9 +99,27 @@ impl From<Event> for exonet_event {
                 seen.kind = Kind::EXONET_EVENT_REQUEST;
                 (seen.token, seen.request) = (token, Box::into_raw(request));
             }
+            Event::SessionOpened(session, _place) => {
+                seen.kind = Kind::EXONET_EVENT_SESSION_OPENED;
+                seen.session = Box::into_raw(Box::new(exonet_session::new(&inner()?, *session)));
+            }
+            Event::SessionMessage { token, delivery } => {
+                seen.kind = Kind::EXONET_EVENT_SESSION_MESSAGE;
+                (seen.token, seen.delivery) = (token, Box::into_raw(delivery));
+            }
+            Event::SessionChanged { token, event } => {
+                seen.kind = Kind::EXONET_EVENT_SESSION_CHANGED;
+                (seen.token, seen.session_event) = (token, Box::into_raw(event));
+            }
+            Event::GroupDecided { token } => {
+                (seen.kind, seen.token) = (Kind::EXONET_EVENT_GROUP_DECIDED, token);
+            }
+            Event::GroupEnded { token } => {
+                (seen.kind, seen.token) = (Kind::EXONET_EVENT_GROUP_ENDED, token);
+            }
             Event::Closed => {}
         }
-        seen
+        Some(seen)
     }
 }
 
@@ -97,7 +139,9 @@ pub extern "C" fn exonet_node_watch_messages(
         if inner.watches_messages() {
             return Err(Fault::usage("the messages of this node are watched already"));
         }
-        inner.watch(usize::try_from(most.max(1)).unwrap_or(1));
+        inner.tell(most, move |core: Arc<Core>, place| async move {
+            Some(Event::Message(Box::new(core.next().await.ok()?), place))
+        });
         Ok(())
     })
 }
@@ -132,7 +176,8 @@ pub extern "C" fn exonet_node_next_event(
         if inner.callback().is_some() {
             return Err(Fault::usage("the events of this node go to its callback"));
         }
-        event.set(inner.core().queue.take(patience(timeout_ms))?.into());
+        let taken = inner.core().queue.take(patience(timeout_ms))?;
+        event.set(exonet_event::of(taken, || Some(Arc::clone(inner))).ok_or_else(Fault::closed)?);
         Ok(())
     })
 }
@@ -151,10 +196,16 @@ impl Context {
 }
 
 /// Passes events to the callback until there are no more.
-fn run(queue: &Queue, callback: extern "C" fn(*mut c_void, *const exonet_event), context: &Context) {
-    while let Ok(event) = queue.take(None) {
-        let event = exonet_event::from(event);
-        callback(context.get(), &raw const event);
+fn run(
+    core: &Core,
+    inner: &Weak<Inner>,
+    callback: extern "C" fn(*mut c_void, *const exonet_event),
+    context: &Context,
+) {
+    while let Ok(event) = core.queue.take(None) {
+        if let Some(event) = exonet_event::of(event, || inner.upgrade()) {
+            callback(context.get(), &raw const event);
+        }
     }
 }
 
@@ -176,8 +227,9 @@ pub extern "C" fn exonet_node_set_callback(
         if place.is_some() {
             return Err(Fault::usage("this node has a callback already"));
         }
-        let (core, context) = (Arc::clone(inner.core()), Context(context));
-        let work = move || run(&core.queue, callback, &context);
+        // The thread does not keep the node: its last handle may be freed by the callback.
+        let (core, node, context) = (Arc::clone(inner.core()), Arc::downgrade(inner), Context(context));
+        let work = move || run(&core, &node, callback, &context);
         let thread = thread::Builder::new().name("exonet-events".to_owned()).spawn(work);
         *place = Some(thread.map_err(|error| Fault::system("a thread", &error))?);
         Ok(())

@@ -8,6 +8,7 @@ use exo::send::CancelError;
 
 use crate::border::{free, look};
 use crate::raw::{exonet_bytes, exonet_str};
+use crate::session::exonet_session_end;
 use crate::text::Text;
 
 /// The result of a function.
@@ -22,7 +23,7 @@ pub enum exonet_code {
     EXONET_USAGE = 2,
     /// The node is closed, or the object of the call has ended.
     EXONET_CLOSED = 3,
-    /// The node could not be opened.
+    /// The node, or the session, could not be opened.
     EXONET_NOT_OPENED = 4,
     /// The message was not accepted: nothing has been queued.
     EXONET_NOT_SENT = 5,
@@ -54,6 +55,16 @@ pub enum exonet_code {
     EXONET_STREAM_GAP = 18,
     /// The sender has given up the rest of the stream, or has forgotten it: there is no more.
     EXONET_STREAM_BROKEN = 19,
+    /// The peer has closed the session, and all its messages were received.
+    EXONET_SESSION_FINISHED = 20,
+    /// Messages are missing here in the session. The session continues after them.
+    EXONET_SESSION_MISSING = 21,
+    /// The session has ended, and not because both ends closed it: see exonet_error_session_end.
+    EXONET_SESSION_ENDED = 22,
+    /// The peer has not settled all messages of the session in time. The node continues with them.
+    EXONET_SESSION_AWAY = 23,
+    /// The name service does not answer, does not know the name, or refuses: the message says which.
+    EXONET_NAMING = 24,
 }
 
 use exonet_code as Code;
@@ -66,11 +77,18 @@ pub(crate) struct Fault {
     status: u32,
     body: Bytes,
     has_not_run: bool,
+    end: exonet_session_end,
 }
 
 impl Fault {
     pub(crate) fn new(code: Code, message: impl ToString) -> Self {
-        Self { code, message: Text::new(message), status: 0, body: Bytes::new(), has_not_run: false }
+        let (message, end) = (Text::new(message), exonet_session_end::EXONET_END_NONE);
+        Self { code, message, status: 0, body: Bytes::new(), has_not_run: false, end }
+    }
+
+    /// The end of a session.
+    pub(crate) fn session(end: exonet_session_end, message: impl ToString) -> Self {
+        Self { end, ..Self::new(Code::EXONET_SESSION_ENDED, message) }
     }
 
     pub(crate) fn usage(message: impl ToString) -> Self {
@@ -217,6 +235,12 @@ pub extern "C" fn exonet_error_body(error: Option<&exonet_error>) -> exonet_byte
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_error_has_not_run(error: Option<&exonet_error>) -> bool {
     error.is_some_and(|error| error.0.has_not_run)
+}
+
+/// For EXONET_SESSION_ENDED, how the session has ended; else EXONET_END_NONE.
+#[unsafe(no_mangle)]
+pub extern "C" fn exonet_error_session_end(error: Option<&exonet_error>) -> exonet_session_end {
+    error.map_or(exonet_session_end::EXONET_END_NONE, |error| error.0.end)
 }
 
 /// Frees an error.

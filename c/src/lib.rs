@@ -10,6 +10,8 @@ mod call;
 mod delivery;
 mod event;
 mod fault;
+mod group;
+mod name;
 mod node;
 mod options;
 mod promise;
@@ -18,6 +20,7 @@ mod raw;
 mod receipt;
 mod send;
 mod serve;
+mod session;
 mod stream;
 mod text;
 

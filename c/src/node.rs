@@ -9,14 +9,15 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use exo::Node;
 use exo::stats::Stats;
-use exo::{Node, Peer, PeerAddr};
 use tokio::runtime::{Builder, Handle, Runtime};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::border::{Out, border, free, given, look};
 use crate::delivery::{Begun, exonet_delivery};
 use crate::fault::{Fault, exonet_code, exonet_error};
+use crate::name::{self, Known};
 use crate::options::{self, exonet_node_options};
 use crate::queue::{Event, Queue};
 use crate::raw::{self, exonet_str};
@@ -45,6 +46,8 @@ pub(crate) struct Inner {
     address: Text,
     journal: bool,
     watched: AtomicBool,
+    sessions_watched: AtomicBool,
+    pub(crate) known: Known,
     pub(crate) callback: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -54,6 +57,12 @@ pub(crate) struct Core {
     pub(crate) queue: Queue,
     /// Deliveries whose bodies were being assembled when a waiting thread timed out.
     pub(crate) begun: Begun,
+}
+
+/// How long the end of something waits. Negative: a day.
+pub(crate) fn timespan(timeout_ms: i64) -> Duration {
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+    patience(timeout_ms).unwrap_or(DAY)
 }
 
 /// How long to wait. None: for ever.
@@ -68,7 +77,13 @@ impl Inner {
         let runtime =
             Builder::new_multi_thread().worker_threads(1).thread_name("exonet").enable_all().build();
         let runtime = runtime.map_err(|error| Fault::system("the thread of the node", &error))?;
-        let node = runtime.block_on(builder.build())?;
+        let node = runtime.block_on(async {
+            let builder = match options.names()? {
+                Some((names, state_dir)) => builder.naming_shared(name::service(names, state_dir).await?),
+                None => builder,
+            };
+            Ok::<_, Fault>(builder.build().await?)
+        })?;
         let (id, address) = (Text::new(node.id()), Text::new(node.peer_addr()));
         Ok(Arc::new(Self {
             core: Arc::new(Core { node, queue: Queue::new(), begun: Begun::default() }),
@@ -78,6 +93,8 @@ impl Inner {
             address,
             journal,
             watched: AtomicBool::new(false),
+            sessions_watched: AtomicBool::new(false),
+            known: Known::default(),
             callback: Mutex::new(None),
         }))
     }
@@ -93,10 +110,6 @@ impl Inner {
     /// Whether messages that are sent are in a journal.
     pub(crate) const fn journal(&self) -> bool {
         self.journal
-    }
-
-    pub(crate) fn peer(&self, text: &exonet_str) -> Result<Peer, Fault> {
-        Ok(self.core.node.peer(text.get("peer")?.parse::<PeerAddr>()?))
     }
 
     /// Runs `work` on this thread, and returns its result.
@@ -118,14 +131,25 @@ impl Inner {
         self.watched.swap(true, Ordering::AcqRel)
     }
 
-    /// Makes events of messages that arrive.
-    pub(crate) fn watch(&self, most: usize) {
-        let (core, room) =
-            (Arc::clone(&self.core), Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))));
+    pub(crate) fn watches_sessions(&self) -> bool {
+        self.sessions_watched.swap(true, Ordering::AcqRel)
+    }
+
+    /// Makes events of what `next` waits for, until it returns none. At most `most` of them wait to be taken, at least
+    /// one: each has a place, which is released when it is taken.
+    pub(crate) fn tell<F>(
+        &self,
+        most: u32,
+        next: impl Fn(Arc<Core>, OwnedSemaphorePermit) -> F + Send + 'static,
+    ) where
+        F: Future<Output = Option<Event>> + Send,
+    {
+        let most = usize::try_from(most).unwrap_or(usize::MAX).clamp(1, Semaphore::MAX_PERMITS);
+        let (core, room) = (Arc::clone(&self.core), Arc::new(Semaphore::new(most)));
         self.handle.spawn(async move {
             while let Ok(place) = Arc::clone(&room).acquire_owned().await {
-                let Ok(delivery) = core.next().await else { return };
-                core.queue.put(Event::Message(Box::new(delivery), place));
+                let Some(event) = next(Arc::clone(&core), place).await else { return };
+                core.queue.put(event);
             }
         });
     }
@@ -248,10 +272,9 @@ pub extern "C" fn exonet_node_close(
     open: Option<&mut MaybeUninit<u64>>,
     error: Option<&mut MaybeUninit<*mut exonet_error>>,
 ) -> exonet_code {
-    const DAY: Duration = Duration::from_secs(24 * 3600);
     border(error, || {
         let inner = given(node, "node")?.inner();
-        let left = inner.close(patience(timeout_ms).unwrap_or(DAY));
+        let left = inner.close(timespan(timeout_ms));
         if let Some(open) = open {
             open.write(u64::try_from(left).unwrap_or(u64::MAX));
         }

@@ -4,7 +4,11 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use exo::call::Call;
-use exo::{Allow, Builder, Carrier, Confirm, Durability, Message, Node, NodeId, PeerAddr, Priority};
+use exo::group::GroupBuilder;
+use exo::session::{LONGEST as LONGEST_IN_SESSION, SessionBuilder};
+use exo::{
+    Allow, Builder, Carrier, Confirm, Durability, Message, Node, NodeId, PeerAddr, Priority, Traceparent,
+};
 
 use crate::fault::Fault;
 use crate::raw::{Options, exonet_bytes, exonet_str};
@@ -40,6 +44,9 @@ pub struct exonet_node_options {
     keepalive_ms: u64,
     /// How often a message that is not acknowledged is handed out before it is rejected. Default: any number of times.
     attempts: u32,
+    /// Where names of services are: "file:PATH" for a file of this machine, or ID@HOST:PORT for a name server. Then a
+    /// peer may be given as name:NAME, and exonet_name_bind binds names. Default: nowhere.
+    names: exonet_str,
 }
 
 // SAFETY: it is `repr(C)`, begins with its size, and is valid if all bytes are zero.
@@ -67,6 +74,8 @@ pub struct exonet_send_options {
     notify: bool,
     /// The token that the event carries, to identify the message.
     token: u64,
+    /// The trace that the message is part of, as in the header `traceparent` of W3C Trace Context. Default: none.
+    traceparent: exonet_str,
 }
 
 // SAFETY: as above.
@@ -85,6 +94,8 @@ pub struct exonet_call_options {
     notify: bool,
     /// The token that the event carries, to identify the call.
     token: u64,
+    /// The trace that the call is part of, as in the header `traceparent` of W3C Trace Context. Default: none.
+    traceparent: exonet_str,
 }
 
 // SAFETY: as above.
@@ -107,6 +118,38 @@ pub struct exonet_serve_options {
 
 // SAFETY: as above.
 unsafe impl Options for exonet_serve_options {}
+
+/// The limits of a session.
+#[repr(C)]
+pub struct exonet_session_options {
+    /// sizeof(exonet_session_options).
+    size: usize,
+    /// The session ends when no message was sent or received in it for this long. Negative: never. Default: 24 h.
+    idle_ms: i64,
+    /// The session ends after this time in all. Default: never.
+    life_ms: u64,
+    /// The longest message that this end receives, in bytes; a longer one is rejected. Default: 16 MiB.
+    longest: u64,
+}
+
+// SAFETY: as above.
+unsafe impl Options for exonet_session_options {}
+
+/// How a group treats its messages.
+#[repr(C)]
+pub struct exonet_group_options {
+    /// sizeof(exonet_group_options).
+    size: usize,
+    /// The least time for which a message of EXONET_MODE_BALANCED waits at a member before another is tried in its
+    /// place. Default: 50 ms.
+    patience_ms: u64,
+    /// The number of messages that may wait for room in a member's queue; after that, the next exonet_group_send
+    /// waits. Default: 1024.
+    waiting: u64,
+}
+
+// SAFETY: as above.
+unsafe impl Options for exonet_group_options {}
 
 /// The sender is told that the receiving application has the message. The default.
 pub const EXONET_CONFIRM_DELIVERED: u32 = 0;
@@ -145,6 +188,12 @@ pub(crate) const fn priority_number(priority: Priority) -> i32 {
         Priority::Low => EXONET_PRIORITY_LOW,
         Priority::Bulk => EXONET_PRIORITY_BULK,
     }
+}
+
+fn traceparent(text: &exonet_str) -> Result<Option<Traceparent>, Fault> {
+    let Some(text) = text.given("options->traceparent")? else { return Ok(None) };
+    let parent = text.parse::<Traceparent>();
+    parent.map(Some).map_err(|error| Fault::usage(format!("options->traceparent is {text:?}: {error}")))
 }
 
 fn durability(text: &str) -> Result<Durability, Fault> {
@@ -220,6 +269,15 @@ impl exonet_node_options {
     }
 }
 
+impl exonet_node_options {
+    /// The name service, and the directory of the identity, if there is one.
+    pub(crate) fn names(&self) -> Result<Option<(&str, Option<&str>)>, Fault> {
+        let names = self.names.given("options->names")?;
+        let state_dir = self.state_dir.given("options->state_dir")?;
+        Ok(names.map(|names| (names, state_dir)))
+    }
+}
+
 impl exonet_send_options {
     /// A message with this body, for a node that has a journal or not.
     pub(crate) fn message(&self, body: &exonet_bytes, journal: bool) -> Result<Message, Fault> {
@@ -230,6 +288,10 @@ impl exonet_send_options {
         }
         let message = Message::new(body.copy("body")?).tag(self.tag.copy("options->tag")?);
         let message = message.priority(priority(self.priority)?);
+        let message = match traceparent(&self.traceparent)? {
+            Some(parent) => message.traceparent(parent),
+            None => message,
+        };
         let message = match self.confirm {
             EXONET_CONFIRM_DELIVERED => message,
             EXONET_CONFIRM_PROCESSED => message.confirm(Confirm::Processed),
@@ -258,6 +320,10 @@ impl exonet_send_options {
 impl exonet_call_options {
     pub(crate) fn treat(&self, call: Call) -> Result<Call, Fault> {
         let call = call.priority(priority(self.priority)?);
+        let call = match traceparent(&self.traceparent)? {
+            Some(parent) => call.traceparent(parent),
+            None => call,
+        };
         Ok(match millis(self.deadline_ms) {
             Some(deadline) => call.deadline(deadline),
             None => call,
@@ -267,6 +333,45 @@ impl exonet_call_options {
     /// The token of the event, if one is wanted.
     pub(crate) const fn token(&self) -> Option<u64> {
         if self.notify { Some(self.token) } else { None }
+    }
+}
+
+impl exonet_session_options {
+    fn longest(&self) -> usize {
+        if self.longest == 0 {
+            LONGEST_IN_SESSION
+        } else {
+            usize::try_from(self.longest).unwrap_or(usize::MAX)
+        }
+    }
+
+    /// The session of a client.
+    pub(crate) fn of(&self, builder: SessionBuilder) -> SessionBuilder {
+        let builder = builder.longest(self.longest()).life(Duration::from_millis(self.life_ms));
+        match self.idle_ms {
+            0 => builder,
+            idle => builder.idle(u64::try_from(idle).map_or(Duration::ZERO, Duration::from_millis)),
+        }
+    }
+
+    /// The longest message that a server receives. It has no say about the others.
+    pub(crate) fn of_server(&self) -> Result<usize, Fault> {
+        if self.idle_ms != 0 || self.life_ms != 0 {
+            return Err(Fault::usage("the client says idle_ms and life_ms of a session, not the server"));
+        }
+        Ok(self.longest())
+    }
+}
+
+impl exonet_group_options {
+    pub(crate) fn of(&self, mut builder: GroupBuilder) -> GroupBuilder {
+        if let Some(patience) = millis(self.patience_ms) {
+            builder = builder.patience(patience);
+        }
+        if let Ok(most @ 1..) = usize::try_from(self.waiting) {
+            builder = builder.waiting(most);
+        }
+        builder
     }
 }
 

@@ -108,6 +108,46 @@ impl exonet_bytes {
     }
 }
 
+/// Texts that a caller has one after the other.
+///
+/// # Safety
+/// There are `count` of them at `texts`. They are used only during the call from C for which they were given.
+pub(crate) unsafe fn texts<'a>(
+    texts: *const exonet_str,
+    count: usize,
+    name: &str,
+) -> Result<&'a [exonet_str], Fault> {
+    match (texts.is_null(), count.checked_mul(size_of::<exonet_str>()).map(isize::try_from)) {
+        (_, Some(Ok(0))) => Ok(&[]),
+        (true, _) => Err(Fault::usage(format!("{name} is NULL, but is said to have {count} texts"))),
+        // SAFETY: as above.
+        (false, Some(Ok(_))) => Ok(unsafe { slice::from_raw_parts(texts, count) }),
+        (false, _) => {
+            Err(Fault::usage(format!("{name} is said to have {count} texts: more than there can be")))
+        }
+    }
+}
+
+/// Writes values to a place of the caller, as many as there is room for.
+///
+/// # Safety
+/// There is room for `room` values at `place`.
+pub(crate) unsafe fn fill<T: Copy>(
+    place: *mut T,
+    room: usize,
+    values: impl Iterator<Item = T>,
+    name: &str,
+) -> Result<(), Fault> {
+    if place.is_null() && room > 0 {
+        return Err(Fault::usage(format!("{name} is NULL, but is said to have room for {room}")));
+    }
+    for (at, value) in values.take(room).enumerate() {
+        // SAFETY: `at` is below `room`, for which there is room.
+        unsafe { place.add(at).write(value) };
+    }
+    Ok(())
+}
+
 /// A text that C owns from now on.
 pub(crate) fn give_text(text: &str) -> *mut c_char {
     // For C, a text ends at its first NUL.
@@ -198,6 +238,29 @@ mod tests {
             // SAFETY: no more than its size is read.
             assert!(unsafe { options(&raw const wrong, "options") }.is_err());
         }
+    }
+
+    #[test]
+    fn arrays_are_checked() {
+        let two = [exonet_str::fixed("a\0"), exonet_str::fixed("b\0")];
+        // SAFETY: there are two texts.
+        let read = unsafe { texts(two.as_ptr(), 2, "members") }.unwrap();
+        assert_eq!(read.iter().map(|text| text.get("text").unwrap()).collect::<Vec<_>>(), ["a", "b"]);
+        for (place, count, why) in [(ptr::null(), 2, "NULL"), (two.as_ptr(), usize::MAX, "more than")] {
+            // SAFETY: nothing is read.
+            let wrong = unsafe { texts(place, count, "members") };
+            assert!(wrong.err().unwrap().message().contains(why));
+        }
+        // SAFETY: nothing is read.
+        assert!(unsafe { texts(ptr::null(), 0, "members") }.unwrap().is_empty());
+
+        let mut place = [0; 3];
+        // SAFETY: there is room for two, and one more that stays.
+        unsafe { fill(place.as_mut_ptr(), 2, [1, 2, 3].into_iter(), "members") }.unwrap();
+        assert_eq!(place, [1, 2, 0]);
+        // SAFETY: nothing is written.
+        let nowhere = unsafe { fill(ptr::null_mut(), 2, [1].into_iter(), "members") };
+        assert!(nowhere.unwrap_err().message().contains("NULL"));
     }
 
     #[test]

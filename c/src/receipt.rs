@@ -92,7 +92,7 @@ fn locked(receipt: &Mutex<Receipt>) -> MutexGuard<'_, Receipt> {
 
 impl exonet_receipt {
     /// A receipt; with a `token`, its outcome is an event.
-    pub(crate) fn new(inner: &Arc<Inner>, receipt: Receipt, token: Option<u64>) -> Self {
+    fn new(inner: &Arc<Inner>, receipt: Receipt, token: Option<u64>) -> Self {
         let receipt = Self {
             inner: Arc::clone(inner),
             receipt: Arc::new(Mutex::new(receipt)),
@@ -126,6 +126,21 @@ impl exonet_receipt {
                 core.queue.put(Event::Settled { token, settled });
             }
         });
+    }
+}
+
+/// Gives the receipt of a message to a caller that wants one; with a `token`, its outcome is an event.
+pub(crate) fn hand_out(
+    inner: &Arc<Inner>,
+    place: &mut Option<Out<'_, *mut exonet_receipt>>,
+    receipt: Receipt,
+    token: Option<u64>,
+) {
+    if place.is_some() || token.is_some() {
+        let receipt = exonet_receipt::new(inner, receipt, token);
+        if let Some(place) = place {
+            place.give(receipt);
+        }
     }
 }
 

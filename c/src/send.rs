@@ -7,9 +7,10 @@ use crate::fault::{exonet_code, exonet_error};
 use crate::node::exonet_node;
 use crate::options::exonet_send_options;
 use crate::raw::{self, exonet_bytes, exonet_str};
-use crate::receipt::exonet_receipt;
+use crate::receipt::{exonet_receipt, hand_out};
 
-/// Sends a message to a peer, given as ID@HOST:PORT, or as an id alone if the peer has been heard. It waits for room
+/// Sends a message to a peer, given as ID@HOST:PORT, as an id alone if the peer has been heard, or as name:NAME if the
+/// node has a name service. It waits for room
 /// in the queue to the peer, and for the disk if the node's durability requires that; then the message is queued.
 /// `options` and `receipt` may be NULL.
 #[unsafe(no_mangle)]
@@ -22,19 +23,14 @@ pub unsafe extern "C" fn exonet_send(
     error: Option<&mut MaybeUninit<*mut exonet_error>>,
 ) -> exonet_code {
     border(error, || {
-        let mut place = receipt.map(|receipt| Out::handle(Some(receipt), "receipt")).transpose()?;
+        let mut place = Out::optional(receipt);
         let inner = given(node, "node")?.inner();
         // SAFETY: the caller gives NULL, or options with their size.
         let options: exonet_send_options = unsafe { raw::options(options, "options") }?;
         let (peer, message) = (inner.peer(&peer)?, options.message(&body, inner.journal())?);
         let sent =
             if options.no_wait() { peer.try_send(message)? } else { inner.block_on(peer.send(message))? };
-        if place.is_some() || options.token().is_some() {
-            let receipt = exonet_receipt::new(inner, sent, options.token());
-            if let Some(place) = &mut place {
-                place.give(receipt);
-            }
-        }
+        hand_out(inner, &mut place, sent, options.token());
         Ok(())
     })
 }

@@ -2,7 +2,6 @@
 
 use std::mem::MaybeUninit;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
 
 use bytes::Bytes;
 use exo::call::{CallId, Failure, ReplyStatus, Request, Serving};
@@ -10,7 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::border::{Out, border, free, given, look};
 use crate::fault::{Fault, exonet_code, exonet_error};
-use crate::node::{Core, Inner, exonet_node, patience};
+use crate::node::{Core, Inner, exonet_node, timespan};
 use crate::options::exonet_serve_options;
 use crate::queue::Event;
 use crate::raw::{self, exonet_bytes, exonet_str};
@@ -25,6 +24,7 @@ pub struct exonet_request {
     id_text: OnceLock<Text>,
     caller_text: OnceLock<Text>,
     method: Text,
+    traceparent: Option<Text>,
     body: Bytes,
     answer: Mutex<Option<oneshot::Sender<Answer>>>,
 }
@@ -58,6 +58,7 @@ async fn answer(desk: Desk, mut request: Request) -> Answer {
         id_text: OnceLock::new(),
         caller_text: OnceLock::new(),
         method: Text::new(String::from_utf8_lossy(&request.method)),
+        traceparent: request.traceparent.map(Text::new),
         body,
         answer: Mutex::new(Some(answer)),
     });
@@ -143,12 +144,11 @@ pub extern "C" fn exonet_service_stop(
     left: Option<&mut MaybeUninit<u64>>,
     error: Option<&mut MaybeUninit<*mut exonet_error>>,
 ) -> exonet_code {
-    const DAY: Duration = Duration::from_secs(24 * 3600);
     border(error, || {
         let service = given(service, "service")?;
         let serving = service.serving.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let timeout = patience(timeout_ms).unwrap_or(DAY);
-        let count = serving.map_or(0, |serving| service.inner.block_on(serving.stop(timeout)));
+        let stop = |serving: Serving| service.inner.block_on(serving.stop(timespan(timeout_ms)));
+        let count = serving.map_or(0, stop);
         if let Some(left) = left {
             left.write(u64::try_from(count).unwrap_or(u64::MAX));
         }
@@ -184,6 +184,13 @@ pub extern "C" fn exonet_request_id(request: Option<&exonet_request>) -> exonet_
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_request_method(request: Option<&exonet_request>) -> exonet_str {
     look(exonet_str::empty(), || Some(request?.method.lend()))
+}
+
+/// The trace that the caller made the call part of, as in the header `traceparent` of W3C Trace Context. Empty if there
+/// is none.
+#[unsafe(no_mangle)]
+pub extern "C" fn exonet_request_traceparent(request: Option<&exonet_request>) -> exonet_str {
+    look(exonet_str::empty(), || request?.traceparent.as_ref().map(Text::lend))
 }
 
 /// The content.

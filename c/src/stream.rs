@@ -4,8 +4,8 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use exo::Message;
 use exo::stream::{OpenError, Stream, StreamError, StreamReceiver, StreamSendError, StreamSender};
-use exo::{Message, Receipt};
 use tokio::sync::Mutex;
 
 use crate::border::{Out, border, free, given, look};
@@ -14,7 +14,7 @@ use crate::fault::{Fault, exonet_code, exonet_error};
 use crate::node::{Inner, exonet_node};
 use crate::options::exonet_send_options;
 use crate::raw::{self, exonet_bytes, exonet_str};
-use crate::receipt::exonet_receipt;
+use crate::receipt::{exonet_receipt, hand_out};
 use crate::text::Text;
 
 /// A stream with a peer: messages in order, in both directions. Freeing it ends neither direction.
@@ -33,21 +33,6 @@ impl exonet_stream {
         let (sender, receiver) = stream.split();
         let (sender, receiver) = (Mutex::new(sender), Mutex::new(receiver));
         Self { inner: Arc::clone(inner), sender, receiver, peer, name }
-    }
-
-    fn queued(
-        &self,
-        place: Option<&mut MaybeUninit<*mut exonet_receipt>>,
-        receipt: Receipt,
-        token: Option<u64>,
-    ) -> Result<(), Fault> {
-        if place.is_some() || token.is_some() {
-            let receipt = exonet_receipt::new(&self.inner, receipt, token);
-            if let Some(place) = place {
-                Out::handle(Some(place), "receipt")?.give(receipt);
-            }
-        }
-        Ok(())
     }
 
     async fn next(&self) -> Result<exonet_delivery, Fault> {
@@ -138,7 +123,8 @@ pub extern "C" fn exonet_stream_name(stream: Option<&exonet_stream>) -> exonet_s
     look(exonet_str::empty(), || Some(stream?.name.lend()))
 }
 
-/// Sends a message after all earlier ones of this stream, like exonet_send. It has no tag.
+/// Sends a message after all earlier ones of this stream, like exonet_send. It has no tag, and
+/// `options->priority` does not apply.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn exonet_stream_send(
     stream: Option<&exonet_stream>,
@@ -148,10 +134,7 @@ pub unsafe extern "C" fn exonet_stream_send(
     error: Option<&mut MaybeUninit<*mut exonet_error>>,
 ) -> exonet_code {
     border(error, || {
-        let mut place = receipt;
-        if let Some(place) = &mut place {
-            place.write(std::ptr::null_mut());
-        }
+        let mut place = Out::optional(receipt);
         let stream = given(stream, "stream")?;
         // SAFETY: the caller gives NULL, or options with their size.
         let options: exonet_send_options = unsafe { raw::options(options, "options") }?;
@@ -160,7 +143,8 @@ pub unsafe extern "C" fn exonet_stream_send(
             let mut sender = stream.sender.lock().await;
             if options.no_wait() { sender.try_send(message) } else { sender.send(message).await }
         })?;
-        stream.queued(place, sent, options.token())
+        hand_out(&stream.inner, &mut place, sent, options.token());
+        Ok(())
     })
 }
 
@@ -173,13 +157,11 @@ pub extern "C" fn exonet_stream_close(
     error: Option<&mut MaybeUninit<*mut exonet_error>>,
 ) -> exonet_code {
     border(error, || {
-        let mut place = receipt;
-        if let Some(place) = &mut place {
-            place.write(std::ptr::null_mut());
-        }
+        let mut place = Out::optional(receipt);
         let stream = given(stream, "stream")?;
         let sent = stream.inner.block_on(async { stream.sender.lock().await.close().await })?;
-        stream.queued(place, sent, None)
+        hand_out(&stream.inner, &mut place, sent, None);
+        Ok(())
     })
 }
 

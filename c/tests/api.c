@@ -1,71 +1,8 @@
 /* Every function of the interface, two nodes in one process. Ends with 0, or says in which line what did not hold. */
-#include "../examples/common.h"
-#include <poll.h>
+#include "api.h"
 #include <pthread.h>
-#include <unistd.h>
 
-#define MINUTE 60000
-
-#define HOLDS(what)                                                                                                    \
-    do {                                                                                                               \
-        if (!(what)) {                                                                                                 \
-            fprintf(stderr, "FAILED: %s:%d: %s\n", __FILE__, __LINE__, #what);                                         \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
-    } while (0)
-
-static exonet_error *err;
-
-/* The last error is freed, and was of this code, with this in its message. */
-static void said(exonet_code code, const char *part)
-{
-    HOLDS(exonet_error_code(err) == code);
-    if (strstr(exonet_error_message(err).data, part) == NULL) {
-        fprintf(stderr, "FAILED: \"%s\" is not in \"%s\"\n", part, exonet_error_message(err).data);
-        exit(1);
-    }
-    HOLDS(strlen(exonet_error_message(err).data) == exonet_error_message(err).len);
-    exonet_error_free(err);
-    err = NULL;
-}
-
-static int same(exonet_bytes bytes, const char *text)
-{
-    return bytes.len == strlen(text) && memcmp(bytes.data, text, bytes.len) == 0;
-}
-
-static exonet_node *open_node(const char *state_dir)
-{
-    exonet_node_options options;
-    exonet_node *node;
-    DEFAULTS(options);
-    options.bind = exonet_cstr("127.0.0.1:0");
-    options.allow = exonet_cstr("anyone");
-    options.state_dir = exonet_cstr(state_dir);
-    check(exonet_node_open(&options, &node, &err), &err, "open");
-    return node;
-}
-
-static exonet_receipt *send_text(exonet_node *from, exonet_node *to, const char *text)
-{
-    exonet_receipt *receipt;
-    check(exonet_send(from, exonet_node_address(to), bytes_of(text), NULL, &receipt, &err), &err, "send");
-    return receipt;
-}
-
-static exonet_delivery *receive(exonet_node *node)
-{
-    exonet_delivery *delivery;
-    check(exonet_recv(node, MINUTE, &delivery, &err), &err, "recv");
-    return delivery;
-}
-
-static exonet_outcome outcome_of(exonet_receipt *receipt)
-{
-    exonet_outcome outcome;
-    check(exonet_receipt_wait(receipt, MINUTE, &outcome, &err), &err, "wait");
-    return outcome;
-}
+exonet_error *err;
 
 static void nothing_is_safe_to_free(void)
 {
@@ -77,6 +14,10 @@ static void nothing_is_safe_to_free(void)
     exonet_service_free(NULL);
     exonet_request_free(NULL);
     exonet_stream_free(NULL);
+    exonet_session_free(NULL);
+    exonet_session_listener_free(NULL);
+    exonet_session_writer_free(NULL);
+    exonet_session_event_free(NULL);
     exonet_text_free(NULL);
     HOLDS(exonet_error_code(NULL) == EXONET_OK && exonet_error_message(NULL).len == 0);
     HOLDS(exonet_error_status(NULL) == 0 && exonet_error_body(NULL).len == 0 && !exonet_error_has_not_run(NULL));
@@ -86,6 +27,12 @@ static void nothing_is_safe_to_free(void)
     HOLDS(exonet_delivery_attempt(NULL) == 0 && exonet_delivery_priority(NULL) == 0);
     HOLDS(exonet_receipt_id(NULL).len == 0 && exonet_receipt_reason(NULL).len == 0 && !exonet_receipt_in_doubt(NULL));
     HOLDS(exonet_call_reply(NULL).len == 0 && exonet_call_id(NULL).len == 0);
+    HOLDS(exonet_session_id(NULL).len == 0 && exonet_session_name(NULL).len == 0 && exonet_session_peer(NULL).len == 0);
+    HOLDS(!exonet_session_is_client(NULL) && exonet_error_session_end(NULL) == EXONET_END_NONE);
+    HOLDS(exonet_session_event_change(NULL) == EXONET_CHANGE_OTHER);
+    HOLDS(exonet_session_event_end(NULL) == EXONET_END_NONE && exonet_session_event_reason(NULL).len == 0);
+    HOLDS(exonet_session_event_address(NULL).len == 0 && exonet_session_event_duration(NULL) == 0);
+    HOLDS(exonet_session_event_missing(NULL) == 0);
     HOLDS(exonet_stream_peer(NULL).len == 0 && exonet_stream_name(NULL).len == 0);
     HOLDS(exonet_request_caller(NULL).len == 0 && exonet_request_id(NULL).len == 0);
     HOLDS(exonet_request_method(NULL).len == 0 && exonet_request_body(NULL).len == 0);
@@ -200,6 +147,61 @@ static void messages_are_sent_and_received(void)
     exonet_node_free(bob);
 }
 
+static void messages_and_calls_continue_a_trace(void)
+{
+    static const char *const trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    exonet_node *alice = open_node(NULL), *bob = open_node(NULL);
+    exonet_session *client, *server;
+    exonet_service *service;
+    exonet_request *request;
+    exonet_delivery *delivery;
+    exonet_call_options asked;
+    exonet_send_options how;
+    exonet_call *call;
+
+    DEFAULTS(how);
+    how.traceparent = exonet_cstr("00-1-2-3");
+    HOLDS(exonet_send(alice, exonet_node_address(bob), bytes_of("x"), &how, NULL, &err) == EXONET_USAGE);
+    said(EXONET_USAGE, "TRACE-PARENT-FLAGS");
+    how.traceparent = exonet_cstr(trace);
+    check(exonet_send(alice, exonet_node_address(bob), bytes_of("x"), &how, NULL, &err), &err, "send");
+    delivery = receive(bob);
+    HOLDS(strcmp(exonet_delivery_traceparent(delivery).data, trace) == 0);
+    takes(delivery, "x");
+    exonet_receipt_free(send_text(alice, bob, "y"));
+    delivery = receive(bob);
+    HOLDS(exonet_delivery_traceparent(delivery).len == 0 && exonet_delivery_traceparent(NULL).len == 0);
+    takes(delivery, "y");
+
+    check(exonet_session_open(alice, exonet_node_address(bob), exonet_cstr("traced"), NULL, &client, &err), &err, "open");
+    check(exonet_session_send(client, bytes_of("x"), &how, NULL, &err), &err, "send");
+    check(exonet_session_accept(bob, MINUTE, NULL, &server, &err), &err, "accept");
+    check(exonet_session_recv(server, MINUTE, &delivery, &err), &err, "recv");
+    HOLDS(strcmp(exonet_delivery_traceparent(delivery).data, trace) == 0);
+    takes(delivery, "x");
+    exonet_session_free(client);
+    exonet_session_free(server);
+
+    check(exonet_serve(bob, exonet_cstr("add"), NULL, &service, &err), &err, "serve");
+    DEFAULTS(asked);
+    asked.traceparent = exonet_cstr("x");
+    HOLDS(exonet_call_start(alice, exonet_node_address(bob), exonet_cstr("add"), bytes_of("1"), &asked, &call, &err) ==
+          EXONET_USAGE);
+    said(EXONET_USAGE, "TRACE-PARENT-FLAGS");
+    asked.traceparent = exonet_cstr(trace);
+    check(exonet_call_start(alice, exonet_node_address(bob), exonet_cstr("add"), bytes_of("1"), &asked, &call, &err), &err,
+          "call");
+    check(exonet_service_next(service, MINUTE, &request, &err), &err, "next");
+    HOLDS(strcmp(exonet_request_traceparent(request).data, trace) == 0 && exonet_request_traceparent(NULL).len == 0);
+    check(exonet_request_reply(request, bytes_of("2"), &err), &err, "reply");
+    check(exonet_call_wait(call, MINUTE, &err), &err, "call");
+    exonet_request_free(request);
+    exonet_call_free(call);
+    exonet_service_free(service);
+    exonet_node_free(alice);
+    exonet_node_free(bob);
+}
+
 static void messages_are_refused_put_off_and_withdrawn(void)
 {
     exonet_node *alice = open_node(NULL), *bob = open_node(NULL);
@@ -303,13 +305,6 @@ static void threads_share_handles(void)
     exonet_node_free(alice);
     HOLDS(outcome_of(receipt).kind == EXONET_DELIVERED);
     exonet_receipt_free(receipt);
-}
-
-static int readable(int fd, int timeout_ms)
-{
-    struct pollfd polled = {fd, POLLIN, 0};
-    HOLDS(poll(&polled, 1, timeout_ms) >= 0);
-    return (polled.revents & POLLIN) != 0;
 }
 
 static void events_can_be_polled(void)
@@ -613,14 +608,24 @@ static void an_identity_is_stored(const char *state_dir)
     exonet_node_free(alice);
 }
 
+/* api STATE: every function. api STATE SERVICE: names at this service. */
 int main(int argc, char **argv)
 {
-    HOLDS(argc == 2);
+    char file[4096], named[4096];
+
+    HOLDS(argc == 2 || argc == 3);
+    snprintf(file, sizeof file, "file:%s.names", argv[1]);
+    snprintf(named, sizeof named, "%s.named", argv[1]);
+    if (argc == 3) {
+        names(argv[2], named);
+        return 0;
+    }
     HOLDS(exonet_abi() == EXONET_ABI);
     HOLDS(strchr(exonet_version().data, '.') != NULL && strlen(exonet_version().data) == exonet_version().len);
     nothing_is_safe_to_free();
     wrong_arguments_are_named();
     messages_are_sent_and_received();
+    messages_and_calls_continue_a_trace();
     messages_are_refused_put_off_and_withdrawn();
     threads_share_handles();
     events_can_be_polled();
@@ -629,6 +634,9 @@ int main(int argc, char **argv)
     calls_are_made_and_answered();
     streams_keep_their_order();
     an_identity_is_stored(argv[1]);
+    sessions(argv[1]);
+    groups();
+    names(file, named);
     puts("all of it holds");
     return 0;
 }

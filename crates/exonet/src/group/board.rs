@@ -179,6 +179,9 @@ impl Board {
 ///
 /// The message ends in exactly one [`Verdict`], and in one state at each chosen member, in every case. Dropping the
 /// receipt neither cancels the message nor hurries it.
+///
+/// Clones are receipts of the same message, for several tasks. [`Self::changed`] tells each change to one of them.
+#[derive(Clone)]
 #[must_use = "a receipt says what became of the message; drop it only if that does not matter"]
 pub struct GroupReceipt {
     board: Arc<Board>,

@@ -4,7 +4,7 @@ use core::fmt;
 use core::time::Duration;
 
 use bytes::Bytes;
-use exonet_proto::MessageId;
+use exonet_proto::{MessageId, Traceparent};
 
 use crate::error::NotDelivered;
 use crate::receive::delivery::Delivery;
@@ -42,6 +42,11 @@ impl SessionMessage {
     /// lets an external effect happen only once. A message that came in parts has the id of its last part.
     pub const fn id(&self) -> MessageId {
         self.delivery.id()
+    }
+
+    /// See [`Delivery::traceparent`]. A message that came in parts has that of its last part.
+    pub const fn traceparent(&self) -> Option<Traceparent> {
+        self.delivery.traceparent()
     }
 
     /// See [`Delivery::attempt`].

@@ -78,6 +78,7 @@ async fn fifty_members_have_each_message_once() {
             let lines = receipt.ended().await;
             assert!(lines.len() == 50 && lines.iter().all(|line| line.state.has_it()));
             assert_eq!(receipt.verdict(), Some(Verdict::Reached { good: 50 }), "for ever");
+            assert_eq!(receipt.clone().ended().await, lines, "a clone is of the same message");
         }
     })
     .await;

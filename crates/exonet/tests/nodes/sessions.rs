@@ -9,7 +9,7 @@ use exonet::session::{
     SessionSendError,
 };
 use exonet::stream::OpenError;
-use exonet::{Confirm, Durability, Message, Node, Outcome, PeerEvent, Session};
+use exonet::{Confirm, Durability, Message, Node, Outcome, PeerEvent, Session, Traceparent};
 
 const LATE: Duration = Duration::from_secs(5);
 
@@ -38,6 +38,25 @@ async fn rest(receiver: &mut SessionReceiver) -> SessionError {
             Err(error) => return error,
         }
     }
+}
+
+#[tokio::test]
+async fn a_message_has_the_trace_of_its_sender() {
+    within(async {
+        let (alice, bob) = (node().await, node().await);
+        let (mut here, mut there) = session(&alice, &bob).await;
+        let parent: Traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".parse().unwrap();
+        // The second one goes in parts.
+        for body in [bytes(10), bytes(200_000)] {
+            drop(here.send(Message::new(body.clone()).traceparent(parent)).await.unwrap());
+            let message = there.recv().await.unwrap().unwrap();
+            assert_eq!(message.traceparent(), Some(parent));
+            assert!(message.take().unwrap() == body);
+        }
+        drop(here.send("plain").await.unwrap());
+        assert_eq!(there.recv().await.unwrap().unwrap().traceparent(), None);
+    })
+    .await;
 }
 
 #[tokio::test]
