@@ -90,6 +90,7 @@
 
 mod database;
 mod error;
+pub mod host;
 mod inbox;
 mod key;
 mod outbox;
@@ -99,6 +100,7 @@ mod relay;
 mod schema;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+mod statements;
 mod wire;
 
 pub use database::Database;

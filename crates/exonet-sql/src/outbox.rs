@@ -6,6 +6,8 @@ use exonet::PeerAddr;
 
 use crate::database::Value;
 use crate::database::sealed::Sql;
+use crate::relay::commits::inserted;
+use crate::statements::{Dialect, Statement};
 use crate::{Error, Key};
 
 /// The number of lanes of an outbox, which relays divide among themselves.
@@ -76,7 +78,17 @@ impl Outbox {
         peer: impl Into<PeerAddr>,
         message: impl Into<OutboxMessage>,
     ) -> Result<Key, Error> {
-        let (peer, OutboxMessage { tag, order, body }) = (peer.into(), message.into());
+        let (key, Statement { sql, args }) = message.into().row(T::Database::DIALECT, &peer.into())?;
+        T::Database::execute(tx.connection(), sql, args).await?;
+        inserted();
+        Ok(key)
+    }
+}
+
+impl OutboxMessage {
+    /// The key of a new row for this message, and the statement that inserts it.
+    pub(crate) fn row(self, dialect: Dialect, peer: &PeerAddr) -> Result<(Key, Statement), Error> {
+        let Self { tag, order, body } = self;
         if body.len() > MAX_BODY {
             return Err(Error::BodyTooLarge { size: body.len(), limit: MAX_BODY });
         }
@@ -94,9 +106,7 @@ impl Outbox {
             Value::blob(tag),
             Value::blob(body),
         ];
-        T::Database::execute(tx.connection(), T::Database::STATEMENTS.send, args).await?;
-        T::Database::hint();
-        Ok(key)
+        Ok((key, Statement { sql: dialect.statements().send, args }))
     }
 }
 

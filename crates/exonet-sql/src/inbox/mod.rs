@@ -4,7 +4,7 @@
 //!
 //! Each of these rules was verified by a search: without it a message is lost, or processed twice.
 //!
-//! * The record that a message is processed, and the work of the handler, are one transaction ([`work`]).
+//! * The record that a message is processed, and the work of the handler, are one transaction ([`process`]).
 //! * The message is acknowledged after the commit, never before ([`work`]).
 //! * The message is rejected after its transaction was rolled back, and never if the record is there ([`work`]).
 //! * The record stays until the sender has said that the row is gone ([`collect`]).
@@ -13,6 +13,7 @@
 mod collect;
 mod fails;
 mod handed;
+mod process;
 mod tx;
 mod work;
 
@@ -29,10 +30,11 @@ use sqlx::Pool;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::database::Database;
+use crate::database::{Database, Pooled, Store};
 use crate::{Error, Key, schema};
 
 pub use fails::HandlerError;
+pub use process::{Failed, Process, Processed};
 pub use tx::InboxTx;
 
 /// A message for the handler.
@@ -87,16 +89,31 @@ pub(crate) struct Counters {
 pub struct InboxBuilder<DB: Database> {
     pool: Pool<DB>,
     node: Node,
-    concurrency: usize,
     handler_timeout: Option<Duration>,
-    attempts: Option<NonZeroU32>,
-    collect_every: Duration,
+    settings: Settings,
+}
+
+/// Settings of an inbox, whoever processes its messages: see the methods of [`InboxBuilder`].
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The number of messages that are processed at once.
+    pub concurrency: usize,
+    /// How often a message is handed out to a handler that fails.
+    pub attempts: Option<NonZeroU32>,
+    /// How often senders are asked which of their rows are gone.
+    pub collect_every: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { concurrency: 16, attempts: NonZeroU32::new(10), collect_every: Duration::from_secs(30) }
+    }
 }
 
 impl<DB: Database> InboxBuilder<DB> {
     /// The number of handlers that run at once, each with a connection of the pool. Default: 16.
     pub fn concurrency(mut self, most: usize) -> Self {
-        self.concurrency = most.max(1);
+        self.settings.concurrency = most.max(1);
         self
     }
 
@@ -112,13 +129,13 @@ impl<DB: Database> InboxBuilder<DB> {
     /// hand-out that ended because the inbox or the node stopped counts; one that ended because the database was away
     /// does not. Default: 10. None: without limit.
     pub fn attempts(mut self, most: impl Into<Option<NonZeroU32>>) -> Self {
-        self.attempts = most.into();
+        self.settings.attempts = most.into();
         self
     }
 
     /// How often senders are asked which of their rows are gone. Default: 30 s.
     pub fn collect_every(mut self, interval: Duration) -> Self {
-        self.collect_every = interval;
+        self.settings.collect_every = interval;
         self
     }
 
@@ -137,15 +154,10 @@ impl<DB: Database> InboxBuilder<DB> {
         Fut: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<HandlerError> + Send + 'static,
     {
-        if let Some(most) = self.node.attempts() {
-            return Err(Error::Attempts(most));
-        }
-        schema::check(&self.pool).await?;
-        let counters = Arc::new(Counters::default());
-        let (stop, stopped) = watch::channel(false);
-        let work = work::Work::new(&self, handler, Arc::clone(&counters));
-        let task = tokio::spawn(work.run(self.collect_every, stopped));
-        Ok(Inbox { stop, task: Some(task), counters })
+        let Self { pool, node, handler_timeout, settings } = self;
+        let store = Arc::new(Pooled(pool.clone()));
+        let handled = process::Handled { pool, handler, most: handler_timeout };
+        Inbox::over(store, &node, &settings, handled).await
     }
 }
 
@@ -180,11 +192,31 @@ impl Inbox {
         InboxBuilder {
             pool: pool.clone(),
             node: node.clone(),
-            concurrency: 16,
             handler_timeout: Some(Duration::from_secs(60)),
-            attempts: NonZeroU32::new(10),
-            collect_every: Duration::from_secs(30),
+            settings: Settings::default(),
         }
+    }
+
+    /// Starts an inbox that reaches its database by the application's own driver, and whose messages `process`
+    /// processes.
+    ///
+    /// # Errors
+    /// As for [`InboxBuilder::start`].
+    pub async fn over(
+        store: Arc<dyn Store>,
+        node: &Node,
+        settings: &Settings,
+        process: impl Process,
+    ) -> Result<Self, Error> {
+        if let Some(most) = node.attempts() {
+            return Err(Error::Attempts(most));
+        }
+        schema::check(&*store).await?;
+        let counters = Arc::new(Counters::default());
+        let (stop, stopped) = watch::channel(false);
+        let work = work::Work::new(store, node.clone(), process, settings, Arc::clone(&counters));
+        let task = tokio::spawn(work.run(settings.collect_every, stopped));
+        Ok(Self { stop, task: Some(task), counters })
     }
 
     /// Figures about the inbox.
