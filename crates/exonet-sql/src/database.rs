@@ -6,16 +6,11 @@
 use core::future::Future;
 use core::pin::Pin;
 
-use sqlx::pool::PoolConnection;
-use sqlx::{Pool, Transaction as SqlxTransaction};
-
+use crate::error::StoreError;
 use crate::statements::Dialect;
 
-/// A database that an outbox and an inbox can live in: [`sqlx::Postgres`] and [`sqlx::Sqlite`].
-pub trait Database: sealed::Sql {}
-
 /// A future of this interface.
-pub type Waiting<'a, T> = Pin<Box<dyn Future<Output = Result<T, sqlx::Error>> + Send + 'a>>;
+pub type Waiting<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
 /// Connects to one database.
 pub trait Store: Send + Sync + 'static {
@@ -82,18 +77,18 @@ impl From<Vec<Value>> for Cells {
 }
 
 impl Cells {
-    fn wrong() -> sqlx::Error {
-        sqlx::Error::Decode("a column has another type than this crate gave it".into())
+    fn wrong() -> StoreError {
+        StoreError::wrong("a column has another type than this crate gave it")
     }
 
-    pub(crate) fn int(&mut self) -> Result<i64, sqlx::Error> {
+    pub(crate) fn int(&mut self) -> Result<i64, StoreError> {
         match self.0.next() {
             Some(Value::Int(int)) => Ok(int),
             _ => Err(Self::wrong()),
         }
     }
 
-    pub(crate) fn maybe_bytes(&mut self) -> Result<Option<Vec<u8>>, sqlx::Error> {
+    pub(crate) fn maybe_bytes(&mut self) -> Result<Option<Vec<u8>>, StoreError> {
         match self.0.next() {
             Some(Value::Bytes(bytes)) => Ok(bytes),
             Some(Value::Null) => Ok(None),
@@ -101,85 +96,15 @@ impl Cells {
         }
     }
 
-    pub(crate) fn bytes(&mut self) -> Result<Vec<u8>, sqlx::Error> {
+    pub(crate) fn bytes(&mut self) -> Result<Vec<u8>, StoreError> {
         self.maybe_bytes()?.ok_or_else(Self::wrong)
     }
 
-    pub(crate) fn maybe_text(&mut self) -> Result<Option<String>, sqlx::Error> {
+    pub(crate) fn maybe_text(&mut self) -> Result<Option<String>, StoreError> {
         match self.0.next() {
             Some(Value::Text(text)) => Ok(text),
             Some(Value::Null) => Ok(None),
             _ => Err(Self::wrong()),
         }
-    }
-}
-
-/// A pool of `sqlx`.
-pub(crate) struct Pooled<DB: Database>(pub(crate) Pool<DB>);
-
-impl<DB: Database> Store for Pooled<DB> {
-    fn dialect(&self) -> Dialect {
-        DB::DIALECT
-    }
-
-    fn acquire(&self) -> Waiting<'_, Box<dyn Connection>> {
-        Box::pin(async { Ok(Box::new(self.0.acquire().await?) as Box<dyn Connection>) })
-    }
-
-    fn begin(&self) -> Waiting<'_, Box<dyn Transaction>> {
-        Box::pin(async { Ok(Box::new(self.0.begin().await?) as Box<dyn Transaction>) })
-    }
-
-    fn listen<'a>(&'a self, wake: &'a (dyn Fn() + Send + Sync)) -> Waiting<'a, ()> {
-        DB::listen(&self.0, wake)
-    }
-}
-
-impl<DB: Database> Connection for PoolConnection<DB> {
-    fn execute<'a>(&'a mut self, sql: &'static str, args: Vec<Value>) -> Waiting<'a, u64> {
-        DB::execute(self, sql, args)
-    }
-
-    fn fetch<'a>(&'a mut self, sql: &'static str, args: Vec<Value>) -> Waiting<'a, Vec<Cells>> {
-        DB::fetch(self, sql, args)
-    }
-}
-
-impl<DB: Database> Connection for SqlxTransaction<'static, DB> {
-    fn execute<'a>(&'a mut self, sql: &'static str, args: Vec<Value>) -> Waiting<'a, u64> {
-        DB::execute(self, sql, args)
-    }
-
-    fn fetch<'a>(&'a mut self, sql: &'static str, args: Vec<Value>) -> Waiting<'a, Vec<Cells>> {
-        DB::fetch(self, sql, args)
-    }
-}
-
-impl<DB: Database> Transaction for SqlxTransaction<'static, DB> {
-    fn commit(self: Box<Self>) -> Waiting<'static, ()> {
-        Box::pin(async { (*self).commit().await })
-    }
-}
-
-pub(crate) mod sealed {
-    use super::{Cells, Dialect, Pool, Value, Waiting};
-
-    /// Sealed: other crates cannot implement it.
-    pub trait Sql: sqlx::Database {
-        const DIALECT: Dialect;
-
-        fn execute<'a>(
-            conn: &'a mut Self::Connection,
-            sql: &'static str,
-            args: Vec<Value>,
-        ) -> Waiting<'a, u64>;
-        fn fetch<'a>(
-            conn: &'a mut Self::Connection,
-            sql: &'static str,
-            args: Vec<Value>,
-        ) -> Waiting<'a, Vec<Cells>>;
-
-        /// See [`Store::listen`](super::Store::listen).
-        fn listen<'a>(pool: &'a Pool<Self>, wake: &'a (dyn Fn() + Send + Sync)) -> Waiting<'a, ()>;
     }
 }

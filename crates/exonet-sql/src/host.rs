@@ -12,21 +12,15 @@
 //!
 //! The tables are those of applications in Rust, which may share them.
 
-use core::fmt;
-use std::borrow::Cow;
-use std::error::Error as StdError;
-
 use exonet::PeerAddr;
-use sqlx::error::{DatabaseError, ErrorKind};
 
 use crate::{Error, Key, OutboxMessage, schema};
 
 pub use crate::database::{Cells, Connection, Store, Transaction, Value, Waiting};
+pub use crate::error::StoreError;
 pub use crate::inbox::{Failed, Process, Processed, Settings};
 pub use crate::relay::commits::inserted;
 pub use crate::statements::{Dialect, Statement};
-/// The error of a [`Store`]: a [`DriverError`] becomes one.
-pub use sqlx::Error as StoreError;
 
 /// The database of a [`Relay`](crate::Relay) that was started over a [`Store`].
 #[derive(Clone, Copy, Debug)]
@@ -40,53 +34,11 @@ pub fn outbox(dialect: Dialect, peer: &PeerAddr, message: OutboxMessage) -> Resu
     message.row(dialect, peer)
 }
 
-/// See [`migrate`](crate::migrate).
+/// Makes the tables of outbox and inbox, or brings old ones up to date. Any number of processes may call it, at each
+/// start.
 ///
 /// # Errors
 /// [`Error::TooNew`], and errors of the database.
 pub async fn migrate(store: &dyn Store) -> Result<(), Error> {
     schema::make(store).await
-}
-
-/// An error of the application's driver.
-#[derive(Clone, Debug)]
-pub struct DriverError {
-    /// The SQLSTATE, if the database has said one.
-    pub code: Option<String>,
-    /// The text.
-    pub message: String,
-}
-
-impl fmt::Display for DriverError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl StdError for DriverError {}
-
-impl DatabaseError for DriverError {
-    fn message(&self) -> &str {
-        &self.message
-    }
-
-    fn code(&self) -> Option<Cow<'_, str>> {
-        self.code.as_deref().map(Cow::Borrowed)
-    }
-
-    fn as_error(&self) -> &(dyn StdError + Send + Sync + 'static) {
-        self
-    }
-
-    fn as_error_mut(&mut self) -> &mut (dyn StdError + Send + Sync + 'static) {
-        self
-    }
-
-    fn into_error(self: Box<Self>) -> Box<dyn StdError + Send + Sync + 'static> {
-        self
-    }
-
-    fn kind(&self) -> ErrorKind {
-        ErrorKind::Other
-    }
 }

@@ -1,12 +1,10 @@
-//! Sends messages in the application's transaction.
+//! Messages, and the rows that they become.
 
 use bytes::Bytes;
 
 use exonet::PeerAddr;
 
 use crate::database::Value;
-use crate::database::sealed::Sql;
-use crate::relay::commits::inserted;
 use crate::statements::{Dialect, Statement};
 use crate::{Error, Key};
 
@@ -59,32 +57,6 @@ impl<T: Into<Bytes>> From<T> for OutboxMessage {
     }
 }
 
-/// Leaves messages in the application's own transactions. It needs no node: a [`Relay`](crate::Relay), in this process
-/// or another, hands the messages to a node.
-#[derive(Clone, Copy, Debug)]
-pub struct Outbox;
-
-impl Outbox {
-    /// Sends a message to a peer if, and as soon as, the transaction `tx` is committed. Returns its key, by which the
-    /// receiver's inbox knows it.
-    ///
-    /// Addresses in `peer` are stored with the row; a relay that knows the peer needs none. `tx` is a transaction of
-    /// the database that [`migrate`](crate::migrate) was called for, or a connection, which sends the message at once.
-    ///
-    /// # Errors
-    /// [`Error`]; then roll the transaction back.
-    pub async fn send<T: Tx>(
-        tx: &mut T,
-        peer: impl Into<PeerAddr>,
-        message: impl Into<OutboxMessage>,
-    ) -> Result<Key, Error> {
-        let (key, Statement { sql, args }) = message.into().row(T::Database::DIALECT, &peer.into())?;
-        T::Database::execute(tx.connection(), sql, args).await?;
-        inserted();
-        Ok(key)
-    }
-}
-
 impl OutboxMessage {
     /// The key of a new row for this message, and the statement that inserts it.
     pub(crate) fn row(self, dialect: Dialect, peer: &PeerAddr) -> Result<(Key, Statement), Error> {
@@ -107,69 +79,6 @@ impl OutboxMessage {
             Value::blob(body),
         ];
         Ok((key, Statement { sql: dialect.statements().send, args }))
-    }
-}
-
-/// A transaction, or a connection: [`sqlx::Transaction`], [`sqlx::pool::PoolConnection`], the connections of the databases, and
-/// [`InboxTx`](crate::InboxTx).
-pub trait Tx: sealed::Connected {}
-
-impl<T: sealed::Connected> Tx for T {}
-
-mod sealed {
-    use sqlx::Transaction;
-    use sqlx::pool::PoolConnection;
-
-    use crate::InboxTx;
-    use crate::database::Database;
-
-    /// Sealed: other crates cannot implement it.
-    pub trait Connected: Send {
-        type Database: Database;
-
-        fn connection(&mut self) -> &mut <Self::Database as sqlx::Database>::Connection;
-    }
-
-    impl<DB: Database> Connected for Transaction<'_, DB> {
-        type Database = DB;
-
-        fn connection(&mut self) -> &mut DB::Connection {
-            self
-        }
-    }
-
-    impl<DB: Database> Connected for PoolConnection<DB> {
-        type Database = DB;
-
-        fn connection(&mut self) -> &mut DB::Connection {
-            self
-        }
-    }
-
-    impl<DB: Database> Connected for InboxTx<DB> {
-        type Database = DB;
-
-        fn connection(&mut self) -> &mut DB::Connection {
-            self
-        }
-    }
-
-    #[cfg(feature = "postgres")]
-    impl Connected for sqlx::PgConnection {
-        type Database = sqlx::Postgres;
-
-        fn connection(&mut self) -> &mut Self {
-            self
-        }
-    }
-
-    #[cfg(feature = "sqlite")]
-    impl Connected for sqlx::SqliteConnection {
-        type Database = sqlx::Sqlite;
-
-        fn connection(&mut self) -> &mut Self {
-            self
-        }
     }
 }
 

@@ -3,8 +3,10 @@
 use sqlx::postgres::{PgArguments, PgListener, PgRow};
 use sqlx::{Arguments, Column, Pool, Postgres, Row, TypeInfo, ValueRef};
 
-use crate::database::sealed::Sql;
-use crate::database::{Cells, Database, Value, Waiting};
+use crate::database::{Cells, Value, Waiting};
+use crate::error::StoreError;
+use crate::pooled::Database;
+use crate::pooled::sealed::Sql;
 use crate::statements::Dialect;
 
 impl Database for Postgres {}
@@ -57,7 +59,7 @@ fn bind(args: Vec<Value>) -> Result<PgArguments, sqlx::Error> {
     Ok(bound)
 }
 
-fn read(row: &PgRow) -> Result<Cells, sqlx::Error> {
+fn read(row: &PgRow) -> Result<Cells, StoreError> {
     let cell = |n: usize, kind: &str| {
         Ok(match kind {
             _ if row.try_get_raw(n)?.is_null() => Value::Null,
@@ -66,7 +68,7 @@ fn read(row: &PgRow) -> Result<Cells, sqlx::Error> {
             _ => Value::Text(row.try_get(n)?),
         })
     };
-    let cells: Result<Vec<_>, sqlx::Error> =
+    let cells: Result<Vec<_>, StoreError> =
         row.columns().iter().map(|column| cell(column.ordinal(), column.type_info().name())).collect();
     Ok(cells?.into())
 }

@@ -1,9 +1,9 @@
 //! The tables.
 
-use sqlx::Pool;
-
 use crate::Error;
-use crate::database::{Cells, Database, Pooled, Store};
+use crate::database::{Cells, Store};
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+use crate::pooled::{Database, Pooled};
 
 /// The version of the tables that this crate makes.
 const VERSION: i64 = 1;
@@ -13,11 +13,12 @@ const VERSION: i64 = 1;
 ///
 /// # Errors
 /// [`Error::TooNew`], and errors of the database.
-pub async fn migrate<DB: Database>(pool: &Pool<DB>) -> Result<(), Error> {
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub async fn migrate<DB: Database>(pool: &sqlx::Pool<DB>) -> Result<(), Error> {
     make(&Pooled(pool.clone())).await
 }
 
-/// See [`migrate`].
+/// See `migrate`.
 pub(crate) async fn make(store: &dyn Store) -> Result<(), Error> {
     match version(store).await {
         Ok(VERSION) => return Ok(()),

@@ -3,8 +3,10 @@
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{Arguments, Column, Pool, Row, Sqlite, TypeInfo, ValueRef};
 
-use crate::database::sealed::Sql;
-use crate::database::{Cells, Database, Value, Waiting};
+use crate::database::{Cells, Value, Waiting};
+use crate::error::StoreError;
+use crate::pooled::Database;
+use crate::pooled::sealed::Sql;
 use crate::statements::Dialect;
 
 impl Database for Sqlite {}
@@ -47,7 +49,7 @@ fn bind<'q>(args: Vec<Value>) -> Result<SqliteArguments<'q>, sqlx::Error> {
     Ok(bound)
 }
 
-fn read(row: &SqliteRow) -> Result<Cells, sqlx::Error> {
+fn read(row: &SqliteRow) -> Result<Cells, StoreError> {
     let cell = |n: usize| {
         let raw = row.try_get_raw(n)?;
         let kind = raw.type_info();
@@ -59,7 +61,7 @@ fn read(row: &SqliteRow) -> Result<Cells, sqlx::Error> {
             _ => Value::Text(row.try_get(n)?),
         })
     };
-    let cells: Result<Vec<_>, sqlx::Error> =
+    let cells: Result<Vec<_>, StoreError> =
         row.columns().iter().map(|column| cell(column.ordinal())).collect();
     Ok(cells?.into())
 }

@@ -8,6 +8,7 @@ use exonet::{Node, NodeId};
 
 use crate::Key;
 use crate::database::{Store, Value};
+use crate::error::StoreError;
 use crate::inbox::Counters;
 use crate::inbox::handed::HandedOut;
 use crate::wire::{GONE, Owner, decode_keys, encode_keys};
@@ -43,7 +44,7 @@ pub(super) async fn run(
     }
 }
 
-async fn senders(store: &dyn Store, node: &Node) -> Result<Vec<(Owner, NodeId)>, sqlx::Error> {
+async fn senders(store: &dyn Store, node: &Node) -> Result<Vec<(Owner, NodeId)>, StoreError> {
     let mut conn = store.acquire().await?;
     let me = vec![Value::blob(node.id().0)];
     let mut senders = Vec::new();
@@ -85,7 +86,7 @@ async fn collect(
     }
 }
 
-async fn processed(store: &dyn Store, owner: Owner, after: Vec<u8>) -> Result<Vec<Key>, sqlx::Error> {
+async fn processed(store: &dyn Store, owner: Owner, after: Vec<u8>) -> Result<Vec<Key>, StoreError> {
     let mut conn = store.acquire().await?;
     let args = vec![Value::blob(owner.0), Value::blob(after), Value::Int(KEYS)];
     let rows = conn.fetch(store.dialect().statements().processed, args).await?;

@@ -10,15 +10,17 @@
 //! * The record stays until the sender has said that the row is gone ([`collect`]).
 //! * After that, it stays until no handler runs that got a copy of the message before the answer ([`handed`]).
 
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod builder;
 mod collect;
 mod fails;
 mod handed;
 mod process;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod tx;
 mod work;
 
 use core::fmt;
-use core::future::Future;
 use core::num::NonZeroU32;
 use core::time::Duration;
 use std::sync::Arc;
@@ -26,15 +28,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use exonet::{MessageId, Node, NodeId};
-use sqlx::Pool;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::database::{Database, Pooled, Store};
+use crate::database::Store;
 use crate::{Error, Key, schema};
 
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub use builder::InboxBuilder;
 pub use fails::HandlerError;
 pub use process::{Failed, Process, Processed};
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub use tx::InboxTx;
 
 /// A message for the handler.
@@ -84,16 +88,7 @@ pub(crate) struct Counters {
     collected: AtomicU64,
 }
 
-/// Settings of an inbox to be started: created by [`Inbox::builder`].
-#[must_use = "an inbox begins with `start`"]
-pub struct InboxBuilder<DB: Database> {
-    pool: Pool<DB>,
-    node: Node,
-    handler_timeout: Option<Duration>,
-    settings: Settings,
-}
-
-/// Settings of an inbox, whoever processes its messages: see the methods of [`InboxBuilder`].
+/// Settings of an inbox, whoever processes its messages: as the builder of an inbox explains them.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The number of messages that are processed at once.
@@ -110,57 +105,6 @@ impl Default for Settings {
     }
 }
 
-impl<DB: Database> InboxBuilder<DB> {
-    /// The number of handlers that run at once, each with a connection of the pool. Default: 16.
-    pub fn concurrency(mut self, most: usize) -> Self {
-        self.settings.concurrency = most.max(1);
-        self
-    }
-
-    /// How long a handler may take. One that takes longer is dropped at its next await, its transaction is rolled back,
-    /// and it gets the message again. Default: one minute. None: without limit.
-    pub fn handler_timeout(mut self, most: impl Into<Option<Duration>>) -> Self {
-        self.handler_timeout = most.into();
-        self
-    }
-
-    /// How often a message is handed out to a handler that fails. After the last time it is rejected with the handler's
-    /// error: it becomes a [dead letter](exonet::dead) of the node, and its row at the sender is marked as failed. A
-    /// hand-out that ended because the inbox or the node stopped counts; one that ended because the database was away
-    /// does not. Default: 10. None: without limit.
-    pub fn attempts(mut self, most: impl Into<Option<NonZeroU32>>) -> Self {
-        self.settings.attempts = most.into();
-        self
-    }
-
-    /// How often senders are asked which of their rows are gone. Default: 30 s.
-    pub fn collect_every(mut self, interval: Duration) -> Self {
-        self.settings.collect_every = interval;
-        self
-    }
-
-    /// Starts the inbox, on its own tasks. `handler` is an async function that gets each message with a transaction:
-    /// its work there is committed if it returns `Ok`, and rolled back if not. A handler that fails gets the message
-    /// again, after growing waits of up to a minute, until the message is rejected after [`Self::attempts`]; other
-    /// messages go on. A handler rejects a message at once with [`HandlerError::reject`].
-    ///
-    /// The handler must not leave work behind that uses the transaction.
-    ///
-    /// # Errors
-    /// [`Error::Attempts`], [`Error::NotMigrated`], and errors of the database.
-    pub async fn start<F, Fut, E>(self, handler: F) -> Result<Inbox, Error>
-    where
-        F: Fn(InboxTx<DB>, InboxMessage) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<(), E>> + Send + 'static,
-        E: Into<HandlerError> + Send + 'static,
-    {
-        let Self { pool, node, handler_timeout, settings } = self;
-        let store = Arc::new(Pooled(pool.clone()));
-        let handled = process::Handled { pool, handler, most: handler_timeout };
-        Inbox::over(store, &node, &settings, handled).await
-    }
-}
-
 /// Takes messages from a node, and processes each in a transaction, exactly once. It takes the messages that a
 /// [`Relay`](crate::Relay) sends, and leaves others to the node's other receivers.
 ///
@@ -173,30 +117,6 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// Starts an inbox with the default settings: see [`InboxBuilder::start`].
-    ///
-    /// # Errors
-    /// As for [`InboxBuilder::start`].
-    pub async fn start<DB, F, Fut, E>(pool: &Pool<DB>, node: &Node, handler: F) -> Result<Self, Error>
-    where
-        DB: Database,
-        F: Fn(InboxTx<DB>, InboxMessage) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<(), E>> + Send + 'static,
-        E: Into<HandlerError> + Send + 'static,
-    {
-        Self::builder(pool, node).start(handler).await
-    }
-
-    /// Begins to build an inbox in this database, for messages that this node receives.
-    pub fn builder<DB: Database>(pool: &Pool<DB>, node: &Node) -> InboxBuilder<DB> {
-        InboxBuilder {
-            pool: pool.clone(),
-            node: node.clone(),
-            handler_timeout: Some(Duration::from_secs(60)),
-            settings: Settings::default(),
-        }
-    }
-
     /// Starts an inbox that reaches its database by the application's own driver, and whose messages `process`
     /// processes.
     ///
@@ -252,12 +172,6 @@ impl Inbox {
 impl Drop for Inbox {
     fn drop(&mut self) {
         self.stop.send_replace(true);
-    }
-}
-
-impl<DB: Database> fmt::Debug for InboxBuilder<DB> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InboxBuilder").field("node", &self.node).finish_non_exhaustive()
     }
 }
 

@@ -17,6 +17,7 @@ use tokio::time::sleep;
 use tracing::Instrument;
 
 use crate::database::{Store, Value};
+use crate::error::StoreError;
 use crate::inbox::handed::{HandedOut, Ticket};
 use crate::inbox::process::{Failed, Process, Processed};
 use crate::inbox::{Counters, HandlerError, InboxMessage, Settings, collect};
@@ -195,7 +196,7 @@ impl<P: Process> Inner<P> {
     }
 
     /// Notes which node speaks for an outbox: the inbox asks this node which rows are gone.
-    async fn speaks(&self, owner: Owner, node: NodeId) -> Result<(), sqlx::Error> {
+    async fn speaks(&self, owner: Owner, node: NodeId) -> Result<(), StoreError> {
         let mut conn = self.store.acquire().await?;
         let args = vec![Value::blob(owner.0), Value::blob(self.node.id().0), Value::blob(node.0)];
         conn.execute(self.statements().set_sender, args).await?;

@@ -7,6 +7,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use crate::database::{Cells, Store};
+use crate::error::StoreError;
 use crate::statements::Dialect;
 
 /// How long to wait before the next connection, if one is lost.
@@ -42,7 +43,7 @@ pub(super) async fn watch(store: Arc<dyn Store>, wake: Arc<Notify>) {
 }
 
 /// `data_version` changes with each commit of another connection. It is read from shared memory.
-async fn look(store: &dyn Store, wake: &Notify) -> Result<(), sqlx::Error> {
+async fn look(store: &dyn Store, wake: &Notify) -> Result<(), StoreError> {
     let mut conn = store.acquire().await?;
     let (mut seen, mut soon) = (None, 0);
     loop {

@@ -9,6 +9,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::database::{Cells, Store, Value};
+use crate::error::StoreError;
 use crate::relay::peers::address;
 use crate::statements::Statements;
 use crate::wire::{Envelope, Owner, TAG};
@@ -66,7 +67,7 @@ impl Lanes {
 
     /// Notes that this node is alive, reads the owners of all lanes, and takes the wanted lanes that are free. True: it
     /// has taken some.
-    pub(crate) async fn look(&mut self, takes: bool) -> Result<bool, sqlx::Error> {
+    pub(crate) async fn look(&mut self, takes: bool) -> Result<bool, StoreError> {
         let mut conn = self.store.acquire().await?;
         conn.execute(self.statements().beat, vec![Value::blob(self.me())]).await?;
         let lanes = conn.fetch(self.statements().lanes, Vec::new()).await?;
@@ -100,7 +101,7 @@ impl Lanes {
     }
 
     /// Takes a lane over, if its owner and beat have not changed since `seen`.
-    async fn take(&self, seen: &Lane) -> Result<bool, sqlx::Error> {
+    async fn take(&self, seen: &Lane) -> Result<bool, StoreError> {
         let (number, me) = (Value::Int(seen.lane.into()), self.me());
         let mut tx = self.store.begin().await?;
         let mut locked = tx.fetch(self.statements().lock_lane, vec![number.clone()]).await?;
@@ -125,7 +126,7 @@ impl Lanes {
     }
 
     /// Gives up all lanes: they are free, and this relay is a former owner.
-    pub(crate) async fn release(&mut self) -> Result<(), sqlx::Error> {
+    pub(crate) async fn release(&mut self) -> Result<(), StoreError> {
         let me = self.me();
         for lane in self.owned.clone() {
             let number = Value::Int(lane.into());
@@ -146,7 +147,7 @@ impl Lanes {
     }
 
     /// Tells all receivers that this node now speaks for the outbox: they ask it which rows are gone.
-    pub(crate) async fn greet(&self) -> Result<(), sqlx::Error> {
+    pub(crate) async fn greet(&self) -> Result<(), StoreError> {
         for (peer, addr, owner) in self.receivers().await? {
             let hello = Message::new(Envelope::Hello { owner }.encode()).tag(TAG).early(false);
             // A receiver that does not get this learns it from the next row.
@@ -155,7 +156,7 @@ impl Lanes {
         Ok(())
     }
 
-    async fn receivers(&self) -> Result<Vec<(NodeId, Option<String>, Owner)>, sqlx::Error> {
+    async fn receivers(&self) -> Result<Vec<(NodeId, Option<String>, Owner)>, StoreError> {
         let mut conn = self.store.acquire().await?;
         let rows = conn.fetch(self.statements().peers, Vec::new()).await?;
         let read = |mut row: Cells| {
@@ -172,7 +173,7 @@ impl Lanes {
     }
 
     /// Leaves the lanes that others own by now, if `may_leave` says that none of their rows are under way here.
-    pub(crate) async fn leave(&mut self, may_leave: impl Fn(u8) -> bool) -> Result<(), sqlx::Error> {
+    pub(crate) async fn leave(&mut self, may_leave: impl Fn(u8) -> bool) -> Result<(), StoreError> {
         if let Some((_, sent)) = &self.fence
             && !sent.is_finished()
         {
@@ -229,7 +230,7 @@ async fn fence(node: Node, receivers: Vec<(NodeId, Option<String>, Owner)>) -> b
 }
 
 impl Lane {
-    fn read(mut row: Cells) -> Result<Self, sqlx::Error> {
+    fn read(mut row: Cells) -> Result<Self, StoreError> {
         Ok(Self { lane: number(row.int()?), node: row.maybe_bytes()?, beat: row.int()? })
     }
 }

@@ -30,13 +30,14 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use exonet::Node;
-use sqlx::Pool;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::database::{Database, Pooled, Store};
+use crate::database::Store;
 use crate::host::Host;
 use crate::outbox::LANES;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+use crate::pooled::{Database, Pooled};
 use crate::{Error, schema};
 
 /// Figures about a relay.
@@ -160,17 +161,18 @@ pub struct Relay<DB> {
     database: PhantomData<fn() -> DB>,
 }
 
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 impl<DB: Database> Relay<DB> {
     /// Starts a relay with the default settings.
     ///
     /// # Errors
     /// As for [`RelayBuilder::start`].
-    pub async fn start(pool: &Pool<DB>, node: &Node) -> Result<Self, Error> {
+    pub async fn start(pool: &sqlx::Pool<DB>, node: &Node) -> Result<Self, Error> {
         Self::builder(pool, node).start().await
     }
 
     /// Begins to build a relay that hands the rows in this database to this node.
-    pub fn builder(pool: &Pool<DB>, node: &Node) -> RelayBuilder<DB> {
+    pub fn builder(pool: &sqlx::Pool<DB>, node: &Node) -> RelayBuilder<DB> {
         RelayBuilder::new(Arc::new(Pooled(pool.clone())), node)
     }
 }
