@@ -23,8 +23,8 @@ pub trait Store: Send + Sync + 'static {
     /// A connection with an open transaction.
     fn begin(&self) -> Waiting<'_, Box<dyn Transaction>>;
 
-    /// Calls `wake` at each notification `exonet_outbox` of PostgreSQL, and once when it listens. Ends when its
-    /// connection is lost. No other database is asked for this.
+    /// Calls `wake` whenever something may have been committed: at each notification `exonet_outbox` of PostgreSQL, at
+    /// each change of the `data_version` of SQLite, and once when it has begun. Ends when its connection is lost.
     fn listen<'a>(&'a self, wake: &'a (dyn Fn() + Send + Sync)) -> Waiting<'a, ()>;
 }
 

@@ -5,7 +5,7 @@
 //! statements; the host runs them. A process that uses SQLite must not have a second copy of that library besides: the
 //! locks of a process on a file are lost when either copy closes the file.
 //!
-//! * [`outbox`] gives the statement that inserts a row; after it has run, the host calls [`inserted`].
+//! * [`outbox`] gives the statement that inserts a row.
 //! * [`Relay::over`](crate::Relay::over) and [`migrate`] take a [`Store`].
 //! * [`Inbox::over`](crate::Inbox::over) takes a [`Store`] for its bookkeeping, and a [`Process`] for the transactions
 //!   of the handler.
@@ -19,7 +19,6 @@ use crate::{Error, Key, OutboxMessage, schema};
 pub use crate::database::{Cells, Connection, Store, Transaction, Value, Waiting};
 pub use crate::error::StoreError;
 pub use crate::inbox::{Failed, Process, Processed, Settings};
-pub use crate::relay::commits::inserted;
 pub use crate::statements::{Dialect, Statement};
 
 /// The database of a [`Relay`](crate::Relay) that was started over a [`Store`].

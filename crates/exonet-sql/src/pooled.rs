@@ -1,10 +1,16 @@
 //! A pool of `sqlx` as a store.
 
+use std::sync::LazyLock;
+
 use sqlx::pool::PoolConnection;
 use sqlx::{Pool, Transaction as SqlxTransaction};
+use tokio::sync::Notify;
 
 use crate::database::{Cells, Connection, Store, Transaction, Value, Waiting};
 use crate::statements::Dialect;
+
+/// Notified when this process has inserted a row into any database.
+pub(crate) static INSERTED: LazyLock<Notify> = LazyLock::new(Notify::new);
 
 /// A database that an outbox and an inbox can live in: [`sqlx::Postgres`] and [`sqlx::Sqlite`].
 pub trait Database: sealed::Sql {}

@@ -3,8 +3,8 @@
 use exonet::PeerAddr;
 
 use crate::outbox::OutboxMessage;
+use crate::pooled::INSERTED;
 use crate::pooled::sealed::Sql;
-use crate::relay::commits::inserted;
 use crate::statements::Statement;
 use crate::{Error, Key};
 
@@ -29,7 +29,7 @@ impl Outbox {
     ) -> Result<Key, Error> {
         let (key, Statement { sql, args }) = message.into().row(T::Database::DIALECT, &peer.into())?;
         T::Database::execute(tx.connection(), sql, args).await?;
-        inserted();
+        INSERTED.notify_waiters();
         Ok(key)
     }
 }

@@ -1,15 +1,25 @@
-//! SQLite by `sqlx`.
+//! SQLite by `sqlx`, and polling for commits.
+
+use core::time::Duration;
 
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{Arguments, Column, Pool, Row, Sqlite, TypeInfo, ValueRef};
+use tokio::time::timeout;
 
 use crate::database::{Cells, Value, Waiting};
 use crate::error::StoreError;
-use crate::pooled::Database;
 use crate::pooled::sealed::Sql;
+use crate::pooled::{Database, INSERTED};
 use crate::statements::Dialect;
 
 impl Database for Sqlite {}
+
+/// How often it is asked whether another connection has committed something.
+const POLL: Duration = Duration::from_millis(10);
+/// The interval and the number of checks after this process has inserted a row, whose transaction is about to be
+/// committed.
+const SOON: Duration = Duration::from_millis(1);
+const SOON_TIMES: u32 = 50;
 
 impl Sql for Sqlite {
     const DIALECT: Dialect = Dialect::Sqlite;
@@ -29,8 +39,25 @@ impl Sql for Sqlite {
         })
     }
 
-    fn listen<'a>(_: &'a Pool<Self>, _: &'a (dyn Fn() + Send + Sync)) -> Waiting<'a, ()> {
-        Box::pin(async { Ok(()) })
+    /// `data_version` changes with each commit of another connection. It is read from shared memory.
+    fn listen<'a>(pool: &'a Pool<Self>, wake: &'a (dyn Fn() + Send + Sync)) -> Waiting<'a, ()> {
+        Box::pin(async move {
+            let mut conn = pool.acquire().await?;
+            let (mut seen, mut soon) = (None, 0);
+            loop {
+                let inserted = INSERTED.notified();
+                let version: i64 = sqlx::query_scalar("pragma data_version").fetch_one(&mut *conn).await?;
+                if seen.replace(version) != Some(version) {
+                    wake();
+                }
+                if soon > 0 {
+                    soon -= 1;
+                    tokio::time::sleep(SOON).await;
+                } else if timeout(POLL, inserted).await.is_ok() {
+                    soon = SOON_TIMES;
+                }
+            }
+        })
     }
 }
 

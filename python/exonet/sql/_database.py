@@ -25,6 +25,11 @@ _OLDEST = (3, 35, 0)
 _LISTEN = 2.0
 """Seconds after which a thread that listens looks whether it is still wanted."""
 
+_POLL = 0.01
+"""Seconds after which SQLite is asked again whether something was committed."""
+_SOON = 0.001
+"""The same when this process has just inserted a row."""
+
 Blocking = Callable[[], ContextManager[Any]]
 """Gives a connection or session of the application, in a transaction that is committed at the end of the block."""
 Asynchronous = Callable[[], AsyncContextManager[Any]]
@@ -72,23 +77,43 @@ class Database:
         return Connection(self.dialect, self._connect())
 
     def listen(self, waker: _native.Waker) -> None:
-        """Wakes a relay at each notification of PostgreSQL, on a thread, until that is not wanted any more."""
+        """Wakes a relay when something may have been committed, on a thread, until that is not wanted any more."""
         threading.Thread(target=self._listen, args=(waker,), name="exonet-listen", daemon=True).start()
 
     def _listen(self, waker: _native.Waker) -> None:
         try:
             raw = self._connect()
             try:
-                raw.autocommit = True
-                raw.execute("listen exonet_outbox")
-                waker.wake()
-                while waker.is_wanted:
-                    for _ in raw.notifies(timeout=_LISTEN, stop_after=1):
-                        waker.wake()
+                if self.dialect == "sqlite":
+                    _poll(raw, waker)
+                else:
+                    _wait(raw, waker)
             finally:
                 raw.close()
         except Exception as error:
             waker.lost(str(error))
+
+
+def _wait(raw: Any, waker: _native.Waker) -> None:
+    """Waits for notifications of PostgreSQL."""
+    raw.autocommit = True
+    raw.execute("listen exonet_outbox")
+    waker.wake()
+    while waker.is_wanted:
+        for _ in raw.notifies(timeout=_LISTEN, stop_after=1):
+            waker.wake()
+
+
+def _poll(raw: Any, waker: _native.Waker) -> None:
+    """Asks SQLite whether another connection has committed something. It reads that from shared memory."""
+    raw.row_factory = None
+    seen: Optional[int] = None
+    while waker.is_wanted:
+        (version,) = raw.execute("pragma data_version").fetchone()
+        if version != seen:
+            seen = version
+            waker.wake()
+        time.sleep(_SOON if waker.is_soon else _POLL)
 
 
 class Connection:

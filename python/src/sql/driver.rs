@@ -3,8 +3,8 @@
 //! A statement is run by Python on a thread that may block. So no thread of the runtime waits for the interpreter, and a
 //! database that is slow does not delay a node.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use exonet_sql::host::{Cells, Connection, Dialect, Store, StoreError, Transaction, Value, Waiting};
@@ -39,6 +39,22 @@ pub(crate) fn _sql_at_exit(py: Python<'_>) {
             std::thread::sleep(Duration::from_millis(1));
         }
     });
+}
+
+/// For how long after an insert a database is asked often whether the transaction was committed.
+const SOON: Duration = Duration::from_millis(50);
+
+/// When this process has last inserted a row, in milliseconds since [`BEGAN`].
+static INSERTED: AtomicU64 = AtomicU64::new(0);
+static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+fn now() -> u64 {
+    u64::try_from(BEGAN.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Notes that this process has inserted a row.
+pub(super) fn inserted() {
+    INSERTED.store(now(), Ordering::Relaxed);
 }
 
 /// In the child of a fork: the threads of the parent do not exist here.
@@ -319,6 +335,12 @@ impl Waker {
     fn lost(&self, why: String) {
         *self.0.lost.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
         self.0.rung.notify_one();
+    }
+
+    /// Whether this process has just inserted a row, whose transaction is about to be committed.
+    #[getter]
+    fn is_soon(&self) -> bool {
+        Duration::from_millis(now().saturating_sub(INSERTED.load(Ordering::Relaxed))) < SOON
     }
 
     /// Whether anything waits for this.

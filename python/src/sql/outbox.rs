@@ -8,7 +8,7 @@ use exonet_sql::{Error, OutboxMessage};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use super::driver::{Driver, arguments};
+use super::driver::{self, Driver, arguments};
 use crate::args::{self, name};
 use crate::fault::Fault;
 use crate::op::{Operation, work};
@@ -35,7 +35,7 @@ pub(crate) fn _sql_row<'py>(
 /// Tells the relays of this process that a row was inserted.
 #[pyfunction]
 pub(crate) fn _sql_inserted() {
-    host::inserted();
+    driver::inserted();
 }
 
 /// Whether a driver's error means that a table or a column of the outbox or the inbox is missing.

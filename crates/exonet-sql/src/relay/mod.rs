@@ -16,7 +16,7 @@
 //!   each receiver has taken a fence that was sent after that ([`lanes`]).
 //! * A receiver is told that rows are gone only while no former owner is recorded ([`gone`]).
 
-pub(crate) mod commits;
+mod commits;
 mod former;
 mod gone;
 mod lanes;
