@@ -22,12 +22,14 @@ __all__ = [
     "ForkedError",
     "GroupError",
     "NotDelivered",
+    "NotMigrated",
     "SendError",
     "ServeError",
     "SessionAway",
     "SessionEnded",
     "SessionError",
     "SessionMissing",
+    "SqlError",
     "StreamBroken",
     "StreamContinues",
     "StreamError",
@@ -199,6 +201,14 @@ class SessionEnded(SessionError):
 
 class SessionAway(SessionError):
     """The peer did not answer in time. What was sent goes on, if the node does."""
+
+
+class SqlError(Error):
+    """An outbox or an inbox cannot do what is asked of it."""
+
+
+class NotMigrated(SqlError):
+    """The database has no tables of the outbox and the inbox, or old ones: ``exonet.sql.migrate(database)`` makes them."""
 
 
 class GroupError(Error):

@@ -15,6 +15,7 @@ mod receipt;
 mod receive;
 mod runtime;
 mod session;
+mod sql;
 mod stream;
 mod wake;
 
@@ -43,6 +44,11 @@ mod _native {
     use crate::runtime::_after_fork;
     #[pymodule_export]
     use crate::session::{Session, SessionListener};
+    #[pymodule_export]
+    use crate::sql::{
+        _sql_at_exit, _sql_inbox, _sql_inserted, _sql_is_missing, _sql_migrate, _sql_relay, _sql_row,
+        InboxJob, InboxJobs, InboxMessage, InboxStats, OutboxRelay, RelayStats, Waker,
+    };
     #[pymodule_export]
     use crate::stream::{Stream, StreamListener};
 }

@@ -44,6 +44,7 @@ pub(crate) fn handle() -> Result<Handle, Fault> {
 #[pyfunction]
 pub(crate) fn _after_fork() {
     FORKS.fetch_add(1, Ordering::Relaxed);
+    crate::sql::forked();
 }
 
 /// An object that can be used only in the process that made it.

@@ -39,3 +39,23 @@ def threads() -> None:
         assert_type(node.send("p", b"x").wait(1.0), exonet.Settled)
         for delivery in node:
             assert_type(delivery, exonet.Delivery)
+
+
+async def databases() -> None:
+    import sqlite3
+
+    from exonet import sql
+
+    def credit(tx: sqlite3.Connection, message: sql.InboxMessage) -> None:
+        assert_type(message.body, bytes)
+        assert_type(sql.send(tx, message.sender, b"x", tag="t", order="o"), str)
+
+    async def credit_later(tx: object, message: sql.InboxMessage) -> None:
+        assert_type(await sql.send_async(tx, message.sender, b"x"), str)
+
+    async with exonet.Node() as node:
+        relay = await sql.Relay.start(node, "sqlite:///shop.db", keep_settled=3600)
+        assert_type(relay.stats().processed, int)
+        async with await sql.Inbox.start(node, "sqlite:///bank.db", credit, attempts=None) as inbox:
+            assert_type(inbox, sql.Inbox)
+        await sql.Inbox.start(node, "sqlite:///bank.db", credit_later)

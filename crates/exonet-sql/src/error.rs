@@ -55,11 +55,11 @@ pub enum Error {
     Random(String),
     /// The error of the database.
     #[error("the database says: {0}")]
-    Database(sqlx::Error),
+    Database(StoreError),
 }
 
-impl From<sqlx::Error> for Error {
-    fn from(error: sqlx::Error) -> Self {
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
         match missing(&error) {
             Some(what) => Self::NotMigrated(what),
             None => Self::Database(error),
@@ -67,10 +67,48 @@ impl From<sqlx::Error> for Error {
     }
 }
 
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+impl From<sqlx::Error> for Error {
+    fn from(error: sqlx::Error) -> Self {
+        StoreError::from(error).into()
+    }
+}
+
+/// An error of what runs the statements.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// Of `sqlx`.
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
+    #[error(transparent)]
+    Sqlx(#[from] sqlx::Error),
+    /// Of another driver, or of this crate itself.
+    #[error("{message}")]
+    Driver {
+        /// The SQLSTATE, if the database has said one.
+        code: Option<String>,
+        /// The text.
+        message: String,
+    },
+}
+
+impl StoreError {
+    /// The database contains something else than this crate has written.
+    pub(crate) fn wrong(message: &str) -> Self {
+        Self::Driver { code: None, message: message.to_owned() }
+    }
+}
+
 /// The text with which a database reports a missing table or column.
-fn missing(error: &sqlx::Error) -> Option<String> {
-    let said = error.as_database_error()?;
-    let (code, text) = (said.code(), said.message());
+fn missing(error: &StoreError) -> Option<String> {
+    let (code, text) = match error {
+        #[cfg(any(feature = "postgres", feature = "sqlite"))]
+        StoreError::Sqlx(error) => {
+            let said = error.as_database_error()?;
+            (said.code().map(String::from), said.message())
+        }
+        StoreError::Driver { code, message } => (code.clone(), message.as_str()),
+    };
     // PostgreSQL: undefined_table, undefined_column. SQLite has no codes for these.
     let of_code = matches!(code.as_deref(), Some("42P01" | "42703"));
     let of_text = text.starts_with("no such table")

@@ -90,21 +90,33 @@
 
 mod database;
 mod error;
+pub mod host;
 mod inbox;
 mod key;
 mod outbox;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod pooled;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod relay;
 mod schema;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod send;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+mod statements;
 mod wire;
 
-pub use database::Database;
 pub use error::Error;
-pub use inbox::{HandlerError, Inbox, InboxBuilder, InboxMessage, InboxStats, InboxTx};
+pub use inbox::{HandlerError, Inbox, InboxMessage, InboxStats};
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub use inbox::{InboxBuilder, InboxTx};
 pub use key::Key;
-pub use outbox::{MAX_BODY, Outbox, OutboxMessage, Tx};
+pub use outbox::{MAX_BODY, OutboxMessage};
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub use pooled::Database;
 pub use relay::{Relay, RelayBuilder, RelayStats};
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub use schema::migrate;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub use send::{Outbox, Tx};

@@ -1,11 +1,11 @@
-//! Sends messages in the application's transaction.
+//! Messages, and the rows that they become.
 
 use bytes::Bytes;
 
 use exonet::PeerAddr;
 
 use crate::database::Value;
-use crate::database::sealed::Sql;
+use crate::statements::{Dialect, Statement};
 use crate::{Error, Key};
 
 /// The number of lanes of an outbox, which relays divide among themselves.
@@ -57,26 +57,10 @@ impl<T: Into<Bytes>> From<T> for OutboxMessage {
     }
 }
 
-/// Leaves messages in the application's own transactions. It needs no node: a [`Relay`](crate::Relay), in this process
-/// or another, hands the messages to a node.
-#[derive(Clone, Copy, Debug)]
-pub struct Outbox;
-
-impl Outbox {
-    /// Sends a message to a peer if, and as soon as, the transaction `tx` is committed. Returns its key, by which the
-    /// receiver's inbox knows it.
-    ///
-    /// Addresses in `peer` are stored with the row; a relay that knows the peer needs none. `tx` is a transaction of
-    /// the database that [`migrate`](crate::migrate) was called for, or a connection, which sends the message at once.
-    ///
-    /// # Errors
-    /// [`Error`]; then roll the transaction back.
-    pub async fn send<T: Tx>(
-        tx: &mut T,
-        peer: impl Into<PeerAddr>,
-        message: impl Into<OutboxMessage>,
-    ) -> Result<Key, Error> {
-        let (peer, OutboxMessage { tag, order, body }) = (peer.into(), message.into());
+impl OutboxMessage {
+    /// The key of a new row for this message, and the statement that inserts it.
+    pub(crate) fn row(self, dialect: Dialect, peer: &PeerAddr) -> Result<(Key, Statement), Error> {
+        let Self { tag, order, body } = self;
         if body.len() > MAX_BODY {
             return Err(Error::BodyTooLarge { size: body.len(), limit: MAX_BODY });
         }
@@ -94,72 +78,7 @@ impl Outbox {
             Value::blob(tag),
             Value::blob(body),
         ];
-        T::Database::execute(tx.connection(), T::Database::STATEMENTS.send, args).await?;
-        T::Database::hint();
-        Ok(key)
-    }
-}
-
-/// A transaction, or a connection: [`sqlx::Transaction`], [`sqlx::pool::PoolConnection`], the connections of the databases, and
-/// [`InboxTx`](crate::InboxTx).
-pub trait Tx: sealed::Connected {}
-
-impl<T: sealed::Connected> Tx for T {}
-
-mod sealed {
-    use sqlx::Transaction;
-    use sqlx::pool::PoolConnection;
-
-    use crate::InboxTx;
-    use crate::database::Database;
-
-    /// Sealed: other crates cannot implement it.
-    pub trait Connected: Send {
-        type Database: Database;
-
-        fn connection(&mut self) -> &mut <Self::Database as sqlx::Database>::Connection;
-    }
-
-    impl<DB: Database> Connected for Transaction<'_, DB> {
-        type Database = DB;
-
-        fn connection(&mut self) -> &mut DB::Connection {
-            self
-        }
-    }
-
-    impl<DB: Database> Connected for PoolConnection<DB> {
-        type Database = DB;
-
-        fn connection(&mut self) -> &mut DB::Connection {
-            self
-        }
-    }
-
-    impl<DB: Database> Connected for InboxTx<DB> {
-        type Database = DB;
-
-        fn connection(&mut self) -> &mut DB::Connection {
-            self
-        }
-    }
-
-    #[cfg(feature = "postgres")]
-    impl Connected for sqlx::PgConnection {
-        type Database = sqlx::Postgres;
-
-        fn connection(&mut self) -> &mut Self {
-            self
-        }
-    }
-
-    #[cfg(feature = "sqlite")]
-    impl Connected for sqlx::SqliteConnection {
-        type Database = sqlx::Sqlite;
-
-        fn connection(&mut self) -> &mut Self {
-            self
-        }
+        Ok((key, Statement { sql: dialect.statements().send, args }))
     }
 }
 

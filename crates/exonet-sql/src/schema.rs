@@ -1,9 +1,9 @@
 //! The tables.
 
-use sqlx::Pool;
-
 use crate::Error;
-use crate::database::{Cells, Database, Value};
+use crate::database::{Cells, Store};
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+use crate::pooled::{Database, Pooled};
 
 /// The version of the tables that this crate makes.
 const VERSION: i64 = 1;
@@ -13,30 +13,36 @@ const VERSION: i64 = 1;
 ///
 /// # Errors
 /// [`Error::TooNew`], and errors of the database.
-pub async fn migrate<DB: Database>(pool: &Pool<DB>) -> Result<(), Error> {
-    match version(pool).await {
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub async fn migrate<DB: Database>(pool: &sqlx::Pool<DB>) -> Result<(), Error> {
+    make(&Pooled(pool.clone())).await
+}
+
+/// See `migrate`.
+pub(crate) async fn make(store: &dyn Store) -> Result<(), Error> {
+    match version(store).await {
         Ok(VERSION) => return Ok(()),
         Ok(found) if found > VERSION => return Err(Error::TooNew { found, known: VERSION }),
         // The tables are old, or missing.
         Ok(_) | Err(Error::NotMigrated(_)) => {}
         Err(error) => return Err(error),
     }
-    let mut tx = pool.begin().await?;
-    for sql in DB::STATEMENTS.migrate {
-        DB::execute(&mut tx, sql, Vec::new()).await?;
+    let mut tx = store.begin().await?;
+    for sql in store.dialect().statements().migrate {
+        tx.execute(sql, Vec::new()).await?;
     }
     Ok(tx.commit().await?)
 }
 
 /// Checks that the tables exist and have the version that this crate knows.
-pub(crate) async fn check<DB: Database>(pool: &Pool<DB>) -> Result<(), Error> {
-    match version(pool).await? {
+pub(crate) async fn check(store: &dyn Store) -> Result<(), Error> {
+    match version(store).await? {
         VERSION => {}
         found if found > VERSION => return Err(Error::TooNew { found, known: VERSION }),
         found => return Err(Error::NotMigrated(format!("version {found}"))),
     }
-    let mut conn = pool.acquire().await?;
-    let mut rows = DB::fetch(&mut conn, DB::STATEMENTS.unforced, Vec::<Value>::new()).await?;
+    let mut conn = store.acquire().await?;
+    let mut rows = conn.fetch(store.dialect().statements().unforced, Vec::new()).await?;
     if rows.first_mut().map_or(Ok(0), Cells::int)? == 1 {
         tracing::warn!(
             "the database does not force commits to the disk: a loss of power may undo what was told to other nodes, and \
@@ -46,8 +52,8 @@ pub(crate) async fn check<DB: Database>(pool: &Pool<DB>) -> Result<(), Error> {
     Ok(())
 }
 
-async fn version<DB: Database>(pool: &Pool<DB>) -> Result<i64, Error> {
-    let mut conn = pool.acquire().await?;
-    let mut rows = DB::fetch(&mut conn, DB::STATEMENTS.version, Vec::new()).await?;
+async fn version(store: &dyn Store) -> Result<i64, Error> {
+    let mut conn = store.acquire().await?;
+    let mut rows = conn.fetch(store.dialect().statements().version, Vec::new()).await?;
     Ok(rows.first_mut().map_or(Ok(0), Cells::int)?)
 }

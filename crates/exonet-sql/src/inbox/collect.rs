@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use exonet::{Node, NodeId};
-use sqlx::Pool;
 
 use crate::Key;
-use crate::database::{Database, Value};
+use crate::database::{Store, Value};
+use crate::error::StoreError;
 use crate::inbox::Counters;
 use crate::inbox::handed::HandedOut;
 use crate::wire::{GONE, Owner, decode_keys, encode_keys};
@@ -22,8 +22,8 @@ const ANSWER: Duration = Duration::from_secs(10);
 /// The longest answer, in bytes.
 const MOST: u64 = 1 << 16;
 
-pub(super) async fn run<DB: Database>(
-    pool: Pool<DB>,
+pub(super) async fn run(
+    store: Arc<dyn Store>,
     node: Node,
     handed: HandedOut,
     counters: Arc<Counters>,
@@ -31,10 +31,10 @@ pub(super) async fn run<DB: Database>(
 ) {
     loop {
         tokio::time::sleep(every).await;
-        match senders(&pool, &node).await {
+        match senders(&*store, &node).await {
             Ok(senders) => {
                 for (owner, sender) in senders {
-                    if let Err(why) = collect(&pool, &node, &handed, &counters, owner, sender).await {
+                    if let Err(why) = collect(&*store, &node, &handed, &counters, owner, sender).await {
                         tracing::debug!(sender = %sender.short(), "inbox rows stay for now: {why}");
                     }
                 }
@@ -44,11 +44,11 @@ pub(super) async fn run<DB: Database>(
     }
 }
 
-async fn senders<DB: Database>(pool: &Pool<DB>, node: &Node) -> Result<Vec<(Owner, NodeId)>, sqlx::Error> {
-    let mut conn = pool.acquire().await?;
+async fn senders(store: &dyn Store, node: &Node) -> Result<Vec<(Owner, NodeId)>, StoreError> {
+    let mut conn = store.acquire().await?;
     let me = vec![Value::blob(node.id().0)];
     let mut senders = Vec::new();
-    for mut row in DB::fetch(&mut conn, DB::STATEMENTS.senders, me).await? {
+    for mut row in conn.fetch(store.dialect().statements().senders, me).await? {
         let (owner, sender) = (Owner::read(&row.bytes()?), row.bytes()?.try_into().ok().map(NodeId));
         senders.extend(owner.zip(sender));
     }
@@ -56,8 +56,8 @@ async fn senders<DB: Database>(pool: &Pool<DB>, node: &Node) -> Result<Vec<(Owne
 }
 
 /// Asks a sender about all inbox rows of its messages.
-async fn collect<DB: Database>(
-    pool: &Pool<DB>,
+async fn collect(
+    store: &dyn Store,
     node: &Node,
     handed: &HandedOut,
     counters: &Counters,
@@ -66,7 +66,7 @@ async fn collect<DB: Database>(
 ) -> Result<(), String> {
     let mut after = Vec::new();
     loop {
-        let keys = processed(pool, owner, after).await.map_err(|error| error.to_string())?;
+        let keys = processed(store, owner, after).await.map_err(|error| error.to_string())?;
         let Some(last) = keys.last() else { return Ok(()) };
         after = last.to_vec();
         let call = node.peer(sender).call(GONE, encode_keys(&keys)).early(false).deadline(ANSWER);
@@ -78,21 +78,17 @@ async fn collect<DB: Database>(
         let gone = handed.without(gone).await;
         if !gone.is_empty() {
             let keys = gone.into_iter().map(Key::to_vec).collect();
-            let mut conn = pool.acquire().await.map_err(|error| error.to_string())?;
+            let mut conn = store.acquire().await.map_err(|error| error.to_string())?;
             let args = vec![Value::blob(owner.0), Value::Blobs(keys)];
-            let deleted = DB::execute(&mut conn, DB::STATEMENTS.collect, args).await;
+            let deleted = conn.execute(store.dialect().statements().collect, args).await;
             counters.collected.fetch_add(deleted.map_err(|error| error.to_string())?, Ordering::Relaxed);
         }
     }
 }
 
-async fn processed<DB: Database>(
-    pool: &Pool<DB>,
-    owner: Owner,
-    after: Vec<u8>,
-) -> Result<Vec<Key>, sqlx::Error> {
-    let mut conn = pool.acquire().await?;
+async fn processed(store: &dyn Store, owner: Owner, after: Vec<u8>) -> Result<Vec<Key>, StoreError> {
+    let mut conn = store.acquire().await?;
     let args = vec![Value::blob(owner.0), Value::blob(after), Value::Int(KEYS)];
-    let rows = DB::fetch(&mut conn, DB::STATEMENTS.processed, args).await?;
+    let rows = conn.fetch(store.dialect().statements().processed, args).await?;
     Ok(rows.into_iter().filter_map(|mut row| Key::read(&row.bytes().ok()?)).collect())
 }

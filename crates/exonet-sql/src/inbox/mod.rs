@@ -4,20 +4,23 @@
 //!
 //! Each of these rules was verified by a search: without it a message is lost, or processed twice.
 //!
-//! * The record that a message is processed, and the work of the handler, are one transaction ([`work`]).
+//! * The record that a message is processed, and the work of the handler, are one transaction ([`process`]).
 //! * The message is acknowledged after the commit, never before ([`work`]).
 //! * The message is rejected after its transaction was rolled back, and never if the record is there ([`work`]).
 //! * The record stays until the sender has said that the row is gone ([`collect`]).
 //! * After that, it stays until no handler runs that got a copy of the message before the answer ([`handed`]).
 
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod builder;
 mod collect;
 mod fails;
 mod handed;
+mod process;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod tx;
 mod work;
 
 use core::fmt;
-use core::future::Future;
 use core::num::NonZeroU32;
 use core::time::Duration;
 use std::sync::Arc;
@@ -25,14 +28,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use exonet::{MessageId, Node, NodeId};
-use sqlx::Pool;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::database::Database;
+use crate::database::Store;
 use crate::{Error, Key, schema};
 
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub use builder::InboxBuilder;
 pub use fails::HandlerError;
+pub use process::{Failed, Process, Processed};
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub use tx::InboxTx;
 
 /// A message for the handler.
@@ -82,70 +88,20 @@ pub(crate) struct Counters {
     collected: AtomicU64,
 }
 
-/// Settings of an inbox to be started: created by [`Inbox::builder`].
-#[must_use = "an inbox begins with `start`"]
-pub struct InboxBuilder<DB: Database> {
-    pool: Pool<DB>,
-    node: Node,
-    concurrency: usize,
-    handler_timeout: Option<Duration>,
-    attempts: Option<NonZeroU32>,
-    collect_every: Duration,
+/// Settings of an inbox, whoever processes its messages: as the builder of an inbox explains them.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The number of messages that are processed at once.
+    pub concurrency: usize,
+    /// How often a message is handed out to a handler that fails.
+    pub attempts: Option<NonZeroU32>,
+    /// How often senders are asked which of their rows are gone.
+    pub collect_every: Duration,
 }
 
-impl<DB: Database> InboxBuilder<DB> {
-    /// The number of handlers that run at once, each with a connection of the pool. Default: 16.
-    pub fn concurrency(mut self, most: usize) -> Self {
-        self.concurrency = most.max(1);
-        self
-    }
-
-    /// How long a handler may take. One that takes longer is dropped at its next await, its transaction is rolled back,
-    /// and it gets the message again. Default: one minute. None: without limit.
-    pub fn handler_timeout(mut self, most: impl Into<Option<Duration>>) -> Self {
-        self.handler_timeout = most.into();
-        self
-    }
-
-    /// How often a message is handed out to a handler that fails. After the last time it is rejected with the handler's
-    /// error: it becomes a [dead letter](exonet::dead) of the node, and its row at the sender is marked as failed. A
-    /// hand-out that ended because the inbox or the node stopped counts; one that ended because the database was away
-    /// does not. Default: 10. None: without limit.
-    pub fn attempts(mut self, most: impl Into<Option<NonZeroU32>>) -> Self {
-        self.attempts = most.into();
-        self
-    }
-
-    /// How often senders are asked which of their rows are gone. Default: 30 s.
-    pub fn collect_every(mut self, interval: Duration) -> Self {
-        self.collect_every = interval;
-        self
-    }
-
-    /// Starts the inbox, on its own tasks. `handler` is an async function that gets each message with a transaction:
-    /// its work there is committed if it returns `Ok`, and rolled back if not. A handler that fails gets the message
-    /// again, after growing waits of up to a minute, until the message is rejected after [`Self::attempts`]; other
-    /// messages go on. A handler rejects a message at once with [`HandlerError::reject`].
-    ///
-    /// The handler must not leave work behind that uses the transaction.
-    ///
-    /// # Errors
-    /// [`Error::Attempts`], [`Error::NotMigrated`], and errors of the database.
-    pub async fn start<F, Fut, E>(self, handler: F) -> Result<Inbox, Error>
-    where
-        F: Fn(InboxTx<DB>, InboxMessage) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<(), E>> + Send + 'static,
-        E: Into<HandlerError> + Send + 'static,
-    {
-        if let Some(most) = self.node.attempts() {
-            return Err(Error::Attempts(most));
-        }
-        schema::check(&self.pool).await?;
-        let counters = Arc::new(Counters::default());
-        let (stop, stopped) = watch::channel(false);
-        let work = work::Work::new(&self, handler, Arc::clone(&counters));
-        let task = tokio::spawn(work.run(self.collect_every, stopped));
-        Ok(Inbox { stop, task: Some(task), counters })
+impl Default for Settings {
+    fn default() -> Self {
+        Self { concurrency: 16, attempts: NonZeroU32::new(10), collect_every: Duration::from_secs(30) }
     }
 }
 
@@ -161,30 +117,26 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// Starts an inbox with the default settings: see [`InboxBuilder::start`].
+    /// Starts an inbox that reaches its database by the application's own driver, and whose messages `process`
+    /// processes.
     ///
     /// # Errors
     /// As for [`InboxBuilder::start`].
-    pub async fn start<DB, F, Fut, E>(pool: &Pool<DB>, node: &Node, handler: F) -> Result<Self, Error>
-    where
-        DB: Database,
-        F: Fn(InboxTx<DB>, InboxMessage) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<(), E>> + Send + 'static,
-        E: Into<HandlerError> + Send + 'static,
-    {
-        Self::builder(pool, node).start(handler).await
-    }
-
-    /// Begins to build an inbox in this database, for messages that this node receives.
-    pub fn builder<DB: Database>(pool: &Pool<DB>, node: &Node) -> InboxBuilder<DB> {
-        InboxBuilder {
-            pool: pool.clone(),
-            node: node.clone(),
-            concurrency: 16,
-            handler_timeout: Some(Duration::from_secs(60)),
-            attempts: NonZeroU32::new(10),
-            collect_every: Duration::from_secs(30),
+    pub async fn over(
+        store: Arc<dyn Store>,
+        node: &Node,
+        settings: &Settings,
+        process: impl Process,
+    ) -> Result<Self, Error> {
+        if let Some(most) = node.attempts() {
+            return Err(Error::Attempts(most));
         }
+        schema::check(&*store).await?;
+        let counters = Arc::new(Counters::default());
+        let (stop, stopped) = watch::channel(false);
+        let work = work::Work::new(store, node.clone(), process, settings, Arc::clone(&counters));
+        let task = tokio::spawn(work.run(settings.collect_every, stopped));
+        Ok(Self { stop, task: Some(task), counters })
     }
 
     /// Figures about the inbox.
@@ -220,12 +172,6 @@ impl Inbox {
 impl Drop for Inbox {
     fn drop(&mut self) {
         self.stop.send_replace(true);
-    }
-}
-
-impl<DB: Database> fmt::Debug for InboxBuilder<DB> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InboxBuilder").field("node", &self.node).finish_non_exhaustive()
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use sqlx::Transaction;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-use crate::database::Database;
+use crate::pooled::Database;
 
 /// The transaction in which a message is processed: a connection, for queries and for
 /// [`Outbox::send`](crate::Outbox::send). The inbox commits it when the handler has returned `Ok` and has dropped this.

@@ -1,7 +1,6 @@
 //! The way of a message from its delivery to its acknowledgement.
 
-use core::fmt;
-use core::future::{Future, poll_fn};
+use core::future::poll_fn;
 use core::num::NonZeroU32;
 use core::pin::pin;
 use core::time::Duration;
@@ -12,64 +11,35 @@ use std::sync::{Arc, Mutex, PoisonError};
 use exonet::error::BodyError;
 use exonet::receive::Filter;
 use exonet::{Delivery, Node, NodeId};
-use sqlx::Pool;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tracing::Instrument;
 
-use crate::database::{Database, Value};
+use crate::database::{Store, Value};
+use crate::error::StoreError;
 use crate::inbox::handed::{HandedOut, Ticket};
-use crate::inbox::tx::Lent;
-use crate::inbox::{Counters, HandlerError, InboxBuilder, InboxMessage, InboxTx, collect};
+use crate::inbox::process::{Failed, Process, Processed};
+use crate::inbox::{Counters, HandlerError, InboxMessage, Settings, collect};
 use crate::outbox::MAX_BODY;
+use crate::statements::{Statement, Statements};
 use crate::wire::{Envelope, Owner, Row, TAG};
 
 /// The first and the longest wait after the handler or the database has failed.
 const AGAIN: Duration = Duration::from_millis(50);
 const LONGEST_AGAIN: Duration = Duration::from_secs(60);
 
-/// How long a rollback may take. The inbox does not wait for a longer one, which counts as a database that is away.
-const ROLLBACK: Duration = Duration::from_secs(10);
-
 /// The number of messages that wait after a failure, or for a handler. Beyond that, the inbox asks the node for no
 /// more, and the node holds senders back.
 const WAITING: usize = 1_024;
 
-/// The reason for which a message is not processed this time.
-enum Failed {
-    /// The handler failed, and its transaction is rolled back.
-    Handler(HandlerError),
-    /// The database failed. It is not known whether the transaction has ended.
-    Database(String),
-}
+pub(super) struct Work<P>(Arc<Inner<P>>);
 
-impl From<sqlx::Error> for Failed {
-    fn from(error: sqlx::Error) -> Self {
-        Self::Database(error.to_string())
-    }
-}
-
-impl fmt::Display for Failed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Handler(HandlerError::Retry(why)) => write!(f, "its handler failed: {why}"),
-            Self::Handler(HandlerError::Reject { status, reason }) => {
-                write!(f, "its handler rejects it: {reason} (status {status})")
-            }
-            Self::Database(why) => write!(f, "the database says: {why}"),
-        }
-    }
-}
-
-pub(super) struct Work<DB: Database, F>(Arc<Inner<DB, F>>);
-
-struct Inner<DB: Database, F> {
-    pool: Pool<DB>,
+struct Inner<P> {
+    store: Arc<dyn Store>,
     node: Node,
-    handler: F,
+    process: P,
     handlers: Semaphore,
-    most: Option<Duration>,
     attempts: Option<NonZeroU32>,
     counters: Arc<Counters>,
     handed: HandedOut,
@@ -77,21 +47,20 @@ struct Inner<DB: Database, F> {
     senders: Mutex<HashMap<Owner, NodeId>>,
 }
 
-impl<DB, F, Fut, E> Work<DB, F>
-where
-    DB: Database,
-    F: Fn(InboxTx<DB>, InboxMessage) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<(), E>> + Send + 'static,
-    E: Into<HandlerError> + Send + 'static,
-{
-    pub(super) fn new(builder: &InboxBuilder<DB>, handler: F, counters: Arc<Counters>) -> Self {
+impl<P: Process> Work<P> {
+    pub(super) fn new(
+        store: Arc<dyn Store>,
+        node: Node,
+        process: P,
+        settings: &Settings,
+        counters: Arc<Counters>,
+    ) -> Self {
         Self(Arc::new(Inner {
-            pool: builder.pool.clone(),
-            node: builder.node.clone(),
-            handler,
-            handlers: Semaphore::new(builder.concurrency),
-            most: builder.handler_timeout,
-            attempts: builder.attempts,
+            store,
+            node,
+            process,
+            handlers: Semaphore::new(settings.concurrency.max(1)),
+            attempts: settings.attempts,
             counters,
             handed: HandedOut::default(),
             senders: Mutex::default(),
@@ -104,7 +73,7 @@ where
         let receiver = inner.node.receiver(Filter::any().tag(TAG));
         let mut collecting = JoinSet::new();
         collecting.spawn(collect::run(
-            inner.pool.clone(),
+            Arc::clone(&inner.store),
             inner.node.clone(),
             inner.handed.clone(),
             Arc::clone(&inner.counters),
@@ -129,13 +98,7 @@ where
     }
 }
 
-impl<DB, F, Fut, E> Inner<DB, F>
-where
-    DB: Database,
-    F: Fn(InboxTx<DB>, InboxMessage) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<(), E>> + Send + 'static,
-    E: Into<HandlerError> + Send + 'static,
-{
+impl<P: Process> Inner<P> {
     /// Processes a message once. After that it is acknowledged, handed out again later, or rejected.
     async fn take(self: Arc<Self>, mut delivery: Delivery, ticket: Ticket) {
         let limit = MAX_BODY as u64 + 1_024;
@@ -209,13 +172,6 @@ where
         if known != Some(delivery.from()) {
             self.speaks(owner, delivery.from()).await?;
         }
-        let mut tx = self.pool.begin().await?;
-        let args = vec![Value::blob(owner.0), Value::blob(row.key.to_vec())];
-        if DB::execute(&mut tx, DB::STATEMENTS.process, args).await? == 0 {
-            self.counters.repeated.fetch_add(1, Ordering::Relaxed);
-            return Ok(());
-        }
-        let (lent, tx) = Lent::lend(tx).await;
         let message = InboxMessage {
             from: delivery.from(),
             key: row.key,
@@ -225,52 +181,25 @@ where
             attempt: delivery.attempt(),
             id: delivery.id(),
         };
-        let handled = self.handle(tx, message).await;
-        let Some(tx) = lent.back() else {
-            return Err(Failed::Database(
-                "its handler has kept the transaction, and may still use it".into(),
-            ));
+        let args = vec![Value::blob(owner.0), Value::blob(row.key.to_vec())];
+        let record = Statement { sql: self.statements().process, args };
+        let counter = match self.process.process(record, message).await? {
+            Processed::Now => &self.counters.processed,
+            Processed::Before => &self.counters.repeated,
         };
-        if let Err(why) = handled {
-            let undone = timeout(ROLLBACK, tx.rollback()).await;
-            undone.map_err(|_| Failed::Database(format!("no rollback within {ROLLBACK:?}")))??;
-            return Err(Failed::Handler(why));
-        }
-        tx.commit().await?;
-        self.counters.processed.fetch_add(1, Ordering::Relaxed);
+        counter.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Calls the handler, on its own task, to which a panic is confined.
-    async fn handle(&self, tx: InboxTx<DB>, message: InboxMessage) -> Result<(), HandlerError> {
-        let begin = core::panic::AssertUnwindSafe(|| (self.handler)(tx, message));
-        let Ok(handling) = std::panic::catch_unwind(begin) else {
-            return Err("the handler has panicked".into());
-        };
-        let mut task = JoinSet::new();
-        task.spawn(handling.in_current_span());
-        let ended = match self.most {
-            None => task.join_next().await,
-            Some(most) => match timeout(most, task.join_next()).await {
-                Ok(ended) => ended,
-                Err(_) => {
-                    task.shutdown().await;
-                    return Err(format!("the handler has taken longer than {most:?}").into());
-                }
-            },
-        };
-        match ended {
-            Some(Ok(Ok(()))) => Ok(()),
-            Some(Ok(Err(error))) => Err(error.into()),
-            Some(Err(_)) | None => Err("the handler has panicked".into()),
-        }
+    fn statements(&self) -> &'static Statements {
+        self.store.dialect().statements()
     }
 
     /// Notes which node speaks for an outbox: the inbox asks this node which rows are gone.
-    async fn speaks(&self, owner: Owner, node: NodeId) -> Result<(), sqlx::Error> {
-        let mut conn = self.pool.acquire().await?;
+    async fn speaks(&self, owner: Owner, node: NodeId) -> Result<(), StoreError> {
+        let mut conn = self.store.acquire().await?;
         let args = vec![Value::blob(owner.0), Value::blob(self.node.id().0), Value::blob(node.0)];
-        DB::execute(&mut conn, DB::STATEMENTS.set_sender, args).await?;
+        conn.execute(self.statements().set_sender, args).await?;
         self.senders.lock().unwrap_or_else(PoisonError::into_inner).insert(owner, node);
         Ok(())
     }

@@ -1,35 +1,38 @@
 //! The call with which a receiver asks which rows are gone, so that it may delete the inbox rows of these messages.
 
+use std::sync::Arc;
+
 use exonet::Node;
 use exonet::call::{Failure, Request, Serving};
 use exonet::error::ServeError;
-use sqlx::Pool;
 
 use crate::Key;
-use crate::database::{Database, Value};
+use crate::database::{Store, Value};
 use crate::wire::{GONE, decode_keys, encode_keys};
 
 /// The number of keys in one question.
 pub(crate) const MOST_KEYS: usize = 1_000;
 
 /// Serves the call. A node has one relay: for the second, the method is already served.
-pub(crate) fn serve<DB: Database>(pool: &Pool<DB>, node: &Node) -> Result<Serving, ServeError> {
-    let pool = pool.clone();
+pub(crate) fn serve(store: &Arc<dyn Store>, node: &Node) -> Result<Serving, ServeError> {
+    let store = Arc::clone(store);
     let answer = move |request| {
-        let pool = pool.clone();
-        async move { answer(&pool, request).await }
+        let store = Arc::clone(&store);
+        async move { answer(&*store, request).await }
     };
     node.serve(GONE, answer).concurrency(2).start()
 }
 
-async fn answer<DB: Database>(pool: &Pool<DB>, mut request: Request) -> Result<bytes::Bytes, Failure> {
+async fn answer(store: &dyn Store, mut request: Request) -> Result<bytes::Bytes, Failure> {
     let body = request.body.bytes(1 + 16 * MOST_KEYS as u64).await?;
     let keys = decode_keys(&body).map_err(Failure::error)?;
-    let mut conn = pool.acquire().await.map_err(Failure::error)?;
+    let mut conn = store.acquire().await.map_err(Failure::error)?;
     // One statement, so that rows and former owners are read at one moment.
     let keys = keys.into_iter().map(Key::to_vec).collect();
-    let gone =
-        DB::fetch(&mut conn, DB::STATEMENTS.gone, vec![Value::Blobs(keys)]).await.map_err(Failure::error)?;
+    let gone = conn
+        .fetch(store.dialect().statements().gone, vec![Value::Blobs(keys)])
+        .await
+        .map_err(Failure::error)?;
     let gone: Vec<_> = gone.into_iter().filter_map(|mut row| Key::read(&row.bytes().ok()?)).collect();
     Ok(encode_keys(&gone))
 }

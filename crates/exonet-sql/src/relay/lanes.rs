@@ -2,14 +2,16 @@
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use exonet::{Message, Node, NodeId, Outcome};
-use sqlx::Pool;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::database::{Cells, Database, Value};
+use crate::database::{Cells, Store, Value};
+use crate::error::StoreError;
 use crate::relay::peers::address;
+use crate::statements::Statements;
 use crate::wire::{Envelope, Owner, TAG};
 
 /// A relay with a shorter `take_after` than this takes lanes over when it starts, and never afterwards.
@@ -18,8 +20,8 @@ const LEAST_SILENCE: Duration = Duration::from_secs(3);
 /// How long a fence may take before another is sent.
 const FENCE: Duration = Duration::from_secs(60);
 
-pub(crate) struct Lanes<DB: Database> {
-    pool: Pool<DB>,
+pub(crate) struct Lanes {
+    store: Arc<dyn Store>,
     node: Node,
     wanted: Vec<u8>,
     take_after: Duration,
@@ -39,11 +41,11 @@ struct Lane {
     beat: i64,
 }
 
-impl<DB: Database> Lanes<DB> {
-    pub(crate) fn new(pool: Pool<DB>, node: Node, wanted: Vec<u8>, take_after: Duration) -> Self {
+impl Lanes {
+    pub(crate) fn new(store: Arc<dyn Store>, node: Node, wanted: Vec<u8>, take_after: Duration) -> Self {
         let (owned, leaving) = (BTreeSet::new(), BTreeSet::new());
         Self {
-            pool,
+            store,
             node,
             wanted,
             take_after,
@@ -55,18 +57,22 @@ impl<DB: Database> Lanes<DB> {
         }
     }
 
+    fn statements(&self) -> &'static Statements {
+        self.store.dialect().statements()
+    }
+
     fn me(&self) -> Vec<u8> {
         self.node.id().0.to_vec()
     }
 
     /// Notes that this node is alive, reads the owners of all lanes, and takes the wanted lanes that are free. True: it
     /// has taken some.
-    pub(crate) async fn look(&mut self, takes: bool) -> Result<bool, sqlx::Error> {
-        let mut conn = self.pool.acquire().await?;
-        DB::execute(&mut conn, DB::STATEMENTS.beat, vec![Value::blob(self.me())]).await?;
-        let lanes = DB::fetch(&mut conn, DB::STATEMENTS.lanes, Vec::new()).await?;
+    pub(crate) async fn look(&mut self, takes: bool) -> Result<bool, StoreError> {
+        let mut conn = self.store.acquire().await?;
+        conn.execute(self.statements().beat, vec![Value::blob(self.me())]).await?;
+        let lanes = conn.fetch(self.statements().lanes, Vec::new()).await?;
         let lanes: Vec<Lane> = lanes.into_iter().map(Lane::read).collect::<Result<_, _>>()?;
-        let prevs = DB::fetch(&mut conn, DB::STATEMENTS.prevs, Vec::new()).await?;
+        let prevs = conn.fetch(self.statements().prevs, Vec::new()).await?;
         drop(conn);
         let (me, now) = (self.me(), Instant::now());
         self.leaving.clear();
@@ -95,13 +101,13 @@ impl<DB: Database> Lanes<DB> {
     }
 
     /// Takes a lane over, if its owner and beat have not changed since `seen`.
-    async fn take(&self, seen: &Lane) -> Result<bool, sqlx::Error> {
+    async fn take(&self, seen: &Lane) -> Result<bool, StoreError> {
         let (number, me) = (Value::Int(seen.lane.into()), self.me());
-        let mut tx = self.pool.begin().await?;
-        let mut locked = DB::fetch(&mut tx, DB::STATEMENTS.lock_lane, vec![number.clone()]).await?;
+        let mut tx = self.store.begin().await?;
+        let mut locked = tx.fetch(self.statements().lock_lane, vec![number.clone()]).await?;
         let Some(row) = locked.first_mut() else { return Ok(false) };
         let (node, beat) = (row.maybe_bytes()?, row.int()?);
-        let mut prevs = DB::fetch(&mut tx, DB::STATEMENTS.prevs, Vec::new()).await?;
+        let mut prevs = tx.fetch(self.statements().prevs, Vec::new()).await?;
         let mut is_prev = false;
         for prev in &mut prevs {
             is_prev |= number == Value::Int(prev.int()?) && prev.bytes()? == me;
@@ -112,26 +118,26 @@ impl<DB: Database> Lanes<DB> {
         }
         if let Some(former) = node {
             let args = vec![number.clone(), Value::blob(former)];
-            DB::execute(&mut tx, DB::STATEMENTS.add_prev, args).await?;
+            tx.execute(self.statements().add_prev, args).await?;
         }
-        DB::execute(&mut tx, DB::STATEMENTS.own_lane, vec![number, Value::blob(me)]).await?;
+        tx.execute(self.statements().own_lane, vec![number, Value::blob(me)]).await?;
         tx.commit().await?;
         Ok(true)
     }
 
     /// Gives up all lanes: they are free, and this relay is a former owner.
-    pub(crate) async fn release(&mut self) -> Result<(), sqlx::Error> {
+    pub(crate) async fn release(&mut self) -> Result<(), StoreError> {
         let me = self.me();
         for lane in self.owned.clone() {
             let number = Value::Int(lane.into());
-            let mut tx = self.pool.begin().await?;
-            let mut locked = DB::fetch(&mut tx, DB::STATEMENTS.lock_lane, vec![number.clone()]).await?;
+            let mut tx = self.store.begin().await?;
+            let mut locked = tx.fetch(self.statements().lock_lane, vec![number.clone()]).await?;
             if let Some(row) = locked.first_mut()
                 && row.maybe_bytes()?.as_ref() == Some(&me)
             {
                 let args = vec![number.clone(), Value::blob(me.clone())];
-                DB::execute(&mut tx, DB::STATEMENTS.add_prev, args).await?;
-                DB::execute(&mut tx, DB::STATEMENTS.own_lane, vec![number, Value::Bytes(None)]).await?;
+                tx.execute(self.statements().add_prev, args).await?;
+                tx.execute(self.statements().own_lane, vec![number, Value::Bytes(None)]).await?;
                 tx.commit().await?;
                 self.leaving.insert(lane);
             }
@@ -141,7 +147,7 @@ impl<DB: Database> Lanes<DB> {
     }
 
     /// Tells all receivers that this node now speaks for the outbox: they ask it which rows are gone.
-    pub(crate) async fn greet(&self) -> Result<(), sqlx::Error> {
+    pub(crate) async fn greet(&self) -> Result<(), StoreError> {
         for (peer, addr, owner) in self.receivers().await? {
             let hello = Message::new(Envelope::Hello { owner }.encode()).tag(TAG).early(false);
             // A receiver that does not get this learns it from the next row.
@@ -150,9 +156,9 @@ impl<DB: Database> Lanes<DB> {
         Ok(())
     }
 
-    async fn receivers(&self) -> Result<Vec<(NodeId, Option<String>, Owner)>, sqlx::Error> {
-        let mut conn = self.pool.acquire().await?;
-        let rows = DB::fetch(&mut conn, DB::STATEMENTS.peers, Vec::new()).await?;
+    async fn receivers(&self) -> Result<Vec<(NodeId, Option<String>, Owner)>, StoreError> {
+        let mut conn = self.store.acquire().await?;
+        let rows = conn.fetch(self.statements().peers, Vec::new()).await?;
         let read = |mut row: Cells| {
             let (peer, addr, owner) = (row.bytes()?, row.maybe_text()?, row.bytes()?);
             // Rows that do not parse were inserted by hand, and nothing was sent to them.
@@ -167,7 +173,7 @@ impl<DB: Database> Lanes<DB> {
     }
 
     /// Leaves the lanes that others own by now, if `may_leave` says that none of their rows are under way here.
-    pub(crate) async fn leave(&mut self, may_leave: impl Fn(u8) -> bool) -> Result<(), sqlx::Error> {
+    pub(crate) async fn leave(&mut self, may_leave: impl Fn(u8) -> bool) -> Result<(), StoreError> {
         if let Some((_, sent)) = &self.fence
             && !sent.is_finished()
         {
@@ -181,8 +187,8 @@ impl<DB: Database> Lanes<DB> {
         }
         if !fenced.is_empty() {
             let lanes = Value::Ints(fenced.iter().map(|lane| (*lane).into()).collect());
-            let mut conn = self.pool.acquire().await?;
-            DB::execute(&mut conn, DB::STATEMENTS.leave, vec![Value::blob(self.me()), lanes]).await?;
+            let mut conn = self.store.acquire().await?;
+            conn.execute(self.statements().leave, vec![Value::blob(self.me()), lanes]).await?;
             self.leaving.retain(|lane| !fenced.contains(lane));
         }
         let ready: BTreeSet<_> = self.leaving.iter().copied().filter(|lane| may_leave(*lane)).collect();
@@ -194,7 +200,7 @@ impl<DB: Database> Lanes<DB> {
     }
 }
 
-impl<DB: Database> Drop for Lanes<DB> {
+impl Drop for Lanes {
     fn drop(&mut self) {
         if let Some((_, sent)) = &self.fence {
             sent.abort();
@@ -224,7 +230,7 @@ async fn fence(node: Node, receivers: Vec<(NodeId, Option<String>, Owner)>) -> b
 }
 
 impl Lane {
-    fn read(mut row: Cells) -> Result<Self, sqlx::Error> {
+    fn read(mut row: Cells) -> Result<Self, StoreError> {
         Ok(Self { lane: number(row.int()?), node: row.maybe_bytes()?, beat: row.int()? })
     }
 }

@@ -16,6 +16,7 @@
 //!   each receiver has taken a fence that was sent after that ([`lanes`]).
 //! * A receiver is told that rows are gone only while no former owner is recorded ([`gone`]).
 
+mod commits;
 mod former;
 mod gone;
 mod lanes;
@@ -29,12 +30,14 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use exonet::Node;
-use sqlx::Pool;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::database::Database;
+use crate::database::Store;
+use crate::host::Host;
 use crate::outbox::LANES;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+use crate::pooled::{Database, Pooled};
 use crate::{Error, schema};
 
 /// Figures about a relay.
@@ -69,16 +72,29 @@ enum Wish {
 
 /// Settings of a relay to be started: created by [`Relay::builder`].
 #[must_use = "a relay begins with `start`"]
-pub struct RelayBuilder<DB: Database> {
-    pool: Pool<DB>,
+pub struct RelayBuilder<DB> {
+    store: Arc<dyn Store>,
     node: Node,
     lanes: Vec<u8>,
     take_after: Duration,
     keep_settled: Option<Duration>,
     in_flight: usize,
+    database: PhantomData<fn() -> DB>,
 }
 
-impl<DB: Database> RelayBuilder<DB> {
+impl<DB> RelayBuilder<DB> {
+    fn new(store: Arc<dyn Store>, node: &Node) -> Self {
+        Self {
+            store,
+            node: node.clone(),
+            lanes: (0..LANES).collect(),
+            take_after: Duration::from_secs(10),
+            keep_settled: None,
+            in_flight: 256,
+            database: PhantomData,
+        }
+    }
+
     /// The lanes that the relay wants, out of 0 to 7. Default: all. Relays that share the work want different lanes;
     /// relays that want the same lanes stand by for each other.
     pub fn lanes(mut self, lanes: impl IntoIterator<Item = u8>) -> Self {
@@ -115,11 +131,11 @@ impl<DB: Database> RelayBuilder<DB> {
     /// [`Error::NotMigrated`], [`Error::DoubtTimeout`], [`Error::Serve`] if the node has a relay already, and errors of
     /// the database.
     pub async fn start(self) -> Result<Relay<DB>, Error> {
-        schema::check(&self.pool).await?;
+        schema::check(&*self.store).await?;
         if self.node.doubt_timeout().is_some() {
             return Err(Error::DoubtTimeout);
         }
-        let serving = gone::serve(&self.pool, &self.node).map_err(Error::Serve)?;
+        let serving = gone::serve(&self.store, &self.node).map_err(Error::Serve)?;
         let stats = Arc::new(Mutex::new(RelayStats::default()));
         let (wish, wished) = watch::channel(Wish::Run);
         let runner = run::Runner::new(self, wished, Arc::clone(&stats)).await;
@@ -138,34 +154,37 @@ impl<DB: Database> RelayBuilder<DB> {
 /// that comes back with another identity leaves a record of the former one, which an operator has to remove (see
 /// [`Relay::sign_off`]). It runs until [`Self::stop`], or until the node closes; when this handle is dropped, it stops
 /// in the background. It waits for a database that is away.
-pub struct Relay<DB: Database> {
+pub struct Relay<DB> {
     wish: watch::Sender<Wish>,
     task: Option<JoinHandle<Result<(), Error>>>,
     stats: Arc<Mutex<RelayStats>>,
     database: PhantomData<fn() -> DB>,
 }
 
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 impl<DB: Database> Relay<DB> {
     /// Starts a relay with the default settings.
     ///
     /// # Errors
     /// As for [`RelayBuilder::start`].
-    pub async fn start(pool: &Pool<DB>, node: &Node) -> Result<Self, Error> {
+    pub async fn start(pool: &sqlx::Pool<DB>, node: &Node) -> Result<Self, Error> {
         Self::builder(pool, node).start().await
     }
 
     /// Begins to build a relay that hands the rows in this database to this node.
-    pub fn builder(pool: &Pool<DB>, node: &Node) -> RelayBuilder<DB> {
-        RelayBuilder {
-            pool: pool.clone(),
-            node: node.clone(),
-            lanes: (0..LANES).collect(),
-            take_after: Duration::from_secs(10),
-            keep_settled: None,
-            in_flight: 256,
-        }
+    pub fn builder(pool: &sqlx::Pool<DB>, node: &Node) -> RelayBuilder<DB> {
+        RelayBuilder::new(Arc::new(Pooled(pool.clone())), node)
     }
+}
 
+impl Relay<Host> {
+    /// Begins to build a relay that reaches its database by the application's own driver.
+    pub fn over(store: Arc<dyn Store>, node: &Node) -> RelayBuilder<Host> {
+        RelayBuilder::new(store, node)
+    }
+}
+
+impl<DB> Relay<DB> {
     /// Figures about the relay.
     pub fn stats(&self) -> RelayStats {
         self.stats.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -212,19 +231,19 @@ impl<DB: Database> Relay<DB> {
     }
 }
 
-impl<DB: Database> Drop for Relay<DB> {
+impl<DB> Drop for Relay<DB> {
     fn drop(&mut self) {
         self.wish.send_replace(Wish::Stop);
     }
 }
 
-impl<DB: Database> fmt::Debug for Relay<DB> {
+impl<DB> fmt::Debug for Relay<DB> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Relay").field("stats", &self.stats()).finish_non_exhaustive()
     }
 }
 
-impl<DB: Database> fmt::Debug for RelayBuilder<DB> {
+impl<DB> fmt::Debug for RelayBuilder<DB> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RelayBuilder")
             .field("node", &self.node)

@@ -14,19 +14,36 @@ pub(crate) struct Receiver {
     pub(crate) peer: Peer,
     /// The number of rows to it that are under way.
     pub(crate) open: usize,
-    rest: Duration,
+    pause: Pause,
+}
+
+/// How long rows for a receiver wait after a failure.
+struct Pause {
+    next: Duration,
     until: Option<Instant>,
+}
+
+impl Pause {
+    const NONE: Self = Self { next: REST, until: None };
+
+    /// Notes a failure. All failures until the end of a rest are one: a receiver that is started anew fails many rows
+    /// at once.
+    fn begin(&mut self, now: Instant) {
+        if self.until.is_none_or(|until| until <= now) {
+            self.until = Some(now + self.next);
+            self.next = (2 * self.next).min(LONGEST_REST);
+        }
+    }
 }
 
 impl Receiver {
     /// Notes a failure: rows for this receiver wait, longer each time.
     pub(crate) fn pause(&mut self) {
-        self.until = Some(Instant::now() + self.rest);
-        self.rest = (2 * self.rest).min(LONGEST_REST);
+        self.pause.begin(Instant::now());
     }
 
     pub(crate) fn goes_well(&mut self) {
-        (self.rest, self.until) = (REST, None);
+        self.pause = Pause::NONE;
     }
 }
 
@@ -38,8 +55,7 @@ impl Receivers {
         self.0.entry(id).or_insert_with(|| Receiver {
             peer: node.peer(address(id, addr)),
             open: 0,
-            rest: REST,
-            until: None,
+            pause: Pause::NONE,
         })
     }
 
@@ -51,7 +67,7 @@ impl Receivers {
     pub(crate) fn shut(&self, most: usize) -> impl Iterator<Item = NodeId> {
         let now = Instant::now();
         let shut = move |receiver: &Receiver| {
-            receiver.open >= most || receiver.until.is_some_and(|until| until > now)
+            receiver.open >= most || receiver.pause.until.is_some_and(|until| until > now)
         };
         self.0.iter().filter(move |(_, receiver)| shut(receiver)).map(|(id, _)| *id)
     }
@@ -59,11 +75,26 @@ impl Receivers {
     /// The time at which the next rest ends.
     pub(crate) fn next(&self) -> Option<Instant> {
         let now = Instant::now();
-        self.0.values().filter_map(|receiver| receiver.until).filter(|until| *until > now).min()
+        self.0.values().filter_map(|receiver| receiver.pause.until).filter(|until| *until > now).min()
     }
 }
 
 /// The address of a receiver, as stored in a row. A text that is not an address counts as none.
 pub(crate) fn address(id: NodeId, addr: Option<&str>) -> PeerAddr {
     addr.and_then(|addr| PeerAddr::new(id, addr.split(',')).ok()).unwrap_or_else(|| PeerAddr::from(id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_that_fail_together_are_one_failure() {
+        let (mut pause, mut now) = (Pause::NONE, Instant::now());
+        for rest in [REST, 2 * REST, 4 * REST] {
+            (0..10).for_each(|_| pause.begin(now));
+            assert_eq!(pause.until, Some(now + rest));
+            now += rest;
+        }
+    }
 }

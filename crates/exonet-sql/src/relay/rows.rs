@@ -13,6 +13,7 @@ use futures_util::stream::FuturesUnordered;
 
 use crate::Key;
 use crate::database::Cells;
+use crate::error::StoreError;
 use crate::relay::lanes::number;
 use crate::wire::{Envelope, Owner, Row, TAG};
 
@@ -27,14 +28,12 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    pub(crate) fn read(mut cells: Cells) -> Result<Self, sqlx::Error> {
+    pub(crate) fn read(mut cells: Cells) -> Result<Self, StoreError> {
         let (id, key, lane) = (cells.int()?, cells.bytes()?, number(cells.int()?));
         let (peer, addr, order) = (cells.bytes()?, cells.maybe_text()?, cells.maybe_bytes()?);
         let (tag, body, account) = (cells.bytes()?, cells.bytes()?, cells.maybe_bytes()?);
         let wrong = || {
-            sqlx::Error::Decode(
-                "a key or a peer in exonet_outbox has another length than this crate gave it".into(),
-            )
+            StoreError::wrong("a key or a peer in exonet_outbox has another length than this crate gave it")
         };
         let key = Key::read(&key).ok_or_else(wrong)?;
         let peer = NodeId(peer.try_into().map_err(|_| wrong())?);

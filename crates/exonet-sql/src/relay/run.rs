@@ -8,17 +8,18 @@ use exonet::error::SendError;
 use exonet::send::{Refusal, Settled};
 use exonet::{Node, NodeId, Outcome};
 use futures_util::StreamExt;
-use sqlx::Pool;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-use crate::database::{Cells, Database, Value};
+use crate::database::{Cells, Store, Value};
+use crate::relay::commits::watch;
 use crate::relay::former::Former;
 use crate::relay::lanes::Lanes;
 use crate::relay::peers::Receivers;
 use crate::relay::rows::{Found, OpenRows};
 use crate::relay::{RelayBuilder, RelayStats, Wish};
+use crate::statements::Statements;
 use crate::wire::Owner;
 use crate::{Error, Key};
 
@@ -82,14 +83,14 @@ struct Watch {
     next_look: Instant,
 }
 
-pub(super) struct Runner<DB: Database> {
-    pool: Pool<DB>,
+pub(super) struct Runner {
+    store: Arc<dyn Store>,
     node: Node,
     wished: watch::Receiver<Wish>,
     stats: Arc<Mutex<RelayStats>>,
     keep_settled: Option<Duration>,
     in_flight: usize,
-    lanes: Lanes<DB>,
+    lanes: Lanes,
     former: Former,
     receivers: Receivers,
     open: OpenRows,
@@ -102,21 +103,21 @@ pub(super) struct Runner<DB: Database> {
     released: bool,
 }
 
-impl<DB: Database> Runner<DB> {
-    pub(super) async fn new(
+impl Runner {
+    pub(super) async fn new<DB>(
         builder: RelayBuilder<DB>,
         wished: watch::Receiver<Wish>,
         stats: Arc<Mutex<RelayStats>>,
     ) -> Self {
-        let RelayBuilder { pool, node, lanes, take_after, keep_settled, in_flight } = builder;
+        let RelayBuilder { store, node, lanes, take_after, keep_settled, in_flight, .. } = builder;
         let (former, now) = (Former::find(&node).await, Instant::now());
-        let lanes = Lanes::new(pool.clone(), node.clone(), lanes, take_after);
+        let lanes = Lanes::new(Arc::clone(&store), node.clone(), lanes, take_after);
         // The previous relay may have left it awake.
-        let (awake, falling_asleep) = (DB::NOTIFIES, false);
+        let (awake, falling_asleep) = (store.dialect().notifies(), false);
         let watch = Watch { awake, falling_asleep, recent: (now, 0), last_row: now, next_look: now };
         let (receivers, open, told) = Default::default();
         Self {
-            pool,
+            store,
             node,
             wished,
             stats,
@@ -137,9 +138,8 @@ impl<DB: Database> Runner<DB> {
 
     pub(super) async fn run(mut self) -> Result<(), Error> {
         let mut tasks = JoinSet::new();
-        let (pool, wake) = (self.pool.clone(), Arc::new(Notify::new()));
-        let woken = Arc::clone(&wake);
-        tasks.spawn(async move { drop(DB::watch(pool, woken).await) });
+        let wake = Arc::new(Notify::new());
+        tasks.spawn(watch(Arc::clone(&self.store), Arc::clone(&wake)));
         let mut away = AWAY;
         loop {
             match self.turn().await {
@@ -156,6 +156,10 @@ impl<DB: Database> Runner<DB> {
             }
             self.wait(&wake).await;
         }
+    }
+
+    fn statements(&self) -> &'static Statements {
+        self.store.dialect().statements()
     }
 
     fn note(&self, note: impl FnOnce(&mut RelayStats)) {
@@ -242,9 +246,9 @@ impl<DB: Database> Runner<DB> {
             && self.next_purge <= Instant::now()
         {
             self.next_purge = Instant::now() + PURGE;
-            let mut conn = self.pool.acquire().await?;
+            let mut conn = self.store.acquire().await?;
             let keep = i64::try_from(keep.as_secs()).unwrap_or(i64::MAX / 1_000);
-            DB::execute(&mut conn, DB::STATEMENTS.purge, vec![Value::Int(keep), Value::Int(PURGED)]).await?;
+            conn.execute(self.statements().purge, vec![Value::Int(keep), Value::Int(PURGED)]).await?;
         }
         // Looks for rows that it was not notified of.
         self.watch.next_look = Instant::now();
@@ -299,21 +303,21 @@ impl<DB: Database> Runner<DB> {
     /// Writes to the database which rows are processed.
     async fn tell(&mut self) -> Result<(), Error> {
         let me = Value::blob(self.node.id().0);
-        let mut conn = self.pool.acquire().await?;
+        let mut conn = self.store.acquire().await?;
         if !self.told.processed.is_empty() {
             let sql = match self.keep_settled {
-                Some(_) => DB::STATEMENTS.settle_and_keep,
-                None => DB::STATEMENTS.settle,
+                Some(_) => self.statements().settle_and_keep,
+                None => self.statements().settle,
             };
             let ids = self.told.processed.clone();
-            let gone = DB::execute(&mut conn, sql, vec![me.clone(), Value::Ints(ids)]).await?;
+            let gone = conn.execute(sql, vec![me.clone(), Value::Ints(ids)]).await?;
             self.note(|stats| stats.processed += gone);
             // These rows are not read any more, whichever relay owns their lanes.
             core::mem::take(&mut self.told.processed).into_iter().for_each(|id| self.close(id));
         }
         while let Some((id, why)) = self.told.failed.last().cloned() {
             let args = vec![me.clone(), Value::Int(id), Value::Text(Some(why))];
-            let marked = DB::execute(&mut conn, DB::STATEMENTS.fail, args).await?;
+            let marked = conn.execute(self.statements().fail, args).await?;
             self.note(|stats| stats.failed += marked);
             self.told.failed.pop();
             self.close(id);
@@ -368,8 +372,8 @@ impl<DB: Database> Runner<DB> {
             Value::Blobs(self.open.turns()),
             Value::Int(i64::try_from(self.batch.min(READ)).unwrap_or(1)),
         ];
-        let mut conn = self.pool.acquire().await?;
-        let rows = DB::fetch(&mut conn, DB::STATEMENTS.read, args).await?;
+        let mut conn = self.store.acquire().await?;
+        let rows = conn.fetch(self.statements().read, args).await?;
         Ok(rows.into_iter().map(Found::read).collect::<Result<_, _>>()?)
     }
 
@@ -409,10 +413,10 @@ impl<DB: Database> Runner<DB> {
         let mut met = BTreeSet::new();
         for (peer, addr) in strangers {
             if met.insert(peer) {
-                let mut conn = self.pool.acquire().await?;
+                let mut conn = self.store.acquire().await?;
                 let account = Value::blob(Key::random()?.to_vec());
                 let args = vec![Value::blob(peer.0), Value::Text(addr), account];
-                DB::execute(&mut conn, DB::STATEMENTS.add_peer, args).await?;
+                conn.execute(self.statements().add_peer, args).await?;
             }
         }
         Ok(())
@@ -420,21 +424,21 @@ impl<DB: Database> Runner<DB> {
 
     /// If `send` wakes a relay that sleeps: sleeps while few rows come, and looks by itself while many do.
     async fn fall_asleep(&mut self, rows: usize) -> Result<(), Error> {
-        if !DB::NOTIFIES {
+        if !self.store.dialect().notifies() {
             return Ok(());
         }
         let many = self.watch.recent.1 >= MANY;
         let sleeps = self.watch.awake && self.watch.last_row.elapsed() > QUIET;
         if many != self.watch.awake && (many || sleeps) {
-            let mut conn = self.pool.acquire().await?;
+            let mut conn = self.store.acquire().await?;
             let args = vec![Value::blob(self.node.id().0), Value::Int(i64::from(!many))];
-            DB::execute(&mut conn, DB::STATEMENTS.sleep, args).await?;
+            conn.execute(self.statements().sleep, args).await?;
             (self.watch.awake, self.watch.falling_asleep) = (many, !many);
         } else if self.watch.falling_asleep && rows == 0 {
             // Transactions that inserted rows before they could see that this relay sleeps do not wake it. Once they
             // have ended, one more look finds their rows.
-            let mut conn = self.pool.acquire().await?;
-            let mut writers = DB::fetch(&mut conn, DB::STATEMENTS.writers, Vec::new()).await?;
+            let mut conn = self.store.acquire().await?;
+            let mut writers = conn.fetch(self.statements().writers, Vec::new()).await?;
             drop(conn);
             if writers.first_mut().map_or(Ok(0), Cells::int)? == 0 {
                 self.watch.falling_asleep = false;

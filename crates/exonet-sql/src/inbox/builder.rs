@@ -1,0 +1,190 @@
+//! An inbox whose handler is in Rust, with a transaction of `sqlx`.
+
+use core::fmt;
+use core::future::Future;
+use core::num::NonZeroU32;
+use core::time::Duration;
+use std::sync::Arc;
+
+use exonet::Node;
+use sqlx::Pool;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tracing::Instrument;
+
+use crate::Error;
+use crate::error::StoreError;
+use crate::inbox::tx::Lent;
+use crate::inbox::{Failed, HandlerError, Inbox, InboxMessage, InboxTx, Process, Processed, Settings};
+use crate::pooled::{Database, Pooled};
+use crate::statements::Statement;
+
+/// How long a rollback may take. The inbox does not wait for a longer one, which counts as a database that is away.
+const ROLLBACK: Duration = Duration::from_secs(10);
+
+/// Settings of an inbox to be started: created by [`Inbox::builder`].
+#[must_use = "an inbox begins with `start`"]
+pub struct InboxBuilder<DB: Database> {
+    pool: Pool<DB>,
+    node: Node,
+    handler_timeout: Option<Duration>,
+    settings: Settings,
+}
+
+impl<DB: Database> InboxBuilder<DB> {
+    /// The number of handlers that run at once, each with a connection of the pool. Default: 16.
+    pub fn concurrency(mut self, most: usize) -> Self {
+        self.settings.concurrency = most.max(1);
+        self
+    }
+
+    /// How long a handler may take. One that takes longer is dropped at its next await, its transaction is rolled back,
+    /// and it gets the message again. Default: one minute. None: without limit.
+    pub fn handler_timeout(mut self, most: impl Into<Option<Duration>>) -> Self {
+        self.handler_timeout = most.into();
+        self
+    }
+
+    /// How often a message is handed out to a handler that fails. After the last time it is rejected with the handler's
+    /// error: it becomes a [dead letter](exonet::dead) of the node, and its row at the sender is marked as failed. A
+    /// hand-out that ended because the inbox or the node stopped counts; one that ended because the database was away
+    /// does not. Default: 10. None: without limit.
+    pub fn attempts(mut self, most: impl Into<Option<NonZeroU32>>) -> Self {
+        self.settings.attempts = most.into();
+        self
+    }
+
+    /// How often senders are asked which of their rows are gone. Default: 30 s.
+    pub fn collect_every(mut self, interval: Duration) -> Self {
+        self.settings.collect_every = interval;
+        self
+    }
+
+    /// Starts the inbox, on its own tasks. `handler` is an async function that gets each message with a transaction:
+    /// its work there is committed if it returns `Ok`, and rolled back if not. A handler that fails gets the message
+    /// again, after growing waits of up to a minute, until the message is rejected after [`Self::attempts`]; other
+    /// messages go on. A handler rejects a message at once with [`HandlerError::reject`].
+    ///
+    /// The handler must not leave work behind that uses the transaction.
+    ///
+    /// # Errors
+    /// [`Error::Attempts`], [`Error::NotMigrated`], and errors of the database.
+    pub async fn start<F, Fut, E>(self, handler: F) -> Result<Inbox, Error>
+    where
+        F: Fn(InboxTx<DB>, InboxMessage) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<HandlerError> + Send + 'static,
+    {
+        let Self { pool, node, handler_timeout, settings } = self;
+        let store = Arc::new(Pooled(pool.clone()));
+        let handled = Handled { pool, handler, most: handler_timeout };
+        Inbox::over(store, &node, &settings, handled).await
+    }
+}
+
+impl Inbox {
+    /// Starts an inbox with the default settings: see [`InboxBuilder::start`].
+    ///
+    /// # Errors
+    /// As for [`InboxBuilder::start`].
+    pub async fn start<DB, F, Fut, E>(pool: &Pool<DB>, node: &Node, handler: F) -> Result<Self, Error>
+    where
+        DB: Database,
+        F: Fn(InboxTx<DB>, InboxMessage) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<HandlerError> + Send + 'static,
+    {
+        Self::builder(pool, node).start(handler).await
+    }
+
+    /// Begins to build an inbox in this database, for messages that this node receives.
+    pub fn builder<DB: Database>(pool: &Pool<DB>, node: &Node) -> InboxBuilder<DB> {
+        InboxBuilder {
+            pool: pool.clone(),
+            node: node.clone(),
+            handler_timeout: Some(Duration::from_secs(60)),
+            settings: Settings::default(),
+        }
+    }
+}
+
+impl<DB: Database> fmt::Debug for InboxBuilder<DB> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InboxBuilder").field("node", &self.node).finish_non_exhaustive()
+    }
+}
+
+impl From<sqlx::Error> for Failed {
+    fn from(error: sqlx::Error) -> Self {
+        StoreError::from(error).into()
+    }
+}
+
+/// A handler in Rust, with a transaction of `sqlx`.
+struct Handled<DB: Database, F> {
+    pool: Pool<DB>,
+    handler: F,
+    most: Option<Duration>,
+}
+
+impl<DB, F, Fut, E> Process for Handled<DB, F>
+where
+    DB: Database,
+    F: Fn(InboxTx<DB>, InboxMessage) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<(), E>> + Send + 'static,
+    E: Into<HandlerError> + Send + 'static,
+{
+    async fn process(&self, record: Statement, message: InboxMessage) -> Result<Processed, Failed> {
+        let mut tx = self.pool.begin().await?;
+        if DB::execute(&mut tx, record.sql, record.args).await? == 0 {
+            return Ok(Processed::Before);
+        }
+        let (lent, tx) = Lent::lend(tx).await;
+        let handled = self.handle(tx, message).await;
+        let Some(tx) = lent.back() else {
+            return Err(Failed::Database(
+                "its handler has kept the transaction, and may still use it".into(),
+            ));
+        };
+        if let Err(why) = handled {
+            let undone = timeout(ROLLBACK, tx.rollback()).await;
+            undone.map_err(|_| Failed::Database(format!("no rollback within {ROLLBACK:?}")))??;
+            return Err(Failed::Handler(why));
+        }
+        tx.commit().await?;
+        Ok(Processed::Now)
+    }
+}
+
+impl<DB, F, Fut, E> Handled<DB, F>
+where
+    DB: Database,
+    F: Fn(InboxTx<DB>, InboxMessage) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<(), E>> + Send + 'static,
+    E: Into<HandlerError> + Send + 'static,
+{
+    /// Calls the handler, on its own task, to which a panic is confined.
+    async fn handle(&self, tx: InboxTx<DB>, message: InboxMessage) -> Result<(), HandlerError> {
+        let begin = core::panic::AssertUnwindSafe(|| (self.handler)(tx, message));
+        let Ok(handling) = std::panic::catch_unwind(begin) else {
+            return Err("the handler has panicked".into());
+        };
+        let mut task = JoinSet::new();
+        task.spawn(handling.in_current_span());
+        let ended = match self.most {
+            None => task.join_next().await,
+            Some(most) => match timeout(most, task.join_next()).await {
+                Ok(ended) => ended,
+                Err(_) => {
+                    task.shutdown().await;
+                    return Err(format!("the handler has taken longer than {most:?}").into());
+                }
+            },
+        };
+        match ended {
+            Some(Ok(Ok(()))) => Ok(()),
+            Some(Ok(Err(error))) => Err(error.into()),
+            Some(Err(_)) | None => Err("the handler has panicked".into()),
+        }
+    }
+}

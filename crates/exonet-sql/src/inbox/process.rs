@@ -1,0 +1,61 @@
+//! One transaction: the record that a message is processed, and the work of the handler.
+
+use core::fmt;
+use core::future::Future;
+
+use crate::error::StoreError;
+use crate::inbox::{HandlerError, InboxMessage};
+use crate::statements::Statement;
+
+/// The end of a transaction that is no failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Processed {
+    /// It is committed.
+    Now,
+    /// The record was there: the message was processed before. The handler was not called.
+    Before,
+}
+
+/// The reason for which a message is not processed this time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failed {
+    /// The handler failed, and its transaction is rolled back.
+    Handler(HandlerError),
+    /// The database failed. It is not known whether the transaction has ended.
+    Database(String),
+}
+
+impl From<StoreError> for Failed {
+    fn from(error: StoreError) -> Self {
+        Self::Database(error.to_string())
+    }
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Handler(HandlerError::Retry(why)) => write!(f, "its handler failed: {why}"),
+            Self::Handler(HandlerError::Reject { status, reason }) => {
+                write!(f, "its handler rejects it: {reason} (status {status})")
+            }
+            Self::Database(why) => write!(f, "the database says: {why}"),
+        }
+    }
+}
+
+/// Processes messages, each in a transaction of the inbox's database.
+pub trait Process: Send + Sync + 'static {
+    /// Begins a transaction and runs `record` in it, as its first statement. If that changes no row, the message was
+    /// processed before. If it changes one, calls the handler, and commits.
+    ///
+    /// If this future is dropped, the transaction must not be begun any more; one that has run `record` by then may
+    /// end in either way.
+    ///
+    /// # Errors
+    /// [`Failed::Handler`] only when the transaction is certainly rolled back.
+    fn process(
+        &self,
+        record: Statement,
+        message: InboxMessage,
+    ) -> impl Future<Output = Result<Processed, Failed>> + Send;
+}

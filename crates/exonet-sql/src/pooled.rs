@@ -1,0 +1,86 @@
+//! A pool of `sqlx` as a store.
+
+use std::sync::LazyLock;
+
+use sqlx::pool::PoolConnection;
+use sqlx::{Pool, Transaction as SqlxTransaction};
+use tokio::sync::Notify;
+
+use crate::database::{Cells, Connection, Store, Transaction, Value, Waiting};
+use crate::statements::Dialect;
+
+/// Notified when this process has inserted a row into any database.
+pub(crate) static INSERTED: LazyLock<Notify> = LazyLock::new(Notify::new);
+
+/// A database that an outbox and an inbox can live in: [`sqlx::Postgres`] and [`sqlx::Sqlite`].
+pub trait Database: sealed::Sql {}
+
+/// A pool of `sqlx`.
+pub(crate) struct Pooled<DB: Database>(pub(crate) Pool<DB>);
+
+impl<DB: Database> Store for Pooled<DB> {
+    fn dialect(&self) -> Dialect {
+        DB::DIALECT
+    }
+
+    fn acquire(&self) -> Waiting<'_, Box<dyn Connection>> {
+        Box::pin(async { Ok(Box::new(self.0.acquire().await?) as Box<dyn Connection>) })
+    }
+
+    fn begin(&self) -> Waiting<'_, Box<dyn Transaction>> {
+        Box::pin(async { Ok(Box::new(self.0.begin().await?) as Box<dyn Transaction>) })
+    }
+
+    fn listen<'a>(&'a self, wake: &'a (dyn Fn() + Send + Sync)) -> Waiting<'a, ()> {
+        DB::listen(&self.0, wake)
+    }
+}
+
+impl<DB: Database> Connection for PoolConnection<DB> {
+    fn execute<'a>(&'a mut self, sql: &'static str, args: Vec<Value>) -> Waiting<'a, u64> {
+        DB::execute(self, sql, args)
+    }
+
+    fn fetch<'a>(&'a mut self, sql: &'static str, args: Vec<Value>) -> Waiting<'a, Vec<Cells>> {
+        DB::fetch(self, sql, args)
+    }
+}
+
+impl<DB: Database> Connection for SqlxTransaction<'static, DB> {
+    fn execute<'a>(&'a mut self, sql: &'static str, args: Vec<Value>) -> Waiting<'a, u64> {
+        DB::execute(self, sql, args)
+    }
+
+    fn fetch<'a>(&'a mut self, sql: &'static str, args: Vec<Value>) -> Waiting<'a, Vec<Cells>> {
+        DB::fetch(self, sql, args)
+    }
+}
+
+impl<DB: Database> Transaction for SqlxTransaction<'static, DB> {
+    fn commit(self: Box<Self>) -> Waiting<'static, ()> {
+        Box::pin(async { Ok((*self).commit().await?) })
+    }
+}
+
+pub(crate) mod sealed {
+    use super::{Cells, Dialect, Pool, Value, Waiting};
+
+    /// Sealed: other crates cannot implement it.
+    pub trait Sql: sqlx::Database {
+        const DIALECT: Dialect;
+
+        fn execute<'a>(
+            conn: &'a mut Self::Connection,
+            sql: &'static str,
+            args: Vec<Value>,
+        ) -> Waiting<'a, u64>;
+        fn fetch<'a>(
+            conn: &'a mut Self::Connection,
+            sql: &'static str,
+            args: Vec<Value>,
+        ) -> Waiting<'a, Vec<Cells>>;
+
+        /// See [`Store::listen`](super::Store::listen).
+        fn listen<'a>(pool: &'a Pool<Self>, wake: &'a (dyn Fn() + Send + Sync)) -> Waiting<'a, ()>;
+    }
+}

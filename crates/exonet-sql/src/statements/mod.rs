@@ -1,0 +1,106 @@
+//! The statements of this crate, in the dialect of each database. They are the one place that knows the tables.
+
+mod postgres;
+mod sqlite;
+
+use crate::database::Value;
+
+/// The dialect of a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// PostgreSQL.
+    Postgres,
+    /// SQLite, 3.41 or later. Older ones from 3.35 on do, if the connections have the functions `unhex` and
+    /// `unixepoch`.
+    Sqlite,
+}
+
+impl Dialect {
+    /// The statements in this dialect.
+    pub(crate) fn statements(self) -> &'static Statements {
+        match self {
+            Self::Postgres => &postgres::STATEMENTS,
+            Self::Sqlite => &sqlite::STATEMENTS,
+        }
+    }
+
+    /// Whether `send` notifies a relay that sleeps; a relay that is awake looks by itself.
+    pub(crate) fn notifies(self) -> bool {
+        self == Self::Postgres
+    }
+
+    /// Arguments as the statements take them: SQLite has no lists, and takes them as JSON.
+    pub fn arguments(self, args: Vec<Value>) -> Vec<Value> {
+        match self {
+            Self::Postgres => args,
+            Self::Sqlite => args.into_iter().map(sqlite::plain).collect(),
+        }
+    }
+}
+
+/// A statement and its arguments: `$1` is the first, and may occur several times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statement {
+    /// The text.
+    pub sql: &'static str,
+    /// The arguments.
+    pub args: Vec<Value>,
+}
+
+/// The statements that this crate runs. Each comment lists the arguments in order, and the columns of the result.
+pub(crate) struct Statements {
+    /// Make the tables: in this order, in one transaction.
+    pub(crate) migrate: &'static [&'static str],
+    /// The version of the tables.
+    pub(crate) version: &'static str,
+    /// Inserts a row, and wakes a relay that sleeps: key, lane, peer, addr, ord, tag, body.
+    pub(crate) send: &'static str,
+    /// Deletes rows of lanes that this node owns: node, ids.
+    pub(crate) settle: &'static str,
+    /// Like `settle`, if rows are kept for a while: node, ids.
+    pub(crate) settle_and_keep: &'static str,
+    /// Marks a row as one that cannot be processed: node, id, reason.
+    pub(crate) fail: &'static str,
+    /// Deletes rows that were settled long ago: seconds, limit.
+    pub(crate) purge: &'static str,
+    /// Rows to hand over, in order: node, ids that are under way, peers that take no more now, peer and ord of the rows
+    /// under way, limit. Returns id, key, lane, peer, addr, ord, tag, body, account.
+    pub(crate) read: &'static str,
+    /// Makes an account for a receiver: peer, addr, account.
+    pub(crate) add_peer: &'static str,
+    /// All receivers: peer, addr, account.
+    pub(crate) peers: &'static str,
+    /// All lanes: lane, node, beat.
+    pub(crate) lanes: &'static str,
+    /// All lanes that have a former owner which has not left: lane, node.
+    pub(crate) prevs: &'static str,
+    /// Notes that a node is alive: node.
+    pub(crate) beat: &'static str,
+    /// Locks a lane, and returns its node and beat: lane.
+    pub(crate) lock_lane: &'static str,
+    /// Assigns the locked lane to a node, or to none: lane, node.
+    pub(crate) own_lane: &'static str,
+    /// Records that a node had the lane: lane, node.
+    pub(crate) add_prev: &'static str,
+    /// Notes that a node has left lanes: node, lanes.
+    pub(crate) leave: &'static str,
+    /// Sets whether `send` has to wake the owner: node, 1 or 0.
+    pub(crate) sleep: &'static str,
+    /// 1 if a transaction that has rows in the outbox has not ended, else 0.
+    pub(crate) writers: &'static str,
+    /// Those of these keys that have no row any more, provided that every former owner has left and this is not a copy
+    /// of the database: keys.
+    pub(crate) gone: &'static str,
+    /// Records that a message is processed: owner, key.
+    pub(crate) process: &'static str,
+    /// Sets the node that speaks for an outbox: owner, this node, that node.
+    pub(crate) set_sender: &'static str,
+    /// The outboxes that send to this node: this node. Returns owner, node.
+    pub(crate) senders: &'static str,
+    /// Inbox rows of an owner, after a key: owner, key, limit. Returns keys.
+    pub(crate) processed: &'static str,
+    /// Deletes inbox rows: owner, keys.
+    pub(crate) collect: &'static str,
+    /// 1 if a power failure may undo a commit, else 0.
+    pub(crate) unforced: &'static str,
+}

@@ -1,0 +1,175 @@
+"""One message in one transaction: the record that it is processed, and the work of the handler.
+
+The native part decides what is recorded, what is confirmed to the sender and when a message comes again. It hears here how the
+transaction has ended, and may take a message for unprocessed only if its transaction is certainly not committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import logging
+import threading
+from typing import Any, Awaitable, Callable, Iterator, Optional, Tuple
+
+from .. import _native
+from ..errors import Closed, UsageError
+from ._database import Asynchronous, Blocking, Database
+from ._statements import kind_of, run, run_async
+
+log = logging.getLogger("exonet")
+
+Handler = Callable[[Any, _native.InboxMessage], Optional[Awaitable[None]]]
+
+
+class Reject(Exception):
+    """Raised by a handler for a message that can never be processed. Its transaction is rolled back; the message becomes a dead
+    letter of this node, and its row at the sender gets the reason."""
+
+    def __init__(self, reason: str = "", status: int = 0) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.status = status
+
+
+class _Handler(Exception):
+    """The handler has raised what is the cause of this."""
+
+
+class _Unwanted(Exception):
+    """The inbox has stopped, and the message may be processed elsewhere by now."""
+
+
+def is_async(handler: Handler) -> bool:
+    """Whether a handler is an ``async def``."""
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))
+
+
+def begin_of(database: Database, handler: Handler) -> Tuple[Optional[Blocking], Optional[Asynchronous]]:
+    """How transactions for a handler begin: the one or the other."""
+    if is_async(handler):
+        if database.asynchronous is None:
+            raise UsageError(
+                f"an async handler needs an asynchronous connection: give {database.async_help}, or make it a plain function"
+            )
+        return None, database.asynchronous
+    if database.blocking is None:
+        raise UsageError(
+            "a plain function as handler needs a blocking connection: give an Engine, a ConnectionPool or a URL, or make it an `async def`"
+        )
+    return database.blocking, None
+
+
+def _has_ended(tx: Any) -> bool:
+    """Whether the transaction is no longer open."""
+    open_now = getattr(tx, "in_transaction", None)
+    if open_now is None:
+        # psycopg: idle means that there is no transaction.
+        return bool(tx.info.transaction_status == 0)
+    return not (open_now() if callable(open_now) else open_now)
+
+
+def _check(tx: Any) -> None:
+    if _has_ended(tx):
+        raise UsageError("the handler has ended the transaction: it must neither commit nor roll back, the inbox does so")
+
+
+@contextlib.contextmanager
+def _told(job: _native.InboxJob) -> Iterator[None]:
+    """Tells the native part how the transaction in this block has ended."""
+    try:
+        yield
+    except _Unwanted:
+        pass
+    except _Handler as failed:
+        error = failed.__cause__
+        if isinstance(error, Reject):
+            job.rejected(error.status, error.reason)
+        elif getattr(error, "connection_invalidated", False):
+            job.away(str(error))
+        else:
+            log.warning("the handler of an inbox has failed", exc_info=error)
+            job.failed(f"{type(error).__name__}: {error}")
+    except Exception as error:
+        # The beginning or the commit. Constraints that are checked late refuse the work of the handler.
+        if any(base.__name__ == "IntegrityError" for base in type(error).__mro__):
+            job.failed(f"{type(error).__name__}: {error}")
+        else:
+            job.away(str(error))
+
+
+def process(job: _native.InboxJob, begin: Blocking, handler: Handler) -> None:
+    """Processes a message on this thread."""
+    with _told(job):
+        is_new = False
+        with begin() as tx:
+            kind, _ = kind_of(tx)
+            is_new = run(kind, tx, job.sql, job.args) > 0
+            # Not before: from here on, whoever else has the message waits for the end of this transaction.
+            if not job.is_wanted:
+                raise _Unwanted
+            if is_new:
+                try:
+                    _refuse_awaitable(handler(tx, job.message))
+                    if hasattr(tx, "flush"):
+                        tx.flush()
+                    _check(tx)
+                except Exception as error:
+                    raise _Handler from error
+        job.processed(is_new)
+
+
+def _refuse_awaitable(given: Any) -> None:
+    if inspect.isawaitable(given):
+        if inspect.iscoroutine(given):
+            given.close()
+        raise UsageError("the handler has given something to await: make it an `async def`")
+
+
+class Threads:
+    """Threads that process messages, until the inbox has stopped."""
+
+    def __init__(self, jobs: _native.InboxJobs, begin: Blocking, handler: Handler, count: int) -> None:
+        self._jobs = jobs
+        self._begin = begin
+        self._handler = handler
+        for at in range(count):
+            threading.Thread(target=self._run, name=f"exonet-inbox-{at}", daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                job = self._jobs.next().wait()
+            except Closed:
+                return
+            process(job, self._begin, self._handler)
+
+
+async def process_async(
+    job: _native.InboxJob, begin: Asynchronous, handler: Handler, timeout: Optional[float]
+) -> None:
+    """The same on an event loop."""
+    with _told(job):
+        is_new = False
+        async with begin() as tx:
+            kind, _ = kind_of(tx)
+            is_new = await run_async(kind, tx, job.sql, job.args) > 0
+            if not job.is_wanted:
+                raise _Unwanted
+            if is_new:
+                try:
+                    await _within(handler(tx, job.message), timeout)
+                    if hasattr(tx, "flush"):
+                        await tx.flush()
+                    _check(tx)
+                except Exception as error:
+                    raise _Handler from error
+        job.processed(is_new)
+
+
+async def _within(handling: Any, timeout: Optional[float]) -> None:
+    try:
+        await asyncio.wait_for(handling, timeout)
+    except asyncio.TimeoutError:
+        raise TimeoutError(f"the handler has taken longer than {timeout} s, or has raised a TimeoutError") from None
