@@ -86,7 +86,23 @@ impl Answers {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_request_is_noted_before_the_work_on_it_and_answered_behind() {
+        let meter = Arc::new(Meter::new());
+        let request = Asker::new(Arc::new(Meter::new()), 64).request();
+        let poll = |ms| {
+            let answers = Answers::new(&meter).working(ms);
+            pin!(answers.work(&request)).poll(&mut Context::from_waker(Waker::noop()))
+        };
+        assert_eq!(poll(60_000), Poll::Pending);
+        assert_eq!(meter.mark().received, 1);
+        assert_eq!(poll(0), Poll::Ready(()), "there is nothing to do");
+    }
 
     #[test]
     fn a_request_that_runs_twice_is_seen_and_so_is_a_wrong_answer() {

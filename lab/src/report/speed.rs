@@ -183,10 +183,10 @@ fn section(medians: &Medians<'_>, figures: &[&str]) -> String {
             "Messages of 1,024 bytes that the receiving application acted on, a second; median / 99th percentile of the time in ms \
              from when the sender had a message until that application acted on it. So many messages wait at a time for whoever has \
              promised to keep them: the receiver's application by way of its node (Exonet), the broker's files (JetStream), or the \
-             receiver by way of the table (outbox). To act is to write the message's number at the end of a file, without forcing \
+             receiver by way of the table (outbox). With 1 under way, the rate tells how long the promise takes. To act is to write the message's number at the end of a file, without forcing \
              it; to acknowledge comes after that. Where the receiver is killed with SIGKILL, its broker is killed with it, \
              and both are started again 0.2 s later: messages that were never acted on; messages that were acted on more than once, \
-             because the application died between the act and its acknowledgement; messages sent in all. \
+             as the acknowledgement of the first time died with a process; messages sent in all. \
              The power of the machine is not cut: what is not forced outlives a kill. \
              Where a broker takes messages faster than it gives them out, the rest waits in its files, and the time grows."
         }
