@@ -33,6 +33,8 @@ pub(crate) fn main(setup: &str) -> Result<()> {
         let (_, most) = getrlimit(Resource::RLIMIT_NOFILE)?;
         setrlimit(Resource::RLIMIT_NOFILE, most, most)?;
     }
+    // Peers bring two providers of cryptography with them, of which some find none by themselves then.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let meter = Arc::new(Meter::new());
     let listening = Arc::clone(&meter);
     std::thread::Builder::new().name("line".into()).spawn(move || listen(&listening))?;

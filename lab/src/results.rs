@@ -117,6 +117,12 @@ const COLUMNS: &[Column] = &[
     part!("share_1", shares[0]),
     part!("share_2", shares[1]),
     part!("share_3", shares[2]),
+    part!("server_cpu_us_each", serving.cpu_each),
+    part!("server_threads", serving.threads),
+    part!("kills", killed.kills),
+    part!("sent_in_all", killed.sent),
+    part!("lost_for_good", killed.lost),
+    part!("done_twice", killed.twice),
     part!("arrived_ms", cold.arrived),
     part!("settled_ms", cold.settled),
     part!("connected", gathered.clients),
@@ -384,7 +390,12 @@ pub(crate) fn summary(cell: &Cell, entry: &Entry) -> String {
     for record in &entry.records {
         let _ = write!(line, " {:>9.0}/s", record.rate);
         match cell.work {
-            Work::Calls { .. } | Work::Lanes { .. } | Work::Fan { .. } | Work::Spread { .. } => {
+            Work::Calls { .. }
+            | Work::Sessions { .. }
+            | Work::Lanes { .. }
+            | Work::Fan { .. }
+            | Work::Durable { .. }
+            | Work::Spread { .. } => {
                 let latency = record.latency;
                 let _ = write!(
                     line,
@@ -418,6 +429,12 @@ pub(crate) fn summary(cell: &Cell, entry: &Entry) -> String {
         }
         if let Some(cpu) = record.sender_cpu {
             let _ = write!(line, "  sender {cpu:.2} us a copy");
+        }
+        if let Some(serving) = record.serving {
+            let _ = write!(line, "  server {:.1} us each, {} threads", serving.cpu_each, serving.threads);
+        }
+        if let Some(killed) = record.killed {
+            let _ = write!(line, "  of {}: {} lost, {} twice", killed.sent, killed.lost, killed.twice);
         }
         if let Some(shares) = record.shares {
             let _ = write!(line, "  shares {:.0}/{:.0}/{:.0} %", shares[0], shares[1], shares[2]);

@@ -1,7 +1,9 @@
 //! The table of everything that is measured.
 
 mod cold;
+mod durable;
 mod group;
+mod sessions;
 
 use std::time::Duration;
 
@@ -215,9 +217,14 @@ impl Cell {
                 8.0 + f64::from(clients) * 0.005 + f64::from(calls) * round_trip
             }
             Work::Download { .. } => 15.0,
-            Work::Calls { .. } | Work::Lanes { .. } | Work::Fan { .. } | Work::Spread { .. } => {
-                warm_up.as_secs_f64() + span
-            }
+            // Until what was given out to who has died comes again.
+            Work::Durable { kills, .. } if kills > 0 => span + 8.0,
+            Work::Calls { .. }
+            | Work::Durable { .. }
+            | Work::Sessions { .. }
+            | Work::Lanes { .. }
+            | Work::Fan { .. }
+            | Work::Spread { .. } => warm_up.as_secs_f64() + span,
             Work::OneWay | Work::BothWays => warm_up.as_secs_f64() + span + self.wire.queued(),
         };
         AROUND + all
@@ -360,6 +367,9 @@ pub(crate) fn all() -> Vec<Scenario> {
         },
         cold::cold_start(),
         cold::transfer(),
+        sessions::sessions(),
+        sessions::outages(),
+        durable::durable(),
     ]
 }
 

@@ -43,11 +43,31 @@ impl Asker {
 pub(crate) struct Answers {
     meter: Arc<Meter>,
     ledger: Arc<Mutex<Ledger>>,
+    work: Duration,
 }
 
 impl Answers {
     pub(crate) fn new(meter: &Arc<Meter>) -> Self {
-        Self { meter: Arc::clone(meter), ledger: Arc::default() }
+        Self { meter: Arc::clone(meter), ledger: Arc::default(), work: Duration::ZERO }
+    }
+
+    pub(crate) fn meter(&self) -> &Meter {
+        &self.meter
+    }
+
+    /// With so much work on each request.
+    pub(crate) const fn working(mut self, ms: u32) -> Self {
+        self.work = Duration::from_millis(ms as u64);
+        self
+    }
+
+    /// As [`Self::note`], and then does the work on it: a timer, which leaves the processor to the transport. The answer
+    /// may leave when this is done.
+    pub(crate) async fn work(&self, request: &[u8]) {
+        self.note(request);
+        if !self.work.is_zero() {
+            tokio::time::sleep(self.work).await;
+        }
     }
 
     /// Notes that a request runs; the answer is its copy. An empty one belongs to an earlier visit, which is not measured.
@@ -66,7 +86,23 @@ impl Answers {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_request_is_noted_before_the_work_on_it_and_answered_behind() {
+        let meter = Arc::new(Meter::new());
+        let request = Asker::new(Arc::new(Meter::new()), 64).request();
+        let poll = |ms| {
+            let answers = Answers::new(&meter).working(ms);
+            pin!(answers.work(&request)).poll(&mut Context::from_waker(Waker::noop()))
+        };
+        assert_eq!(poll(60_000), Poll::Pending);
+        assert_eq!(meter.mark().received, 1);
+        assert_eq!(poll(0), Poll::Ready(()), "there is nothing to do");
+    }
 
     #[test]
     fn a_request_that_runs_twice_is_seen_and_so_is_a_wrong_answer() {

@@ -50,12 +50,7 @@ impl Pacer {
         if self.meter.is_stopped() {
             return None;
         }
-        let mut message = vec![0x5a; self.bytes];
-        Stamp { number: self.meter.send(), actor: self.lane }.write(&mut message);
-        let due = u64::try_from(self.due.as_nanos()).unwrap_or(u64::MAX);
-        if let Some(to) = message.get_mut(HEAD..HEAD + TIME) {
-            to.copy_from_slice(&due.to_be_bytes());
-        }
+        let message = stamped(self.meter.send(), self.lane, self.due, self.bytes);
         let lane = self.lane;
         self.lane = (lane + 1) % self.lanes;
         self.due += self.pause;
@@ -80,6 +75,17 @@ impl Pacer {
         std::thread::sleep(self.wait());
         self.message()
     }
+}
+
+/// A message with its number, its lane and the time at which it is due.
+pub(super) fn stamped(number: u64, lane: u32, due: Duration, bytes: usize) -> Vec<u8> {
+    let mut message = vec![0x5a; bytes];
+    Stamp { number, actor: lane }.write(&mut message);
+    let due = u64::try_from(due.as_nanos()).unwrap_or(u64::MAX);
+    if let Some(to) = message.get_mut(HEAD..HEAD + TIME) {
+        to.copy_from_slice(&due.to_be_bytes());
+    }
+    message
 }
 
 /// Records the delay of each message, and checks the order within each lane.

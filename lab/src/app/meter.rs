@@ -18,7 +18,7 @@ pub(crate) struct Meter {
     stop: AtomicBool,
     start: watch::Sender<bool>,
     stopped: Notify,
-    /// Another process whose processor time is added to this one's.
+    /// Another process whose processor time, memory and threads are added to this one's.
     other: OnceLock<u32>,
     /// Messages that the application has handed over.
     sent: AtomicU64,
@@ -46,6 +46,9 @@ pub(crate) struct Mark {
     pub(crate) cpu: f64,
     /// The most memory that it has had, in bytes.
     pub(crate) peak_rss: u64,
+    /// Threads that it has now.
+    #[serde(default)]
+    pub(crate) threads: u64,
     pub(crate) latency: Quantiles,
     /// For work that ends, in s. Processes of one machine agree on these times.
     #[serde(default)]
@@ -65,6 +68,7 @@ impl std::iter::Sum for Mark {
             damaged: all.damaged + one.damaged,
             cpu: all.cpu + one.cpu,
             peak_rss: all.peak_rss + one.peak_rss,
+            threads: all.threads + one.threads,
             ..all
         })
     }
@@ -79,11 +83,15 @@ pub(crate) struct Quantiles {
     pub(crate) max: f64,
 }
 
-/// The most memory that this program has had, in bytes. (What `getrusage` tells includes that of who started it.)
-fn peak_rss() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
+/// The most memory that a process has had, in bytes, and its threads. (What `getrusage` tells includes the memory of who
+/// started it.)
+fn memory_and_threads(process: &str) -> Option<[u64; 2]> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let of = |name| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    Some([of("VmHWM:")? * 1024, of("Threads:")?])
 }
 
 /// The processor time of a process in user space and in the kernel, in s.
@@ -123,7 +131,7 @@ impl Meter {
         }
     }
 
-    /// Adds the processor time of this other process to every later mark.
+    /// Adds the processor time, the memory and the threads of this other process to every later mark.
     pub(crate) fn count_too(&self, process: u32) {
         self.other.get_or_init(|| process);
     }
@@ -199,6 +207,10 @@ impl Meter {
             seconds(usage.user_time().num_microseconds() + usage.system_time().num_microseconds())
         });
         let cpu = cpu + self.other.get().and_then(|process| processor_time(*process)).unwrap_or(0.0);
+        let [peak_rss, threads] = std::iter::once("self".to_owned())
+            .chain(self.other.get().map(u32::to_string))
+            .filter_map(|process| memory_and_threads(&process))
+            .fold([0; 2], |[memory, threads], [more, others]| [memory + more, threads + others]);
         let latency = self.latency.lock().unwrap_or_else(PoisonError::into_inner);
         #[allow(clippy::cast_precision_loss)] // below 2^53
         let ms = |nanos: u64| nanos as f64 / 1e6;
@@ -209,7 +221,8 @@ impl Meter {
             duplicates: self.duplicates.load(Ordering::Relaxed),
             damaged: self.damaged.load(Ordering::Relaxed),
             cpu,
-            peak_rss: peak_rss().unwrap_or(0),
+            peak_rss,
+            threads,
             latency: Quantiles {
                 p50: ms(latency.value_at_quantile(0.5)),
                 p99: ms(latency.value_at_quantile(0.99)),

@@ -7,6 +7,7 @@ mod calls;
 mod cold;
 mod contact;
 mod crowd;
+mod durable;
 mod lanes;
 mod ledger;
 mod meter;
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use contact::{Answers, Asker, CLIENTS_APART};
 pub(crate) use crowd::{CROWD_PART, Crowd, NUMBERS_APART};
+pub(crate) use durable::{Acts, hand_over, lost_and_doubled};
 pub(crate) use lanes::{Pacer, machine_time};
 pub(crate) use meter::{Mark, Meter, Quantiles};
 pub(crate) use stamp::Stamp;
@@ -53,6 +55,12 @@ pub(crate) enum Work {
     Download { megabytes: u32, servers: Servers },
     /// Messages, or calls, handed over at once to a server that the client has never met, and no more.
     Cold { messages: u32, calls: bool },
+    /// Clients with a session each, in which one request after the other is answered. The server works this long on each
+    /// request.
+    Sessions { clients: u32, work_ms: u32 },
+    /// Messages that outlive processes: this many wait at a time for whoever has promised to keep them. The receiver is
+    /// killed so often.
+    Durable { under_way: u32, kills: u32 },
     /// Clients that the server has never met, each of which makes its calls one after the other.
     Contact { clients: u32, calls: u32, leaves: Leaves, from: From },
 }
@@ -99,11 +107,11 @@ pub(crate) fn app(work: Work, role: Role, meter: &Arc<Meter>) -> Box<dyn App> {
     let meter = Arc::clone(meter);
     match (work, role) {
         (Work::OneWay, Role::Client) => Box::new(one_way::OneWay::new(meter, true)),
-        (Work::OneWay | Work::Crowd { .. } | Work::Contact { .. }, _) => {
+        (Work::OneWay | Work::Crowd { .. } | Work::Contact { .. } | Work::Sessions { .. }, _) => {
             Box::new(one_way::OneWay::new(meter, false))
         }
         (Work::Lanes { lanes, .. }, _) => Box::new(lanes::Taker::new(meter, Some(lanes))),
-        (Work::Fan { .. } | Work::Spread { .. } | Work::Download { .. }, _) => {
+        (Work::Fan { .. } | Work::Spread { .. } | Work::Download { .. } | Work::Durable { .. }, _) => {
             Box::new(lanes::Taker::new(meter, None))
         }
         (Work::BothWays, _) => Box::new(one_way::OneWay::new(meter, true)),

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::tasks::{self, Shared};
 use super::{Peer, Setup, calls, nothing_missing, one_connection, spread, transfer};
-use super::{cold, contact, fan};
+use super::{cold, contact, fan, session};
 use crate::app::{Crowd, Meter, NUMBERS_APART, Pacer, Work};
 
 pub(super) const PEERS: &[Peer] = &[
@@ -126,7 +126,11 @@ pub(super) const PEERS: &[Peer] = &[
 
 /// For plain Exonet: the modes of a group have rows of their own.
 const fn not_a_mode(work: Work) -> Option<&'static str> {
-    if matches!(work, Work::Spread { .. }) { Some("each mode has a row of its own") } else { None }
+    match work {
+        Work::Spread { .. } => Some("each mode has a row of its own"),
+        Work::Durable { .. } => Some("each durability has a row of its own"),
+        _ => None,
+    }
 }
 
 const BATCH: usize = 64;
@@ -136,6 +140,9 @@ const OPEN: usize = 8_192;
 fn run(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
     if matches!(setup.work, Work::Contact { .. }) {
         return contact::run::<contact::exonet::Exonet>(setup, meter);
+    }
+    if let Work::Sessions { .. } = setup.work {
+        return session::run::<session::Exonet>(setup, meter);
     }
     if let Work::Fan { .. } = setup.work {
         return tasks::run(setup, meter, fan::exonet);

@@ -5,6 +5,7 @@ mod blocking;
 mod certificate;
 mod cold;
 mod contact;
+mod durable;
 mod enet;
 mod envelope;
 mod exonet;
@@ -14,6 +15,7 @@ mod http2;
 mod kcp;
 mod quic;
 mod sctp;
+mod session;
 mod tasks;
 mod tcp;
 mod udp;
@@ -62,6 +64,8 @@ pub(crate) struct Setup {
     pub(crate) server: String,
     /// The bytes that the link holds in flight and in its queue, for peers whose window must be set. 0: no link.
     pub(crate) window: usize,
+    /// Where what outlives processes is kept; empty where nothing is.
+    pub(crate) disk: String,
 }
 
 impl Setup {
@@ -91,7 +95,7 @@ impl Setup {
     fn client_address(&self, n: u32) -> Ipv4Addr {
         let n = self.part * CROWD_PART + n;
         match self.work {
-            Work::Contact { from: From::Everywhere, .. } | Work::Crowd { .. } => {
+            Work::Contact { from: From::Everywhere, .. } | Work::Crowd { .. } | Work::Sessions { .. } => {
                 Ipv4Addr::from_bits(ELSEWHERE.to_bits() | (n << 8) | 1)
             }
             _ => CLIENT_IP,
@@ -112,6 +116,8 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Peer> {
         http2::PEERS,
         quic::PEERS,
         contact::PEERS,
+        session::PEERS,
+        durable::PEERS,
         sctp::PEERS,
         enet::PEERS,
         kcp::PEERS,
@@ -174,10 +180,13 @@ const fn nothing_missing() -> Option<String> {
 
 const fn one_connection(work: Work) -> Option<&'static str> {
     match work {
-        Work::Crowd { .. } => Some("the lab drives one connection of it in a process"),
+        Work::Crowd { .. } | Work::Sessions { .. } => {
+            Some("the lab drives one connection of it in a process")
+        }
         Work::Contact { .. } => Some("the lab drives one connection of it, and does not begin new ones"),
         Work::Fan { .. } => Some("the lab drives one connection of it"),
         Work::Spread { .. } | Work::Download { .. } => Some("it has no groups"),
+        Work::Durable { .. } => Some("it keeps nothing on the disk"),
         _ => None,
     }
 }
@@ -197,10 +206,12 @@ const fn contact_only(work: Work) -> Option<&'static str> {
 
 /// For peers that the lab drives as single connections only.
 const fn no_group(work: Work) -> Option<&'static str> {
-    if matches!(work, Work::Fan { .. } | Work::Spread { .. } | Work::Download { .. }) {
-        Some("the lab drives no group of it")
-    } else {
-        None
+    match work {
+        Work::Fan { .. } | Work::Spread { .. } | Work::Download { .. } => {
+            Some("the lab drives no group of it")
+        }
+        Work::Durable { .. } => Some("it keeps nothing on the disk"),
+        _ => None,
     }
 }
 
@@ -214,9 +225,14 @@ const fn transfer(work: Work) -> Option<&'static str> {
     if matches!(work, Work::Cold { calls: false, .. }) { None } else { Some("it transfers a file only") }
 }
 
+/// For peers that are compared as sessions only.
+const fn sessions_only(work: Work) -> Option<&'static str> {
+    if matches!(work, Work::Sessions { .. }) { None } else { Some("it is compared as sessions only") }
+}
+
 const fn not_both_ways(work: Work) -> Option<&'static str> {
     match work {
-        Work::BothWays => Some("it answers only"),
+        Work::BothWays | Work::Sessions { .. } => Some("it answers only"),
         work => no_group(work),
     }
 }

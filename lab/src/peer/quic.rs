@@ -17,7 +17,7 @@ use quinn::{
 use super::contact::{self, Quic};
 use super::frames::Incoming;
 use super::tasks::{self, Shared};
-use super::{Peer, Setup, certificate, no_group, nothing_missing, one_connection};
+use super::{Peer, Setup, certificate, no_group, nothing_missing, one_connection, session};
 use crate::app::{Crowd, Meter, NUMBERS_APART, Pacer, Work};
 
 pub(super) const PEERS: &[Peer] = &[
@@ -69,6 +69,9 @@ const BATCH: usize = 64;
 fn run(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
     if matches!(setup.work, Work::Contact { .. }) {
         return contact::run::<Quic>(setup, meter);
+    }
+    if let Work::Sessions { .. } = setup.work {
+        return session::run::<session::Quic>(setup, meter);
     }
     tasks::run(setup, meter, |setup, meter| async move {
         let (setup, meter) = (&*setup, &meter);
@@ -220,7 +223,7 @@ async fn take_lanes(connection: &Connection, shared: &Shared) -> Result<()> {
     }
 }
 
-fn server(setup: &Setup) -> Result<Endpoint> {
+pub(super) fn server(setup: &Setup) -> Result<Endpoint> {
     let own = certificate::own()?;
     let mut config = ServerConfig::with_single_cert(vec![own.certificate], own.key)?;
     config.transport_config(transport(setup)?);
@@ -240,20 +243,26 @@ fn endpoint(address: SocketAddr, server: Option<ServerConfig>) -> Result<Endpoin
 
 /// A connection to the server, whose certificate is the only one that is believed.
 async fn connect(setup: &Setup, meter: &Meter) -> Result<(Endpoint, Connection)> {
+    let (endpoint, address) = client(setup, Ipv4Addr::UNSPECIFIED)?;
+    meter.hand_over();
+    let connection = endpoint.connect(address, certificate::NAME)?.await?;
+    Ok((endpoint, connection))
+}
+
+/// An endpoint that connects from this address, and the server's address.
+pub(super) fn client(setup: &Setup, from: Ipv4Addr) -> Result<(Endpoint, SocketAddr)> {
     let (address, certificate) = certificate::told(&setup.server)?;
     let mut config = ClientConfig::with_root_certificates(certificate::roots(certificate)?)?;
     config.transport_config(transport(setup)?);
-    let mut endpoint = endpoint((Ipv4Addr::UNSPECIFIED, 0).into(), None)?;
+    let mut endpoint = endpoint((from, 0).into(), None)?;
     endpoint.set_default_client_config(config);
-    meter.hand_over();
-    let connection = endpoint.connect(address.parse()?, certificate::NAME)?.await?;
-    Ok((endpoint, connection))
+    Ok((endpoint, address.parse()?))
 }
 
 fn transport(setup: &Setup) -> Result<Arc<TransportConfig>> {
     let mut transport = TransportConfig::default();
     // Each that may be opened takes memory from the beginning, which ten thousand connections do not have.
-    let streams = if matches!(setup.work, Work::Crowd { .. }) { 100 } else { 10_000 };
+    let streams = if matches!(setup.work, Work::Crowd { .. } | Work::Sessions { .. }) { 100 } else { 10_000 };
     let mut discovery = MtuDiscoveryConfig::default();
     discovery.upper_bound(PAYLOAD);
     transport

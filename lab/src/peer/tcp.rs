@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::contact;
 use super::frames::{Incoming, Outgoing};
 use super::tasks::{self, Shared};
-use super::{Peer, Setup, fan, one_connection};
+use super::{Peer, Setup, fan, one_connection, session};
 use crate::app::{Crowd, Meter, NUMBERS_APART, Pacer, Work, app};
 
 pub(super) const PEERS: &[Peer] = &[
@@ -41,7 +41,11 @@ pub(super) const PEERS: &[Peer] = &[
 const NAP: u8 = 20;
 
 const fn no_members_apart(work: Work) -> Option<&'static str> {
-    if matches!(work, Work::Spread { .. } | Work::Download { .. }) { Some("it has no groups") } else { None }
+    match work {
+        Work::Spread { .. } | Work::Download { .. } => Some("it has no groups"),
+        Work::Durable { .. } => Some("it keeps nothing on the disk"),
+        _ => None,
+    }
 }
 
 /// Whether the kernel has no such congestion control.
@@ -54,6 +58,9 @@ pub(super) fn lacks(congestion: &str) -> Option<String> {
 fn run(setup: &Setup, meter: &Arc<Meter>, congestion: &str) -> Result<()> {
     if matches!(setup.work, Work::Contact { .. }) {
         return contact::run::<contact::stream::Tcp>(setup, meter);
+    }
+    if let Work::Sessions { .. } = setup.work {
+        return session::run::<session::Tcp>(setup, meter);
     }
     if let Work::Crowd { .. } = setup.work {
         return tasks::run(setup, meter, crowd);

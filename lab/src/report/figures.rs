@@ -59,6 +59,7 @@ pub(super) fn all(all: &[Medians<'_>]) -> Vec<Figure> {
     figures.extend(of(all, "spread").map(|medians| ("spread", spread(medians))));
     figures.extend(of(all, "download").map(|medians| ("download", download(medians))));
     figures.extend(of(all, "transfer").map(|medians| ("transfer", transfer(medians))));
+    figures.extend(of(all, "sessions").map(|medians| ("sessions", sessions(medians))));
     figures.extend(of(all, "cable").map(|medians| ("cable", cable(medians))));
     figures
 }
@@ -103,6 +104,25 @@ fn actors(all: &[&Medians<'_>], title: &str, y_label: &str, value: fn(&Record) -
         }
     };
     Chart { title: title.into(), panels: all.iter().map(panel).collect() }.draw()
+}
+
+/// A panel for each length of work.
+fn sessions(medians: &Medians<'_>) -> Drawing {
+    let panel = |work: &str| {
+        let cells: Vec<String> = cells(medians).into_iter().filter(|cell| cell.ends_with(work)).collect();
+        Panel {
+            title: format!("The server works {} on each request", work.trim_start_matches(", ")),
+            x_label: "clients, each with one request under way".into(),
+            lines: lines(medians, &cells, |r| r.latency.p50),
+            steps: cells.iter().map(|cell| cell.split(' ').next().unwrap_or_default().to_owned()).collect(),
+            y_label: "p50, ms".into(),
+            logarithmic: true,
+        }
+    };
+    let panels = [", 0 ms", ", 1 ms", ", 2 ms"].map(panel).into_iter();
+    let panels = panels.filter(|panel| !panel.steps.is_empty()).collect();
+    Chart { title: "Sessions: median time to the answer, 1,024 bytes each way, no emulator".into(), panels }
+        .draw()
 }
 
 fn links(medians: &Medians<'_>, title: &str, y_label: &str) -> Drawing {

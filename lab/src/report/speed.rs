@@ -59,7 +59,7 @@ pub(super) fn page(all: &[Medians<'_>], not: &[Medians<'_>], figures: &[&str], n
 type Measure = (&'static str, fn(&Cell, &Record) -> Option<f64>, bool);
 
 const MEASURES: [Measure; 6] = [
-    ("messages or calls/s", |_, it| Some(it.rate + it.rate_back), true),
+    ("messages or calls/s", |_, it| Some(it.rate + it.rate_back).filter(|_| it.killed.is_none()), true),
     ("p50, ms", |cell, it| timed(cell).then_some(it.latency.p50), false),
     ("p99, ms", |cell, it| timed(cell).then_some(it.latency.p99), false),
     ("last arrived, ms", |_, it| it.cold.map(|cold| cold.arrived), false),
@@ -68,7 +68,14 @@ const MEASURES: [Measure; 6] = [
 ];
 
 const fn timed(cell: &Cell) -> bool {
-    matches!(cell.work, Work::Calls { .. } | Work::Lanes { .. } | Work::Fan { .. })
+    matches!(
+        cell.work,
+        Work::Calls { .. }
+            | Work::Sessions { .. }
+            | Work::Durable { kills: 0, .. }
+            | Work::Lanes { .. }
+            | Work::Fan { .. }
+    )
 }
 
 /// First of all: where others are better.
@@ -93,7 +100,12 @@ fn losses(all: &[Medians<'_>]) -> String {
             }
             lost += 1;
             let better = better.map(|better| better.unwrap_or_default()).join(" | ");
-            let how = if ours == "exonet" { "" } else { ", `Node::call`" };
+            let how = match ours {
+                "exonet-calls" => ", `Node::call`",
+                "exonet-process" => ", `Process`",
+                "exonet-sync" => ", `Sync`",
+                _ => "",
+            };
             let _ = writeln!(text, "| {}{how} | {} | {better} |", medians.scenario.about, cell.name);
         }
     }
@@ -101,7 +113,7 @@ fn losses(all: &[Medians<'_>]) -> String {
     text
 }
 
-const OURS: [&str; 2] = ["exonet", "exonet-calls"];
+const OURS: [&str; 4] = ["exonet", "exonet-calls", "exonet-process", "exonet-sync"];
 
 /// The best peer, if it is better by more than noise, with its value and ours.
 fn better(medians: &Medians<'_>, cell: &Cell, ours: &str, (_, value, more): Measure) -> Option<String> {
@@ -156,6 +168,28 @@ fn section(medians: &Medians<'_>, figures: &[&str]) -> String {
         "download" => {
             "MB a second, from the start of the command to its end. The server that is killed is the fastest."
         }
+        "sessions" => {
+            "Requests that were answered a second; median / 99th percentile of the time to the answer in ms. Requests and answers \
+             have 1,024 bytes. The work is a timer of tokio, which ends within the next ms, so that the processor is left to the \
+             transport; it is the same for all. A client has a connection, or a node with a key, of its own; all clients are in \
+             one process of one thread, and so is the server."
+        }
+        "sessions-outages" => {
+            "Requests that were answered a second; median / 99th percentile of the time to the answer in ms; the longest. The \
+             longest has the whole outage in it, 200 ms, and up to a round trip before it: what is above 210 ms is the wait for \
+             the peer to notice, and to repeat. Nothing is connected anew: no peer gives up within an outage."
+        }
+        "durable" => {
+            "Messages of 1,024 bytes that the receiving application acted on, a second; median / 99th percentile of the time in ms \
+             from when the sender had a message until that application acted on it. So many messages wait at a time for whoever has \
+             promised to keep them: the receiver's application by way of its node (Exonet), the broker's files (JetStream), or the \
+             receiver by way of the table (outbox). With 1 under way, the rate tells how long the promise takes. To act is to write the message's number at the end of a file, without forcing \
+             it; to acknowledge comes after that. Where the receiver is killed with SIGKILL, its broker is killed with it, \
+             and both are started again 0.2 s later: messages that were never acted on; messages that were acted on more than once, \
+             as the acknowledgement of the first time died with a process; messages sent in all. \
+             The power of the machine is not cut: what is not forced outlives a kill. \
+             Where a broker takes messages faster than it gives them out, the rest waits in its files, and the time grows."
+        }
         "asymmetric" => "Messages a second forward and back.",
         "crowd" => {
             "Messages a second; clients that the server had heard of when they were let send; after how many seconds."
@@ -179,7 +213,11 @@ fn section(medians: &Medians<'_>, figures: &[&str]) -> String {
     for told in medians.reaches() {
         let _ = writeln!(text, "{told}\n");
     }
-    let each = if scenario.name.contains("call") { "call" } else { "message" };
+    let each = match scenario.name {
+        name if name.contains("call") => "call",
+        name if name.contains("sessions") => "request",
+        _ => "message",
+    };
     let costs = medians.costs();
     if !costs.is_empty() {
         let bytes = if medians.has_lanes() {
@@ -204,8 +242,15 @@ fn section(medians: &Medians<'_>, figures: &[&str]) -> String {
         };
         let _ = writeln!(text, "{processor}\n\n{costs}");
     }
-    if matches!(scenario.name, "one-way-loss" | "cable" | "crowd" | "fan-out") {
-        let shown = ["0 %", "5 %", "1,024 bytes", "10,000 clients", "500 members"];
+    if scenario.name == "sessions" {
+        let _ = writeln!(
+            text,
+            "What the server takes: processor time for each request in us; peak memory in MB; threads.\n\n{}",
+            medians.servers()
+        );
+    }
+    if matches!(scenario.name, "one-way-loss" | "cable" | "crowd" | "fan-out" | "durable") {
+        let shown = ["0 %", "5 %", "1,024 bytes", "10,000 clients", "500 members", "256 under way"];
         for cell in medians.measured().into_iter().filter(|cell| shown.contains(&cell.name.as_str())) {
             let _ = writeln!(text, "Memory and queue: {}.\n\n{}", cell.name, medians.memory(&cell.name));
         }
@@ -254,6 +299,7 @@ fn shown_in(scenario: &str) -> &'static [&'static str] {
         "spread" => &["spread"],
         "download" => &["download"],
         "transfer" => &["transfer"],
+        "sessions" => &["sessions"],
         _ => &[],
     }
 }

@@ -211,8 +211,17 @@ impl<'a> Medians<'a> {
         };
         let mut text = self.told(cell, peer, |record| Some(record.rate))?;
         match work {
-            Work::Calls { .. } | Work::Lanes { .. } => {
+            Work::Durable { kills, .. } if kills > 0 => {
+                let lost = of(|r| r.killed.map_or(0.0, |killed| count(killed.lost)));
+                let twice = of(|r| r.killed.map_or(0.0, |killed| count(killed.twice)));
+                text =
+                    format!("{lost}; {twice}; {}", of(|r| r.killed.map_or(0.0, |killed| count(killed.sent))));
+            }
+            Work::Calls { .. } | Work::Durable { .. } | Work::Lanes { .. } | Work::Sessions { .. } => {
                 let _ = write!(text, "; {} / {}", of(|r| r.latency.p50), of(|r| r.latency.p99));
+                if matches!((work, wire), (Work::Sessions { .. }, Wire::Rough(_))) {
+                    let _ = write!(text, "; {}", of(|r| r.latency.max));
+                }
             }
             Work::Fan { .. } => {
                 let _ = write!(text, "; {} / {}", of(|r| r.latency.p50), of(|r| r.latency.p99));
@@ -272,6 +281,19 @@ impl<'a> Medians<'a> {
         })
     }
 
+    /// What the server takes: processor time for each request, memory and threads.
+    pub(super) fn servers(&self) -> String {
+        self.grid(&self.measured(), |cell, peer| {
+            let of = |value: fn(&Record) -> Option<f64>| self.told(&cell.name, peer, value);
+            #[allow(clippy::cast_precision_loss)] // threads
+            let threads = |serving: crate::run::Serving| serving.threads as f64;
+            let threads = self.spread_some(&cell.name, peer, |r| r.serving.map(threads))?;
+            let cpu = of(|r| r.serving.map(|serving| serving.cpu_each))?;
+            let memory = of(|r| Some(megabytes(r.server_rss)))?;
+            Some(format!("{cpu}; {memory}; {:.0}", threads.median))
+        })
+    }
+
     /// Memory, and what is in the queue, in one cell.
     pub(super) fn memory(&self, cell: &str) -> String {
         let on_link = self.has_lanes();
@@ -326,6 +348,11 @@ fn forward(record: &Record, of: fn(&Lane) -> f64) -> f64 {
 #[allow(clippy::cast_precision_loss)] // packets
 fn percent(part: u64, all: u64) -> f64 {
     part as f64 / all.max(1) as f64 * 100.0
+}
+
+#[allow(clippy::cast_precision_loss)] // far below 2^53
+fn count(messages: u64) -> f64 {
+    messages as f64
 }
 
 #[allow(clippy::cast_precision_loss)] // far below 2^53

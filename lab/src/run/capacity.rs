@@ -49,6 +49,8 @@ impl Plan {
             // The figure of these is a time.
             Work::Cold { .. }
             | Work::Contact { .. }
+            | Work::Sessions { .. }
+            | Work::Durable { .. }
             | Work::Fan { .. }
             | Work::Spread { .. }
             | Work::Download { .. } => None,

@@ -5,11 +5,13 @@ mod cold;
 mod contact;
 mod crowd;
 mod download;
+mod durable;
 mod process;
 mod record;
 mod star;
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
@@ -17,8 +19,10 @@ use anyhow::{Result, bail};
 pub(crate) use self::cold::Cold;
 pub(crate) use self::contact::{Contact, Traffic};
 pub(crate) use self::crowd::Gathered;
+use self::durable::Disk;
+pub(crate) use self::durable::Killed;
 use self::process::Process;
-pub(crate) use self::record::{Lane, Record};
+pub(crate) use self::record::{Lane, Record, Serving};
 use crate::app::{CROWD_PART, Mark, Role, Work};
 use crate::link::Shape;
 use crate::net::{Pair, SERVER_IP};
@@ -55,6 +59,8 @@ pub(crate) struct Plan {
 
 struct Flow {
     peer: &'static Peer,
+    /// The server's, should it be started again.
+    setup: Setup,
     server: Process,
     /// A crowd takes several.
     clients: Vec<Process>,
@@ -81,15 +87,21 @@ impl Plan {
         match self.work {
             Work::Spread { .. } => return self.spread(),
             Work::Download { megabytes, servers } => return self.download(megabytes, servers),
+            Work::Durable { kills, .. } if kills > 0 => return self.killed(kills),
             _ => (),
         }
         let pair = Pair::new(self.link.clone(), self.seed)?;
+        let disk = matches!(self.work, Work::Durable { .. }).then(Disk::new).transpose()?;
+        let disk = disk.as_ref().map_or(Path::new(""), Disk::path);
         let began = Instant::now();
-        let mut flows = self.flows.iter().zip(PORT..).map(|(peer, port)| self.start(&pair, peer, port));
+        let mut flows =
+            self.flows.iter().zip(PORT..).map(|(peer, port)| self.start_on(&pair, peer, port, disk));
         let mut flows = flows.by_ref().collect::<Result<Vec<Flow>>>()?;
         await_first(&mut flows)?;
         let gathered = match self.work {
-            Work::Crowd { clients, .. } => Some(crowd::gather(&mut flows, clients, began)?),
+            Work::Crowd { clients, .. } | Work::Sessions { clients, .. } => {
+                Some(crowd::gather(&mut flows, clients, began)?)
+            }
             _ => None,
         };
         std::thread::sleep(self.warm_up);
@@ -113,6 +125,11 @@ impl Plan {
     }
 
     fn start(&self, pair: &Pair, peer: &'static Peer, port: u16) -> Result<Flow> {
+        self.start_on(pair, peer, port, Path::new(""))
+    }
+
+    /// With a directory for what outlives processes.
+    fn start_on(&self, pair: &Pair, peer: &'static Peer, port: u16, disk: &Path) -> Result<Flow> {
         let window = self.link.as_ref().map_or(0, |[forward, back]| {
             let round_trip = (forward.delay + back.delay).as_nanos();
             let holds = |way: &Shape| {
@@ -130,8 +147,9 @@ impl Plan {
             listen: SocketAddr::from((SERVER_IP, port)),
             server: String::new(),
             window,
+            disk: disk.display().to_string(),
         };
-        let server = Process::start(&pair.server, &setup)?;
+        let (server, of_server) = (Process::start(&pair.server, &setup)?, setup.clone());
         setup.server = server.address()?;
         setup.role = Role::Client;
         let parts = self.parts().zip(0..).map(|(work, part)| {
@@ -139,7 +157,7 @@ impl Plan {
             Process::start(&pair.client, &setup)
         });
         let clients = parts.collect::<Result<_>>()?;
-        Ok(Flow { peer, server, clients })
+        Ok(Flow { peer, setup: of_server, server, clients })
     }
 
     /// The work of each process of clients.
@@ -180,11 +198,16 @@ impl Plan {
         }
         let there = client.sent.saturating_sub(server.received);
         match self.work {
-            Work::OneWay | Work::Crowd { .. } | Work::Lanes { .. } | Work::Cold { calls: false, .. } => there,
+            Work::OneWay
+            | Work::Crowd { .. }
+            | Work::Durable { .. }
+            | Work::Lanes { .. }
+            | Work::Cold { calls: false, .. } => there,
             Work::Fan { members, .. } => (client.sent * u64::from(members)).saturating_sub(server.received),
             Work::BothWays => there + server.sent.saturating_sub(client.received),
             Work::Calls { .. }
             | Work::Contact { .. }
+            | Work::Sessions { .. }
             | Work::Cold { .. }
             | Work::Spread { .. }
             | Work::Download { .. } => client.sent.saturating_sub(client.received),

@@ -61,6 +61,12 @@ impl Process {
         said.get_mut(key).map(serde_json::Value::take).with_context(|| format!("{}: {line}", self.what))
     }
 
+    /// As if by the system, or by somebody who is in a hurry.
+    pub(super) fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
     /// How a server is reached.
     pub(super) fn address(&self) -> Result<String> {
         Ok(self.hear("ready")?.as_str().unwrap_or_default().to_owned())
@@ -78,7 +84,6 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.kill();
     }
 }

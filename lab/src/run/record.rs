@@ -1,6 +1,6 @@
 //! The figures of one flow of a run.
 
-use super::{Cold, Contact, Gathered, Plan};
+use super::{Cold, Contact, Gathered, Killed, Plan};
 use crate::app::{Mark, Quantiles, Work};
 use crate::link::LaneStats;
 use crate::peer::Peer;
@@ -29,6 +29,10 @@ pub(crate) struct Record {
     pub(crate) sender_cpu: Option<f64>,
     /// Members on their own links: the share of each member in all copies, in per cent.
     pub(crate) shares: Option<[f64; 3]>,
+    /// Only for sessions.
+    pub(crate) serving: Option<Serving>,
+    /// Only for runs in which the receiver is killed.
+    pub(crate) killed: Option<Killed>,
     /// Only for runs of first contact.
     pub(crate) contact: Option<Contact>,
     /// Only for cold starts.
@@ -45,6 +49,15 @@ pub(crate) struct Record {
     pub(crate) fault: Option<String>,
     /// Because it shows more than the link carries.
     pub(crate) over: bool,
+}
+
+/// What a server takes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Serving {
+    /// Processor time for each request that it answered, in us.
+    pub(crate) cpu_each: f64,
+    /// Threads at the end of the run.
+    pub(crate) threads: u64,
 }
 
 /// One direction of the link during a run. Times in ms.
@@ -102,13 +115,18 @@ impl Record {
         let per_second =
             |from: &Mark, to: &Mark| (to.received - from.received) as f64 / (to.time - from.time).max(1e-9);
         let (rate, rate_back) = match plan.work {
-            Work::OneWay | Work::Crowd { .. } | Work::Lanes { .. } | Work::Fan { .. } | Work::Cold { .. } => {
-                (per_second(server0, server1), 0.0)
-            }
+            Work::OneWay
+            | Work::Crowd { .. }
+            | Work::Durable { .. }
+            | Work::Lanes { .. }
+            | Work::Fan { .. }
+            | Work::Cold { .. } => (per_second(server0, server1), 0.0),
             Work::BothWays => (per_second(server0, server1), per_second(client0, client1)),
-            Work::Calls { .. } | Work::Contact { .. } | Work::Spread { .. } | Work::Download { .. } => {
-                (per_second(client0, client1), 0.0)
-            }
+            Work::Calls { .. }
+            | Work::Contact { .. }
+            | Work::Sessions { .. }
+            | Work::Spread { .. }
+            | Work::Download { .. } => (per_second(client0, client1), 0.0),
         };
         let span = (client1.time - client0.time).max(1e-9);
         let cpu = (client1.cpu - client0.cpu) + (server1.cpu - server0.cpu);
@@ -137,7 +155,7 @@ impl Record {
             peer: peer.name.to_owned(),
             rate,
             rate_back,
-            latency: if matches!(plan.work, Work::Lanes { .. } | Work::Fan { .. }) {
+            latency: if matches!(plan.work, Work::Lanes { .. } | Work::Fan { .. } | Work::Durable { .. }) {
                 server1.latency
             } else {
                 client1.latency
@@ -150,6 +168,11 @@ impl Record {
             sender_cpu: (matches!(plan.work, Work::Fan { .. }) && done > 0.0)
                 .then(|| (client1.cpu - client0.cpu) / done * 1e6),
             shares: None,
+            killed: None,
+            serving: (matches!(plan.work, Work::Sessions { .. }) && done > 0.0).then(|| Serving {
+                cpu_each: (server1.cpu - server0.cpu) / done * 1e6,
+                threads: server1.threads,
+            }),
             contact: None,
             cold: None,
             gathered: None,

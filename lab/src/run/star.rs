@@ -42,6 +42,7 @@ impl Plan {
             listen: SocketAddr::from((Star::member_ip(0), PORT)),
             server: String::new(),
             window: 0,
+            disk: String::new(),
         };
         let (mut members, mut addresses) = (Vec::new(), Vec::new());
         for (host, n) in star.members.iter().zip(0..) {

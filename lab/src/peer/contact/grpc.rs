@@ -25,7 +25,7 @@ const METHOD: &str = "/lab.Echo/Call";
 
 /// Messages are bytes, as they are.
 #[derive(Clone, Copy)]
-struct Plain;
+pub(in crate::peer) struct Plain;
 
 impl Codec for Plain {
     type Encode = Vec<u8>;

@@ -4,7 +4,7 @@
 //! there is what is timed: connecting, where there is such a thing, and one call.
 
 pub(super) mod exonet;
-mod grpc;
+pub(super) mod grpc;
 mod quic;
 pub(super) mod stream;
 mod tls;
@@ -100,7 +100,7 @@ pub(super) fn run<C: Caller>(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
 }
 
 /// Clients that are ready to begin.
-async fn gather<C: Caller>(setup: &Setup, clients: u32) -> Result<Vec<C>> {
+pub(super) async fn gather<C: Caller>(setup: &Setup, clients: u32) -> Result<Vec<C>> {
     let (mut coming, mut waiting) = (JoinSet::new(), Vec::new());
     for n in 0..clients {
         if coming.len() >= AT_ONCE

@@ -13,7 +13,7 @@ use crate::app::Answers;
 
 const LONGEST: u32 = 1 << 16;
 
-pub(super) async fn write(stream: &mut (impl AsyncWrite + Unpin), message: &[u8]) -> Result<()> {
+pub(in crate::peer) async fn write(stream: &mut (impl AsyncWrite + Unpin), message: &[u8]) -> Result<()> {
     let mut bytes = u32::try_from(message.len())?.to_be_bytes().to_vec();
     bytes.extend_from_slice(message);
     stream.write_all(&bytes).await?;
@@ -21,7 +21,7 @@ pub(super) async fn write(stream: &mut (impl AsyncWrite + Unpin), message: &[u8]
 }
 
 /// None: the other end has no more to say.
-pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Result<Option<Vec<u8>>> {
+pub(in crate::peer) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Result<Option<Vec<u8>>> {
     let length = match stream.read_u32().await {
         Ok(length) => length,
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(None),
@@ -34,7 +34,7 @@ pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Result<Option
 }
 
 /// Asks on a stream, and waits for the answer.
-pub(super) async fn ask(
+pub(in crate::peer) async fn ask(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     request: &[u8],
 ) -> Result<Vec<u8>> {
@@ -55,7 +55,7 @@ pub(super) async fn answer(
 }
 
 /// A listener that has said where it is, for a crowd that comes at once.
-pub(super) fn listen(setup: &Setup, certificate: &str) -> Result<TcpListener> {
+pub(in crate::peer) fn listen(setup: &Setup, certificate: &str) -> Result<TcpListener> {
     let socket = TcpSocket::new_v4()?;
     socket.set_reuseaddr(true)?;
     socket.bind(setup.listen)?;
@@ -64,7 +64,7 @@ pub(super) fn listen(setup: &Setup, certificate: &str) -> Result<TcpListener> {
     Ok(listener)
 }
 
-pub(super) async fn connect(server: SocketAddr, from: Ipv4Addr) -> Result<TcpStream> {
+pub(in crate::peer) async fn connect(server: SocketAddr, from: Ipv4Addr) -> Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
     socket.bind((from, 0).into())?;
     socket.set_nodelay(true)?;

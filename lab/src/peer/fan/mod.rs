@@ -2,7 +2,7 @@
 
 mod exonet;
 mod multicast;
-mod nats;
+pub(super) mod nats;
 mod tcp;
 mod zmq;
 

@@ -13,7 +13,7 @@ use crate::app::{Meter, Pacer};
 pub(in super::super) const PEERS: &[Peer] = &[Peer {
     name: "nats",
     label: "NATS core",
-    tuning: "`nats-server` of NATS_SERVER or PATH beside the members, whose processor time counts with theirs; each member a connection of async-nats; at most once, not encrypted",
+    tuning: "`nats-server` of NATS_SERVER or PATH beside the members, whose processor time and memory count with theirs; each member a connection of async-nats; at most once, not encrypted",
     reliable: false,
     cannot: super::only,
     missing,
@@ -28,16 +28,31 @@ fn program() -> String {
     std::env::var("NATS_SERVER").unwrap_or_else(|_| "nats-server".into())
 }
 
-fn missing() -> Option<String> {
+pub(in super::super) fn missing() -> Option<String> {
     let said = Command::new(program()).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     said.is_err().then(|| "no nats-server in PATH, and NATS_SERVER names none".into())
 }
 
-/// Ends with this process, however that ends.
-fn start(setup: &Setup) -> Result<Child> {
+/// Starts the broker where `setup` says, and waits until it is there. It ends with this process, however that ends.
+pub(in super::super) async fn broker(setup: &Setup, meter: &Meter) -> Result<Child> {
+    broker_with(setup, meter, &[]).await
+}
+
+/// As [`broker`], with more words on its command line.
+pub(in super::super) async fn broker_with(setup: &Setup, meter: &Meter, words: &[String]) -> Result<Child> {
+    let broker = start(setup, words)?;
+    meter.count_too(broker.id());
+    while tokio::net::TcpStream::connect(setup.listen).await.is_err() {
+        tokio::time::sleep(PAUSE).await;
+    }
+    Ok(broker)
+}
+
+fn start(setup: &Setup, words: &[String]) -> Result<Child> {
     use std::os::unix::process::CommandExt;
     let mut command = Command::new(program());
     command.args(["-a", &setup.listen.ip().to_string(), "-p", &setup.listen.port().to_string()]);
+    command.args(words);
     let dies_with_us =
         || nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL).map_err(Into::into);
     // SAFETY: the closure makes one system call, and allocates nothing.
@@ -45,19 +60,15 @@ fn start(setup: &Setup) -> Result<Child> {
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().context("cannot start nats-server")
 }
 
-async fn connect(server: &str) -> Result<async_nats::Client> {
+pub(in super::super) async fn connect(server: &str) -> Result<async_nats::Client> {
     async_nats::connect(format!("nats://{server}")).await.context("cannot reach nats-server")
 }
 
 async fn fan(setup: Arc<Setup>, meter: Arc<Meter>) -> Result<()> {
     let (members, per_second) = super::work(&setup)?;
     if setup.is_server() {
-        let broker = start(&setup)?;
-        meter.count_too(broker.id());
+        let _broker = broker(&setup, &meter).await?;
         let server = setup.listen.to_string();
-        while tokio::net::TcpStream::connect(&server).await.is_err() {
-            tokio::time::sleep(PAUSE).await;
-        }
         for _ in 0..members {
             let client = connect(&server).await?;
             let subscription = client.subscribe(SUBJECT).await?;
