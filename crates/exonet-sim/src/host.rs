@@ -116,7 +116,7 @@ pub(crate) struct Host {
     pub(crate) events: Vec<Event>,
     /// The addresses that its application knows for other nodes. They outlive the process.
     pub(crate) book: Book,
-    /// When it last sent something to an address.
+    /// When it last sent something to an address that it knows as a peer's.
     pub(crate) spoke: BTreeMap<SocketAddr, Mono>,
     /// It ends in an orderly way: from now on it takes nothing.
     pub(crate) ending: bool,

@@ -15,6 +15,8 @@ const LANE: u32 = 48;
 pub(crate) struct Copy {
     host: usize,
     stay: Stay,
+    /// The step in which it started.
+    since: u64,
 }
 
 impl World {
@@ -84,7 +86,7 @@ impl World {
         host.is_copy = true;
         self.hosts.insert(index, host);
         self.owners.insert(address, index);
-        self.copies.push(Copy { host: index, stay });
+        self.copies.push(Copy { host: index, stay, since: self.ledger.steps() });
         self.coverage.copies += 1;
         self.checks.addresses.chosen(index, self.owners.keys().copied());
         self.greet(NodeIndex(index));
@@ -108,6 +110,12 @@ impl World {
                 let _ = node.ping(now, peer, &[], 0);
             }
         });
+    }
+
+    /// Whether what a node has made in this step may not reach a host: that is a copy which started later, and the node may have met the
+    /// identity elsewhere only since.
+    pub(crate) fn is_too_old_for(&self, made: u64, host: usize) -> bool {
+        self.copies.iter().any(|copy| copy.host == host && made <= copy.since)
     }
 
     /// Whether nothing may pass between two hosts: one is a copy, and the other has not met the identity at a place of a later

@@ -482,7 +482,8 @@ impl World {
             return;
         }
         let from = self.owners.get(&flight.from).copied();
-        if from.is_some_and(|from| self.is_kept_from(from, index)) {
+        let is_old = flight.maker.is_some_and(|(_, made)| self.is_too_old_for(made, index));
+        if is_old || from.is_some_and(|from| self.is_kept_from(from, index)) {
             return;
         }
         let Some(host) = self.hosts.get(&index).filter(|host| host.address == flight.to) else {
@@ -592,7 +593,10 @@ impl World {
                 host.address.set_port(host.address.port() + 1);
                 self.owners.insert(host.address, index.0);
             }
-            host.spoke.insert(transmit.remote, self.now);
+            // A node also answers so where it does not know the sender.
+            if !matches!(trace::kind(&buffer), "reset" | "retry" | "version") {
+                host.spoke.insert(transmit.remote, self.now);
+            }
             let (from, id) = (host.address, host.node.id());
             let receiver = self.owners.get(&transmit.remote).copied();
             for data in buffer.chunks(transmit.segment) {

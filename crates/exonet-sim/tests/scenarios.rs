@@ -72,7 +72,7 @@ fn what_was_found_stays_mended() {
             worlds += 1;
         }
     }
-    assert_eq!(worlds, 24);
+    assert_eq!(worlds, 26);
 }
 
 /// An echo of an opening brings grants, the way back is cut for more than an hour, and the peer, which has not proven
@@ -140,7 +140,14 @@ fn moves() {
     let mut coverage = sound(Profile::Moves, 0..6);
     // Here an opening with an early message was in flight to the former place while the new one was met.
     coverage.merge(&sound(Profile::Moves, 17..18));
-    for kind in ["moves", "moves_that_failed", "moves_into_a_crash", "moves_with_a_copy", "copies_told"] {
+    for kind in [
+        "moves",
+        "moves_that_failed",
+        "moves_into_a_crash",
+        "moves_with_a_copy",
+        "moves_to_two_places",
+        "copies_told",
+    ] {
         assert!(coverage.of(kind) > 0, "{kind}: {coverage:?}");
     }
 }

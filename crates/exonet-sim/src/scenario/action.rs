@@ -146,6 +146,8 @@ pub enum Mishap {
     Dies(Duration),
     /// The old state starts again on the old machine.
     Copied,
+    /// What has arrived at the new machine arrives at one more, which has used this many numbers before.
+    Twice(u64),
 }
 
 /// The place at which the other nodes look for an identity after a move.
@@ -223,6 +225,7 @@ impl What {
             Self::Move(_, Mishap::Stays, _) => "moves_that_failed",
             Self::Move(_, Mishap::Dies(_), _) => "moves_into_a_crash",
             Self::Move(_, Mishap::Copied, _) => "moves_with_a_copy",
+            Self::Move(_, Mishap::Twice(_), _) => "moves_to_two_places",
             Self::Keepalive(..) => "keepalives",
             Self::Rollback(_) => "rollbacks",
         }
@@ -346,6 +349,7 @@ impl fmt::Display for What {
                     Mishap::Stays => f.write_str(", and dies before it is ceded")?,
                     Mishap::Dies(after) => write!(f, ", and dies {after:?} after")?,
                     Mishap::Copied => f.write_str(", and what it left behind starts again")?,
+                    Mishap::Twice(ahead) => write!(f, ", and once more, {ahead} numbers ahead")?,
                 }
                 f.write_str(match names {
                     Names::Right => "",

@@ -323,6 +323,8 @@ impl Draw<'_> {
                     0 | 1 => Mishap::Stays,
                     2 => Mishap::Dies(dice.span(MS / 10, 2 * SECOND)),
                     3 | 4 => Mishap::Copied,
+                    // By its numbers, it might be the next life of the first.
+                    5 => Mishap::Twice(u64::from(span.subsec_nanos().is_multiple_of(2)) << 40),
                     _ => Mishap::None,
                 };
                 let names = match dice.below(4) {

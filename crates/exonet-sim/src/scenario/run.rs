@@ -457,6 +457,10 @@ impl<'a> Run<'a> {
         if mishap != Mishap::Stays {
             self.world.cede(node);
         }
+        if let Mishap::Twice(ahead) = mishap {
+            let second = self.world.second_holder(node, ahead);
+            self.left.insert(place, second);
+        }
         true
     }
 
@@ -475,7 +479,7 @@ impl<'a> Run<'a> {
         }
         match (mishap, self.left.remove(&place).flatten()) {
             (Mishap::Dies(after), _) => self.plan(self.world.now() + after, Due::Relapse(node)),
-            (Mishap::Copied, Some(image)) => {
+            (Mishap::Copied | Mishap::Twice(_), Some(image)) => {
                 let copy = self.world.start_copy(here, image);
                 if let Some(copy) = copy.filter(|_| names == Names::Stale) {
                     self.mislead(here, copy, MISLEADS);
