@@ -29,7 +29,7 @@ for path in sorted(pathlib.Path("exonode").glob("*.py")):
         lines = enumerate(text.splitlines(), 1)
         count += sum(n not in said and line.strip() != "" and not line.strip().startswith("#") for n, line in lines)
 print(f"the node has {count} lines of code")
-assert count < 1450, "the node is to stay below 1,450 lines of code"
+assert count < 1400, "the node is to stay below 1,400 lines of code"
 COUNT
 
 export EXON=${EXON:-../target/debug/exon}

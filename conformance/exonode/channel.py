@@ -4,7 +4,7 @@ import os
 from collections import namedtuple
 
 from .crypto import Sealer
-from .wire import Ack, demand
+from .wire import Ack, demand, spans
 
 LIMIT = {1: (1 << 23, 1 << 52), 2: ((1 << 62) - 1, 1 << 36)}    # packets sealed, packets that failed to open
 
@@ -35,16 +35,22 @@ class Epoch:
         return True
 
     def ack(self, now, most=64):
-        ranges = []
-        for number in sorted(self.seen, reverse=True):
-            if ranges and ranges[-1][0] == number + 1:
-                ranges[-1][0] = number
-            elif len(ranges) == most:
-                break
-            else:
-                ranges.append([number, number])
+        ranges = [(first, end - 1) for first, end in spans(self.seen)[:-most - 1:-1]]
         micros = lambda seconds: int(seconds * 1e6)
         return Ack(micros(now - self.came), micros(self.came) % (1 << 30), ranges)
+
+
+class Wait:
+    """When something is said again: after `first`, then after `second`, then with waits that grow up to `most`."""
+
+    def __init__(self, now, first, second, most=5.0):
+        self.at, self.wait, self.most = now + first, second, most
+
+    def over(self, now):
+        if now < self.at:
+            return False
+        self.at, self.wait = now + self.wait, min(2 * self.wait, self.most)
+        return True
 
 
 # A packet under way: `items` are callables that hear True (it arrived) or False (it was lost).
@@ -120,9 +126,9 @@ class Recovery:
 class Path:
     """An address of the peer, and what is known of it."""
 
-    def __init__(self, address, proven):
-        self.address, self.proven, self.received, self.sent = address, proven, 0, 0
-        self.challenge, self.asked, self.began = os.urandom(8), -1e9, None
+    def __init__(self, address, proven, now):
+        self.address, self.proven, self.received, self.sent, self.began = address, proven, 0, 0, now
+        self.challenge, self.asked = os.urandom(8), -1e9
 
     def allows(self, size):
         return self.proven or self.sent + size <= 3 * self.received

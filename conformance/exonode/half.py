@@ -6,7 +6,7 @@ it keeps no `ats` and `aend`, and no `R.kts` and `R.keep` that they would be mad
 
 from bisect import insort
 
-from .wire import LAST, Ask, State
+from .wire import LAST, Ask, State, spans
 
 DELIVERED, UNKNOWN, NOT_DELIVERED, CANCELLED = "delivered", "unknown", "not delivered", "cancelled"
 
@@ -16,12 +16,10 @@ class Clock:
 
     def __init__(self, D=None, latest=0, save=None, block=1 << 20):
         self.ck = self.b = D or 0
-        self.D, self.latest, self.upper, self.save, self.block = D or 0, latest, latest, save, block
+        self.latest, self.upper, self.save, self.block = latest, latest, save, block
         self.stamped = 0
-        if save:
-            self.reserve()
-        else:
-            self.D = LAST
+        self.D = D or 0 if save else LAST
+        self.reserve()
 
     def reserve(self):
         """Raises `D` ahead of need, durably before it counts."""
@@ -75,12 +73,17 @@ class Sender:
         self.clock.reserve()
         return farewell(self.clock)
 
+    def in_doubt(self):
+        return {**self.early, **{s: m for s, (_, m) in self.tokens.items()}}
+
+    def remove(self, s):
+        return self.tokens.pop(s)[1] if s in self.tokens else self.early.pop(s)
+
     def settle(self, s, outcome):
-        m = self.tokens.pop(s)[1] if s in self.tokens else self.early.pop(s)
-        self.node.report(m, s, outcome)
+        self.node.report(self.remove(s), s, outcome)
 
     def give_back(self, s):
-        m = self.tokens.pop(s)[1] if s in self.tokens else self.early.pop(s)
+        m = self.remove(s)
         insort(self.queue, m)
         self.node.back(m, s)
 
@@ -208,16 +211,9 @@ class Receiver:
             said, end = ts, LAST if ts <= self.upto and self.ets != ts else 0
         if not self.record:
             return State(b, self.clock.ck, ts=said, end=end)
-        lo, up, ranges = min(self.l, self.hi), self.hi, []
-        for s in sorted(x for x in self.free if x >= lo):
-            if ranges and ranges[-1][1] == s:
-                ranges[-1][1] = s + 1
-            elif len(ranges) == most:
-                up = s
-                break
-            else:
-                ranges.append([s, s + 1])
-        return State(b, self.r, True, self.closed, self.hi, lo, max(lo, up), tuple(map(tuple, ranges)), said, end)
+        lo, ranges = min(self.l, self.hi), spans(x for x in self.free if x >= self.l)
+        up = ranges[most][0] if len(ranges) > most else self.hi
+        return State(b, self.r, True, self.closed, self.hi, lo, up, tuple(ranges[:most]), said, end)
 
     def end(self):
         """The node ends: marks *done* are taken from `free` first."""

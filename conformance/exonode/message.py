@@ -1,11 +1,14 @@
 """Messages: heads, what is sent of them, how they are put together. PROTOCOL.md: "Message head", "Messages"."""
 
+import re
+from itertools import islice
 from typing import NamedTuple, Optional
 
-from .wire import LAST, Malformed, Piece, Reader, demand, varint
+from .wire import Malformed, Reader, block, demand, varint
 
 CHUNK = 1100                            # bytes of a message in one frame
 POOLED = 65536                          # longer messages are large
+RUN = re.compile(b"\1+")
 
 
 class Place(NamedTuple):
@@ -29,17 +32,15 @@ class Head(NamedTuple):
 
     def write(self, body):
         extensions = b"\x01\x00" if self.call else b""
-        if self.reply:
-            value = varint(self.reply[0]) + varint(self.reply[1])
-            extensions = b"\x02" + varint(len(value)) + value
-        extensions += b"\x03\x19" + self.trace if self.trace else b""
+        extensions += b"\x02" + block(varint(self.reply[0]) + varint(self.reply[1])) if self.reply else b""
+        extensions += b"\x03" + block(self.trace) if self.trace else b""
         flags = (self.priority | bool(self.tag) << 2 | bool(extensions) << 3 | bool(self.place) << 4
                  | self.confirm << 5)
         out = bytes([flags]) + (bytes([len(self.tag)]) + self.tag if self.tag else b"")
         if self.place:
             age, n, link, last, reset, more = self.place
             out += bytes([last | reset << 1 | more << 2]) + varint(age) + varint(n) + varint(link)
-        return out + (varint(len(extensions)) + extensions if extensions else b"") + body
+        return out + (block(extensions) if extensions else b"") + body
 
 
 def read_message(data):
@@ -93,28 +94,24 @@ class Outgoing:
     def __init__(self, m, head, body):
         self.m, self.head, self.body = m, head, body
         self.size = len(head.write(body)) + (27 if head.place else 0)   # its place is not known before it is bound
-        self.outcome, self.reply, self.known = None, None, False
+        self.outcome, self.reply = None, None
         self.start(head, 0)
+
+    def __lt__(self, other):
+        """The order of the queue."""
+        return self.m < other.m
 
     def start(self, head, limit):
         """Bound, or given back: all of it is to be sent, below `limit`."""
         self.wire, self.limit, self.prefix = head.write(self.body), limit, 0
-        self.todo = set(range(-(-len(self.wire) // CHUNK)))
-        self.flying, self.asked, self.ask_at, self.ask_wait, self.below = set(), False, None, 0.0, 0
+        self.todo, self.flying = set(range(0, len(self.wire), CHUNK)), set()
+        self.asked, self.probe, self.below, self.known = False, None, 0, False
 
     def next_chunk(self):
-        """The first chunk that may be sent."""
-        if self.todo:
-            chunk = min(self.todo)
-            if len(self.wire) <= POOLED or min((chunk + 1) * CHUNK, len(self.wire)) <= self.limit:
-                return chunk
-        return None
-
-    def piece(self, r, s, chunk, room):
-        """The frame of a chunk, if `room` bytes hold it."""
-        at = chunk * CHUNK
-        data = self.wire[at:at + CHUNK]
-        return Piece(r, s, at, len(self.wire), data) if len(data) + 40 <= room else None
+        """The first chunk that may be sent: where it begins, and its bytes."""
+        at = min(self.todo, default=None)
+        data = self.wire[at:at + CHUNK] if self.todo else b""
+        return (at, data) if data and (len(self.wire) <= POOLED or at + len(data) <= self.limit) else None
 
     def on_have(self, have, first_limit):
         """HAVE. It overrides acknowledgements if it answers a probe; `first_limit` is where a window begins anew."""
@@ -126,58 +123,42 @@ class Outgoing:
         self.below = 0
         self.limit, self.prefix = max(self.limit, have.limit), max(self.prefix, have.prefix)
         if self.asked and not self.flying:
-            had = [(0, have.prefix), *have.ranges]
-            for chunk in range(-(-len(self.wire) // CHUNK)):
-                low, high = chunk * CHUNK, min((chunk + 1) * CHUNK, len(self.wire))
-                if not any(a <= low and high <= b for a, b in had):
-                    self.todo.add(chunk)
-            self.asked, self.ask_at = False, None
+            had, size = [(0, have.prefix), *have.ranges], len(self.wire)
+            self.todo.update(at for at in range(0, size, CHUNK)
+                             if not any(low <= at and min(at + CHUNK, size) <= high for low, high in had))
+            self.asked, self.probe = False, None
 
 
 class Incoming:
-    """A message that is being put together."""
+    """A message that is being put together. Once it is whole, `message` is its head and its body."""
 
-    def __init__(self, piece, window):
-        self.total, self.measured, self.window = piece.total, piece.total is not None, window
-        self.large = not self.measured or piece.total > POOLED
-        self.data, self.ranges, self.limit = bytearray(), [], window
+    def __init__(self, piece):
+        self.total, self.measured, self.message = piece.total, piece.total is not None, None
+        self.data, self.came, self.known = bytearray(), bytearray(), 0      # `came` has a 1 for each byte that has
 
     def add(self, piece, most):
         """Takes a piece. False if it contradicts what came before, or is beyond a bound."""
         end = piece.offset + len(piece.data)
-        total = end if piece.last else piece.total
-        if (piece.total is not None) != self.measured or end > most or (piece.total or 0) > most:
+        total = end if piece.last else piece.total or self.total
+        size = max(end, len(self.data))
+        if (piece.total is not None) != self.measured or self.total not in (None, total) or max(total or 0, size) > most:
             return False
-        if total is not None and self.total not in (None, total) or self.large and end > self.limit:
+        if total is not None and size > total:
             return False
-        self.total = self.total if total is None else total
-        if self.total is not None and max(end, len(self.data)) > self.total:
-            return False
-        self.data.extend(bytes(max(0, end - len(self.data))))
-        self.data[piece.offset:end] = piece.data
-        spans, self.ranges = sorted(self.ranges + [(piece.offset, end)]), []
-        for low, high in spans:
-            if self.ranges and low <= self.ranges[-1][1]:
-                low, high = self.ranges[-1][0], max(high, self.ranges.pop()[1])
-            self.ranges.append((low, high))
+        self.total = total
+        for kept, new in ((self.data, piece.data), (self.came, b"\1" * len(piece.data))):
+            kept.extend(bytes(size - len(kept)))
+            kept[piece.offset:end] = new
         return True
 
     def prefix(self):
-        return self.ranges[0][1] if self.ranges and self.ranges[0][0] == 0 else 0
+        gap = self.came.find(0, self.known)
+        self.known = len(self.came) if gap < 0 else gap
+        return self.known
+
+    def ranges(self):
+        """What has come behind the prefix: ranges of (first, end)."""
+        return tuple(found.span() for found in islice(RUN.finditer(self.came, self.prefix()), 32))
 
     def complete(self):
         return self.total is not None and self.prefix() == self.total
-
-    def moved(self):
-        """Whether a HAVE is owed unasked: the window has moved by a quarter, or to the end."""
-        if not self.large or self.limit >= (self.total or LAST):
-            return False
-        limit = self.prefix() + self.window
-        if limit - self.limit >= self.window // 4 or limit >= (self.total or LAST):
-            self.limit = limit
-            return True
-        return False
-
-    def have(self):
-        rest = [x for x in self.ranges if x[0] > 0][:32]
-        return self.prefix(), self.limit if self.large else 0, tuple(rest)

@@ -10,6 +10,7 @@
 import json
 import os
 import time
+from bisect import insort
 from hmac import compare_digest
 
 from . import wire
@@ -22,7 +23,8 @@ from .wire import Malformed, write
 
 
 class Node:
-    POOL_WINDOW, BODY_WINDOW, MAX_MESSAGE, IDLE = 1 << 20, 1 << 18, 64 << 20, 30.0
+    POOL_WINDOW, MAX_MESSAGE, MAX_BODIES, IDLE = 1 << 20, 64 << 20, 4, 30.0
+    MEMORY = MAX_BODIES * MAX_MESSAGE + 2 * POOL_WINDOW         # what messages of one peer may take that are not taken
     ON_OPENING = (wire.Ask, wire.State, wire.Have, wire.Early, wire.StampRejected)
 
     def __init__(self, store=None, secret=None, suite=1, early=True, cookies=False, wall=time.time):
@@ -61,7 +63,7 @@ class Node:
         peer = self.peer(key)
         if address and address not in peer.hints:
             peer.hints.append(address)
-        peer.send(letter)
+        insort(peer.queue, letter)
         return letter
 
     def on_message(self, peer, head, body, between):
@@ -111,9 +113,9 @@ class Node:
             if self.ending and peer.current and peer.closing is None:
                 if now - self.ending > 1 or not peer.R.record or not self.store:
                     peer.closing = 0 if self.store else 3
-                    peer.owe_state = True
+                    peer.owed["state", 0] = True
                 elif not peer.recovery.flying:
-                    peer.owe_state = peer.owed["ping", 0] = True
+                    peer.owed["state", 0] = peer.owed["ping", 0] = True
             peer.poll(now)
         out, self.out = self.out, []
         return out
@@ -136,7 +138,15 @@ class Node:
 
     def params(self):
         return {"base": self.clock.ck, "max_ack_delay": 25000, "boot_id": self.boot, "pool_window": self.POOL_WINDOW,
-                "body_window": self.BODY_WINDOW, "max_message": self.MAX_MESSAGE, "suites": 6}
+                "body_window": self.MAX_MESSAGE, "max_bodies": self.MAX_BODIES, "max_message": self.MAX_MESSAGE, "suites": 6}
+
+    def handshake_payload(self, tx, rx, frames, most):
+        """PARAMS, and those of the frames that find room."""
+        payload = wire.write_params({**self.params(), "base": tx})
+        for frame in frames:
+            data = write(frame, tx, rx) if frame else b""
+            payload += data if len(payload) + len(data) <= most else b""
+        return payload
 
     def retry(self, data, header, address, cookie):
         body = seal_cookie(self.id, os.urandom(24), data[-32:-16], cookie, int(self.wall() * 1e9))
@@ -169,12 +179,9 @@ class Node:
         peer.take_frames((f for f in frames if isinstance(f, self.ON_OPENING)), None, address)
         index = self.new_index(peer)
         clear = bytes([wire.ANSWER, header.suite, 0, 0]) + header.index.to_bytes(4, "big") + index.to_bytes(4, "big")
-        payload = wire.write_params({**self.params(), "base": base})
         answers = [peer.owed_frame(*key) for key in peer.owed if key[0] in ("rejected", "reply")]
-        for frame in (peer.R.state(peer.stamp), *answers, peer.S and peer.S.ask(16)):
-            data = write(frame, base, first.values["base"]) if frame else b""
-            payload += data if len(payload) + len(data) <= 1144 else b""
-        message, keys = noise.answer(clear, payload)
+        frames = [peer.R.state(peer.stamp), *answers, peer.S and peer.S.ask(16)]
+        message, keys = noise.answer(clear, self.handshake_payload(base, first.values["base"], frames, 1144))
         epoch = Epoch(header, keys, False, index, header.index, base, first.values, self.now)
         epoch.answered.add(address)
         self.indices[index] = (peer, epoch)

@@ -4,7 +4,7 @@ from bisect import insort
 from copy import copy
 
 from . import wire
-from .channel import LIMIT, Epoch, Path, Recovery
+from .channel import LIMIT, Epoch, Path, Recovery, Wait
 from .crypto import Noise, Refused, mac1, mac2, open_cookie
 from .half import CANCELLED, DELIVERED, NOT_DELIVERED, UNKNOWN, Receiver, Sender, farewell
 from .message import POOLED, Head, Incoming, Outgoing, read_message, spelled_out
@@ -20,11 +20,8 @@ class Opening:
     """An opening under way: the datagram without mac2, and when its next copy is due."""
 
     def __init__(self, noise, data, index, base, ts, now):
-        self.noise, self.data, self.index, self.base, self.ts, self.begun, self.next = noise, data, index, base, ts, now, now
-        self.cookie, self.wait, self.retries, self.sent_to = None, 0.25, 0, []
-
-    def datagram(self):
-        return self.data + (mac2(self.cookie, self.data) if self.cookie else bytes(16))
+        self.noise, self.data, self.index, self.base, self.ts, self.begun = noise, data, index, base, ts, now
+        self.mac2, self.retries, self.sent_to, self.copies = bytes(16), 0, [], Wait(now, 0.0, 0.25, 4.0)
 
 
 class Stream:
@@ -51,78 +48,73 @@ class Stream:
 class Peer:
     def __init__(self, node, key):
         self.node, self.id, self.hints, self.params = node, key, [], UNDECLARED
-        self.S, self.queue, self.letters, self.streams = None, [], {}, {}
-        self.R, self.life, self.parts, self.waiting, self.readers = Receiver(node.clock), None, {}, {}, {}
+        self.S, self.queue, self.streams = None, [], {}
+        self.R, self.life, self.parts, self.readers = Receiver(node.clock), None, {}, {}
         self.calls, self.entries = {}, {}                   # s -> letter; s -> (status, body), None: COMPUTING
-        self.owed, self.owe_state, self.stamp, self.before = {}, False, 0, None
+        self.owed, self.stamp, self.before = {}, 0, None    # `owed`: what is to be said, and of which number
         self.opening, self.pending, self.current, self.previous, self.closing = None, [], None, None, None
         self.path, self.candidate, self.recovery, self.boot = None, None, Recovery(), None
-        self.heard = self.busy = self.asked = self.ask_at = self.ask_wait = 0
+        self.heard = self.busy = self.asked = 0
+        self.ask_again = None
 
     # ---- what is sent: "Sending", "The pool", "Streams" ----
 
-    def send(self, letter):
-        self.letters[letter.m] = letter
-        insort(self.queue, letter.m)
-
-    def bound(self, m, s):
-        letter = self.letters[m]
-        head, letter.known = letter.head, False
+    def bound(self, letter, s):
+        head = letter.head
         if head.place:
             head = head._replace(place=self.streams.setdefault(head.tag, Stream()).place(letter, s))
         if head.call:
             self.calls[s] = letter
-        letter.start(head, max(POOLED, self.params["body_window"]))
+        letter.start(head, self.first_limit())
 
-    def back(self, m, s):
-        letter = self.letters[m]
+    def first_limit(self):
+        return max(POOLED, self.params["body_window"])
+
+    def back(self, letter, s):
         self.calls.pop(s, None)
         if letter.head.place:
             self.streams[letter.head.tag].give_back(letter, s)
 
-    def report(self, m, s, outcome):
-        letter = self.letters.pop(m)
+    def report(self, letter, s, outcome):
         if letter.head.place:
             self.streams[letter.head.tag].open.discard(s)
         if letter.head.reply and outcome == UNKNOWN:
-            self.send(Outgoing(self.node.next_message(), letter.head, letter.body))
+            self.reply_by_message(letter.head, letter.body)
         elif letter.head.reply:
             self.entries.pop(letter.head.reply[0], None)
         elif letter.head.call and outcome == DELIVERED:     # probed from now on
-            letter.known, letter.probe_at, letter.probe_wait = True, self.node.now + 0.25, 0.5
+            letter.known, letter.probe = True, Wait(self.node.now, 0.25, 0.5)
         elif not letter.head.call or self.calls.pop(s, None):
             letter.outcome = outcome
 
     def conclude(self, s, outcome):
         """The message with number `s` has ended by another word than STATE: a VERDICT, a reply."""
-        if self.S and (s in self.S.tokens or s in self.S.early):
+        if self.S and s in self.S.in_doubt():
             self.S.settle(s, outcome)
             self.owed["ask", 0] = True                      # the peer is to hear `l`
 
     def end_queue(self, outcome):
-        for m in self.queue:
-            self.letters.pop(m).outcome = outcome
+        for letter in self.queue:
+            letter.outcome = outcome
         self.queue.clear()
 
     def bind(self):
         """Binds one message after the other, each in the step in which a first piece of it leaves."""
         S, p = self.S, self.params
-        sizes = [self.letters[m].size for m in [*(m for _, m in S.tokens.values()), *S.early.values()]]
+        sizes = [letter.size for letter in S.in_doubt().values()]
         pool, large = sum(x for x in sizes if x <= POOLED), sum(x > POOLED for x in sizes)
-        for m in list(self.queue):
-            letter = self.letters[m]
-            taken = p["takes"] & (2 if letter.head.call else 1) or letter.head.reply
-            if not taken or letter.size > p["max_message"]:
-                self.queue.remove(m)
-                self.letters.pop(m).outcome = CANCELLED if taken else NOT_DELIVERED
-                continue
+        for letter in list(self.queue):
             pooled = letter.size <= POOLED
             full = pool + letter.size > max(POOLED, p["pool_window"]) if pooled else large >= p["max_bodies"]
-            if S.e >= S.sck or self.recovery.probes > 1 or pooled and full:
+            taken = p["takes"] & (2 if letter.head.call else 1) or letter.head.reply
+            if not taken or letter.size > p["max_message"]:
+                self.queue.remove(letter)
+                letter.outcome = CANCELLED if taken else NOT_DELIVERED
+            elif S.e >= S.sck or self.recovery.probes > 1 or pooled and full:
                 return
-            if not full:
+            elif not full:
                 pool, large = pool + letter.size * pooled, large + (not pooled)
-                S.bind(m)
+                S.bind(letter)
                 yield letter, S.r, S.e - 1
 
     # ---- what is received: "Receiving", "Streams", "Confirmation" ----
@@ -130,51 +122,38 @@ class Peer:
     def on_ask(self, ask):
         may = ask.ts <= int(self.node.wall() * 1e9) + 10 * 10**9
         owed = self.R.on_ask(ask, 0 if self.node.ending else GRANT - len(self.R.free), may)
-        self.stamp, self.owe_state = ask.ts or self.stamp, self.owe_state or bool(owed)
-        if owed is None:
-            self.owed["rejected", ask.ts] = True
-        life, l = (self.R.r, self.R.l) if self.R.record else (None, ask.l)
-        if life != self.life:                               # what was kept belongs to one incarnation
-            self.life, l = life, wire.LAST
-        for kept in (self.parts, self.waiting):
-            for s in [s for s in kept if s < l]:
-                del kept[s]
+        self.stamp = ask.ts or self.stamp
+        if owed is not False:
+            self.owed["state" if owed else "rejected", 0 if owed else ask.ts] = True
+        life = self.R.r if self.R.record else None
+        l = self.R.l if life == self.life else wire.LAST    # what was kept belongs to one incarnation
+        self.life, self.parts = life, {s: part for s, part in self.parts.items() if s >= l}
         self.readers = {k: x for k, x in self.readers.items() if l < wire.LAST and (x[2] is None or x[2] >= l)}
-        self.take_waiting()
+        self.take_what_is_whole()
 
-    def on_piece(self, piece):
-        s, self.owe_state = piece.s, True
-        if self.R.holds(s, r=piece.r) and s not in self.waiting:
-            part = self.parts.setdefault(s, None) or Incoming(piece, self.node.BODY_WINDOW)
-            self.parts[s] = part
-            if not part.add(piece, self.node.MAX_MESSAGE):
-                del self.parts[s]
-            elif part.complete():
-                self.complete(s, bytes(self.parts.pop(s).data))
-            elif part.moved():
-                self.owed["have", s] = True
-            self.make_room()
-
-    def make_room(self):
-        """The pool: messages with greater numbers make room."""
-        held = {s: len(p.data) for s, p in self.parts.items() if not p.large}
-        held.update((s, len(body)) for s, (_, body, _) in self.waiting.items())
-        while sum(held.values()) > 2 * self.node.POOL_WINDOW:
-            s = max(held)
-            del held[s]
-            self.parts.pop(s, None), self.waiting.pop(s, None)
+    def on_piece(self, piece, **named):
+        """A piece of a message, under the incarnation or the stamp that is `named`."""
+        s, self.owed["state", 0] = piece.s, True
+        if not self.R.holds(s, **named):
+            return
+        part = self.parts.setdefault(s, Incoming(piece))
+        if not part.add(piece, self.node.MAX_MESSAGE):
+            del self.parts[s]
+        elif part.complete():
+            try:
+                part.message = read_message(bytes(part.data))
+            except Malformed:
+                del self.parts[s]                           # this message alone is dropped; its slot stays free
+            self.take_what_is_whole()
+        while sum(len(part.data) for part in self.parts.values()) > self.node.MEMORY:
+            s = max(self.parts)                             # messages with greater numbers make room
+            del self.parts[s]
             self.owed["have", s] = True
 
-    def complete(self, s, data, ts=None):
-        try:
-            self.waiting.setdefault(s, (*read_message(data), ts))
-        except Malformed:
-            return                                          # this message alone is dropped; its slot stays free
-        self.take_waiting()
-
-    def may_take(self, s, head):
-        if s not in self.R.free:
+    def may_take(self, s):
+        if s not in self.R.free or not self.parts[s].message:
             return False
+        head, _ = self.parts[s].message
         if not head.place:
             return True
         before, o, reader = s - head.place.link, s - head.place.age, self.readers.get(head.tag)
@@ -182,12 +161,10 @@ class Peer:
             return False
         return not reader or o > reader[0] or o == reader[0] and head.place.n >= reader[1] and reader[2] is None
 
-    def take_waiting(self):
-        ready = True
-        while ready:
-            ready = [s for s, (head, _, _) in sorted(self.waiting.items()) if self.may_take(s, head)][:1]
-            for s in ready:
-                self.take(s, *self.waiting.pop(s))
+    def take_what_is_whole(self):
+        """Hands out messages by their numbers; one of a stream may free the next."""
+        while (s := next(filter(self.may_take, sorted(self.parts)), None)) is not None:
+            self.take(s, *self.parts.pop(s).message)
 
     def between(self, s, place, tag):
         """What lies between this message of a stream and the one before: the application must hear of it."""
@@ -199,7 +176,7 @@ class Peer:
             return "breaks"
         return f"{place.n - reader[1]} missing" if place.n > reader[1] else None
 
-    def take(self, s, head, body, ts):
+    def take(self, s, head, body):
         between = self.between(s, head.place, head.tag) if head.place else None
         if head.reply or head.call:
             self.R.free.remove(s)
@@ -226,7 +203,10 @@ class Peer:
         if len(body) <= 1040:
             self.entries[s], self.owed["reply", s] = (status, body), True
         else:
-            self.send(Outgoing(self.node.next_message(), Head(reply=(s, status)), body))
+            self.reply_by_message(Head(reply=(s, status)), body)
+
+    def reply_by_message(self, head, body):
+        insort(self.queue, Outgoing(self.node.next_message(), head, body))
 
     def end_call(self, s, reply):
         letter = self.calls.get(s)
@@ -243,28 +223,24 @@ class Peer:
         frame = spelled_out(frame, self.before) if kind is wire.Piece else frame
         self.before = frame if kind is wire.Piece else None
         if kind is wire.Piece:
-            self.on_piece(frame)
+            self.on_piece(frame, r=frame.r)
         elif kind is wire.Ack:
             self.recovery.on_ack(epoch, frame, self.node.now)
         elif kind is wire.Ask:
             self.on_ask(frame)
         elif kind is wire.Early:
-            self.owe_state, self.stamp = True, frame.ts
+            self.stamp = frame.ts
             for s, data in enumerate(frame.messages, frame.s):
-                if self.R.holds(s, ts=frame.ts):
-                    self.complete(s, data, frame.ts)
+                self.on_piece(wire.Piece(None, s, 0, len(data), data), ts=frame.ts)
         elif kind is wire.State and S:
             S.on_state(frame)
         elif kind is wire.State and frame.live:
             self.owed["farewell", 0] = True
         elif kind in (wire.Token, wire.Revoke):     # this node withdraws nothing: a REVOKE asks as a TOKEN does
-            self.owe_state = True
-            if frame.s in self.R.marks:
-                self.owed["verdict", frame.s] = True
-            elif self.R.holds(frame.s, r=frame.r) and frame.s not in self.waiting:
-                self.owed["have", frame.s] = True
+            self.owed["state", 0] = True
+            self.owed["verdict" if frame.s in self.R.marks else "have", frame.s] = True
         elif kind is wire.Have and bound and bound[0] == frame.r:
-            self.letters[bound[1]].on_have(frame, max(POOLED, self.params["body_window"]))
+            bound[1].on_have(frame, self.first_limit())
         elif kind is wire.Verdict:
             self.owed["ask" if S else "farewell", 0] = True
             if S and (bound[0] == frame.r or frame.s in S.early):
@@ -283,7 +259,7 @@ class Peer:
         elif kind is wire.NoCall and frame.s in self.calls and self.calls[frame.s].known:
             self.calls.pop(frame.s).outcome = UNKNOWN
         elif kind is wire.Computing and frame.s in self.calls:
-            self.calls[frame.s].probe_wait = 5.0
+            self.calls[frame.s].probe.wait = 5.0
         elif kind is wire.Response:
             self.on_response(frame.data, address)
 
@@ -291,7 +267,9 @@ class Peer:
         """The frame that is owed, as it has to be said now; None if it need not be said any more."""
         S, part = self.S, self.parts.get(s)
         frames = {
-            "have": lambda: s in self.R.free and wire.Have(self.R.r, s, *(part.have() if part else (0, 0, ()))),
+            "state": lambda: self.R.state(self.stamp),
+            "have": lambda: self.R.holds(s, r=self.R.r) and wire.Have(self.R.r, s, part.prefix() if part else 0, 0,
+                                                                      part.ranges() if part else ()),
             "token": lambda: S and s in S.tokens and wire.Token(S.tokens[s][0], s),
             "ask": lambda: S and (S.ask(0) or wire.Ask(S.sck, 0, S.lowest())),
             "farewell": lambda: not S and farewell(self.node.clock),
@@ -308,7 +286,7 @@ class Peer:
         self.drop()
         if code in (3, 8, 9, 10):                           # the identity has ended, or there are two of one
             self.end_queue(NOT_DELIVERED if code == 3 else CANCELLED)
-            for s in [*self.S.tokens, *self.S.early] if self.S else ():
+            for s in self.S.in_doubt() if self.S else ():
                 self.S.settle(s, UNKNOWN)
             for letter in self.calls.values():
                 letter.outcome = UNKNOWN
@@ -319,8 +297,8 @@ class Peer:
 
     def seal(self, epoch, payload, items, address):
         """`items` hear whether the packet arrived; without any it is not ack-eliciting."""
-        if self.path and address == self.path.address:
-            self.path.sent += len(payload) + 25
+        for path in self.paths(address):
+            path.sent += len(payload) + 25
         header = bytes([wire.DATA]) + epoch.to.to_bytes(4, "big") + (epoch.next & 0xFFFFFFFF).to_bytes(4, "big")
         self.node.out.append((epoch.seals.seal(epoch.next, header, payload), address))
         if items:
@@ -341,16 +319,15 @@ class Peer:
 
         if epoch.owes_ack:
             epoch.owes_ack = not put(epoch.ack(self.node.now))
-        if self.owe_state:
-            self.owe_state = not put(self.R.state(self.stamp))
         for key in list(self.owed):
             frame = self.owed_frame(*key)
-            if frame is None or put(frame, lambda came, key=key: came or self.again(key)):
+            fate = None if key[0] == "state" else lambda came, key=key: came or self.again(key)
+            if frame is None or put(frame, fate):
                 del self.owed[key]
         if S and (probe or self.recovery.flying < self.recovery.window) and not self.node.ending:
             self.put_ask(put)
-            if all(self.put_pieces(put, out, self.letters[m], r, s) for s, (r, m) in sorted(S.tokens.items())):
-                all(self.put_pieces(put, out, *bound) for bound in self.bind())
+            if all(self.put_pieces(put, letter, r, s) for s, (r, letter) in sorted(S.tokens.items())):
+                all(self.put_pieces(put, *bound) for bound in self.bind())
         if probe and not items:
             put(wire.Ping(), lambda came: None)
         if out:
@@ -363,47 +340,44 @@ class Peer:
 
     def put_ask(self, put):
         ask = self.S.ask(16 if self.queue else 0)
-        if ask and (self.S.hi > self.asked or self.node.now >= self.ask_at):
-            self.ask_wait = 2 * self.recovery.pto() if self.S.hi > self.asked else min(2 * self.ask_wait, 5.0)
-            self.asked, self.ask_at = self.S.hi, self.node.now + self.ask_wait
-            put(ask, lambda came: came or setattr(self, "ask_at", 0))
+        if ask and self.S.hi > self.asked:
+            wait = 2 * self.recovery.pto()
+            self.asked, self.ask_again = self.S.hi, Wait(self.node.now, 0.0, wait)
+        if ask and self.ask_again.over(self.node.now):
+            put(ask, lambda came: came or setattr(self.ask_again, "at", 0))
 
     @staticmethod
-    def put_pieces(put, out, letter, r, s):
+    def put_pieces(put, letter, r, s):
         """Chunks of one message, as long as there is room. False: the packet is full."""
         flying, todo = letter.flying, letter.todo
-        while letter.next_chunk() is not None:
-            chunk = letter.next_chunk()
+        while chunk := letter.next_chunk():
+            at, data = chunk
 
-            def fate(came, chunk=chunk):
-                flying.discard(chunk)
-                todo.update([] if came else [chunk])
-            piece = letter.piece(r, s, chunk, ROOM - len(out))
-            if piece is None or not put(piece, fate):
+            def fate(came, at=at):
+                flying.discard(at)
+                todo.update([] if came else [at])
+            if not put(wire.Piece(r, s, at, len(letter.wire), data), fate):
                 return False
-            todo.discard(chunk)
-            flying.add(chunk)
-            letter.ask_at = None
+            todo.discard(at)
+            flying.add(at)
+            letter.probe = None
         return True
 
     # ---- openings and epochs ----
 
     def open(self, now):
         node, early, room = self.node, [], 900
-        for m in self.queue if node.early and not self.S else ():
-            room -= self.letters[m].size + 8
-            if self.letters[m].head.place or room < 0 or len(early) == 63:
+        for letter in self.queue if node.early and not self.S else ():
+            room -= letter.size + 8
+            if letter.head.place or room < 0:
                 break
-            early.append(m)
+            early.append(letter)
         self.begin(early)
         index, base = node.new_index(self), node.clock.ck
         header = bytes([wire.OPENING, node.suite, 0, 0]) + index.to_bytes(4, "big")
-        frames = [self.R.state(self.stamp)] if self.R.record else []
-        frames += [self.S.ask(16)] if self.S.ask(16) else []
-        frames += [wire.Early(self.S.ts, s, (self.letters[m].wire,)) for s, m in sorted(self.S.early.items())]
-        payload = wire.write_params(node.params())
-        for data in (write(frame, base, 0) for frame in frames):
-            payload += data if len(payload) + len(data) <= 1096 else b""
+        frames = [self.R.record and self.R.state(self.stamp), self.S.ask(16)]
+        frames += [wire.Early(self.S.ts, s, (letter.wire,)) for s, letter in sorted(self.S.early.items())]
+        payload = node.handshake_payload(base, 0, frames, 1096)
         noise, message = Noise.initiate(node.secret, self.id, header, payload.ljust(1064, b"\0"))
         data = header + message
         ts = self.S.ts if self.S.early else 0
@@ -416,8 +390,9 @@ class Peer:
 
     def on_retry(self, header):
         if self.opening.retries < 3:
-            self.opening.cookie = open_cookie(self.id, header.body, self.opening.data[-16:])
-            self.opening.retries, self.opening.next = self.opening.retries + 1, self.node.now
+            cookie = open_cookie(self.id, header.body, self.opening.data[-16:])
+            self.opening.mac2, self.opening.copies.at = mac2(cookie, self.opening.data), self.node.now
+            self.opening.retries += 1
 
     def on_answer(self, header, address):
         opening, node = self.opening, self.node
@@ -435,7 +410,7 @@ class Peer:
         epoch = Epoch(header, keys, True, opening.index, header.index, opening.base, params.values, node.now)
         node.indices[opening.index] = (self, epoch)
         if not self.path or address in opening.sent_to:
-            self.path = Path(address if address in opening.sent_to else opening.sent_to[-1], True)
+            self.path = Path(address if address in opening.sent_to else opening.sent_to[-1], True, node.now)
         self.owed["ping", 0] = True                         # the responder waits for a packet
         self.install(epoch)
         return self.take_frames(frames, epoch, address)
@@ -498,14 +473,14 @@ class Peer:
         self.heard = now
         if epoch in self.pending:
             if not self.path or epoch.answered == {address}:
-                self.path = Path(address, epoch.answered == {address})
+                self.path = Path(address, epoch.answered == {address}, now)
             self.install(epoch)
         if self.path.address == address:
             self.path.received += len(data)
             self.candidate = None if newest else self.candidate
         elif epoch is self.current and newest:              # a contest: "Paths"
             if not self.candidate or self.candidate.address != address:
-                self.candidate = Path(address, False)
+                self.candidate = Path(address, False, now)
             self.candidate.received += len(data)
         if not self.take_frames(wire.read_frames(payload, epoch.rx, epoch.tx), epoch, address):
             return self.drop()
@@ -519,11 +494,13 @@ class Peer:
 
     def send_path(self, frame, address):
         """A packet of the contest, padded as far as the bytes from there allow."""
-        path = next((p for p in (self.path, self.candidate) if p and p.address == address), None)
-        if path and path.allows(25 + 9):
-            size = ROOM if path.allows(1200) else 9
-            path.sent += size + 25 if path is not self.path else 0
-            self.seal(self.current, write(frame).ljust(size, b"\0"), [lambda came: None], address)
+        for path in self.paths(address):
+            if path.allows(25 + 9):
+                size = ROOM if path.allows(1200) else 9
+                self.seal(self.current, write(frame).ljust(size, b"\0"), [lambda came: None], address)
+
+    def paths(self, address):
+        return [path for path in (self.path, self.candidate) if path and path.address == address]
 
     def on_response(self, data, address):
         if self.path and data == self.path.challenge:
@@ -554,7 +531,7 @@ class Peer:
         wants = busy or any(what in ("reply", "verdict") for what, _ in self.owed)
         if wants and not self.opening and (not self.current or silent) and (self.path or self.hints):
             self.open(now)
-        if self.opening and now >= self.opening.next:
+        if self.opening and self.opening.copies.over(now):
             self.send_opening(now)
         if not self.current:
             return
@@ -573,32 +550,28 @@ class Peer:
     def send_opening(self, now):
         opening = self.opening
         for address in [self.path.address] if self.path else self.hints:
-            self.node.out.append((opening.datagram(), address))
+            self.node.out.append((opening.data + opening.mac2, address))
             opening.sent_to.append(address)
-        opening.next, opening.wait = now + opening.wait, min(2 * opening.wait, 4.0)
         if now - opening.begun > 30:
             self.node.indices.pop(opening.index, None)
             self.opening = None
 
     def timers(self, now, pto):
         """Token probes, call probes, challenges."""
-        for s, (_, m) in self.S.tokens.items() if self.S else ():
-            letter = self.letters[m]
-            if letter.flying or letter.next_chunk() is not None:
-                letter.ask_at = None
-            elif letter.ask_at is None:
-                letter.ask_at, letter.ask_wait = now + 2 * pto, 4 * pto
-            elif now >= letter.ask_at:
+        for s, (_, letter) in self.S.tokens.items() if self.S else ():
+            if letter.flying or letter.next_chunk():
+                letter.probe = None
+            elif letter.probe is None:
+                letter.probe = Wait(now, 2 * pto, 4 * pto)
+            elif letter.probe.over(now):
                 self.owed["token", s] = letter.asked = True
-                letter.ask_at, letter.ask_wait = now + letter.ask_wait, min(2 * letter.ask_wait, 5.0)
         for s, letter in self.calls.items():
-            if letter.known and now >= letter.probe_at:
+            if letter.known and letter.probe.over(now):
                 self.owed["probe", s] = True
-                letter.probe_at, letter.probe_wait = now + letter.probe_wait, min(2 * letter.probe_wait, 5.0)
         contest = [self.path, self.candidate] if self.candidate else [] if self.path.proven else [self.path]
         for path in contest:
             if now - path.asked >= pto:
-                path.asked, path.began = now, path.began or now
+                path.asked = now
                 self.send_path(wire.Challenge(path.challenge), path.address)
-        if self.candidate and now - (self.candidate.began or now) > 3 * pto:
+        if self.candidate and now - self.candidate.began > 3 * pto:
             self.candidate = None

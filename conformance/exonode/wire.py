@@ -1,6 +1,7 @@
 """Bytes to datagrams and frames, and back: PROTOCOL.md, "Datagrams", "Frames", "MESSAGES". No state, no clock, no keys."""
 
 from collections import namedtuple
+from functools import lru_cache
 
 LAST = (1 << 62) - 1
 OPENING, ANSWER, RETRY, DATA, RESET, VERSION = 0x11, 0x12, 0x13, 0x14, 0x15, 0x1F
@@ -24,8 +25,8 @@ def varint(x):
 class Reader:
     """Reads from the front; what is not there is malformed."""
 
-    def __init__(self, data):
-        self.data, self.at = bytes(data), 0
+    def __init__(self, data, tx=0, rx=0):
+        self.data, self.at, self.tx, self.rx = bytes(data), 0, tx, rx
 
     def left(self):
         return len(self.data) - self.at
@@ -44,10 +45,6 @@ class Reader:
     def varint(self):
         first = self.fixed(1)
         return int.from_bytes(bytes([first & 63]) + self.take((1 << (first >> 6)) - 1), "big")
-
-    def number(self, base):
-        """A number of a node's clock: "Numbers and bases"."""
-        return self.varint() + base & LAST
 
     def block(self):
         return self.take(self.varint())
@@ -81,10 +78,9 @@ def version_answer(data):
 
 def full_number(low, largest):
     """The packet number with these low 32 bits that is closest to the one after `largest` (-1: none yet)."""
-    number = largest + 1 & ~0xFFFFFFFF | low
-    if number <= largest + 1 - (1 << 31):
-        return number + (1 << 32)
-    return number - (1 << 32) if number > largest + 1 + (1 << 31) and number >= 1 << 32 else number
+    near = largest + 1 & ~0xFFFFFFFF | low
+    numbers = [n for n in (near + (1 << 32), near, near - (1 << 32)) if n >= 0]
+    return min(numbers, key=lambda n: abs(n - largest - 1))
 
 
 # ---- parameters ------------------------------------------------------------------------------------------------
@@ -124,107 +120,151 @@ def write_params(values):
 
 
 # ---- frames ----------------------------------------------------------------------------------------------------
-# Numbers in these tuples are absolute; `read_frames` and `write` know the bases.
+# Numbers in frames are absolute; who reads or writes them says the bases: `tx` of the frame's sender (its transmitter),
+# `rx` of its receiver.
 
-Ping = namedtuple("Ping", "")
-Ack = namedtuple("Ack", "delay arrival ranges")             # of (smallest, largest), the newest first
-Close = namedtuple("Close", "code")
-Challenge = namedtuple("Challenge", "data")
-Response = namedtuple("Response", "data")
+def spans(numbers):
+    """Numbers as ranges of (first, end), which ascend."""
+    ranges = []
+    for x in sorted(numbers):
+        joins = ranges and ranges[-1][1] == x
+        ranges.append((ranges.pop()[0] if joins else x, x + 1))
+    return ranges
+
+
+def relative(ranges, start):
+    """Ranges of (first, end) as the pairs of gap and length that ascend from `start`."""
+    ends = [start, *(end for _, end in ranges)]
+    return [(first - before, end - first) for before, (first, end) in zip(ends, ranges)]
+
+
+def absolute(pairs, start, bound):
+    ranges = []
+    for gap, length in pairs:
+        ranges.append((start + gap, start + gap + length))
+        start = ranges[-1][1]
+        demand(length and start <= bound)
+    return tuple(ranges)
+
+
+def block(data):
+    return varint(len(data)) + data
+
+
+FIELDS = {                              # letter: how such a field is read, and how it is written
+    "v": (Reader.varint, lambda x, tx, rx: varint(x)),
+    "b": (lambda read: read.fixed(1), lambda x, tx, rx: bytes([x])),
+    "8": (lambda read: read.take(8), lambda x, tx, rx: x),
+    "d": (Reader.block, lambda x, tx, rx: block(x)),
+    # A number of the clock of the frame's sender, of its receiver: "Numbers and bases".
+    "t": (lambda read: read.varint() + read.tx & LAST, lambda x, tx, rx: varint(x - tx & LAST)),
+    "r": (lambda read: read.varint() + read.rx & LAST, lambda x, tx, rx: varint(x - rx & LAST)),
+    # Pairs of gap and length; messages of EARLY.
+    "g": (lambda read: [(read.varint(), read.varint()) for _ in range(read.varint())],
+          lambda x, tx, rx: varint(len(x)) + b"".join(varint(gap) + varint(length) for gap, length in x)),
+    "m": (lambda read: tuple(read.block() for _ in range(read.fixed(1))),
+          lambda x, tx, rx: bytes([len(x)]) + b"".join(map(block, x)))}
+
+LAYOUTS = {}                            # type byte: the frame, its fields
+
+
+@lru_cache(maxsize=None)
+def fields(layout):
+    return [field.split(":") for field in layout.split()]
+
+
+def read_fields(layout, read):
+    return {name: FIELDS[letter][0](read) for name, letter in fields(layout)}
+
+
+def write_fields(layout, frame, tx, rx):
+    return b"".join(FIELDS[letter][1](getattr(frame, name), tx, rx) for name, letter in fields(layout))
+
+
+def frame_of(kind, name, layout):
+    frame = namedtuple(name, [field for field, _ in fields(layout)])
+    frame.kind = kind
+    LAYOUTS[kind] = frame, layout
+    return frame
+
+
+Ping = frame_of(0x01, "Ping", "")
+Close = frame_of(0x03, "Close", "code:v")
+Challenge = frame_of(0x04, "Challenge", "data:8")
+Response = frame_of(0x05, "Response", "data:8")
+Ask = frame_of(0x17, "Ask", "s:t n:v l:t ts:v")
+LAYOUTS[0x10] = Ask, "s:t n:v l:t"                          # `ts` is 0
+Ask.__new__.__defaults__ = (0,)
+Withdrawn = frame_of(0x12, "Withdrawn", "r:t s:r n:v")
+Token = frame_of(0x14, "Token", "r:r s:t")
+Have = frame_of(0x15, "Have", "r:t s:r prefix:v limit:v ranges:g")      # ranges of (first, end)
+Revoke = frame_of(0x16, "Revoke", "r:r s:t n:v")
+Early = frame_of(0x18, "Early", "ts:v s:t messages:m")
+StampRejected = frame_of(0x19, "StampRejected", "ts:v time:v")
+Reply = frame_of(0x1A, "Reply", "s:r status:v body:d")
+ReplyAck = frame_of(0x1B, "ReplyAck", "s:t")
+Probe = frame_of(0x1C, "Probe", "s:t")
+NoCall = frame_of(0x1D, "NoCall", "s:r")
+Computing = frame_of(0x1E, "Computing", "s:r")
+Verdict = frame_of(0x1F, "Verdict", "r:t s:r word:b status:v attempts:v reason:d")  # word: 0 taken, 1 processed, 2 rejected
+# And those that have no fixed layout.
 Params = namedtuple("Params", "values")
-Ask = namedtuple("Ask", "s n l ts", defaults=[0])
-State = namedtuple("State", "b r live final hi lo up free ts end",      # free: ranges of (first, end)
-                   defaults=[False, False, 0, 0, 0, (), None, 0])
-Token = namedtuple("Token", "r s")
-Withdrawn = namedtuple("Withdrawn", "r s n")
-Revoke = namedtuple("Revoke", "r s n")
-Have = namedtuple("Have", "r s prefix limit ranges")        # of (first, end): absolute offsets
-Early = namedtuple("Early", "ts s messages")
-StampRejected = namedtuple("StampRejected", "ts time")
-Reply = namedtuple("Reply", "s status body")
-ReplyAck = namedtuple("ReplyAck", "s")
-Probe = namedtuple("Probe", "s")
-NoCall = namedtuple("NoCall", "s")
-Computing = namedtuple("Computing", "s")
-Verdict = namedtuple("Verdict", "r s word status attempts reason")      # word: 0 taken, 1 processed, 2 rejected
+Ack = namedtuple("Ack", "delay arrival ranges")             # of (smallest, largest), the newest first
+State = namedtuple("State", "b r live final hi lo up free ts end", defaults=[False, False, 0, 0, 0, (), None, 0])
 # A part of one message of MESSAGES: `total` is None if that is unmeasured, and `last` says that it ends here.
 Piece = namedtuple("Piece", "r s offset total data last", defaults=[False])
 Ignored = namedtuple("Ignored", "kind")
 
-# Frames of a few fields. t, r: a number by the base of the frame's sender (transmitter), of its receiver; v: a varint;
-# b, 8: one byte, eight; d: a length, and bytes.
-SIMPLE = {0x01: (Ping, ""), 0x03: (Close, "v"), 0x04: (Challenge, "8"), 0x05: (Response, "8"), 0x10: (Ask, "tvt"),
-          0x12: (Withdrawn, "trv"), 0x14: (Token, "rt"), 0x16: (Revoke, "rtv"), 0x17: (Ask, "tvtv"), 0x19: (StampRejected, "vv"), 0x1A: (Reply, "rvd"), 0x1B: (ReplyAck, "t"),
-          0x1C: (Probe, "t"), 0x1D: (NoCall, "r"), 0x1E: (Computing, "r"), 0x1F: (Verdict, "trbvvd")}
-KINDS = {frame: (kind, fields) for kind, (frame, fields) in SIMPLE.items()}
+CHECKS = {                                                  # the bounds that the sections of the frames give
+    Withdrawn: lambda f: 1 <= f.n <= 1024 and f.s + f.n <= LAST, Revoke: lambda f: 1 <= f.n <= 1024 and f.s + f.n <= LAST,
+    Have: lambda f: len(f.ranges) <= 32,
+    Early: lambda f: f.ts and 1 <= len(f.messages) <= 63 and f.s + len(f.messages) - 1 <= LAST and all(f.messages),
+    Reply: lambda f: f.status < 1 << 32,
+    Verdict: lambda f: f.word <= 2 and max(f.status, f.attempts) < 1 << 32 and len(f.reason) <= 200
+                       and f.reason.decode(errors="ignore").encode() == f.reason}
 
 
-def _simple(kind, read, tx, rx):
-    fields = {"t": lambda: read.number(tx), "r": lambda: read.number(rx), "v": read.varint, "b": lambda: read.fixed(1),
-              "8": lambda: read.take(8), "d": read.block}
-    frame = SIMPLE[kind][0](*(fields[code]() for code in SIMPLE[kind][1]))
-    if isinstance(frame, Ask):
-        demand(frame.s + frame.n <= LAST and (frame.ts or kind == 0x10))
-    if isinstance(frame, (Withdrawn, Revoke)):
-        demand(1 <= frame.n <= 1024 and frame.s + frame.n <= LAST)
-    if isinstance(frame, (Reply, Verdict)):
-        demand(frame.status < 1 << 32)
-    if isinstance(frame, Verdict):
-        demand(frame.word <= 2 and frame.attempts < 1 << 32 and len(frame.reason) <= 200)
-        try:
-            frame.reason.decode()
-        except UnicodeDecodeError:
-            raise Malformed from None
+def _fixed(kind, read):
+    """A frame of fixed layout."""
+    frame, layout = LAYOUTS[kind]
+    frame = frame(**read_fields(layout, read))
+    if kind == Have.kind:
+        frame = frame._replace(ranges=absolute(frame.ranges, frame.prefix, LAST))
+    demand(frame.s + frame.n <= LAST and (frame.ts or kind == 0x10) if isinstance(frame, Ask)
+           else CHECKS.get(type(frame), lambda f: True)(frame))
     return frame
-
-
-def _ranges(read, start, bound):
-    """A count, and pairs of gap and length that ascend from `start`; none ends above `bound`."""
-    out = []
-    for _ in range(read.varint()):
-        first = start + read.varint()
-        start = first + read.varint()
-        demand(first < start <= bound)
-        out.append((first, start))
-    return tuple(out)
 
 
 def _ack(read):
     flags, largest, delay, arrival, further = read.fixed(1), *(read.varint() for _ in range(4))
     demand(flags < 2 and arrival < 1 << 30)
-    ranges = [(largest - read.varint(), largest)]
-    for _ in range(further):
-        largest = ranges[-1][0] - read.varint() - 2
-        ranges.append((largest - read.varint(), largest))
-        demand(ranges[-1][0] >= 0)
-    demand(ranges[0][0] >= 0)
+    ranges, smallest = [], largest + 2
+    for n in range(further + 1):
+        largest = smallest - 2 - (read.varint() if n else 0)
+        smallest = largest - read.varint()
+        demand(smallest >= 0)
+        ranges.append((smallest, largest))
     for _ in range(3 * flags):
         read.varint()                                       # counts of ECN
     return Ack(delay, arrival, ranges)
 
 
-def _state(read, tx, rx):
-    flags, b, r = read.fixed(1), read.number(tx), read.number(tx)
+def state_layout(flags):
+    return ("b:t r:t" + (" ts:v" if flags & 2 else "") + (" end:r" if flags & 8 else "")
+            + (" hi:r lo:r up:v free:g" if flags & 1 else ""))
+
+
+def _state(read):
+    flags = read.fixed(1)
     demand(flags < 16 and (flags & 1 or not flags & 4) and (flags & 2 or not flags & 8))
-    ts, end = read.varint() if flags & 2 else None, read.number(rx) if flags & 8 else 0
-    demand(ts != 0 and (end or not flags & 8))
-    if not flags & 1:
-        return State(b, r, ts=ts, end=end)
-    hi, lo = read.number(rx), read.number(rx)
-    up = lo + read.varint()
-    demand(up <= LAST)
-    return State(b, r, True, bool(flags & 4), hi, lo, up, _ranges(read, lo, up), ts, end)
+    state = State(live=bool(flags & 1), final=bool(flags & 4), **read_fields(state_layout(flags), read))
+    demand(state.ts != 0 and (state.end or not flags & 8) and state.lo + state.up <= LAST)
+    up = state.lo + state.up
+    return state._replace(up=up, free=absolute(state.free, state.lo, up))
 
 
-def _early(read, tx):
-    ts, s = read.varint(), read.number(tx)
-    early = Early(ts, s, tuple(read.block() for _ in range(read.fixed(1))))
-    demand(ts and 1 <= len(early.messages) <= 63 and s + len(early.messages) - 1 <= LAST and all(early.messages))
-    return early
-
-
-def _messages(kind, read, tx, rx):
-    r, s = read.number(rx), read.number(tx)
+def _messages(kind, read):
+    r, s = FIELDS["r"][0](read), FIELDS["t"][0](read)
     offset = read.varint() if kind & 1 else 0
     body = Reader(read.block()) if kind & 2 else read
     if kind & 12:                                           # unmeasured: one part, to the end of the frame
@@ -245,82 +285,49 @@ def _messages(kind, read, tx, rx):
     return pieces
 
 
-def _frame(kind, read, tx, rx):
-    if kind in SIMPLE:
-        return _simple(kind, read, tx, rx)
-    if kind == 0x02:
-        return _ack(read)
-    if kind == 0x06:
-        return Params(read_params(read.block()))
-    if kind == 0x11:
-        return _state(read, tx, rx)
-    if kind == 0x15:
-        r, s, prefix, limit = read.number(tx), read.number(rx), read.varint(), read.varint()
-        have = Have(r, s, prefix, limit, _ranges(read, prefix, LAST))
-        demand(len(have.ranges) <= 32)
-        return have
-    if kind == 0x18:
-        return _early(read, tx)
-    demand(0x80 <= kind <= 0xBF)
-    read.block()
-    return Ignored(kind)
-
-
 def read_frames(payload, tx=0, rx=0, handshake=False):
     """Yields the frames of a payload from a node with base `tx` to one with base `rx`; raises Malformed behind the last
     good one. In a handshake the first PARAMS declares the base of the sender, for the frames behind it."""
-    read = Reader(payload)
+    read = Reader(payload, tx, rx)
     while read.left():
         kind = read.fixed(1)
-        if 0x20 <= kind <= 0x2B:
-            yield from _messages(kind, read, tx, rx)
+        if kind in LAYOUTS:
+            yield _fixed(kind, read)
+        elif 0x20 <= kind <= 0x2B:
+            yield from _messages(kind, read)
+        elif kind == 0x02:
+            yield _ack(read)
+        elif kind == 0x06:
+            values = read_params(read.block())
+            if handshake:
+                read.tx, handshake = values["base"], False
+            yield Params(values)
+        elif kind == 0x11:
+            yield _state(read)
         elif kind:
-            frame = _frame(kind, read, tx, rx)
-            if handshake and isinstance(frame, Params):
-                tx, handshake = frame.values["base"], False
-            yield frame
-
-
-def write_ranges(ranges, start):
-    out = varint(len(ranges))
-    for first, end in ranges:
-        out += varint(first - start) + varint(end - first)
-        start = end
-    return out
+            demand(0x80 <= kind <= 0xBF)
+            read.block()
+            yield Ignored(kind)
 
 
 def write(frame, tx=0, rx=0):
     """The bytes of a frame, from a node with base `tx` to one with base `rx`."""
-    put = {"t": lambda x: varint(x - tx & LAST), "r": lambda x: varint(x - rx & LAST), "v": varint, "b": lambda x: bytes([x]),
-           "8": bytes, "d": lambda x: varint(len(x)) + x}
-    if isinstance(frame, Ask):
-        kind, fields = (0x17, "tvtv") if frame.ts else (0x10, "tvt")
-        return bytes([kind]) + b"".join(put[code](x) for code, x in zip(fields, frame))
-    if type(frame) in KINDS:
-        kind, fields = KINDS[type(frame)]
-        return bytes([kind]) + b"".join(put[code](x) for code, x in zip(fields, frame))
     if isinstance(frame, Ack):
-        smallest, largest = frame.ranges[0]
-        out = b"\x02\0" + b"".join(map(varint, (largest, frame.delay, frame.arrival, len(frame.ranges) - 1)))
-        out += varint(largest - smallest)
-        for low, high in frame.ranges[1:]:
-            out += varint(smallest - high - 2) + varint(high - low)
+        numbers, smallest = [], frame.ranges[0][1] + 2
+        for low, high in frame.ranges:
+            numbers += [smallest - high - 2, high - low]
             smallest = low
-        return out
+        numbers[:1] = frame.ranges[0][1], frame.delay, frame.arrival, len(frame.ranges) - 1     # the first has no gap
+        return b"\x02\0" + b"".join(map(varint, numbers))
     if isinstance(frame, State):
         flags = frame.live | (frame.ts is not None) << 1 | frame.final << 2 | (frame.end > 0) << 3
-        out = bytes([0x11, flags]) + put["t"](frame.b) + put["t"](frame.r)
-        out += (varint(frame.ts) if flags & 2 else b"") + (put["r"](frame.end) if flags & 8 else b"")
-        if frame.live:
-            out += put["r"](frame.hi) + put["r"](frame.lo) + varint(frame.up - frame.lo) + write_ranges(frame.free, frame.lo)
-        return out
+        frame = frame._replace(up=frame.up - frame.lo, free=relative(frame.free, frame.lo))
+        return bytes([0x11, flags]) + write_fields(state_layout(flags), frame, tx, rx)
     if isinstance(frame, Piece):
         bits = bool(frame.offset) | 2 | (0 if frame.total else 8 if frame.last else 4)
-        offset = varint(frame.offset) if frame.offset else b""
-        body = (varint(frame.total) if frame.total else b"") + frame.data
-        return bytes([0x20 | bits]) + put["r"](frame.r) + put["t"](frame.s) + offset + put["d"](body)
-    if isinstance(frame, Early):
-        head = b"\x18" + varint(frame.ts) + put["t"](frame.s) + bytes([len(frame.messages)])
-        return head + b"".join(map(put["d"], frame.messages))
-    head = b"\x15" + put["t"](frame.r) + put["r"](frame.s) + varint(frame.prefix) + varint(frame.limit)
-    return head + write_ranges(frame.ranges, frame.prefix)  # HAVE
+        ends, offset = write_fields("r:r s:t", frame, tx, rx), varint(frame.offset) if frame.offset else b""
+        return bytes([0x20 | bits]) + ends + offset + block((varint(frame.total) if frame.total else b"") + frame.data)
+    if isinstance(frame, Have):
+        frame = frame._replace(ranges=relative(frame.ranges, frame.prefix))
+    kind = 0x10 if frame[3:] == (0,) and isinstance(frame, Ask) else frame.kind
+    return bytes([kind]) + write_fields(LAYOUTS[kind][1], frame, tx, rx)

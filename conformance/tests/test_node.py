@@ -121,7 +121,7 @@ class Nodes(unittest.TestCase):
         for frame in 3 * [wire.Early(ts, 0, (message,)), wire.Piece(0, 0, 0, len(message), message)]:
             theirs.on_frame(frame, None, None)
         self.assertEqual(self.b.got, [b"no"])
-        self.assertEqual((list(theirs.R.marks), theirs.waiting, 0 in theirs.R.free), ([0], {}, True))
+        self.assertEqual((list(theirs.R.marks), theirs.parts, 0 in theirs.R.free), ([0], {}, True))
 
     def test_retry(self):
         world = self.pair(7, **STORM)
