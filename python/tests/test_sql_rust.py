@@ -5,6 +5,7 @@ import asyncio
 import contextlib
 import os
 import pathlib
+import subprocess
 
 import exonet.sql as sql
 import pytest
@@ -13,7 +14,17 @@ from postgres import missing, server  # noqa: F401
 from test_sql import SOON, Postgres, Sqlite, all_of, count, until
 
 ROOT = pathlib.Path(os.environ.get("EXONET_PAGES") or pathlib.Path(__file__).parents[2])
-TRANSFER = ROOT / "target" / "debug" / "examples" / "transfer"
+EXAMPLES = ROOT / "target" / "debug" / "examples"
+
+
+def transfer():
+    """The newest build of the example. The crate `exonet` has one of the same name, which sends files and knows no `--postgres`."""
+    found = [path for path in EXAMPLES.glob("transfer*") if path.suffix == "" and os.access(path, os.X_OK)]
+    for path in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True):
+        said = subprocess.run([path, "--help"], capture_output=True, text=True, timeout=SOON, check=False)
+        if "--postgres" in said.stdout + said.stderr:
+            return path
+    return missing(f"there is no `transfer` in {EXAMPLES}: `cargo build -p exonet-sql --example transfer`")
 
 
 @pytest.fixture
@@ -22,8 +33,6 @@ def rust(tmp_path):
     running = []
 
     async def start(database, peer, **options):
-        if not TRANSFER.is_file():
-            missing(f"there is no {TRANSFER}: `cargo build -p exonet-sql --example transfer`")
         for child in running:
             with contextlib.suppress(ProcessLookupError):
                 child.kill()
@@ -31,7 +40,7 @@ def rust(tmp_path):
         log = tmp_path / f"rust {len(running)}.log"
         environment = {"TRANSFER_DATABASE": database, "TRANSFER_STATE": str(tmp_path / "rust"), "TRANSFER_PEER": peer, **options}
         with open(log, "w") as out:
-            child = await asyncio.create_subprocess_exec(TRANSFER, env={**os.environ, **environment}, stdout=out)
+            child = await asyncio.create_subprocess_exec(transfer(), env={**os.environ, **environment}, stdout=out)
         running.append(child)
         await until(lambda: "@ready" in log.read_text())
         return log.read_text().split("@at ", 1)[1].split("\n", 1)[0]
