@@ -5,6 +5,8 @@
 //! `cargo bench -p exonet --bench durability -- batches memory process /var/tmp`.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_precision_loss)] // a failure here ends the bench
 
+mod figures;
+
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -12,6 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use exonet::{Allow, Durability, Node, Peer};
+use figures::{median, worked};
 use tokio::sync::Semaphore;
 
 #[global_allocator]
@@ -85,14 +88,6 @@ async fn send(peer: Peer, size: usize, way: Way) {
     }
 }
 
-/// Processor time of this process so far.
-fn worked() -> Duration {
-    #[cfg(target_os = "linux")]
-    return nix::time::ClockId::CLOCK_PROCESS_CPUTIME_ID.now().unwrap().into();
-    #[cfg(not(target_os = "linux"))]
-    Duration::ZERO
-}
-
 /// Messages a second that the receiving application gets, and the nanoseconds of processor time that each takes at both ends together.
 fn measure(home: &Path, durability: Durability, size: usize, way: Way) -> (f64, f64) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
@@ -134,11 +129,6 @@ fn forced(home: &Path, group: usize) -> f64 {
         count += 1;
     }
     f64::from(count) / begun.elapsed().as_secs_f64()
-}
-
-fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    figures[figures.len() / 2]
 }
 
 fn main() {

@@ -6,6 +6,8 @@
 //! time of the sending process for a copy, the median of three interleaved runs.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_precision_loss)] // a failure here ends the bench
 
+mod figures;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::UdpSocket;
 use std::process::{Child, Command, Stdio};
@@ -13,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use exonet::group::Mode;
 use exonet::{Allow, Node, PeerAddr};
+use figures::{median, worked};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -24,14 +27,6 @@ const MEMBERS: usize = 500;
 const LENGTH: usize = 1_024;
 /// What an acknowledgement takes on the wire.
 const ANSWER: usize = 64;
-
-/// Processor time of this process so far.
-fn worked() -> Duration {
-    #[cfg(target_os = "linux")]
-    return nix::time::ClockId::CLOCK_PROCESS_CPUTIME_ID.now().unwrap().into();
-    #[cfg(not(target_os = "linux"))]
-    Duration::ZERO
-}
 
 /// Another process of this program, which prints the addresses of its members, and ends with its input.
 fn members(kind: &str) -> (Child, Vec<String>) {
@@ -126,11 +121,6 @@ fn exonet() -> f64 {
     child.kill().unwrap();
     child.wait().unwrap();
     each
-}
-
-fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    figures[figures.len() / 2]
 }
 
 fn main() {

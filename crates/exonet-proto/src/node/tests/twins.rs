@@ -155,15 +155,21 @@ fn moved() -> (Pair, Node) {
     (pair, left)
 }
 
-#[test]
-fn what_is_left_behind_takes_nothing_that_comes_early_for_the_later_generation() {
-    let (mut pair, left) = moved();
+/// `ends[0]`, which has no channel, sends a message early. Returns what it says.
+fn sends_early(pair: &mut Pair) -> Vec<(SocketAddr, Vec<u8>)> {
     pair.pass(12 * SECOND);
     pair.now.wall = Wall(1_800_000_000_000_000_000);
     pair.ends[0].cx.config.early = true;
     pair.send(0, 100);
     let said = pair.says(0);
     assert_eq!(pair.ends[0].counts().early_sent, 1);
+    said
+}
+
+#[test]
+fn what_is_left_behind_takes_nothing_that_comes_early_for_the_later_generation() {
+    let (mut pair, left) = moved();
+    let said = sends_early(&mut pair);
 
     let later = std::mem::replace(&mut pair.ends[1], left);
     let stranger = twin(&pair, 1 << 41, 23);
@@ -193,12 +199,7 @@ fn of_two_holders_of_one_generation_the_peer_keeps_the_one_that_it_has_met() {
     assert_eq!(told(&pair), Some(Conflict::Moved));
 
     pair.with(0, |peer, cx, now| peer.drop_channel(cx, now));
-    pair.pass(12 * SECOND);
-    pair.now.wall = Wall(1_800_000_000_000_000_000);
-    pair.ends[0].cx.config.early = true;
-    pair.send(0, 100);
-    let said = pair.says(0);
-    assert_eq!(pair.ends[0].counts().early_sent, 1);
+    let said = sends_early(&mut pair);
     reach(&mut pair, &said);
     assert!(pair.ends[1].recv(pair.now).is_none(), "the second takes nothing");
     pair.ends[1] = first;
