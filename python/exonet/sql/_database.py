@@ -324,7 +324,7 @@ def _of_function(connect: Callable[[], Any]) -> Database:
     probe = connect()
     try:
         kind, _ = kind_of(probe)
-        if kind.is_async or kind.library == "sqlalchemy":
+        if kind.is_async or kind.driver == "sqlalchemy":
             raise UsageError(
                 "a function gives a new connection of sqlite3 or psycopg, which block: for others give the URL, the engine or the pool"
             )
@@ -337,7 +337,7 @@ def _of_function(connect: Callable[[], Any]) -> Database:
 
     def checked() -> Any:
         raw = connect()
-        if kind.library == "sqlite3":
+        if kind.driver == "sqlite3":
             _is_for_all_threads(raw)
         return raw
 
