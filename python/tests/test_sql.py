@@ -478,10 +478,10 @@ async def test_a_database_that_is_away_is_waited_for_and_counts_as_no_attempt(sh
         assert (attempts, seen(bank)) == ([1], [1])
 
 
-@pytest.mark.parametrize("kind", ["driver", "engine", "async driver", "async engine"])
+@pytest.mark.parametrize("kind", ["driver", "engine", "pool", "async driver", "async engine", "async pool"])
 async def test_a_connection_that_is_lost_counts_as_no_attempt(server, kind):  # noqa: F811
     """Though the handler is the first that hears of it."""
-    sqlalchemy = needs("sqlalchemy")
+    sqlalchemy, psycopg_pool = needs("sqlalchemy"), needs("psycopg_pool")
     from sqlalchemy.ext.asyncio import create_async_engine
 
     shop, bank = Postgres(server), Postgres(server)
@@ -507,8 +507,13 @@ async def test_a_connection_that_is_lost_counts_as_no_attempt(server, kind):  # 
         "engine": lambda: sqlalchemy.create_engine(bank.alchemy, poolclass=sqlalchemy.NullPool),
         "async engine": lambda: create_async_engine(bank.alchemy_async, poolclass=sqlalchemy.NullPool),
     }
-    database = given.get(kind, lambda: bank.url)()
-    async with node() as there, node() as here:
+    async with contextlib.AsyncExitStack() as until_the_end, node() as there, node() as here:
+        if kind == "pool":
+            database = until_the_end.enter_context(psycopg_pool.ConnectionPool(bank.url, open=True))
+        elif kind == "async pool":
+            database = await until_the_end.enter_async_context(psycopg_pool.AsyncConnectionPool(bank.url, open=False))
+        else:
+            database = given.get(kind, lambda: bank.url)()
         async with await sql.Inbox.start(there, database, lose_async if "async" in kind else lose, attempts=1) as inbox:
             async with await sql.Relay.start(here, shop.url):
                 send(shop, there.address, 1)

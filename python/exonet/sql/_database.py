@@ -260,7 +260,7 @@ def _of_pool(pool: Any) -> Database:
 
         @contextlib.asynccontextmanager
         async def lend() -> AsyncIterator[Any]:
-            async with pool.connection() as connection, connection.transaction():
+            async with pool.connection() as connection, _async_transaction(connection):
                 yield connection
 
         found.asynchronous = lend
@@ -268,7 +268,7 @@ def _of_pool(pool: Any) -> Database:
 
     @contextlib.contextmanager
     def take() -> Iterator[Any]:
-        with pool.connection() as connection, connection.transaction():
+        with pool.connection() as connection, _transaction(connection):
             yield connection
 
     found.blocking = take
@@ -364,7 +364,7 @@ def _is_for_all_threads(raw: Any) -> None:
         raise UsageError("the connection is used by several threads, one at a time: open it with check_same_thread=False")
 
 
-# ---- connections that are kept from one transaction to the next
+# ---- transactions
 
 
 @contextlib.contextmanager
@@ -390,10 +390,35 @@ def _transaction(raw: Any) -> Iterator[Any]:
     raw.execute("commit")
 
 
+@contextlib.asynccontextmanager
+async def _async_transaction(raw: Any) -> AsyncIterator[Any]:
+    """The same on a connection of aiosqlite or an asynchronous one of psycopg."""
+    if hasattr(raw, "transaction"):
+        try:
+            async with raw.transaction():
+                yield raw
+        except Exception as error:
+            _raise_if_lost(raw, error)
+            raise
+        return
+    if not raw.in_transaction:
+        await raw.execute("begin immediate")
+    try:
+        yield raw
+    except BaseException:
+        if raw.in_transaction:
+            await raw.execute("rollback")
+        raise
+    await raw.execute("commit")
+
+
 def _raise_if_lost(raw: Any, error: Exception) -> None:
     """psycopg rolls back what it can. A connection that is lost is no fault of the handler."""
     if raw.broken:
         raise ConnectionError(f"the connection to the database is lost: {error}") from error
+
+
+# ---- connections that are kept from one transaction to the next
 
 
 class Kept:
@@ -437,16 +462,8 @@ class AsyncKept:
         raw = self._free.pop() if self._free else await self._connect()
         is_whole = False
         try:
-            if hasattr(raw, "transaction"):
-                try:
-                    async with raw.transaction():
-                        yield raw
-                except Exception as error:
-                    _raise_if_lost(raw, error)
-                    raise
-            else:
-                async with _async_sqlite(raw):
-                    yield raw
+            async with _async_transaction(raw):
+                yield raw
             is_whole = True
         finally:
             if is_whole:
@@ -460,14 +477,9 @@ class AsyncKept:
             await self._free.pop().close()
 
 
-@contextlib.asynccontextmanager
-async def _async_sqlite(raw: Any) -> AsyncIterator[Any]:
-    if not raw.in_transaction:
-        await raw.execute("begin immediate")
+def _pop(free: List[Any]) -> Any:
+    """Takes a connection that is free, or gives None. Between a look at the list and `pop`, another thread may take the last one."""
     try:
-        yield raw
-    except BaseException:
-        if raw.in_transaction:
-            await raw.execute("rollback")
-        raise
-    await raw.execute("commit")
+        return free.pop()
+    except IndexError:
+        return None
