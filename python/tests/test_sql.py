@@ -14,6 +14,7 @@ import exonet
 import exonet.sql as sql
 import pytest
 from conftest import node
+from exonet.sql._database import AsyncKept
 from postgres import needs, server  # noqa: F401
 
 LONG = 60.0
@@ -610,6 +611,16 @@ async def test_an_async_handler_needs_an_asynchronous_database(tmp_path):
             await sql.Inbox.start(one, engine, see_async)
         with pytest.raises(exonet.UsageError, match="make it an `async def`"):
             await sql.Inbox.start(one, create_async_engine(f"sqlite+aiosqlite:///{path}"), see)
+
+
+async def test_a_connection_that_a_task_has_at_the_end_is_closed_after_its_transaction():
+    aiosqlite = needs("aiosqlite")
+    kept = AsyncKept(lambda: aiosqlite.connect(":memory:"))
+    async with kept.transaction() as tx:
+        await kept.close()
+        await (await tx.execute("select 1")).close()
+    with pytest.raises(ValueError, match="no active connection"):
+        await tx.execute("select 1")
 
 
 @pytest.fixture

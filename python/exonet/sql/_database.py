@@ -60,12 +60,12 @@ class Database:
         return self
 
     def close(self) -> None:
-        """Closes connections that no thread uses."""
+        """Closes the connections for blocking transactions, once no thread uses them."""
         if self._kept is not None:
             self._kept.close()
 
     async def close_async(self) -> None:
-        """Closes connections that no task or thread uses."""
+        """Closes the connections for transactions, once no task or thread uses them."""
         self.close()
         if self._kept_async is not None:
             await self._kept_async.close()
@@ -427,11 +427,14 @@ class Kept:
     def __init__(self, connect: Callable[[], Any]) -> None:
         self._connect = connect
         self._free: List[Any] = []
+        self._is_closed = False
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Any]:
         """A transaction on a connection that no other thread has."""
-        raw = self._free.pop() if self._free else self._connect()
+        raw = _pop(self._free)
+        if raw is None:
+            raw = self._connect()
         is_whole = False
         try:
             with _transaction(raw):
@@ -442,11 +445,15 @@ class Kept:
                 self._free.append(raw)
             else:
                 raw.close()
+        # `close` either finds the connection in the list, or has said before that it must not stay there.
+        if self._is_closed:
+            self.close()
 
     def close(self) -> None:
-        """Closes those that are free."""
-        while self._free:
-            self._free.pop().close()
+        """Closes the connections that are free, and each other one after its transaction."""
+        self._is_closed = True
+        while (raw := _pop(self._free)) is not None:
+            raw.close()
 
 
 class AsyncKept:
@@ -455,11 +462,14 @@ class AsyncKept:
     def __init__(self, connect: Callable[[], Any]) -> None:
         self._connect = connect
         self._free: List[Any] = []
+        self._is_closed = False
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[Any]:
         """A transaction on a connection that no other task has."""
-        raw = self._free.pop() if self._free else await self._connect()
+        raw = _pop(self._free)
+        if raw is None:
+            raw = await self._connect()
         is_whole = False
         try:
             async with _async_transaction(raw):
@@ -470,11 +480,14 @@ class AsyncKept:
                 self._free.append(raw)
             else:
                 await raw.close()
+        if self._is_closed:
+            await self.close()
 
     async def close(self) -> None:
-        """Closes those that are free."""
-        while self._free:
-            await self._free.pop().close()
+        """Closes the connections that are free, and each other one after its transaction."""
+        self._is_closed = True
+        while (raw := _pop(self._free)) is not None:
+            await raw.close()
 
 
 def _pop(free: List[Any]) -> Any:
