@@ -28,13 +28,15 @@ class Reject(Exception):
     letter of this node, and its row at the sender gets the reason."""
 
     def __init__(self, reason: str = "", status: int = 0) -> None:
+        if not isinstance(status, int) or not 0 <= status < 1 << 32:
+            raise UsageError(f"a status is a number from 0 to 4294967295, not {status!r}")
         super().__init__(reason)
         self.reason = reason
         self.status = status
 
 
-class _Handler(Exception):
-    """The handler has raised what is the cause of this."""
+class _HandlerFailed(Exception):
+    """The handler has raised the exception that is the cause of this one."""
 
 
 class _Unwanted(Exception):
@@ -75,6 +77,11 @@ def _check(tx: Any) -> None:
         raise UsageError("the handler has ended the transaction: it must neither commit nor roll back, the inbox does so")
 
 
+def _text(said: object) -> str:
+    """A text for the native part, which takes no lone surrogates: a handler that decodes with ``surrogateescape`` makes some."""
+    return str(said).encode("utf-8", "backslashreplace").decode()
+
+
 @contextlib.contextmanager
 def _told(job: _native.InboxJob) -> Iterator[None]:
     """Tells the native part how the transaction in this block has ended."""
@@ -82,21 +89,21 @@ def _told(job: _native.InboxJob) -> Iterator[None]:
         yield
     except _Unwanted:
         pass
-    except _Handler as failed:
+    except _HandlerFailed as failed:
         error = failed.__cause__
         if isinstance(error, Reject):
-            job.rejected(error.status, error.reason)
+            job.rejected(error.status, _text(error.reason))
         elif getattr(error, "connection_invalidated", False):
-            job.away(str(error))
+            job.away(_text(error))
         else:
             log.warning("the handler of an inbox has failed", exc_info=error)
-            job.failed(f"{type(error).__name__}: {error}")
+            job.failed(_text(f"{type(error).__name__}: {error}"))
     except Exception as error:
         # The beginning or the commit. Constraints that are checked late refuse the work of the handler.
         if any(base.__name__ == "IntegrityError" for base in type(error).__mro__):
-            job.failed(f"{type(error).__name__}: {error}")
+            job.failed(_text(f"{type(error).__name__}: {error}"))
         else:
-            job.away(str(error))
+            job.away(_text(error))
 
 
 def process(job: _native.InboxJob, begin: Blocking, handler: Handler) -> None:
@@ -115,8 +122,9 @@ def process(job: _native.InboxJob, begin: Blocking, handler: Handler) -> None:
                     if hasattr(tx, "flush"):
                         tx.flush()
                     _check(tx)
-                except Exception as error:
-                    raise _Handler from error
+                # `sys.exit()` as well: it would end the thread, and nothing would take the next message.
+                except BaseException as error:
+                    raise _HandlerFailed from error
         job.processed(is_new)
 
 
@@ -164,7 +172,7 @@ async def process_async(
                         await tx.flush()
                     _check(tx)
                 except Exception as error:
-                    raise _Handler from error
+                    raise _HandlerFailed from error
         job.processed(is_new)
 
 
