@@ -43,7 +43,7 @@ from ..errors import ArgumentTypeError, Closed, NotMigrated, SqlError, UsageErro
 from ..types import Buffer, Text
 from ._database import Database, resolve
 from ._statements import explained, kind_of, run, run_async
-from ._work import Handler, Reject, Threads, begin_of, process_async
+from ._work import Handler, Reject, asynchronous_of, blocking_of, is_async, process_async, start_threads
 
 __all__ = [
     "Inbox",
@@ -209,14 +209,15 @@ class Inbox:
         seconds, senders are asked which rows they have deleted, and the records of these are deleted as well.
         """
         found = await asyncio.to_thread(resolve, database)
-        begin, begin_async = begin_of(found, handler)
-        most = concurrency or (1 if found.dialect == "sqlite" else 16)
+        most = concurrency or found.most_handlers
+        # Before anything starts: a database that does not suit the handler is refused here.
+        begin: Any = asynchronous_of(found) if is_async(handler) else blocking_of(found)
         inbox = cls(await _native._sql_inbox(node, found, most, attempts, collect_every), found)
-        if begin_async is not None:
-            serving = inbox._serve(begin_async, handler, handler_timeout)
+        if is_async(handler):
+            serving = inbox._serve(begin, handler, handler_timeout)
             inbox._task = asyncio.get_running_loop().create_task(serving)
-        elif begin is not None:
-            Threads(inbox._jobs, begin, handler, most)
+        else:
+            start_threads(inbox._jobs, begin, handler, most)
         return inbox
 
     def stats(self) -> InboxStats:

@@ -59,6 +59,11 @@ class Database:
             self.asynchronous = self._kept_async.transaction
         return self
 
+    @property
+    def most_handlers(self) -> int:
+        """How many handlers run at once, if the application does not say: SQLite has one writer."""
+        return 1 if self.dialect == "sqlite" else 16
+
     def close(self) -> None:
         """Closes the connections for blocking transactions, once no thread uses them."""
         if self._kept is not None:
@@ -332,6 +337,7 @@ def _of_function(connect: Callable[[], Any]) -> Database:
         close = getattr(probe, "close", None)
         if close is not None:
             closing = close()
+            # An asynchronous connection, which is refused: its `close` is a coroutine, and must not be left without an await.
             if hasattr(closing, "close"):
                 closing.close()
 
@@ -351,7 +357,6 @@ def _is_for_all_threads(raw: Any) -> None:
 
     def try_it() -> None:
         try:
-            raw.total_changes
             raw.execute("select 1").close()
         except sqlite3.ProgrammingError as error:
             failed.append(error)

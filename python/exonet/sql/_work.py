@@ -11,7 +11,7 @@ import contextlib
 import inspect
 import logging
 import threading
-from typing import Any, Awaitable, Callable, Iterator, Optional, Tuple
+from typing import Any, Awaitable, Callable, Iterator, Optional
 
 from .. import _native
 from ..errors import Closed, UsageError
@@ -48,19 +48,22 @@ def is_async(handler: Handler) -> bool:
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))
 
 
-def begin_of(database: Database, handler: Handler) -> Tuple[Optional[Blocking], Optional[Asynchronous]]:
-    """How transactions for a handler begin: the one or the other."""
-    if is_async(handler):
-        if database.asynchronous is None:
-            raise UsageError(
-                f"an async handler needs an asynchronous connection: give {database.async_help}, or make it a plain function"
-            )
-        return None, database.asynchronous
+def blocking_of(database: Database) -> Blocking:
+    """How a transaction for a plain function begins."""
     if database.blocking is None:
         raise UsageError(
             "a plain function as handler needs a blocking connection: give an Engine, a ConnectionPool or a URL, or make it an `async def`"
         )
-    return database.blocking, None
+    return database.blocking
+
+
+def asynchronous_of(database: Database) -> Asynchronous:
+    """How a transaction for an ``async def`` begins."""
+    if database.asynchronous is None:
+        raise UsageError(
+            f"an async handler needs an asynchronous connection: give {database.async_help}, or make it a plain function"
+        )
+    return database.asynchronous
 
 
 def _has_ended(tx: Any) -> bool:
@@ -135,23 +138,19 @@ def _refuse_awaitable(given: Any) -> None:
         raise UsageError("the handler has given something to await: make it an `async def`")
 
 
-class Threads:
-    """Threads that process messages, until the inbox has stopped."""
+def start_threads(jobs: _native.InboxJobs, begin: Blocking, handler: Handler, count: int) -> None:
+    """Starts threads that process messages until the inbox has stopped."""
 
-    def __init__(self, jobs: _native.InboxJobs, begin: Blocking, handler: Handler, count: int) -> None:
-        self._jobs = jobs
-        self._begin = begin
-        self._handler = handler
-        for at in range(count):
-            threading.Thread(target=self._run, name=f"exonet-inbox-{at}", daemon=True).start()
-
-    def _run(self) -> None:
+    def work() -> None:
         while True:
             try:
-                job = self._jobs.next().wait()
+                job = jobs.next().wait()
             except Closed:
                 return
-            process(job, self._begin, self._handler)
+            process(job, begin, handler)
+
+    for at in range(count):
+        threading.Thread(target=work, name=f"exonet-inbox-{at}", daemon=True).start()
 
 
 async def process_async(

@@ -16,7 +16,7 @@ from .. import blocking as _blocking
 from ..errors import ArgumentTypeError
 from . import InboxMessage, InboxStats, NotMigrated, Reject, RelayStats, SqlError, migrate, send
 from ._database import Database, resolve
-from ._work import Threads, begin_of, is_async
+from ._work import blocking_of, is_async, start_threads
 
 __all__ = [
     "Inbox",
@@ -95,11 +95,9 @@ class Inbox:
         if is_async(handler):
             raise ArgumentTypeError("the handler is an `async def`: use exonet.sql.Inbox, or make it a plain function")
         found = resolve(database)
-        begin, _ = begin_of(found, handler)
-        most = threads or (1 if found.dialect == "sqlite" else 16)
+        begin, most = blocking_of(found), threads or found.most_handlers
         inbox = cls(_native._sql_inbox(node._node, found, most, attempts, collect_every).wait(), found)
-        if begin is not None:
-            Threads(inbox._jobs, begin, handler, most)
+        start_threads(inbox._jobs, begin, handler, most)
         return inbox
 
     def stats(self) -> InboxStats:
