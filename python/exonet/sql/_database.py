@@ -20,15 +20,15 @@ from ..errors import ArgumentTypeError, UsageError
 from ._statements import dialect_of, kind_of, named, numbered, of_psycopg
 
 _OLDEST = (3, 35, 0)
-"""The first SQLite that has ``returning``."""
+"""The first version of SQLite that knows ``returning``."""
 
 _LISTEN = 2.0
-"""Seconds after which a thread that listens looks whether it is still wanted."""
+"""The longest time in seconds for which a thread waits for notifications before it checks whether the relay still wants it."""
 
 _POLL = 0.01
-"""Seconds after which SQLite is asked again whether something was committed."""
+"""The time in seconds between two questions to SQLite whether something was committed."""
 _SOON = 0.001
-"""The same when this process has just inserted a row."""
+"""The same after this process has inserted a row."""
 
 Blocking = Callable[[], ContextManager[Any]]
 """Gives a connection or session of the application, in a transaction that is committed at the end of the block."""
@@ -36,13 +36,13 @@ Asynchronous = Callable[[], AsyncContextManager[Any]]
 
 
 class Database:
-    """A database: how to connect for bookkeeping, and how to open a transaction of the application's kind."""
+    """A database: how to connect for bookkeeping, and how to begin the transaction that a handler gets."""
 
     dialect: str
     blocking: Optional[Blocking] = None
     asynchronous: Optional[Asynchronous] = None
     async_help: str = ""
-    """What to give for an asynchronous transaction, if there is none."""
+    """If ``asynchronous`` is None: what the application can give instead, to have it."""
 
     def __init__(self, dialect: str, connect: Callable[[], Any]) -> None:
         self.dialect = dialect
@@ -51,7 +51,7 @@ class Database:
         self._kept_async: Optional[AsyncKept] = None
 
     def keep(self, connect: Callable[[], Any], connect_async: Optional[Callable[[], Any]] = None) -> Database:
-        """Opens transactions on connections of its own."""
+        """Lets transactions for handlers run on connections that this object opens and keeps."""
         self._kept = Kept(connect)
         self.blocking = self._kept.transaction
         if connect_async is not None:
@@ -82,7 +82,7 @@ class Database:
         return Connection(self.dialect, self._connect())
 
     def listen(self, waker: _native.Waker) -> None:
-        """Wakes a relay when something may have been committed, on a thread, until that is not wanted any more."""
+        """Starts a thread that wakes a relay when something may have been committed. It ends when the relay no longer wants that."""
         threading.Thread(target=self._listen, args=(waker,), name="exonet-listen", daemon=True).start()
 
     def _listen(self, waker: _native.Waker) -> None:
@@ -110,7 +110,7 @@ def _wait(raw: Any, waker: _native.Waker) -> None:
 
 
 def _poll(raw: Any, waker: _native.Waker) -> None:
-    """Asks SQLite whether another connection has committed something. It reads that from shared memory."""
+    """Asks SQLite again and again whether another connection has committed something, which SQLite reads from shared memory."""
     raw.row_factory = None
     seen: Optional[int] = None
     while waker.is_wanted:
@@ -122,8 +122,11 @@ def _poll(raw: Any, waker: _native.Waker) -> None:
 
 
 class Connection:
-    """A connection for bookkeeping, on which each statement is a transaction unless one has begun. The native part calls it from
-    one thread at a time."""
+    """A connection for bookkeeping, on which each statement is a transaction unless one has begun.
+
+    The native part runs one statement at a time. When it no longer waits for a statement it calls ``close``, from another thread: the
+    lock makes ``close`` wait for the end of the statement.
+    """
 
     def __init__(self, dialect: str, raw: Any) -> None:
         self._raw = raw
@@ -143,7 +146,7 @@ class Connection:
             return max(0, int(cursor.rowcount))
 
     def fetch(self, sql: str, args: List[Any]) -> List[Tuple[Any, ...]]:
-        """The rows that a statement gives."""
+        """The rows that a statement returns."""
         with self._lock, self._run(sql, args) as cursor:
             rows: List[Tuple[Any, ...]] = cursor.fetchall()
             return rows

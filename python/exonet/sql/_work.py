@@ -1,7 +1,7 @@
 """One message in one transaction: the record that it is processed, and the work of the handler.
 
-The native part decides what is recorded, what is confirmed to the sender and when a message comes again. It hears here how the
-transaction has ended, and may take a message for unprocessed only if its transaction is certainly not committed.
+The native part decides what is recorded, what is confirmed to the sender and when a message comes again. This module tells it how
+the transaction has ended. It says that a handler has failed only if the transaction is certainly not committed.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def asynchronous_of(database: Database) -> Asynchronous:
 
 
 def _has_ended(tx: Any) -> bool:
-    """Whether the transaction is no longer open."""
+    """Whether the transaction is no longer open: a handler that has ended it and has begun another is not found out."""
     open_now = getattr(tx, "in_transaction", None)
     if open_now is None:
         # psycopg: idle means that there is no transaction.
@@ -102,7 +102,8 @@ def _told(job: _native.InboxJob) -> Iterator[None]:
             log.warning("the handler of an inbox has failed", exc_info=error)
             job.failed(_text(f"{type(error).__name__}: {error}"))
     except Exception as error:
-        # The beginning or the commit. Constraints that are checked late refuse the work of the handler.
+        # The beginning or the commit has failed. A commit fails with an IntegrityError if a deferred constraint refuses what the
+        # handler has done.
         if any(base.__name__ == "IntegrityError" for base in type(error).__mro__):
             job.failed(_text(f"{type(error).__name__}: {error}"))
         else:
@@ -116,7 +117,7 @@ def process(job: _native.InboxJob, begin: Blocking, handler: Handler) -> None:
         with begin() as tx:
             kind, _ = kind_of(tx)
             is_new = run(kind, tx, job.sql, job.args) > 0
-            # Not before: from here on, whoever else has the message waits for the end of this transaction.
+            # Not before: the record locks the key, so whoever else has the message waits for the end of this transaction.
             if not job.is_wanted:
                 raise _Unwanted
             if is_new:

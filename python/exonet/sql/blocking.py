@@ -90,8 +90,8 @@ class Inbox:
         attempts: Optional[int] = 10,
         collect_every: float = 30.0,
     ) -> Inbox:
-        """Starts an inbox whose ``handler(tx, message)`` is called on as many threads: 1 in SQLite, which has one writer, else 16.
-        See ``exonet.sql.Inbox.start``."""
+        """Starts an inbox that calls ``handler(tx, message)`` on ``threads`` threads. Default: 1 in SQLite, which has one writer, and
+        16 in PostgreSQL. See ``exonet.sql.Inbox.start``."""
         if is_async(handler):
             raise ArgumentTypeError("the handler is an `async def`: use exonet.sql.Inbox, or make it a plain function")
         found = resolve(database)
@@ -105,8 +105,8 @@ class Inbox:
         return self._jobs.stats()
 
     def stop(self, timeout: float = 5.0) -> None:
-        """Takes no further message, and waits until the handlers that run have ended, for ``timeout`` seconds at most. One that
-        still runs finishes its work: its message is recognised when it comes again."""
+        """Takes no further message, and waits until the handlers that run have ended, for ``timeout`` seconds at most. A handler
+        that still runs ends its transaction later. If that is committed, the inbox recognises the message when it comes again."""
         self._jobs.stop(timeout).wait()
         self._database.close()
 
