@@ -414,6 +414,22 @@ async def test_an_async_handler_that_takes_too_long_is_cancelled_and_undone(shop
         assert (attempts, seen(bank)) == ([1, 2], [1])
 
 
+async def test_an_async_handler_that_awaits_what_is_cancelled_has_failed(shop, bank):
+    async def await_it(tx, message):
+        await see_async(tx, message)
+        cancelled = asyncio.get_running_loop().create_future()
+        cancelled.cancel()
+        await cancelled
+
+    async with node() as there, node() as here:
+        async with await sql.Inbox.start(there, bank.url, await_it, attempts=1), await sql.Relay.start(here, shop.url) as relay:
+            send(shop, there.address, 1)
+            await until(lambda: relay.stats().failed == 1)
+        (why,) = all_of(shop, "select failed from exonet_outbox")
+        assert "CancelledError" in why
+        assert seen(bank) == []
+
+
 async def test_a_handler_sends_in_its_own_transaction(shop, bank):
     async with node() as there, node() as here:
 

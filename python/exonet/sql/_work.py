@@ -171,6 +171,11 @@ async def process_async(
                     if hasattr(tx, "flush"):
                         await tx.flush()
                     _check(tx)
+                except asyncio.CancelledError as error:
+                    # The inbox cancels handlers only when it has stopped. Otherwise what the handler awaited was cancelled.
+                    if not job.is_wanted:
+                        raise
+                    raise _HandlerFailed from error
                 except Exception as error:
                     raise _HandlerFailed from error
         job.processed(is_new)
