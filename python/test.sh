@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds the package for Python as a wheel, installs it into a fresh environment, and runs its tests against that.
 #
-# Arguments are given to pytest. `CARGO_TARGET_DIR` says where Rust builds, `PYTHON` which Python is used. With `EXONET_NO_SKIPS`, what a
-# test lacks is a failure: PostgreSQL, and `cargo build -p exonet-sql --example transfer`.
+# Arguments are given to pytest. `CARGO_TARGET_DIR` says where Rust builds, `PYTHON` which Python is used. The tests need PostgreSQL and
+# the example of `cargo build -p exonet-sql --example transfer` in `target`; no test is skipped.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 

@@ -1,4 +1,5 @@
-"""What tests with databases need: libraries, and a server of PostgreSQL in a temporary folder, on a socket there and on no port."""
+"""What tests with databases need: libraries, and a server of PostgreSQL in a temporary folder. It listens on a socket there and on no
+port. A test that lacks either fails."""
 
 import glob
 import importlib
@@ -12,7 +13,7 @@ import time
 
 import pytest
 
-# Ends the server when the tests have closed its standard input, as their end does however it comes, and removes its folder.
+# Runs the server until the standard input is closed, which the end of the tests does, however it comes. Then removes its folder.
 UNTIL_CLOSED = """
 "$@" & server=$!; cat >/dev/null; kill -QUIT $server 2>/dev/null; wait $server; cd / && rm -rf "$0"
 """
@@ -82,18 +83,12 @@ class Server:
         shutil.rmtree(self.home, ignore_errors=True)
 
 
-def missing(why):
-    """Skips a test that the machine cannot run, which the gate does not allow."""
-    assert "EXONET_NO_SKIPS" not in os.environ, why
-    pytest.skip(why)
-
-
 def needs(name):
-    """A library that the package does not need, and the test does."""
+    """A library that the tests need, and the package does not."""
     try:
         return importlib.import_module(name)
     except ImportError:
-        missing(f"{name} is not installed here")
+        pytest.fail(f"{name} is not installed: install what the extra `test` in python/pyproject.toml lists, or run python/test.sh")
 
 
 @pytest.fixture(scope="session")
@@ -102,7 +97,7 @@ def server():
     needs("psycopg")
     folder = programs()
     if folder is None:
-        missing("PostgreSQL is not installed here")
+        pytest.fail("PostgreSQL is not installed: install the server (Debian: `apt-get install postgresql`), or put `initdb` into the PATH")
     server = Server(folder)
     yield server
     server.close()

@@ -10,8 +10,8 @@ import exonet
 import exonet.sql as sql
 
 
-class Slow(sqlite3.Connection):
-    """A connection that is stuck after its first commit that has booked something."""
+class Stuck(sqlite3.Connection):
+    """A connection that gets stuck after the first commit that has booked something."""
 
     def execute(self, text, *args):
         result = super().execute(text, *args)
@@ -29,7 +29,8 @@ def stick(what):
 
 
 async def bank(state, port, database, stuck):
-    """Books each payment. It is stuck when it has acted on one and has not committed that, or when it has committed the first."""
+    """Books each payment. It gets stuck after it has acted on the payment ``stuck``, before the commit. If ``stuck`` is "commit", it gets
+    stuck after the commit of the first payment."""
 
     def book(tx, message):
         tx.execute(f"insert into booked values ({int(message.body)})")
@@ -39,21 +40,19 @@ async def bank(state, port, database, stuck):
 
     if stuck == "commit":
         path = database.replace("sqlite:///", "", 1)
-        database = functools.partial(sqlite3.connect, path, check_same_thread=False, factory=Slow)
+        database = functools.partial(sqlite3.connect, path, check_same_thread=False, factory=Stuck)
     async with exonet.Node(allow="anyone", bind=f"127.0.0.1:{port}", state_dir=state, durability="memory") as node:
-        inbox = await sql.Inbox.start(node, database, book, collect_every=0.05)
-        print(node.address, flush=True)
-        await asyncio.Event().wait()
-        await inbox.stop()
+        async with await sql.Inbox.start(node, database, book, collect_every=0.05):
+            print(node.address, flush=True)
+            await asyncio.Event().wait()
 
 
 async def shop(state, database):
     """Relays what is in the outbox."""
     async with exonet.Node(bind="127.0.0.1:0", state_dir=state, durability="memory") as node:
-        relay = await sql.Relay.start(node, database)
-        print("relays", flush=True)
-        await asyncio.Event().wait()
-        await relay.stop()
+        async with await sql.Relay.start(node, database):
+            print("relays", flush=True)
+            await asyncio.Event().wait()
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import exonet
 import exonet.sql as sql
 import pytest
 from conftest import node
+from exonet.sql._database import AsyncKept
 from postgres import needs, server  # noqa: F401
 
 LONG = 60.0
@@ -413,6 +414,22 @@ async def test_an_async_handler_that_takes_too_long_is_cancelled_and_undone(shop
         assert (attempts, seen(bank)) == ([1, 2], [1])
 
 
+async def test_an_async_handler_that_awaits_what_is_cancelled_has_failed(shop, bank):
+    async def await_it(tx, message):
+        await see_async(tx, message)
+        cancelled = asyncio.get_running_loop().create_future()
+        cancelled.cancel()
+        await cancelled
+
+    async with node() as there, node() as here:
+        async with await sql.Inbox.start(there, bank.url, await_it, attempts=1), await sql.Relay.start(here, shop.url) as relay:
+            send(shop, there.address, 1)
+            await until(lambda: relay.stats().failed == 1)
+        (why,) = all_of(shop, "select failed from exonet_outbox")
+        assert "CancelledError" in why
+        assert seen(bank) == []
+
+
 async def test_a_handler_sends_in_its_own_transaction(shop, bank):
     async with node() as there, node() as here:
 
@@ -478,10 +495,10 @@ async def test_a_database_that_is_away_is_waited_for_and_counts_as_no_attempt(sh
         assert (attempts, seen(bank)) == ([1], [1])
 
 
-@pytest.mark.parametrize("kind", ["driver", "engine", "async driver", "async engine"])
+@pytest.mark.parametrize("kind", ["driver", "engine", "pool", "async driver", "async engine", "async pool"])
 async def test_a_connection_that_is_lost_counts_as_no_attempt(server, kind):  # noqa: F811
     """Though the handler is the first that hears of it."""
-    sqlalchemy = needs("sqlalchemy")
+    sqlalchemy, psycopg_pool = needs("sqlalchemy"), needs("psycopg_pool")
     from sqlalchemy.ext.asyncio import create_async_engine
 
     shop, bank = Postgres(server), Postgres(server)
@@ -507,8 +524,13 @@ async def test_a_connection_that_is_lost_counts_as_no_attempt(server, kind):  # 
         "engine": lambda: sqlalchemy.create_engine(bank.alchemy, poolclass=sqlalchemy.NullPool),
         "async engine": lambda: create_async_engine(bank.alchemy_async, poolclass=sqlalchemy.NullPool),
     }
-    database = given.get(kind, lambda: bank.url)()
-    async with node() as there, node() as here:
+    async with contextlib.AsyncExitStack() as until_the_end, node() as there, node() as here:
+        if kind == "pool":
+            database = until_the_end.enter_context(psycopg_pool.ConnectionPool(bank.url, open=True))
+        elif kind == "async pool":
+            database = await until_the_end.enter_async_context(psycopg_pool.AsyncConnectionPool(bank.url, open=False))
+        else:
+            database = given.get(kind, lambda: bank.url)()
         async with await sql.Inbox.start(there, database, lose_async if "async" in kind else lose, attempts=1) as inbox:
             async with await sql.Relay.start(here, shop.url):
                 send(shop, there.address, 1)
@@ -605,6 +627,16 @@ async def test_an_async_handler_needs_an_asynchronous_database(tmp_path):
             await sql.Inbox.start(one, engine, see_async)
         with pytest.raises(exonet.UsageError, match="make it an `async def`"):
             await sql.Inbox.start(one, create_async_engine(f"sqlite+aiosqlite:///{path}"), see)
+
+
+async def test_a_connection_that_a_task_has_at_the_end_is_closed_after_its_transaction():
+    aiosqlite = needs("aiosqlite")
+    kept = AsyncKept(lambda: aiosqlite.connect(":memory:"))
+    async with kept.transaction() as tx:
+        await kept.close()
+        await (await tx.execute("select 1")).close()
+    with pytest.raises(ValueError, match="no active connection"):
+        await tx.execute("select 1")
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """The outbox and the inbox without asyncio, and at the end of the interpreter."""
 
-import pathlib
 import sqlite3
 import subprocess
 import sys
@@ -10,6 +9,7 @@ import exonet
 import exonet.sql.blocking as sql
 import pytest
 from exonet import blocking
+from exonet.sql._database import Kept
 
 OPTIONS = {"allow": "anyone", "bind": "127.0.0.1:0"}
 
@@ -83,6 +83,92 @@ def test_a_handler_that_gives_something_to_await_has_failed(databases):
         assert "make it an `async def`" in tx.execute("select failed from exonet_outbox").fetchone()[0]
 
 
+@pytest.mark.parametrize("error", [SystemExit(1), ValueError("\udcff"), sql.Reject("\udcff")], ids=repr)
+def test_whatever_a_handler_raises_its_thread_goes_on(databases, error):
+    """In SQLite it is the only one."""
+
+    def fail(tx, message):
+        if message.body == b"1":
+            raise error
+        see(tx, message)
+
+    shop, bank = databases
+    with blocking.Node(**OPTIONS) as there, blocking.Node(**OPTIONS) as here:
+        with sql.Inbox.start(there, bank, fail, attempts=1), sql.Relay.start(here, shop) as relay:
+            with sqlite3.connect(shop) as tx:
+                for body in (b"1", b"2"):
+                    sql.send(tx, there.address, body, order="one after the other")
+            until(lambda: (relay.stats().failed, relay.stats().processed) == (1, 1))
+    with sqlite3.connect(shop) as tx:
+        (why,) = tx.execute("select failed from exonet_outbox where failed is not null").fetchone()
+        assert ("SystemExit: 1" if isinstance(error, SystemExit) else "\\udcff") in why
+
+
+def test_a_status_that_cannot_be_sent_is_refused():
+    for wrong in (-1, 1 << 32, "1"):
+        with pytest.raises(exonet.UsageError, match="from 0 to 4294967295"):
+            sql.Reject("no", wrong)
+
+
+class Counted(sqlite3.Connection):
+    """A connection that notes whether it is open."""
+
+    opened = set()
+
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        self.opened.add(self)
+
+    def close(self):
+        super().close()
+        self.opened.discard(self)
+
+
+def connect():
+    return sqlite3.connect(":memory:", check_same_thread=False, factory=Counted)
+
+
+def transact(kept):
+    with kept.transaction() as tx:
+        tx.execute("select 1").close()
+
+
+@pytest.mark.parametrize("act", [transact, Kept.close], ids=["transaction", "close"])
+def test_connections_may_be_closed_by_another_thread_at_any_moment(act):
+    """A trace function stands for the other thread: it acts between any two instructions, where the interpreter may switch threads."""
+
+    def run(moment):
+        Counted.opened.clear()
+        kept, count = Kept(connect), 0
+        transact(kept)
+
+        def trace(frame, event, _):
+            nonlocal count
+            if not frame.f_code.co_filename.endswith("_database.py"):
+                return None
+            frame.f_trace_opcodes = True
+            if event == "opcode":
+                if count == moment:
+                    kept.close()
+                count += 1
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            act(kept)
+        finally:
+            sys.settrace(before)
+        assert moment is None or not Counted.opened, f"a connection stays open that was closed at instruction {moment}"
+        kept.close()
+        return count
+
+    moments = run(None)
+    assert moments > 10
+    for moment in range(moments):
+        run(moment)
+
+
 PROGRAM = """
 import pathlib, sqlite3, sys
 import exonet.sql.blocking as sql
@@ -110,11 +196,8 @@ import sys
 import exonet.sql
 loaded = {"sqlalchemy", "psycopg", "aiosqlite", "psycopg_pool"} & set(sys.modules)
 assert not loaded, loaded
-import exonet
-assert "sqlite3" not in sys.modules or True
 """
 
 
 def test_no_library_is_needed_to_import_the_package():
     subprocess.run([sys.executable, "-c", LIGHT], check=True, timeout=60)
-    assert pathlib.Path(exonet.__file__).parent.joinpath("sql").is_dir()

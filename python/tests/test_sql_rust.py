@@ -1,5 +1,5 @@
-"""A service in Rust and one in Python pay each other, from database to database: the example `transfer` of the crate `exonet-sql`, which
-the tests of the crates build."""
+"""A service in Rust and one in Python pay each other, from database to database. The service in Rust is the example `transfer` of the
+crate `exonet-sql`, which the tests of the crates build."""
 
 import asyncio
 import contextlib
@@ -10,8 +10,8 @@ import subprocess
 import exonet.sql as sql
 import pytest
 from conftest import node
-from postgres import missing, server  # noqa: F401
-from test_sql import SOON, Postgres, Sqlite, all_of, count, until
+from postgres import server  # noqa: F401
+from test_sql import LONG, SOON, Postgres, Sqlite, all_of, count, until
 
 ROOT = pathlib.Path(os.environ.get("EXONET_PAGES") or pathlib.Path(__file__).parents[2])
 EXAMPLES = ROOT / "target" / "debug" / "examples"
@@ -21,10 +21,10 @@ def transfer():
     """The newest build of the example. The crate `exonet` has one of the same name, which sends files and knows no `--postgres`."""
     found = [path for path in EXAMPLES.glob("transfer*") if path.suffix == "" and os.access(path, os.X_OK)]
     for path in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True):
-        said = subprocess.run([path, "--help"], capture_output=True, text=True, timeout=SOON, check=False)
+        said = subprocess.run([path, "--help"], capture_output=True, text=True, timeout=LONG, check=False)
         if "--postgres" in said.stdout + said.stderr:
             return path
-    return missing(f"there is no `transfer` in {EXAMPLES}: `cargo build -p exonet-sql --example transfer`")
+    pytest.fail(f"there is no `transfer` in {EXAMPLES}: build it with `cargo build -p exonet-sql --example transfer`")
 
 
 @pytest.fixture

@@ -4,11 +4,7 @@ import pathlib
 import subprocess
 import sys
 
-import pytest
-
 HERE = pathlib.Path(__file__).parent
-
-pytest.importorskip("mypy")
 
 
 def run(*arguments):

@@ -1,7 +1,7 @@
 //! The interface to a database: who connects and runs statements.
 //!
-//! All but the handler's part of a transaction goes through [`Store`], which is `sqlx` in Rust, and the application's
-//! own driver in other languages ([`host`](crate::host)).
+//! All statements but those of a handler's transaction go through [`Store`]. In Rust that is `sqlx`, in other languages
+//! the application's own driver ([`host`](crate::host)).
 
 use core::future::Future;
 use core::pin::Pin;
@@ -28,7 +28,7 @@ pub trait Store: Send + Sync + 'static {
     fn listen<'a>(&'a self, wake: &'a (dyn Fn() + Send + Sync)) -> Waiting<'a, ()>;
 }
 
-/// Runs statements. If one of its futures is dropped, nothing is asked of it any more.
+/// Runs statements. If one of its futures is dropped before its end, the connection is not used any more.
 pub trait Connection: Send {
     /// The number of rows that a statement has changed.
     fn execute<'a>(&'a mut self, sql: &'static str, args: Vec<Value>) -> Waiting<'a, u64>;

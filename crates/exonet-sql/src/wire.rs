@@ -23,6 +23,12 @@ pub(crate) const TAG: &[u8] = b"exonet.sql";
 /// The method with which a receiver asks which rows are gone.
 pub(crate) const GONE: &[u8] = b"exonet.sql.gone";
 
+/// The largest number of keys in one question.
+pub(crate) const KEYS: u16 = 1_000;
+
+/// The largest number of bytes in a question, and in its answer, which has no other keys.
+pub(crate) const KEYS_BYTES: u64 = 1 + 16 * KEYS as u64;
+
 const VERSION: u8 = 1;
 
 /// The name by which one receiver knows an outbox. It is random, made by the outbox, and known only to the two: any
@@ -155,6 +161,8 @@ mod tests {
         }
         let keys = [Key([1; 16]), Key([2; 16])];
         assert_eq!(decode_keys(&encode_keys(&keys)), Ok(keys.to_vec()));
+        let most = vec![Key([1; 16]); KEYS.into()];
+        assert_eq!(encode_keys(&most).len() as u64, KEYS_BYTES);
     }
 
     #[test]

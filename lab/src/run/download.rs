@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use nix::sys::signal::Signal;
 
+use super::disk::Disk;
 use super::record::Record;
 use super::{PORT, Plan};
 use crate::app::Servers;
@@ -77,11 +78,13 @@ impl Plan {
     pub(super) fn download(&self, megabytes: u32, servers: Servers) -> Result<Vec<Record>> {
         let [peer] = self.flows.as_slice() else { bail!("a download is of one peer") };
         let star = Star::new(&self.spokes, self.seed)?;
-        let place = Place::new()?;
+        let disk = Disk::new()?;
         let bytes = u64::from(megabytes) * 1_000_000;
         let mut content = vec![0; usize::try_from(bytes)?];
         fastrand::Rng::with_seed(self.seed).fill(&mut content);
-        std::fs::write(place.0.join("shared").join(NAME), &content)?;
+        let shared = disk.path().join("shared");
+        std::fs::create_dir_all(&shared)?;
+        std::fs::write(shared.join(NAME), &content)?;
         let (mut running, mut words) =
             (Vec::new(), vec!["get".to_owned(), NAME.into(), "--out".into(), "got".into()]);
         let first = if servers == Servers::Slowest { star.members.len().saturating_sub(1) } else { 0 };
@@ -92,13 +95,13 @@ impl Plan {
             let state = format!("state{n}");
             let share = ["share", "shared", "--anyone", "--json", "--bind", &at, "--state", &state];
             let share = share.map(str::to_owned);
-            let mut server = Running::start(host, &share, &place.0)?;
+            let mut server = Running::start(host, &share, disk.path())?;
             words.extend(["--from".to_owned(), server.address()?]);
             running.push(server);
         }
         star.links.iter().for_each(|link| drop(link.take_stats()));
         let began = Instant::now();
-        let mut get = Running::start(&star.client, &words, &place.0)?;
+        let mut get = Running::start(&star.client, &words, disk.path())?;
         let mut brought = 0;
         let ended = loop {
             if let Some(ended) = get.child.try_wait()? {
@@ -118,29 +121,11 @@ impl Plan {
             get.child.stderr.take().map(|mut it| it.read_to_string(&mut why)).transpose()?;
             bail!("`exon get` has failed: {ended}: {why}");
         }
-        let got = std::fs::read(place.0.join("got"))?;
+        let got = std::fs::read(disk.path().join("got"))?;
         let fault = (got != content).then(|| "the file that came is another".to_owned());
         #[allow(clippy::cast_precision_loss)] // far below 2^53
         let (rate, wire) = (bytes as f64 / took / 1e6, brought as f64 / bytes as f64);
         let peer = peer.name.to_owned();
         Ok(vec![Record { peer, rate, wire_bytes_each: Some(wire), fault, ..Record::default() }])
-    }
-}
-
-/// A directory that is removed when this is dropped.
-struct Place(PathBuf);
-
-impl Place {
-    fn new() -> Result<Self> {
-        let path = std::env::temp_dir().join(format!("lab-download-{}", std::process::id()));
-        std::fs::create_dir_all(path.join("shared"))
-            .with_context(|| format!("cannot make {}", path.display()))?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -1,10 +1,10 @@
 //! A run in which the receiver is killed, and its broker with it, and what its application has lost or done twice.
 
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
+use super::disk::Disk;
 use super::process::Process;
 use super::record::Record;
 use super::{PORT, Plan, await_first};
@@ -26,28 +26,6 @@ pub(crate) struct Killed {
     pub(crate) lost: u64,
     /// Messages that were acted on more than once.
     pub(crate) twice: u64,
-}
-
-/// A directory on the disk that is gone when this is.
-pub(super) struct Disk(PathBuf);
-
-impl Disk {
-    pub(super) fn new() -> Result<Self> {
-        let path = std::env::temp_dir().join(format!("exonet-lab-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
-        Ok(Self(path))
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 impl Plan {

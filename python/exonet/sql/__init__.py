@@ -1,5 +1,5 @@
-"""Outbox and inbox in the application's own database: a message is part of a transaction at the sender, is processed in a
-transaction at the receiver, and is processed exactly once, whatever crashes.
+"""Outbox and inbox in the application's own database. A message is sent in a transaction of the sender and processed in a
+transaction of the receiver. It is processed exactly once, whatever crashes.
 
     import exonet.sql as sql
 
@@ -43,7 +43,7 @@ from ..errors import ArgumentTypeError, Closed, NotMigrated, SqlError, UsageErro
 from ..types import Buffer, Text
 from ._database import Database, resolve
 from ._statements import explained, kind_of, run, run_async
-from ._work import Handler, Reject, Threads, begin_of, process_async
+from ._work import Handler, Reject, asynchronous_of, blocking_of, is_async, process_async, start_threads
 
 __all__ = [
     "Inbox",
@@ -60,7 +60,7 @@ __all__ = [
     "send_async",
 ]
 
-# Threads of the native part may not be in the midst of a statement when the interpreter ends.
+# No thread of the native part may run a statement when the interpreter ends.
 atexit.register(_native._sql_at_exit)
 
 
@@ -83,11 +83,12 @@ def send(tx: Any, to: Union[str, _native.Peer], body: Buffer, *, tag: Text = "",
     """Sends a message to a peer if, and as soon as, the transaction ``tx`` is committed. Gives its key, a UUID.
 
     ``tx`` is a connection of ``sqlite3`` or ``psycopg``, or a connection or session of SQLAlchemy, with the transaction that does
-    the work which the message reports. ``to`` is ID@HOST:PORT; of a peer that the relay's node knows, the id is enough. ``body`` is
-    of 1 MiB at most. ``tag`` is for dispatch at the receiver. Messages to one peer with the same ``order`` are processed one after
-    the other, in the order in which they were sent. Both have 255 bytes at most.
+    the work which the message reports. ``to`` is ID@HOST:PORT; of a peer that the relay's node knows, the id is enough. ``body`` has
+    at most 1 MiB. ``tag`` is for dispatch at the receiver. Messages to one peer with the same ``order`` are processed one after the
+    other, in the order in which they were sent. ``tag`` and ``order`` have at most 255 bytes each.
 
-    It needs no node: a ``Relay``, in this process or another, hands the message to one. If it raises, roll the transaction back.
+    ``send`` needs no node: a ``Relay``, in this process or another, hands the message to one. If ``send`` raises, roll the transaction
+    back.
     """
     kind, tx = kind_of(tx)
     if kind.is_async:
@@ -118,9 +119,9 @@ def _name(to: Union[str, _native.Peer]) -> str:
 class Relay:
     """Hands the rows of an outbox to a node as soon as they are committed, and deletes each once its message is processed.
 
-    There is one relay for a node, and any number for a database. Give its node a ``state_dir``: a relay that comes back with another
-    identity leaves a record of the former one. It runs until ``stop()``, or until the node closes, and waits for a database that is
-    away. It may be used in an ``async with`` block, which stops it.
+    A node has one relay, and a database any number. Give the node of a relay a ``state_dir``: a relay that comes back with another
+    identity leaves a record of the former one. A relay runs until ``stop()``, or until the node closes, and waits for a database that
+    is away. An ``async with`` block stops it at its end.
     """
 
     def __init__(self, relay: _native.OutboxRelay) -> None:
@@ -139,9 +140,11 @@ class Relay:
     ) -> Relay:
         """Starts a relay.
 
-        ``lanes``, out of 0 to 7, are those that it wants: all by default. After ``take_after`` seconds without a sign of life of their
-        owner it takes them over. ``keep_settled`` is for how many seconds rows stay that are processed: a backup that is no older
-        makes no double. ``in_flight`` is how many rows are under way to one peer at once.
+        ``lanes`` are the lanes that it wants, out of 0 to 7: all by default. It takes a lane over when the owner has shown no sign of
+        life for ``take_after`` seconds. With less than 3 seconds, it takes its lanes when it starts, and never afterwards.
+        ``keep_settled`` is the number of seconds for which rows stay after they are processed: a database that is restored from a backup
+        no older than this causes no duplicates. By default, rows are deleted at once. ``in_flight`` is the largest number of rows under
+        way to one peer.
         """
         found = await asyncio.to_thread(resolve, database)
         options = (None if lanes is None else list(lanes), take_after, keep_settled, in_flight)
@@ -157,8 +160,8 @@ class Relay:
         await self._relay.stop(timeout)
 
     async def sign_off(self, timeout: float = 5.0) -> bool:
-        """Like ``stop``, and leaves its lanes: for an identity that does not come back. False: that was not possible in time, since
-        rows are under way or a receiver is away."""
+        """Like ``stop``, and leaves its lanes: for an identity that does not come back. Returns False if that was not possible within
+        ``timeout`` seconds, because rows are still under way or a receiver is away."""
         return await self._relay.sign_off(timeout)
 
     async def __aenter__(self) -> Relay:
@@ -171,8 +174,8 @@ class Relay:
 class Inbox:
     """Takes the messages that relays send to a node, and processes each in a transaction of a database, exactly once.
 
-    Other messages are left to ``node.recv()`` and the like. It runs until ``stop()``, or until the node closes. It may be used in an
-    ``async with`` block, which stops it.
+    It leaves other messages to ``node.recv()`` and the like. It runs until ``stop()``, or until the node closes. An ``async with``
+    block stops it at its end.
     """
 
     def __init__(self, jobs: _native.InboxJobs, database: Database) -> None:
@@ -200,23 +203,26 @@ class Inbox:
         ``aiosqlite`` or ``psycopg``, or what an ``AsyncEngine`` or an ``async_sessionmaker`` gives.
 
         When the handler returns, its work in ``tx`` and the record that the message is processed are committed together, and only then
-        the sender is told. The handler must not commit, nor keep ``tx``. It may call ``send`` with it. If it raises, its work is
-        undone and the message comes again, after 50 ms, then each time after twice as long, up to a minute, while others go on. After
-        ``attempts`` times (None: never), or at once if it raises ``Reject``, the message is a dead letter of the node.
+        the sender is told. The handler must neither commit nor roll back, and must not keep ``tx``. It may call ``send`` with ``tx``. If
+        it raises, its work is undone and it gets the message again: after 50 ms, then each time after twice as long, up to a minute.
+        Other messages do not wait for that. After ``attempts`` failures (None: never), or at once if the handler raises ``Reject``, the
+        message becomes a dead letter of the node.
 
-        ``concurrency`` is how many messages are processed at once: 1 in SQLite, which has one writer, else 16. A handler that is an
-        ``async def`` is cancelled after ``handler_timeout`` seconds, and has failed; a thread cannot be. Every ``collect_every``
-        seconds, senders are asked which rows they have deleted, and the records of these are deleted as well.
+        ``concurrency`` is the largest number of messages that are processed at once. Default: 1 in SQLite, which has one writer, and 16
+        in PostgreSQL. An ``async def`` that takes longer than ``handler_timeout`` seconds is cancelled, and has failed; a handler on a
+        thread cannot be cancelled. Every ``collect_every`` seconds, the inbox asks senders which rows they have deleted, and deletes
+        its records of them.
         """
         found = await asyncio.to_thread(resolve, database)
-        begin, begin_async = begin_of(found, handler)
-        most = concurrency or (1 if found.dialect == "sqlite" else 16)
+        most = concurrency or found.most_handlers
+        # Before anything starts: a database that does not suit the handler is refused here.
+        begin: Any = asynchronous_of(found) if is_async(handler) else blocking_of(found)
         inbox = cls(await _native._sql_inbox(node, found, most, attempts, collect_every), found)
-        if begin_async is not None:
-            serving = inbox._serve(begin_async, handler, handler_timeout)
+        if is_async(handler):
+            serving = inbox._serve(begin, handler, handler_timeout)
             inbox._task = asyncio.get_running_loop().create_task(serving)
-        elif begin is not None:
-            Threads(inbox._jobs, begin, handler, most)
+        else:
+            start_threads(inbox._jobs, begin, handler, most)
         return inbox
 
     def stats(self) -> InboxStats:
@@ -225,7 +231,8 @@ class Inbox:
 
     async def stop(self, timeout: float = 5.0) -> None:
         """Takes no further message, and waits until the handlers that run have ended, for ``timeout`` seconds at most; then it
-        cancels them. A handler on a thread finishes its work: its message is recognised when it comes again."""
+        cancels them. A handler on a thread cannot be cancelled and ends its transaction later. If that is committed, the inbox
+        recognises the message when it comes again."""
         await self._jobs.stop(timeout)
         for task in list(self._running):
             task.cancel()

@@ -20,15 +20,15 @@ from ..errors import ArgumentTypeError, UsageError
 from ._statements import dialect_of, kind_of, named, numbered, of_psycopg
 
 _OLDEST = (3, 35, 0)
-"""The first SQLite that has ``returning``."""
+"""The first version of SQLite that knows ``returning``."""
 
 _LISTEN = 2.0
-"""Seconds after which a thread that listens looks whether it is still wanted."""
+"""The longest time in seconds for which a thread waits for notifications before it checks whether the relay still wants it."""
 
 _POLL = 0.01
-"""Seconds after which SQLite is asked again whether something was committed."""
+"""The time in seconds between two questions to SQLite whether something was committed."""
 _SOON = 0.001
-"""The same when this process has just inserted a row."""
+"""The same after this process has inserted a row."""
 
 Blocking = Callable[[], ContextManager[Any]]
 """Gives a connection or session of the application, in a transaction that is committed at the end of the block."""
@@ -36,13 +36,13 @@ Asynchronous = Callable[[], AsyncContextManager[Any]]
 
 
 class Database:
-    """A database: how to connect for bookkeeping, and how to open a transaction of the application's kind."""
+    """A database: how to connect for bookkeeping, and how to begin the transaction that a handler gets."""
 
     dialect: str
     blocking: Optional[Blocking] = None
     asynchronous: Optional[Asynchronous] = None
     async_help: str = ""
-    """What to give for an asynchronous transaction, if there is none."""
+    """If ``asynchronous`` is None: what the application can give instead, to have it."""
 
     def __init__(self, dialect: str, connect: Callable[[], Any]) -> None:
         self.dialect = dialect
@@ -51,7 +51,7 @@ class Database:
         self._kept_async: Optional[AsyncKept] = None
 
     def keep(self, connect: Callable[[], Any], connect_async: Optional[Callable[[], Any]] = None) -> Database:
-        """Opens transactions on connections of its own."""
+        """Lets transactions for handlers run on connections that this object opens and keeps."""
         self._kept = Kept(connect)
         self.blocking = self._kept.transaction
         if connect_async is not None:
@@ -59,13 +59,18 @@ class Database:
             self.asynchronous = self._kept_async.transaction
         return self
 
+    @property
+    def most_handlers(self) -> int:
+        """How many handlers run at once, if the application does not say: SQLite has one writer."""
+        return 1 if self.dialect == "sqlite" else 16
+
     def close(self) -> None:
-        """Closes connections that no thread uses."""
+        """Closes the connections for blocking transactions, once no thread uses them."""
         if self._kept is not None:
             self._kept.close()
 
     async def close_async(self) -> None:
-        """Closes connections that no task or thread uses."""
+        """Closes the connections for transactions, once no task or thread uses them."""
         self.close()
         if self._kept_async is not None:
             await self._kept_async.close()
@@ -77,7 +82,7 @@ class Database:
         return Connection(self.dialect, self._connect())
 
     def listen(self, waker: _native.Waker) -> None:
-        """Wakes a relay when something may have been committed, on a thread, until that is not wanted any more."""
+        """Starts a thread that wakes a relay when something may have been committed. It ends when the relay no longer wants that."""
         threading.Thread(target=self._listen, args=(waker,), name="exonet-listen", daemon=True).start()
 
     def _listen(self, waker: _native.Waker) -> None:
@@ -105,7 +110,7 @@ def _wait(raw: Any, waker: _native.Waker) -> None:
 
 
 def _poll(raw: Any, waker: _native.Waker) -> None:
-    """Asks SQLite whether another connection has committed something. It reads that from shared memory."""
+    """Asks SQLite again and again whether another connection has committed something, which SQLite reads from shared memory."""
     raw.row_factory = None
     seen: Optional[int] = None
     while waker.is_wanted:
@@ -117,8 +122,11 @@ def _poll(raw: Any, waker: _native.Waker) -> None:
 
 
 class Connection:
-    """A connection for bookkeeping, on which each statement is a transaction unless one has begun. The native part calls it from
-    one thread at a time."""
+    """A connection for bookkeeping, on which each statement is a transaction unless one has begun.
+
+    The native part runs one statement at a time. When it no longer waits for a statement it calls ``close``, from another thread: the
+    lock makes ``close`` wait for the end of the statement.
+    """
 
     def __init__(self, dialect: str, raw: Any) -> None:
         self._raw = raw
@@ -138,7 +146,7 @@ class Connection:
             return max(0, int(cursor.rowcount))
 
     def fetch(self, sql: str, args: List[Any]) -> List[Tuple[Any, ...]]:
-        """The rows that a statement gives."""
+        """The rows that a statement returns."""
         with self._lock, self._run(sql, args) as cursor:
             rows: List[Tuple[Any, ...]] = cursor.fetchall()
             return rows
@@ -260,7 +268,7 @@ def _of_pool(pool: Any) -> Database:
 
         @contextlib.asynccontextmanager
         async def lend() -> AsyncIterator[Any]:
-            async with pool.connection() as connection, connection.transaction():
+            async with pool.connection() as connection, _async_transaction(connection):
                 yield connection
 
         found.asynchronous = lend
@@ -268,7 +276,7 @@ def _of_pool(pool: Any) -> Database:
 
     @contextlib.contextmanager
     def take() -> Iterator[Any]:
-        with pool.connection() as connection, connection.transaction():
+        with pool.connection() as connection, _transaction(connection):
             yield connection
 
     found.blocking = take
@@ -324,7 +332,7 @@ def _of_function(connect: Callable[[], Any]) -> Database:
     probe = connect()
     try:
         kind, _ = kind_of(probe)
-        if kind.is_async or kind.library == "sqlalchemy":
+        if kind.is_async or kind.driver == "sqlalchemy":
             raise UsageError(
                 "a function gives a new connection of sqlite3 or psycopg, which block: for others give the URL, the engine or the pool"
             )
@@ -332,12 +340,13 @@ def _of_function(connect: Callable[[], Any]) -> Database:
         close = getattr(probe, "close", None)
         if close is not None:
             closing = close()
+            # An asynchronous connection, which is refused: its `close` is a coroutine, and must not be left without an await.
             if hasattr(closing, "close"):
                 closing.close()
 
     def checked() -> Any:
         raw = connect()
-        if kind.library == "sqlite3":
+        if kind.driver == "sqlite3":
             _is_for_all_threads(raw)
         return raw
 
@@ -351,7 +360,6 @@ def _is_for_all_threads(raw: Any) -> None:
 
     def try_it() -> None:
         try:
-            raw.total_changes
             raw.execute("select 1").close()
         except sqlite3.ProgrammingError as error:
             failed.append(error)
@@ -364,7 +372,7 @@ def _is_for_all_threads(raw: Any) -> None:
         raise UsageError("the connection is used by several threads, one at a time: open it with check_same_thread=False")
 
 
-# ---- connections that are kept from one transaction to the next
+# ---- transactions
 
 
 @contextlib.contextmanager
@@ -390,10 +398,35 @@ def _transaction(raw: Any) -> Iterator[Any]:
     raw.execute("commit")
 
 
+@contextlib.asynccontextmanager
+async def _async_transaction(raw: Any) -> AsyncIterator[Any]:
+    """The same on a connection of aiosqlite or an asynchronous one of psycopg."""
+    if hasattr(raw, "transaction"):
+        try:
+            async with raw.transaction():
+                yield raw
+        except Exception as error:
+            _raise_if_lost(raw, error)
+            raise
+        return
+    if not raw.in_transaction:
+        await raw.execute("begin immediate")
+    try:
+        yield raw
+    except BaseException:
+        if raw.in_transaction:
+            await raw.execute("rollback")
+        raise
+    await raw.execute("commit")
+
+
 def _raise_if_lost(raw: Any, error: Exception) -> None:
     """psycopg rolls back what it can. A connection that is lost is no fault of the handler."""
     if raw.broken:
         raise ConnectionError(f"the connection to the database is lost: {error}") from error
+
+
+# ---- connections that are kept from one transaction to the next
 
 
 class Kept:
@@ -402,11 +435,14 @@ class Kept:
     def __init__(self, connect: Callable[[], Any]) -> None:
         self._connect = connect
         self._free: List[Any] = []
+        self._is_closed = False
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Any]:
         """A transaction on a connection that no other thread has."""
-        raw = self._free.pop() if self._free else self._connect()
+        raw = _pop(self._free)
+        if raw is None:
+            raw = self._connect()
         is_whole = False
         try:
             with _transaction(raw):
@@ -417,11 +453,15 @@ class Kept:
                 self._free.append(raw)
             else:
                 raw.close()
+        # `close` either finds the connection in the list, or has said before that it must not stay there.
+        if self._is_closed:
+            self.close()
 
     def close(self) -> None:
-        """Closes those that are free."""
-        while self._free:
-            self._free.pop().close()
+        """Closes the connections that are free, and each other one after its transaction."""
+        self._is_closed = True
+        while (raw := _pop(self._free)) is not None:
+            raw.close()
 
 
 class AsyncKept:
@@ -430,44 +470,37 @@ class AsyncKept:
     def __init__(self, connect: Callable[[], Any]) -> None:
         self._connect = connect
         self._free: List[Any] = []
+        self._is_closed = False
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[Any]:
         """A transaction on a connection that no other task has."""
-        raw = self._free.pop() if self._free else await self._connect()
+        raw = _pop(self._free)
+        if raw is None:
+            raw = await self._connect()
         is_whole = False
         try:
-            if hasattr(raw, "transaction"):
-                try:
-                    async with raw.transaction():
-                        yield raw
-                except Exception as error:
-                    _raise_if_lost(raw, error)
-                    raise
-            else:
-                async with _async_sqlite(raw):
-                    yield raw
+            async with _async_transaction(raw):
+                yield raw
             is_whole = True
         finally:
             if is_whole:
                 self._free.append(raw)
             else:
                 await raw.close()
+        if self._is_closed:
+            await self.close()
 
     async def close(self) -> None:
-        """Closes those that are free."""
-        while self._free:
-            await self._free.pop().close()
+        """Closes the connections that are free, and each other one after its transaction."""
+        self._is_closed = True
+        while (raw := _pop(self._free)) is not None:
+            await raw.close()
 
 
-@contextlib.asynccontextmanager
-async def _async_sqlite(raw: Any) -> AsyncIterator[Any]:
-    if not raw.in_transaction:
-        await raw.execute("begin immediate")
+def _pop(free: List[Any]) -> Any:
+    """Takes a connection that is free, or gives None. Between a look at the list and `pop`, another thread may take the last one."""
     try:
-        yield raw
-    except BaseException:
-        if raw.in_transaction:
-            await raw.execute("rollback")
-        raise
-    await raw.execute("commit")
+        return free.pop()
+    except IndexError:
+        return None

@@ -20,7 +20,7 @@ _ARGUMENT = re.compile(r"\$(\d+)")
 class Kind(NamedTuple):
     """What a connection is."""
 
-    library: str
+    driver: str
     """"sqlite3", "psycopg", "sqlalchemy" or "aiosqlite"."""
     dialect: str
     """"sqlite" or "postgresql"."""
@@ -94,13 +94,13 @@ def named(args: Sequence[Any]) -> Dict[str, Any]:
 
 def run(kind: Kind, tx: Any, sql: str, args: List[Any]) -> int:
     """Runs a statement on a blocking connection. Gives how many rows it has changed."""
-    if kind.library == "sqlite3":
+    if kind.driver == "sqlite3":
         cursor = tx.execute(sql, numbered(args))
         try:
             return int(cursor.rowcount)
         finally:
             cursor.close()
-    if kind.library == "psycopg":
+    if kind.driver == "psycopg":
         # Whatever kind of cursor the application has chosen for itself.
         with sys.modules["psycopg"].Cursor(tx) as cursor:
             return int(cursor.execute(of_psycopg(sql), named(args)).rowcount)
@@ -113,10 +113,10 @@ def run(kind: Kind, tx: Any, sql: str, args: List[Any]) -> int:
 
 async def run_async(kind: Kind, tx: Any, sql: str, args: List[Any]) -> int:
     """The same on an asynchronous connection."""
-    if kind.library == "aiosqlite":
+    if kind.driver == "aiosqlite":
         async with tx.execute(sql, numbered(args)) as cursor:
             return int(cursor.rowcount)
-    if kind.library == "psycopg":
+    if kind.driver == "psycopg":
         async with sys.modules["psycopg"].AsyncCursor(tx) as cursor:
             return int((await cursor.execute(of_psycopg(sql), named(args))).rowcount)
     result = await tx.execute(_of_sqlalchemy(sql), named(args))

@@ -1,7 +1,7 @@
 """One message in one transaction: the record that it is processed, and the work of the handler.
 
-The native part decides what is recorded, what is confirmed to the sender and when a message comes again. It hears here how the
-transaction has ended, and may take a message for unprocessed only if its transaction is certainly not committed.
+The native part decides what is recorded, what is confirmed to the sender and when a message comes again. This module tells it how
+the transaction has ended. It says that a handler has failed only if the transaction is certainly not committed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import contextlib
 import inspect
 import logging
 import threading
-from typing import Any, Awaitable, Callable, Iterator, Optional, Tuple
+from typing import Any, Awaitable, Callable, Iterator, Optional
 
 from .. import _native
 from ..errors import Closed, UsageError
@@ -28,13 +28,15 @@ class Reject(Exception):
     letter of this node, and its row at the sender gets the reason."""
 
     def __init__(self, reason: str = "", status: int = 0) -> None:
+        if not isinstance(status, int) or not 0 <= status < 1 << 32:
+            raise UsageError(f"a status is a number from 0 to 4294967295, not {status!r}")
         super().__init__(reason)
         self.reason = reason
         self.status = status
 
 
-class _Handler(Exception):
-    """The handler has raised what is the cause of this."""
+class _HandlerFailed(Exception):
+    """The handler has raised the exception that is the cause of this one."""
 
 
 class _Unwanted(Exception):
@@ -46,23 +48,26 @@ def is_async(handler: Handler) -> bool:
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))
 
 
-def begin_of(database: Database, handler: Handler) -> Tuple[Optional[Blocking], Optional[Asynchronous]]:
-    """How transactions for a handler begin: the one or the other."""
-    if is_async(handler):
-        if database.asynchronous is None:
-            raise UsageError(
-                f"an async handler needs an asynchronous connection: give {database.async_help}, or make it a plain function"
-            )
-        return None, database.asynchronous
+def blocking_of(database: Database) -> Blocking:
+    """How a transaction for a plain function begins."""
     if database.blocking is None:
         raise UsageError(
             "a plain function as handler needs a blocking connection: give an Engine, a ConnectionPool or a URL, or make it an `async def`"
         )
-    return database.blocking, None
+    return database.blocking
+
+
+def asynchronous_of(database: Database) -> Asynchronous:
+    """How a transaction for an ``async def`` begins."""
+    if database.asynchronous is None:
+        raise UsageError(
+            f"an async handler needs an asynchronous connection: give {database.async_help}, or make it a plain function"
+        )
+    return database.asynchronous
 
 
 def _has_ended(tx: Any) -> bool:
-    """Whether the transaction is no longer open."""
+    """Whether the transaction is no longer open: a handler that has ended it and has begun another is not found out."""
     open_now = getattr(tx, "in_transaction", None)
     if open_now is None:
         # psycopg: idle means that there is no transaction.
@@ -75,6 +80,11 @@ def _check(tx: Any) -> None:
         raise UsageError("the handler has ended the transaction: it must neither commit nor roll back, the inbox does so")
 
 
+def _text(said: object) -> str:
+    """A text for the native part, which takes no lone surrogates: a handler that decodes with ``surrogateescape`` makes some."""
+    return str(said).encode("utf-8", "backslashreplace").decode()
+
+
 @contextlib.contextmanager
 def _told(job: _native.InboxJob) -> Iterator[None]:
     """Tells the native part how the transaction in this block has ended."""
@@ -82,21 +92,22 @@ def _told(job: _native.InboxJob) -> Iterator[None]:
         yield
     except _Unwanted:
         pass
-    except _Handler as failed:
+    except _HandlerFailed as failed:
         error = failed.__cause__
         if isinstance(error, Reject):
-            job.rejected(error.status, error.reason)
+            job.rejected(error.status, _text(error.reason))
         elif getattr(error, "connection_invalidated", False):
-            job.away(str(error))
+            job.away(_text(error))
         else:
             log.warning("the handler of an inbox has failed", exc_info=error)
-            job.failed(f"{type(error).__name__}: {error}")
+            job.failed(_text(f"{type(error).__name__}: {error}"))
     except Exception as error:
-        # The beginning or the commit. Constraints that are checked late refuse the work of the handler.
+        # The beginning or the commit has failed. A commit fails with an IntegrityError if a deferred constraint refuses what the
+        # handler has done.
         if any(base.__name__ == "IntegrityError" for base in type(error).__mro__):
-            job.failed(f"{type(error).__name__}: {error}")
+            job.failed(_text(f"{type(error).__name__}: {error}"))
         else:
-            job.away(str(error))
+            job.away(_text(error))
 
 
 def process(job: _native.InboxJob, begin: Blocking, handler: Handler) -> None:
@@ -106,7 +117,7 @@ def process(job: _native.InboxJob, begin: Blocking, handler: Handler) -> None:
         with begin() as tx:
             kind, _ = kind_of(tx)
             is_new = run(kind, tx, job.sql, job.args) > 0
-            # Not before: from here on, whoever else has the message waits for the end of this transaction.
+            # Not before: the record locks the key, so whoever else has the message waits for the end of this transaction.
             if not job.is_wanted:
                 raise _Unwanted
             if is_new:
@@ -115,8 +126,9 @@ def process(job: _native.InboxJob, begin: Blocking, handler: Handler) -> None:
                     if hasattr(tx, "flush"):
                         tx.flush()
                     _check(tx)
-                except Exception as error:
-                    raise _Handler from error
+                # `sys.exit()` as well: it would end the thread, and nothing would take the next message.
+                except BaseException as error:
+                    raise _HandlerFailed from error
         job.processed(is_new)
 
 
@@ -127,23 +139,19 @@ def _refuse_awaitable(given: Any) -> None:
         raise UsageError("the handler has given something to await: make it an `async def`")
 
 
-class Threads:
-    """Threads that process messages, until the inbox has stopped."""
+def start_threads(jobs: _native.InboxJobs, begin: Blocking, handler: Handler, count: int) -> None:
+    """Starts threads that process messages until the inbox has stopped."""
 
-    def __init__(self, jobs: _native.InboxJobs, begin: Blocking, handler: Handler, count: int) -> None:
-        self._jobs = jobs
-        self._begin = begin
-        self._handler = handler
-        for at in range(count):
-            threading.Thread(target=self._run, name=f"exonet-inbox-{at}", daemon=True).start()
-
-    def _run(self) -> None:
+    def work() -> None:
         while True:
             try:
-                job = self._jobs.next().wait()
+                job = jobs.next().wait()
             except Closed:
                 return
-            process(job, self._begin, self._handler)
+            process(job, begin, handler)
+
+    for at in range(count):
+        threading.Thread(target=work, name=f"exonet-inbox-{at}", daemon=True).start()
 
 
 async def process_async(
@@ -163,8 +171,13 @@ async def process_async(
                     if hasattr(tx, "flush"):
                         await tx.flush()
                     _check(tx)
+                except asyncio.CancelledError as error:
+                    # The inbox cancels handlers only when it has stopped. Otherwise what the handler awaited was cancelled.
+                    if not job.is_wanted:
+                        raise
+                    raise _HandlerFailed from error
                 except Exception as error:
-                    raise _Handler from error
+                    raise _HandlerFailed from error
         job.processed(is_new)
 
 

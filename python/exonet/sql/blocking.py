@@ -16,7 +16,7 @@ from .. import blocking as _blocking
 from ..errors import ArgumentTypeError
 from . import InboxMessage, InboxStats, NotMigrated, Reject, RelayStats, SqlError, migrate, send
 from ._database import Database, resolve
-from ._work import Threads, begin_of, is_async
+from ._work import blocking_of, is_async, start_threads
 
 __all__ = [
     "Inbox",
@@ -90,16 +90,14 @@ class Inbox:
         attempts: Optional[int] = 10,
         collect_every: float = 30.0,
     ) -> Inbox:
-        """Starts an inbox whose ``handler(tx, message)`` is called on as many threads: 1 in SQLite, which has one writer, else 16.
-        See ``exonet.sql.Inbox.start``."""
+        """Starts an inbox that calls ``handler(tx, message)`` on ``threads`` threads. Default: 1 in SQLite, which has one writer, and
+        16 in PostgreSQL. See ``exonet.sql.Inbox.start``."""
         if is_async(handler):
             raise ArgumentTypeError("the handler is an `async def`: use exonet.sql.Inbox, or make it a plain function")
         found = resolve(database)
-        begin, _ = begin_of(found, handler)
-        most = threads or (1 if found.dialect == "sqlite" else 16)
+        begin, most = blocking_of(found), threads or found.most_handlers
         inbox = cls(_native._sql_inbox(node._node, found, most, attempts, collect_every).wait(), found)
-        if begin is not None:
-            Threads(inbox._jobs, begin, handler, most)
+        start_threads(inbox._jobs, begin, handler, most)
         return inbox
 
     def stats(self) -> InboxStats:
@@ -107,8 +105,8 @@ class Inbox:
         return self._jobs.stats()
 
     def stop(self, timeout: float = 5.0) -> None:
-        """Takes no further message, and waits until the handlers that run have ended, for ``timeout`` seconds at most. One that
-        still runs finishes its work: its message is recognised when it comes again."""
+        """Takes no further message, and waits until the handlers that run have ended, for ``timeout`` seconds at most. A handler
+        that still runs ends its transaction later. If that is committed, the inbox recognises the message when it comes again."""
         self._jobs.stop(timeout).wait()
         self._database.close()
 

@@ -25,7 +25,7 @@ const LAST: Duration = Duration::from_secs(10);
 /// The number of calls into Python that are running.
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
-/// The interpreter ends: no statement may begin any more.
+/// Whether the interpreter is ending, so that no statement may begin any more.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
 /// Waits until no thread runs a statement, and lets none begin. A thread that calls into Python when the interpreter
@@ -41,7 +41,7 @@ pub(crate) fn _sql_at_exit(py: Python<'_>) {
     });
 }
 
-/// For how long after an insert a database is asked often whether the transaction was committed.
+/// How long after an insert the thread that listens asks SQLite more often whether the transaction was committed.
 const SOON: Duration = Duration::from_millis(50);
 
 /// When this process has last inserted a row, in milliseconds since [`BEGAN`].
@@ -158,7 +158,7 @@ impl Drop for Driver {
 /// Closes a connection, on a thread that may block.
 fn close(runtime: &Handle, object: Arc<Py<PyAny>>) {
     runtime.spawn(async move {
-        // What it says has no consequence: it is not used any more.
+        // An error has no consequence: nothing uses the connection any more.
         drop(ask(move |py| object.call_method0(py, intern!(py, "close")).map(drop)).await);
     });
 }

@@ -124,8 +124,8 @@ impl Drop for InboxJobs {
     }
 }
 
-/// A message that Python processes in a transaction. If it is dropped before it is said how that has ended, it is not known
-/// whether the transaction was committed.
+/// A message that Python processes in a transaction. If it is dropped before Python has said how the transaction has
+/// ended, the inbox does not know whether that was committed.
 #[pyclass(frozen, module = "exonet._native")]
 pub(crate) struct InboxJob {
     record: Statement,

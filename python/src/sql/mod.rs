@@ -1,7 +1,7 @@
 //! The outbox and the inbox of `exonet-sql`, on the application's own drivers.
 //!
-//! The statements, and all decisions about them, are in `exonet-sql`. Python runs the statements: on a connection of the
-//! application those that are part of its transactions, and on connections of its drivers all others ([`driver`]).
+//! The statements, and all decisions about them, are in `exonet-sql`. Python runs the statements. Those that are part of
+//! the application's transactions run on its connection, all others on connections of their own ([`driver`]).
 
 mod driver;
 mod inbox;

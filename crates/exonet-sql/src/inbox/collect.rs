@@ -11,16 +11,10 @@ use crate::database::{Store, Value};
 use crate::error::StoreError;
 use crate::inbox::Counters;
 use crate::inbox::handed::HandedOut;
-use crate::wire::{GONE, Owner, decode_keys, encode_keys};
-
-/// The number of keys in one question.
-const KEYS: i64 = 1_000;
+use crate::wire::{GONE, KEYS, KEYS_BYTES, Owner, decode_keys, encode_keys};
 
 /// How long a sender may take to answer before it is asked again later.
 const ANSWER: Duration = Duration::from_secs(10);
-
-/// The longest answer, in bytes.
-const MOST: u64 = 1 << 16;
 
 pub(super) async fn run(
     store: Arc<dyn Store>,
@@ -71,7 +65,7 @@ async fn collect(
         after = last.to_vec();
         let call = node.peer(sender).call(GONE, encode_keys(&keys)).early(false).deadline(ANSWER);
         let mut reply = call.await.map_err(|error| error.to_string())?;
-        let answer = reply.body.bytes(MOST).await.map_err(|error| error.to_string())?;
+        let answer = reply.body.bytes(KEYS_BYTES).await.map_err(|error| error.to_string())?;
         let mut gone = decode_keys(&answer).map_err(|error| error.to_string())?;
         // The answer may contain no other keys than the question.
         gone.retain(|key| keys.contains(key));
@@ -88,7 +82,7 @@ async fn collect(
 
 async fn processed(store: &dyn Store, owner: Owner, after: Vec<u8>) -> Result<Vec<Key>, StoreError> {
     let mut conn = store.acquire().await?;
-    let args = vec![Value::blob(owner.0), Value::blob(after), Value::Int(KEYS)];
+    let args = vec![Value::blob(owner.0), Value::blob(after), Value::Int(KEYS.into())];
     let rows = conn.fetch(store.dialect().statements().processed, args).await?;
     Ok(rows.into_iter().filter_map(|mut row| Key::read(&row.bytes().ok()?)).collect())
 }

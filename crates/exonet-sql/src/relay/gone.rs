@@ -8,10 +8,7 @@ use exonet::error::ServeError;
 
 use crate::Key;
 use crate::database::{Store, Value};
-use crate::wire::{GONE, decode_keys, encode_keys};
-
-/// The number of keys in one question.
-pub(crate) const MOST_KEYS: usize = 1_000;
+use crate::wire::{GONE, KEYS_BYTES, decode_keys, encode_keys};
 
 /// Serves the call. A node has one relay: for the second, the method is already served.
 pub(crate) fn serve(store: &Arc<dyn Store>, node: &Node) -> Result<Serving, ServeError> {
@@ -24,7 +21,7 @@ pub(crate) fn serve(store: &Arc<dyn Store>, node: &Node) -> Result<Serving, Serv
 }
 
 async fn answer(store: &dyn Store, mut request: Request) -> Result<bytes::Bytes, Failure> {
-    let body = request.body.bytes(1 + 16 * MOST_KEYS as u64).await?;
+    let body = request.body.bytes(KEYS_BYTES).await?;
     let keys = decode_keys(&body).map_err(Failure::error)?;
     let mut conn = store.acquire().await.map_err(Failure::error)?;
     // One statement, so that rows and former owners are read at one moment.

@@ -10,8 +10,8 @@ use crate::database::Value;
 pub enum Dialect {
     /// PostgreSQL.
     Postgres,
-    /// SQLite, 3.41 or later. Older ones from 3.35 on do, if the connections have the functions `unhex` and
-    /// `unixepoch`.
+    /// SQLite, 3.41 or later. A version from 3.35 on will do if each connection has the functions `unhex` (of 3.41) and
+    /// `unixepoch` (of 3.38).
     Sqlite,
 }
 
@@ -29,7 +29,7 @@ impl Dialect {
         self == Self::Postgres
     }
 
-    /// Arguments as the statements take them: SQLite has no lists, and takes them as JSON.
+    /// Arguments as the statements take them: SQLite has no lists, so it gets them as JSON.
     pub fn arguments(self, args: Vec<Value>) -> Vec<Value> {
         match self {
             Self::Postgres => args,

@@ -1,7 +1,7 @@
 //! Messages that outlive the processes at both ends, and what that costs.
 //!
-//! The sender has so many messages open, each of which somebody has promised to keep before the next is handed over. The
-//! receiver acts on each message and acknowledges it then.
+//! The sender runs a set number of tasks. Each task hands a message over, waits until its node, broker or database has
+//! promised to keep it, and then hands over the next. The receiver acts on each message, and then acknowledges it.
 
 mod exonet;
 mod jetstream;
