@@ -267,9 +267,7 @@ impl exonet_node_options {
         });
         Ok((builder, journal))
     }
-}
 
-impl exonet_node_options {
     /// The name service, and the directory of the identity, if there is one.
     pub(crate) fn names(&self) -> Result<Option<(&str, Option<&str>)>, Fault> {
         let names = self.names.given("options->names")?;

@@ -10,7 +10,6 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bytes::Bytes;
 use exo::Session;
 use exo::session::{
     SessionBuilder, SessionError, SessionEvents, SessionId, SessionMessage, SessionOpenError,
@@ -171,7 +170,7 @@ unsafe fn builder(
 ) -> Result<SessionBuilder, Fault> {
     // SAFETY: the caller gives NULL, or options with their size.
     let options: exonet_session_options = unsafe { raw::options(options, "options") }?;
-    let name = Bytes::copy_from_slice(name.get("name")?.as_bytes());
+    let name = name.copy("name")?;
     Ok(options.of(inner.peer(peer)?.session(name)?))
 }
 
