@@ -7,8 +7,8 @@ mod writer;
 
 use std::future::Future;
 use std::mem::MaybeUninit;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use exo::Session;
 use exo::session::{
@@ -35,8 +35,8 @@ pub struct exonet_session {
     inner: Arc<Inner>,
     halves: Arc<Halves>,
     events: Arc<Mutex<SessionEvents>>,
-    watched: AtomicBool,
-    tasks: std::sync::Mutex<Vec<AbortHandle>>,
+    /// The tasks that make events of the node, for a session that is watched.
+    tasks: OnceLock<[AbortHandle; 2]>,
     id: Text,
     name: Text,
     peer: Text,
@@ -98,13 +98,12 @@ impl exonet_session {
             writing: AtomicBool::new(false),
             over: Promise::new(),
         });
-        let (inner, watched) = (Arc::clone(inner), AtomicBool::new(false));
-        Self { inner, halves, events, watched, tasks: std::sync::Mutex::default(), id, name, peer, is_client }
+        Self { inner: Arc::clone(inner), halves, events, tasks: OnceLock::new(), id, name, peer, is_client }
     }
 
     /// Fails if messages and events of the session are events of the node.
     fn unwatched(&self) -> Result<(), Fault> {
-        if self.watched.load(Ordering::Acquire) {
+        if self.tasks.get().is_some() {
             return Err(Fault::usage("the messages and events of this session are events of the node"));
         }
         Ok(())
@@ -118,9 +117,7 @@ impl exonet_session {
 
 impl Drop for exonet_session {
     fn drop(&mut self) {
-        for task in self.tasks.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner) {
-            task.abort();
-        }
+        self.tasks.get().into_iter().flatten().for_each(AbortHandle::abort);
         // An error says that the handle had given the session up before.
         let _ = self.last(async |session| session.abort());
     }
