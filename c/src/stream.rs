@@ -122,8 +122,8 @@ pub extern "C" fn exonet_stream_name(stream: Option<&exonet_stream>) -> exonet_s
     look(exonet_str::empty(), || Some(stream?.name.lend()))
 }
 
-/// Sends a message after all earlier ones of this stream, like exonet_send. It has no tag, and
-/// `options->priority` does not apply.
+/// Sends a message after all earlier ones of this stream, like exonet_send. It has no tag, and `options->priority`
+/// does not apply.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn exonet_stream_send(
     stream: Option<&exonet_stream>,

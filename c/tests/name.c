@@ -91,9 +91,11 @@ void names(const char *service, const char *state_dir)
           "bind");
     HOLDS(exonet_name_unbind(first, &err) == EXONET_NAMING);
     said(EXONET_NAMING, "changed meanwhile");
+    HOLDS(exonet_name_unbind(first, &err) == EXONET_USAGE);
+    said(EXONET_USAGE, "bind the name again");
     check(exonet_name_unbind(second, &err), &err, "unbind");
     HOLDS(exonet_name_unbind(second, &err) == EXONET_USAGE);
-    said(EXONET_USAGE, "unbound already");
+    said(EXONET_USAGE, "bind the name again");
     exonet_node_free(alice);
     alice = open_named(service, NULL);
     HOLDS(exonet_send(alice, chat, bytes_of("x"), NULL, NULL, &err) == EXONET_NAMING);

@@ -262,8 +262,8 @@ pub extern "C" fn exonet_session_finish(
 /// day). Messages that the peer sends from now on are rejected. EXONET_SESSION_AWAY: not all were settled in time; the
 /// node continues with them.
 ///
-/// After this function and the next three, other functions return EXONET_CLOSED for this handle, which still has to be
-/// freed.
+/// After this function or one of the next three, functions that send or receive messages return EXONET_CLOSED for this
+/// handle, and so do these four. The handle still has to be freed.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_session_close(
     session: Option<&exonet_session>,
