@@ -315,29 +315,37 @@ static void sessions_are_refused_aborted_and_detached(void)
     exonet_node_free(bob);
 }
 
+/* An address for a node that is started again at the same port. On Linux no other program uses this address, so that
+ * the port is still free then. */
+static const char *own_address(void)
+{
+#ifdef __linux__
+    static char address[32];
+    unsigned pid = (unsigned)getpid();
+    snprintf(address, sizeof address, "127.%u.%u.%u:0", 1 + pid / 64516 % 254, 1 + pid / 254 % 254, 1 + pid % 254);
+    return address;
+#else
+    return "127.0.0.1:0";
+#endif
+}
+
 static void a_session_outlives_its_process(const char *state_dir)
 {
     exonet_node *alice = open_node(NULL), *bob;
     exonet_session *client, *server;
     exonet_session_event *event;
     exonet_receipt *receipt;
-    exonet_node_options options;
     exonet_delivery *delivery;
     char address[200], *where;
 
-    DEFAULTS(options);
-    options.bind = exonet_cstr("127.0.0.1:0");
-    options.allow = exonet_cstr("anyone");
-    options.state_dir = exonet_cstr(state_dir);
-    check(exonet_node_open(&options, &bob, &err), &err, "open");
+    bob = open_node_at(own_address(), state_dir, NULL);
     snprintf(address, sizeof address, "%s", exonet_node_address(bob).data);
     where = strchr(address, '@') + 1;
     exonet_node_free(bob);
     /* The peer is not there yet: the session is opened at once, and waits. */
     check(exonet_session_open(alice, exonet_cstr(address), exonet_cstr("long"), NULL, &client, &err), &err, "open");
     HOLDS(exonet_session_next_event(client, 0, &event, &err) == EXONET_TIMEOUT && event == NULL && err == NULL);
-    options.bind = exonet_cstr(where);
-    check(exonet_node_open(&options, &bob, &err), &err, "open");
+    bob = open_node_at(where, state_dir, NULL);
     event = await_change(client, EXONET_CHANGE_CONNECTED);
     HOLDS(strcmp(exonet_session_event_address(event).data, where) == 0 && exonet_session_event_missing(event) == 0);
     exonet_session_event_free(event);
@@ -359,7 +367,7 @@ static void a_session_outlives_its_process(const char *state_dir)
     exonet_receipt_free(receipt);
     exonet_session_free(client);
 
-    check(exonet_node_open(&options, &bob, &err), &err, "open again");
+    bob = open_node_at(where, state_dir, NULL);
     server = accept_session(bob);
     HOLDS(strcmp(exonet_session_name(server).data, "long") == 0);
     takes(hear(server), "two");
@@ -375,14 +383,9 @@ static void a_peer_goes_away_and_comes_back(const char *state_dir)
     exonet_node *alice = open_node(NULL), *bob;
     exonet_session *client, *server;
     exonet_session_event *event;
-    exonet_node_options options;
     char where[64];
 
-    DEFAULTS(options);
-    options.bind = exonet_cstr("127.0.0.1:0");
-    options.allow = exonet_cstr("anyone");
-    options.state_dir = exonet_cstr(state_dir);
-    check(exonet_node_open(&options, &bob, &err), &err, "open");
+    bob = open_node_at(own_address(), state_dir, NULL);
     snprintf(where, sizeof where, "%s", strchr(exonet_node_address(bob).data, '@') + 1);
     client = open_session(alice, bob, "rest");
     server = accept_session(bob);
@@ -399,8 +402,7 @@ static void a_peer_goes_away_and_comes_back(const char *state_dir)
     event = await_change(client, EXONET_CHANGE_AWAY);
     HOLDS(exonet_session_event_address(event).len == 0);
     exonet_session_event_free(event);
-    options.bind = exonet_cstr(where);
-    check(exonet_node_open(&options, &bob, &err), &err, "open again");
+    bob = open_node_at(where, state_dir, NULL);
     event = await_change(client, EXONET_CHANGE_BACK);
     HOLDS(exonet_session_event_duration(event) > 0);
     exonet_session_event_free(event);
