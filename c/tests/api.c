@@ -628,7 +628,7 @@ static void an_identity_is_stored(const char *state_dir)
     exonet_node_free(alice);
 }
 
-/* api STATE: every function. api STATE SERVICE: names at this service. */
+/* api STATE: every function; STATE is not there yet. api STATE SERVICE: names at this service. */
 int main(int argc, char **argv)
 {
     char file[4096], named[4096];
