@@ -974,7 +974,8 @@ exonet_code exonet_session_finish(const struct exonet_session *session,
 
 // Ends the session: nothing more is sent, and messages that were sent get `timeout_ms` at most to settle (negative: a
 // day). Messages that the peer sends from now on are rejected. EXONET_SESSION_AWAY: not all were settled in time; the
-// node continues with them.
+// node continues with them. EXONET_NOT_SENT: exonet_session_finish had closed this direction before. The session is
+// given up all the same, without a wait: to wait, use the receipt of exonet_session_finish.
 //
 // After this function or one of the next three, functions that send or receive messages return EXONET_CLOSED for this
 // handle, and so do these four. The handle still has to be freed.

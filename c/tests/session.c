@@ -315,6 +315,36 @@ static void sessions_are_refused_aborted_and_detached(void)
     exonet_node_free(bob);
 }
 
+static void a_direction_is_closed_only_once(void)
+{
+    exonet_node *alice = open_node(NULL), *bob = open_node(NULL);
+    exonet_session *client = open_session(alice, bob, "twice"), *server;
+    exonet_receipt *receipt = say(client, "x");
+    exonet_delivery *none;
+    exonet_session_event *event;
+    exonet_code code;
+
+    server = accept_session(bob);
+    takes(hear(server), "x");
+    HOLDS(outcome_of(receipt).kind == EXONET_DELIVERED);
+    exonet_receipt_free(receipt);
+    check(exonet_session_finish(client, NULL, &err), &err, "finish");
+    HOLDS(exonet_session_close(client, MINUTE, &err) == EXONET_NOT_SENT);
+    said(EXONET_NOT_SENT, "closed at this end");
+    /* Its messages are over, its events are not. */
+    HOLDS(exonet_session_recv(client, 0, &none, &err) == EXONET_CLOSED && none == NULL);
+    said(EXONET_CLOSED, "given the session up");
+    code = exonet_session_next_event(client, 0, &event, &err);
+    HOLDS((code == EXONET_OK) == (event != NULL) && (code == EXONET_OK || code == EXONET_TIMEOUT));
+    exonet_session_event_free(event);
+    HOLDS(exonet_session_recv(server, MINUTE, &none, NULL) == EXONET_SESSION_FINISHED);
+    check(exonet_session_close(server, MINUTE, &err), &err, "close");
+    exonet_session_free(client);
+    exonet_session_free(server);
+    exonet_node_free(alice);
+    exonet_node_free(bob);
+}
+
 /* An address for a node that is started again at the same port. On Linux no other program uses this address, so that
  * the port is still free then. */
 static const char *own_address(void)
@@ -579,12 +609,18 @@ static void sessions_go_to_a_callback(void)
 
 void sessions(const char *state_dir)
 {
+    char outlives[4096], returns[4096];
+
+    /* A new identity has nothing left to tell the nodes of an earlier test. */
+    snprintf(outlives, sizeof outlives, "%s.outlives", state_dir);
+    snprintf(returns, sizeof returns, "%s.returns", state_dir);
     messages_go_both_ways();
     long_messages_go_in_parts();
     too_long_messages_are_rejected();
     sessions_are_refused_aborted_and_detached();
-    a_session_outlives_its_process(state_dir);
-    a_peer_goes_away_and_comes_back(state_dir);
+    a_direction_is_closed_only_once();
+    a_session_outlives_its_process(outlives);
+    a_peer_goes_away_and_comes_back(returns);
     sessions_are_events();
     what_is_not_taken_is_freed();
     sessions_go_to_a_callback();
