@@ -468,8 +468,8 @@ typedef struct exonet_send_options {
     struct exonet_str traceparent;
 } exonet_send_options;
 
-// The verdict on a message to a group: given once, and final. A message that was not reached may still arrive at
-// members.
+// The verdict on a message to a group: given once, and final. After EXONET_VERDICT_TOO_FEW or
+// EXONET_VERDICT_DEADLINE, the message may still arrive at members.
 typedef struct exonet_verdict {
     // The kind of the verdict.
     exonet_verdict_kind kind;
@@ -521,7 +521,8 @@ typedef struct exonet_node_options {
     // How often a message that is not acknowledged is handed out before it is rejected. Default: any number of times.
     uint32_t attempts;
     // Where names of services are: "file:PATH" for a file of this machine, or ID@HOST:PORT for a name server. Then a
-    // peer may be given as name:NAME, and exonet_name_bind binds names. Default: nowhere.
+    // peer may be given as name:NAME, and exonet_name_bind binds names. The node looks a name up on first use. It then
+    // finds the peer again at other addresses, but takes no other node for it. Default: nowhere.
     struct exonet_str names;
 } exonet_node_options;
 
@@ -778,8 +779,11 @@ exonet_code exonet_name_bind(const struct exonet_node *node,
                              struct exonet_name **bound,
                              struct exonet_error **error);
 
-// Unbinds the name, unless its record has changed since. The handle still has to be freed.
-exonet_code exonet_name_unbind(const struct exonet_name *name, struct exonet_error **error);
+// Unbinds the name. EXONET_NAMING: the record of the name has changed since it was bound, or the name service does not
+// answer. The function works once for each handle, even if it fails: exonet_name_bind makes another handle. The handle
+// still has to be freed.
+exonet_code exonet_name_unbind(const struct exonet_name *name,
+                               struct exonet_error **error);
 
 // Frees a name. It stays bound.
 void exonet_name_free(struct exonet_name *name);
@@ -825,8 +829,8 @@ exonet_code exonet_node_close(const struct exonet_node *node,
                               struct exonet_error **error);
 
 // Frees a node. If it is not closed, it ends as by exonet_node_close with a timeout of 0: that takes up to a second.
-// No other thread may use the node any more, or wait in it. Its threads end when its last handle is freed, whether a
-// receipt, a call or a service.
+// No other thread may use the node any more, or wait in it. Its threads end when the last handle that came from it
+// is freed; deliveries, requests and events of sessions do not count.
 void exonet_node_free(struct exonet_node *node);
 
 // Waits for a message, for `timeout_ms` at most.
@@ -865,9 +869,8 @@ exonet_code exonet_receipt_abandon(const struct exonet_receipt *receipt,
 void exonet_receipt_free(struct exonet_receipt *receipt);
 
 // Sends a message to a peer, given as ID@HOST:PORT, as an id alone if the peer has been heard, or as name:NAME if the
-// node has a name service. It waits for room
-// in the queue to the peer, and for the disk if the node's durability requires that; then the message is queued.
-// `options` and `receipt` may be NULL.
+// node has a name service. It waits for room in the queue to the peer, and for the disk if the node's durability
+// requires that; then the message is queued. `options` and `receipt` may be NULL.
 exonet_code exonet_send(const struct exonet_node *node,
                         struct exonet_str peer,
                         struct exonet_bytes body,
@@ -971,10 +974,11 @@ exonet_code exonet_session_finish(const struct exonet_session *session,
 
 // Ends the session: nothing more is sent, and messages that were sent get `timeout_ms` at most to settle (negative: a
 // day). Messages that the peer sends from now on are rejected. EXONET_SESSION_AWAY: not all were settled in time; the
-// node continues with them.
+// node continues with them. EXONET_NOT_SENT: exonet_session_finish had closed this direction before. The session is
+// given up all the same, without a wait: to wait, use the receipt of exonet_session_finish.
 //
-// After this function and the next three, other functions return EXONET_CLOSED for this handle, which still has to be
-// freed.
+// After this function or one of the next three, functions that send or receive messages return EXONET_CLOSED for this
+// handle, and so do these four. The handle still has to be freed.
 exonet_code exonet_session_close(const struct exonet_session *session,
                                  int64_t timeout_ms,
                                  struct exonet_error **error);
@@ -1070,9 +1074,9 @@ exonet_code exonet_node_watch_sessions(const struct exonet_node *node,
                                        struct exonet_error **error);
 
 // Sends a message of any size after all earlier ones of this session, like exonet_send. It has no tag, and
-// `options->priority` does not apply. A message that
-// is longer than 64 KiB goes in parts, which the peer's application gets as a whole or not at all; with `no_wait` it
-// is EXONET_NOT_SENT. EXONET_SESSION_ENDED: see exonet_error_session_end.
+// `options->priority` does not apply. A message that is longer than 64 KiB goes in parts, which the peer's application
+// gets as a whole or not at all; with `no_wait` it is EXONET_NOT_SENT. EXONET_SESSION_ENDED: see
+// exonet_error_session_end.
 exonet_code exonet_session_send(const struct exonet_session *session,
                                 struct exonet_bytes body,
                                 const struct exonet_send_options *options,
@@ -1130,8 +1134,8 @@ struct exonet_str exonet_stream_peer(const struct exonet_stream *stream);
 // The name of the stream.
 struct exonet_str exonet_stream_name(const struct exonet_stream *stream);
 
-// Sends a message after all earlier ones of this stream, like exonet_send. It has no tag, and
-// `options->priority` does not apply.
+// Sends a message after all earlier ones of this stream, like exonet_send. It has no tag, and `options->priority`
+// does not apply.
 exonet_code exonet_stream_send(const struct exonet_stream *stream,
                                struct exonet_bytes body,
                                const struct exonet_send_options *options,

@@ -105,7 +105,7 @@ pub unsafe extern "C" fn exonet_call_start(
         let inner = given(node, "node")?.inner();
         // SAFETY: the caller gives NULL, or options with their size.
         let options: exonet_call_options = unsafe { raw::options(options, "options") }?;
-        let method = Bytes::copy_from_slice(method.get("method")?.as_bytes());
+        let method = method.copy("method")?;
         let call = options.treat(inner.peer(&peer)?.call(method, body.copy("body")?))?;
         let pending = inner.block_on(call.start()).map_err(|error| Fault::call(&error, Bytes::new()))?;
         place.give(exonet_call::start(inner, pending, options.token()));

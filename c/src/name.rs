@@ -123,7 +123,9 @@ pub extern "C" fn exonet_name_bind(
     })
 }
 
-/// Unbinds the name, unless its record has changed since. The handle still has to be freed.
+/// Unbinds the name. EXONET_NAMING: the record of the name has changed since it was bound, or the name service does not
+/// answer. The function works once for each handle, even if it fails: exonet_name_bind makes another handle. The handle
+/// still has to be freed.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_name_unbind(
     name: Option<&exonet_name>,
@@ -132,7 +134,11 @@ pub extern "C" fn exonet_name_unbind(
     border(error, || {
         let exonet_name { inner, bound } = given(name, "name")?;
         let bound = bound.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let bound = bound.ok_or_else(|| Fault::usage("this name is unbound already"))?;
+        let bound = bound.ok_or_else(|| {
+            Fault::usage(
+                "exonet_name_unbind was called with this handle before: bind the name again to try again",
+            )
+        })?;
         Ok(inner.block_on(bound.unbind())?)
     })
 }

@@ -283,8 +283,8 @@ pub extern "C" fn exonet_node_close(
 }
 
 /// Frees a node. If it is not closed, it ends as by exonet_node_close with a timeout of 0: that takes up to a second.
-/// No other thread may use the node any more, or wait in it. Its threads end when its last handle is freed, whether a
-/// receipt, a call or a service.
+/// No other thread may use the node any more, or wait in it. Its threads end when the last handle that came from it
+/// is freed; deliveries, requests and events of sessions do not count.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_node_free(node: Option<Box<exonet_node>>) {
     look((), || {

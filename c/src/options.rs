@@ -45,7 +45,8 @@ pub struct exonet_node_options {
     /// How often a message that is not acknowledged is handed out before it is rejected. Default: any number of times.
     attempts: u32,
     /// Where names of services are: "file:PATH" for a file of this machine, or ID@HOST:PORT for a name server. Then a
-    /// peer may be given as name:NAME, and exonet_name_bind binds names. Default: nowhere.
+    /// peer may be given as name:NAME, and exonet_name_bind binds names. The node looks a name up on first use. It then
+    /// finds the peer again at other addresses, but takes no other node for it. Default: nowhere.
     names: exonet_str,
 }
 
@@ -267,9 +268,7 @@ impl exonet_node_options {
         });
         Ok((builder, journal))
     }
-}
 
-impl exonet_node_options {
     /// The name service, and the directory of the identity, if there is one.
     pub(crate) fn names(&self) -> Result<Option<(&str, Option<&str>)>, Fault> {
         let names = self.names.given("options->names")?;

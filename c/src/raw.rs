@@ -66,6 +66,11 @@ impl exonet_str {
         })
     }
 
+    /// The bytes of a copy of the text, which no longer depends on the caller's memory.
+    pub(crate) fn copy(&self, name: &str) -> Result<Bytes, Fault> {
+        self.get(name).map(|text| Bytes::copy_from_slice(text.as_bytes()))
+    }
+
     /// The text; None if it is empty.
     pub(crate) fn given(&self, name: &str) -> Result<Option<&str>, Fault> {
         let text = self.get(name)?;

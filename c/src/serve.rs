@@ -92,7 +92,7 @@ pub unsafe extern "C" fn exonet_serve(
         let inner = given(node, "node")?.inner();
         // SAFETY: the caller gives NULL, or options with their size.
         let options: exonet_serve_options = unsafe { raw::options(options, "options") }?;
-        let method = Bytes::copy_from_slice(method.get("method")?.as_bytes());
+        let method = method.copy("method")?;
         let (sender, line) = mpsc::unbounded_channel();
         let desk = match options.token() {
             Some(token) => Desk::Events(Arc::clone(inner.core()), token),

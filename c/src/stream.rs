@@ -3,7 +3,6 @@
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use exo::Message;
 use exo::stream::{OpenError, Stream, StreamError, StreamReceiver, StreamSendError, StreamSender};
 use tokio::sync::Mutex;
@@ -88,7 +87,7 @@ pub extern "C" fn exonet_stream_open(
     border(error, || {
         let mut place = Out::handle(stream, "stream")?;
         let inner = given(node, "node")?.inner();
-        let name = Bytes::copy_from_slice(name.get("name")?.as_bytes());
+        let name = name.copy("name")?;
         place.give(exonet_stream::new(inner, inner.peer(&peer)?.stream(name)?));
         Ok(())
     })
@@ -123,8 +122,8 @@ pub extern "C" fn exonet_stream_name(stream: Option<&exonet_stream>) -> exonet_s
     look(exonet_str::empty(), || Some(stream?.name.lend()))
 }
 
-/// Sends a message after all earlier ones of this stream, like exonet_send. It has no tag, and
-/// `options->priority` does not apply.
+/// Sends a message after all earlier ones of this stream, like exonet_send. It has no tag, and `options->priority`
+/// does not apply.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn exonet_stream_send(
     stream: Option<&exonet_stream>,

@@ -37,16 +37,22 @@ static inline int same(exonet_bytes bytes, const char *text)
     return bytes.len == strlen(text) && memcmp(bytes.data, text, bytes.len) == 0;
 }
 
-static inline exonet_node *open_node(const char *state_dir)
+static inline exonet_node *open_node_at(const char *bind, const char *state_dir, const char *service)
 {
     exonet_node_options options;
     exonet_node *node;
     DEFAULTS(options);
-    options.bind = exonet_cstr("127.0.0.1:0");
+    options.bind = exonet_cstr(bind);
     options.allow = exonet_cstr("anyone");
     options.state_dir = exonet_cstr(state_dir);
+    options.names = exonet_cstr(service);
     check(exonet_node_open(&options, &node, &err), &err, "open");
     return node;
+}
+
+static inline exonet_node *open_node(const char *state_dir)
+{
+    return open_node_at("127.0.0.1:0", state_dir, NULL);
 }
 
 static inline exonet_receipt *send_text(exonet_node *from, exonet_node *to, const char *text)

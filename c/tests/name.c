@@ -3,15 +3,7 @@
 
 static exonet_node *open_named(const char *service, const char *state_dir)
 {
-    exonet_node_options options;
-    exonet_node *node;
-    DEFAULTS(options);
-    options.bind = exonet_cstr("127.0.0.1:0");
-    options.allow = exonet_cstr("anyone");
-    options.state_dir = exonet_cstr(state_dir);
-    options.names = exonet_cstr(service);
-    check(exonet_node_open(&options, &node, &err), &err, "open");
-    return node;
+    return open_node_at("127.0.0.1:0", state_dir, service);
 }
 
 static void send_by_name(exonet_node *from, const char *peer, exonet_node *to)
@@ -91,9 +83,11 @@ void names(const char *service, const char *state_dir)
           "bind");
     HOLDS(exonet_name_unbind(first, &err) == EXONET_NAMING);
     said(EXONET_NAMING, "changed meanwhile");
+    HOLDS(exonet_name_unbind(first, &err) == EXONET_USAGE);
+    said(EXONET_USAGE, "bind the name again");
     check(exonet_name_unbind(second, &err), &err, "unbind");
     HOLDS(exonet_name_unbind(second, &err) == EXONET_USAGE);
-    said(EXONET_USAGE, "unbound already");
+    said(EXONET_USAGE, "bind the name again");
     exonet_node_free(alice);
     alice = open_named(service, NULL);
     HOLDS(exonet_send(alice, chat, bytes_of("x"), NULL, NULL, &err) == EXONET_NAMING);

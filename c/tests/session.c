@@ -315,29 +315,67 @@ static void sessions_are_refused_aborted_and_detached(void)
     exonet_node_free(bob);
 }
 
+static void a_direction_is_closed_only_once(void)
+{
+    exonet_node *alice = open_node(NULL), *bob = open_node(NULL);
+    exonet_session *client = open_session(alice, bob, "twice"), *server;
+    exonet_receipt *receipt = say(client, "x");
+    exonet_delivery *none;
+    exonet_session_event *event;
+    exonet_code code;
+
+    server = accept_session(bob);
+    takes(hear(server), "x");
+    HOLDS(outcome_of(receipt).kind == EXONET_DELIVERED);
+    exonet_receipt_free(receipt);
+    check(exonet_session_finish(client, NULL, &err), &err, "finish");
+    HOLDS(exonet_session_close(client, MINUTE, &err) == EXONET_NOT_SENT);
+    said(EXONET_NOT_SENT, "closed at this end");
+    /* Its messages are over, its events are not. */
+    HOLDS(exonet_session_recv(client, 0, &none, &err) == EXONET_CLOSED && none == NULL);
+    said(EXONET_CLOSED, "given the session up");
+    code = exonet_session_next_event(client, 0, &event, &err);
+    HOLDS((code == EXONET_OK) == (event != NULL) && (code == EXONET_OK || code == EXONET_TIMEOUT));
+    exonet_session_event_free(event);
+    HOLDS(exonet_session_recv(server, MINUTE, &none, NULL) == EXONET_SESSION_FINISHED);
+    check(exonet_session_close(server, MINUTE, &err), &err, "close");
+    exonet_session_free(client);
+    exonet_session_free(server);
+    exonet_node_free(alice);
+    exonet_node_free(bob);
+}
+
+/* An address for a node that is started again at the same port. On Linux no other program uses this address, so that
+ * the port is still free then. */
+static const char *own_address(void)
+{
+#ifdef __linux__
+    static char address[32];
+    unsigned pid = (unsigned)getpid();
+    snprintf(address, sizeof address, "127.%u.%u.%u:0", 1 + pid / 64516 % 254, 1 + pid / 254 % 254, 1 + pid % 254);
+    return address;
+#else
+    return "127.0.0.1:0";
+#endif
+}
+
 static void a_session_outlives_its_process(const char *state_dir)
 {
     exonet_node *alice = open_node(NULL), *bob;
     exonet_session *client, *server;
     exonet_session_event *event;
     exonet_receipt *receipt;
-    exonet_node_options options;
     exonet_delivery *delivery;
     char address[200], *where;
 
-    DEFAULTS(options);
-    options.bind = exonet_cstr("127.0.0.1:0");
-    options.allow = exonet_cstr("anyone");
-    options.state_dir = exonet_cstr(state_dir);
-    check(exonet_node_open(&options, &bob, &err), &err, "open");
+    bob = open_node_at(own_address(), state_dir, NULL);
     snprintf(address, sizeof address, "%s", exonet_node_address(bob).data);
     where = strchr(address, '@') + 1;
     exonet_node_free(bob);
     /* The peer is not there yet: the session is opened at once, and waits. */
     check(exonet_session_open(alice, exonet_cstr(address), exonet_cstr("long"), NULL, &client, &err), &err, "open");
     HOLDS(exonet_session_next_event(client, 0, &event, &err) == EXONET_TIMEOUT && event == NULL && err == NULL);
-    options.bind = exonet_cstr(where);
-    check(exonet_node_open(&options, &bob, &err), &err, "open");
+    bob = open_node_at(where, state_dir, NULL);
     event = await_change(client, EXONET_CHANGE_CONNECTED);
     HOLDS(strcmp(exonet_session_event_address(event).data, where) == 0 && exonet_session_event_missing(event) == 0);
     exonet_session_event_free(event);
@@ -359,7 +397,7 @@ static void a_session_outlives_its_process(const char *state_dir)
     exonet_receipt_free(receipt);
     exonet_session_free(client);
 
-    check(exonet_node_open(&options, &bob, &err), &err, "open again");
+    bob = open_node_at(where, state_dir, NULL);
     server = accept_session(bob);
     HOLDS(strcmp(exonet_session_name(server).data, "long") == 0);
     takes(hear(server), "two");
@@ -375,14 +413,9 @@ static void a_peer_goes_away_and_comes_back(const char *state_dir)
     exonet_node *alice = open_node(NULL), *bob;
     exonet_session *client, *server;
     exonet_session_event *event;
-    exonet_node_options options;
     char where[64];
 
-    DEFAULTS(options);
-    options.bind = exonet_cstr("127.0.0.1:0");
-    options.allow = exonet_cstr("anyone");
-    options.state_dir = exonet_cstr(state_dir);
-    check(exonet_node_open(&options, &bob, &err), &err, "open");
+    bob = open_node_at(own_address(), state_dir, NULL);
     snprintf(where, sizeof where, "%s", strchr(exonet_node_address(bob).data, '@') + 1);
     client = open_session(alice, bob, "rest");
     server = accept_session(bob);
@@ -399,8 +432,7 @@ static void a_peer_goes_away_and_comes_back(const char *state_dir)
     event = await_change(client, EXONET_CHANGE_AWAY);
     HOLDS(exonet_session_event_address(event).len == 0);
     exonet_session_event_free(event);
-    options.bind = exonet_cstr(where);
-    check(exonet_node_open(&options, &bob, &err), &err, "open again");
+    bob = open_node_at(where, state_dir, NULL);
     event = await_change(client, EXONET_CHANGE_BACK);
     HOLDS(exonet_session_event_duration(event) > 0);
     exonet_session_event_free(event);
@@ -577,12 +609,18 @@ static void sessions_go_to_a_callback(void)
 
 void sessions(const char *state_dir)
 {
+    char outlives[4096], returns[4096];
+
+    /* A new identity has nothing left to tell the nodes of an earlier test. */
+    snprintf(outlives, sizeof outlives, "%s.outlives", state_dir);
+    snprintf(returns, sizeof returns, "%s.returns", state_dir);
     messages_go_both_ways();
     long_messages_go_in_parts();
     too_long_messages_are_rejected();
     sessions_are_refused_aborted_and_detached();
-    a_session_outlives_its_process(state_dir);
-    a_peer_goes_away_and_comes_back(state_dir);
+    a_direction_is_closed_only_once();
+    a_session_outlives_its_process(outlives);
+    a_peer_goes_away_and_comes_back(returns);
     sessions_are_events();
     what_is_not_taken_is_freed();
     sessions_go_to_a_callback();

@@ -27,8 +27,8 @@ pub enum exonet_verdict_kind {
     EXONET_VERDICT_DEADLINE = 3,
 }
 
-/// The verdict on a message to a group: given once, and final. A message that was not reached may still arrive at
-/// members.
+/// The verdict on a message to a group: given once, and final. After EXONET_VERDICT_TOO_FEW or
+/// EXONET_VERDICT_DEADLINE, the message may still arrive at members.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct exonet_verdict {

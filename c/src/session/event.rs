@@ -1,8 +1,7 @@
 //! What happens in a session beside its messages.
 
 use std::mem::MaybeUninit;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use exo::session::{SessionEnd, SessionError, SessionEvent, SessionEvents};
@@ -167,15 +166,15 @@ pub extern "C" fn exonet_session_watch(
 ) -> exonet_code {
     border(error, || {
         let session = given(session, "session")?;
-        if session.watched.swap(true, Ordering::AcqRel) {
-            return Err(Fault::usage("this session is watched already"));
-        }
-        let (core, runtime) = (session.inner.core(), session.inner.handle());
-        let messages = tell_messages(Arc::clone(&session.halves), Arc::clone(core), token);
-        let changes = tell_changes(Arc::clone(&session.events), Arc::clone(core), token);
-        let tasks = [runtime.spawn(changes).abort_handle(), runtime.spawn(messages).abort_handle()];
-        session.tasks.lock().unwrap_or_else(PoisonError::into_inner).extend(tasks);
-        Ok(())
+        let mut first = false;
+        session.tasks.get_or_init(|| {
+            first = true;
+            let (core, runtime) = (session.inner.core(), session.inner.handle());
+            let messages = tell_messages(Arc::clone(&session.halves), Arc::clone(core), token);
+            let changes = tell_changes(Arc::clone(&session.events), Arc::clone(core), token);
+            [runtime.spawn(changes).abort_handle(), runtime.spawn(messages).abort_handle()]
+        });
+        if first { Ok(()) } else { Err(Fault::usage("this session is watched already")) }
     })
 }
 

@@ -3,7 +3,6 @@
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use exo::session::SessionListener;
 
 use super::exonet_session;
@@ -18,6 +17,12 @@ use crate::raw::{self, exonet_str};
 pub struct exonet_session_listener {
     inner: Arc<Inner>,
     listener: SessionListener,
+}
+
+/// The longest message that this end of an accepted session receives.
+unsafe fn longest(options: *const exonet_session_options) -> Result<usize, Fault> {
+    // SAFETY: the caller gives NULL, or options with their size.
+    unsafe { raw::options::<exonet_session_options>(options, "options") }?.of_server()
 }
 
 /// Waits for a session that a peer has opened, for `timeout_ms` at most: one of a name without a listener, or one that
@@ -35,7 +40,7 @@ pub unsafe extern "C" fn exonet_session_accept(
         let mut place = Out::handle(session, "session")?;
         let inner = given(node, "node")?.inner();
         // SAFETY: the caller gives NULL, or options with their size.
-        let longest = unsafe { raw::options::<exonet_session_options>(options, "options") }?.of_server()?;
+        let longest = unsafe { longest(options) }?;
         let accepted = inner.wait(timeout_ms, inner.core().node.accept_session())?;
         let accepted = accepted.map_err(|_| Fault::closed())?;
         place.give(exonet_session::new(inner, accepted.longest(longest)));
@@ -55,7 +60,7 @@ pub extern "C" fn exonet_session_listen(
     border(error, || {
         let mut place = Out::handle(listener, "listener")?;
         let inner = Arc::clone(given(node, "node")?.inner());
-        let name = Bytes::copy_from_slice(name.get("name")?.as_bytes());
+        let name = name.copy("name")?;
         let listener = inner.core().node.session_listener(name)?;
         place.give(exonet_session_listener { inner, listener });
         Ok(())
@@ -75,7 +80,7 @@ pub unsafe extern "C" fn exonet_session_listener_accept(
         let mut place = Out::handle(session, "session")?;
         let exonet_session_listener { inner, listener } = given(listener, "listener")?;
         // SAFETY: the caller gives NULL, or options with their size.
-        let longest = unsafe { raw::options::<exonet_session_options>(options, "options") }?.of_server()?;
+        let longest = unsafe { longest(options) }?;
         let accepted = inner.wait(timeout_ms, listener.accept())?.map_err(|_| Fault::closed())?;
         place.give(exonet_session::new(inner, accepted.longest(longest)));
         Ok(())
@@ -101,7 +106,7 @@ pub unsafe extern "C" fn exonet_node_watch_sessions(
     border(error, || {
         let inner = given(node, "node")?.inner();
         // SAFETY: the caller gives NULL, or options with their size.
-        let longest = unsafe { raw::options::<exonet_session_options>(options, "options") }?.of_server()?;
+        let longest = unsafe { longest(options) }?;
         if inner.watches_sessions() {
             return Err(Fault::usage("the sessions of this node are watched already"));
         }

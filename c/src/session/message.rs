@@ -44,9 +44,9 @@ impl exonet_session {
 }
 
 /// Sends a message of any size after all earlier ones of this session, like exonet_send. It has no tag, and
-/// `options->priority` does not apply. A message that
-/// is longer than 64 KiB goes in parts, which the peer's application gets as a whole or not at all; with `no_wait` it
-/// is EXONET_NOT_SENT. EXONET_SESSION_ENDED: see exonet_error_session_end.
+/// `options->priority` does not apply. A message that is longer than 64 KiB goes in parts, which the peer's application
+/// gets as a whole or not at all; with `no_wait` it is EXONET_NOT_SENT. EXONET_SESSION_ENDED: see
+/// exonet_error_session_end.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn exonet_session_send(
     session: Option<&exonet_session>,

@@ -7,10 +7,9 @@ mod writer;
 
 use std::future::Future;
 use std::mem::MaybeUninit;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
-use bytes::Bytes;
 use exo::Session;
 use exo::session::{
     SessionBuilder, SessionError, SessionEvents, SessionId, SessionMessage, SessionOpenError,
@@ -36,8 +35,8 @@ pub struct exonet_session {
     inner: Arc<Inner>,
     halves: Arc<Halves>,
     events: Arc<Mutex<SessionEvents>>,
-    watched: AtomicBool,
-    tasks: std::sync::Mutex<Vec<AbortHandle>>,
+    /// The tasks that make events of the node, for a session that is watched.
+    tasks: OnceLock<[AbortHandle; 2]>,
     id: Text,
     name: Text,
     peer: Text,
@@ -99,13 +98,12 @@ impl exonet_session {
             writing: AtomicBool::new(false),
             over: Promise::new(),
         });
-        let (inner, watched) = (Arc::clone(inner), AtomicBool::new(false));
-        Self { inner, halves, events, watched, tasks: std::sync::Mutex::default(), id, name, peer, is_client }
+        Self { inner: Arc::clone(inner), halves, events, tasks: OnceLock::new(), id, name, peer, is_client }
     }
 
     /// Fails if messages and events of the session are events of the node.
     fn unwatched(&self) -> Result<(), Fault> {
-        if self.watched.load(Ordering::Acquire) {
+        if self.tasks.get().is_some() {
             return Err(Fault::usage("the messages and events of this session are events of the node"));
         }
         Ok(())
@@ -119,9 +117,7 @@ impl exonet_session {
 
 impl Drop for exonet_session {
     fn drop(&mut self) {
-        for task in self.tasks.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner) {
-            task.abort();
-        }
+        self.tasks.get().into_iter().flatten().for_each(AbortHandle::abort);
         // An error says that the handle had given the session up before.
         let _ = self.last(async |session| session.abort());
     }
@@ -171,7 +167,7 @@ unsafe fn builder(
 ) -> Result<SessionBuilder, Fault> {
     // SAFETY: the caller gives NULL, or options with their size.
     let options: exonet_session_options = unsafe { raw::options(options, "options") }?;
-    let name = Bytes::copy_from_slice(name.get("name")?.as_bytes());
+    let name = name.copy("name")?;
     Ok(options.of(inner.peer(peer)?.session(name)?))
 }
 
@@ -264,10 +260,11 @@ pub extern "C" fn exonet_session_finish(
 
 /// Ends the session: nothing more is sent, and messages that were sent get `timeout_ms` at most to settle (negative: a
 /// day). Messages that the peer sends from now on are rejected. EXONET_SESSION_AWAY: not all were settled in time; the
-/// node continues with them.
+/// node continues with them. EXONET_NOT_SENT: exonet_session_finish had closed this direction before. The session is
+/// given up all the same, without a wait: to wait, use the receipt of exonet_session_finish.
 ///
-/// After this function and the next three, other functions return EXONET_CLOSED for this handle, which still has to be
-/// freed.
+/// After this function or one of the next three, functions that send or receive messages return EXONET_CLOSED for this
+/// handle, and so do these four. The handle still has to be freed.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_session_close(
     session: Option<&exonet_session>,
