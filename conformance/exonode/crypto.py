@@ -8,8 +8,11 @@ from hashlib import blake2s
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from .wire import Reader
 
 PRIME = 2**255 - 19
 SUITES = {1: (b"exonet aes-128-gcm", 16, AESGCM), 2: (b"exonet chacha20", 32, ChaCha20Poly1305)}
@@ -59,17 +62,22 @@ def id_from_text(text):
     return raw[1:33]
 
 
-# ---- handshake: Noise_IK_25519_ChaChaPoly_BLAKE2s ----------------------------------------------------------------
+# ---- handshake: Noise_IK_25519_ChaChaPoly_BLAKE2s --------------------------------------------------------------
 
 class Noise:
-    """One handshake. The initiator calls `initiate`, then `finish`; the responder `respond`, then `answer`."""
+    """One handshake. `write` and `read` make and take the next message, by its tokens; then `split` gives the keys.
 
-    def __init__(self, header, responder):
+    s and e are this end's secrets, rs and re the other end's public keys."""
+
+    def __init__(self, initiator, header, secret, peer=None, ephemeral=None):
+        self.initiator, self.s, self.e = initiator, secret, ephemeral or os.urandom(32)
+        self.rs, self.re = peer, None
+        self.messages = [("e", "es", "s", "ss"), ("e", "ee", "se")]
         self.h = self.ck = HASH(b"Noise_IK_25519_ChaChaPoly_BLAKE2s")
-        self._mix(b"exonet/1" + header)
-        self._mix(responder)
+        self.mix_hash(b"exonet/1" + header)
+        self.mix_hash(peer if initiator else public(secret))
 
-    def _mix(self, data):
+    def mix_hash(self, data):
         self.h = HASH(self.h + data)
 
     def split(self, data=b""):
@@ -78,62 +86,47 @@ class Noise:
         one = hmac.digest(secret, b"\x01", blake2s)
         return one, hmac.digest(secret, one + b"\x02", blake2s)
 
-    def _dh(self, secret, key):
-        self.ck, self.key = self.split(agree(secret, key))  # each key seals once, with nonce 0
+    def mix_key(self, token):
+        """A Diffie-Hellman: the first letter of its token is the initiator's key, the second the responder's."""
+        mine, theirs = token if self.initiator else reversed(token)
+        shared = agree(self.e if mine == "e" else self.s, self.re if theirs == "e" else self.rs)
+        self.ck, key = self.split(shared)
+        self.aead = ChaCha20Poly1305(key)                   # each key seals once, with nonce 0
 
-    def _encrypt(self, text):
-        sealed = ChaCha20Poly1305(self.key).encrypt(bytes(12), text, self.h)
-        self._mix(sealed)
+    def encrypt(self, text):
+        sealed = self.aead.encrypt(bytes(12), text, self.h)
+        self.mix_hash(sealed)
         return sealed
 
-    def _decrypt(self, sealed):
-        text = opened(ChaCha20Poly1305(self.key), bytes(12), sealed, self.h)
-        self._mix(sealed)
+    def decrypt(self, sealed):
+        text = opened(self.aead, bytes(12), sealed, self.h)
+        self.mix_hash(sealed)
         return text
 
-    @classmethod
-    def initiate(cls, secret, peer, header, frames, ephemeral=None):
-        """Message 1 of `secret` to the id `peer`; gives the handshake and the message."""
-        noise = cls(header, peer)
-        noise.secret, noise.ephemeral = secret, ephemeral or os.urandom(32)
-        e = public(noise.ephemeral)
-        noise._mix(e)
-        noise._dh(noise.ephemeral, peer)
-        static = noise._encrypt(public(secret))
-        noise._dh(secret, peer)
-        return noise, e + static + noise._encrypt(frames)
+    def write(self, payload):
+        message, (tokens, *self.messages) = b"", self.messages
+        for token in tokens:
+            if token == "e":
+                message += public(self.e)
+                self.mix_hash(message)
+            elif token == "s":
+                message += self.encrypt(public(self.s))
+            else:
+                self.mix_key(token)
+        return message + self.encrypt(payload)
 
-    def finish(self, header, message):
-        """Reads message 2: the frames of the answer, and the keys. To be tried on a copy: the true answer may follow."""
-        e = message[:32]
-        self._mix(e)
-        self._dh(self.ephemeral, e)
-        self._dh(self.secret, e)
-        payload = self._decrypt(message[32:])
-        if payload[:12] != header:
-            raise Refused("an answer whose two headers differ")
-        return payload[12:], self.split()
-
-    @classmethod
-    def respond(cls, secret, header, message):
-        """Reads message 1: the handshake, with `peer` and `frames`."""
-        noise = cls(header, public(secret))
-        noise.e = message[:32]
-        noise._mix(noise.e)
-        noise._dh(secret, noise.e)
-        noise.peer = noise._decrypt(message[32:80])
-        noise._dh(secret, noise.peer)
-        noise.frames = noise._decrypt(message[80:])
-        return noise
-
-    def answer(self, header, frames, ephemeral=None):
-        """Message 2, and the keys."""
-        ephemeral = ephemeral or os.urandom(32)
-        e = public(ephemeral)
-        self._mix(e)
-        self._dh(ephemeral, self.e)
-        self._dh(ephemeral, self.peer)
-        return e + self._encrypt(header + frames), self.split()
+    def read(self, message):
+        """The payload. An initiator reads on a copy of its handshake: the true answer may follow a false one."""
+        message, (tokens, *self.messages) = Reader(message), self.messages
+        for token in tokens:
+            if token == "e":
+                self.re = message.take(32)
+                self.mix_hash(self.re)
+            elif token == "s":
+                self.rs = self.decrypt(message.take(48))
+            else:
+                self.mix_key(token)
+        return self.decrypt(message.rest())
 
 
 # ---- packets ---------------------------------------------------------------------------------------------------
@@ -163,16 +156,11 @@ def mac2(cookie, data):
 
 
 def hchacha20(key, nonce):
-    """draft-irtf-cfrg-xchacha, section 2.2."""
-    x = list(struct.unpack("<16I", b"expand 32-byte k" + key + nonce))
-    for _ in range(10):
-        for a, b, c, d in ((0, 4, 8, 12), (1, 5, 9, 13), (2, 6, 10, 14), (3, 7, 11, 15),
-                           (0, 5, 10, 15), (1, 6, 11, 12), (2, 7, 8, 13), (3, 4, 9, 14)):
-            for p, q, r, turn in ((a, b, d, 16), (c, d, b, 12), (a, b, d, 8), (c, d, b, 7)):
-                x[p] = x[p] + x[q] & 0xFFFFFFFF
-                x[r] ^= x[p]
-                x[r] = (x[r] << turn | x[r] >> 32 - turn) & 0xFFFFFFFF
-    return struct.pack("<8I", *x[:4], *x[12:])
+    """draft-irtf-cfrg-xchacha, section 2.2: a block of ChaCha20 without the addition of the first state behind it."""
+    first = struct.unpack("<16I", b"expand 32-byte k" + key + nonce)
+    block = struct.unpack("<16I", Cipher(algorithms.ChaCha20(key, nonce), None).encryptor().update(bytes(64)))
+    words = [(last - begun) % 2**32 for last, begun in zip(block, first)]
+    return struct.pack("<8I", *words[:4], *words[12:])
 
 
 def _xchacha(receiver, nonce):

@@ -165,13 +165,14 @@ class Node:
         fits = compare_digest(mac2(cookie, data[:-16]), data[-16:])
         if self.cookies and not fits or header.suite not in (1, 2):
             return self.retry(data, header, address, cookie) if header.suite in (1, 2) else None
-        noise = Noise.respond(self.secret, header.clear, header.body[:-32])
-        if noise.peer == self.id or self.ending:
+        noise = Noise(False, header.clear, self.secret)
+        payload = noise.read(header.body[:-32])
+        if noise.rs == self.id or self.ending:
             return None
-        peer = self.peer(noise.peer)
+        peer = self.peer(noise.rs)
         if len(peer.pending) >= 4 and not fits:
             return self.retry(data, header, address, cookie)
-        frames = wire.read_frames(noise.frames, 0, 0, True)
+        frames = wire.read_frames(payload, 0, 0, True)
         first = next(frames, None)
         if not isinstance(first, wire.Params):
             return None
@@ -181,8 +182,8 @@ class Node:
         clear = bytes([wire.ANSWER, header.suite, 0, 0]) + header.index.to_bytes(4, "big") + index.to_bytes(4, "big")
         answers = [peer.owed_frame(*key) for key in peer.owed if key[0] in ("rejected", "reply")]
         frames = [peer.R.state(peer.stamp), *answers, peer.S and peer.S.ask(16)]
-        message, keys = noise.answer(clear, self.handshake_payload(base, first.values["base"], frames, 1144))
-        epoch = Epoch(header, keys, False, index, header.index, base, first.values, self.now)
+        message = noise.write(clear + self.handshake_payload(base, first.values["base"], frames, 1144))
+        epoch = Epoch(header, noise.split(), False, index, header.index, base, first.values, self.now)
         epoch.answered.add(address)
         self.indices[index] = (peer, epoch)
         peer.pending.append(epoch)

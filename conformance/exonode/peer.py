@@ -378,8 +378,8 @@ class Peer:
         frames = [self.R.record and self.R.state(self.stamp), self.S.ask(16)]
         frames += [wire.Early(self.S.ts, s, (letter.wire,)) for s, letter in sorted(self.S.early.items())]
         payload = node.handshake_payload(base, 0, frames, 1096)
-        noise, message = Noise.initiate(node.secret, self.id, header, payload.ljust(1064, b"\0"))
-        data = header + message
+        noise = Noise(True, header, node.secret, self.id)
+        data = header + noise.write(payload.ljust(1064, b"\0"))
         ts = self.S.ts if self.S.early else 0
         self.opening = Opening(noise, data + mac1(self.id, data), index, base, ts, now)
 
@@ -397,9 +397,11 @@ class Peer:
     def on_answer(self, header, address):
         opening, node = self.opening, self.node
         demand(header.suite == node.suite and mac1(node.id, header.clear + header.body[:-16]) == header.body[-16:])
-        payload, keys = copy(opening.noise).finish(header.clear, header.body[:-16])
+        noise = copy(opening.noise)                         # the true answer may follow a false one
+        payload = noise.read(header.body[:-16])
+        demand(payload[:12] == header.clear)
         self.opening = None
-        frames = wire.read_frames(payload, 0, opening.base, True)
+        frames = wire.read_frames(payload[12:], 0, opening.base, True)
         params = next(frames, None)
         demand(isinstance(params, wire.Params))
         if header.index == 0:                               # "Refusals"
@@ -407,7 +409,7 @@ class Peer:
             if self.S and code == 1:
                 self.S.end_early(opening.ts, NOT_DELIVERED)
             return self.end_queue(NOT_DELIVERED)
-        epoch = Epoch(header, keys, True, opening.index, header.index, opening.base, params.values, node.now)
+        epoch = Epoch(header, noise.split(), True, opening.index, header.index, opening.base, params.values, node.now)
         node.indices[opening.index] = (self, epoch)
         if not self.path or address in opening.sent_to:
             self.path = Path(address if address in opening.sent_to else opening.sent_to[-1], True, node.now)

@@ -1,6 +1,5 @@
 """The vectors, which the Rust core is checked against too, are what this node reads and writes."""
 
-import copy
 import json
 import pathlib
 import re
@@ -112,17 +111,16 @@ class Datagrams(unittest.TestCase):
             data = {k: bytes.fromhex(x) for k, x in v.items() if isinstance(x, str) and k != "kind"}
             ours, theirs = crypto.public(data["initiator"]), crypto.public(data["responder"])
             opening, answer = wire.datagram(data["opening"]), wire.datagram(data["answer"])
-            noise, sent = crypto.Noise.initiate(data["initiator"], theirs, opening.clear, data["opening_frames"],
-                                                ephemeral(data["initiator_seed"]))
-            whole = opening.clear + sent
+            noise = crypto.Noise(True, opening.clear, data["initiator"], theirs, ephemeral(data["initiator_seed"]))
+            whole = opening.clear + noise.write(data["opening_frames"])
             self.assertEqual(whole + crypto.mac1(theirs, whole) + bytes(16), data["opening"])
-            other = crypto.Noise.respond(data["responder"], opening.clear, opening.body[:-32])
-            self.assertEqual((other.peer, other.frames), (ours, data["opening_frames"]))
-            sent, keys = other.answer(answer.clear, data["answer_frames"], ephemeral(data["responder_seed"]))
-            whole = answer.clear + sent
+            other = crypto.Noise(False, opening.clear, data["responder"], None, ephemeral(data["responder_seed"]))
+            self.assertEqual((other.read(opening.body[:-32]), other.rs), (data["opening_frames"], ours))
+            whole = answer.clear + other.write(answer.clear + data["answer_frames"])
             self.assertEqual(whole + crypto.mac1(ours, whole), data["answer"])
-            self.assertEqual(copy.copy(noise).finish(answer.clear, answer.body[:-16]), (data["answer_frames"], keys))
-            for key, name in zip(keys, ("data", "data_back")):
+            self.assertEqual(noise.read(answer.body[:-16]), answer.clear + data["answer_frames"])
+            self.assertEqual(noise.split(), other.split())
+            for key, name in zip(noise.split(), ("data", "data_back")):
                 datagram = wire.datagram(bytes.fromhex(v[name]["datagram"]))
                 frames = bytes.fromhex(v[name]["frames"])
                 number = v[name]["number"]
