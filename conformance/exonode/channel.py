@@ -4,7 +4,7 @@ import os
 from collections import namedtuple
 
 from .crypto import Sealer
-from .wire import Ack, demand, spans
+from .wire import Ack, demand, merged
 
 LIMIT = {1: (1 << 23, 1 << 52), 2: ((1 << 62) - 1, 1 << 36)}    # packets sealed, packets that failed to open
 
@@ -35,7 +35,7 @@ class Epoch:
         return True
 
     def ack(self, now, most=64):
-        ranges = [(first, end - 1) for first, end in spans(self.seen)[:-most - 1:-1]]
+        ranges = [(first, end - 1) for first, end in merged((x, x + 1) for x in self.seen)[:-most - 1:-1]]
         micros = lambda seconds: int(seconds * 1e6)
         return Ack(micros(now - self.came), micros(self.came) % (1 << 30), ranges)
 

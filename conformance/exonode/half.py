@@ -6,7 +6,7 @@ it keeps no `ats` and `aend`, and no `R.kts` and `R.keep` that they would be mad
 
 from bisect import insort
 
-from .wire import LAST, Ask, State, spans
+from .wire import LAST, Ask, State, merged
 
 DELIVERED, UNKNOWN, NOT_DELIVERED, CANCELLED = "delivered", "unknown", "not delivered", "cancelled"
 
@@ -211,7 +211,7 @@ class Receiver:
             said, end = ts, LAST if ts <= self.upto and self.ets != ts else 0
         if not self.record:
             return State(b, self.clock.ck, ts=said, end=end)
-        lo, ranges = min(self.l, self.hi), spans(x for x in self.free if x >= self.l)
+        lo, ranges = min(self.l, self.hi), merged((x, x + 1) for x in self.free if x >= self.l)
         up = ranges[most][0] if len(ranges) > most else self.hi
         return State(b, self.r, True, self.closed, self.hi, lo, up, tuple(ranges[:most]), said, end)
 

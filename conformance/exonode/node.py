@@ -150,7 +150,7 @@ class Node:
 
     def retry(self, data, header, address, cookie):
         body = seal_cookie(self.id, os.urandom(24), data[-32:-16], cookie, int(self.wall() * 1e9))
-        self.out.append((bytes([wire.RETRY, 0, 0, 0]) + header.index.to_bytes(4, "big") + body, address))
+        self.out.append((wire.header(wire.RETRY, header.index) + body, address))
 
     def on_opening(self, header, data, address):
         """The steps of "Answer", in their order."""
@@ -172,18 +172,15 @@ class Node:
         peer = self.peer(noise.rs)
         if len(peer.pending) >= 4 and not fits:
             return self.retry(data, header, address, cookie)
-        frames = wire.read_frames(payload, 0, 0, True)
-        first = next(frames, None)
-        if not isinstance(first, wire.Params):
-            return None
+        params, frames = wire.read_handshake(payload, 0)
         base = self.clock.ck
         peer.take_frames((f for f in frames if isinstance(f, self.ON_OPENING)), None, address)
         index = self.new_index(peer)
-        clear = bytes([wire.ANSWER, header.suite, 0, 0]) + header.index.to_bytes(4, "big") + index.to_bytes(4, "big")
+        clear = wire.header(wire.ANSWER, header.suite, header.index, index)
         answers = [peer.owed_frame(*key) for key in peer.owed if key[0] in ("rejected", "reply")]
         frames = [peer.R.state(peer.stamp), *answers, peer.S and peer.S.ask(16)]
-        message = noise.write(clear + self.handshake_payload(base, first.values["base"], frames, 1144))
-        epoch = Epoch(header, noise.split(), False, index, header.index, base, first.values, self.now)
+        message = noise.write(clear + self.handshake_payload(base, params["base"], frames, 1144))
+        epoch = Epoch(header, noise.split(), False, index, header.index, base, params, self.now)
         epoch.answered.add(address)
         self.indices[index] = (peer, epoch)
         peer.pending.append(epoch)

@@ -299,7 +299,7 @@ class Peer:
         """`items` hear whether the packet arrived; without any it is not ack-eliciting."""
         for path in self.paths(address):
             path.sent += len(payload) + 25
-        header = bytes([wire.DATA]) + epoch.to.to_bytes(4, "big") + (epoch.next & 0xFFFFFFFF).to_bytes(4, "big")
+        header = wire.header(wire.DATA, epoch.to, epoch.next % (1 << 32))
         self.node.out.append((epoch.seals.seal(epoch.next, header, payload), address))
         if items:
             epoch.sent[epoch.next] = self.recovery.sent(len(payload) + 25, items, self.node.now)
@@ -374,7 +374,7 @@ class Peer:
             early.append(letter)
         self.begin(early)
         index, base = node.new_index(self), node.clock.ck
-        header = bytes([wire.OPENING, node.suite, 0, 0]) + index.to_bytes(4, "big")
+        header = wire.header(wire.OPENING, node.suite, index)
         frames = [self.R.record and self.R.state(self.stamp), self.S.ask(16)]
         frames += [wire.Early(self.S.ts, s, (letter.wire,)) for s, letter in sorted(self.S.early.items())]
         payload = node.handshake_payload(base, 0, frames, 1096)
@@ -401,15 +401,13 @@ class Peer:
         payload = noise.read(header.body[:-16])
         demand(payload[:12] == header.clear)
         self.opening = None
-        frames = wire.read_frames(payload[12:], 0, opening.base, True)
-        params = next(frames, None)
-        demand(isinstance(params, wire.Params))
+        params, frames = wire.read_handshake(payload[12:], opening.base)
         if header.index == 0:                               # "Refusals"
             code = next((f.code for f in frames if isinstance(f, wire.Close)), 2)
             if self.S and code == 1:
                 self.S.end_early(opening.ts, NOT_DELIVERED)
             return self.end_queue(NOT_DELIVERED)
-        epoch = Epoch(header, noise.split(), True, opening.index, header.index, opening.base, params.values, node.now)
+        epoch = Epoch(header, noise.split(), True, opening.index, header.index, opening.base, params, node.now)
         node.indices[opening.index] = (self, epoch)
         if not self.path or address in opening.sent_to:
             self.path = Path(address if address in opening.sent_to else opening.sent_to[-1], True, node.now)
@@ -484,7 +482,7 @@ class Peer:
             if not self.candidate or self.candidate.address != address:
                 self.candidate = Path(address, False, now)
             self.candidate.received += len(data)
-        if not self.take_frames(wire.read_frames(payload, epoch.rx, epoch.tx), epoch, address):
+        if not self.take_frames(wire.read_frames(wire.Reader(payload, epoch.rx, epoch.tx)), epoch, address):
             return self.drop()
         epoch.owes_ack |= self.eliciting
         if epoch is self.previous and epoch.owes_ack and self.path:

@@ -1,7 +1,7 @@
 """Bytes to datagrams and frames, and back: PROTOCOL.md, "Datagrams", "Frames", "MESSAGES". No state, no clock, no keys."""
 
+import struct
 from collections import namedtuple
-from functools import lru_cache
 
 LAST = (1 << 62) - 1
 OPENING, ANSWER, RETRY, DATA, RESET, VERSION = 0x11, 0x12, 0x13, 0x14, 0x15, 0x1F
@@ -52,22 +52,28 @@ class Reader:
 
 # ---- datagrams -------------------------------------------------------------------------------------------------
 
-LENGTHS = {OPENING: (1200, 1232), ANSWER: (88, 1232), RETRY: (72, 72), DATA: (25, 65527), RESET: (21, 21)}
-Datagram = namedtuple("Datagram", "kind clear body suite to index number")
+HEADERS = {                             # kind: the least and the most bytes; the clear header, and the fields in it
+    OPENING: (1200, 1232, ">BBxxI", ("kind", "suite", "index")),
+    ANSWER: (88, 1232, ">BBxxII", ("kind", "suite", "to", "index")),
+    RETRY: (72, 72, ">BxxxI", ("kind", "to")),
+    DATA: (25, 65527, ">BII", ("kind", "to", "number")),
+    RESET: (21, 21, ">BI", ("kind", "to"))}
+# `clear` is the clear header, `body` what follows it.
+Datagram = namedtuple("Datagram", "clear body kind suite to index number", defaults=[0, 0, 0, 0])
+
+
+def header(*fields):
+    """The clear header of a datagram, from its kind on."""
+    return struct.pack(HEADERS[fields[0]][2], *fields)
 
 
 def datagram(data):
-    """Reads a datagram: its clear header, what is in it, and what follows (`body`)."""
-    demand(data and data[0] in LENGTHS and LENGTHS[data[0]][0] <= len(data) <= LENGTHS[data[0]][1])
-    read, suite = Reader(data), 0
-    kind = read.fixed(1)
-    if kind in (OPENING, ANSWER, RETRY):
-        suite = read.fixed(1)
-        demand(read.fixed(2) == 0 and (kind != RETRY or suite == 0))
-    to = read.fixed(4) if kind != OPENING else 0
-    index = read.fixed(4) if kind in (OPENING, ANSWER) else 0
-    number = read.fixed(4) if kind == DATA else 0
-    return Datagram(kind, data[:read.at], read.rest(), suite, to, index, number)
+    demand(data and data[0] in HEADERS)
+    least, most, layout, names = HEADERS[data[0]]
+    demand(least <= len(data) <= most)
+    fields, size = struct.unpack_from(layout, data), struct.calcsize(layout)
+    demand(header(*fields) == data[:size])                  # what is reserved is zero
+    return Datagram(data[:size], data[size:], **dict(zip(names, fields)))
 
 
 def version_answer(data):
@@ -78,9 +84,9 @@ def version_answer(data):
 
 def full_number(low, largest):
     """The packet number with these low 32 bits that is closest to the one after `largest` (-1: none yet)."""
-    near = largest + 1 & ~0xFFFFFFFF | low
-    numbers = [n for n in (near + (1 << 32), near, near - (1 << 32)) if n >= 0]
-    return min(numbers, key=lambda n: abs(n - largest - 1))
+    least = largest + 1 - (1 << 31)
+    number = least + (low - least) % (1 << 32)
+    return number if number >= 0 else number + (1 << 32)
 
 
 # ---- parameters ------------------------------------------------------------------------------------------------
@@ -88,9 +94,10 @@ def full_number(low, largest):
 PARAMETERS = {                                              # id: name, default; bytes are of fixed length
     1: ("base", 0), 2: ("max_ack_delay", 1000), 3: ("boot_id", bytes(8)), 4: ("time", 0), 5: ("max_datagram", 65527),
     6: ("pool_window", 65536), 7: ("body_window", 65536), 8: ("max_bodies", 4), 9: ("max_message", LAST),
-    10: ("idle_timeout", 0), 11: ("suites", 0), 12: ("reset_token", bytes(16)), 13: ("takes", 3), 14: ("lane_window", 0),
-    15: ("lane_pool", 16777216), 16: ("lanes", 16384), 17: ("generation", 0), 18: ("met", 0),
+    10: ("idle_timeout", 0), 11: ("suites", 0), 12: ("reset_token", bytes(16)), 13: ("takes", 3),
+    14: ("lane_window", 0), 15: ("lane_pool", 16777216), 16: ("lanes", 16384), 17: ("generation", 0), 18: ("met", 0),
     19: ("lineage", 0), 20: ("met_lineage", 0)}
+DEFAULTS = {**dict(PARAMETERS.values()), "reset_token": None}
 
 
 def read_params(data):
@@ -99,12 +106,11 @@ def read_params(data):
     while read.left():
         key, value = read.varint(), Reader(read.block())
         if key in PARAMETERS:
-            demand(key not in came)
-            default = PARAMETERS[key][1]
-            came[key] = value.take(len(default)) if isinstance(default, bytes) else value.varint()
+            name, default = PARAMETERS[key]
+            demand(name not in came)
+            came[name] = value.take(len(default)) if isinstance(default, bytes) else value.varint()
             demand(not value.left())
-    out = {name: came.get(key, default) for key, (name, default) in PARAMETERS.items()}
-    out["reset_token"] = came.get(12)
+    out = {**DEFAULTS, **came}
     demand(out["max_ack_delay"] < 1 << 24 and out["max_datagram"] >= 1200)
     demand(out["pool_window"] >= min(65536, out["max_message"]))
     return out
@@ -114,100 +120,124 @@ def write_params(values):
     body = b""
     for key, (name, _) in PARAMETERS.items():
         if values.get(name) is not None:
-            value = values[name] if isinstance(values[name], bytes) else varint(values[name])
-            body += varint(key) + varint(len(value)) + value
-    return b"\x06" + varint(len(body)) + body
+            value = values[name]
+            body += varint(key) + block(value if isinstance(value, bytes) else varint(value))
+    return b"\x06" + block(body)
 
 
-# ---- frames ----------------------------------------------------------------------------------------------------
+# ---- frames of fixed layout ------------------------------------------------------------------------------------
 # Numbers in frames are absolute; who reads or writes them says the bases: `tx` of the frame's sender (its transmitter),
-# `rx` of its receiver.
+# `rx` of its receiver. Ranges are pairs of (first, end).
 
-def spans(numbers):
-    """Numbers as ranges of (first, end), which ascend."""
-    ranges = []
-    for x in sorted(numbers):
-        joins = ranges and ranges[-1][1] == x
-        ranges.append((ranges.pop()[0] if joins else x, x + 1))
-    return ranges
-
-
-def relative(ranges, start):
-    """Ranges of (first, end) as the pairs of gap and length that ascend from `start`."""
-    ends = [start, *(end for _, end in ranges)]
-    return [(first - before, end - first) for before, (first, end) in zip(ends, ranges)]
-
-
-def absolute(pairs, start, bound):
-    ranges = []
-    for gap, length in pairs:
-        ranges.append((start + gap, start + gap + length))
-        start = ranges[-1][1]
-        demand(length and start <= bound)
-    return tuple(ranges)
+def merged(ranges):
+    """The same numbers as ranges that ascend and do not touch."""
+    out = []
+    for first, end in sorted(ranges):
+        if out and first <= out[-1][1]:
+            first, end = out[-1][0], max(end, out.pop()[1])
+        out.append((first, end))
+    return out
 
 
 def block(data):
     return varint(len(data)) + data
 
 
-FIELDS = {                              # letter: how such a field is read, and how it is written
-    "v": (Reader.varint, lambda x, tx, rx: varint(x)),
-    "b": (lambda read: read.fixed(1), lambda x, tx, rx: bytes([x])),
-    "8": (lambda read: read.take(8), lambda x, tx, rx: x),
-    "d": (Reader.block, lambda x, tx, rx: block(x)),
+def read_ranges(read, end, most):
+    """Pairs of gap and length, which ascend from `end`, as ranges of (first, end)."""
+    ranges = []
+    for _ in range(read.varint()):
+        first = end + read.varint()
+        end = first + read.varint()
+        demand(first < end <= most)
+        ranges.append((first, end))
+    return tuple(ranges)
+
+
+def write_ranges(ranges, end):
+    out = varint(len(ranges))
+    for first, after in ranges:
+        out += varint(first - end) + varint(after - first)
+        end = after
+    return out
+
+
+FIELDS = {  # letter: how a field is read, behind those `before` it; how the field `x` of the frame `f` is written
+    "v": (lambda read, before: read.varint(), lambda x, f, tx, rx: varint(x)),
+    "b": (lambda read, before: read.fixed(1), lambda x, f, tx, rx: bytes([x])),
+    "8": (lambda read, before: read.take(8), lambda x, f, tx, rx: x),
+    "d": (lambda read, before: read.block(), lambda x, f, tx, rx: block(x)),
     # A number of the clock of the frame's sender, of its receiver: "Numbers and bases".
-    "t": (lambda read: read.varint() + read.tx & LAST, lambda x, tx, rx: varint(x - tx & LAST)),
-    "r": (lambda read: read.varint() + read.rx & LAST, lambda x, tx, rx: varint(x - rx & LAST)),
-    # Pairs of gap and length; messages of EARLY.
-    "g": (lambda read: [(read.varint(), read.varint()) for _ in range(read.varint())],
-          lambda x, tx, rx: varint(len(x)) + b"".join(varint(gap) + varint(length) for gap, length in x)),
-    "m": (lambda read: tuple(read.block() for _ in range(read.fixed(1))),
-          lambda x, tx, rx: bytes([len(x)]) + b"".join(map(block, x)))}
+    "t": (lambda read, before: read.varint() + read.tx & LAST, lambda x, f, tx, rx: varint(x - tx & LAST)),
+    "r": (lambda read, before: read.varint() + read.rx & LAST, lambda x, f, tx, rx: varint(x - rx & LAST)),
+    # Ranges that count from the prefix of HAVE; the end of the claim of STATE, and its ranges; the messages of EARLY.
+    "p": (lambda read, before: read_ranges(read, before["prefix"], LAST),
+          lambda x, f, tx, rx: write_ranges(x, f.prefix)),
+    "u": (lambda read, before: read.varint() + before["lo"], lambda x, f, tx, rx: varint(x - f.lo)),
+    "f": (lambda read, before: read_ranges(read, before["lo"], before["up"]),
+          lambda x, f, tx, rx: write_ranges(x, f.lo)),
+    "m": (lambda read, before: tuple(read.block() for _ in range(read.fixed(1))),
+          lambda x, f, tx, rx: bytes([len(x)]) + b"".join(map(block, x)))}
 
-LAYOUTS = {}                            # type byte: the frame, its fields
+
+def read_fields(layout, read):
+    values = {}
+    for name, letter in fields(layout):
+        values[name] = FIELDS[letter][0](read, values)
+    return values
 
 
-@lru_cache(maxsize=None)
+def write_fields(layout, frame, tx, rx):
+    return b"".join(FIELDS[letter][1](getattr(frame, name), frame, tx, rx) for name, letter in fields(layout))
+
+
 def fields(layout):
     return [field.split(":") for field in layout.split()]
 
 
-def read_fields(layout, read):
-    return {name: FIELDS[letter][0](read) for name, letter in fields(layout)}
+LAYOUTS = {}                            # type byte: the frame, its fields, and the bounds that its section gives
 
 
-def write_fields(layout, frame, tx, rx):
-    return b"".join(FIELDS[letter][1](getattr(frame, name), tx, rx) for name, letter in fields(layout))
-
-
-def frame_of(kind, name, layout):
+def frame_of(kind, name, layout, bounds=lambda f: True):
     frame = namedtuple(name, [field for field, _ in fields(layout)])
     frame.kind = kind
-    LAYOUTS[kind] = frame, layout
+    LAYOUTS[kind] = frame, layout, bounds
     return frame
+
+
+def is_run(f):
+    return 1 <= f.n <= 1024 and f.s + f.n <= LAST
+
+
+def is_verdict(f):
+    text = f.reason.decode(errors="ignore").encode()
+    return f.word <= 2 and max(f.status, f.attempts) < 1 << 32 and len(f.reason) <= 200 and text == f.reason
 
 
 Ping = frame_of(0x01, "Ping", "")
 Close = frame_of(0x03, "Close", "code:v")
 Challenge = frame_of(0x04, "Challenge", "data:8")
 Response = frame_of(0x05, "Response", "data:8")
-Ask = frame_of(0x17, "Ask", "s:t n:v l:t ts:v")
-LAYOUTS[0x10] = Ask, "s:t n:v l:t"                          # `ts` is 0
-Ask.__new__.__defaults__ = (0,)
-Withdrawn = frame_of(0x12, "Withdrawn", "r:t s:r n:v")
+Ask = frame_of(0x17, "Ask", "s:t n:v l:t ts:v", lambda f: f.ts and f.s + f.n <= LAST)
+Ask.__new__.__defaults__ = (0,)                             # no stamp
+LAYOUTS[0x10] = Ask, "s:t n:v l:t", lambda f: f.s + f.n <= LAST
+Withdrawn = frame_of(0x12, "Withdrawn", "r:t s:r n:v", is_run)
 Token = frame_of(0x14, "Token", "r:r s:t")
-Have = frame_of(0x15, "Have", "r:t s:r prefix:v limit:v ranges:g")      # ranges of (first, end)
-Revoke = frame_of(0x16, "Revoke", "r:r s:t n:v")
-Early = frame_of(0x18, "Early", "ts:v s:t messages:m")
+Have = frame_of(0x15, "Have", "r:t s:r prefix:v limit:v ranges:p", lambda f: len(f.ranges) <= 32)
+Revoke = frame_of(0x16, "Revoke", "r:r s:t n:v", is_run)
+Early = frame_of(0x18, "Early", "ts:v s:t messages:m", lambda f: f.ts and all(f.messages)
+                 and 1 <= len(f.messages) <= 63 and f.s + len(f.messages) - 1 <= LAST)
 StampRejected = frame_of(0x19, "StampRejected", "ts:v time:v")
-Reply = frame_of(0x1A, "Reply", "s:r status:v body:d")
+Reply = frame_of(0x1A, "Reply", "s:r status:v body:d", lambda f: f.status < 1 << 32)
 ReplyAck = frame_of(0x1B, "ReplyAck", "s:t")
 Probe = frame_of(0x1C, "Probe", "s:t")
 NoCall = frame_of(0x1D, "NoCall", "s:r")
 Computing = frame_of(0x1E, "Computing", "s:r")
-Verdict = frame_of(0x1F, "Verdict", "r:t s:r word:b status:v attempts:v reason:d")  # word: 0 taken, 1 processed, 2 rejected
-# And those that have no fixed layout.
+# `word`: 0 taken, 1 processed, 2 rejected.
+Verdict = frame_of(0x1F, "Verdict", "r:t s:r word:b status:v attempts:v reason:d", is_verdict)
+
+# ---- the other frames ------------------------------------------------------------------------------------------
+
 Params = namedtuple("Params", "values")
 Ack = namedtuple("Ack", "delay arrival ranges")             # of (smallest, largest), the newest first
 State = namedtuple("State", "b r live final hi lo up free ts end", defaults=[False, False, 0, 0, 0, (), None, 0])
@@ -215,119 +245,111 @@ State = namedtuple("State", "b r live final hi lo up free ts end", defaults=[Fal
 Piece = namedtuple("Piece", "r s offset total data last", defaults=[False])
 Ignored = namedtuple("Ignored", "kind")
 
-CHECKS = {                                                  # the bounds that the sections of the frames give
-    Withdrawn: lambda f: 1 <= f.n <= 1024 and f.s + f.n <= LAST, Revoke: lambda f: 1 <= f.n <= 1024 and f.s + f.n <= LAST,
-    Have: lambda f: len(f.ranges) <= 32,
-    Early: lambda f: f.ts and 1 <= len(f.messages) <= 63 and f.s + len(f.messages) - 1 <= LAST and all(f.messages),
-    Reply: lambda f: f.status < 1 << 32,
-    Verdict: lambda f: f.word <= 2 and max(f.status, f.attempts) < 1 << 32 and len(f.reason) <= 200
-                       and f.reason.decode(errors="ignore").encode() == f.reason}
 
-
-def _fixed(kind, read):
-    """A frame of fixed layout."""
-    frame, layout = LAYOUTS[kind]
-    frame = frame(**read_fields(layout, read))
-    if kind == Have.kind:
-        frame = frame._replace(ranges=absolute(frame.ranges, frame.prefix, LAST))
-    demand(frame.s + frame.n <= LAST and (frame.ts or kind == 0x10) if isinstance(frame, Ask)
-           else CHECKS.get(type(frame), lambda f: True)(frame))
-    return frame
-
-
-def _ack(read):
+def read_ack(read):
     flags, largest, delay, arrival, further = read.fixed(1), *(read.varint() for _ in range(4))
     demand(flags < 2 and arrival < 1 << 30)
-    ranges, smallest = [], largest + 2
-    for n in range(further + 1):
-        largest = smallest - 2 - (read.varint() if n else 0)
-        smallest = largest - read.varint()
-        demand(smallest >= 0)
-        ranges.append((smallest, largest))
+    ranges = [(largest - read.varint(), largest)]
+    for _ in range(further):
+        largest = ranges[-1][0] - read.varint() - 2
+        ranges.append((largest - read.varint(), largest))
+    demand(ranges[-1][0] >= 0)
     for _ in range(3 * flags):
         read.varint()                                       # counts of ECN
     return Ack(delay, arrival, ranges)
 
 
+def write_ack(ack):
+    (low, largest), *further = ack.ranges
+    out = b"\x02\0" + b"".join(map(varint, (largest, ack.delay, ack.arrival, len(further), largest - low)))
+    for smallest, largest in further:
+        out += varint(low - largest - 2) + varint(largest - smallest)
+        low = smallest
+    return out
+
+
 def state_layout(flags):
     return ("b:t r:t" + (" ts:v" if flags & 2 else "") + (" end:r" if flags & 8 else "")
-            + (" hi:r lo:r up:v free:g" if flags & 1 else ""))
+            + (" hi:r lo:r up:u free:f" if flags & 1 else ""))
 
 
-def _state(read):
+def read_state(read):
     flags = read.fixed(1)
     demand(flags < 16 and (flags & 1 or not flags & 4) and (flags & 2 or not flags & 8))
     state = State(live=bool(flags & 1), final=bool(flags & 4), **read_fields(state_layout(flags), read))
-    demand(state.ts != 0 and (state.end or not flags & 8) and state.lo + state.up <= LAST)
-    up = state.lo + state.up
-    return state._replace(up=up, free=absolute(state.free, state.lo, up))
+    demand(state.ts != 0 and (state.end or not flags & 8) and state.up <= LAST)
+    return state
 
 
-def _messages(kind, read):
-    r, s = FIELDS["r"][0](read), FIELDS["t"][0](read)
+def write_state(state, tx, rx):
+    flags = state.live | (state.ts is not None) << 1 | state.final << 2 | (state.end > 0) << 3
+    return bytes([0x11, flags]) + write_fields(state_layout(flags), state, tx, rx)
+
+
+def read_messages(read, kind):
+    """MESSAGES, as pieces. Bit 0 of the type says `offset`, bit 1 `length`, and bits 2 and 3 that it is unmeasured."""
+    r, s = read_fields("r:r s:t", read).values()
     offset = read.varint() if kind & 1 else 0
     body = Reader(read.block()) if kind & 2 else read
-    if kind & 12:                                           # unmeasured: one part, to the end of the frame
+    if kind & 12:                                           # one part, to the end of the frame
         last, data = bool(kind & 8), body.rest()
         demand((data or last) and 1 <= offset + len(data) <= LAST)
         return [Piece(r, s, offset, None, data, last)]
     pieces = []
-    while body.left():
-        total = body.varint()
-        if total == 0 and pieces:
-            demand(not kind & 2 or not body.left())         # with a length it is the last byte
-            break
+    while body.left() and (total := body.varint()):
         demand(offset < total and s <= LAST)
-        pieces.append(Piece(r, s, offset, total, body.take(min(total - offset, body.left()))))
-        demand(pieces[-1].data)
+        pieces.append(Piece(r, s, offset, total, body.take(max(1, min(total - offset, body.left())))))
         s, offset = s + 1, 0
-    demand(pieces)
+    demand(pieces and not (kind & 2 and body.left()))       # with a length, a `total` of 0 is the last byte
     return pieces
 
 
-def read_frames(payload, tx=0, rx=0, handshake=False):
-    """Yields the frames of a payload from a node with base `tx` to one with base `rx`; raises Malformed behind the last
-    good one. In a handshake the first PARAMS declares the base of the sender, for the frames behind it."""
-    read = Reader(payload, tx, rx)
+def write_piece(piece, tx, rx):
+    kind = 0x22 | (piece.offset > 0) | (0 if piece.total else 8 if piece.last else 4)
+    total, offset = (varint(x) if x else b"" for x in (piece.total, piece.offset))
+    return bytes([kind]) + write_fields("r:r s:t", piece, tx, rx) + offset + block(total + piece.data)
+
+
+def read_frames(read):
+    """Yields the frames of a payload; raises Malformed behind the last good one."""
     while read.left():
         kind = read.fixed(1)
         if kind in LAYOUTS:
-            yield _fixed(kind, read)
-        elif 0x20 <= kind <= 0x2B:
-            yield from _messages(kind, read)
+            frame, layout, bounds = LAYOUTS[kind]
+            frame = frame(**read_fields(layout, read))
+            demand(bounds(frame))
+            yield frame
         elif kind == 0x02:
-            yield _ack(read)
+            yield read_ack(read)
         elif kind == 0x06:
-            values = read_params(read.block())
-            if handshake:
-                read.tx, handshake = values["base"], False
-            yield Params(values)
+            yield Params(read_params(read.block()))
         elif kind == 0x11:
-            yield _state(read)
-        elif kind:
+            yield read_state(read)
+        elif 0x20 <= kind <= 0x2B:
+            yield from read_messages(read, kind)
+        elif kind:                                          # 0 is PADDING
             demand(0x80 <= kind <= 0xBF)
             read.block()
             yield Ignored(kind)
 
 
+def read_handshake(payload, rx):
+    """The parameters that begin the payload of a handshake, and the frames behind them, under the base they declare."""
+    read = Reader(payload, 0, rx)
+    frames = read_frames(read)
+    params = next(frames, None)
+    demand(isinstance(params, Params))
+    read.tx = params.values["base"]
+    return params.values, frames
+
+
 def write(frame, tx=0, rx=0):
     """The bytes of a frame, from a node with base `tx` to one with base `rx`."""
     if isinstance(frame, Ack):
-        numbers, smallest = [], frame.ranges[0][1] + 2
-        for low, high in frame.ranges:
-            numbers += [smallest - high - 2, high - low]
-            smallest = low
-        numbers[:1] = frame.ranges[0][1], frame.delay, frame.arrival, len(frame.ranges) - 1     # the first has no gap
-        return b"\x02\0" + b"".join(map(varint, numbers))
+        return write_ack(frame)
     if isinstance(frame, State):
-        flags = frame.live | (frame.ts is not None) << 1 | frame.final << 2 | (frame.end > 0) << 3
-        frame = frame._replace(up=frame.up - frame.lo, free=relative(frame.free, frame.lo))
-        return bytes([0x11, flags]) + write_fields(state_layout(flags), frame, tx, rx)
+        return write_state(frame, tx, rx)
     if isinstance(frame, Piece):
-        bits = bool(frame.offset) | 2 | (0 if frame.total else 8 if frame.last else 4)
-        ends, offset = write_fields("r:r s:t", frame, tx, rx), varint(frame.offset) if frame.offset else b""
-        return bytes([0x20 | bits]) + ends + offset + block((varint(frame.total) if frame.total else b"") + frame.data)
-    if isinstance(frame, Have):
-        frame = frame._replace(ranges=relative(frame.ranges, frame.prefix))
-    kind = 0x10 if frame[3:] == (0,) and isinstance(frame, Ask) else frame.kind
+        return write_piece(frame, tx, rx)
+    kind = 0x10 if isinstance(frame, Ask) and not frame.ts else frame.kind
     return bytes([kind]) + write_fields(LAYOUTS[kind][1], frame, tx, rx)

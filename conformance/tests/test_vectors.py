@@ -39,7 +39,7 @@ def plain(frame):
 def read(payload, tx, rx):
     frames = []
     try:
-        for frame in wire.read_frames(payload, tx, rx):
+        for frame in wire.read_frames(wire.Reader(payload, tx, rx)):
             frames.append(frame)
     except wire.Malformed:
         return frames, True
