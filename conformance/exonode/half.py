@@ -67,6 +67,14 @@ class Sender:
             return Ask(self.sck, self.hi - self.sck, self.lowest(), self.ts if self.early else 0)
         return None
 
+    def ask_nothing(self):
+        """The peer is to hear `l`."""
+        return Ask(self.sck, 0, self.lowest())
+
+    def token(self, r, s):
+        """The message that is bound to this slot under this incarnation, or None."""
+        return self.tokens[s][1] if s in self.tokens and self.tokens[s][0] == r else None
+
     def close(self):
         """The farewell. The record is to be forgotten."""
         self.clock.ck = max(self.clock.ck, self.hi)
@@ -133,9 +141,9 @@ class Sender:
     def renounce(self):
         self.e = max(self.e, self.sck)
 
-    def end_early(self, ts, outcome):
+    def end_early(self, outcome):
         """STAMP_REJECTED and REFUSED."""
-        for s in sorted(self.early) if ts == self.ts else ():
+        for s in sorted(self.early):
             self.settle(s, outcome)
 
 

@@ -1,14 +1,11 @@
 """Messages: heads, what is sent of them, how they are put together. PROTOCOL.md: "Message head", "Messages"."""
 
-import re
-from itertools import islice
 from typing import NamedTuple, Optional
 
-from .wire import Malformed, Reader, block, demand, varint
+from .wire import Malformed, Reader, block, demand, merged, varint
 
 CHUNK = 1100                            # bytes of a message in one frame
 POOLED = 65536                          # longer messages are large
-RUN = re.compile(b"\1+")
 
 
 class Place(NamedTuple):
@@ -60,26 +57,26 @@ def read_message(data):
         demand(inner.left())
         while inner.left():
             seen.setdefault(inner.varint(), inner.block())
-    call, reply, trace = seen.get(1), None, seen.get(3, b"")
+    reply, trace = None, seen.get(3, b"")
     if len(trace) != 25 or not any(trace[:16]) or not any(trace[16:24]):
         trace = None                    # it says nothing
-    demand(not call)
     if 2 in seen:
         inner = Reader(seen[2])
         reply = (inner.varint(), inner.varint())
-        demand(not inner.left() and reply[1] < 1 << 32 and call is None)
-    demand(not place or call is None and reply is None)
-    return Head(flags & 3, tag, place, bool(flags & 32), call is not None, reply, trace), read.rest()
+        demand(not inner.left() and reply[1] < 1 << 32)
+    demand(not seen.get(1) and (1 in seen) + (2 in seen) + bool(place) <= 1)
+    return Head(flags & 3, tag, place, bool(flags & 32), 1 in seen, reply, trace), read.rest()
 
 
 def spelled_out(piece, before):
     """A message that is alike to the one before it in its frame, with its own head; any other as it is."""
-    if piece.offset or piece.data[:1] != b"\x40" or piece.total != len(piece.data):
+    if piece.data[:1] != b"\x40" or piece.offset or piece.total != len(piece.data) or not before:
         return piece
-    if before is None or (before.r, before.s + 1, before.offset, before.total) != (piece.r, piece.s, 0, len(before.data)):
+    if (before.r, before.s + 1, before.offset, before.total) != (piece.r, piece.s, 0, len(before.data)):
         return piece                    # malformed: the head says so when it is read
     try:
         head, _ = read_message(before.data)
+        demand(not before.data[0] & 8 and not (head.place and head.place.last))
     except Malformed:
         return piece
     if head.place:
@@ -103,9 +100,9 @@ class Outgoing:
 
     def start(self, head, limit):
         """Bound, or given back: all of it is to be sent, below `limit`."""
-        self.wire, self.limit, self.prefix = head.write(self.body), limit, 0
+        self.wire, self.limit = head.write(self.body), limit
         self.todo, self.flying = set(range(0, len(self.wire), CHUNK)), set()
-        self.asked, self.probe, self.below, self.known = False, None, 0, False
+        self.asked, self.probe, self.known = False, None, False
 
     def next_chunk(self):
         """The first chunk that may be sent: where it begins, and its bytes."""
@@ -115,14 +112,10 @@ class Outgoing:
 
     def on_have(self, have, first_limit):
         """HAVE. It overrides acknowledgements if it answers a probe; `first_limit` is where a window begins anew."""
-        if have.prefix == 0 and self.prefix > 0 and self.asked:
-            self.below += 1                     # given back, if the word stays the same
-            if self.below < 2:
-                return
-            self.limit, self.prefix = first_limit, 0
-        self.below = 0
-        self.limit, self.prefix = max(self.limit, have.limit), max(self.prefix, have.prefix)
+        self.limit = max(self.limit, have.limit)
         if self.asked and not self.flying:
+            if have.prefix == 0:        # given back. If this is an old copy, only time is lost
+                self.limit = max(first_limit, have.limit)
             had, size = [(0, have.prefix), *have.ranges], len(self.wire)
             self.todo.update(at for at in range(0, size, CHUNK)
                              if not any(low <= at and min(at + CHUNK, size) <= high for low, high in had))
@@ -134,31 +127,27 @@ class Incoming:
 
     def __init__(self, piece):
         self.total, self.measured, self.message = piece.total, piece.total is not None, None
-        self.data, self.came, self.known = bytearray(), bytearray(), 0      # `came` has a 1 for each byte that has
+        self.data, self.came = bytearray(), []              # ranges of (first, end)
 
     def add(self, piece, most):
         """Takes a piece. False if it contradicts what came before, or is beyond a bound."""
         end = piece.offset + len(piece.data)
         total = end if piece.last else piece.total or self.total
         size = max(end, len(self.data))
-        if (piece.total is not None) != self.measured or self.total not in (None, total) or max(total or 0, size) > most:
+        if (piece.total is not None) != self.measured or self.total not in (None, total):
             return False
-        if total is not None and size > total:
+        if size > most if total is None else not size <= total <= most:
             return False
         self.total = total
-        for kept, new in ((self.data, piece.data), (self.came, b"\1" * len(piece.data))):
-            kept.extend(bytes(size - len(kept)))
-            kept[piece.offset:end] = new
+        self.data.extend(bytes(size - len(self.data)))
+        self.data[piece.offset:end] = piece.data
+        self.came = merged([*self.came, (piece.offset, end)])
         return True
 
-    def prefix(self):
-        gap = self.came.find(0, self.known)
-        self.known = len(self.came) if gap < 0 else gap
-        return self.known
-
-    def ranges(self):
-        """What has come behind the prefix: ranges of (first, end)."""
-        return tuple(found.span() for found in islice(RUN.finditer(self.came, self.prefix()), 32))
+    def came_so_far(self):
+        """How much has come without a gap, and the ranges behind that, as HAVE says it."""
+        whole = bool(self.came) and self.came[0][0] == 0
+        return self.came[0][1] if whole else 0, tuple(self.came[whole:][:32])
 
     def complete(self):
-        return self.total is not None and self.prefix() == self.total
+        return self.came_so_far()[0] == self.total

@@ -10,14 +10,13 @@
 import json
 import os
 import time
-from bisect import insort
 from hmac import compare_digest
 
 from . import wire
 from .channel import Epoch
-from .crypto import HASH, Noise, Refused, mac1, mac2, public, seal_cookie
+from .crypto import HASH, SUITES, Noise, Refused, mac1, mac2, public, seal_cookie
 from .half import Clock
-from .message import Head, Outgoing
+from .message import Head
 from .peer import Peer
 from .wire import Malformed, write
 
@@ -36,7 +35,7 @@ class Node:
         self.secret = bytes.fromhex(kept["secret"])
         self.clock = Clock(kept["D"], kept["latest"], self.save if store else None)
         self.id, self.boot, self.cookie_key = public(self.secret), os.urandom(8), os.urandom(32)
-        self.peers, self.indices, self.answers, self.out = {}, {}, {}, []
+        self.peers, self.indices, self.out = {}, {}, []
         self.now, self.messages, self.ending = 0.0, 0, False
 
     def save(self, D, latest):
@@ -59,12 +58,10 @@ class Node:
     def send(self, key, address, body, tag=b"", place=None, confirm=False, call=False):
         """Sends a message. The letter that comes back has an `outcome`, and for a call a `reply` (status, body). With a
         `place`, of which only the flags count, it goes in the stream that is named by the tag."""
-        letter = Outgoing(self.next_message(), Head(1, tag, place, confirm, call), body)
         peer = self.peer(key)
         if address and address not in peer.hints:
             peer.hints.append(address)
-        insort(peer.queue, letter)
-        return letter
+        return peer.send(Head(1, tag, place, confirm, call), body)
 
     def on_message(self, peer, head, body, between):
         """A message has arrived. None takes it; (1, status, "") says processed; (2, status, reason) rejects it."""
@@ -113,12 +110,16 @@ class Node:
             if self.ending and peer.current and peer.closing is None:
                 if now - self.ending > 1 or not peer.R.record or not self.store:
                     peer.closing = 0 if self.store else 3
-                    peer.owed["state", 0] = True
-                elif not peer.recovery.flying:
-                    peer.owed["state", 0] = peer.owed["ping", 0] = True
+                    peer.owe(wire.State)
+                elif not peer.flying():
+                    peer.owe(wire.State)
+                    peer.owe(wire.Ping)
             peer.poll(now)
         out, self.out = self.out, []
         return out
+
+    def wall_time(self):
+        return int(self.wall() * 1e9)
 
     # ---- openings ----
 
@@ -129,12 +130,8 @@ class Node:
         self.indices[index] = (owner, None)
         return index
 
-    def next_message(self):
-        self.messages += 1
-        return self.messages
-
     def new_stamp(self):
-        return max(int(self.wall() * 1e9), self.clock.stamped + 1)
+        return max(self.wall_time(), self.clock.stamped + 1)
 
     def params(self):
         return {"base": self.clock.ck, "max_ack_delay": 25000, "boot_id": self.boot, "pool_window": self.POOL_WINDOW,
@@ -149,42 +146,38 @@ class Node:
         return payload
 
     def retry(self, data, header, address, cookie):
-        body = seal_cookie(self.id, os.urandom(24), data[-32:-16], cookie, int(self.wall() * 1e9))
+        body = seal_cookie(self.id, os.urandom(24), data[-32:-16], cookie, self.wall_time())
         self.out.append((wire.header(wire.RETRY, header.index) + body, address))
 
     def on_opening(self, header, data, address):
         """The steps of "Answer", in their order."""
         tag = data[-32:-16]
-        if not compare_digest(mac1(self.id, data[:-32]), tag):
-            return None
-        epoch, answer = self.answers.get(tag, (None, None))
-        if epoch and epoch.index in self.indices and epoch in self.indices[epoch.index][0].pending:
-            epoch.answered.add(address)
-            return self.out.append((answer, address))
+        if not compare_digest(mac1(self.id, data[:-32]), tag) or header.suite not in SUITES:
+            return
+        for pending in [peer.pending for peer in self.peers.values() if peer.pending]:
+            if pending.mac1 == tag:                         # a copy
+                pending.answered.add(address)
+                return self.out.append((pending.answer, address))
         cookie = HASH(repr(address).encode(), self.cookie_key, 16)
         fits = compare_digest(mac2(cookie, data[:-16]), data[-16:])
-        if self.cookies and not fits or header.suite not in (1, 2):
-            return self.retry(data, header, address, cookie) if header.suite in (1, 2) else None
+        if self.cookies and not fits:
+            return self.retry(data, header, address, cookie)
         noise = Noise(False, header.clear, self.secret)
         payload = noise.read(header.body[:-32])
         if noise.rs == self.id or self.ending:
-            return None
+            return
         peer = self.peer(noise.rs)
-        if len(peer.pending) >= 4 and not fits:
+        if peer.pending and not fits:
             return self.retry(data, header, address, cookie)
         params, frames = wire.read_handshake(payload, 0)
-        base = self.clock.ck
-        peer.take_frames((f for f in frames if isinstance(f, self.ON_OPENING)), None, address)
-        index = self.new_index(peer)
+        peer.end("pending")
+        peer.take_frames((f for f in frames if isinstance(f, self.ON_OPENING)), None, None)
+        base, index = self.clock.ck, self.new_index(peer)
         clear = wire.header(wire.ANSWER, header.suite, header.index, index)
-        answers = [peer.owed_frame(*key) for key in peer.owed if key[0] in ("rejected", "reply")]
+        answers = [peer.owed_frame(*key) for key in peer.owed if key[0] in (wire.StampRejected, wire.Reply)]
         frames = [peer.R.state(peer.stamp), *answers, peer.S and peer.S.ask(16)]
-        message = noise.write(clear + self.handshake_payload(base, params["base"], frames, 1144))
-        epoch = Epoch(header, noise.split(), False, index, header.index, base, params, self.now)
-        epoch.answered.add(address)
-        self.indices[index] = (peer, epoch)
-        peer.pending.append(epoch)
-        answer = clear + message + mac1(peer.id, clear + message)
-        self.answers = {k: v for k, v in self.answers.items() if self.now - v[0].begun < 10}
-        self.answers[tag] = (epoch, answer)
-        return self.out.append((answer, address))
+        message = clear + noise.write(clear + self.handshake_payload(base, params["base"], frames, 1144))
+        epoch = Epoch(header.suite, noise.split(), False, index, header.index, base, params, self.now)
+        epoch.mac1, epoch.answer, epoch.answered = tag, message + mac1(peer.id, message), {address}
+        self.indices[index], peer.pending = (peer, epoch), epoch
+        self.out.append((epoch.answer, address))

@@ -4,7 +4,7 @@ from bisect import insort
 from copy import copy
 
 from . import wire
-from .channel import LIMIT, Epoch, Path, Recovery, Wait
+from .channel import LIMIT, Epoch, Path, Recovery, Sent, Wait
 from .crypto import Noise, Refused, mac1, mac2, open_cookie
 from .half import CANCELLED, DELIVERED, NOT_DELIVERED, UNKNOWN, Receiver, Sender, farewell
 from .message import POOLED, Head, Incoming, Outgoing, read_message, spelled_out
@@ -13,15 +13,16 @@ from .wire import Malformed, demand, write
 TOO_LARGE = (1 << 32) - 2
 ROOM = 1200 - 25                        # frames of a data packet
 GRANT = 1024                            # slots that one peer may hold free
-UNDECLARED = {**wire.read_params(b""), "pool_window": 0, "body_window": 0}
+UNDECLARED = {**wire.DEFAULTS, "pool_window": 0, "body_window": 0}
 
 
 class Opening:
-    """An opening under way: the datagram without mac2, and when its next copy is due."""
+    """An opening under way: the datagram without mac2, when its next copy is due, and where the copies went."""
 
-    def __init__(self, noise, data, index, base, ts, now):
-        self.noise, self.data, self.index, self.base, self.ts, self.begun = noise, data, index, base, ts, now
-        self.mac2, self.retries, self.sent_to, self.copies = bytes(16), 0, [], Wait(now, 0.0, 0.25, 4.0)
+    def __init__(self, noise, data, index, base, now):
+        self.noise, self.data, self.index, self.base, self.ends = noise, data, index, base, now + 30
+        self.mac2, self.retries, self.copies, self.went_to = bytes(16), 0, Wait(now, 0.0, 0.25, 4.0), []
+        self.sent = {}                                      # as an epoch has it: no packet is under way
 
 
 class Stream:
@@ -51,13 +52,22 @@ class Peer:
         self.S, self.queue, self.streams = None, [], {}
         self.R, self.life, self.parts, self.readers = Receiver(node.clock), None, {}, {}
         self.calls, self.entries = {}, {}                   # s -> letter; s -> (status, body), None: COMPUTING
-        self.owed, self.stamp, self.before = {}, 0, None    # `owed`: what is to be said, and of which number
-        self.opening, self.pending, self.current, self.previous, self.closing = None, [], None, None, None
+        self.owed, self.stamp, self.before = {}, 0, None    # `owed`: the kinds of frames to be said, and their numbers
+        self.opening, self.pending, self.current, self.previous, self.closing = None, None, None, None, None
         self.path, self.candidate, self.recovery, self.boot = None, None, Recovery(), None
         self.heard = self.busy = self.asked = 0
         self.ask_again = None
 
+    def owe(self, kind, s=0):
+        self.owed[kind, s] = True
+
     # ---- what is sent: "Sending", "The pool", "Streams" ----
+
+    def send(self, head, body):
+        self.node.messages += 1
+        letter = Outgoing(self.node.messages, head, body)
+        insort(self.queue, letter)
+        return letter
 
     def bound(self, letter, s):
         head = letter.head
@@ -76,22 +86,17 @@ class Peer:
             self.streams[letter.head.tag].give_back(letter, s)
 
     def report(self, letter, s, outcome):
-        if letter.head.place:
-            self.streams[letter.head.tag].open.discard(s)
-        if letter.head.reply and outcome == UNKNOWN:
-            self.reply_by_message(letter.head, letter.body)
-        elif letter.head.reply:
-            self.entries.pop(letter.head.reply[0], None)
-        elif letter.head.call and outcome == DELIVERED:     # probed from now on
+        head = letter.head
+        if head.place:
+            self.streams[head.tag].open.discard(s)
+        if head.reply and outcome == UNKNOWN:
+            self.send(head, letter.body)
+        elif head.reply:
+            self.entries.pop(head.reply[0], None)
+        elif head.call and outcome == DELIVERED:            # probed from now on
             letter.known, letter.probe = True, Wait(self.node.now, 0.25, 0.5)
-        elif not letter.head.call or self.calls.pop(s, None):
+        elif not head.call or self.calls.pop(s, None):
             letter.outcome = outcome
-
-    def conclude(self, s, outcome):
-        """The message with number `s` has ended by another word than STATE: a VERDICT, a reply."""
-        if self.S and s in self.S.in_doubt():
-            self.S.settle(s, outcome)
-            self.owed["ask", 0] = True                      # the peer is to hear `l`
 
     def end_queue(self, outcome):
         for letter in self.queue:
@@ -120,11 +125,13 @@ class Peer:
     # ---- what is received: "Receiving", "Streams", "Confirmation" ----
 
     def on_ask(self, ask):
-        may = ask.ts <= int(self.node.wall() * 1e9) + 10 * 10**9
+        may = ask.ts <= self.node.wall_time() + 10 * 10**9
         owed = self.R.on_ask(ask, 0 if self.node.ending else GRANT - len(self.R.free), may)
         self.stamp = ask.ts or self.stamp
-        if owed is not False:
-            self.owed["state" if owed else "rejected", 0 if owed else ask.ts] = True
+        if owed:
+            self.owe(wire.State)
+        elif owed is None:
+            self.owe(wire.StampRejected, ask.ts)
         life = self.R.r if self.R.record else None
         l = self.R.l if life == self.life else wire.LAST    # what was kept belongs to one incarnation
         self.life, self.parts = life, {s: part for s, part in self.parts.items() if s >= l}
@@ -133,7 +140,8 @@ class Peer:
 
     def on_piece(self, piece, **named):
         """A piece of a message, under the incarnation or the stamp that is `named`."""
-        s, self.owed["state", 0] = piece.s, True
+        s = piece.s
+        self.owe(wire.State)
         if not self.R.holds(s, **named):
             return
         part = self.parts.setdefault(s, Incoming(piece))
@@ -148,7 +156,7 @@ class Peer:
         while sum(len(part.data) for part in self.parts.values()) > self.node.MEMORY:
             s = max(self.parts)                             # messages with greater numbers make room
             del self.parts[s]
-            self.owed["have", s] = True
+            self.owe(wire.Have, s)
 
     def may_take(self, s):
         if s not in self.R.free or not self.parts[s].message:
@@ -181,7 +189,7 @@ class Peer:
         if head.reply or head.call:
             self.R.free.remove(s)
         if head.reply:
-            self.end_call(head.reply[0], (head.reply[1], body))
+            self.end_call(*head.reply, body)
         elif head.call:
             self.entries[s] = None
             reply = self.node.on_call(self, head.tag, body, s)
@@ -191,7 +199,7 @@ class Peer:
             word, status, reason = self.node.on_message(self, head, body, between) or (0, 0, "")
             if word or head.confirm:                        # the slot is marked, and stays free until `l` passes it
                 self.R.marks[s] = wire.Verdict(self.R.r, s, word, status, 1, reason.encode())
-                self.owed["verdict", s] = True
+                self.owe(wire.Verdict, s)
             else:
                 self.R.free.remove(s)
 
@@ -200,26 +208,25 @@ class Peer:
     def answer(self, s, status, body):
         if len(body) + 1024 > self.params["max_message"]:
             status, body = TOO_LARGE, b""
-        if len(body) <= 1040:
-            self.entries[s], self.owed["reply", s] = (status, body), True
+        if len(body) > 1040:
+            self.send(Head(reply=(s, status)), body)
         else:
-            self.reply_by_message(Head(reply=(s, status)), body)
+            self.entries[s] = status, body
+            self.owe(wire.Reply, s)
 
-    def reply_by_message(self, head, body):
-        insort(self.queue, Outgoing(self.node.next_message(), head, body))
-
-    def end_call(self, s, reply):
+    def end_call(self, s, status, body):
         letter = self.calls.get(s)
         if letter:
-            self.conclude(s, DELIVERED)
-            letter.reply, letter.outcome = reply, "replied"
+            if s in self.S.in_doubt():
+                self.S.settle(s, DELIVERED)
+                self.owe(wire.Ask)                          # the peer is to hear `l`
+            letter.reply, letter.outcome = (status, body), "replied"
             del self.calls[s]
 
     # ---- frames ----
 
-    def on_frame(self, frame, epoch, address):
+    def on_frame(self, frame, epoch):
         kind, S = type(frame), self.S
-        bound = S and kind in (wire.Have, wire.Verdict) and S.tokens.get(frame.s, (None, None))
         frame = spelled_out(frame, self.before) if kind is wire.Piece else frame
         self.before = frame if kind is wire.Piece else None
         if kind is wire.Piece:
@@ -235,52 +242,50 @@ class Peer:
         elif kind is wire.State and S:
             S.on_state(frame)
         elif kind is wire.State and frame.live:
-            self.owed["farewell", 0] = True
-        elif kind in (wire.Token, wire.Revoke):     # this node withdraws nothing: a REVOKE asks as a TOKEN does
-            self.owed["state", 0] = True
-            self.owed["verdict" if frame.s in self.R.marks else "have", frame.s] = True
-        elif kind is wire.Have and bound and bound[0] == frame.r:
-            bound[1].on_have(frame, self.first_limit())
+            self.owe(wire.Ask)                              # the farewell
+        elif kind in (wire.Token, wire.Revoke):             # this node withdraws nothing: REVOKE asks as TOKEN does
+            self.owe(wire.State)
+            self.owe(wire.Have, frame.s)
+        elif kind is wire.Have and S and S.token(frame.r, frame.s):
+            S.token(frame.r, frame.s).on_have(frame, self.first_limit())
         elif kind is wire.Verdict:
-            self.owed["ask" if S else "farewell", 0] = True
-            if S and (bound[0] == frame.r or frame.s in S.early):
+            self.owe(wire.Ask)
+            if S and (frame.s in S.early or S.token(frame.r, frame.s)):
                 words = (DELIVERED, ("processed", frame.status), ("rejected", frame.status, frame.reason.decode()))
-                self.conclude(frame.s, words[frame.word])
-        elif kind is wire.StampRejected and S:
-            S.end_early(frame.ts, UNKNOWN)
+                S.settle(frame.s, words[frame.word])
+        elif kind is wire.StampRejected and S and S.ts == frame.ts:
+            S.end_early(UNKNOWN)
         elif kind is wire.Reply:
-            self.owed["reply_ack", frame.s] = True
-            self.end_call(frame.s, (frame.status, frame.body))
+            self.owe(wire.ReplyAck, frame.s)
+            self.end_call(*frame)
         elif kind is wire.ReplyAck and self.entries.get(frame.s):
             del self.entries[frame.s]
         elif kind is wire.Probe:
-            entry = self.entries.get(frame.s, False)
-            self.owed[("reply" if entry else "nocall" if entry is False else "computing"), frame.s] = True
+            self.owe(wire.Reply, frame.s)
         elif kind is wire.NoCall and frame.s in self.calls and self.calls[frame.s].known:
             self.calls.pop(frame.s).outcome = UNKNOWN
-        elif kind is wire.Computing and frame.s in self.calls:
-            self.calls[frame.s].probe.wait = 5.0
         elif kind is wire.Response:
-            self.on_response(frame.data, address)
+            self.on_response(frame.data)
 
-    def owed_frame(self, what, s):
+    def owed_frame(self, kind, s):
         """The frame that is owed, as it has to be said now; None if it need not be said any more."""
-        S, part = self.S, self.parts.get(s)
-        frames = {
-            "state": lambda: self.R.state(self.stamp),
-            "have": lambda: self.R.holds(s, r=self.R.r) and wire.Have(self.R.r, s, part.prefix() if part else 0, 0,
-                                                                      part.ranges() if part else ()),
-            "token": lambda: S and s in S.tokens and wire.Token(S.tokens[s][0], s),
-            "ask": lambda: S and (S.ask(0) or wire.Ask(S.sck, 0, S.lowest())),
-            "farewell": lambda: not S and farewell(self.node.clock),
-            "verdict": lambda: self.R.marks.get(s),
-            "reply": lambda: self.entries.get(s) and wire.Reply(s, *self.entries[s]),
-            "rejected": lambda: wire.StampRejected(s, int(self.node.wall() * 1e9)),
-            "probe": lambda: s in self.calls and wire.Probe(s),
-            "reply_ack": lambda: wire.ReplyAck(s), "nocall": lambda: wire.NoCall(s), "computing": lambda: wire.Computing(s),
-            "ping": wire.Ping, "close": lambda: wire.Close(s)}
-        frame = frames[what]()
-        return None if frame is False else frame
+        S, R = self.S, self.R
+        if kind is wire.State:
+            return R.state(self.stamp)
+        if kind is wire.Ask:
+            return S.ask(0) or S.ask_nothing() if S else farewell(self.node.clock)
+        if kind is wire.Token:
+            return wire.Token(S.tokens[s][0], s) if S and s in S.tokens else None
+        if kind in (wire.Have, wire.Verdict):
+            prefix, ranges = self.parts[s].came_so_far() if s in self.parts else (0, ())
+            return R.marks.get(s) or (wire.Have(R.r, s, prefix, 0, ranges) if R.holds(s, R.r) else None)
+        if kind is wire.Reply and not self.entries.get(s):
+            return wire.Computing(s) if s in self.entries else wire.NoCall(s)
+        if kind is wire.Reply:
+            return wire.Reply(s, *self.entries[s])
+        if kind is wire.StampRejected:
+            return wire.StampRejected(s, self.node.wall_time())
+        return wire.Ping() if kind is wire.Ping else kind(s)
 
     def on_close(self, code):
         self.drop()
@@ -295,15 +300,17 @@ class Peer:
 
     # ---- packets ----
 
-    def seal(self, epoch, payload, items, address):
+    def seal(self, epoch, payload, items, path):
         """`items` hear whether the packet arrived; without any it is not ack-eliciting."""
-        for path in self.paths(address):
-            path.sent += len(payload) + 25
-        header = wire.header(wire.DATA, epoch.to, epoch.next % (1 << 32))
-        self.node.out.append((epoch.seals.seal(epoch.next, header, payload), address))
+        header, size, now = wire.header(wire.DATA, epoch.to, epoch.next % (1 << 32)), len(payload) + 25, self.node.now
+        self.node.out.append((epoch.seals.seal(epoch.next, header, payload), path.address))
+        path.sent += size
         if items:
-            epoch.sent[epoch.next] = self.recovery.sent(len(payload) + 25, items, self.node.now)
+            epoch.sent[epoch.next], self.recovery.last = Sent(now, size, items), now
         epoch.next += 1
+
+    def flying(self):
+        return sum(sent.size for epoch in (self.current, self.previous) if epoch for sent in epoch.sent.values())
 
     def packet(self, probe=False):
         """The next packet under the current epoch, or nothing. Gives whether something went."""
@@ -321,28 +328,23 @@ class Peer:
             epoch.owes_ack = not put(epoch.ack(self.node.now))
         for key in list(self.owed):
             frame = self.owed_frame(*key)
-            fate = None if key[0] == "state" else lambda came, key=key: came or self.again(key)
+            fate = None if key[0] in (wire.State, wire.Close) else lambda came, key=key: came or self.owe(*key)
             if frame is None or put(frame, fate):
                 del self.owed[key]
-        if S and (probe or self.recovery.flying < self.recovery.window) and not self.node.ending:
+        if S and (probe or self.flying() < self.recovery.window) and not self.node.ending:
             self.put_ask(put)
             if all(self.put_pieces(put, letter, r, s) for s, (r, letter) in sorted(S.tokens.items())):
                 all(self.put_pieces(put, *bound) for bound in self.bind())
         if probe and not items:
             put(wire.Ping(), lambda came: None)
         if out:
-            self.seal(epoch, bytes(out), items, self.path.address)
+            self.seal(epoch, bytes(out), items, self.path)
         return bool(out)
-
-    def again(self, key):
-        if key[0] not in ("ping", "nocall", "computing", "close"):
-            self.owed[key] = True
 
     def put_ask(self, put):
         ask = self.S.ask(16 if self.queue else 0)
         if ask and self.S.hi > self.asked:
-            wait = 2 * self.recovery.pto()
-            self.asked, self.ask_again = self.S.hi, Wait(self.node.now, 0.0, wait)
+            self.asked, self.ask_again = self.S.hi, Wait(self.node.now, 0.0, 2 * self.recovery.pto())
         if ask and self.ask_again.over(self.node.now):
             put(ask, lambda came: came or setattr(self.ask_again, "at", 0))
 
@@ -380,8 +382,7 @@ class Peer:
         payload = node.handshake_payload(base, 0, frames, 1096)
         noise = Noise(True, header, node.secret, self.id)
         data = header + noise.write(payload.ljust(1064, b"\0"))
-        ts = self.S.ts if self.S.early else 0
-        self.opening = Opening(noise, data + mac1(self.id, data), index, base, ts, now)
+        self.opening = Opening(noise, data + mac1(self.id, data), index, base, now)
 
     def begin(self, early):
         """A sender record, if there is none."""
@@ -405,59 +406,60 @@ class Peer:
         if header.index == 0:                               # "Refusals"
             code = next((f.code for f in frames if isinstance(f, wire.Close)), 2)
             if self.S and code == 1:
-                self.S.end_early(opening.ts, NOT_DELIVERED)
+                self.S.end_early(NOT_DELIVERED)
             return self.end_queue(NOT_DELIVERED)
-        epoch = Epoch(header, noise.split(), True, opening.index, header.index, opening.base, params, node.now)
+        epoch = Epoch(header.suite, noise.split(), True, opening.index, header.index, opening.base, params, node.now)
         node.indices[opening.index] = (self, epoch)
-        if not self.path or address in opening.sent_to:
-            self.path = Path(address if address in opening.sent_to else opening.sent_to[-1], True, node.now)
-        self.owed["ping", 0] = True                         # the responder waits for a packet
+        if not self.path or address in opening.went_to:
+            self.path = Path(address if address in opening.went_to else opening.went_to[-1], True, node.now)
+        self.owe(wire.Ping)                                 # the responder waits for a packet
         self.install(epoch)
-        return self.take_frames(frames, epoch, address)
+        self.take_frames(frames, epoch, self.path)
 
-    def take_frames(self, frames, epoch, address):
-        """Handles frames up to the first malformed one. False if there was one."""
-        self.eliciting, challenge = False, None
+    def take_frames(self, frames, epoch, path):
+        """Takes frames up to the first malformed one; None if there was one. Else: do they want an acknowledgement?"""
+        eliciting, challenge = False, None
         try:
             for frame in frames:
-                self.eliciting |= not isinstance(frame, (wire.Ack, wire.State))
+                eliciting |= not isinstance(frame, (wire.Ack, wire.State))
                 if isinstance(frame, wire.Close):
                     self.on_close(frame.code)
-                    return True
+                    return eliciting
                 challenge = frame.data if isinstance(frame, wire.Challenge) else challenge
-                self.on_frame(frame, epoch, address)
+                self.on_frame(frame, epoch)
         except Malformed:
-            return False
-        if challenge and self.current:
-            self.send_path(wire.Response(challenge), address)
-        return True
+            return None
+        if challenge and path:
+            self.send_path(wire.Response(challenge), path)
+        return eliciting
 
     def install(self, epoch):
         """Makes an epoch current: "Crossing openings", "New keys", "A restarted peer"."""
-        old, boot, self.params, self.heard = self.current, epoch.params["boot_id"], epoch.params, self.node.now
+        boot, self.params, self.heard = epoch.params["boot_id"], epoch.params, self.node.now
         if self.boot not in (None, boot):
-            self.end_epoch(self.previous), self.end_epoch(old)
-            self.previous = old = None
+            self.end("previous"), self.end("current")
             if self.S:
                 self.S.renounce()
-        self.boot, self.current = boot, epoch
-        self.pending = [x for x in self.pending if x is not epoch]
+        self.boot, old, self.current = boot, self.current, epoch
         if old:
-            crossed = old.initiator != epoch.initiator and epoch.begun - old.begun < 5
+            crossed = old.initiator != epoch.initiator and abs(epoch.begun - old.begun) < 5
             if crossed and old.initiator == (self.node.id < self.id):
                 self.current, old = old, epoch
-            self.end_epoch(self.previous)
+            self.end("previous")
             self.previous, old.ends = old, self.node.now + 3 * self.recovery.pto()
 
-    def end_epoch(self, epoch):
+    def end(self, role):
+        """Forgets the opening or the epoch in this role. What an epoch had under way is lost."""
+        epoch = getattr(self, role)
+        setattr(self, role, None)
         if epoch:
             self.node.indices.pop(epoch.index, None)
-            self.recovery.lose(epoch, list(epoch.sent))
+            self.recovery.lose(epoch, list(epoch.sent), self.node.now)
 
     def drop(self):
         """The channel goes; nothing is lost with it."""
-        self.end_epoch(self.current), self.end_epoch(self.previous)
-        self.current = self.previous = self.path = self.candidate = self.closing = None
+        self.end("current"), self.end("previous")
+        self.path = self.candidate = self.closing = None
         self.recovery = Recovery()
 
     def on_data(self, epoch, header, data, address):
@@ -466,95 +468,92 @@ class Peer:
             payload = epoch.opens.open(number, header.clear, header.body)
         except Refused:
             epoch.failed += 1
-            return self.drop() if epoch.failed >= LIMIT[epoch.suite][1] and epoch is self.current else None
+            if epoch.failed >= LIMIT[epoch.suite][1]:
+                self.drop()
+            return
         newest = number > epoch.largest
         if not epoch.accept(number, now):
-            return None
+            return
         self.heard = now
-        if epoch in self.pending:
+        if epoch is self.pending:
+            self.pending = None
             if not self.path or epoch.answered == {address}:
                 self.path = Path(address, epoch.answered == {address}, now)
             self.install(epoch)
-        if self.path.address == address:
-            self.path.received += len(data)
-            self.candidate = None if newest else self.candidate
-        elif epoch is self.current and newest:              # a contest: "Paths"
-            if not self.candidate or self.candidate.address != address:
-                self.candidate = Path(address, False, now)
-            self.candidate.received += len(data)
-        if not self.take_frames(wire.read_frames(wire.Reader(payload, epoch.rx, epoch.tx)), epoch, address):
+        path = self.follow(address, newest and epoch is self.current)
+        if path:
+            path.received += len(data)
+        eliciting = self.take_frames(wire.read_frames(wire.Reader(payload, epoch.rx, epoch.tx)), epoch, path)
+        if eliciting is None:
             return self.drop()
-        epoch.owes_ack |= self.eliciting
-        if epoch is self.previous and epoch.owes_ack and self.path:
+        epoch.owes_ack |= eliciting
+        if epoch is self.previous and epoch.owes_ack:
             epoch.owes_ack = False
-            self.seal(epoch, write(epoch.ack(now)), [], self.path.address)
-        return None
+            self.seal(epoch, write(epoch.ack(now)), [], self.path)
 
     # ---- paths ----
 
-    def send_path(self, frame, address):
+    def follow(self, address, newest):
+        """The path that a packet came by; the newest one of the current epoch begins and ends contests."""
+        if self.path.address == address:
+            self.candidate = None if newest else self.candidate
+            return self.path
+        if newest and (not self.candidate or self.candidate.address != address):
+            self.candidate = Path(address, False, self.node.now)
+        return self.candidate if self.candidate and self.candidate.address == address else None
+
+    def send_path(self, frame, path):
         """A packet of the contest, padded as far as the bytes from there allow."""
-        for path in self.paths(address):
-            if path.allows(25 + 9):
-                size = ROOM if path.allows(1200) else 9
-                self.seal(self.current, write(frame).ljust(size, b"\0"), [lambda came: None], address)
+        if path.allows(25 + 9):
+            size = ROOM if path.allows(1200) else 9
+            self.seal(self.current, write(frame).ljust(size, b"\0"), [lambda came: None], path)
 
-    def paths(self, address):
-        return [path for path in (self.path, self.candidate) if path and path.address == address]
-
-    def on_response(self, data, address):
-        if self.path and data == self.path.challenge:
+    def on_response(self, data):
+        if data == self.path.challenge:
             self.path.proven, self.candidate = True, None
         elif self.candidate and data == self.candidate.challenge:
-            if address[0] != self.path.address[0]:
-                self.recovery.renew()
+            if self.candidate.address[0] != self.path.address[0]:
+                self.recovery = Recovery()                  # another host
             self.path, self.candidate = self.candidate, None
             self.path.proven = True
 
     # ---- time ----
 
     def poll(self, now):
-        busy = bool(self.queue or self.calls or self.S and (self.S.tokens or self.S.early))
-        self.busy, pto = now if busy else self.busy, self.recovery.pto()
-        if self.previous and now >= self.previous.ends:
-            self.end_epoch(self.previous)
-            self.previous = None
-        for epoch in [x for x in self.pending if now - x.begun > 10]:
-            self.pending.remove(epoch)
-            self.end_epoch(epoch)
-        if self.S and not busy and now - self.busy > 2:
+        busy = bool(self.queue or self.calls or self.S and self.S.in_doubt())
+        self.busy = now if busy else self.busy
+        for role in ("opening", "pending", "previous"):
+            if getattr(self, role) and now >= getattr(self, role).ends:
+                self.end(role)
+        if self.S and now - self.busy > 2:
             self.S.close()
-            self.S, self.owed["farewell", 0] = None, True
+            self.S = None
+            self.owe(wire.Ask)                              # the farewell
         if self.queue and self.current:
             self.begin([])
         silent = self.current and self.recovery.probes > 1 and now - self.heard > 1
-        wants = busy or any(what in ("reply", "verdict") for what, _ in self.owed)
+        wants = busy or any(kind in (wire.Reply, wire.Verdict) for kind, _ in self.owed)
         if wants and not self.opening and (not self.current or silent) and (self.path or self.hints):
             self.open(now)
         if self.opening and self.opening.copies.over(now):
-            self.send_opening(now)
-        if not self.current:
-            return
-        self.timers(now, pto)
+            for address in [self.path.address] if self.path else self.hints:
+                self.node.out.append((self.opening.data + self.opening.mac2, address))
+                self.opening.went_to.append(address)
+        if self.current:
+            self.poll_channel(now, busy)
+
+    def poll_channel(self, now, busy):
+        self.timers(now, self.recovery.pto())
         if now - self.heard > self.node.IDLE and not busy:
             self.closing = 0
         if self.closing is not None:
-            self.owed["close", self.closing] = True
+            self.owe(wire.Close, self.closing)
         if self.recovery.timeout(self.current, now):
             self.packet(probe=True)
         while self.path.allows(1200) and self.packet():
             pass
         if self.closing is not None or self.current.next >= LIMIT[self.current.suite][0]:
             self.drop()
-
-    def send_opening(self, now):
-        opening = self.opening
-        for address in [self.path.address] if self.path else self.hints:
-            self.node.out.append((opening.data + opening.mac2, address))
-            opening.sent_to.append(address)
-        if now - opening.begun > 30:
-            self.node.indices.pop(opening.index, None)
-            self.opening = None
 
     def timers(self, now, pto):
         """Token probes, call probes, challenges."""
@@ -564,14 +563,14 @@ class Peer:
             elif letter.probe is None:
                 letter.probe = Wait(now, 2 * pto, 4 * pto)
             elif letter.probe.over(now):
-                self.owed["token", s] = letter.asked = True
+                letter.asked = True
+                self.owe(wire.Token, s)
         for s, letter in self.calls.items():
             if letter.known and letter.probe.over(now):
-                self.owed["probe", s] = True
-        contest = [self.path, self.candidate] if self.candidate else [] if self.path.proven else [self.path]
-        for path in contest:
-            if now - path.asked >= pto:
-                path.asked = now
-                self.send_path(wire.Challenge(path.challenge), path.address)
+                self.owe(wire.Probe, s)
         if self.candidate and now - self.candidate.began > 3 * pto:
             self.candidate = None
+        for path in (self.path, self.candidate):
+            if path and (self.candidate or not path.proven) and now - path.asked >= pto:
+                path.asked = now
+                self.send_path(wire.Challenge(path.challenge), path)

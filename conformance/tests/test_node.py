@@ -117,9 +117,9 @@ class Nodes(unittest.TestCase):
         self.pair(6)
         theirs, ts = self.b.peer(self.a.id), 1_600_000_000 * 10**9
         message = Head(1, b"reject").write(b"no")
-        theirs.on_frame(wire.Ask(0, 4, 0, ts), None, None)
+        theirs.on_frame(wire.Ask(0, 4, 0, ts), None)
         for frame in 3 * [wire.Early(ts, 0, (message,)), wire.Piece(0, 0, 0, len(message), message)]:
-            theirs.on_frame(frame, None, None)
+            theirs.on_frame(frame, None)
         self.assertEqual(self.b.got, [b"no"])
         self.assertEqual((list(theirs.R.marks), theirs.parts, 0 in theirs.R.free), ([0], {}, True))
 
@@ -187,7 +187,7 @@ class Nodes(unittest.TestCase):
         world = self.pair(13)
         letters = self.send(os.urandom(300_000)) + self.send(b"x" * 5000)
         theirs = self.b.peer(self.a.id)
-        self.assertTrue(world.run(lambda: any(part.prefix() > 100_000 for part in theirs.parts.values())))
+        self.assertTrue(world.run(lambda: any(part.came_so_far()[0] > 100_000 for part in theirs.parts.values())))
         theirs.parts.clear()                                # acknowledged, and gone
         self.assertTrue(world.run(done(letters)))
         self.assertEqual([x.outcome for x in letters], ["delivered"] * 2)
@@ -198,7 +198,7 @@ class Nodes(unittest.TestCase):
         call = self.a.send(self.b.id, self.at_b, b"ping", b"echo", call=True)
         world.run(lambda: self.a.peers[self.b.id].calls)
         mine = self.a.peers[self.b.id]
-        mine.on_frame(wire.NoCall(next(iter(mine.calls))), None, self.at_b)
+        mine.on_frame(wire.NoCall(next(iter(mine.calls))), None)
         world.dead = False
         self.assertTrue(world.run(done([call])))
         self.assertEqual(call.reply, (0, b"ping"))
@@ -255,7 +255,7 @@ class Errors(unittest.TestCase):
 
     def say(self, payload):
         """A packet from `a` with these frames: what `b` answers, and whether its channel stands."""
-        self.mine.seal(self.mine.current, payload, [], self.at_b)
+        self.mine.seal(self.mine.current, payload, [], self.mine.path)
         for data, _ in self.a.out[-1:]:
             self.b.receive(data, self.at_a, self.world.now)
         self.a.out.clear()
@@ -292,7 +292,7 @@ class Errors(unittest.TestCase):
         self.assertIn(s, record.free)
 
     def test_a_packet_number_counts_once(self):
-        self.mine.seal(self.mine.current, b"\1", [], self.at_b)
+        self.mine.seal(self.mine.current, b"\1", [], self.mine.path)
         data, _ = self.a.out.pop()
         for wanted in (1, 0, 0):
             self.b.receive(data, self.at_a, self.world.now)
