@@ -6,6 +6,8 @@
 """
 
 import argparse
+import json
+import os
 import select
 import signal
 import socket
@@ -25,6 +27,28 @@ def endpoint(text):
 def peer(text):
     key, address = text.split("@", 1)
     return id_from_text(key), endpoint(address)
+
+
+def stored(path):
+    """What a file keeps of a node, and how it goes there."""
+    kept = {"secret": os.urandom(32).hex(), "D": 0, "latest": 0}
+    if os.path.exists(path):
+        with open(path, encoding="ascii") as file:
+            kept = json.load(file)
+
+    def save(D, latest):
+        """Durable when it returns."""
+        handle = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(handle, "w", encoding="ascii") as file:
+            json.dump({"secret": kept["secret"], "D": D, "latest": latest}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(path + ".new", path)
+        folder = os.open(os.path.dirname(os.path.abspath(path)), os.O_RDONLY)
+        os.fsync(folder)
+        os.close(folder)
+
+    return {**kept, "secret": bytes.fromhex(kept["secret"]), "save": save}
 
 
 def run(node, udp, until):
@@ -71,7 +95,7 @@ def main():
     udp = socket.socket(socket.AF_INET6 if ":" in args.bind[0] else socket.AF_INET, socket.SOCK_DGRAM)
     udp.bind(args.bind)
     udp.setblocking(False)
-    node = Subject(store=args.state, suite=args.suite, cookies=args.cookies)
+    node = Subject(**(stored(args.state) if args.state else {}), suite=args.suite, cookies=args.cookies)
     stop, letters = [], []
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.append(True))

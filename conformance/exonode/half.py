@@ -1,7 +1,7 @@
 """What is delivered: the rules of PROTOCOL.md, "Node clock" and "Half-connection", in its words. No bytes, no time.
 
-This node never uses the rules `abandon`, `forget`, `caught_up` and `restart`, nor `way == 2`. What it forgets it forgets as by `full`:
-it keeps no `ats` and `aend`, and no `R.kts` and `R.keep` that they would be made of.
+This node never uses the rules `abandon`, `forget`, `caught_up` and `restart`, nor `way == 2`. What it forgets it forgets
+as by `full`: it keeps no `ats` and `aend`, and no `R.kts` and `R.keep` that they would be made of.
 """
 
 from bisect import insort
@@ -14,11 +14,10 @@ DELIVERED, UNKNOWN, NOT_DELIVERED, CANCELLED = "delivered", "unknown", "not deli
 class Clock:
     """The numbers that all records of a node share. `save(D, latest)` is durable when it returns; None: ephemeral."""
 
-    def __init__(self, D=None, latest=0, save=None, block=1 << 20):
-        self.ck = self.b = D or 0
-        self.latest, self.upper, self.save, self.block = latest, latest, save, block
-        self.stamped = 0
-        self.D = D or 0 if save else LAST
+    def __init__(self, D=0, latest=0, save=None, block=1 << 20):
+        self.ck = self.b = D
+        self.latest = self.upper = latest
+        self.D, self.save, self.block, self.stamped = D if save else LAST, save, block, 0
         self.reserve()
 
     def reserve(self):
@@ -57,19 +56,12 @@ class Sender:
         self.node.bound(m, self.e)
         self.e += 1
 
-    def lowest(self):
-        return min([self.e, self.sck, *self.tokens])
-
     def ask(self, standby):
+        """With n = 0 it wants nothing, and says `l`."""
         self.clock.reserve()
         self.hi = max(self.hi, min(self.e + len(self.queue) + standby, self.clock.D))
-        if self.sck < self.hi:
-            return Ask(self.sck, self.hi - self.sck, self.lowest(), self.ts if self.early else 0)
-        return None
-
-    def ask_nothing(self):
-        """The peer is to hear `l`."""
-        return Ask(self.sck, 0, self.lowest())
+        lowest = min([self.e, self.sck, *self.tokens])
+        return Ask(self.sck, self.hi - self.sck, lowest, self.ts if self.early else 0)
 
     def token(self, r, s):
         """The message that is bound to this slot under this incarnation, or None."""
@@ -159,15 +151,14 @@ class Receiver:
     """What a receiver keeps of one sender. `record` says whether R exists; `free` and the others are its fields."""
 
     def __init__(self, clock):
-        self.clock, self.T, self.record = clock, None, False
+        self.clock, self.T = clock, None
         self.upto = clock.upper                 # what is forgotten: every slot under the stamps up to this, the hull
-        self.marks = {}                         # s -> VERDICT, of slots that are free and were judged
-        self._clear()
+        self.clear()
 
-    def _clear(self):
-        self.record, self.closed, self.free = False, False, set()
+    def clear(self):
+        self.record = self.closed = False
         self.r = self.hi = self.l = self.ets = 0
-        self.marks.clear()
+        self.free = {}                          # slot -> None, or the VERDICT that marks it
 
     def bound(self):
         return self.clock.upper if self.T is None else self.T
@@ -176,17 +167,14 @@ class Receiver:
         """A frame ASK; grants up to `grant` slots. True if a STATE is owed, None if the stamp is to be rejected."""
         s, n, l, ts = ask
         if self.record:
-            self.free = {x for x in self.free if x >= l}
-            self.marks = {x: v for x, v in self.marks.items() if x >= l}
+            self.free = {x: mark for x, mark in self.free.items() if x >= l}
             self.l = max(self.l, l)
             if self.l >= self.hi:
                 self.ets = 0
                 if self.closed or not self.free:
-                    self._clear()               # with `drop`, as soon as it should
-        if n == 0:
-            return False
-        if self.closed:
-            return True
+                    self.clear()                # with `drop`, as soon as it should
+        if n == 0 or self.closed:
+            return n > 0
         new = ts > self.bound()
         if new and ts > self.clock.latest:
             if not may_accept:
@@ -198,37 +186,41 @@ class Receiver:
             self.clock.reserve()
         if self.record:
             if grant > 0:
-                self.hi = max(self.hi, s)
-                h = min(s + n, self.hi + grant)
-                self.free.update(range(self.hi, h))
-                self.hi = max(self.hi, h)
+                first = max(self.hi, s)
+                self.hi = max(first, min(s + n, first + grant))
+                self.free.update(dict.fromkeys(range(first, self.hi)))
             self.T = max(self.bound(), ts)
             if new:
                 self.ets = ts
         return True
 
-    def holds(self, s, r=None, ts=None):
-        """Whether a message with this number, under this incarnation or this stamp, may be delivered still."""
-        named = self.r == r if ts is None else self.ets == ts
-        return self.record and named and not self.closed and s in self.free and s not in self.marks
+    def takes(self, s):
+        """Whether a message with this number may be delivered still."""
+        return not self.closed and s in self.free and self.free[s] is None
+
+    def names(self, r=None, ts=None):
+        """Whether this record is meant by an incarnation, or by a stamp."""
+        return self.record and (self.r == r if ts is None else self.ets == ts)
 
     def state(self, ts, most=32):
-        """STATE that says `ts`; a claim of at most `most` ranges."""
-        b, said, end = self.clock.b, None, 0
+        """STATE that says `ts`; a claim of at most `most` ranges, which in the end stops before what was rejected."""
+        said, end = None, 0
         if ts and (self.ets == ts or ts <= self.bound()):
             said, end = ts, LAST if ts <= self.upto and self.ets != ts else 0
         if not self.record:
-            return State(b, self.clock.ck, ts=said, end=end)
-        lo, ranges = min(self.l, self.hi), merged((x, x + 1) for x in self.free if x >= self.l)
-        up = ranges[most][0] if len(ranges) > most else self.hi
-        return State(b, self.r, True, self.closed, self.hi, lo, up, tuple(ranges[:most]), said, end)
+            return State(self.clock.b, self.clock.ck, ts=said, end=end)
+        up = min([self.hi, *(s for s, mark in self.free.items() if mark and self.closed)])
+        ranges = merged((s, s + 1) for s in self.free if s < up)
+        up = ranges[most][0] if len(ranges) > most else up
+        free = tuple(ranges[:most])
+        return State(self.clock.b, self.r, True, self.closed, self.hi, min(self.l, up), up, free, said, end)
 
     def end(self):
-        """The node ends: marks *done* are taken from `free` first."""
-        self.free -= {s for s, verdict in self.marks.items() if verdict.word != 2}
+        """The node ends: what is marked *done* is not free."""
+        self.free = {s: mark for s, mark in self.free.items() if mark is None or mark.word == 2}
         self.closed = self.record
 
     def evict(self):
         if self.record:
             self.clock.b, self.upto = max(self.clock.b, self.r + 1), max(self.upto, self.bound())
-            self._clear()
+            self.clear()

@@ -1,13 +1,12 @@
 """The node: datagrams and time in, datagrams and outcomes out. PROTOCOL.md: "Opening", "Answer", "RETRY".
 
-    node = Node()                                   # or Node(store="state.json"): its key and D outlive it
+    node = Node()                                   # one with a `save` outlives its process
     letter = node.send(peer_id, ("127.0.0.1", 4000), b"hello")
     node.receive(datagram, address, now)            # what came
     for datagram, address in node.poll(now): ...    # what is to leave; call it every 10 ms
     letter.outcome                                  # None, "delivered", "unknown", ("rejected", 3, "no"), ...
 """
 
-import json
 import os
 import time
 from hmac import compare_digest
@@ -26,29 +25,13 @@ class Node:
     MEMORY = MAX_BODIES * MAX_MESSAGE + 2 * POOL_WINDOW         # what messages of one peer may take that are not taken
     ON_OPENING = (wire.Ask, wire.State, wire.Have, wire.Early, wire.StampRejected)
 
-    def __init__(self, store=None, secret=None, suite=1, early=True, cookies=False, wall=time.time):
-        self.store, self.suite, self.early, self.cookies, self.wall = store, suite, early, cookies, wall
-        kept = {"secret": (secret or os.urandom(32)).hex(), "D": 0, "latest": 0}
-        if store and os.path.exists(store):
-            with open(store, encoding="ascii") as file:
-                kept = json.load(file)
-        self.secret = bytes.fromhex(kept["secret"])
-        self.clock = Clock(kept["D"], kept["latest"], self.save if store else None)
-        self.id, self.boot, self.cookie_key = public(self.secret), os.urandom(8), os.urandom(32)
+    def __init__(self, secret=None, D=0, latest=0, save=None, suite=1, early=True, cookies=False, wall=time.time):
+        """`save(D, latest)` makes both durable beside the secret; if it fails, the node must stop. None: ephemeral."""
+        self.suite, self.early, self.cookies, self.wall = suite, early, cookies, wall
+        self.secret, self.boot, self.cookie_key = secret or os.urandom(32), os.urandom(8), os.urandom(32)
+        self.id, self.clock = public(self.secret), Clock(D, latest, save)
         self.peers, self.indices, self.out = {}, {}, []
         self.now, self.messages, self.ending = 0.0, 0, False
-
-    def save(self, D, latest):
-        """Durable when it returns. If it fails, the node must stop: the exception is not for catching."""
-        handle = os.open(self.store + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with open(handle, "w", encoding="ascii") as file:
-            json.dump({"secret": self.secret.hex(), "D": D, "latest": latest}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(self.store + ".new", self.store)
-        folder = os.open(os.path.dirname(os.path.abspath(self.store)), os.O_RDONLY)
-        os.fsync(folder)
-        os.close(folder)
 
     # ---- the application ----
 
@@ -107,12 +90,11 @@ class Node:
     def poll(self, now):
         self.now = now
         for peer in list(self.peers.values()):
-            if self.ending and peer.current and peer.closing is None:
-                if now - self.ending > 1 or not peer.R.record or not self.store:
-                    peer.closing = 0 if self.store else 3
-                    peer.owe(wire.State)
+            if self.ending and peer.current:
+                peer.owe(wire.State)
+                if not self.clock.save or not peer.R.record or now - self.ending > 1:
+                    peer.closing = 0 if self.clock.save else 3
                 elif not peer.flying():
-                    peer.owe(wire.State)
                     peer.owe(wire.Ping)
             peer.poll(now)
         out, self.out = self.out, []
@@ -175,7 +157,7 @@ class Node:
         base, index = self.clock.ck, self.new_index(peer)
         clear = wire.header(wire.ANSWER, header.suite, header.index, index)
         answers = [peer.owed_frame(*key) for key in peer.owed if key[0] in (wire.StampRejected, wire.Reply)]
-        frames = [peer.R.state(peer.stamp), *answers, peer.S and peer.S.ask(16)]
+        frames = [peer.R.state(peer.stamp), *answers, peer.wanted()]
         message = clear + noise.write(clear + self.handshake_payload(base, params["base"], frames, 1144))
         epoch = Epoch(header.suite, noise.split(), False, index, header.index, base, params, self.now)
         epoch.mac1, epoch.answer, epoch.answered = tag, message + mac1(peer.id, message), {address}

@@ -142,7 +142,7 @@ class Peer:
         """A piece of a message, under the incarnation or the stamp that is `named`."""
         s = piece.s
         self.owe(wire.State)
-        if not self.R.holds(s, **named):
+        if not (self.R.names(**named) and self.R.takes(s)):
             return
         part = self.parts.setdefault(s, Incoming(piece))
         if not part.add(piece, self.node.MAX_MESSAGE):
@@ -159,13 +159,13 @@ class Peer:
             self.owe(wire.Have, s)
 
     def may_take(self, s):
-        if s not in self.R.free or not self.parts[s].message:
+        if not self.R.takes(s) or not self.parts[s].message:
             return False
         head, _ = self.parts[s].message
         if not head.place:
             return True
         before, o, reader = s - head.place.link, s - head.place.age, self.readers.get(head.tag)
-        if head.place.link and before in self.R.free and before not in self.R.marks:
+        if head.place.link and self.R.takes(before):
             return False
         return not reader or o > reader[0] or o == reader[0] and head.place.n >= reader[1] and reader[2] is None
 
@@ -187,7 +187,7 @@ class Peer:
     def take(self, s, head, body):
         between = self.between(s, head.place, head.tag) if head.place else None
         if head.reply or head.call:
-            self.R.free.remove(s)
+            del self.R.free[s]
         if head.reply:
             self.end_call(*head.reply, body)
         elif head.call:
@@ -198,10 +198,10 @@ class Peer:
         else:
             word, status, reason = self.node.on_message(self, head, body, between) or (0, 0, "")
             if word or head.confirm:                        # the slot is marked, and stays free until `l` passes it
-                self.R.marks[s] = wire.Verdict(self.R.r, s, word, status, 1, reason.encode())
+                self.R.free[s] = wire.Verdict(self.R.r, s, word, status, 1, reason.encode())
                 self.owe(wire.Verdict, s)
             else:
-                self.R.free.remove(s)
+                del self.R.free[s]
 
     # ---- calls ----
 
@@ -273,12 +273,12 @@ class Peer:
         if kind is wire.State:
             return R.state(self.stamp)
         if kind is wire.Ask:
-            return S.ask(0) or S.ask_nothing() if S else farewell(self.node.clock)
+            return S.ask(0) if S else farewell(self.node.clock)
         if kind is wire.Token:
             return wire.Token(S.tokens[s][0], s) if S and s in S.tokens else None
         if kind in (wire.Have, wire.Verdict):
             prefix, ranges = self.parts[s].came_so_far() if s in self.parts else (0, ())
-            return R.marks.get(s) or (wire.Have(R.r, s, prefix, 0, ranges) if R.holds(s, R.r) else None)
+            return R.free.get(s) or (wire.Have(R.r, s, prefix, 0, ranges) if R.takes(s) else None)
         if kind is wire.Reply and not self.entries.get(s):
             return wire.Computing(s) if s in self.entries else wire.NoCall(s)
         if kind is wire.Reply:
@@ -342,11 +342,17 @@ class Peer:
         return bool(out)
 
     def put_ask(self, put):
+        """ASK: at once if it wants more than before, and again with growing waits."""
         ask = self.S.ask(16 if self.queue else 0)
-        if ask and self.S.hi > self.asked:
+        if self.S.hi > self.asked:
             self.asked, self.ask_again = self.S.hi, Wait(self.node.now, 0.0, 2 * self.recovery.pto())
-        if ask and self.ask_again.over(self.node.now):
+        if ask.n and self.ask_again.over(self.node.now):
             put(ask, lambda came: came or setattr(self.ask_again, "at", 0))
+
+    def wanted(self):
+        """The ASK of a handshake, if a sender record wants slots."""
+        ask = self.S and self.S.ask(16)
+        return ask if ask and ask.n else None
 
     @staticmethod
     def put_pieces(put, letter, r, s):
@@ -377,7 +383,7 @@ class Peer:
         self.begin(early)
         index, base = node.new_index(self), node.clock.ck
         header = wire.header(wire.OPENING, node.suite, index)
-        frames = [self.R.record and self.R.state(self.stamp), self.S.ask(16)]
+        frames = [self.R.record and self.R.state(self.stamp), self.wanted()]
         frames += [wire.Early(self.S.ts, s, (letter.wire,)) for s, letter in sorted(self.S.early.items())]
         payload = node.handshake_payload(base, 0, frames, 1096)
         noise = Noise(True, header, node.secret, self.id)

@@ -61,8 +61,8 @@ class Play:
         elif rule in ("TOKEN", "EARLY"):
             first, second, m = map(int, args.split(","))
             s, name = (first, {"r": second}) if rule == "TOKEN" else (second, {"ts": first})
-            if R.holds(s, **name):
-                R.free.remove(s)
+            if R.names(**name) and R.takes(s):
+                del R.free[s]
                 self.said.append(f"deliver {m}")
         elif rule == "state":
             self.said.append(R.state(choices.get("ts", 0)))

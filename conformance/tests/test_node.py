@@ -110,8 +110,8 @@ class Nodes(unittest.TestCase):
         letters = self.send(b"no", tag=b"reject") + self.send(b"yes", tag=b"process", confirm=True) + self.send(b"plain")
         self.assertTrue(world.run(done(letters)))
         self.assertEqual([x.outcome for x in letters], [("rejected", 7, "as asked"), ("processed", 5), "delivered"])
-        world.run(lambda: not self.b.peers[self.a.id].R.marks, 20)
-        self.assertEqual(self.b.peers[self.a.id].R.marks, {}, "a mark goes when l has passed it")
+        world.run(lambda: not self.b.peers[self.a.id].R.free, 20)
+        self.assertEqual(self.b.peers[self.a.id].R.free, {}, "a mark goes when l has passed it")
 
     def test_a_message_that_was_judged_is_not_handed_out_again(self):
         self.pair(6)
@@ -121,7 +121,7 @@ class Nodes(unittest.TestCase):
         for frame in 3 * [wire.Early(ts, 0, (message,)), wire.Piece(0, 0, 0, len(message), message)]:
             theirs.on_frame(frame, None)
         self.assertEqual(self.b.got, [b"no"])
-        self.assertEqual((list(theirs.R.marks), theirs.parts, 0 in theirs.R.free), ([0], {}, True))
+        self.assertEqual((theirs.R.free[0].word, theirs.parts), (2, {}))
 
     def test_retry(self):
         world = self.pair(7, **STORM)
@@ -223,7 +223,7 @@ class Nodes(unittest.TestCase):
 
     def test_a_node_that_ends_gives_back(self):
         world = self.pair(12)
-        self.b.store = "not used: only its end differs"
+        self.b.clock.save = lambda D, latest: None          # only its end differs
         letters = self.send(b"first")
         world.run(done(letters))
         self.b.end()

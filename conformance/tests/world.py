@@ -2,6 +2,7 @@
 
 import random
 
+from exonode.__main__ import stored
 from exonode.subject import Subject
 
 
@@ -31,7 +32,8 @@ class World:
         self.loss, self.double, self.garble, self.delay, self.jitter = loss, double, garble, delay, jitter
         self.sent, self.dead, self.wall = [], False, 1_700_000_000.0
 
-    def node(self, host, **kwargs):
+    def node(self, host, store=None, **kwargs):
+        kwargs.update(stored(store) if store else {})
         kwargs.setdefault("wall", lambda: self.wall + self.now)
         node = Box(**kwargs)
         self.nodes[host, 1] = node
