@@ -12,14 +12,10 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from .wire import Reader
+from .wire import Malformed, Reader
 
 PRIME = 2**255 - 19
 SUITES = {1: (b"exonet aes-128-gcm", 16, AESGCM), 2: (b"exonet chacha20", 32, ChaCha20Poly1305)}
-
-
-class Refused(Exception):
-    """Bytes that do not decrypt, or a key that must be refused."""
 
 
 def HASH(x, key=b"", size=32):
@@ -31,7 +27,7 @@ def opened(aead, nonce, sealed, data):
     try:
         return aead.decrypt(nonce, sealed, data)
     except InvalidTag:
-        raise Refused("bytes that do not decrypt") from None
+        raise Malformed("bytes that do not decrypt") from None
 
 
 # ---- identities ------------------------------------------------------------------------------------------------
@@ -43,11 +39,11 @@ def public(secret):
 def agree(secret, key):
     """X25519, with the two refusals of "Identities"."""
     if int.from_bytes(key, "little") >= PRIME:
-        raise Refused("a key that is not canonical")
+        raise Malformed("a key that is not canonical")
     try:
         return X25519PrivateKey.from_private_bytes(secret).exchange(X25519PublicKey.from_public_bytes(key))
     except ValueError:
-        raise Refused("a key of low order") from None
+        raise Malformed("a key of low order") from None
 
 
 def id_text(key):

@@ -1,7 +1,7 @@
 """What is delivered: the rules of PROTOCOL.md, "Node clock" and "Half-connection", in its words. No bytes, no time.
 
-This node never uses the rules `abandon`, `forget`, `caught_up` and `restart`, nor `way == 2`. What it forgets it forgets
-as by `full`: it keeps no `ats` and `aend`, and no `R.kts` and `R.keep` that they would be made of.
+This node sends nothing early: it opens with k = 0, and so has no `S.early`. It never uses the rules `abandon`, `forget`, `caught_up` and
+`restart`, nor `way == 2`. What it forgets it forgets as by `full`: it keeps no `ats` and `aend`, and no `R.kts` and `R.keep` that they would be made of.
 """
 
 from bisect import insort
@@ -17,7 +17,7 @@ class Clock:
     def __init__(self, D=0, latest=0, save=None, block=1 << 20):
         self.ck = self.b = D
         self.latest = self.upper = latest
-        self.D, self.save, self.block, self.stamped = D if save else LAST, save, block, 0
+        self.D, self.save, self.block = D if save else LAST, save, block
         self.reserve()
 
     def reserve(self):
@@ -36,18 +36,10 @@ class Sender:
     """A sender record. Messages are numbers that rise; `report(m, outcome)` hears what became of one, `bound(m, s)`
     that it may be out under the number s, and `back(m)` that a final STATE gave it back."""
 
-    def __init__(self, clock, queue, early, stamp, node):
-        self.clock, self.node = clock, node
-        self.sck, self.hi = clock.ck, clock.ck + len(early)
-        self.e, self.r, self.dead = self.hi, None, 0
-        self.queue = queue                      # sorted
-        self.tokens, self.early, self.ts = {}, {}, stamp    # s -> (r, m); s -> m
-        if early:
-            clock.stamped = stamp
-        for s, m in enumerate(early, clock.ck):
-            queue.remove(m)
-            self.early[s] = m
-            node.bound(m, s)
+    def __init__(self, clock, queue, node):
+        self.clock, self.node, self.queue = clock, node, queue      # the queue is sorted
+        self.sck = self.hi = self.e = clock.ck
+        self.r, self.dead, self.tokens = None, 0, {}                # tokens: s -> (r, m)
 
     def bind(self, m):
         """Binds a message; the caller has seen that there is an envelope."""
@@ -60,8 +52,7 @@ class Sender:
         """With n = 0 it wants nothing, and says `l`."""
         self.clock.reserve()
         self.hi = max(self.hi, min(self.e + len(self.queue) + standby, self.clock.D))
-        lowest = min([self.e, self.sck, *self.tokens])
-        return Ask(self.sck, self.hi - self.sck, lowest, self.ts if self.early else 0)
+        return Ask(self.sck, self.hi - self.sck, min([self.e, self.sck, *self.tokens]))
 
     def token(self, r, s):
         """The message that is bound to this slot under this incarnation, or None."""
@@ -73,17 +64,11 @@ class Sender:
         self.clock.reserve()
         return farewell(self.clock)
 
-    def in_doubt(self):
-        return {**self.early, **{s: m for s, (_, m) in self.tokens.items()}}
-
-    def remove(self, s):
-        return self.tokens.pop(s)[1] if s in self.tokens else self.early.pop(s)
-
     def settle(self, s, outcome):
-        self.node.report(self.remove(s), s, outcome)
+        self.node.report(self.tokens.pop(s)[1], s, outcome)
 
     def give_back(self, s):
-        m = self.remove(s)
+        _, m = self.tokens.pop(s)
         insort(self.queue, m)
         self.node.back(m, s)
 
@@ -101,20 +86,8 @@ class Sender:
                 self.settle(s, UNKNOWN)
             elif r1 < st.r:
                 self.settle(s, DELIVERED)
-        # 2. Early messages
-        for s, m in sorted(self.early.items()):
-            if s in claim and not is_free(st, s):
-                self.settle(s, DELIVERED)
-            elif st.ts == self.ts:
-                if s < st.end:
-                    self.settle(s, UNKNOWN)
-                elif s in claim and st.final:
-                    self.give_back(s)
-                elif s in claim and st.r >= self.dead:
-                    self.tokens[s] = (st.r, self.early.pop(s))
-                    self.node.bound(m, s)
         # 3. Incarnations that are gone
-        h = min([st.hi, self.hi, *self.early])
+        h = min(st.hi, self.hi)
         self.dead = max(self.dead, min(st.b, st.r) if st.live else st.b)
         fits = self.r is None or st.r >= self.r
         if st.final:
@@ -132,11 +105,6 @@ class Sender:
 
     def renounce(self):
         self.e = max(self.e, self.sck)
-
-    def end_early(self, outcome):
-        """STAMP_REJECTED and REFUSED."""
-        for s in sorted(self.early):
-            self.settle(s, outcome)
 
 
 def is_free(state, s):

@@ -13,7 +13,7 @@ from hmac import compare_digest
 
 from . import wire
 from .channel import Epoch
-from .crypto import HASH, SUITES, Noise, Refused, mac1, mac2, public, seal_cookie
+from .crypto import HASH, SUITES, Noise, mac1, mac2, public, seal_cookie
 from .half import Clock
 from .message import Head
 from .peer import Peer
@@ -25,9 +25,9 @@ class Node:
     MEMORY = MAX_BODIES * MAX_MESSAGE + 2 * POOL_WINDOW         # what messages of one peer may take that are not taken
     ON_OPENING = (wire.Ask, wire.State, wire.Have, wire.Early, wire.StampRejected)
 
-    def __init__(self, secret=None, D=0, latest=0, save=None, suite=1, early=True, cookies=False, wall=time.time):
+    def __init__(self, secret=None, D=0, latest=0, save=None, suite=1, cookies=False, wall=time.time):
         """`save(D, latest)` makes both durable beside the secret; if it fails, the node must stop. None: ephemeral."""
-        self.suite, self.early, self.cookies, self.wall = suite, early, cookies, wall
+        self.suite, self.cookies, self.wall = suite, cookies, wall
         self.secret, self.boot, self.cookie_key = secret or os.urandom(32), os.urandom(8), os.urandom(32)
         self.id, self.clock = public(self.secret), Clock(D, latest, save)
         self.peers, self.indices, self.out = {}, {}, []
@@ -69,10 +69,6 @@ class Node:
         try:
             self.route(wire.datagram(data), data, address)
         except Malformed:
-            answer = wire.version_answer(data)
-            if answer:
-                self.out.append((answer, address))
-        except Refused:
             pass                                            # dropped without a word
 
     def route(self, header, data, address):
@@ -111,9 +107,6 @@ class Node:
             index = int.from_bytes(os.urandom(4), "big")
         self.indices[index] = (owner, None)
         return index
-
-    def new_stamp(self):
-        return max(self.wall_time(), self.clock.stamped + 1)
 
     def params(self):
         return {"base": self.clock.ck, "max_ack_delay": 25000, "boot_id": self.boot, "pool_window": self.POOL_WINDOW,

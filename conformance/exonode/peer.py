@@ -5,7 +5,7 @@ from copy import copy
 
 from . import wire
 from .channel import LIMIT, Epoch, Path, Recovery, Sent, Wait
-from .crypto import Noise, Refused, mac1, mac2, open_cookie
+from .crypto import Noise, mac1, mac2, open_cookie
 from .half import CANCELLED, DELIVERED, NOT_DELIVERED, UNKNOWN, Receiver, Sender, farewell
 from .message import POOLED, Head, Incoming, Outgoing, read_message, spelled_out
 from .wire import Malformed, demand, write
@@ -106,7 +106,7 @@ class Peer:
     def bind(self):
         """Binds one message after the other, each in the step in which a first piece of it leaves."""
         S, p = self.S, self.params
-        sizes = [letter.size for letter in S.in_doubt().values()]
+        sizes = [letter.size for _, letter in S.tokens.values()]
         pool, large = sum(x for x in sizes if x <= POOLED), sum(x > POOLED for x in sizes)
         for letter in list(self.queue):
             pooled = letter.size <= POOLED
@@ -217,7 +217,7 @@ class Peer:
     def end_call(self, s, status, body):
         letter = self.calls.get(s)
         if letter:
-            if s in self.S.in_doubt():
+            if self.S and s in self.S.tokens:
                 self.S.settle(s, DELIVERED)
                 self.owe(wire.Ask)                          # the peer is to hear `l`
             letter.reply, letter.outcome = (status, body), "replied"
@@ -250,11 +250,9 @@ class Peer:
             S.token(frame.r, frame.s).on_have(frame, self.first_limit())
         elif kind is wire.Verdict:
             self.owe(wire.Ask)
-            if S and (frame.s in S.early or S.token(frame.r, frame.s)):
+            if S and S.token(frame.r, frame.s):
                 words = (DELIVERED, ("processed", frame.status), ("rejected", frame.status, frame.reason.decode()))
                 S.settle(frame.s, words[frame.word])
-        elif kind is wire.StampRejected and S and S.ts == frame.ts:
-            S.end_early(UNKNOWN)
         elif kind is wire.Reply:
             self.owe(wire.ReplyAck, frame.s)
             self.end_call(*frame)
@@ -291,7 +289,7 @@ class Peer:
         self.drop()
         if code in (3, 8, 9, 10):                           # the identity has ended, or there are two of one
             self.end_queue(NOT_DELIVERED if code == 3 else CANCELLED)
-            for s in self.S.in_doubt() if self.S else ():
+            for s in list(self.S.tokens) if self.S else ():
                 self.S.settle(s, UNKNOWN)
             for letter in self.calls.values():
                 letter.outcome = UNKNOWN
@@ -374,26 +372,20 @@ class Peer:
     # ---- openings and epochs ----
 
     def open(self, now):
-        node, early, room = self.node, [], 900
-        for letter in self.queue if node.early and not self.S else ():
-            room -= letter.size + 8
-            if letter.head.place or room < 0:
-                break
-            early.append(letter)
-        self.begin(early)
+        node = self.node
+        self.begin()
         index, base = node.new_index(self), node.clock.ck
         header = wire.header(wire.OPENING, node.suite, index)
         frames = [self.R.record and self.R.state(self.stamp), self.wanted()]
-        frames += [wire.Early(self.S.ts, s, (letter.wire,)) for s, letter in sorted(self.S.early.items())]
         payload = node.handshake_payload(base, 0, frames, 1096)
         noise = Noise(True, header, node.secret, self.id)
         data = header + noise.write(payload.ljust(1064, b"\0"))
         self.opening = Opening(noise, data + mac1(self.id, data), index, base, now)
 
-    def begin(self, early):
+    def begin(self):
         """A sender record, if there is none."""
         if not self.S:
-            self.S, self.asked = Sender(self.node.clock, self.queue, early, self.node.new_stamp(), self), 0
+            self.S, self.asked = Sender(self.node.clock, self.queue, self), 0
 
     def on_retry(self, header):
         if self.opening.retries < 3:
@@ -407,13 +399,10 @@ class Peer:
         noise = copy(opening.noise)                         # the true answer may follow a false one
         payload = noise.read(header.body[:-16])
         demand(payload[:12] == header.clear)
-        self.opening = None
+        self.end("opening")
         params, frames = wire.read_handshake(payload[12:], opening.base)
         if header.index == 0:                               # "Refusals"
-            code = next((f.code for f in frames if isinstance(f, wire.Close)), 2)
-            if self.S and code == 1:
-                self.S.end_early(NOT_DELIVERED)
-            return self.end_queue(NOT_DELIVERED)
+            return None if self.current else self.end_queue(NOT_DELIVERED)
         epoch = Epoch(header.suite, noise.split(), True, opening.index, header.index, opening.base, params, node.now)
         node.indices[opening.index] = (self, epoch)
         if not self.path or address in opening.went_to:
@@ -424,7 +413,7 @@ class Peer:
 
     def take_frames(self, frames, epoch, path):
         """Takes frames up to the first malformed one; None if there was one. Else: do they want an acknowledgement?"""
-        eliciting, challenge = False, None
+        eliciting, challenge, self.before = False, None, None
         try:
             for frame in frames:
                 eliciting |= not isinstance(frame, (wire.Ack, wire.State))
@@ -472,7 +461,7 @@ class Peer:
         now, number = self.node.now, wire.full_number(header.number, epoch.largest)
         try:
             payload = epoch.opens.open(number, header.clear, header.body)
-        except Refused:
+        except Malformed:
             epoch.failed += 1
             if epoch.failed >= LIMIT[epoch.suite][1]:
                 self.drop()
@@ -526,7 +515,7 @@ class Peer:
     # ---- time ----
 
     def poll(self, now):
-        busy = bool(self.queue or self.calls or self.S and self.S.in_doubt())
+        busy = bool(self.queue or self.calls or self.S and self.S.tokens)
         self.busy = now if busy else self.busy
         for role in ("opening", "pending", "previous"):
             if getattr(self, role) and now >= getattr(self, role).ends:
@@ -536,7 +525,7 @@ class Peer:
             self.S = None
             self.owe(wire.Ask)                              # the farewell
         if self.queue and self.current:
-            self.begin([])
+            self.begin()
         silent = self.current and self.recovery.probes > 1 and now - self.heard > 1
         wants = busy or any(kind in (wire.Reply, wire.Verdict) for kind, _ in self.owed)
         if wants and not self.opening and (not self.current or silent) and (self.path or self.hints):

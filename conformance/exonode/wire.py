@@ -1,14 +1,14 @@
-"""Bytes to datagrams and frames, and back: PROTOCOL.md, "Datagrams", "Frames", "MESSAGES". No state, no clock, no keys."""
+"""Bytes to datagrams and frames, and back: PROTOCOL.md, "Datagrams", "Frames", "MESSAGES". No state, no keys."""
 
 import struct
 from collections import namedtuple
 
 LAST = (1 << 62) - 1
-OPENING, ANSWER, RETRY, DATA, RESET, VERSION = 0x11, 0x12, 0x13, 0x14, 0x15, 0x1F
+OPENING, ANSWER, RETRY, DATA = 0x11, 0x12, 0x13, 0x14         # RESET and VERSION say nothing to this node
 
 
 class Malformed(Exception):
-    """Bytes that the protocol does not allow."""
+    """Bytes that the protocol does not allow, or that do not decrypt."""
 
 
 def demand(holds):
@@ -56,8 +56,7 @@ HEADERS = {                             # kind: the least and the most bytes; th
     OPENING: (1200, 1232, ">BBxxI", ("kind", "suite", "index")),
     ANSWER: (88, 1232, ">BBxxII", ("kind", "suite", "to", "index")),
     RETRY: (72, 72, ">BxxxI", ("kind", "to")),
-    DATA: (25, 65527, ">BII", ("kind", "to", "number")),
-    RESET: (21, 21, ">BI", ("kind", "to"))}
+    DATA: (25, 65527, ">BII", ("kind", "to", "number"))}
 # `clear` is the clear header, `body` what follows it.
 Datagram = namedtuple("Datagram", "clear body kind suite to index number", defaults=[0, 0, 0, 0])
 
@@ -74,12 +73,6 @@ def datagram(data):
     fields, size = struct.unpack_from(layout, data), struct.calcsize(layout)
     demand(header(*fields) == data[:size])                  # what is reserved is zero
     return Datagram(data[:size], data[size:], **dict(zip(names, fields)))
-
-
-def version_answer(data):
-    """The VERSION that answers a datagram of another version, or None."""
-    other = len(data) >= 1200 and data[0] >> 4 != 1 and data[0] & 15 != 15
-    return bytes([VERSION]) + data[1:8] + b"\1\1" if other else None
 
 
 def full_number(low, largest):
@@ -259,7 +252,7 @@ def read_ack(read):
     return Ack(delay, arrival, ranges)
 
 
-def write_ack(ack):
+def write_ack(ack, *_):
     (low, largest), *further = ack.ranges
     out = b"\x02\0" + b"".join(map(varint, (largest, ack.delay, ack.arrival, len(further), largest - low)))
     for smallest, largest in further:
@@ -343,13 +336,12 @@ def read_handshake(payload, rx):
     return params.values, frames
 
 
+WRITERS = {Ack: write_ack, State: write_state, Piece: write_piece}
+
+
 def write(frame, tx=0, rx=0):
     """The bytes of a frame, from a node with base `tx` to one with base `rx`."""
-    if isinstance(frame, Ack):
-        return write_ack(frame)
-    if isinstance(frame, State):
-        return write_state(frame, tx, rx)
-    if isinstance(frame, Piece):
-        return write_piece(frame, tx, rx)
+    if type(frame) in WRITERS:
+        return WRITERS[type(frame)](frame, tx, rx)
     kind = 0x10 if isinstance(frame, Ask) and not frame.ts else frame.kind
     return bytes([kind]) + write_fields(LAYOUTS[kind][1], frame, tx, rx)
