@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from .wire import Malformed, Reader
+from .wire import Malformed, Reader, demand
 
 PRIME = 2**255 - 19
 SUITES = {1: (b"exonet aes-128-gcm", 16, AESGCM), 2: (b"exonet chacha20", 32, ChaCha20Poly1305)}
@@ -38,8 +38,7 @@ def public(secret):
 
 def agree(secret, key):
     """X25519, with the two refusals of "Identities"."""
-    if int.from_bytes(key, "little") >= PRIME:
-        raise Malformed("a key that is not canonical")
+    demand(int.from_bytes(key, "little") < PRIME)
     try:
         return X25519PrivateKey.from_private_bytes(secret).exchange(X25519PublicKey.from_public_bytes(key))
     except ValueError:

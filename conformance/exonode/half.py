@@ -1,7 +1,8 @@
 """What is delivered: the rules of PROTOCOL.md, "Node clock" and "Half-connection", in its words. No bytes, no time.
 
-This node sends nothing early: it opens with k = 0, and so has no `S.early`. It never uses the rules `abandon`, `forget`, `caught_up` and
-`restart`, nor `way == 2`. What it forgets it forgets as by `full`: it keeps no `ats` and `aend`, and no `R.kts` and `R.keep` that they would be made of.
+This node sends nothing early: it opens with k = 0, and so has no `S.early`. It never uses the rules `abandon`, `forget`,
+`caught_up` and `restart`, nor `way == 2`. What it forgets it forgets as by `full`: it keeps no `ats` and `aend`, and no
+`R.kts` and `R.keep` that they would be made of.
 """
 
 from bisect import insort
@@ -33,8 +34,8 @@ class Clock:
 
 
 class Sender:
-    """A sender record. Messages are numbers that rise; `report(m, outcome)` hears what became of one, `bound(m, s)`
-    that it may be out under the number s, and `back(m)` that a final STATE gave it back."""
+    """A sender record. Messages are numbers that rise; `report(m, outcome)` hears what became of one, None if a
+    final STATE gave it back; `bound(m, s)` hears that it may be out under the number s."""
 
     def __init__(self, clock, queue, node):
         self.clock, self.node, self.queue = clock, node, queue      # the queue is sorted
@@ -70,7 +71,7 @@ class Sender:
     def give_back(self, s):
         _, m = self.tokens.pop(s)
         insort(self.queue, m)
-        self.node.back(m, s)
+        self.node.report(m, s, None)
 
     def on_state(self, st):
         top = min(st.hi, st.up)
@@ -138,9 +139,7 @@ class Receiver:
             self.free = {x: mark for x, mark in self.free.items() if x >= l}
             self.l = max(self.l, l)
             if self.l >= self.hi:
-                self.ets = 0
-                if self.closed or not self.free:
-                    self.clear()                # with `drop`, as soon as it should
+                self.clear()                    # `drop`, as soon as it should
         if n == 0 or self.closed:
             return n > 0
         new = ts > self.bound()
@@ -158,8 +157,7 @@ class Receiver:
                 self.hi = max(first, min(s + n, first + grant))
                 self.free.update(dict.fromkeys(range(first, self.hi)))
             self.T = max(self.bound(), ts)
-            if new:
-                self.ets = ts
+            self.ets = ts if new else self.ets
         return True
 
     def takes(self, s):

@@ -1,6 +1,6 @@
 """Messages: heads, what is sent of them, how they are put together. PROTOCOL.md: "Message head", "Messages"."""
 
-from typing import NamedTuple, Optional
+from collections import namedtuple
 
 from .wire import Malformed, Reader, block, demand, merged, varint
 
@@ -8,24 +8,13 @@ CHUNK = 1100                            # bytes of a message in one frame
 POOLED = 65536                          # longer messages are large
 
 
-class Place(NamedTuple):
-    """A place in a stream: `age` and `link` are distances back from the slot."""
-    age: int
-    n: int
-    link: int
-    last: bool = False
-    reset: bool = False
-    more: bool = False
+# A place in a stream: `age` and `link` are distances back from the slot.
+Place = namedtuple("Place", "age n link last reset more", defaults=[False, False, False])
 
 
-class Head(NamedTuple):
-    priority: int = 1
-    tag: bytes = b""
-    place: Optional[Place] = None
-    confirm: bool = False
-    call: bool = False
-    reply: Optional[tuple] = None       # (s of the call, status)
-    trace: Optional[bytes] = None       # trace, parent, flags
+class Head(namedtuple("Head", "priority tag place confirm call reply trace",
+                      defaults=[1, b"", None, False, False, None, None])):
+    """The head of a message: `reply` is the number of the call and a status, `trace` is trace, parent and flags."""
 
     def write(self, body):
         extensions = b"\x01\x00" if self.call else b""
@@ -91,7 +80,7 @@ class Outgoing:
     def __init__(self, m, head, body):
         self.m, self.head, self.body = m, head, body
         self.size = len(head.write(body)) + (27 if head.place else 0)   # its place is not known before it is bound
-        self.outcome, self.reply = None, None
+        self.outcome, self.reply, self.place = None, None, None
         self.start(head, 0)
 
     def __lt__(self, other):

@@ -42,22 +42,23 @@ class Node:
         """Sends a message. The letter that comes back has an `outcome`, and for a call a `reply` (status, body). With a
         `place`, of which only the flags count, it goes in the stream that is named by the tag."""
         peer = self.peer(key)
-        if address and address not in peer.hints:
-            peer.hints.append(address)
+        peer.hint = address or peer.hint
         return peer.send(Head(1, tag, place, confirm, call), body)
 
     def on_message(self, peer, head, body, between):
         """A message has arrived. None takes it; (1, status, "") says processed; (2, status, reason) rejects it."""
 
     def on_call(self, peer, method, body, s):
-        """A call has arrived: its (status, body), or None if `peer.answer(s, status, body)` follows."""
-        return (1 << 32) - 3, b""
+        """A call has arrived: `peer.answer(s, status, body)` is to follow, now or later."""
+        peer.answer(s, (1 << 32) - 3, b"")
 
     def end(self):
         """Ends: no record takes anything any more. Poll on until `ended`."""
-        self.ending = self.now
+        self.ending = True
         for peer in self.peers.values():
             peer.R.end()
+            peer.owe(wire.State)
+            peer.closing = 0 if self.clock.save else 3
 
     def ended(self):
         return not any(peer.current for peer in self.peers.values())
@@ -81,17 +82,11 @@ class Node:
             if header.kind == wire.RETRY:
                 peer.on_retry(header)
             elif header.kind == wire.ANSWER:
-                peer.on_answer(header, address)
+                peer.on_answer(header)
 
     def poll(self, now):
         self.now = now
         for peer in list(self.peers.values()):
-            if self.ending and peer.current:
-                peer.owe(wire.State)
-                if not self.clock.save or not peer.R.record or now - self.ending > 1:
-                    peer.closing = 0 if self.clock.save else 3
-                elif not peer.flying():
-                    peer.owe(wire.Ping)
             peer.poll(now)
         out, self.out = self.out, []
         return out
@@ -108,13 +103,11 @@ class Node:
         self.indices[index] = (owner, None)
         return index
 
-    def params(self):
-        return {"base": self.clock.ck, "max_ack_delay": 25000, "boot_id": self.boot, "pool_window": self.POOL_WINDOW,
-                "body_window": self.MAX_MESSAGE, "max_bodies": self.MAX_BODIES, "max_message": self.MAX_MESSAGE, "suites": 6}
-
     def handshake_payload(self, tx, rx, frames, most):
         """PARAMS, and those of the frames that find room."""
-        payload = wire.write_params({**self.params(), "base": tx})
+        payload = wire.write_params({
+            "base": tx, "max_ack_delay": 25000, "boot_id": self.boot, "pool_window": self.POOL_WINDOW, "suites": 6,
+            "body_window": self.MAX_MESSAGE, "max_bodies": self.MAX_BODIES, "max_message": self.MAX_MESSAGE})
         for frame in frames:
             data = write(frame, tx, rx) if frame else b""
             payload += data if len(payload) + len(data) <= most else b""
@@ -149,7 +142,8 @@ class Node:
         peer.take_frames((f for f in frames if isinstance(f, self.ON_OPENING)), None, None)
         base, index = self.clock.ck, self.new_index(peer)
         clear = wire.header(wire.ANSWER, header.suite, header.index, index)
-        answers = [peer.owed_frame(*key) for key in peer.owed if key[0] in (wire.StampRejected, wire.Reply)]
+        owed = [peer.owed_frame(*key) for key in peer.owed]
+        answers = [frame for frame in owed if isinstance(frame, (wire.StampRejected, wire.Reply))]
         frames = [peer.R.state(peer.stamp), *answers, peer.wanted()]
         message = clear + noise.write(clear + self.handshake_payload(base, params["base"], frames, 1144))
         epoch = Epoch(header.suite, noise.split(), False, index, header.index, base, params, self.now)

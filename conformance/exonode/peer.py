@@ -17,11 +17,11 @@ UNDECLARED = {**wire.DEFAULTS, "pool_window": 0, "body_window": 0}
 
 
 class Opening:
-    """An opening under way: the datagram without mac2, when its next copy is due, and where the copies went."""
+    """An opening under way: the datagram without mac2, and when its next copy is due."""
 
     def __init__(self, noise, data, index, base, now):
         self.noise, self.data, self.index, self.base, self.ends = noise, data, index, base, now + 30
-        self.mac2, self.retries, self.copies, self.went_to = bytes(16), 0, Wait(now, 0.0, 0.25, 4.0), []
+        self.mac2, self.retries, self.copies = bytes(16), 0, Wait(now, 0.0, 0.25, 4.0)
         self.sent = {}                                      # as an epoch has it: no packet is under way
 
 
@@ -29,26 +29,21 @@ class Stream:
     """A stream at its sender: `open` holds the slots of its messages that are bound and not settled."""
 
     def __init__(self):
-        self.o, self.n, self.open, self.back = None, 0, set(), wire.LAST
+        self.o, self.n, self.open = None, 0, set()
 
     def place(self, letter, s):
-        letter.before, self.back = (self.o, self.n), wire.LAST
-        self.o, self.n = (s, 0) if self.o is None else (self.o, self.n)
-        link = s - max(self.open) if self.open else 0
-        place = letter.head.place._replace(age=s - self.o, n=self.n, link=link)
-        self.o, self.n = None if place.last else self.o, self.n + 1
+        if not letter.place:                                # what is given back keeps its place
+            self.o, self.n = (s, 0) if self.o is None else (self.o, self.n + 1)
+            letter.place = self.o, self.n
+            self.o = None if letter.head.place.last else self.o
+        (o, n), link = letter.place, s - max(self.open) if self.open else 0
         self.open.add(s)
-        return place
-
-    def give_back(self, letter, s):
-        self.open.discard(s)
-        if s < self.back:
-            self.back, (self.o, self.n) = s, letter.before
+        return letter.head.place._replace(age=s - o, n=n, link=link)
 
 
 class Peer:
     def __init__(self, node, key):
-        self.node, self.id, self.hints, self.params = node, key, [], UNDECLARED
+        self.node, self.id, self.hint, self.params = node, key, None, UNDECLARED
         self.S, self.queue, self.streams = None, [], {}
         self.R, self.life, self.parts, self.readers = Receiver(node.clock), None, {}, {}
         self.calls, self.entries = {}, {}                   # s -> letter; s -> (status, body), None: COMPUTING
@@ -80,16 +75,14 @@ class Peer:
     def first_limit(self):
         return max(POOLED, self.params["body_window"])
 
-    def back(self, letter, s):
-        self.calls.pop(s, None)
-        if letter.head.place:
-            self.streams[letter.head.tag].give_back(letter, s)
-
     def report(self, letter, s, outcome):
+        """What became of a message; None: it was given back."""
         head = letter.head
         if head.place:
             self.streams[head.tag].open.discard(s)
-        if head.reply and outcome == UNKNOWN:
+        if outcome is None:
+            self.calls.pop(s, None)
+        elif head.reply and outcome == UNKNOWN:
             self.send(head, letter.body)
         elif head.reply:
             self.entries.pop(head.reply[0], None)
@@ -186,22 +179,17 @@ class Peer:
 
     def take(self, s, head, body):
         between = self.between(s, head.place, head.tag) if head.place else None
-        if head.reply or head.call:
-            del self.R.free[s]
+        del self.R.free[s]
         if head.reply:
             self.end_call(*head.reply, body)
         elif head.call:
             self.entries[s] = None
-            reply = self.node.on_call(self, head.tag, body, s)
-            if reply is not None:
-                self.answer(s, *reply)
+            self.node.on_call(self, head.tag, body, s)
         else:
             word, status, reason = self.node.on_message(self, head, body, between) or (0, 0, "")
             if word or head.confirm:                        # the slot is marked, and stays free until `l` passes it
                 self.R.free[s] = wire.Verdict(self.R.r, s, word, status, 1, reason.encode())
                 self.owe(wire.Verdict, s)
-            else:
-                del self.R.free[s]
 
     # ---- calls ----
 
@@ -267,20 +255,20 @@ class Peer:
 
     def owed_frame(self, kind, s):
         """The frame that is owed, as it has to be said now; None if it need not be said any more."""
-        S, R = self.S, self.R
+        S, R, entry, part = self.S, self.R, self.entries.get(s), self.parts.get(s)
         if kind is wire.State:
             return R.state(self.stamp)
         if kind is wire.Ask:
             return S.ask(0) if S else farewell(self.node.clock)
         if kind is wire.Token:
             return wire.Token(S.tokens[s][0], s) if S and s in S.tokens else None
+        if kind in (wire.Have, wire.Verdict) and R.takes(s):
+            prefix, ranges = part.came_so_far() if part else (0, ())
+            return wire.Have(R.r, s, prefix, 0, ranges)
         if kind in (wire.Have, wire.Verdict):
-            prefix, ranges = self.parts[s].came_so_far() if s in self.parts else (0, ())
-            return R.free.get(s) or (wire.Have(R.r, s, prefix, 0, ranges) if R.takes(s) else None)
-        if kind is wire.Reply and not self.entries.get(s):
-            return wire.Computing(s) if s in self.entries else wire.NoCall(s)
+            return R.free.get(s)
         if kind is wire.Reply:
-            return wire.Reply(s, *self.entries[s])
+            return wire.Reply(s, *entry) if entry else wire.Computing(s) if s in self.entries else wire.NoCall(s)
         if kind is wire.StampRejected:
             return wire.StampRejected(s, self.node.wall_time())
         return wire.Ping() if kind is wire.Ping else kind(s)
@@ -393,7 +381,7 @@ class Peer:
             self.opening.mac2, self.opening.copies.at = mac2(cookie, self.opening.data), self.node.now
             self.opening.retries += 1
 
-    def on_answer(self, header, address):
+    def on_answer(self, header):
         opening, node = self.opening, self.node
         demand(header.suite == node.suite and mac1(node.id, header.clear + header.body[:-16]) == header.body[-16:])
         noise = copy(opening.noise)                         # the true answer may follow a false one
@@ -405,8 +393,7 @@ class Peer:
             return None if self.current else self.end_queue(NOT_DELIVERED)
         epoch = Epoch(header.suite, noise.split(), True, opening.index, header.index, opening.base, params, node.now)
         node.indices[opening.index] = (self, epoch)
-        if not self.path or address in opening.went_to:
-            self.path = Path(address if address in opening.went_to else opening.went_to[-1], True, node.now)
+        self.path = self.path or Path(self.hint, True, node.now)    # where the copies went
         self.owe(wire.Ping)                                 # the responder waits for a packet
         self.install(epoch)
         self.take_frames(frames, epoch, self.path)
@@ -528,12 +515,10 @@ class Peer:
             self.begin()
         silent = self.current and self.recovery.probes > 1 and now - self.heard > 1
         wants = busy or any(kind in (wire.Reply, wire.Verdict) for kind, _ in self.owed)
-        if wants and not self.opening and (not self.current or silent) and (self.path or self.hints):
+        if wants and not self.opening and (not self.current or silent) and (self.path or self.hint):
             self.open(now)
         if self.opening and self.opening.copies.over(now):
-            for address in [self.path.address] if self.path else self.hints:
-                self.node.out.append((self.opening.data + self.opening.mac2, address))
-                self.opening.went_to.append(address)
+            self.node.out.append((self.opening.data + self.opening.mac2, self.path.address if self.path else self.hint))
         if self.current:
             self.poll_channel(now, busy)
 

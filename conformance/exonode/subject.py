@@ -2,8 +2,6 @@
 
 from .node import Node
 
-NO_SUCH_METHOD = (1 << 32) - 3
-
 
 class Subject(Node):
     def __init__(self, *args, **kwargs):
@@ -19,17 +17,16 @@ class Subject(Node):
 
     def on_call(self, peer, method, body, s):
         if method == b"echo":
-            return 0, body
-        if method == b"fail":
-            return 42, body
-        if method == b"slow":
+            peer.answer(s, 0, body)
+        elif method == b"fail":
+            peer.answer(s, 42, body)
+        elif method == b"slow":
             self.later.append((self.now + 2.0, lambda: peer.answer(s, 0, body)))
         elif method == b"back":
             letter = self.send(peer.id, None, body, b"echo", call=True)
             self.later.append((self.now, lambda: self.returned(peer, s, letter)))
         else:
-            return NO_SUCH_METHOD, b""
-        return None
+            super().on_call(peer, method, body, s)
 
     def returned(self, peer, s, letter):
         if letter.outcome is None:

@@ -93,9 +93,9 @@ PARAMETERS = {                                              # id: name, default;
 DEFAULTS = {**dict(PARAMETERS.values()), "reset_token": None}
 
 
-def read_params(data):
-    """The body of PARAMS: every parameter, with its value or its default."""
-    read, came = Reader(data), {}
+def read_params(read):
+    """Every parameter, with its value or its default."""
+    read, came = Reader(read.block()), {}
     while read.left():
         key, value = read.varint(), Reader(read.block())
         if key in PARAMETERS:
@@ -106,7 +106,7 @@ def read_params(data):
     out = {**DEFAULTS, **came}
     demand(out["max_ack_delay"] < 1 << 24 and out["max_datagram"] >= 1200)
     demand(out["pool_window"] >= min(65536, out["max_message"]))
-    return out
+    return Params(out)
 
 
 def write_params(values):
@@ -155,21 +155,20 @@ def write_ranges(ranges, end):
     return out
 
 
-FIELDS = {  # letter: how a field is read, behind those `before` it; how the field `x` of the frame `f` is written
-    "v": (lambda read, before: read.varint(), lambda x, f, tx, rx: varint(x)),
-    "b": (lambda read, before: read.fixed(1), lambda x, f, tx, rx: bytes([x])),
-    "8": (lambda read, before: read.take(8), lambda x, f, tx, rx: x),
-    "d": (lambda read, before: read.block(), lambda x, f, tx, rx: block(x)),
+# Letter: how `r` reads a field, with the fields `b` before it; how the field `x` of the frame `f` is written.
+FIELDS = {
+    "v": (lambda r, b: r.varint(), lambda x, f, tx, rx: varint(x)),
+    "b": (lambda r, b: r.fixed(1), lambda x, f, tx, rx: bytes([x])),
+    "8": (lambda r, b: r.take(8), lambda x, f, tx, rx: x),
+    "d": (lambda r, b: r.block(), lambda x, f, tx, rx: block(x)),
     # A number of the clock of the frame's sender, of its receiver: "Numbers and bases".
-    "t": (lambda read, before: read.varint() + read.tx & LAST, lambda x, f, tx, rx: varint(x - tx & LAST)),
-    "r": (lambda read, before: read.varint() + read.rx & LAST, lambda x, f, tx, rx: varint(x - rx & LAST)),
-    # Ranges that count from the prefix of HAVE; the end of the claim of STATE, and its ranges; the messages of EARLY.
-    "p": (lambda read, before: read_ranges(read, before["prefix"], LAST),
-          lambda x, f, tx, rx: write_ranges(x, f.prefix)),
-    "u": (lambda read, before: read.varint() + before["lo"], lambda x, f, tx, rx: varint(x - f.lo)),
-    "f": (lambda read, before: read_ranges(read, before["lo"], before["up"]),
-          lambda x, f, tx, rx: write_ranges(x, f.lo)),
-    "m": (lambda read, before: tuple(read.block() for _ in range(read.fixed(1))),
+    "t": (lambda r, b: r.varint() + r.tx & LAST, lambda x, f, tx, rx: varint(x - tx & LAST)),
+    "r": (lambda r, b: r.varint() + r.rx & LAST, lambda x, f, tx, rx: varint(x - rx & LAST)),
+    # The ranges of HAVE; the end of the claim of STATE, and its ranges; the messages of EARLY.
+    "p": (lambda r, b: read_ranges(r, b["prefix"], LAST), lambda x, f, tx, rx: write_ranges(x, f.prefix)),
+    "u": (lambda r, b: r.varint() + b["lo"], lambda x, f, tx, rx: varint(x - f.lo)),
+    "f": (lambda r, b: read_ranges(r, b["lo"], b["up"]), lambda x, f, tx, rx: write_ranges(x, f.lo)),
+    "m": (lambda r, b: tuple(r.block() for _ in range(r.fixed(1))),
           lambda x, f, tx, rx: bytes([len(x)]) + b"".join(map(block, x)))}
 
 
@@ -303,6 +302,9 @@ def write_piece(piece, tx, rx):
     return bytes([kind]) + write_fields("r:r s:t", piece, tx, rx) + offset + block(total + piece.data)
 
 
+READERS = {0x02: read_ack, 0x06: read_params, 0x11: read_state}
+
+
 def read_frames(read):
     """Yields the frames of a payload; raises Malformed behind the last good one."""
     while read.left():
@@ -312,12 +314,8 @@ def read_frames(read):
             frame = frame(**read_fields(layout, read))
             demand(bounds(frame))
             yield frame
-        elif kind == 0x02:
-            yield read_ack(read)
-        elif kind == 0x06:
-            yield Params(read_params(read.block()))
-        elif kind == 0x11:
-            yield read_state(read)
+        elif kind in READERS:
+            yield READERS[kind](read)
         elif 0x20 <= kind <= 0x2B:
             yield from read_messages(read, kind)
         elif kind:                                          # 0 is PADDING

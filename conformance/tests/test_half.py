@@ -21,9 +21,6 @@ class Play:
     def bound(self, m, s):
         pass
 
-    def back(self, m, s):
-        pass
-
     def report(self, m, s, outcome):
         self.said.append(f"report {m} {outcome.capitalize()}")
 
