@@ -150,25 +150,22 @@ def mac2(cookie, data):
     return HASH(data, HASH(b"exonet mac2" + cookie), 16)
 
 
-def hchacha20(key, nonce):
-    """draft-irtf-cfrg-xchacha, section 2.2: a block of ChaCha20 without the addition of the first state behind it."""
-    first = struct.unpack("<16I", b"expand 32-byte k" + key + nonce)
-    block = struct.unpack("<16I", Cipher(algorithms.ChaCha20(key, nonce), None).encryptor().update(bytes(64)))
+def xchacha20(receiver, nonce):
+    """draft-irtf-cfrg-xchacha: the AEAD under the key of a cookie, and the nonce that is left for it."""
+    key = HASH(b"exonet cookie" + receiver)
+    # HChaCha20 is a block of ChaCha20 without the addition of the first state at its end.
+    first = struct.unpack("<16I", b"expand 32-byte k" + key + nonce[:16])
+    block = struct.unpack("<16I", Cipher(algorithms.ChaCha20(key, nonce[:16]), None).encryptor().update(bytes(64)))
     words = [(last - begun) % 2**32 for last, begun in zip(block, first)]
-    return struct.pack("<8I", *words[:4], *words[12:])
-
-
-def _xchacha(receiver, nonce):
-    key = hchacha20(HASH(b"exonet cookie" + receiver), nonce[:16])
-    return ChaCha20Poly1305(key), bytes(4) + nonce[16:]
+    return ChaCha20Poly1305(struct.pack("<8I", *words[:4], *words[12:])), bytes(4) + nonce[16:]
 
 
 def seal_cookie(receiver, nonce, opening_mac1, cookie, time):
-    aead, rest = _xchacha(receiver, nonce)
+    aead, rest = xchacha20(receiver, nonce)
     return nonce + aead.encrypt(rest, cookie + struct.pack(">Q", time), opening_mac1)
 
 
 def open_cookie(receiver, body, opening_mac1):
     """The cookie of a RETRY, whose body is nonce and sealed."""
-    aead, rest = _xchacha(receiver, body[:24])
+    aead, rest = xchacha20(receiver, body[:24])
     return opened(aead, rest, body[24:], opening_mac1)[:16]

@@ -1,13 +1,13 @@
 """What is delivered: the rules of PROTOCOL.md, "Node clock" and "Half-connection", in its words. No bytes, no time.
 
-This node sends nothing early: it opens with k = 0, and so has no `S.early`. It never uses the rules `abandon`, `forget`,
-`caught_up` and `restart`, nor `way == 2`. What it forgets it forgets as by `full`: it keeps no `ats` and `aend`, and no
-`R.kts` and `R.keep` that they would be made of.
+This node sends nothing early: it opens with k = 0, and so has no `S.early`. It never uses the rules `abandon`,
+`forget`, `caught_up` and `restart`, nor `way == 2`. What it forgets it forgets as by `full`: it keeps no `ats` and
+`aend`, and no `R.kts` and `R.keep` that they would be made of.
 """
 
 from bisect import insort
 
-from .wire import LAST, Ask, State, merged
+from .wire import LAST, Ask, StampRejected, State, merged
 
 DELIVERED, UNKNOWN, NOT_DELIVERED, CANCELLED = "delivered", "unknown", "not delivered", "cancelled"
 
@@ -39,7 +39,7 @@ class Sender:
 
     def __init__(self, clock, queue, node):
         self.clock, self.node, self.queue = clock, node, queue      # the queue is sorted
-        self.sck = self.hi = self.e = clock.ck
+        self.sck = self.hi = self.e = self.asked = clock.ck         # asked: the `hi` of the last ASK that left
         self.r, self.dead, self.tokens = None, 0, {}                # tokens: s -> (r, m)
 
     def bind(self, m):
@@ -63,7 +63,7 @@ class Sender:
         """The farewell. The record is to be forgotten."""
         self.clock.ck = max(self.clock.ck, self.hi)
         self.clock.reserve()
-        return farewell(self.clock)
+        return Ask(self.clock.ck, 0, self.clock.ck)
 
     def settle(self, s, outcome):
         self.node.report(self.tokens.pop(s)[1], s, outcome)
@@ -112,15 +112,11 @@ def is_free(state, s):
     return any(first <= s < end for first, end in state.free)
 
 
-def farewell(clock):
-    return Ask(clock.ck, 0, clock.ck)
-
-
 class Receiver:
     """What a receiver keeps of one sender. `record` says whether R exists; `free` and the others are its fields."""
 
     def __init__(self, clock):
-        self.clock, self.T = clock, None
+        self.clock, self.T = clock, clock.upper     # `T` is `none` only where a bound was forgotten
         self.upto = clock.upper                 # what is forgotten: every slot under the stamps up to this, the hull
         self.clear()
 
@@ -129,11 +125,8 @@ class Receiver:
         self.r = self.hi = self.l = self.ets = 0
         self.free = {}                          # slot -> None, or the VERDICT that marks it
 
-    def bound(self):
-        return self.clock.upper if self.T is None else self.T
-
     def on_ask(self, ask, grant, may_accept):
-        """A frame ASK; grants up to `grant` slots. True if a STATE is owed, None if the stamp is to be rejected."""
+        """A frame ASK; grants up to `grant` slots. Says what kind of frame is owed, if any."""
         s, n, l, ts = ask
         if self.record:
             self.free = {x: mark for x, mark in self.free.items() if x >= l}
@@ -141,11 +134,11 @@ class Receiver:
             if self.l >= self.hi:
                 self.clear()                    # `drop`, as soon as it should
         if n == 0 or self.closed:
-            return n > 0
-        new = ts > self.bound()
+            return State if n else None
+        new = ts > self.T
         if new and ts > self.clock.latest:
             if not may_accept:
-                return None
+                return StampRejected
             self.clock.accept(ts)
         if not self.record and grant > 0 and self.clock.ck < self.clock.D:
             self.record, self.r, self.hi, self.l = True, self.clock.ck, s, l
@@ -156,22 +149,18 @@ class Receiver:
                 first = max(self.hi, s)
                 self.hi = max(first, min(s + n, first + grant))
                 self.free.update(dict.fromkeys(range(first, self.hi)))
-            self.T = max(self.bound(), ts)
+            self.T = max(self.T, ts)
             self.ets = ts if new else self.ets
-        return True
+        return State
 
     def takes(self, s):
         """Whether a message with this number may be delivered still."""
         return not self.closed and s in self.free and self.free[s] is None
 
-    def names(self, r=None, ts=None):
-        """Whether this record is meant by an incarnation, or by a stamp."""
-        return self.record and (self.r == r if ts is None else self.ets == ts)
-
     def state(self, ts, most=32):
         """STATE that says `ts`; a claim of at most `most` ranges, which in the end stops before what was rejected."""
         said, end = None, 0
-        if ts and (self.ets == ts or ts <= self.bound()):
+        if ts and (self.ets == ts or ts <= self.T):
             said, end = ts, LAST if ts <= self.upto and self.ets != ts else 0
         if not self.record:
             return State(self.clock.b, self.clock.ck, ts=said, end=end)
@@ -188,5 +177,5 @@ class Receiver:
 
     def evict(self):
         if self.record:
-            self.clock.b, self.upto = max(self.clock.b, self.r + 1), max(self.upto, self.bound())
+            self.clock.b, self.upto = max(self.clock.b, self.r + 1), max(self.upto, self.T)
             self.clear()

@@ -89,7 +89,7 @@ class Outgoing:
 
     def start(self, head, limit):
         """Bound, or given back: all of it is to be sent, below `limit`."""
-        self.wire, self.limit = head.write(self.body), limit
+        self.wire, self.first, self.limit = head.write(self.body), limit, limit
         self.todo, self.flying = set(range(0, len(self.wire), CHUNK)), set()
         self.asked, self.probe, self.known = False, None, False
 
@@ -99,12 +99,12 @@ class Outgoing:
         data = self.wire[at:at + CHUNK] if self.todo else b""
         return (at, data) if data and (len(self.wire) <= POOLED or at + len(data) <= self.limit) else None
 
-    def on_have(self, have, first_limit):
-        """HAVE. It overrides acknowledgements if it answers a probe; `first_limit` is where a window begins anew."""
+    def on_have(self, have):
+        """HAVE. It overrides acknowledgements if it answers a probe"""
         self.limit = max(self.limit, have.limit)
         if self.asked and not self.flying:
-            if have.prefix == 0:        # given back. If this is an old copy, only time is lost
-                self.limit = max(first_limit, have.limit)
+            if have.prefix == 0:        # given back: the window begins anew. If this is an old copy, only time is lost
+                self.limit = max(self.first, have.limit)
             had, size = [(0, have.prefix), *have.ranges], len(self.wire)
             self.todo.update(at for at in range(0, size, CHUNK)
                              if not any(low <= at and min(at + CHUNK, size) <= high for low, high in had))

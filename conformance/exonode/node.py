@@ -9,6 +9,7 @@
 
 import os
 import time
+from contextlib import suppress
 from hmac import compare_digest
 
 from . import wire
@@ -67,10 +68,8 @@ class Node:
 
     def receive(self, data, address, now):
         self.now = now
-        try:
+        with suppress(Malformed):                           # dropped without a word
             self.route(wire.datagram(data), data, address)
-        except Malformed:
-            pass                                            # dropped without a word
 
     def route(self, header, data, address):
         if header.kind == wire.OPENING:
@@ -97,9 +96,8 @@ class Node:
     # ---- openings ----
 
     def new_index(self, owner):
-        index = 0
-        while index == 0 or index in self.indices:
-            index = int.from_bytes(os.urandom(4), "big")
+        while not (index := int.from_bytes(os.urandom(4), "big")) or index in self.indices:
+            pass
         self.indices[index] = (owner, None)
         return index
 

@@ -6,7 +6,7 @@ from copy import copy
 from . import wire
 from .channel import LIMIT, Epoch, Path, Recovery, Sent, Wait
 from .crypto import Noise, mac1, mac2, open_cookie
-from .half import CANCELLED, DELIVERED, NOT_DELIVERED, UNKNOWN, Receiver, Sender, farewell
+from .half import CANCELLED, DELIVERED, NOT_DELIVERED, UNKNOWN, Receiver, Sender
 from .message import POOLED, Head, Incoming, Outgoing, read_message, spelled_out
 from .wire import Malformed, demand, write
 
@@ -21,8 +21,7 @@ class Opening:
 
     def __init__(self, noise, data, index, base, now):
         self.noise, self.data, self.index, self.base, self.ends = noise, data, index, base, now + 30
-        self.mac2, self.retries, self.copies = bytes(16), 0, Wait(now, 0.0, 0.25, 4.0)
-        self.sent = {}                                      # as an epoch has it: no packet is under way
+        self.mac2, self.retries, self.copies, self.sent = bytes(16), 0, Wait(now, 0.0, 0.25, 4.0), {}
 
 
 class Stream:
@@ -50,7 +49,7 @@ class Peer:
         self.owed, self.stamp, self.before = {}, 0, None    # `owed`: the kinds of frames to be said, and their numbers
         self.opening, self.pending, self.current, self.previous, self.closing = None, None, None, None, None
         self.path, self.candidate, self.recovery, self.boot = None, None, Recovery(), None
-        self.heard = self.busy = self.asked = 0
+        self.heard = self.busy = 0
         self.ask_again = None
 
     def owe(self, kind, s=0):
@@ -60,7 +59,7 @@ class Peer:
 
     def send(self, head, body):
         self.node.messages += 1
-        letter = Outgoing(self.node.messages, head, body)
+        self.S, letter = self.S or Sender(self.node.clock, self.queue, self), Outgoing(self.node.messages, head, body)
         insort(self.queue, letter)
         return letter
 
@@ -70,10 +69,7 @@ class Peer:
             head = head._replace(place=self.streams.setdefault(head.tag, Stream()).place(letter, s))
         if head.call:
             self.calls[s] = letter
-        letter.start(head, self.first_limit())
-
-    def first_limit(self):
-        return max(POOLED, self.params["body_window"])
+        letter.start(head, max(POOLED, self.params["body_window"]))
 
     def report(self, letter, s, outcome):
         """What became of a message; None: it was given back."""
@@ -119,23 +115,21 @@ class Peer:
 
     def on_ask(self, ask):
         may = ask.ts <= self.node.wall_time() + 10 * 10**9
-        owed = self.R.on_ask(ask, 0 if self.node.ending else GRANT - len(self.R.free), may)
+        kind = self.R.on_ask(ask, 0 if self.node.ending else GRANT - len(self.R.free), may)
         self.stamp = ask.ts or self.stamp
-        if owed:
-            self.owe(wire.State)
-        elif owed is None:
-            self.owe(wire.StampRejected, ask.ts)
+        if kind:
+            self.owe(kind, ask.ts if kind is wire.StampRejected else 0)
         life = self.R.r if self.R.record else None
         l = self.R.l if life == self.life else wire.LAST    # what was kept belongs to one incarnation
         self.life, self.parts = life, {s: part for s, part in self.parts.items() if s >= l}
         self.readers = {k: x for k, x in self.readers.items() if l < wire.LAST and (x[2] is None or x[2] >= l)}
         self.take_what_is_whole()
 
-    def on_piece(self, piece, **named):
-        """A piece of a message, under the incarnation or the stamp that is `named`."""
+    def on_piece(self, piece, named):
+        """A piece of a message; `named` says whether it is under the incarnation or the stamp of the record."""
         s = piece.s
         self.owe(wire.State)
-        if not (self.R.names(**named) and self.R.takes(s)):
+        if not (named and self.R.takes(s)):
             return
         part = self.parts.setdefault(s, Incoming(piece))
         if not part.add(piece, self.node.MAX_MESSAGE):
@@ -203,13 +197,12 @@ class Peer:
             self.owe(wire.Reply, s)
 
     def end_call(self, s, status, body):
-        letter = self.calls.get(s)
+        letter = self.calls.pop(s, None)
         if letter:
+            letter.reply, letter.outcome = (status, body), "replied"
             if self.S and s in self.S.tokens:
                 self.S.settle(s, DELIVERED)
                 self.owe(wire.Ask)                          # the peer is to hear `l`
-            letter.reply, letter.outcome = (status, body), "replied"
-            del self.calls[s]
 
     # ---- frames ----
 
@@ -218,7 +211,7 @@ class Peer:
         frame = spelled_out(frame, self.before) if kind is wire.Piece else frame
         self.before = frame if kind is wire.Piece else None
         if kind is wire.Piece:
-            self.on_piece(frame, r=frame.r)
+            self.on_piece(frame, frame.r == self.R.r)
         elif kind is wire.Ack:
             self.recovery.on_ack(epoch, frame, self.node.now)
         elif kind is wire.Ask:
@@ -226,7 +219,7 @@ class Peer:
         elif kind is wire.Early:
             self.stamp = frame.ts
             for s, data in enumerate(frame.messages, frame.s):
-                self.on_piece(wire.Piece(None, s, 0, len(data), data), ts=frame.ts)
+                self.on_piece(wire.Piece(None, s, 0, len(data), data), frame.ts == self.R.ets)
         elif kind is wire.State and S:
             S.on_state(frame)
         elif kind is wire.State and frame.live:
@@ -235,7 +228,7 @@ class Peer:
             self.owe(wire.State)
             self.owe(wire.Have, frame.s)
         elif kind is wire.Have and S and S.token(frame.r, frame.s):
-            S.token(frame.r, frame.s).on_have(frame, self.first_limit())
+            S.token(frame.r, frame.s).on_have(frame)
         elif kind is wire.Verdict:
             self.owe(wire.Ask)
             if S and S.token(frame.r, frame.s):
@@ -259,7 +252,7 @@ class Peer:
         if kind is wire.State:
             return R.state(self.stamp)
         if kind is wire.Ask:
-            return S.ask(0) if S else farewell(self.node.clock)
+            return S.ask(0) if S else wire.Ask(self.node.clock.ck, 0, self.node.clock.ck)
         if kind is wire.Token:
             return wire.Token(S.tokens[s][0], s) if S and s in S.tokens else None
         if kind in (wire.Have, wire.Verdict) and R.takes(s):
@@ -276,11 +269,11 @@ class Peer:
     def on_close(self, code):
         self.drop()
         if code in (3, 8, 9, 10):                           # the identity has ended, or there are two of one
-            self.end_queue(NOT_DELIVERED if code == 3 else CANCELLED)
             for s in list(self.S.tokens) if self.S else ():
                 self.S.settle(s, UNKNOWN)
             for letter in self.calls.values():
                 letter.outcome = UNKNOWN
+            self.end_queue(NOT_DELIVERED if code == 3 else CANCELLED)
             self.calls, self.S = {}, None
             self.R.evict()
 
@@ -330,8 +323,8 @@ class Peer:
     def put_ask(self, put):
         """ASK: at once if it wants more than before, and again with growing waits."""
         ask = self.S.ask(16 if self.queue else 0)
-        if self.S.hi > self.asked:
-            self.asked, self.ask_again = self.S.hi, Wait(self.node.now, 0.0, 2 * self.recovery.pto())
+        if self.S.hi > self.S.asked:
+            self.S.asked, self.ask_again = self.S.hi, Wait(self.node.now, 0.0, 2 * self.recovery.pto())
         if ask.n and self.ask_again.over(self.node.now):
             put(ask, lambda came: came or setattr(self.ask_again, "at", 0))
 
@@ -361,7 +354,6 @@ class Peer:
 
     def open(self, now):
         node = self.node
-        self.begin()
         index, base = node.new_index(self), node.clock.ck
         header = wire.header(wire.OPENING, node.suite, index)
         frames = [self.R.record and self.R.state(self.stamp), self.wanted()]
@@ -369,11 +361,6 @@ class Peer:
         noise = Noise(True, header, node.secret, self.id)
         data = header + noise.write(payload.ljust(1064, b"\0"))
         self.opening = Opening(noise, data + mac1(self.id, data), index, base, now)
-
-    def begin(self):
-        """A sender record, if there is none."""
-        if not self.S:
-            self.S, self.asked = Sender(self.node.clock, self.queue, self), 0
 
     def on_retry(self, header):
         if self.opening.retries < 3:
@@ -446,13 +433,9 @@ class Peer:
 
     def on_data(self, epoch, header, data, address):
         now, number = self.node.now, wire.full_number(header.number, epoch.largest)
-        try:
-            payload = epoch.opens.open(number, header.clear, header.body)
-        except Malformed:
-            epoch.failed += 1
-            if epoch.failed >= LIMIT[epoch.suite][1]:
-                self.drop()
-            return
+        epoch.failed += 1
+        payload = epoch.opens.open(number, header.clear, header.body)
+        epoch.failed -= 1
         newest = number > epoch.largest
         if not epoch.accept(number, now):
             return
@@ -511,8 +494,6 @@ class Peer:
             self.S.close()
             self.S = None
             self.owe(wire.Ask)                              # the farewell
-        if self.queue and self.current:
-            self.begin()
         silent = self.current and self.recovery.probes > 1 and now - self.heard > 1
         wants = busy or any(kind in (wire.Reply, wire.Verdict) for kind, _ in self.owed)
         if wants and not self.opening and (not self.current or silent) and (self.path or self.hint):
@@ -532,7 +513,8 @@ class Peer:
             self.packet(probe=True)
         while self.path.allows(1200) and self.packet():
             pass
-        if self.closing is not None or self.current.next >= LIMIT[self.current.suite][0]:
+        sealed, failed = LIMIT[self.current.suite]
+        if self.closing is not None or self.current.next >= sealed or self.current.failed >= failed:
             self.drop()
 
     def timers(self, now, pto):

@@ -55,8 +55,8 @@ class Play:
             R.on_ask(Ask(*map(int, args.split(","))), grant, way == 1)
         elif rule in ("TOKEN", "EARLY"):
             first, second, m = map(int, args.split(","))
-            s, name = (first, {"r": second}) if rule == "TOKEN" else (second, {"ts": first})
-            if R.names(**name) and R.takes(s):
+            s, named = (first, R.r == second) if rule == "TOKEN" else (second, R.ets == first)
+            if named and R.takes(s):
                 del R.free[s]
                 self.said.append(f"deliver {m}")
         elif rule == "state":
