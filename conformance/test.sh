@@ -15,22 +15,5 @@ if ! "$python" -c 'import cryptography' 2>/dev/null; then
     python=.venv/bin/python
 fi
 
-# It is to be read in an evening: this keeps it from growing. Blank lines and what only explains do not count, nor do the
-# subject and the command.
-"$python" - <<'COUNT'
-import ast, pathlib
-count = 0
-for path in sorted(pathlib.Path("exonode").glob("*.py")):
-    text, said = path.read_text(), set()
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
-            said.update(range(node.body[0].lineno, node.body[0].end_lineno + 1))
-    if path.name not in ("__main__.py", "subject.py"):
-        lines = enumerate(text.splitlines(), 1)
-        count += sum(n not in said and line.strip() != "" and not line.strip().startswith("#") for n, line in lines)
-print(f"the node has {count} lines of code")
-assert count < 1400, "the node is to stay below 1,400 lines of code"
-COUNT
-
 export EXON=${EXON:-../target/debug/exon}
 exec "$python" -m unittest discover --start-directory tests --top-level-directory . "$@"

@@ -74,12 +74,12 @@ class Sender:
         self.node.report(m, s, None)
 
     def on_state(self, st):
-        top = min(st.hi, st.up)
-        claim = range(st.lo, max(st.lo, top)) if st.live else range(0)
+        claim = range(st.lo, min(st.hi, st.up)) if st.live else ()
         # 1. Tokens
         for s, (r1, _) in sorted(self.tokens.items()):
             if st.live and r1 == st.r:
-                if s in claim and not is_free(st, s):
+                free = any(first <= s < end for first, end in st.free)
+                if s in claim and not free:
                     self.settle(s, DELIVERED)
                 elif s in claim and st.final:
                     self.give_back(s)
@@ -108,10 +108,6 @@ class Sender:
         self.e = max(self.e, self.sck)
 
 
-def is_free(state, s):
-    return any(first <= s < end for first, end in state.free)
-
-
 class Receiver:
     """What a receiver keeps of one sender. `record` says whether R exists; `free` and the others are its fields."""
 
@@ -122,7 +118,7 @@ class Receiver:
 
     def clear(self):
         self.record = self.closed = False
-        self.r = self.hi = self.l = self.ets = 0
+        self.r, self.hi, self.l, self.ets = -1, 0, 0, 0         # of no incarnation
         self.free = {}                          # slot -> None, or the VERDICT that marks it
 
     def on_ask(self, ask, grant, may_accept):
@@ -167,8 +163,8 @@ class Receiver:
         up = min([self.hi, *(s for s, mark in self.free.items() if mark and self.closed)])
         ranges = merged((s, s + 1) for s in self.free if s < up)
         up = ranges[most][0] if len(ranges) > most else up
-        free = tuple(ranges[:most])
-        return State(self.clock.b, self.r, True, self.closed, self.hi, min(self.l, up), up, free, said, end)
+        claim = self.hi, min(self.l, up), up, tuple(ranges[:most])
+        return State(self.clock.b, self.r, True, self.closed, *claim, said, end)
 
     def end(self):
         """The node ends: what is marked *done* is not free."""

@@ -59,10 +59,9 @@ def read_message(data):
 
 def spelled_out(piece, before):
     """A message that is alike to the one before it in its frame, with its own head; any other as it is."""
-    if piece.data[:1] != b"\x40" or piece.offset or piece.total != len(piece.data) or not before:
-        return piece
-    if (before.r, before.s + 1, before.offset, before.total) != (piece.r, piece.s, 0, len(before.data)):
-        return piece                    # malformed: the head says so when it is read
+    follows = before and (before.r, before.s + 1) == (piece.r, piece.s) and before.total == len(before.data)
+    if not follows or piece.data[:1] != b"\x40" or piece.offset or piece.total != len(piece.data):
+        return piece                    # if it is malformed, the head says so when it is read
     try:
         head, _ = read_message(before.data)
         demand(not before.data[0] & 8 and not (head.place and head.place.last))
@@ -123,9 +122,8 @@ class Incoming:
         end = piece.offset + len(piece.data)
         total = end if piece.last else piece.total or self.total
         size = max(end, len(self.data))
-        if (piece.total is not None) != self.measured or self.total not in (None, total):
-            return False
-        if size > most if total is None else not size <= total <= most:
+        fits = size <= most if total is None else size <= total <= most
+        if (piece.total is not None) != self.measured or self.total not in (None, total) or not fits:
             return False
         self.total = total
         self.data.extend(bytes(size - len(self.data)))
@@ -137,6 +135,3 @@ class Incoming:
         """How much has come without a gap, and the ranges behind that, as HAVE says it."""
         whole = bool(self.came) and self.came[0][0] == 0
         return self.came[0][1] if whole else 0, tuple(self.came[whole:][:32])
-
-    def complete(self):
-        return self.came_so_far()[0] == self.total

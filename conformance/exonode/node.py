@@ -26,7 +26,7 @@ class Node:
     MEMORY = MAX_BODIES * MAX_MESSAGE + 2 * POOL_WINDOW         # what messages of one peer may take that are not taken
     ON_OPENING = (wire.Ask, wire.State, wire.Have, wire.Early, wire.StampRejected)
 
-    def __init__(self, secret=None, D=0, latest=0, save=None, suite=1, cookies=False, wall=time.time):
+    def __init__(self, secret=None, D=0, latest=0, save=None, suite=1, cookies=False, wall=time.time_ns):
         """`save(D, latest)` makes both durable beside the secret; if it fails, the node must stop. None: ephemeral."""
         self.suite, self.cookies, self.wall = suite, cookies, wall
         self.secret, self.boot, self.cookie_key = secret or os.urandom(32), os.urandom(8), os.urandom(32)
@@ -77,11 +77,10 @@ class Node:
         peer, epoch = self.indices.get(header.to, (None, None))
         if header.kind == wire.DATA and epoch:
             peer.on_data(epoch, header, data, address)
-        elif peer and peer.opening and peer.opening.index == header.to:
-            if header.kind == wire.RETRY:
-                peer.on_retry(header)
-            elif header.kind == wire.ANSWER:
-                peer.on_answer(header)
+        elif header.kind == wire.RETRY and peer and not epoch:
+            peer.on_retry(header)
+        elif header.kind == wire.ANSWER and peer and not epoch:
+            peer.on_answer(header)
 
     def poll(self, now):
         self.now = now
@@ -89,9 +88,6 @@ class Node:
             peer.poll(now)
         out, self.out = self.out, []
         return out
-
-    def wall_time(self):
-        return int(self.wall() * 1e9)
 
     # ---- openings ----
 
@@ -112,7 +108,7 @@ class Node:
         return payload
 
     def retry(self, data, header, address, cookie):
-        body = seal_cookie(self.id, os.urandom(24), data[-32:-16], cookie, self.wall_time())
+        body = seal_cookie(self.id, os.urandom(24), data[-32:-16], cookie, self.wall())
         self.out.append((wire.header(wire.RETRY, header.index) + body, address))
 
     def on_opening(self, header, data, address):

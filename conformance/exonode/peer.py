@@ -49,8 +49,7 @@ class Peer:
         self.owed, self.stamp, self.before = {}, 0, None    # `owed`: the kinds of frames to be said, and their numbers
         self.opening, self.pending, self.current, self.previous, self.closing = None, None, None, None, None
         self.path, self.candidate, self.recovery, self.boot = None, None, Recovery(), None
-        self.heard = self.busy = 0
-        self.ask_again = None
+        self.heard, self.busy, self.ask_again = 0, 0, None
 
     def owe(self, kind, s=0):
         self.owed[kind, s] = True
@@ -114,14 +113,13 @@ class Peer:
     # ---- what is received: "Receiving", "Streams", "Confirmation" ----
 
     def on_ask(self, ask):
-        may = ask.ts <= self.node.wall_time() + 10 * 10**9
+        may = ask.ts <= self.node.wall() + 10 * 10**9
         kind = self.R.on_ask(ask, 0 if self.node.ending else GRANT - len(self.R.free), may)
         self.stamp = ask.ts or self.stamp
         if kind:
             self.owe(kind, ask.ts if kind is wire.StampRejected else 0)
-        life = self.R.r if self.R.record else None
-        l = self.R.l if life == self.life else wire.LAST    # what was kept belongs to one incarnation
-        self.life, self.parts = life, {s: part for s, part in self.parts.items() if s >= l}
+        l = self.R.l if self.life == self.R.r else wire.LAST    # what was kept belongs to one incarnation
+        self.life, self.parts = self.R.r, {s: part for s, part in self.parts.items() if s >= l}
         self.readers = {k: x for k, x in self.readers.items() if l < wire.LAST and (x[2] is None or x[2] >= l)}
         self.take_what_is_whole()
 
@@ -134,7 +132,7 @@ class Peer:
         part = self.parts.setdefault(s, Incoming(piece))
         if not part.add(piece, self.node.MAX_MESSAGE):
             del self.parts[s]
-        elif part.complete():
+        elif part.came_so_far()[0] == part.total:
             try:
                 part.message = read_message(bytes(part.data))
             except Malformed:
@@ -151,10 +149,10 @@ class Peer:
         head, _ = self.parts[s].message
         if not head.place:
             return True
-        before, o, reader = s - head.place.link, s - head.place.age, self.readers.get(head.tag)
-        if head.place.link and self.R.takes(before):
-            return False
-        return not reader or o > reader[0] or o == reader[0] and head.place.n >= reader[1] and reader[2] is None
+        waits = head.place.link and self.R.takes(s - head.place.link)
+        o, reader = s - head.place.age, self.readers.get(head.tag)
+        goes_on = reader and o == reader[0] and head.place.n >= reader[1] and reader[2] is None
+        return not waits and (not reader or o > reader[0] or goes_on)
 
     def take_what_is_whole(self):
         """Hands out messages by their numbers; one of a stream may free the next."""
@@ -255,15 +253,13 @@ class Peer:
             return S.ask(0) if S else wire.Ask(self.node.clock.ck, 0, self.node.clock.ck)
         if kind is wire.Token:
             return wire.Token(S.tokens[s][0], s) if S and s in S.tokens else None
-        if kind in (wire.Have, wire.Verdict) and R.takes(s):
-            prefix, ranges = part.came_so_far() if part else (0, ())
-            return wire.Have(R.r, s, prefix, 0, ranges)
         if kind in (wire.Have, wire.Verdict):
-            return R.free.get(s)
+            prefix, ranges = part.came_so_far() if part else (0, ())
+            return wire.Have(R.r, s, prefix, 0, ranges) if R.takes(s) else R.free.get(s)
         if kind is wire.Reply:
             return wire.Reply(s, *entry) if entry else wire.Computing(s) if s in self.entries else wire.NoCall(s)
         if kind is wire.StampRejected:
-            return wire.StampRejected(s, self.node.wall_time())
+            return wire.StampRejected(s, self.node.wall())
         return wire.Ping() if kind is wire.Ping else kind(s)
 
     def on_close(self, code):
@@ -288,9 +284,6 @@ class Peer:
             epoch.sent[epoch.next], self.recovery.last = Sent(now, size, items), now
         epoch.next += 1
 
-    def flying(self):
-        return sum(sent.size for epoch in (self.current, self.previous) if epoch for sent in epoch.sent.values())
-
     def packet(self, probe=False):
         """The next packet under the current epoch, or nothing. Gives whether something went."""
         epoch, out, items, S = self.current, bytearray(), [], self.S
@@ -310,7 +303,8 @@ class Peer:
             fate = None if key[0] in (wire.State, wire.Close) else lambda came, key=key: came or self.owe(*key)
             if frame is None or put(frame, fate):
                 del self.owed[key]
-        if S and (probe or self.flying() < self.recovery.window) and not self.node.ending:
+        flying = sum(sent.size for x in (epoch, self.previous) if x for sent in x.sent.values())
+        if S and (probe or flying < self.recovery.window) and not self.node.ending:
             self.put_ask(put)
             if all(self.put_pieces(put, letter, r, s) for s, (r, letter) in sorted(S.tokens.items())):
                 all(self.put_pieces(put, *bound) for bound in self.bind())
@@ -445,9 +439,7 @@ class Peer:
             if not self.path or epoch.answered == {address}:
                 self.path = Path(address, epoch.answered == {address}, now)
             self.install(epoch)
-        path = self.follow(address, newest and epoch is self.current)
-        if path:
-            path.received += len(data)
+        path = self.follow(address, newest and epoch is self.current, len(data))
         eliciting = self.take_frames(wire.read_frames(wire.Reader(payload, epoch.rx, epoch.tx)), epoch, path)
         if eliciting is None:
             return self.drop()
@@ -458,14 +450,17 @@ class Peer:
 
     # ---- paths ----
 
-    def follow(self, address, newest):
+    def follow(self, address, newest, size):
         """The path that a packet came by; the newest one of the current epoch begins and ends contests."""
-        if self.path.address == address:
-            self.candidate = None if newest else self.candidate
-            return self.path
-        if newest and (not self.candidate or self.candidate.address != address):
+        if newest and address == self.path.address:
+            self.candidate = None
+        elif newest and (not self.candidate or self.candidate.address != address):
             self.candidate = Path(address, False, self.node.now)
-        return self.candidate if self.candidate and self.candidate.address == address else None
+        for path in (self.path, self.candidate):
+            if path and path.address == address:
+                path.received += size
+                return path
+        return None
 
     def send_path(self, frame, path):
         """A packet of the contest, padded as far as the bytes from there allow."""
@@ -474,13 +469,11 @@ class Peer:
             self.seal(self.current, write(frame).ljust(size, b"\0"), [lambda came: None], path)
 
     def on_response(self, data):
-        if data == self.path.challenge:
-            self.path.proven, self.candidate = True, None
-        elif self.candidate and data == self.candidate.challenge:
-            if self.candidate.address[0] != self.path.address[0]:
+        path = next((path for path in (self.path, self.candidate) if path and path.challenge == data), None)
+        if path:
+            if path.address[0] != self.path.address[0]:
                 self.recovery = Recovery()                  # another host
-            self.path, self.candidate = self.candidate, None
-            self.path.proven = True
+            self.path, self.candidate, path.proven = path, None, True
 
     # ---- time ----
 

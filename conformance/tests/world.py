@@ -34,7 +34,7 @@ class World:
 
     def node(self, host, store=None, **kwargs):
         kwargs.update(stored(store) if store else {})
-        kwargs.setdefault("wall", lambda: self.wall + self.now)
+        kwargs.setdefault("wall", lambda: int((self.wall + self.now) * 1e9))
         node = Box(**kwargs)
         self.nodes[host, 1] = node
         return node, (host, 1)
