@@ -400,7 +400,7 @@ class Peer:
         """Makes an epoch current: "Crossing openings", "New keys", "A restarted peer"."""
         boot, self.params, self.heard = epoch.params["boot_id"], epoch.params, self.node.now
         if self.boot not in (None, boot):
-            self.end("previous"), self.end("current")
+            self.end("previous", "current")
             if self.S:
                 self.S.renounce()
         self.boot, old, self.current = boot, self.current, epoch
@@ -411,17 +411,18 @@ class Peer:
             self.end("previous")
             self.previous, old.ends = old, self.node.now + 3 * self.recovery.pto()
 
-    def end(self, role):
-        """Forgets the opening or the epoch in this role. What an epoch had under way is lost."""
-        epoch = getattr(self, role)
-        setattr(self, role, None)
-        if epoch:
-            self.node.indices.pop(epoch.index, None)
-            self.recovery.lose(epoch, list(epoch.sent), self.node.now)
+    def end(self, *roles):
+        """Forgets the opening or the epoch in these roles. What an epoch had under way is lost."""
+        for role in roles:
+            epoch = getattr(self, role)
+            setattr(self, role, None)
+            if epoch:
+                self.node.indices.pop(epoch.index, None)
+                self.recovery.lose(epoch, list(epoch.sent), self.node.now)
 
     def drop(self):
         """The channel goes; nothing is lost with it."""
-        self.end("current"), self.end("previous")
+        self.end("previous", "current")
         self.path = self.candidate = self.closing = None
         self.recovery = Recovery()
 

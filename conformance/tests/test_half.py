@@ -5,7 +5,7 @@ import re
 import unittest
 
 from exonode.half import Clock, Receiver, Sender
-from exonode.wire import Ask, State
+from exonode.wire import Ask, State, Verdict
 
 PAGE = (pathlib.Path(__file__).resolve().parents[2] / "PROTOCOL.md").read_text()
 
@@ -93,6 +93,17 @@ class Traces(unittest.TestCase):
 
     def test_early_messages(self):
         self.play("early", ["receiver"])                    # this node sends none
+
+
+class Ends(unittest.TestCase):
+    def test_a_final_claim_ends_before_what_was_rejected(self):
+        record = Receiver(Clock())
+        record.on_ask(Ask(0, 5, 0), 5, True)
+        record.free[1], record.free[3] = Verdict(0, 1, 0, 0, 1, b""), Verdict(0, 3, 2, 0, 1, b"")
+        record.end()
+        state = record.state(0)
+        self.assertEqual((state.final, state.lo, state.up, state.free), (True, 0, 3, ((0, 1), (2, 3))))
+        self.assertFalse(record.takes(0))
 
 
 if __name__ == "__main__":

@@ -116,6 +116,17 @@ class Nodes(unittest.TestCase):
         self.assertTrue(any(data[0] == wire.RETRY for data, _, _ in world.sent))
         self.once(letters, self.b.got, [b"%d" % i for i in range(20)])
 
+    def test_an_opening_beside_a_pending_one_takes_a_cookie(self):
+        world = self.pair(16)
+        self.send(b"first")
+        (opening, _), = self.a.poll(0.0)
+        self.b.receive(opening, self.at_a, 0.0)
+        self.b.poll(0.0)                                    # the ANSWER is lost, and the process dies
+        self.a, _ = world.node("a", secret=self.a.secret)
+        letters = self.send(b"second")
+        self.assertTrue(world.run(done(letters), 5))
+        self.assertEqual([data[0] for data, _, _ in world.sent[:4]], [wire.OPENING, wire.RETRY, wire.OPENING, wire.ANSWER])
+
     def test_what_no_node_of_version_1_sends_has_no_answer(self):
         world = self.pair(8)
         for strange in (b"", b"\x14", b"\x21" + bytes(1199), b"\x1f" + bytes(11), b"\xff" * 1200, b"\x16" + bytes(1200)):
