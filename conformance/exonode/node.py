@@ -22,6 +22,7 @@ from .wire import Malformed, write
 
 
 class Node:
+    """A node: its key, its clock, its peers, and the indices by which datagrams find them."""
     POOL_WINDOW, MAX_MESSAGE, MAX_BODIES, IDLE = 1 << 20, 64 << 20, 4, 30.0
     MEMORY = MAX_BODIES * MAX_MESSAGE + 2 * POOL_WINDOW         # what messages of one peer may take that are not taken
     ON_OPENING = (wire.Ask, wire.State, wire.Have, wire.Early, wire.StampRejected)
@@ -72,6 +73,7 @@ class Node:
             self.route(wire.datagram(data), data, address)
 
     def route(self, header, data, address):
+        """An index leads to a peer, and to an epoch; to no epoch if an opening waits for its answer."""
         if header.kind == wire.OPENING:
             return self.on_opening(header, data, address)
         peer, epoch = self.indices.get(header.to, (None, None))

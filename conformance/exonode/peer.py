@@ -41,9 +41,12 @@ class Stream:
 
 
 class Peer:
+    """S and R are the sender's and the receiver's record, as in the rules; the channel may go at any instant."""
+
     def __init__(self, node, key):
         self.node, self.id, self.hint, self.params = node, key, None, UNDECLARED
         self.S, self.queue, self.streams = None, [], {}
+        # What is kept of messages under the incarnation `life`: s -> message; name of a stream -> (o, next, ended).
         self.R, self.life, self.parts, self.readers = Receiver(node.clock), None, {}, {}
         self.calls, self.entries = {}, {}                   # s -> letter; s -> (status, body), None: COMPUTING
         self.owed, self.stamp, self.before = {}, 0, None    # `owed`: the kinds of frames to be said, and their numbers
@@ -52,6 +55,7 @@ class Peer:
         self.heard, self.busy, self.ask_again = 0, 0, None
 
     def owe(self, kind, s=0):
+        """A frame of this kind, about the number `s`, is to be said, and again if it is lost."""
         self.owed[kind, s] = True
 
     # ---- what is sent: "Sending", "The pool", "Streams" ----
@@ -63,6 +67,7 @@ class Peer:
         return letter
 
     def bound(self, letter, s):
+        """The record has bound a message to the slot `s`: only now is it in doubt."""
         head = letter.head
         if head.place:
             head = head._replace(place=self.streams.setdefault(head.tag, Stream()).place(letter, s))
@@ -144,6 +149,7 @@ class Peer:
             self.owe(wire.Have, s)
 
     def may_take(self, s):
+        """Whether the application may have this message: one of a stream waits for those before it."""
         if not self.R.takes(s) or not self.parts[s].message:
             return False
         head, _ = self.parts[s].message
@@ -186,6 +192,7 @@ class Peer:
     # ---- calls ----
 
     def answer(self, s, status, body):
+        """The application answers a call: by REPLY, or by a message where that is too large."""
         if len(body) + 1024 > self.params["max_message"]:
             status, body = TOO_LARGE, b""
         if len(body) > 1040:
@@ -307,7 +314,7 @@ class Peer:
         if S and (probe or flying < self.recovery.window) and not self.node.ending:
             self.put_ask(put)
             if all(self.put_pieces(put, letter, r, s) for s, (r, letter) in sorted(S.tokens.items())):
-                all(self.put_pieces(put, *bound) for bound in self.bind())
+                all(self.put_pieces(put, *bound) for bound in self.bind())      # until the packet is full
         if probe and not items:
             put(wire.Ping(), lambda came: None)
         if out:
@@ -347,6 +354,7 @@ class Peer:
     # ---- openings and epochs ----
 
     def open(self, now):
+        """Begins an opening: its datagram is made once, and each copy is the same but for mac2."""
         node = self.node
         index, base = node.new_index(self), node.clock.ck
         header = wire.header(wire.OPENING, node.suite, index)
@@ -427,6 +435,7 @@ class Peer:
         self.recovery = Recovery()
 
     def on_data(self, epoch, header, data, address):
+        """A data packet under an epoch of this peer. Until it opens, it counts as one that failed."""
         now, number = self.node.now, wire.full_number(header.number, epoch.largest)
         epoch.failed += 1
         payload = epoch.opens.open(number, header.clear, header.body)
@@ -470,6 +479,7 @@ class Peer:
             self.seal(self.current, write(frame).ljust(size, b"\0"), [lambda came: None], path)
 
     def on_response(self, data):
+        """PATH_RESPONSE: the path that answers is the active one, and ends the contest."""
         path = next((path for path in (self.path, self.candidate) if path and path.challenge == data), None)
         if path:
             if path.address[0] != self.path.address[0]:
@@ -498,6 +508,7 @@ class Peer:
             self.poll_channel(now, busy)
 
     def poll_channel(self, now, busy):
+        """What the current epoch has to say."""
         self.timers(now, self.recovery.pto())
         if now - self.heard > self.node.IDLE and not busy:
             self.closing = 0
