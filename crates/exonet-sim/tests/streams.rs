@@ -29,7 +29,15 @@ struct Fates<'a> {
 const NONE: Fates<'static> = Fates { crash: &[], end: &[], gives_up: false };
 
 /// `node` ends in an orderly way, and starts again.
-fn end_and_begin(world: &mut World, node: NodeIndex) {
+/// A message, and another over the channel that the first one opened, so that the peer has confirmed it to the node.
+fn meet(world: &mut World, node: NodeIndex, peer: NodeIndex) {
+    for _ in 0..2 {
+        world.send(peer, node, 10).unwrap();
+        world.run_until_settled(10 * SECOND);
+    }
+}
+
+fn end_and_begin(world: &mut World, node: NodeIndex, peer: NodeIndex) {
     world.begin_end(node);
     for _ in 0..500 {
         if world.has_told_its_end(node) {
@@ -42,7 +50,7 @@ fn end_and_begin(world: &mut World, node: NodeIndex) {
     world.run_for(down);
     world.boot(node);
     // A node that ends before its peer has confirmed a channel to it cannot tell the peer.
-    world.run_for(400 * MS);
+    meet(world, node, peer);
 }
 
 /// A message, by its sender and its key.
@@ -107,7 +115,7 @@ fn traffic(world: &mut World, nodes: [NodeIndex; 2], fates: Fates<'_>) -> u64 {
         }
         for node in fates.end {
             if world.dice().chance(0.03) {
-                end_and_begin(world, *node);
+                end_and_begin(world, *node, nodes[0]);
                 sent.clear();
             }
         }
@@ -201,8 +209,7 @@ fn an_orderly_end_loses_nothing() {
         let mut world = World::new(seed, bad_link(0.05));
         let nodes = [world.add(config(64), true), world.add(config(1 << 32), true)];
         // An early message may meet another life.
-        world.send(nodes[0], nodes[1], 10).unwrap();
-        settled(&mut world, 10 * SECOND, &format!("seed {seed}"));
+        meet(&mut world, nodes[1], nodes[0]);
         traffic(&mut world, nodes, Fates { end: &nodes[1..], ..NONE });
         settled(&mut world, 120 * SECOND, &format!("seed {seed}"));
         let totals = world.ledger.totals();

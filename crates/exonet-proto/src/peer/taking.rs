@@ -129,6 +129,7 @@ impl Peer {
             // with the reply.
             let soon = matches!(lane, Lane::Method(_)) || self.inbound.has_pending();
             let wait = if soon { cx.config.max_ack_delay } else { Duration::ZERO };
+            self.inbound.note_rtt(self.link.recovery.rtt().min());
             self.inbound.owe_state(now.mono + wait);
             self.inbound.retry(now.mono, &mut cx.clock, &cx.config.limits);
         }
