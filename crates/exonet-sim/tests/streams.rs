@@ -28,7 +28,6 @@ struct Fates<'a> {
 
 const NONE: Fates<'static> = Fates { crash: &[], end: &[], gives_up: false };
 
-/// `node` ends in an orderly way, and starts again.
 /// A message, and another over the channel that the first one opened, so that the peer has confirmed it to the node.
 fn meet(world: &mut World, node: NodeIndex, peer: NodeIndex) {
     for _ in 0..2 {
@@ -37,6 +36,7 @@ fn meet(world: &mut World, node: NodeIndex, peer: NodeIndex) {
     }
 }
 
+/// `node` ends in an orderly way, and starts again.
 fn end_and_begin(world: &mut World, node: NodeIndex, peer: NodeIndex) {
     world.begin_end(node);
     for _ in 0..500 {

@@ -108,10 +108,12 @@ async fn ask(kind: Kind, address: &str) -> (f64, f64) {
     let each = timed(async || match kind {
         Kind::Call => drop(peer.call(METHOD, body.clone()).await.unwrap()),
         _ => {
-            let confirm =
-                if matches!(kind, Kind::Processed) { Confirm::Processed } else { Confirm::Delivered };
+            let (confirm, wanted) = match kind {
+                Kind::Processed => (Confirm::Processed, Outcome::Processed { status: 0 }),
+                _ => (Confirm::Delivered, Outcome::Delivered),
+            };
             let message = Message::from(body.clone()).confirm(confirm);
-            assert!(peer.send(message).await.unwrap().await.outcome != Outcome::Unknown);
+            assert_eq!(peer.send(message).await.unwrap().await.outcome, wanted);
         }
     })
     .await;

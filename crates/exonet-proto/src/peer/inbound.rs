@@ -26,7 +26,7 @@ use verdicts::Verdicts;
 
 /// Time between two STATEs.
 const STATE_EVERY: Duration = Duration::from_millis(1);
-/// The least time between two STATEs that each speak of one message.
+/// The least time between two STATEs of which the second speaks of one message.
 const LONE_STATE_EVERY: Duration = Duration::from_micros(50);
 /// HAVE frames owed at once; a token that finds no room is probed again.
 pub(crate) const MAX_HAVES: usize = 32;
@@ -119,11 +119,8 @@ pub(crate) struct Inbound {
     state_from: Mono,
     /// Messages that were used up since the last STATE left, calls aside, whose replies settle them.
     used: u64,
-    /// Whether messages for the peer have left since the last STATE: it is likely that the next ones can take a STATE along.
-    answered: bool,
-    /// The time between two STATEs that each speak of one message: half a round trip. A sender that waits for an outcome before
-    /// it sends the next message takes a whole one; messages that come closer together are a flow, of which one STATE speaks.
-    lone_every: Duration,
+    /// When messages for the peer left last.
+    answered_at: Mono,
     /// STATEs that have left, or are not owed any more.
     states: u64,
     /// HAVEs owed.
@@ -181,8 +178,7 @@ impl Inbound {
             state_at: Mono::NEVER,
             state_from: Mono(0),
             used: 0,
-            answered: false,
-            lone_every: STATE_EVERY,
+            answered_at: Mono(0),
             haves: VecDeque::new(),
             claim_from: Slot(0),
             heard_at: now,
@@ -498,7 +494,7 @@ impl Inbound {
         let Some(record) = self.receiver.as_mut().filter(|record| record.incarnation() == r) else {
             return false;
         };
-        let (taken, messages) = (record.take_run(run.clone(), r), run.end - run.start);
+        let taken = record.take_run(run.clone(), r);
         self.verdicts.are_over(run.clone());
         self.release_content(run, len, lane);
         self.delivered = match (lane, self.delivered) {
@@ -507,9 +503,6 @@ impl Inbound {
             (Lane::Method(_), Delivered::Nothing) if taken => Delivered::Calls,
             (_, before) => before,
         };
-        if taken && !matches!(lane, Lane::Method(_) | Lane::Replies) {
-            self.used = self.used.saturating_add(messages);
-        }
         taken
     }
 
@@ -517,7 +510,6 @@ impl Inbound {
     pub(crate) fn let_go(&mut self, s: Slot, r: Incarnation, lane: &Lane, len: u64) {
         if self.receiver.as_ref().is_some_and(|record| record.incarnation() == r) {
             self.release_content(s.0..s.0 + 1, len, lane);
-            self.used = self.used.saturating_add(1);
             self.delivered = Delivered::Messages;
         }
     }
@@ -598,28 +590,28 @@ impl Inbound {
     // --- what is owed ---
 
     pub(crate) fn owe_state(&mut self, by: Mono) {
-        let from = if self.is_lone() { self.lone_state_from() } else { self.state_from };
-        self.state_at = self.state_at.min(by.max(from));
+        self.state_at = self.state_at.min(by.max(self.state_from));
     }
 
-    /// Whether the next STATE speaks of one message, nothing else waits here, and nothing goes the other way that could take it
-    /// along: the sender may wait for just this.
-    fn is_lone(&self) -> bool {
-        self.used == 1 && !self.answered && self.pending.is_empty()
+    /// The application has used up `messages` that are no calls. The sender of one may wait for its outcome before it sends the
+    /// next, so its STATE leaves earlier than others, unless
+    ///
+    /// * other messages wait here, whose STATE will cover it; or
+    /// * messages leave for the peer, of which the next can take the STATE along.
+    ///
+    /// A sender that waits takes at least a round trip, `rtt`, for each message. Those that come closer together are a flow, of
+    /// which one STATE speaks.
+    pub(crate) fn on_used(&mut self, now: Mono, messages: u64, rtt: Duration) {
+        self.used = self.used.saturating_add(messages);
+        if self.used == 1 && self.pending.is_empty() && now.since(self.answered_at) >= STATE_EVERY {
+            let every = (rtt / 2).clamp(LONE_STATE_EVERY, STATE_EVERY);
+            self.state_from = self.state_from - (STATE_EVERY - every);
+        }
     }
 
-    fn lone_state_from(&self) -> Mono {
-        self.state_from - STATE_EVERY.saturating_sub(self.lone_every)
-    }
-
-    /// The shortest round trip to the peer that was measured lately takes `rtt`.
-    pub(crate) fn note_rtt(&mut self, rtt: Duration) {
-        self.lone_every = (rtt / 2).clamp(LONE_STATE_EVERY, STATE_EVERY);
-    }
-
-    /// Messages for the peer have left.
-    pub(crate) const fn messages_left(&mut self) {
-        self.answered = true;
+    /// Messages for the peer leave.
+    pub(crate) const fn on_answer(&mut self, now: Mono) {
+        self.answered_at = now;
     }
 
     fn owe_have(&mut self, s: Slot) {
@@ -641,13 +633,12 @@ impl Inbound {
     /// by turns otherwise.
     pub(crate) fn state_may_leave(&self, now: Mono, alone: bool) -> bool {
         let early = if alone { STATE_EVERY / 2 } else { Duration::ZERO };
-        let lone = self.is_lone() && self.lone_state_from() <= now;
-        self.state_owed() && (lone || self.state_from <= now + early) && !self.unsaid.is_mute()
+        self.state_owed() && self.state_from <= now + early && !self.unsaid.is_mute()
     }
 
     pub(crate) fn state_left(&mut self, now: Mono) {
         self.state_from = now + STATE_EVERY;
-        (self.used, self.answered) = (0, false);
+        self.used = 0;
         self.state_sent();
     }
 

@@ -1,7 +1,5 @@
 //! Messages that the application judges instead of taking them, and the verdicts that come back: PROTOCOL.md "Confirmation".
 
-use core::time::Duration;
-
 use super::{Context, Peer};
 use crate::event::Event;
 use crate::follow::What;
@@ -34,11 +32,7 @@ impl Peer {
             self.inbound.verdicts.say(s, at, verdict);
             self.stream_goes_on(cx, arrived);
             self.wait_for_journal(cx);
-            // Verdicts on other messages will follow soon; their STATE covers this message.
-            let wait = if self.inbound.has_pending() { cx.config.max_ack_delay } else { Duration::ZERO };
-            self.inbound.note_rtt(self.link.recovery.rtt().min());
-            self.inbound.owe_state(now.mono + wait);
-            self.inbound.retry(now.mono, &mut cx.clock, &cx.config.limits);
+            self.owe_claim(cx, now, 1, false);
         }
         marked
     }

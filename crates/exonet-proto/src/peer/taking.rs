@@ -125,15 +125,21 @@ impl Peer {
             self.taken += messages;
             let goes_on = cx.config.serves && matches!(lane, Lane::Method(_));
             cx.follow_came(id, messages, What::Taken, !goes_on);
-            // Other waiting messages of this peer will be taken soon; their STATE covers this message. The STATE of a call goes
-            // with the reply.
-            let soon = matches!(lane, Lane::Method(_)) || self.inbound.has_pending();
-            let wait = if soon { cx.config.max_ack_delay } else { Duration::ZERO };
-            self.inbound.note_rtt(self.link.recovery.rtt().min());
-            self.inbound.owe_state(now.mono + wait);
-            self.inbound.retry(now.mono, &mut cx.clock, &cx.config.limits);
+            self.owe_claim(cx, now, messages, matches!(lane, Lane::Method(_)));
         }
         taken
+    }
+
+    /// The application is done with `messages`: a STATE is owed that says so. The other waiting messages of this peer will be taken
+    /// soon, and their STATE covers these as well. The STATE of a call goes with the reply.
+    pub(super) fn owe_claim(&mut self, cx: &mut Context, now: Now, messages: u64, is_call: bool) {
+        let soon = is_call || self.inbound.has_pending();
+        let wait = if soon { cx.config.max_ack_delay } else { Duration::ZERO };
+        if !is_call {
+            self.inbound.on_used(now.mono, messages, self.link.recovery.rtt().min());
+        }
+        self.inbound.owe_state(now.mono + wait);
+        self.inbound.retry(now.mono, &mut cx.clock, &cx.config.limits);
     }
 
     /// A message whose record is gone has left the receive queue.

@@ -353,7 +353,7 @@ impl Assembler<'_> {
                 self.cx.stats.hedged_bytes += bytes as u64;
             }
             None if made.letters => {
-                inbound.messages_left();
+                inbound.on_answer(self.now);
                 link.note_lone(epoch.index, epoch.sent.next_number(), made.again);
                 if !made.more && !outbound.has_something() {
                     link.hedge(self.now);

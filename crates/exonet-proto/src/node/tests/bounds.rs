@@ -6,7 +6,6 @@ use crate::channel::path::PathAddr;
 use crate::half::Ask;
 use crate::id::Stamp;
 use crate::message::Early;
-use crate::message::lane::{Lane, Load};
 use crate::opening::stamping::Stamping;
 use crate::peer::epoch::Carried;
 
@@ -67,42 +66,34 @@ fn states_are_a_millisecond_apart() {
 
 #[test]
 fn a_state_of_one_message_does_not_wait_for_a_millisecond() {
-    const LONE: Duration = Duration::from_micros(50);
-    let taken = |messages: u64| {
-        let (mut inbound, _, r) = granted(9, &Limits::default());
-        inbound.state_left(Mono(0) + MS);
-        inbound.note_rtt(MS / 100);
-        inbound.held.add(Some(&Lane::Plain), Load { messages, bytes: 1 });
-        assert!(inbound.take(0..messages, r, 1, &Lane::Plain));
+    const NEAR: Duration = Duration::from_micros(10);
+    let lone = Mono(0) + 2 * MS + Duration::from_micros(50);
+    // A STATE left after 2 ms; then `messages` were used up.
+    let used = |messages: &[u64], answered: Mono, rtt: Duration| {
+        let (mut inbound, _, _) = granted(9, &Limits::default());
+        inbound.on_answer(answered);
+        inbound.state_left(Mono(0) + 2 * MS);
+        for n in messages {
+            inbound.on_used(Mono(0) + 2 * MS, *n, rtt);
+            inbound.owe_state(Mono(0) + 2 * MS);
+        }
         inbound
     };
-    let mut inbound = taken(1);
-    inbound.owe_state(Mono(0) + MS);
-    assert!(!inbound.state_due(Mono(0) + MS + LONE - Duration::from_nanos(1)));
-    assert!(inbound.state_due(Mono(0) + MS + LONE) && inbound.state_may_leave(Mono(0) + MS + LONE, false));
-    let mut far = taken(1);
-    far.note_rtt(20 * MS);
-    far.owe_state(Mono(0) + MS);
-    // One claim speaks for several, and for a flow of messages that come faster than the sender hears of them; or a message that leaves soon takes it along.
-    let mut several = taken(2);
-    several.owe_state(Mono(0) + MS);
-    let mut answered = taken(1);
-    answered.messages_left();
-    answered.owe_state(Mono(0) + MS);
-    for inbound in [&several, &answered, &far] {
-        assert!(
-            !inbound.state_due(Mono(0) + MS + LONE) && !inbound.state_may_leave(Mono(0) + MS + LONE, false)
-        );
-        assert!(inbound.state_due(Mono(0) + 2 * MS));
+    let one = used(&[1], Mono(0) + MS, NEAR);
+    assert!(!one.state_due(lone - Duration::from_nanos(1)) && one.state_due(lone));
+    // What is due may leave: otherwise the node would be called again and again until it may.
+    let mut overtaken = used(&[1, 1], Mono(0), NEAR);
+    overtaken.on_answer(Mono(0) + 2 * MS);
+    for inbound in [&one, &overtaken] {
+        assert!(inbound.state_due(lone) && inbound.state_may_leave(lone, false));
     }
-    // The reply settles a call.
-    let (mut called, _, r) = granted(9, &Limits::default());
-    called.state_left(Mono(0) + MS);
-    let lane = Lane::Method("m".into());
-    called.held.add(Some(&lane), Load::one(1));
-    assert!(called.take(0..1, r, 1, &lane));
-    called.owe_state(Mono(0) + MS);
-    assert!(!called.state_due(Mono(0) + MS + LONE));
+    let far = used(&[1], Mono(0), 20 * MS);
+    let several = used(&[2], Mono(0), NEAR);
+    let answered = used(&[1], Mono(0) + 2 * MS, NEAR);
+    for inbound in [&several, &answered, &far] {
+        assert!(!inbound.state_due(lone) && !inbound.state_may_leave(lone, false));
+        assert!(inbound.state_due(Mono(0) + 3 * MS));
+    }
 }
 
 #[test]
