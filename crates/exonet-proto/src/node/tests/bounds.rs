@@ -6,6 +6,7 @@ use crate::channel::path::PathAddr;
 use crate::half::Ask;
 use crate::id::Stamp;
 use crate::message::Early;
+use crate::message::lane::Lane;
 use crate::opening::stamping::Stamping;
 use crate::peer::epoch::Carried;
 
@@ -69,8 +70,11 @@ fn a_state_of_one_message_does_not_wait_for_a_millisecond() {
     const NEAR: Duration = Duration::from_micros(10);
     let lone = Mono(0) + 2 * MS + Duration::from_micros(50);
     // A STATE left after 2 ms; then `messages` were used up.
-    let used = |messages: &[u64], answered: Mono, rtt: Duration| {
-        let (mut inbound, _, _) = granted(9, &Limits::default());
+    let used_beside = |waiting: u64, messages: &[u64], answered: Mono, rtt: Duration| {
+        let (mut inbound, _, r) = granted(9, &Limits::default());
+        for s in 0..waiting {
+            inbound.on_whole(s..s + 1, r, &Lane::Plain, 1, &Limits::default());
+        }
         inbound.on_answer(answered);
         inbound.state_left(Mono(0) + 2 * MS);
         for n in messages {
@@ -79,6 +83,7 @@ fn a_state_of_one_message_does_not_wait_for_a_millisecond() {
         }
         inbound
     };
+    let used = |messages: &[u64], answered, rtt| used_beside(0, messages, answered, rtt);
     let one = used(&[1], Mono(0) + MS, NEAR);
     assert!(!one.state_due(lone - Duration::from_nanos(1)) && one.state_due(lone));
     // What is due may leave: otherwise the node would be called again and again until it may.
@@ -90,7 +95,8 @@ fn a_state_of_one_message_does_not_wait_for_a_millisecond() {
     let far = used(&[1], Mono(0), 20 * MS);
     let several = used(&[2], Mono(0), NEAR);
     let answered = used(&[1], Mono(0) + 2 * MS, NEAR);
-    for inbound in [&several, &answered, &far] {
+    let covered = used_beside(1, &[1], Mono(0), NEAR);
+    for inbound in [&several, &answered, &far, &covered] {
         assert!(!inbound.state_due(lone) && !inbound.state_may_leave(lone, false));
         assert!(inbound.state_due(Mono(0) + 3 * MS));
     }
