@@ -57,6 +57,7 @@ fn a_part() {
     runtime.block_on(async {
         match role.as_str() {
             "receive" => receive(&state, &peer).await,
+            "relay" => relay(&state, &peer).await,
             "rest" => send(&state, &peer, 0).await,
             _ => send(&state, &peer, MANY).await,
         }
@@ -234,4 +235,53 @@ fn what_was_accepted_arrives_once(durability: &str) {
     assert!(again.len() <= KILLS / 2, "more than one for each life of the receiver: {again:?}");
     assert!(account.recovered > KILLS, "{}", account.recovered);
     assert!(account.accepted.len() > 200 && account.delivered > 200);
+}
+
+/// Takes messages at the first address in `way`, and sends each on to the second, until it is killed.
+async fn relay(state: &str, way: &str) {
+    let (at, to) = way.split_once(' ').unwrap();
+    let node = node(state, at).await;
+    say(&format!("at {}", node.peer_addr()));
+    let next = node.peer(to.parse::<PeerAddr>().unwrap());
+    while let Ok(delivery) = node.recv().await {
+        let body = delivery.body().as_whole().unwrap().clone();
+        drop(delivery.ack_and_send(&next, body).await.unwrap());
+        say("relayed");
+    }
+}
+
+#[test]
+fn a_message_that_is_sent_on_arrives_once_though_the_process_between_is_killed() {
+    const KILLS: usize = 12;
+    let home = tempfile::tempdir().unwrap();
+    let [from, by, to] = ["from", "by", "to"].map(|name| home.path().join(name));
+    let mut receiver = Part::start("process", "receive", &to, "127.0.0.1:0");
+    let last = receiver.next().unwrap().strip_prefix("at ").unwrap().to_owned();
+    let mut relay = Part::start("process", "relay", &by, &format!("127.0.0.1:0 {last}"));
+    let first = relay.next().unwrap().strip_prefix("at ").unwrap().to_owned();
+    let at = first.rsplit_once('@').unwrap().1.to_owned();
+    let sender = Part::start("process", "send", &from, &first);
+    for round in 0..KILLS {
+        for _ in 0..40 + 17 * (round % 5) {
+            relay.next().unwrap();
+        }
+        relay.kill();
+        relay = Part::start("process", "relay", &by, &format!("{at} {last}"));
+    }
+    let mut account = Account::default();
+    sender.kill().iter().for_each(|line| account.hear(line));
+    let mut rest = Part::start("process", "rest", &from, &first);
+    while let Some(line) = rest.next() {
+        account.hear(&line);
+    }
+    assert!(rest.child.wait().unwrap().success());
+    assert_eq!(account.other, Vec::<String>::new(), "an outcome other than Delivered");
+    while account.accepted.iter().any(|name| !account.got.contains_key(name)) {
+        account.hear(&receiver.next().unwrap());
+    }
+    relay.kill();
+    receiver.kill().iter().for_each(|line| account.hear(line));
+    let twice: Vec<_> = account.got.iter().filter(|(_, ids)| ids.len() > 1).collect();
+    assert!(twice.is_empty(), "sent on more than once: {twice:?}");
+    assert!(account.accepted.len() > 200, "{}", account.accepted.len());
 }

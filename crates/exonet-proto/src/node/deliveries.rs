@@ -123,6 +123,20 @@ impl Node {
         self.cx.inbox.stale_left();
     }
 
+    /// Whether [`Node::done`] would take this message now.
+    pub fn would_take(&mut self, key: DeliveryKey) -> bool {
+        let Some(arrived) = self.cx.inbox.handed(key) else {
+            return false;
+        };
+        let (place, id) = (arrived.peer, arrived.id);
+        let whole = !matches!(arrived.body, ArrivedBody::Stream { .. });
+        let Some((peer, _)) = self.sender_of(place, id.sender) else {
+            return false;
+        };
+        let record = peer.inbound.receiver.as_ref();
+        record.is_some_and(|record| record.accepts(id.s, id.r)) && (whole || peer.is_read(id.s))
+    }
+
     /// Takes a message that was handed out: its slot is consumed, and the message is delivered.
     ///
     /// False: the record of the message died meanwhile, or a streamed message has not been read to its end. The message has

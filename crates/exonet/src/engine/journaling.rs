@@ -294,6 +294,7 @@ mod tests {
     use core::net::SocketAddr;
     use core::time::Duration;
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use exonet_proto::node::{CancelError, Outcome};
     use exonet_store::{Force, Storage, StoreError};
@@ -345,6 +346,70 @@ mod tests {
         assert_eq!(told.expect("this hangs").outcome, Outcome::Cancelled);
         second.cancel().unwrap();
         assert_eq!(second.await.outcome, Outcome::Cancelled);
+    }
+
+    /// Counts groups, and keeps none.
+    struct Counts(Arc<AtomicUsize>);
+
+    impl Storage for Counts {
+        fn append_parts(&mut self, _: u64, _: &[&[u8]]) -> Result<(), StoreError> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        }
+
+        fn forcer(&self) -> Box<dyn Force> {
+            unreachable!("nothing is forced at this durability")
+        }
+
+        fn wants_snapshot(&self) -> bool {
+            false
+        }
+
+        fn snapshot_keeping(&mut self, _: u64, _: Vec<u8>) -> Result<(), StoreError> {
+            Ok(())
+        }
+
+        fn keep_from(&self, _: &[(u64, u64)]) -> u64 {
+            u64::MAX
+        }
+
+        fn lsn(&self) -> u64 {
+            0
+        }
+
+        fn room(&self) -> u64 {
+            u64::MAX
+        }
+
+        fn has_reserve(&mut self, _: u64) -> bool {
+            true
+        }
+
+        fn close(self: Box<Self>) -> Result<(), StoreError> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_message_and_its_answer_are_one_group_of_the_journal() {
+        let home = tempfile::tempdir().unwrap();
+        let alice = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await.unwrap();
+        let builder = Node::builder(Allow::anyone()).bind("127.0.0.1:0").state_dir(home.path());
+        let bob = builder.durability(Durability::Process).build().await.unwrap();
+        let groups = Arc::new(AtomicUsize::new(0));
+        bob.shared().amend(|engine| engine.journal = Some(Log::on(Box::new(Counts(Arc::clone(&groups))))));
+        drop(alice.peer(bob.peer_addr()).send("question").await.unwrap());
+        let question = bob.recv().await.unwrap();
+        // What the hand-out has left to be written.
+        bob.shared().amend(|_| ());
+        let before = groups.load(Ordering::Relaxed);
+        let (to, mut answer) = (question.from(), Some("answer".into()));
+        let queued = bob.shared().step_quietly(|engine, now| {
+            engine.take_and_send(now, question.key(), to, &[], &mut answer, None).unwrap()
+        });
+        assert!(queued.0.is_some());
+        assert_eq!(groups.load(Ordering::Relaxed), before + 1);
+        question.let_go();
     }
 
     /// A disk without room.

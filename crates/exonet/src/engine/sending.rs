@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use exonet_proto::node::{
-    Alike, BodyWrite, Cancel, MessageKey, Node as Core, Outcome, Outgoing, SendError as CoreError,
+    Alike, BodyWrite, Cancel, DeliveryKey, MessageKey, Node as Core, Outcome, Outgoing,
+    SendError as CoreError, StreamEnd,
 };
 use exonet_proto::{NodeId, Now};
 
@@ -195,6 +196,43 @@ impl Engine {
             return Err(CoreError::Closed);
         }
         Ok((self.queued(now, key, &peer, stream.is_some()), key))
+    }
+
+    /// Takes the message `taken`, which was handed out, and queues another, in one step and one group of the journal. `end` is
+    /// that of a message of a stream. None: `taken` was not delivered, and nothing was queued.
+    pub(crate) fn take_and_send(
+        &mut self,
+        now: Now,
+        taken: DeliveryKey,
+        peer: NodeId,
+        hints: &[SocketAddr],
+        message: &mut Option<Message>,
+        end: Option<StreamEnd>,
+    ) -> Result<Option<SlotIndex>, CoreError> {
+        if self.phase != Phase::Open {
+            return Err(CoreError::Closed);
+        }
+        if !self.core.would_take(taken) {
+            return Ok(None);
+        }
+        if !self.room.has(&mut self.core, &peer) {
+            return Err(CoreError::Full);
+        }
+        self.reserve_for(|| message.as_ref().map_or(0, Message::len))?;
+        let outgoing = message.take().ok_or(CoreError::Closed)?.into_outgoing(now.mono);
+        let key = match end {
+            None => self.core.send(now, peer, hints, outgoing)?,
+            Some(end) => self.core.send_in_stream(now, peer, hints, outgoing, end, false)?,
+        };
+        let done = self.core.done(now, taken);
+        if !done {
+            // It has not left: nothing leaves before this step ends.
+            let _ = self.core.cancel(now, key);
+        }
+        if !self.write_journal(now) {
+            return Err(CoreError::Closed);
+        }
+        Ok(done.then(|| self.queued(now, key, &peer, false)))
     }
 
     /// Notes that the core has accepted a message.

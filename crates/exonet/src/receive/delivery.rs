@@ -86,6 +86,19 @@ impl Delivery {
         Self { shared: Arc::clone(shared), key, open: true, attempt, message }
     }
 
+    pub(crate) const fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    pub(crate) const fn key(&self) -> DeliveryKey {
+        self.key
+    }
+
+    /// Ends the guard of a message that has been taken.
+    pub(crate) fn let_go(mut self) {
+        self.open = false;
+    }
+
     /// The node that sent it: a proven id. Pass it to [`Node::peer`](crate::Node::peer) to answer.
     pub const fn from(&self) -> NodeId {
         self.message.from

@@ -7,6 +7,7 @@
 //! [`Node::receiver`] gives messages of one peer, or with one tag, their own queue. [`Node::at_most_once`] takes
 //! messages when it returns them: if a task dies before it has acted on one, the message is lost.
 
+pub(crate) mod answer;
 pub(crate) mod batch;
 pub(crate) mod body;
 pub(crate) mod delivery;
@@ -15,6 +16,7 @@ pub(crate) mod receiver;
 pub(crate) mod routes;
 pub(crate) mod unacked;
 
+pub use answer::AnswerError;
 pub use batch::Batch;
 pub use delivery::Received;
 pub use filter::Filter;

@@ -24,6 +24,10 @@ impl SessionMessage {
         Self { delivery, body }
     }
 
+    pub(super) fn into_delivery(self) -> Delivery {
+        self.delivery
+    }
+
     /// The content of the message.
     pub const fn body(&self) -> &Bytes {
         &self.body

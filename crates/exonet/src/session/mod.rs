@@ -59,6 +59,7 @@ pub use state::SessionEnd;
 use crate::error::Closed;
 use crate::node::Node;
 use crate::peer::Peer;
+use crate::receive::AnswerError;
 use crate::send::message::Message;
 use crate::send::receipt::Receipt;
 use crate::stream::desk::SESSION;
@@ -378,6 +379,18 @@ impl Session {
     /// As for [`SessionSender::try_send`].
     pub fn try_send(&mut self, message: impl Into<Message>) -> Result<Receipt, SessionSendError> {
         self.sender.try_send(message)
+    }
+
+    /// See [`SessionSender::answer`].
+    ///
+    /// # Errors
+    /// As for [`SessionSender::answer`].
+    pub async fn answer(
+        &mut self,
+        taken: SessionMessage,
+        answer: impl Into<Message>,
+    ) -> Result<Receipt, AnswerError<SessionSendError>> {
+        self.sender.answer(taken, answer).await
     }
 
     /// See [`SessionReceiver::recv`].

@@ -4,9 +4,11 @@ use bytes::{Bytes, BytesMut};
 use exonet_proto::node::StreamEnd;
 
 use super::SessionError;
+use super::message::SessionMessage;
 use super::state::{SessionEnd, State};
 use super::wire::{Code, Said, TAIL_HEAD};
 use crate::error::SendError;
+use crate::receive::AnswerError;
 use crate::send::message::Message;
 use crate::send::receipt::Receipt;
 use crate::stream::{MAX_STREAM_BODY, StreamSendError, StreamSender};
@@ -84,18 +86,37 @@ impl SessionSender {
     /// # Errors
     /// [`SessionSendError`]; the peer's application sees nothing of the message.
     pub async fn send(&mut self, message: impl Into<Message>) -> Result<Receipt, SessionSendError> {
+        let last = self.all_but_last(message.into()).await?;
+        Ok(self.stream.send(last).await?)
+    }
+
+    /// Acknowledges `taken` and sends a message like [`Self::send`], in one step: see
+    /// [`Delivery::answer`](crate::Delivery::answer). If the answer goes in parts, the step sends the last.
+    ///
+    /// # Errors
+    /// [`AnswerError`]; the peer's application sees nothing of the answer, unless the node stopped while it waited for the disk.
+    pub async fn answer(
+        &mut self,
+        taken: SessionMessage,
+        answer: impl Into<Message>,
+    ) -> Result<Receipt, AnswerError<SessionSendError>> {
+        let last = self.all_but_last(answer.into()).await.map_err(AnswerError::Send)?;
+        self.stream.ack_and_send(taken.into_delivery(), last).await.map_err(|error| error.map(Into::into))
+    }
+
+    /// Sends all parts of a message but the last, and returns that.
+    async fn all_but_last(&mut self, message: Message) -> Result<Message, SessionSendError> {
         self.settle_debt().await?;
-        let (mut rest, message) = message.into().split();
-        let total = rest.len();
+        let (mut rest, message) = message.split();
+        let total = Some(rest.len() as u64);
         let mut first = true;
         while rest.len() > PART {
             let part = Said::Part { first, last: false, total: None, data: rest.split_to(PART) };
             drop(self.stream.send(Message::new(part.write())).await?);
             first = false;
         }
-        let total = Some(total as u64);
         let last = Said::Part { first, last: true, total, data: rest };
-        Ok(self.stream.send(message.with_body(last.write())).await?)
+        Ok(message.with_body(last.write()))
     }
 
     /// Sends a message of one part if there is room.

@@ -9,6 +9,8 @@ use tokio::sync::Notify;
 use super::desk::StreamId;
 use crate::error::SendError;
 use crate::peer_addr::PeerAddr;
+use crate::receive::answer::{AnswerError, take_and_send};
+use crate::receive::delivery::Delivery;
 use crate::send::intake::Kind;
 use crate::send::line::wait_for_room;
 use crate::send::message::Message;
@@ -102,6 +104,12 @@ impl Lane {
         };
         let (slot, at) = wait_for_room(shared, id.0, queue).await?;
         Ok((Receipt::new(Arc::clone(shared), slot), at))
+    }
+
+    /// Queues a message as soon as there is room, and acknowledges `taken` in the same step.
+    pub(crate) async fn answer(&self, taken: Delivery, message: Message) -> Result<Receipt, AnswerError> {
+        let Claim { shared, to, .. } = &*self.claim;
+        take_and_send(shared, to, taken, self.named(message), Some(StreamEnd::Open)).await
     }
 
     /// Queues the message that `message` makes, as soon as there is room.

@@ -9,6 +9,8 @@ use super::Handle;
 use super::lane::Lane;
 use crate::error::{Closed, SendError};
 use crate::peer::Peer;
+use crate::receive::AnswerError;
+use crate::receive::delivery::Delivery;
 use crate::send::message::{Message, take_turns};
 use crate::send::receipt::Receipt;
 
@@ -81,6 +83,23 @@ impl StreamSender {
             return Err(StreamSendError::Ended);
         }
         self.queue(message, StreamEnd::Open).await
+    }
+
+    /// Acknowledges `taken`, and sends a message like [`Self::send`], in one step: see
+    /// [`Delivery::ack_and_send`].
+    ///
+    /// # Errors
+    /// [`AnswerError`]; nothing has been queued, unless the node stopped while it waited for the disk.
+    pub async fn ack_and_send(
+        &mut self,
+        taken: Delivery,
+        message: impl Into<Message>,
+    ) -> Result<Receipt, AnswerError<StreamSendError>> {
+        if self.ended {
+            return Err(AnswerError::Send(StreamSendError::Ended));
+        }
+        let message = checked(message.into()).map_err(AnswerError::Send)?;
+        self.lane.answer(taken, message).await.map_err(|error| error.map(StreamSendError::Send))
     }
 
     /// Sends a message if there is room.

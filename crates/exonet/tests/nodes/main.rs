@@ -11,6 +11,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod answers;
 mod blocking;
 mod calls;
 mod carriers;

@@ -50,12 +50,12 @@ impl Caller for Exonet {
     }
 }
 
-/// Acknowledges a request when its answer is on its way: whoever dies before that is given the request again.
+/// Acknowledges a request together with sending its answer: a server that dies before that is given the request again.
 async fn answer(mut session: Session, answers: Answers) -> Result<()> {
     while let Some(message) = session.recv().await? {
         answers.work(message.body()).await;
-        drop(session.send(message.body().clone()).await?);
-        message.ack()?;
+        let answer = message.body().clone();
+        drop(session.answer(message, answer).await?);
     }
     Ok(())
 }

@@ -1,0 +1,114 @@
+//! Answers: a message is acknowledged, and another is sent, in one step.
+
+use std::sync::Arc;
+
+use exonet_proto::node::{Position, SendError as CoreError, StreamEnd};
+
+use crate::error::{Closed, NotDelivered, SendError};
+use crate::peer::Peer;
+use crate::peer_addr::PeerAddr;
+use crate::receive::delivery::Delivery;
+use crate::send::line::wait_for_room;
+use crate::send::message::{Message, take_turns};
+use crate::send::receipt::Receipt;
+use crate::shared::Shared;
+
+/// The reason for which a message was neither acknowledged nor answered. `E` is the error of sending in the same way without
+/// an acknowledgement.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AnswerError<E = SendError> {
+    /// The answer was not accepted. The message is handed out again.
+    #[error("the answer was not sent: {0}")]
+    Send(E),
+    /// The message could not be acknowledged: its record is gone, or its body was not read to the end. Nothing was sent.
+    #[error(transparent)]
+    NotDelivered(#[from] NotDelivered),
+    /// The message came to another node of this process than the one that is to send. It is handed out again.
+    #[error("the message came to another node of this process")]
+    OtherNode,
+}
+
+impl<E> AnswerError<E> {
+    /// Changes the error of sending.
+    pub(crate) fn map<F>(self, change: impl FnOnce(E) -> F) -> AnswerError<F> {
+        match self {
+            Self::Send(error) => AnswerError::Send(change(error)),
+            Self::NotDelivered(error) => AnswerError::NotDelivered(error),
+            Self::OtherNode => AnswerError::OtherNode,
+        }
+    }
+}
+
+impl Delivery {
+    /// Acknowledges the message like [`Self::ack`], and sends `answer` to its sender, in one step: both happen, or neither. A
+    /// node with a journal writes both together, so that a crash keeps both or neither. The answer and the news that
+    /// the message is delivered leave in one packet if there is room.
+    ///
+    /// It waits for room in the sender's queue. Cancel-safe: if the future is dropped early, nothing was sent, and the
+    /// message is handed out again. At [`Durability::Batched`](crate::Durability::Batched) and
+    /// [`Sync`](crate::Durability::Sync) it then waits for the disk: if it is dropped during that time, both have happened.
+    ///
+    /// ```
+    /// # use exonet::{Allow, Node, Outcome};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let alice = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
+    /// # let bob = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
+    /// let question = alice.peer(bob.peer_addr()).send("how are you?").await?;
+    ///
+    /// let answer = bob.recv().await?.answer("very well").await?;
+    ///
+    /// assert_eq!(alice.recv().await?.take()?.body.bytes(100).await?, "very well");
+    /// assert_eq!(question.await.outcome, Outcome::Delivered);
+    /// assert_eq!(answer.await.outcome, Outcome::Delivered);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`AnswerError`]; nothing has been sent, unless the node stopped while it waited for the disk.
+    pub async fn answer(self, answer: impl Into<Message>) -> Result<Receipt, AnswerError> {
+        let to = Arc::new(PeerAddr::from(self.from()));
+        let shared = Arc::clone(self.shared());
+        take_and_send(&shared, &to, self, answer.into(), None).await
+    }
+
+    /// Acknowledges the message, and sends another message to any peer, in one step: a stage of a pipeline that neither
+    /// loses nor repeats a message in a crash. Everything else is as for [`Self::answer`].
+    ///
+    /// # Errors
+    /// [`AnswerError`]; nothing has been sent, unless the node stopped while it waited for the disk.
+    pub async fn ack_and_send(self, to: &Peer, message: impl Into<Message>) -> Result<Receipt, AnswerError> {
+        take_and_send(to.shared(), &to.to, self, message.into(), None).await
+    }
+}
+
+/// Acknowledges `taken` and queues `message`, as soon as there is room. `end` is that of a message of a stream.
+pub(crate) async fn take_and_send(
+    shared: &Arc<Shared>,
+    to: &Arc<PeerAddr>,
+    taken: Delivery,
+    message: Message,
+    end: Option<StreamEnd>,
+) -> Result<Receipt, AnswerError> {
+    if !Arc::ptr_eq(shared, taken.shared()) {
+        return Err(AnswerError::OtherNode);
+    }
+    take_turns(message.weight()).await;
+    shared.resolve(to).await.map_err(AnswerError::Send)?;
+    let (key, mut message) = (taken.key(), Some(message));
+    let queue = || {
+        let hints = shared.names.known(to);
+        shared.step(|engine, now| {
+            let queued = engine.take_and_send(now, key, to.id, &hints, &mut message, end)?;
+            Ok::<_, CoreError>(queued.map(|slot| (slot, engine.accepted_at())))
+        })
+    };
+    let queued = wait_for_room(shared, to.id, queue).await.map_err(AnswerError::Send)?;
+    let (slot, at): (_, Option<Position>) = queued.ok_or(NotDelivered)?;
+    taken.let_go();
+    let receipt = Receipt::new(Arc::clone(shared), slot);
+    shared.until_safe(at).await.map_err(|Closed| AnswerError::Send(SendError::Closed))?;
+    Ok(receipt)
+}
