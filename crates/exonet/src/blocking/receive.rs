@@ -6,9 +6,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::runtime::Runtime;
+use super::{Peer, Receipt};
 use crate::error::{BodyError, Closed, NotDelivered};
-use crate::receive::Batch;
-use crate::{MessageId, NodeId};
+use crate::receive::{AnswerError, Batch};
+use crate::{Message, MessageId, NodeId};
 
 /// A received message under its guard: see [`crate::Delivery`].
 #[must_use = "a delivery that is dropped without `ack` is handed out again"]
@@ -79,6 +80,24 @@ impl Delivery {
     /// [`NotDelivered`].
     pub fn ack(self) -> Result<(), NotDelivered> {
         self.delivery.ack()
+    }
+
+    /// Acknowledges the message and sends an answer to its sender, in one step: see [`crate::Delivery::answer`].
+    ///
+    /// # Errors
+    /// As for that method.
+    pub fn answer(self, answer: impl Into<Message>) -> Result<Receipt, AnswerError> {
+        let receipt = self.runtime.wait(self.delivery.answer(answer))?;
+        Ok(Receipt::new(receipt, &self.runtime))
+    }
+
+    /// Acknowledges the message and sends another, in one step: see [`crate::Delivery::ack_and_send`].
+    ///
+    /// # Errors
+    /// As for that method.
+    pub fn ack_and_send(self, to: &Peer, message: impl Into<Message>) -> Result<Receipt, AnswerError> {
+        let receipt = self.runtime.wait(self.delivery.ack_and_send(to.get_ref(), message))?;
+        Ok(Receipt::new(receipt, &self.runtime))
     }
 
     /// Acknowledges the message, and returns its parts.

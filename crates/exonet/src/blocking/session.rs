@@ -8,6 +8,7 @@ use bytes::Bytes;
 use super::runtime::Runtime;
 use super::{Peer, Receipt};
 use crate::error::Closed;
+use crate::receive::AnswerError;
 use crate::send::message::Message;
 use crate::session::{self, SessionError, SessionId, SessionMessage, SessionSendError};
 
@@ -38,6 +39,19 @@ impl Session {
     /// As for that method.
     pub fn send(&mut self, message: impl Into<Message>) -> Result<Receipt, SessionSendError> {
         let receipt = self.runtime.wait(self.session.send(message))?;
+        Ok(Receipt::new(receipt, &self.runtime))
+    }
+
+    /// Acknowledges a message and sends another, in one step: see [`session::SessionSender::answer`].
+    ///
+    /// # Errors
+    /// As for that method.
+    pub fn answer(
+        &mut self,
+        taken: SessionMessage,
+        answer: impl Into<Message>,
+    ) -> Result<Receipt, AnswerError<SessionSendError>> {
+        let receipt = self.runtime.wait(self.session.answer(taken, answer))?;
         Ok(Receipt::new(receipt, &self.runtime))
     }
 
@@ -105,6 +119,19 @@ impl SessionSender {
     /// As for that method.
     pub fn send(&mut self, message: impl Into<Message>) -> Result<Receipt, SessionSendError> {
         let receipt = self.runtime.wait(self.sender.send(message))?;
+        Ok(Receipt::new(receipt, &self.runtime))
+    }
+
+    /// Acknowledges a message and sends another, in one step: see [`session::SessionSender::answer`].
+    ///
+    /// # Errors
+    /// As for that method.
+    pub fn answer(
+        &mut self,
+        taken: SessionMessage,
+        answer: impl Into<Message>,
+    ) -> Result<Receipt, AnswerError<SessionSendError>> {
+        let receipt = self.runtime.wait(self.sender.answer(taken, answer))?;
         Ok(Receipt::new(receipt, &self.runtime))
     }
 

@@ -37,6 +37,26 @@ fn messages_go_and_come_and_nodes_end() {
 }
 
 #[test]
+fn a_message_is_answered_and_sent_on() {
+    let (alice, bob) = (node(), node());
+    let receipt = alice.peer(bob.get_ref().peer_addr()).send("question").unwrap();
+    drop(bob.recv().unwrap().answer("answer").unwrap());
+    let to_bob = alice.peer(bob.get_ref().id());
+    drop(alice.recv().unwrap().ack_and_send(&to_bob, "thanks").unwrap());
+    assert_eq!(bob.recv().unwrap().take().unwrap().body.as_whole().unwrap(), "thanks");
+    assert_eq!(receipt.wait().outcome, Outcome::Delivered);
+    let mut here = alice.peer(bob.get_ref().peer_addr()).session("s", |builder| builder).unwrap();
+    drop(here.send("question").unwrap());
+    let mut there = bob.accept_session().unwrap();
+    let question = there.recv().unwrap().unwrap();
+    drop(there.answer(question, "answer").unwrap());
+    let answer = here.recv().unwrap().unwrap();
+    let (mut sender, _) = here.split();
+    drop(sender.answer(answer, "thanks").unwrap());
+    assert_eq!(there.recv().unwrap().unwrap().take().unwrap(), "thanks");
+}
+
+#[test]
 fn a_body_is_read_and_written_as_it_goes() {
     const LEN: u64 = 3 << 20;
     let (alice, bob) = (node(), node());
