@@ -56,8 +56,8 @@ fn measures() -> Vec<Measure> {
 pub(super) fn page(all: &[Medians<'_>], figures: &[&str], notes: &[String]) -> String {
     let mut page = String::from(
         "# First contact\n\n\
-         What does a call cost to a server that the client has never met? These are SCMP's two experiments, with transports of\n\
-         today. The page and its figures are made by these commands:\n\n\
+         This page measures the cost of a first call between a client and a server that have never met: SCMP's two experiments,\n\
+         with transports of today. The page and its figures are made by these commands:\n\n\
          ```sh\n\
          cd lab\n\
          cargo run --release -- run first-contact scmp-one-client scmp-many-clients --docs ../docs\n\
