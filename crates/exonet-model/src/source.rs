@@ -1,5 +1,5 @@
-//! Rust source as tokens and items, as far as a list of mutants needs it: an edit names an item and what stands in it,
-//! so that neither a move to another file nor a new layout of lines changes the list.
+//! Rust source as tokens and items, as far as a list of mutants needs it. An edit names an item and some tokens in it, so
+//! the list stays valid when code moves to another file or is formatted anew.
 
 use std::ops::Range;
 
