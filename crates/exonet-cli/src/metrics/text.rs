@@ -12,7 +12,7 @@ use super::times::{BOUNDS, Times};
 /// The peers that have no series of their own.
 const OTHER: &str = "other";
 /// The help text of the journal's lag.
-const LAG: &str = "Bytes of the journal that a loss of power may still take, while it is waited for.";
+const LAG: &str = "Bytes of the journal that are not on the disk yet, while messages wait for them.";
 
 /// All figures of a node.
 pub(super) fn of(desk: &Desk, node: &Node) -> String {
