@@ -148,14 +148,14 @@ fn section(medians: &Medians<'_>, figures: &[&str]) -> String {
              the row \"at most once\" it is `Node::call`."
         }
         "transfer" => {
-            "Time in ms from when the application sent the first chunk, connecting included: until the last chunk had arrived \
-             / until the sender knew that. With other transports, a message of one chunk's length tells the sender, which \
-             takes 5 ms of the link, so compare the first figures. In \"1 open\" the application waits for the outcome of \
-             each chunk; in \"Exonet\" the node chooses the window."
+            "Time in ms from when the application handed over the first chunk, connecting included: until the last chunk had \
+             arrived / until the sender knew that. With other transports, a message of one chunk's length tells the sender, \
+             which takes 5 ms of the link, so compare the first figures. In \"1 open\" the application waits for the outcome \
+             of each chunk; in \"Exonet\" the node chooses the window."
         }
         "cold-start" => {
-            "Time in ms from when the application sent all messages: until the last had arrived at the other end / until the \
-             sender knew that. Exonet's calls are `Node::call`, at most once."
+            "Time in ms from when the application handed over all messages: until the last had arrived at the other end / \
+             until the sender knew that. Exonet's calls are `Node::call`, at most once."
         }
         "head-of-line" => {
             "Messages a second; median / 99th percentile of the delay in ms, from the time at which a message was due until \
@@ -190,15 +190,16 @@ fn section(medians: &Medians<'_>, figures: &[&str]) -> String {
         }
         "durable" => {
             "Messages of 1,024 bytes that the receiving application acted on, a second; median / 99th percentile of the time \
-             in ms from when the sender had a message until that application acted on it. The row gives how many messages are \
-             under way at a time, until someone has promised to keep them: the receiver's application through its node \
-             (Exonet), the broker's files (JetStream), or the receiver through the table (outbox). With 1 under way, the rate \
-             shows how long the promise takes. The application acts on a message by writing its number at the end of a file, \
-             without forcing the file; then it acknowledges the message. In the rows in which the receiver is killed with \
-             SIGKILL, its broker is killed too, and both are started again 0.2 s later. These rows give: messages that were \
-             never acted on; messages that were acted on more than once, because the acknowledgement of the first time died \
-             with a process; messages sent in all. The power of the machine is not cut, so unforced writes survive a kill. If \
-             a broker takes messages faster than it delivers them, the rest waits in its files, and the time grows."
+             in ms from when the sender had a message until that application acted on it. The head of a column gives how many \
+             messages are under way at a time, until another party has promised to keep them: the receiver's application \
+             through its node (Exonet), the broker's files (JetStream), or the receiver through the table (outbox). With 1 \
+             under way, the rate shows how long the promise takes. The application acts on a message by writing its number at \
+             the end of a file, without forcing the file; then it acknowledges the message. In the column in which the \
+             receiver is killed with SIGKILL, its broker is killed too, and both are started again 0.2 s later. This column \
+             gives: messages that were never acted on; messages that were acted on more than once, because the \
+             acknowledgement of the first time died with a process; messages sent in all. The power of the machine is not \
+             cut, so unforced writes survive a kill. If a broker takes messages faster than it delivers them, the rest waits \
+             in its files, and the time grows."
         }
         "asymmetric" => "Messages a second forward and back.",
         "crowd" => {
