@@ -488,7 +488,7 @@ fn share() -> Scenario {
         ],
         invited: Invited::Only(
             &["exonet", "tcp-cubic", "tcp-bbr", "quinn-bbr"],
-            "a share takes long to settle, and is about congestion control that is in wide use",
+            "a share takes long to settle, so only congestion controls in wide use are measured",
         ),
     }
 }

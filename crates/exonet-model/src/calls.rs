@@ -1,7 +1,7 @@
 //! Calls (PROTOCOL.md "Calls"): the core's own `Caller` and `Server`, called as its node does.
 //!
-//! Time stands still at [`NOW`]: a timer is a copy that was asked what it would send [`LATER`]. What the nodes hold
-//! dies in a crash.
+//! The time is always [`NOW`]. For a timer, the model asks a copy of the state what it would send [`LATER`]. A crash loses all
+//! that the nodes hold.
 
 use core::time::Duration;
 
@@ -21,9 +21,9 @@ use crate::violation::{Checked, Kind, Violation, ensure};
 use crate::world::{Out, World};
 
 const NOW: Mono = Mono(0);
-/// Every timer has run out but that of a reply that is kept.
+/// At this time every timer has expired, except that of a kept reply.
 const LATER: Mono = Mono(1);
-/// That as well.
+/// At this time that one has expired as well.
 const OVER: Mono = Mono(2);
 
 impl World {
@@ -94,7 +94,7 @@ impl World {
 
     // --- the server ---
 
-    /// A call is delivered: in the same step it is known.
+    /// A call is delivered: the server has an entry for it in the same step.
     pub(crate) fn serve(&mut self, (at, from): (usize, usize), s: Slot, letter: Letter) {
         let Node { peers, replies, .. } = &mut self.nodes[at];
         let Peer { server, running, .. } = &mut peers[from];
@@ -204,7 +204,7 @@ impl World {
         Some(form)
     }
 
-    /// A reply that is on its way as a message is not wanted any more.
+    /// A reply that is on its way as a message is no longer needed.
     fn withdraw(&mut self, (at, to): (usize, usize), form: &Form) -> Checked {
         let Form::Message { key, .. } = *form else { return Ok(()) };
         let Peer { queue, sender, .. } = &mut self.nodes[at].peers[to];
@@ -245,7 +245,7 @@ impl World {
         say(caller, server, |datagram| out.push(Packet { from: at, to, datagram }));
     }
 
-    /// Everything that a timer could send of calls.
+    /// Everything about calls that a timer could send.
     pub(crate) fn push_calls(&self, at: usize, to: usize, out: &mut Out) {
         let Peer { caller, server, .. } = &self.nodes[at].peers[to];
         let (mut caller, mut server) = (caller.clone(), server.clone());
@@ -255,7 +255,7 @@ impl World {
         say(&mut caller, &mut server, |datagram| out.push(Packet { from: at, to, datagram }));
     }
 
-    /// SCMP as it is published: a copy of any call draws the newest reply there is.
+    /// SCMP as it is published: the newest reply answers a copy of any call.
     pub(crate) fn answer_copy(&self, (at, from): (usize, usize), s: Slot, out: &mut Out) {
         let mut server = self.nodes[at].peers[from].server.clone();
         let newest = (0..MAX_NUMBERS).rev().find_map(|s| server.form(Slot(s)).cloned());
@@ -279,7 +279,7 @@ impl World {
         })
     }
 
-    /// What a node counts of all calls is the sum of what it holds of each peer's, and within bounds.
+    /// The counts of all calls of a node are the sums over its peers, and within the bounds.
     pub(crate) fn check_replies(&self, config: &Config) -> Checked {
         for (at, Node { replies, peers, .. }) in self.nodes.iter().enumerate() {
             let each = peers.iter().map(|peer| peer.server.recount());
@@ -297,7 +297,7 @@ impl World {
 }
 
 impl Peer {
-    /// No call is waited for, none runs, and no reply is kept.
+    /// No caller waits, no call runs, and no reply is kept.
     pub(crate) fn holds_no_call(&self) -> bool {
         self.caller.counts() == (0, 0) && self.server.is_empty() && self.running.is_empty()
     }

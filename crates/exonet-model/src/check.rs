@@ -1,5 +1,5 @@
-//! Invariants A to C, and what else has to hold in every state of the nodes. D, E and F are checked where they could
-//! be broken: when a token leaves, when a message is delivered, when an outcome is told.
+//! Invariants A to C, and other conditions that hold in every state of the nodes. D, E and F are checked where they could
+//! be broken: when a token leaves, when a message is delivered, and when an outcome is reported.
 
 use crate::config::{Config, Grants};
 use crate::datagram::name;
@@ -11,7 +11,7 @@ use crate::violation::{Checked, Kind, ensure};
 use crate::world::World;
 
 impl World {
-    /// Everything that can be told from the nodes alone.
+    /// All conditions that depend only on the nodes.
     pub(crate) fn check(&self, config: &Config) -> Checked {
         for at in 0..self.nodes.len() {
             for to in (0..self.nodes.len()).filter(|to| *to != at) {
@@ -88,7 +88,7 @@ impl World {
         Ok(())
     }
 
-    /// What is known at `to` of the stamps of `at`, and of what `at` has sent early.
+    /// What `to` knows of the stamps of `at`, and of the messages that `at` has sent early.
     fn check_stamps(&self, at: usize, to: usize) -> Checked {
         let other = &self.nodes[to];
         let (Peer { bound, record, .. }, stamps) = (&other.peers[at], other.clock.stamps());

@@ -1,11 +1,11 @@
-//! The configurations: which nodes, which faults, how much of each.
+//! The configurations: the nodes, the faults, and the number of each.
 
 use crate::ledger::Letter;
 
 /// How many slots a node is willing to grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grants {
-    /// All that are asked for.
+    /// As many as the sender asks for.
     Full,
     /// Any number from none to all.
     Any,
@@ -22,16 +22,16 @@ pub enum Memory {
     Journal,
 }
 
-/// When a drained record goes.
+/// When a drained record is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drop {
     /// At any time: a linger of any length.
     Drained,
-    /// Once the sender has passed it, and never for having lingered.
+    /// Only once the sender has passed it.
     Passed,
 }
 
-/// Numbers of a node at most.
+/// The most numbers of a node.
 pub(crate) const MAX_NUMBERS: u64 = 60;
 
 /// Which messages are calls, and how they are answered.
@@ -39,18 +39,18 @@ pub(crate) const MAX_NUMBERS: u64 = 60;
 pub enum Calls {
     /// None.
     None,
-    /// All are, and a reply is a frame.
+    /// All messages, and each reply is a frame.
     Frames,
-    /// Those of the first node are, and a reply is a message: those of the second, the same number for each call.
+    /// The messages of the first node. Each reply is a message: one of the second node, the same number for each call.
     Messages,
 }
 
-/// How much of everything.
+/// The size of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// All configurations within a minute.
     Quick,
-    /// Within some minutes, and some gigabytes.
+    /// All configurations within some minutes and some gigabytes.
     Deep,
 }
 
@@ -75,9 +75,9 @@ pub struct Config {
     pub nodes: usize,
     /// `messages[i][j]` go from node `i` to node `j`.
     pub messages: [[u8; 3]; 3],
-    /// The numbers of each node end here, so that the space is finite; at rest there are more.
+    /// The numbers of each node end here, so that the space is finite. While all comes to rest there are more.
     pub limit: u64,
-    /// The block in which they are reserved; 0: all at once, and no disk is seen.
+    /// The block in which the numbers are reserved. 0: all at once, and the disk plays no part.
     pub block: u64,
     /// The values of `N` that a sender may ask with.
     pub standby: &'static [u8],
@@ -111,26 +111,26 @@ pub struct Config {
     pub early: u8,
     /// Whether a sender with a stamp above `latest` may be let in as a stray.
     pub strays: bool,
-    /// Whether what lost records took early may have no place.
+    /// Whether there may be no room to remember what lost records took early.
     pub full: bool,
-    /// Whether a STATE may be silent about stamps.
+    /// Whether a STATE may leave out stamps.
     pub silent: bool,
-    /// Whether nodes refuse openings that bear a stamp, at times.
+    /// Whether nodes may refuse openings with a stamp.
     pub refuses: bool,
     /// Whether bounds of senders outside this world are forgotten, and records of them evicted.
     pub outsiders: bool,
     /// Which messages are calls.
     pub calls: Calls,
-    /// Whether replies are kept for a while only.
+    /// Whether kept replies expire.
     pub expires: bool,
     /// Replies that are kept for one peer.
     pub kept: usize,
-    /// Bytes that all replies of a node may take. Here a reply takes 160.
+    /// The most bytes of all replies of a node. In the model a reply has 160 bytes.
     pub room: u64,
 }
 
 impl Config {
-    /// Every message: its place, from where, to where.
+    /// Every message: its place, its sender and its receiver.
     pub fn letters(&self) -> impl Iterator<Item = (Letter, usize, usize)> + '_ {
         let pairs = (0..self.nodes).flat_map(|i| (0..self.nodes).map(move |j| (i, j)));
         let flows = pairs.flat_map(|(i, j)| (0..self.messages[i][j]).map(move |_| (i, j)));

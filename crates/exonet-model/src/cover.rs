@@ -1,9 +1,9 @@
-//! A search of everything that can happen, and of a little more: a proof where it finds nothing.
+//! A fast search that covers every possible run, and some impossible ones. If it finds no violation, there is none.
 //!
-//! For every state of the nodes **one** network is kept, the union of all that it was reached with. So a datagram may
-//! arrive that was sent on another way to the same state of the nodes. Whatever can happen, happens here: if nothing
-//! is broken, nothing can be broken. If something is, the way there is walked again with the network as it would be.
-//! If that fails, states with other tokens sent are told apart, then with other STATEs.
+//! For every state of the nodes the search keeps **one** network: the union of all networks with which the state was reached.
+//! So a datagram may arrive that was sent on another path to the same state. If the search finds a violation, it walks the
+//! path again with the real network. If the violation does not occur there, the search begins again, and tells states apart by
+//! the tokens that were sent, and then also by the STATEs.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -42,18 +42,18 @@ struct Covered {
     parent: usize,
     step: Step,
     depth: usize,
-    /// It is to be followed, again.
+    /// The search has to follow the state, perhaps again.
     waits: bool,
 }
 
-/// Covers `space` from its beginning; where that decides nothing, explores it.
+/// Covers `space` from its beginning. If that does not decide, explores it.
 pub fn search(space: &mut Space, limits: Limits, progress: Progress<'_>) -> Explored {
     let covered = cover(space, limits, progress);
     covered.unwrap_or_else(|| explore(space, limits, progress))
 }
 
-/// Covers `space` from its beginning, telling more apart as long as what is found does not happen. `progress` is told
-/// now and then: the depth, and the states covered. None if it takes a search.
+/// Covers `space` from its beginning, and tells more states apart as long as the violations found cannot happen. Calls
+/// `progress` now and then with the depth and the number of covered states. None: only a full search can decide.
 fn cover(space: &mut Space, limits: Limits, progress: Progress<'_>) -> Option<Explored> {
     for apart in [Apart::Nothing, Apart::Tokens, Apart::TokensAndStates] {
         let (covered, places, waiting) = (Vec::new(), HashMap::default(), VecDeque::new());
@@ -81,7 +81,7 @@ fn cover(space: &mut Space, limits: Limits, progress: Progress<'_>) -> Option<Ex
     None
 }
 
-/// Whether the way to a violation can be walked.
+/// Whether the path to a violation can be walked.
 fn happens(space: &mut Space, finding: &Finding) -> bool {
     let mut state = space.initial();
     let mut steps = Vec::new();

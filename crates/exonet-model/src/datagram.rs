@@ -33,7 +33,7 @@ pub enum Datagram {
         /// The call that the message is the reply to, if it is one.
         answers: Option<u64>,
     },
-    /// A message that is bound to slot `s`, and has no incarnation yet but the one that `ts` names.
+    /// A message that is bound to slot `s`, under the incarnation that `ts` will name.
     Early {
         /// The slot.
         s: u64,
@@ -48,13 +48,13 @@ pub enum Datagram {
     StampRejected(u64),
     /// CLOSE that refuses: nothing was accepted under this stamp, and nothing will be.
     Refused(u64),
-    /// VERDICT: what the application has said of a message.
+    /// VERDICT: the verdict of the application on a message.
     Verdict {
         /// The slot.
         s: u64,
         /// The incarnation.
         r: u64,
-        /// What it has said.
+        /// The verdict.
         mark: Mark,
     },
     /// REVOKE: the sender withdraws a message.
@@ -75,7 +75,7 @@ pub enum Datagram {
     Reply {
         /// The call.
         s: u64,
-        /// What it says: the message that was the call, when it was answered.
+        /// The content of the reply: the message that was the call when it was answered.
         of: Letter,
     },
     /// REPLY_ACK.
@@ -92,14 +92,14 @@ pub enum Datagram {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Claimed(pub(crate) State);
 
-/// A datagram on its way.
+/// A datagram in the network.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Packet {
     /// The node that sent it.
     pub from: usize,
-    /// To whom.
+    /// The node that it goes to.
     pub to: usize,
-    /// What.
+    /// The content.
     pub datagram: Datagram,
 }
 

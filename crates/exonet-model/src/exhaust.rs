@@ -13,10 +13,10 @@ pub(crate) trait Model {
     /// One state of everything.
     type World: Clone + Eq + Hash;
 
-    /// Where it begins.
+    /// The first state.
     fn start(&self) -> Self::World;
 
-    /// Every step from a state, by its name, and where it leads; without one of the rules if that is named.
+    /// Every step from a state, with its name and the state after it. If a rule is named, it is left out.
     fn steps(&self, without: Option<Self::Rule>, from: &Self::World) -> Vec<(String, Self::World)>;
 
     /// The promise that a state breaks.
@@ -29,14 +29,14 @@ pub(crate) trait Model {
 /// The result of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// Nothing. From each state there is a way to a good end.
+    /// No violation. From each state there is a way to a good end.
     Nothing {
         /// States.
         states: usize,
     },
     /// A promise is broken, and the steps to that.
     Broken {
-        /// Which.
+        /// The promise.
         what: &'static str,
         /// The shortest way.
         steps: Vec<String>,
@@ -53,7 +53,7 @@ pub enum Found {
 }
 
 impl Found {
-    /// Whether a search without a rule has noticed that.
+    /// Whether the search noticed that a rule is missing.
     pub fn is_noticed(&self) -> bool {
         matches!(self, Self::Broken { .. } | Self::Stuck { .. })
     }
@@ -70,10 +70,10 @@ impl fmt::Display for Found {
     }
 }
 
-/// States at most.
+/// The most states of a search.
 const MOST: usize = 2_000_000;
 
-/// Searches all states, without one of the rules if that is named.
+/// Searches all states. If a rule is named, it is left out.
 pub(crate) fn exhaust<M: Model>(model: &M, without: Option<M::Rule>) -> Found {
     let mut space = Space::new(model, without);
     while let Some(at) = space.queue.pop_front() {
@@ -96,7 +96,7 @@ struct Space<'a, M: Model> {
     without: Option<M::Rule>,
     index: HashMap<M::World, usize, Build>,
     worlds: Vec<M::World>,
-    /// Where each was first reached from, and all from which it is reached.
+    /// The state from which each was first reached, and all states from which it is reached.
     first: Vec<usize>,
     before: Vec<Vec<usize>>,
     queue: VecDeque<usize>,
@@ -141,7 +141,7 @@ impl<'a, M: Model> Space<'a, M> {
         steps
     }
 
-    /// From where there is no way to a good end any more.
+    /// The states from which no way leads to a good end.
     fn stuck(&self) -> Found {
         let mut ends: Vec<_> =
             (0..self.worlds.len()).filter(|at| self.model.is_end(&self.worlds[*at])).collect();

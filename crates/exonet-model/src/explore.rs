@@ -1,10 +1,10 @@
-//! Breadth first, so that what is found is as short as it can be.
+//! The full search, breadth first, so that the path to a violation is as short as possible.
 
 use crate::space::{Space, State};
 use crate::step::Step;
 use crate::violation::Violation;
 
-/// Where a search stops.
+/// The limits of a search.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// At most this many states are kept.
@@ -19,15 +19,15 @@ impl Default for Limits {
     }
 }
 
-/// Told now and then: the depth, and the states so far.
+/// Called now and then with the depth and the number of states so far.
 pub type Progress<'a> = &'a mut dyn FnMut(usize, usize);
 
-/// A violation, and a way there.
+/// A violation, and a path to it.
 #[derive(Clone, Debug)]
 pub struct Finding {
     /// The broken promise.
     pub violation: Violation,
-    /// The steps that break it. If a promise about the future is broken, they lead to where it is.
+    /// The steps that break it. If the promise is about the future, they lead to the state that breaks it.
     pub steps: Vec<Step>,
 }
 
@@ -38,7 +38,7 @@ pub struct Explored {
     pub states: usize,
     /// The number of different node states among these.
     pub nodes: usize,
-    /// From how many of those all came to rest.
+    /// The number of those from which all came to rest.
     pub rests: usize,
     /// Steps tried.
     pub transitions: u64,
@@ -46,7 +46,7 @@ pub struct Explored {
     pub depth: usize,
     /// Different datagrams.
     pub datagrams: usize,
-    /// Whether the whole space was seen: nothing was cut, and nothing found.
+    /// Whether the whole space was searched: no limit was reached, and no violation was found.
     pub complete: bool,
     /// The first violation.
     pub finding: Option<Finding>,
@@ -57,7 +57,7 @@ struct Kept {
     state: State,
     parent: u32,
     step: Step,
-    /// No other state of the same layer holds all that this one does.
+    /// No other state of the same layer contains the network of this one.
     maximal: bool,
 }
 
@@ -65,13 +65,13 @@ struct Search<'a> {
     space: &'a mut Space,
     limits: Limits,
     kept: Vec<Kept>,
-    /// For each state of the nodes the kept states with it, no network within another.
+    /// For each state of the nodes, the kept states. None of their networks contains another.
     maximal: Vec<Vec<u32>>,
     transitions: u64,
     depth: usize,
 }
 
-/// Searches `space` from its beginning. `progress` is told every layer: the depth, and the states kept.
+/// Searches `space` from its beginning. Calls `progress` after every layer with the depth and the number of kept states.
 pub fn explore(space: &mut Space, limits: Limits, progress: Progress<'_>) -> Explored {
     let (kept, maximal) = (Vec::new(), Vec::new());
     let mut search = Search { space, limits, kept, maximal, transitions: 0, depth: 0 };
@@ -90,7 +90,7 @@ pub fn explore(space: &mut Space, limits: Limits, progress: Progress<'_>) -> Exp
 }
 
 impl Search<'_> {
-    /// Whether the whole space was seen.
+    /// Whether the whole space was searched.
     fn run(&mut self, progress: Progress<'_>) -> Result<bool, Finding> {
         let first = self.space.initial();
         let first = first.map_err(|violation| Finding { violation, steps: Vec::new() })?;
@@ -124,7 +124,7 @@ impl Search<'_> {
         Ok(true)
     }
 
-    /// Keeps a state, unless what can happen in it can happen in another.
+    /// Keeps a state, unless a kept state allows everything that it allows.
     fn keep(&mut self, state: State, parent: usize, step: Step) {
         let nodes = state.nodes as usize;
         if self.maximal.len() <= nodes {

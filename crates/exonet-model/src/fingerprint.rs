@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 
-/// Two lanes of multiply and fold. Deterministic, and good enough for states that nobody chose to collide.
+/// Two lanes of multiply and fold. Deterministic, and good enough for states that no attacker chooses.
 pub(crate) struct Fingerprinter(u64, u64);
 
 const K: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xd6e8_feb8_6659_fd93];

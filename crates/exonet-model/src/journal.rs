@@ -1,12 +1,17 @@
 //! The records that a node with a journal has on its disk, beside `D`.
 //!
-//! Durable before what depends on it: a message before it is accepted, its binding before the token leaves, a
-//! record's making and growth, its close and its removal before a STATE, the use of a slot together with the delivery, a mark before
-//! its VERDICT, a withdrawal before it is said, `b` before an eviction,
-//! what was settled or given up before `l` passes it; of stamps: `latest` before anything is granted or accepted under it,
-//! a stray's stamps before it is let in, an early message before it leaves, what was taken early with the use of its slot,
-//! the hull before an eviction. What may be lost in a crash, and so is written at any later time or
-//! never: that slots were passed.
+//! Each of these is durable before the step that depends on it:
+//!
+//! * a message, before it is accepted; its binding, before the token leaves;
+//! * the making, growth, close and removal of a record, before a STATE;
+//! * the use of a slot, in one step with the delivery;
+//! * a mark, before its VERDICT; a withdrawal, before WITHDRAWN;
+//! * `b` and the hull, before an eviction;
+//! * the end of a message, before `l` passes its slot;
+//! * `latest`, before anything is granted or accepted under it; a stray's stamps, before the stray is admitted;
+//! * an early message, before it leaves; what was taken early, in one step with the use of its slot.
+//!
+//! A crash may lose the record that slots were passed. It is written at any later time, or never.
 
 use std::collections::{BTreeMap, VecDeque};
 

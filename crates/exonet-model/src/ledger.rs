@@ -15,9 +15,9 @@ pub(crate) enum Outcome {
     Unknown,
     /// The receiving application does not take it.
     Rejected,
-    /// It never left as a token.
+    /// The message never left as a token.
     Cancelled,
-    /// Its own node forgot it in a crash, gave it up, or heard that its stamp is refused.
+    /// The sender's node forgot the message in a crash, gave it up, or heard that its stamp is refused.
     LetGo,
 }
 
@@ -82,7 +82,7 @@ impl Ledger {
         self.entries[usize::from(letter)].delivered
     }
 
-    /// **E**: at most once. And what was withdrawn never left.
+    /// **E**: a message is delivered at most once. **F**: it is not delivered after Cancelled or Rejected was reported.
     pub(crate) fn deliver(&mut self, letter: Letter) -> Checked {
         let entry = &mut self.entries[usize::from(letter)];
         ensure(!entry.delivered, Kind::E, || format!("m{letter} is delivered again"))?;
@@ -94,7 +94,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// The application does not take a message, which it has not had.
+    /// The application rejects a message that it has not taken.
     pub(crate) fn reject(&mut self, letter: Letter) -> Checked {
         let entry = &self.entries[usize::from(letter)];
         ensure(!entry.delivered, Kind::E, || format!("m{letter} is rejected, and was delivered"))
@@ -133,7 +133,7 @@ impl Ledger {
         self.entries[usize::from(letter)].lost
     }
 
-    /// The reply to the call `s`, which is `letter`, leaves as a message: as which.
+    /// The reply to the call `s`, which is `letter`, leaves as a message. Returns that message.
     pub(crate) fn reply(&mut self, config: &Config, letter: Letter, s: u64) -> Option<Letter> {
         let of = |reply: &Letter| config.answered_by(*reply) == Some(letter);
         let mut all = config.letters().map(|(reply, ..)| reply).filter(of);
@@ -148,7 +148,7 @@ impl Ledger {
         self.entries[usize::from(letter)].answers
     }
 
-    /// The node of the sender has forgotten what it told, or never wrote it down.
+    /// The sender's node has forgotten the outcome that it told, or never stored it.
     pub(crate) fn reopen(&mut self, letter: Letter) {
         self.entries[usize::from(letter)].fate = Fate::Open;
     }

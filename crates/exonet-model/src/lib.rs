@@ -1,31 +1,33 @@
 //! An exhaustive, explicit-state search through the half-connection and calls (PROTOCOL.md "Half-connection", "Calls").
 //!
 //! The network of the model may deliver any datagram ever sent, any number of times, in any order, at any time, or
-//! never. Nodes crash, forget records under pressure, grant as much as they like, and journal, or do not. In every
-//! state that can be reached the invariants are checked, and from every one all has to come to rest once the network
-//! is fair and nothing fails any more.
+//! never. Nodes crash, evict records, grant any part of what is asked for, and have a journal or not. The search checks the
+//! invariants in every state that it reaches. From every state, all has to come to rest once the network is fair and
+//! there are no more faults.
 //!
-//! What is searched is the code itself: a copy of `exonet-proto/src/half`, and of what a node holds of calls, made when
-//! this crate is built, in which the **mutants** of `mutants/half.txt` and `mutants/calls.txt` are planted as branches. With none active it is the code to the letter (a
-//! test compares). With one active a rule is missing, and the search has to find a violation, or the list has to say
-//! why there is none: this is how we know that the search can find anything, and that no rule is idle.
+//! The search runs the real code: a copy of `exonet-proto/src/half`, and of a node's state of calls, made when this
+//! crate is built. The **mutants** of `mutants/half.txt` and `mutants/calls.txt` are branches in that copy. With none
+//! active, the copy is the code to the letter (a test compares). With one active, a rule is missing: then the search
+//! has to find a violation, or the list has to say why there is none. This shows that the search finds violations, and
+//! that every rule is needed.
 //!
-//! Two observations keep the space small, and lose no violation:
+//! Two shortcuts keep the space small, and lose no violation:
 //!
 //! * A datagram that a timer could send at this moment (an ASK again, a token again, a STATE) is in the network at
-//!   once. Whether it was sent is the network's business anyway: it need not arrive.
-//! * The more the network holds, the more can happen. So a state whose network is contained in that of one with the
-//!   same nodes, reached before in no more steps, is not followed: a set of *maximal* networks is kept for every
-//!   state of the nodes.
+//!   once. This adds no behaviour, because the datagram need not arrive.
+//! * A network that holds more datagrams allows more steps. So the search does not follow a state whose network is
+//!   contained in that of a state with the same nodes, reached before in no more steps. It keeps a set of *maximal*
+//!   networks for every state of the nodes.
 //!
-//! [`World`] is the nodes and what they promised; [`Space`] adds the network. [`explore()`] goes from state to state and
-//! finds the shortest way to a violation. [`search()`] first covers the space with one network for each state of the
-//! nodes: it proves, in seconds, what would take the other hours.
-//! A new kind of datagram is a variant of [`Datagram`], its steps in [`Step`], its state in `Node`, and its promises in
-//! the ledger and the invariants; searching stays as it is. `calls` is an example.
+//! [`World`] is the nodes and the ledger; [`Space`] adds the network. [`explore()`] goes from state to state and finds the
+//! shortest path to a violation. [`search()`] first covers the space with one network for each state of the nodes. This
+//! takes seconds where [`explore()`] would take hours.
 //!
-//! Clocks play no part: a sender opens under any stamp there is, `latest` of a receiver rises at any time, and what is known
-//! of stamps is forgotten at any time.
+//! A new kind of datagram needs a variant of [`Datagram`], steps in [`Step`], state in `Node`, and promises in the
+//! ledger and the invariants. The search itself does not change. `calls` is an example.
+//!
+//! The model has no clocks: a sender opens under any stamp, `latest` of a receiver rises at any time, and nodes forget stamps
+//! at any time.
 
 // A model is a test: an index out of range is a fault of the model, and has to end it. Its numbers are small: at most 3
 // nodes, 60 numbers each, and as many datagrams as a set of bits holds.
@@ -65,7 +67,7 @@ mod copy {
 }
 use copy::half;
 
-/// What the copy finds where the original has it.
+/// Modules of the original that the copy uses, at the same paths.
 #[allow(dead_code)] // calls use a part of it
 #[path = "../../exonet-proto/src/backoff.rs"]
 mod backoff;
@@ -79,7 +81,7 @@ mod time {
     pub(crate) use exonet_proto::Mono;
 }
 mod message {
-    /// What names a message at its node: the model numbers them all.
+    /// The key of a message at its node. The model numbers all messages.
     pub(crate) type MessageKey = crate::ledger::Letter;
 }
 

@@ -44,10 +44,10 @@ Options:
 
 Exit status: 0 if nothing was found, 1 if something was, 2 if the question was wrong.";
 
-/// The most that a search may be allowed: above, memory is not accounted for.
+/// The largest limit of a search: above it, memory is not accounted for.
 const MOST_STATES: usize = 40_000_000;
 
-/// Seconds between two words about a search that takes long.
+/// Seconds between two lines about the progress of a long search.
 const TELL_EVERY: u64 = 10;
 
 struct Args {
@@ -64,7 +64,7 @@ struct Args {
     steps: u64,
     seed: u64,
     json: bool,
-    /// Which of the rules around the half-connection.
+    /// The rules around the half-connection to try.
     core: trial::Choice,
 }
 
@@ -137,7 +137,7 @@ fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("{text} is no number, or too large"))
 }
 
-/// Prints a line; an error where nobody reads any more.
+/// Prints a line. An error if standard output is closed.
 fn say(line: impl Display) -> Result<(), String> {
     writeln!(io::stdout(), "{line}").map_err(|e| format!("cannot write to standard output: {e}"))
 }
@@ -190,9 +190,9 @@ fn chosen(args: &Args) -> Result<Config, String> {
 /// How a search ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// Everything was seen, and nothing was found.
+    /// The whole space was searched, and no violation was found.
     Complete,
-    /// Nothing was found, and not everything was seen.
+    /// No violation was found, and a part of the space was not searched.
     Cut,
     /// A violation was found.
     Found,
@@ -256,7 +256,7 @@ fn streams(args: &Args) -> Result<bool, String> {
     Ok(good)
 }
 
-/// Searches each scene, and without each of the rules until that is noticed.
+/// Searches each scene, and then searches without each of the rules until a scene shows that it is missing.
 fn rules<S, R: Copy + Debug>(
     args: &Args,
     scenes: &[(&str, S)],
@@ -282,7 +282,7 @@ fn rules<S, R: Copy + Debug>(
     Ok(good)
 }
 
-/// Searches the scenes without a rule until that is noticed. True if it is.
+/// Searches the scenes without a rule until one shows that it is missing. True if one does.
 fn rules_away<S, R: Copy + Debug>(
     args: &Args,
     scenes: &[(&str, S)],

@@ -2,14 +2,14 @@
 
 use std::cell::Cell;
 
-/// A rule taken away.
+/// A mutant: the code without one rule.
 #[derive(Clone, Copy, Debug)]
 pub struct Mutant {
     /// Its place in the list, from 1 on.
     pub id: u16,
     /// Its name.
     pub name: &'static str,
-    /// The rule that it takes away.
+    /// The rule that it removes.
     pub rule: &'static str,
     /// Where the rule is written.
     pub from: &'static str,
@@ -38,7 +38,7 @@ pub fn find(name: &str) -> Option<&'static Mutant> {
     LIST.iter().find(|mutant| mutant.name == name)
 }
 
-/// Runs `f` on this thread with the rule taken away; without a mutant, the code as it is.
+/// Runs `f` on this thread without the mutant's rule. None: with all rules.
 pub fn with<T>(mutant: Option<&Mutant>, f: impl FnOnce() -> T) -> T {
     /// Puts the rule back, also when `f` panics.
     struct Restore(u16);

@@ -1,4 +1,4 @@
-//! A node of the model: a real clock, real records, and what lies around them.
+//! A node of the model: a real clock, real records, and the model's state around them.
 
 use std::collections::VecDeque;
 use std::fmt;

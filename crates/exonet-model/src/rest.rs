@@ -1,4 +1,4 @@
-//! G: from here on the network is fair and nothing fails. Everything is settled, and both records go.
+//! G: once the network is fair and there are no more faults, every message is settled, and both records are dropped.
 
 use std::collections::VecDeque;
 
@@ -8,14 +8,14 @@ use crate::ledger::Fate;
 use crate::violation::{Checked, Kind, Violation, ensure};
 use crate::world::{Out, World};
 
-/// Rounds of all timers. It takes fewer than ten where nothing is wrong.
+/// The most rounds of all timers. A correct run takes fewer than ten.
 const ROUNDS: usize = 24;
-/// Datagrams in one round; more is a storm.
+/// The most datagrams in one round. More are a storm.
 const STORM: usize = 2_000;
 
 impl World {
-    /// Lets all timers run and delivers, in order, whatever is sent, until all is quiet. What was sent before does
-    /// not arrive: where it does is another state, from which there is a way as well.
+    /// Runs all timers, and delivers in order all that is sent, until nothing more is sent. Earlier datagrams do not arrive:
+    /// their arrival leads to another state, which is checked as well.
     pub(crate) fn come_to_rest(&self, config: &Config) -> Checked {
         let mut world = self.clone();
         let mut wire = VecDeque::new();
@@ -73,7 +73,7 @@ impl World {
         Ok(())
     }
 
-    /// Nothing is held for anybody, and every message that was sent has its outcome.
+    /// No node holds anything for another, and every message that was sent has its outcome.
     fn is_quiet(&self, config: &Config) -> bool {
         let mut peers = self.nodes.iter().flat_map(|node| &node.peers);
         config.letters().all(|(letter, ..)| self.ledger.fate(letter) != Fate::Open)

@@ -2,19 +2,19 @@
 //!
 //! The list is text. A mutant is a run of lines `key: value`, begun by `mutant: NAME`:
 //!
-//! * `rule`: what it takes away, in one line; `from`: where that rule is written.
-//! * `found in`: the configurations whose quick search finds it; `as`: the kinds of violation it shows there.
+//! * `rule`: the rule that it removes, in one line; `from`: where that rule is written.
+//! * `found in`: the configurations whose quick search finds it; `as`: the kinds of violation that it shows there.
 //! * or `equivalent`: why no search can find it.
-//! * `edit: ITEM`, then the original between `<<<` and `===`, and what replaces it, up to `>>>`; any number of them.
+//! * `edit: ITEM`, then the original between `<<<` and `===`, and its replacement up to `>>>`. There may be several edits.
 //!   Without an edit, the site is in the model's own `world`, which calls the half-connection as a node does.
 //!
-//! An item is a function, a constant or a type: `Type::function`, or its name if it belongs to no type; in whichever
-//! file it is. The original is compared token by token, without comments: neither a move nor a new layout of lines
-//! changes the list. Of an original with a part in « », only that part is replaced, and the rest says where. The original
-//! has to occur exactly once in the item, so a list that no longer fits the code does not build.
+//! An item is a function, a constant or a type: `Type::function`, or its name if it belongs to no type. It may be in any
+//! file. The original is compared token by token, without comments, so the list stays valid when code moves or is
+//! formatted anew. If a part of the original is in « », only that part is replaced. The original has to occur exactly
+//! once in the item, so a list that no longer fits the code does not build.
 //!
 //! The list of the rules around the half-connection has the same form. There `found in` is a binary of tests, and `as`
-//! the function that fails, whatever module it is in.
+//! is the function that fails, in any module.
 
 use std::fs;
 use std::ops::Range;

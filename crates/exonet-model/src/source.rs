@@ -1,5 +1,5 @@
-//! Rust source as tokens and items, as far as a list of mutants needs it: an edit names an item and what stands in it,
-//! so that neither a move to another file nor a new layout of lines changes the list.
+//! Rust source as tokens and items, as far as a list of mutants needs it. An edit names an item and some tokens in it, so
+//! the list stays valid when code moves to another file or is formatted anew.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ impl<'a> Source<'a> {
         Self { text, tokens, items }
     }
 
-    /// Where a pattern stands in the items of this name; if a part of the pattern is in « », where that part stands.
+    /// The places of a pattern in the items of this name. If a part of the pattern is in « », the places of that part.
     pub(crate) fn find(&self, item: &str, pattern: &str) -> Vec<Range<usize>> {
         let mut words: Vec<&str> =
             tokens(pattern).into_iter().filter_map(|range| pattern.get(range)).collect();
@@ -130,7 +130,7 @@ fn comment(rest: &str) -> usize {
     rest.len()
 }
 
-/// An item of a source, and which tokens are its own.
+/// An item of a source, and its tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Item {
     /// `Type::function`, or its name if it belongs to no type.

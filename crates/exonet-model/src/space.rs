@@ -1,7 +1,7 @@
-//! States: the nodes and every datagram ever sent; and the steps from one to the next.
+//! States, which are the nodes and every datagram ever sent, and the steps from one to the next.
 //!
-//! The nodes do not see the network, only what arrives. So they are kept apart: what a step does to them is worked out
-//! once, whatever the network holds, and a state is two small numbers and a set.
+//! A node depends only on the datagrams that arrive, and not on the rest of the network. So nodes and network are kept
+//! separately: the effect of a step on the nodes is computed once for all networks. A state is two small numbers and a set.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,7 +23,7 @@ pub struct State {
     pub(crate) network: Bits,
 }
 
-/// Where a step leads, and what it sends; or what it breaks.
+/// The result of a step: the next state and the datagrams that it sends, or the promise that it breaks.
 type Edge = Result<(u32, Box<[u16]>), Violation>;
 
 /// A state of the nodes, and what is known of it.
@@ -75,7 +75,7 @@ impl Space {
         Self { config, rest_every, rests: 0, packets, known, index, full: false }
     }
 
-    /// Where everything begins.
+    /// The first state.
     pub fn initial(&mut self) -> Result<State, Violation> {
         let nodes = self.meet(World::new(&self.config));
         self.settle(State { nodes, network: Bits::default() })
@@ -445,7 +445,7 @@ impl Space {
     }
 }
 
-/// Whether there is anything behind a step.
+/// Whether a step has an effect.
 fn leaves(nodes: u32, edge: &Edge) -> bool {
     edge.as_ref().map_or(true, |(to, sent)| *to != nodes || !sent.is_empty())
 }

@@ -4,28 +4,28 @@ use std::fmt;
 
 use crate::datagram::name;
 
-/// One step of a world. Nodes are small numbers; a datagram is named by its place in the space.
+/// One step of a world. A node is a small number. A datagram is named by its place in the space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The application sends its next message.
     Send {
-        /// Who.
+        /// The node.
         at: u8,
-        /// To whom.
+        /// The receiver.
         to: u8,
     },
     /// The application takes back a message that is still queued.
     Cancel {
-        /// Who.
+        /// The node.
         at: u8,
-        /// To whom it would have gone.
+        /// The receiver.
         to: u8,
     },
     /// The application sends its first messages, and they leave early.
     Open {
-        /// Who.
+        /// The node.
         at: u8,
-        /// To whom.
+        /// The receiver.
         to: u8,
         /// How many.
         count: u8,
@@ -34,16 +34,16 @@ pub enum Step {
     },
     /// The sender asks, with some envelopes on standby.
     Ask {
-        /// Who.
+        /// The node.
         at: u8,
-        /// Whom.
+        /// The receiver.
         to: u8,
         /// `N`.
         standby: u8,
     },
     /// A datagram that was sent once arrives.
     Hear {
-        /// Which.
+        /// The datagram.
         packet: u32,
         /// How many slots the node is willing to grant, if it is an ASK.
         grant: u8,
@@ -54,99 +54,99 @@ pub enum Step {
     },
     /// A message that was sent once arrives, and the application judges it.
     Mark {
-        /// Which.
+        /// The datagram.
         packet: u32,
         /// Whether it is done with it.
         done: bool,
     },
     /// The sender closes.
     Close {
-        /// Who.
+        /// The node.
         at: u8,
-        /// To whom it sent.
+        /// The receiver.
         to: u8,
     },
     /// The application gives up on a message that is bound.
     Abandon {
-        /// Who.
+        /// The node.
         at: u8,
-        /// To whom it went.
+        /// The receiver.
         to: u8,
         /// Its slot.
         s: u8,
     },
     /// The application withdraws a message that is bound.
     Withdraw {
-        /// Who.
+        /// The node.
         at: u8,
-        /// To whom it went.
+        /// The receiver.
         to: u8,
         /// Its slot.
         s: u8,
     },
     /// The application answers a call.
     Answer {
-        /// Who.
+        /// The node.
         at: u8,
-        /// Whose call.
+        /// The caller.
         from: u8,
         /// Its number.
         s: u8,
     },
     /// A reply has been kept for too long.
     Expire {
-        /// Where.
+        /// The node.
         at: u8,
-        /// For whom.
+        /// The caller.
         from: u8,
     },
     /// A drained record is dropped.
     Drop {
-        /// Where.
+        /// The node.
         at: u8,
         /// The sender of these messages.
         from: u8,
     },
     /// A record is closed: its STATEs are final.
     End {
-        /// Where.
+        /// The node.
         at: u8,
         /// The sender of these messages.
         from: u8,
     },
     /// A record is evicted.
     Evict {
-        /// Where.
+        /// The node.
         at: u8,
         /// The sender of these messages.
         from: u8,
     },
     /// The fragments of incomplete messages are lost.
     Forget {
-        /// Where.
+        /// The node.
         at: u8,
-        /// From whom they came.
+        /// The sender of these messages.
         from: u8,
     },
     /// A node forgets the stamps that it knows of a sender.
     Unlearn {
-        /// Where.
+        /// The node.
         at: u8,
-        /// Whose.
+        /// The sender.
         from: u8,
     },
     /// What lost records took early of a sender has no place any more.
     Full {
-        /// Where.
+        /// The node.
         at: u8,
-        /// Whose.
+        /// The sender.
         from: u8,
     },
     /// `latest` rises by one, durably.
     Raise(u8),
     /// A sender outside this world is forgotten: `upper` rises by one, or, if it had a record, to `latest`.
     Outsider {
-        /// Where.
+        /// The node.
         at: u8,
         /// Whether its record is evicted.
         evicted: bool,
@@ -157,7 +157,7 @@ pub enum Step {
     Sync(u8),
     /// The node crashes and starts again.
     Crash {
-        /// Which.
+        /// The node.
         at: u8,
         /// Whether the next block of `D` was written before, unnoticed.
         wrote: bool,

@@ -20,7 +20,7 @@ const LIST: &str = "mutants/core.txt";
 const CORE: &str = "crates/exonet-proto/src";
 /// The environment variable that chooses a mutant.
 const CHOICE: &str = "EXONET_MUTANT";
-/// Seconds of a processor, and kilobytes, that a run of tests may take.
+/// The most processor seconds, and the most kilobytes, of a run of tests.
 const SECONDS: u32 = 180;
 const MEMORY: u32 = 4 << 20;
 /// The binaries of tests, in the order in which a search goes through them.
@@ -39,18 +39,18 @@ mod mutant {
 }
 "#;
 
-/// Which mutants are tried, and how.
+/// The mutants that are tried, and the tests that they are tried with.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Choice {
     /// The mutants with these names; all if there are none.
     pub(crate) names: Vec<String>,
     /// Each `n`-th of these, from the `k`-th on.
     pub(crate) share: Option<Share>,
-    /// By every test there is until one fails, instead of the one that the list names.
+    /// Tries every test until one fails, instead of the one that the list names.
     pub(crate) search: bool,
 }
 
-/// Share `k` of `n`, below which it is.
+/// Share `k` of `n` shares, with `k` below `n`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Share {
     k: usize,
@@ -60,7 +60,7 @@ pub(crate) struct Share {
 impl std::str::FromStr for Share {
     type Err = String;
 
-    /// `K/N`. `K` may be any number, such as that of a commit: what counts is its remainder.
+    /// `K/N`. `K` may be any number, such as that of a commit: only its remainder counts.
     fn from_str(text: &str) -> Result<Self, String> {
         let numbers =
             text.split_once('/').and_then(|(k, n)| Some((k.parse::<usize>().ok()?, n.parse().ok()?)));
@@ -70,8 +70,8 @@ impl std::str::FromStr for Share {
     }
 }
 
-/// Tries the mutants that are chosen. True if all that are not said to be equivalent died. Of those that were not named only
-/// the survivors are told, and how far it has come.
+/// Tries the chosen mutants. True if all died, except those that the list calls equivalent. Of mutants that were not named, prints
+/// only the survivors and the progress.
 pub(crate) fn trial(choice: &Choice) -> Result<bool, String> {
     let Choice { names, share, search } = choice;
     let (began, each) = (Instant::now(), *search || !names.is_empty());
@@ -127,12 +127,12 @@ pub(crate) fn trial(choice: &Choice) -> Result<bool, String> {
 struct Tally<'a> {
     tried: usize,
     survivors: Vec<&'a str>,
-    /// Seconds from the beginning to the last word about it.
+    /// Seconds from the beginning to the last line about the progress.
     told: u64,
 }
 
 impl<'a> Tally<'a> {
-    /// One more of `all` was tried, `seconds` after the beginning.
+    /// Counts one more of `all`, tried `seconds` after the beginning.
     fn enter(&mut self, survivor: Option<&'a String>, all: usize, seconds: u64) {
         self.tried += 1;
         self.survivors.extend(survivor.map(String::as_str));
@@ -155,7 +155,7 @@ fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))
 }
 
-/// The copy of the workspace, with the mutants. What has not changed is not written: it need not be built again.
+/// Makes the copy of the workspace, with the mutants. Files that have not changed are not written, so they are not built again.
 fn mirror(root: &Path, copy: &Path, mutants: &[Entry]) -> Result<(), String> {
     let sources = core_sources(&root.join(CORE))?;
     let mut planted: BTreeMap<PathBuf, String> = plant(&sources, mutants)?.into_iter().collect();
@@ -184,7 +184,7 @@ fn copy_all(from: &Path, to: &Path, planted: &BTreeMap<PathBuf, String>) -> std:
     })
 }
 
-/// A binary of tests, and the path of each test by its function's name; of two of one name, neither's.
+/// A binary of tests, and the path of each test by the name of its function. A name that two tests have is left out.
 struct Binary {
     path: PathBuf,
     tests: BTreeMap<String, Option<String>>,
@@ -239,7 +239,7 @@ fn build(copy: &Path, wanted: &BTreeSet<&str>) -> Result<BTreeMap<String, Binary
     Ok(named.collect())
 }
 
-/// Without a mutant every test that the list names exists and passes.
+/// Checks that every test that the list names exists, and passes without a mutant.
 fn sound(binaries: &BTreeMap<String, Binary>, chosen: &[(usize, &Entry)]) -> Result<(), String> {
     let tests: BTreeSet<_> = chosen.iter().map(|(_, mutant)| (&mutant.found_in, &mutant.kinds)).collect();
     let queue = Mutex::new(tests.into_iter());
@@ -262,14 +262,14 @@ fn sound(binaries: &BTreeMap<String, Binary>, chosen: &[(usize, &Entry)]) -> Res
     }
 }
 
-/// How the mutant dies by the test that the list names.
+/// How the mutant dies in the test that the list names.
 fn by_name(binaries: &BTreeMap<String, Binary>, mutant: &Entry, id: usize) -> Option<String> {
     let child = start(binaries, &mutant.found_in, Some(&mutant.kinds), Some(id))?;
     let (_, death) = ended(child, None);
     death.map(|how| format!("{} {} ({how})", mutant.found_in, mutant.kinds))
 }
 
-/// The first test of all that the mutant dies by.
+/// The first of all tests in which the mutant dies.
 fn hunt(binaries: &BTreeMap<String, Binary>, id: usize) -> Option<String> {
     BINARIES.iter().find_map(|binary| {
         let child = start(binaries, binary, None, Some(id))?;

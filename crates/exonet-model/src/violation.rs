@@ -2,26 +2,26 @@
 
 use std::fmt;
 
-/// Which promise is broken. The letters are those of the invariants.
+/// The promises. The letters are those of the invariants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// A: every number from the sender's `sck` to the receiver's `hi` is a free slot.
     A,
-    /// B: behind every envelope, and every token that is not delivered, there is a slot, or its record was forgotten.
+    /// B: for every envelope, and every token that is not delivered, there is a slot, or its record was forgotten.
     B,
-    /// C: nothing is granted that was not asked for.
+    /// C: a receiver grants only what the sender asked for.
     C,
     /// D: a number names at most one message, across crashes; an incarnation names one record.
     D,
     /// E: a message is delivered at most once.
     E,
-    /// F: what the sending application is told is true.
+    /// F: every outcome that the sending application gets is true.
     F,
-    /// G: with a fair network and no further faults all is settled and every record goes.
+    /// G: with a fair network and no further faults, every message is settled and every record is dropped.
     G,
-    /// A message that nobody holds, and of which nothing was told.
+    /// A message that no node holds, and that has no outcome.
     Vanished,
-    /// Unknown, though nobody forgot.
+    /// Unknown, though no node has forgotten anything.
     Unknown,
     /// A number in use above what is durable, or a sender record out of order.
     Reserve,
@@ -44,9 +44,9 @@ pub enum Kind {
     Marks,
     /// A reply that is not the one to its call.
     Reply,
-    /// What is held of calls does not agree with itself, or is more than may be.
+    /// The state of calls is inconsistent, or exceeds its bounds.
     Calls,
-    /// An assertion of the code.
+    /// An assertion of the code failed.
     Assertion,
 }
 
@@ -78,12 +78,12 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A promise broken, and how.
+/// A broken promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which.
+    /// The promise.
     pub kind: Kind,
-    /// How.
+    /// How it was broken.
     pub what: String,
 }
 

@@ -28,10 +28,10 @@ impl Random {
     }
 }
 
-/// A step, and where it leads.
+/// A step, and the state after it.
 type Taken = (Step, Result<State, Violation>);
 
-/// Steps of one walk; after them all has to come to rest.
+/// The steps of one walk. After them all has to come to rest.
 const LENGTH: usize = 120;
 
 /// Walks `steps` steps in all. Every state is checked, and from the end of each walk all has to come to rest.
@@ -63,7 +63,7 @@ fn one(space: &mut Space, random: &mut Random, taken: &mut Vec<Step>) -> Result<
     space.world(&state).come_to_rest(&space.config)
 }
 
-/// What is not an arrival is rarer, and taken more often; of arrivals the latest.
+/// Steps other than arrivals are rarer, and chosen more often. Of arrivals, the latest are preferred.
 fn pick(steps: &mut Vec<Taken>, random: &mut Random) -> Option<Taken> {
     let own = steps.iter().take_while(|(step, _)| !matches!(step, Step::Hear { .. })).count();
     let heard = steps.len() - own;

@@ -63,9 +63,9 @@ figures! {
         taken_back: "messages_taken_back",
         /// Messages that the application has taken.
         received: "messages_received",
-        /// Messages that the application does not take.
+        /// Messages that the application has rejected.
         rejected: "messages_rejected",
-        /// Messages that arrived, or were to come, and that their senders withdrew.
+        /// Messages to this node that their senders withdrew, arrived or not.
         revoked: "messages_revoked",
         /// Copies of messages that were suppressed.
         duplicates_suppressed,
@@ -79,11 +79,11 @@ figures! {
         bytes_out: "out_bytes",
         /// Data packets declared lost.
         packets_lost,
-        /// Copies sent of packets with nothing behind them.
+        /// Copies sent of packets that no other packet followed.
         hedged,
-        /// Bytes of copies sent of packets with nothing behind them.
+        /// Bytes of copies sent of packets that no other packet followed.
         hedged_bytes,
-        /// Such copies that arrived before or without what they are copies of.
+        /// Such copies that arrived before their original, or without it.
         hedges_saved,
         /// Datagrams that are not of this protocol or malformed.
         malformed,
@@ -103,11 +103,11 @@ figures! {
         openings_refused,
         /// Openings refused by policy whose senders were told.
         refusals_told,
-        /// Records closed because what came under them is of a kind that this node does not take.
+        /// Records closed because a message of a kind that this node does not take arrived under them.
         declined,
         /// Openings of this node that a peer's policy refused.
         refused,
-        /// Openings that could not be begun: the peer's id is no key that can be talked to.
+        /// Openings that could not be made, because the peer's id is not a valid key.
         unreachable,
         /// Handshakes completed, either way.
         handshakes,
@@ -115,17 +115,17 @@ figures! {
         retries,
         /// Messages sent beside an opening.
         early_sent,
-        /// Early messages told to have gone the slow way: their stamp was not new there, or the peer had no room.
+        /// Early messages that the peer did not take early: their stamp was not new to it, or it had no room.
         early_slowed,
         /// Early messages ended Unknown because this node's clock is too far ahead of the peer's.
         early_rejected,
-        /// Messages taken in beside an opening.
+        /// Messages received beside an opening.
         early_received,
-        /// Stamps of others that were not above their bound: clocks behind this one, replays, or a forgotten past.
+        /// Stamps of peers that were not above their bound: clocks behind this one, replays, or forgotten stamps.
         stamps_stale,
-        /// Stamps of others too far ahead of this node's clock, written down: what came under them goes the slow way.
+        /// Stamps of peers too far ahead of this node's clock, and stored: their messages take two trips more.
         stamps_astray,
-        /// Stamps too far ahead beyond `Limits::strays`: what came under them ended Unknown.
+        /// Stamps too far ahead, beyond `Limits::strays`: their messages ended Unknown.
         stamps_ahead,
         /// Calls made.
         calls,
@@ -133,15 +133,15 @@ figures! {
         calls_replied,
         /// Calls made and ended Unknown.
         calls_unknown,
-        /// Calls of others answered, by the application or in its stead.
+        /// Calls of peers answered, by the application or by the node in its place.
         calls_served,
-        /// Replies forgotten though their callers had not said that they have them.
+        /// Replies forgotten before their callers had acknowledged them.
         replies_forgotten,
         /// Receiver records evicted.
         evictions,
         /// Records evicted of callers that were silent for `Config::caller_patience`.
         callers_evicted,
-        /// Received messages not held for lack of room; they come again.
+        /// Received messages dropped for lack of room; their senders send them again.
         dropped_for_room,
         /// Datagrams of peers dropped unread by the driver, because the peer sent more than it had time for.
         share_dropped,
@@ -157,13 +157,13 @@ figures! {
         receiver_records,
         /// messages queued or in doubt.
         open_messages,
-        /// calls that the application has and has not answered.
+        /// calls that the application has received and not answered.
         computing: "calls_computing",
-        /// replies kept until their callers have said that they have them.
+        /// replies kept until their callers acknowledge them.
         replies: "replies_kept",
         /// messages in the receive queue.
         waiting: "messages_waiting",
-        /// bytes received and not yet taken, and those set aside for messages that are partly there.
+        /// bytes received and not yet taken, and bytes reserved for messages that have arrived in part.
         received_bytes,
     }
 }
@@ -241,7 +241,7 @@ impl<T> PeerFigure<T> {
 impl PeerStats {
     /// All figures that are numbers.
     pub const FIGURES: &'static [PeerFigure] = &[
-        PeerFigure::adds("peer_connected", "Whether a channel stands.", |peer| {
+        PeerFigure::adds("peer_connected", "Whether there is a channel.", |peer| {
             Some(f64::from(peer.remote.is_some()))
         }),
         PeerFigure::adds("peer_piped", "Whether a connection carries its packets.", |peer| {
@@ -269,7 +269,7 @@ impl PeerStats {
         PeerFigure::adds("peer_messages_in_doubt", "Messages in doubt.", |peer| Some(peer.in_doubt as f64)),
         PeerFigure::adds("peer_envelopes", "Envelopes held.", |peer| Some(peer.envelopes as f64)),
         PeerFigure::adds("peer_free_slots", "Slots granted and free.", |peer| Some(peer.free_slots as f64)),
-        PeerFigure::counts("peer_driver_seconds", "What its datagrams took the driver.", |peer| {
+        PeerFigure::counts("peer_driver_seconds", "The driver's time for its datagrams.", |peer| {
             Some(peer.work.time.as_secs_f64())
         }),
         PeerFigure::counts("peer_datagrams_dropped", "Datagrams that the driver dropped unread.", |peer| {

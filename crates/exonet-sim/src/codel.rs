@@ -1,5 +1,5 @@
-//! CoDel (RFC 8289): a queue that signals congestion when packets have waited too long for too long, however many
-//! packets the queue holds.
+//! CoDel (RFC 8289): a queue that signals congestion when the wait of its packets has been too long for an interval,
+//! however many packets the queue holds.
 
 /// The wait in ns that a standing queue may cost (RFC 8289, section 4.3).
 const TARGET: u64 = 5_000_000;

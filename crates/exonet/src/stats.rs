@@ -31,6 +31,6 @@ pub(crate) const MESSAGE: (&str, &str) =
     ("exonet_message_seconds", "From the queueing of a message to Delivered.");
 pub(crate) const CALL: (&str, &str) = ("exonet_call_seconds", "From a call to its end.");
 pub(crate) const SERVE: (&str, &str) =
-    ("exonet_serve_seconds", "From the begin of another's call to its answer.");
+    ("exonet_serve_seconds", "From the start of a peer's call to its answer.");
 
 pub use exonet_proto::node::{Conflict, Figure, PeerFigure, PeerFlow, PeerStats, Presence, Stats, Work};

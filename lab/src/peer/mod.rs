@@ -181,10 +181,10 @@ const fn nothing_missing() -> Option<String> {
 const fn one_connection(work: Work) -> Option<&'static str> {
     match work {
         Work::Crowd { .. } | Work::Sessions { .. } => {
-            Some("the lab drives one connection of it in a process")
+            Some("the lab runs only one connection of it in a process")
         }
-        Work::Contact { .. } => Some("the lab drives one connection of it, and does not begin new ones"),
-        Work::Fan { .. } => Some("the lab drives one connection of it"),
+        Work::Contact { .. } => Some("the lab runs only one connection of it, and does not begin new ones"),
+        Work::Fan { .. } => Some("the lab runs only one connection of it"),
         Work::Spread { .. } | Work::Download { .. } => Some("it has no groups"),
         Work::Durable { .. } => Some("it keeps nothing on the disk"),
         _ => None,
@@ -207,9 +207,7 @@ const fn contact_only(work: Work) -> Option<&'static str> {
 /// For peers that the lab drives as single connections only.
 const fn no_group(work: Work) -> Option<&'static str> {
     match work {
-        Work::Fan { .. } | Work::Spread { .. } | Work::Download { .. } => {
-            Some("the lab drives no group of it")
-        }
+        Work::Fan { .. } | Work::Spread { .. } | Work::Download { .. } => Some("the lab has no group of it"),
         Work::Durable { .. } => Some("it keeps nothing on the disk"),
         _ => None,
     }

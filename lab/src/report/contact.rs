@@ -1,4 +1,4 @@
-//! `docs/first-contact.md`: what it costs to call whom one has never met.
+//! `docs/first-contact.md`: what a call costs to a server that the client has never met.
 
 use std::fmt::Write as _;
 
@@ -55,26 +55,31 @@ fn measures() -> Vec<Measure> {
 /// The page, with figures of these names.
 pub(super) fn page(all: &[Medians<'_>], figures: &[&str], notes: &[String]) -> String {
     let mut page = String::from(
-        "# First contact\n\nWhat a call costs of a server that the client has never met: SCMP's two experiments, with transports of\n\
-         today. This page and its figures are written by\n\n\
-         ```sh\ncd lab\ncargo run --release -- run first-contact scmp-one-client scmp-many-clients --docs ../docs\n\
-         cargo run --release -- report\n```\n\n\
+        "# First contact\n\n\
+         This page measures the cost of a first call between a client and a server that have never met: SCMP's two experiments,\n\
+         with transports of today. The page and its figures are made by these commands:\n\n\
+         ```sh\n\
+         cd lab\n\
+         cargo run --release -- run first-contact scmp-one-client scmp-many-clients --docs ../docs\n\
+         cargo run --release -- report\n\
+         ```\n\n\
          A request and its answer have 64 bytes each. Before it begins, a client has its identity (Exonet: a fresh key), its\n\
-         socket and its configuration; timed is what it then does until the answer is there, connecting included. Datagrams and\n\
-         bytes are those of IP, in both directions, from the emulator's own counters (1 Gbit/s, no loss), with what the client\n\
-         sends when it leaves. Of 1,000 clients one begins every 5 ms, in a /24 of its own unless it says otherwise, and leaves\n\
-         as soon as it is answered. A client that stays does so until the link is quiet; what leaving costs is counted then. Peak memory is the whole process'.\n\n\
-         **Not all promise the same.** UDP repeats nothing and proves nothing: it is the least that a call can cost. TCP is not\n\
-         encrypted. TLS, QUIC and gRPC prove who the server is, by a certificate of its own that the client was given; Exonet\n\
-         proves both ends, from the key in the server's address. QUIC 0-RTT needs an earlier visit, whose packets are counted\n\
-         apart, and what its client sends early may be made to run twice by who repeats the datagram; Exonet's first call runs\n\
-         at most once, without an earlier visit. Its early request is, as QUIC's, without forward secrecy against theft of the\n\
-         server's key.\n\n\
-         **Limits show.** A node spends public-key work on strangers of one network (a /24) only so often: beyond some 500 a second, a\n\
-         first contact from there is asked to prove its address, which takes another round trip and two more datagrams; that is the\n\
-         row of 1,000 clients at one address. What PROTOCOL.md promises of a lone first call, one round trip and three\n\
-         datagrams, a fourth that acknowledges the third unless that said farewell, and a fifth from who leaves later, is\n\
-         checked by these counters: how that went stands below.\n\n",
+         socket and its configuration. The time runs from there until the answer has arrived, connecting included. Datagrams and\n\
+         bytes are those of IP, in both directions, from the emulator's own counters (1 Gbit/s, no loss), including what the client\n\
+         sends when it leaves. With 1,000 clients, one begins every 5 ms, in a /24 of its own unless the row says otherwise, and\n\
+         leaves as soon as it has the answer. A client that stays waits until the link is quiet; then its leaving is counted. Peak\n\
+         memory is that of the whole process.\n\n\
+         **The transports promise different things.** UDP repeats nothing and authenticates nothing: it shows the least that a call\n\
+         can cost. TCP is not encrypted. TLS, QUIC and gRPC authenticate the server, by a certificate that the client was given;\n\
+         Exonet authenticates both ends, by the key in the server's address. QUIC 0-RTT needs an earlier visit, whose packets are\n\
+         counted separately, and an attacker that repeats the client's early datagram can make the request run twice. Exonet's\n\
+         first call runs at most once, without an earlier visit. Its early request, like QUIC's, has no forward secrecy against\n\
+         theft of the server's key.\n\n\
+         **Limits have an effect.** A node limits its public-key work for unknown clients of one network (a /24): beyond about 500 a\n\
+         second, it asks a new client from there to prove its address, which takes another round trip and two more datagrams. The\n\
+         row of 1,000 clients at one address shows this. For a lone first call PROTOCOL.md promises one round trip and three\n\
+         datagrams, a fourth that acknowledges the third unless the third said farewell, and a fifth from a client that leaves\n\
+         later. These counters check that; the results are below.\n\n",
     );
     page.push_str("Each run is in `first-contact/results.tsv`. Measured: commit, machine.\n\n");
     for note in notes {
@@ -95,7 +100,7 @@ pub(super) fn page(all: &[Medians<'_>], figures: &[&str], notes: &[String]) -> S
     page
 }
 
-/// What is said of who makes calls another way than it sends messages.
+/// How a peer that makes calls in another way than it sends messages is set up.
 fn tuning(peer: &Peer) -> &'static str {
     match peer.name {
         "exonet" => "`Node::call` and `Node::serve`, all as by default",
@@ -108,12 +113,14 @@ fn tuning(peer: &Peer) -> &'static str {
     }
 }
 
-/// First of all: where others are better.
+/// The first section: where other transports are better.
 fn losses(all: &[Medians<'_>]) -> String {
     let mut text = String::from(
-        "## Where Exonet loses\n\nEvery measure in which another transport is more than 3 % better, with the best of all and the best \
-         that is encrypted; UDP's echo, which all lose to, is left out.\n\n\
-         | | | | best | | best encrypted | | Exonet |\n|---|---|---|---|---:|---|---:|---:|\n",
+        "## Where Exonet loses\n\n\
+         The table has every measure in which another transport is more than 3 % better, with the best of all and the best that \
+         is encrypted. It leaves out UDP's echo, to which every transport loses.\n\n\
+         | | | | best | | best encrypted | | Exonet |\n\
+         |---|---|---|---|---:|---|---:|---:|\n",
     );
     for medians in all {
         for cell in &medians.scenario.cells {
@@ -187,9 +194,10 @@ fn table(medians: &Medians<'_>, cell: &Cell) -> String {
         .find_map(|peer| medians.median(&cell.name, peer.name, per_run))
         .map_or_else(String::new, figure);
     let mut text = format!(
-        "{}: {calls} calls a run, medians of {runs} runs, ±: how far the run is that is farthest.\n\n\
+        "{}: {calls} calls a run, medians of {runs} runs; ± is the distance of the farthest run.\n\n\
          | | p50, ms | p99, ms | datagrams a call: there + back, leaving | bytes a call | server's processor, ms a call | server's peak memory, MB \
-         | earlier visit: datagrams, bytes a client |\n|---|---:|---:|---:|---:|---:|---:|---:|\n",
+         | earlier visit: datagrams, bytes a client |\n\
+         |---|---:|---:|---:|---:|---:|---:|---:|\n",
         cell.name
     );
     let (clients, all_calls) = match cell.work {
@@ -235,7 +243,7 @@ fn per_run(record: &Record) -> f64 {
     record.contact.as_ref().map_or(0.0, |contact| contact.calls as f64)
 }
 
-/// All for which there are results.
+/// All figures that have results.
 pub(super) fn figures(all: &[Medians<'_>]) -> Vec<Figure> {
     let of = |name: &str| all.iter().find(|medians| medians.scenario.name == name);
     let mut figures = Vec::new();
@@ -283,7 +291,7 @@ fn latency(one: &Medians<'_>, many: &Medians<'_>) -> super::svg::Drawing {
     .draw()
 }
 
-/// A bar for each peer: what of it, in a cell.
+/// A bar for each peer, with a value of one cell.
 fn bars(
     medians: &Medians<'_>,
     cell: &str,

@@ -1,5 +1,5 @@
 //! `docs/speed.md` and `docs/first-contact.md`: tables and figures of all results, where Exonet loses, and how to make
-//! them again. They are what the results beside them give, and nothing else.
+//! them again. The pages are made only from the results beside them.
 
 mod bars;
 mod chart;
@@ -19,10 +19,10 @@ use self::table::Medians;
 use crate::results::Results;
 use crate::scenario::{self, Scenario};
 
-/// Each has a page of its name, and a directory with results and figures.
+/// The pages. Each has a directory of its name, with results and figures.
 pub(crate) const PAGES: [&str; 2] = ["speed", "first-contact"];
 
-/// Where a scenario is reported.
+/// The page of a scenario.
 pub(crate) fn page_of(scenario: &Scenario) -> &'static str {
     let [speed, contact] = PAGES;
     if scenario.is_contact() { contact } else { speed }
@@ -50,7 +50,7 @@ pub(crate) fn write(docs: &Path, png: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-/// Whether all pages are what their results give; says which are not.
+/// Whether all pages are what their results give. Prints those that are not.
 pub(crate) fn check(docs: &Path) -> Result<bool> {
     let mut fine = true;
     for page in PAGES {
@@ -118,7 +118,7 @@ fn capital(text: &str) -> String {
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
-/// What this runs on.
+/// The machine that this runs on.
 pub(crate) fn machine() -> String {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let model = read("/proc/cpuinfo");

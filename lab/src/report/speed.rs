@@ -11,20 +11,25 @@ use crate::run::Record;
 use crate::scenario::{Cell, Scenario, is_variant};
 use crate::stats::figure;
 
-/// Better by less is noise.
+/// A smaller difference is noise.
 const NOISE: f64 = 1.03;
 
 /// The page, with figures of these names. `not`: cells without results.
 pub(super) fn page(all: &[Medians<'_>], not: &[Medians<'_>], figures: &[&str], notes: &[String]) -> String {
     let mut page = String::from(
-        "# Speed\n\nExonet beside other transports, on emulated links and without. This page and its figures are what \
-         `speed/results.tsv` gives,\nwhich has each run. They are written by\n\n\
-         ```sh\ncd lab\ncargo run --release -- all --minutes 35 --docs ../docs\ncargo run --release -- report\n```\n\n\
-         `lab/README.md` says how it is measured, and what it needs. A figure is the median of its runs; ± says how far the \
-         run\nis that is farthest from it. Compare within a row: machines differ by more than that, and so do the minutes of a \
-         shared one.\nWhat is above what the link carries does not count.\n\n",
+        "# Speed\n\n\
+         This page compares Exonet with other transports, on emulated links and without. The page and its figures are made from\n\
+         `speed/results.tsv`, which has each run, by these commands:\n\n\
+         ```sh\n\
+         cd lab\n\
+         cargo run --release -- all --minutes 35 --docs ../docs\n\
+         cargo run --release -- report\n\
+         ```\n\n\
+         `lab/README.md` says how the lab measures, and what it needs. A figure is the median of its runs; ± is the distance of the\n\
+         run that is farthest from the median. Compare only within a row: different machines, and different minutes of a shared one,\n\
+         differ by more than that. A rate above the capacity of the link does not count.\n\n",
     );
-    page.push_str("Measured: commit, machine. What was left out stands behind all tables.\n\n");
+    page.push_str("Each line names a commit and the machine that measured it. The end of the page lists what was not measured.\n\n");
     for note in notes {
         let _ = writeln!(page, "* {note}");
     }
@@ -42,7 +47,7 @@ pub(super) fn page(all: &[Medians<'_>], not: &[Medians<'_>], figures: &[&str], n
         }))
         .collect();
     if !left.is_empty() {
-        page.push_str("## What was left out\n\nTime was short for these:\n\n");
+        page.push_str("## What was left out\n\nThere was no time to measure these:\n\n");
         left.iter().for_each(|one| {
             let _ = writeln!(page, "* {one}");
         });
@@ -78,13 +83,16 @@ const fn timed(cell: &Cell) -> bool {
     )
 }
 
-/// First of all: where others are better.
+/// The first section: where other transports are better.
 fn losses(all: &[Medians<'_>]) -> String {
     let names = MEASURES.map(|(name, _, _)| name).join(" | ");
     let mut text = format!(
-        "## Where Exonet loses\n\nThese are the rows in which another transport is more than 3 % better by some figure. \
-         Each row gives the best\ntransport, its figure, and Exonet's. Where the work is calls, Exonet sends messages that are \
-         answered by messages;\n`Node::call` has rows of its own.\n\n| | | {names} |\n|---|---|{}\n",
+        "## Where Exonet loses\n\n\
+         These are the rows in which another transport is more than 3 % better by some figure. Each row gives the best\n\
+         transport, its figure, and Exonet's. In the rows of calls, Exonet answers a message with a message;\n\
+         `Node::call` has rows of its own.\n\n\
+         | | | {names} |\n\
+         |---|---|{}\n",
         "---|".repeat(MEASURES.len())
     );
     let (mut rows, mut lost) = (0, 0);
@@ -136,25 +144,25 @@ fn section(medians: &Medians<'_>, figures: &[&str]) -> String {
     }
     let what = match scenario.name {
         name if name.contains("call") => {
-            "Calls a second; median / 99th percentile of their latency in ms. A call is a message that is answered by a message; \
-             in the row \"at most once\" it is `Node::call`."
+            "Calls a second; median / 99th percentile of their latency in ms. A call is a message that a message answers; in \
+             the row \"at most once\" it is `Node::call`."
         }
         "transfer" => {
-            "Time in ms from when the application handed the first chunk over, connecting included: until the last chunk had \
-             arrived / until the sender knew. The sender of another transport learns it from a message of one chunk's length, \
-             which takes 5 ms of the link, so compare the first figures. \"1 open\" is an application that waits for the outcome \
-             of each chunk; \"Exonet\" leaves the window to the node."
+            "Time in ms from when the application handed over the first chunk, connecting included: until the last chunk had \
+             arrived / until the sender knew that. With other transports, a message of one chunk's length tells the sender, \
+             which takes 5 ms of the link, so compare the first figures. In \"1 open\" the application waits for the outcome \
+             of each chunk; in \"Exonet\" the node chooses the window."
         }
         "cold-start" => {
-            "Until the last had arrived at the other end / until the sender knew of the last, in ms from when all was handed over. \
-             Exonet's calls are `Node::call`, at most once."
+            "Time in ms from when the application handed over all messages: until the last had arrived at the other end / \
+             until the sender knew that. Exonet's calls are `Node::call`, at most once."
         }
         "head-of-line" => {
-            "Messages a second; median / 99th percentile of the delay in ms, from the time at which a message was due until its \
-             reader had it. All peers have the same load, about half of the link's capacity. A lower rate means that a connection \
-             could not keep up; the delay is then that of its queue. Each peer uses a stream of its own kind for each of the \
-             100, except TCP, which has one connection for all. The last column is the baseline: one stream alone, with its 12 \
-             messages a second."
+            "Messages a second; median / 99th percentile of the delay in ms, from the time at which a message was due until \
+             its reader had it. All transports have the same load, about half of the link's capacity. A lower rate means that \
+             a connection could not keep up; the delay is then that of its queue. Each transport has 100 streams of its own \
+             kind, except TCP, which has one connection for all. The last column is the baseline: one stream alone, with its \
+             12 messages a second."
         }
         "fan-out" => {
             "Copies that arrived a second, at all members together; median / 99th percentile of the delay in ms, from the time at \
@@ -162,42 +170,45 @@ fn section(medians: &Medians<'_>, figures: &[&str]) -> String {
              one process."
         }
         "spread" => {
-            "Messages a second; median / 99th percentile of the delay in ms, from the time at which a message was due until the \
-             sender knew the verdict; the share of each member in all copies, near : far : lossy."
+            "Messages a second; median / 99th percentile of the delay in ms, from the time at which a message was due until \
+             the sender knew the verdict; each member's share of all copies, near : far : lossy."
         }
         "download" => {
-            "MB a second, from the start of the command to its end. The server that is killed is the fastest."
+            "MB a second, from the start of the command to its end. The fastest server is the one that is killed."
         }
         "sessions" => {
-            "Requests that were answered a second; median / 99th percentile of the time to the answer in ms. Requests and answers \
-             have 1,024 bytes. The work is a timer of tokio, which ends within the next ms, so that the processor is left to the \
-             transport; it is the same for all. A client has a connection, or a node with a key, of its own; all clients are in \
-             one process of one thread, and so is the server."
+            "Answered requests a second; median / 99th percentile of the time to the answer in ms. Requests and answers have \
+             1,024 bytes. The server's work is a timer of tokio, which ends within the next ms and leaves the processor to \
+             the transport; it is the same for all transports. Each client has its own connection, or its own node with a \
+             key. All clients run in one process of one thread, and the server in another."
         }
         "sessions-outages" => {
-            "Requests that were answered a second; median / 99th percentile of the time to the answer in ms; the longest. The \
-             longest has the whole outage in it, 200 ms, and up to a round trip before it: what is above 210 ms is the wait for \
-             the peer to notice, and to repeat. Nothing is connected anew: no peer gives up within an outage."
+            "Answered requests a second; median / 99th percentile of the time to the answer in ms; the longest. The longest \
+             includes the whole outage, 200 ms, and up to a round trip before it: the time above 210 ms passes until the \
+             sender notices the loss and repeats the request. No transport connects again, because none gives up within an \
+             outage."
         }
         "durable" => {
-            "Messages of 1,024 bytes that the receiving application acted on, a second; median / 99th percentile of the time in ms \
-             from when the sender had a message until that application acted on it. So many messages wait at a time for whoever has \
-             promised to keep them: the receiver's application by way of its node (Exonet), the broker's files (JetStream), or the \
-             receiver by way of the table (outbox). With 1 under way, the rate tells how long the promise takes. To act is to write the message's number at the end of a file, without forcing \
-             it; to acknowledge comes after that. Where the receiver is killed with SIGKILL, its broker is killed with it, \
-             and both are started again 0.2 s later: messages that were never acted on; messages that were acted on more than once, \
-             as the acknowledgement of the first time died with a process; messages sent in all. \
-             The power of the machine is not cut: what is not forced outlives a kill. \
-             Where a broker takes messages faster than it gives them out, the rest waits in its files, and the time grows."
+            "Messages of 1,024 bytes that the receiving application acted on, a second; median / 99th percentile of the time \
+             in ms from when the sender had a message until that application acted on it. The head of a column gives how many \
+             messages are under way at a time, until another party has promised to keep them: the receiver's application \
+             through its node (Exonet), the broker's files (JetStream), or the receiver through the table (outbox). With 1 \
+             under way, the rate shows how long the promise takes. The application acts on a message by writing its number at \
+             the end of a file, without forcing the file; then it acknowledges the message. In the column in which the \
+             receiver is killed with SIGKILL, its broker is killed too, and both are started again 0.2 s later. This column \
+             gives: messages that were never acted on; messages that were acted on more than once, because the \
+             acknowledgement of the first time died with a process; messages sent in all. The power of the machine is not \
+             cut, so unforced writes survive a kill. If a broker takes messages faster than it delivers them, the rest waits \
+             in its files, and the time grows."
         }
         "asymmetric" => "Messages a second forward and back.",
         "crowd" => {
-            "Messages a second; clients that the server had heard of when they were let send; after how many seconds."
+            "Messages a second; clients that had reached the server when sending was allowed; after how many seconds."
         }
         "one-way-codel" => {
             "Messages a second; median / 99th percentile of the wait in the queue in ms; packets that it dropped / marked, in %."
         }
-        "share" => "Messages a second of the flow, and of the one beside it.",
+        "share" => "Messages a second of the flow, and of the flow beside it.",
         _ => "Messages a second.",
     };
     let _ = write!(text, "{what} {}", medians.effort());
@@ -227,8 +238,8 @@ fn section(medians: &Medians<'_>, figures: &[&str]) -> String {
         };
         // The kernel takes a packet in on the thread that delivers it.
         let apart = if medians.has_lanes() {
-            " What the kernel does as packets arrive runs on the link's thread and is not in it: that is little of UDP, and \
-             much of TCP."
+            " The kernel's work for arriving packets runs on the link's thread and is not included: this is little for UDP, \
+             and much for TCP."
         } else {
             ""
         };

@@ -139,7 +139,7 @@ impl<'a> Medians<'a> {
             () if least < most => format!(" of {least} to {most} s"),
             () => format!(" of {most} s"),
         };
-        format!("Medians of {runs} runs{span}; (1) or (2) where fewer count.")
+        format!("Medians of {runs} runs{span}; (1) or (2) marks a median of fewer runs.")
     }
 
     pub(super) fn has_lanes(&self) -> bool {

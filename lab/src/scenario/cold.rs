@@ -56,7 +56,7 @@ pub(super) fn transfer() -> Scenario {
                 "quinn-bbr",
                 "sctp",
             ],
-            "it is about windows",
+            "the scenario compares windows",
         ),
     }
 }

@@ -21,7 +21,7 @@ pub(super) fn head_of_line() -> Scenario {
         cells: cells.into_iter().chain([alone]).collect(),
         invited: Invited::Only(
             &["exonet", "tcp-cubic", "tcp-bbr", "http2", "quinn-cubic", "quinn-bbr", "sctp"],
-            "it is about streams, and about TCP, which has one",
+            "the scenario compares transports with streams, and TCP with one stream for all",
         ),
     }
 }

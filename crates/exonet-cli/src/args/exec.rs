@@ -1,4 +1,4 @@
-//! What stands behind `--exec`.
+//! The command that follows `--exec`.
 
 use std::ffi::OsString;
 

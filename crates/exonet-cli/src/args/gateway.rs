@@ -1,4 +1,4 @@
-//! What `exon up` offers programs besides the control socket.
+//! The options of the gateway of `exon up`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! The command line: what may be written, not what it does.
+//! The syntax of the command line.
 
 mod bench;
 mod call;

@@ -1,4 +1,4 @@
-//! What packagers and shells want: `exon completions`, `exon man`, `exon service`.
+//! Commands for packagers and shells: `exon completions`, `exon man`, `exon service`.
 
 use std::path::PathBuf;
 

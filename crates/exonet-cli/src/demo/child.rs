@@ -82,7 +82,7 @@ impl Receiver {
         Ok((receiver, ready))
     }
 
-    /// Kills it as the power button would, and reads what it had said. Nothing is flushed, closed or told.
+    /// Kills it with SIGKILL, and reads its remaining lines. The process flushes, closes and reports nothing.
     pub(super) async fn kill(mut self) -> Result<(), Failure> {
         let failed = |e: &dyn std::error::Error| Failure::new("cannot kill the demo's receiver").because(e);
         self.child.kill().await.map_err(|e| failed(&e))?;

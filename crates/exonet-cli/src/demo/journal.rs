@@ -85,7 +85,7 @@ impl Journal {
         Ok(left)
     }
 
-    /// Kills the sender. What it had said is in the account then.
+    /// Kills the sender. Its remaining lines are in the account then.
     pub(super) async fn kill(&mut self) -> Result<(), Failure> {
         self.crashes += 1;
         match self.sender.take() {
@@ -166,7 +166,7 @@ impl Sender {
         Ok(sender)
     }
 
-    /// Kills it as the power button would, and reads what it had said.
+    /// Kills it with SIGKILL, and reads its remaining lines.
     async fn kill(mut self) -> Result<(), Failure> {
         let failed = |e: &dyn std::error::Error| Failure::new("cannot kill the demo's sender").because(e);
         self.child.kill().await.map_err(|e| failed(&e))?;
@@ -174,7 +174,7 @@ impl Sender {
     }
 }
 
-/// Enters what it says, until the pipe is empty and its writer gone.
+/// Enters the lines of the sender until the pipe is empty and its writer gone.
 async fn read(stdout: ChildStdout, account: Arc<Account>, ready: oneshot::Sender<u64>) {
     let mut ready = Some(ready);
     let mut lines = BufReader::new(stdout).lines();
@@ -189,7 +189,7 @@ async fn read(stdout: ChildStdout, account: Arc<Account>, ready: oneshot::Sender
     }
 }
 
-/// Passes on how far it may go, and when it is to move.
+/// Tells the sender how many messages it may send, and when it has to move.
 async fn write(mut stdin: ChildStdin, mut allowed: watch::Receiver<u64>, mut moves: watch::Receiver<u32>) {
     allowed.mark_changed();
     loop {

@@ -8,7 +8,7 @@ pub(super) struct Ledger {
     times: Vec<u8>,
     arrived: u64,
     duplicates: u64,
-    /// Of messages that have one: incarnation and slot.
+    /// Incarnation and slot of the messages that have them.
     ids: BTreeMap<u64, (u64, u64)>,
     again: u64,
 }
@@ -24,8 +24,8 @@ impl Ledger {
         }
     }
 
-    /// As [`Self::enter`], of a message with an id. Under the same id it is the same delivery, told again by a receiver that was
-    /// killed before it could take it: an application that acts on messages recognizes that by the id.
+    /// As [`Self::enter`], for a message with an id. A second report under the same id is the same delivery: the receiver was killed
+    /// before it could take the message. An application recognizes that by the id.
     pub(super) fn enter_as(&mut self, n: u64, id: (u64, u64)) {
         if self.ids.get(&n) == Some(&id) {
             self.again += 1;
@@ -56,7 +56,7 @@ impl Ledger {
         self.arrived
     }
 
-    /// Deliveries that were told again, under the same id.
+    /// Deliveries that were reported again, under the same id.
     pub(super) fn again(&self) -> u64 {
         self.again
     }

@@ -9,12 +9,12 @@ use std::str::FromStr;
 
 use exonet::PeerAddr;
 
-/// The ways to the receiver that are compared.
+/// The protocols that are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
-    /// This project, as it is without a journal.
+    /// Exonet without a journal.
     Exonet,
-    /// This project.
+    /// Exonet with a journal.
     Journal,
     /// Resending, and a receiver that remembers what it has seen, until it is restarted.
     Remembering,
@@ -25,7 +25,7 @@ pub(super) enum Side {
 /// All sides.
 pub(super) const SIDES: [Side; 4] = [Side::Exonet, Side::Journal, Side::Remembering, Side::Plain];
 
-/// One thing said.
+/// A report of the receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Line {
     /// The receiver can be reached.
@@ -64,7 +64,7 @@ impl fmt::Display for Line {
     }
 }
 
-/// Not a line of a receiver of this version.
+/// The error for a line that no receiver of this version writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the receiver's process said something that is not understood")]
 pub(super) struct Strange;

@@ -73,7 +73,7 @@ pub(crate) struct Demo<'a> {
     course: Course,
 }
 
-/// The end of a performance.
+/// The result of a demo.
 struct Performance {
     interrupted: bool,
     /// From the first message to the last outcome.
@@ -169,7 +169,7 @@ impl<'a> Demo<'a> {
         }
     }
 
-    /// Lets an accident happen; returns when the network is back, if it is dead now.
+    /// Causes an accident. Returns the time at which the network is back, if it is dead now.
     async fn strike(
         &self,
         accident: Accident,
@@ -253,14 +253,14 @@ impl<'a> Demo<'a> {
         }
     }
 
-    /// A demo that takes longer than this hangs; it then tells how far it came.
+    /// A demo that takes longer than this hangs. It then reports its progress.
     fn limit(&self) -> Duration {
         let messages = u32::try_from(self.course.messages / progress::PACE).unwrap_or(u32::MAX);
         Duration::from_secs(60) + self.course.outage * 4 + Duration::from_secs(4).saturating_mul(messages)
     }
 }
 
-/// Waits until both ends hold nothing any more; returns what they hold.
+/// Waits until both ends have dropped all records. Returns the numbers of records that are left.
 async fn quiet(stage: &mut Stage<'_>) -> Result<usize, Failure> {
     let until = Instant::now() + QUIET;
     loop {

@@ -17,13 +17,13 @@ pub(super) struct Outcomes {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Account {
     pub(super) sent: u64,
-    /// Told delivered, and arrived.
+    /// Reported as delivered, and arrived.
     pub(super) delivered: u64,
     /// Arrivals beyond the first.
     pub(super) duplicates: u64,
-    /// Told delivered and never arrived, or never settled.
+    /// Reported as delivered and never arrived, or never settled.
     pub(super) lost: u64,
-    /// Told unknown: they were under way when the receiver was killed.
+    /// Reported as unknown: they were under way when the receiver was killed.
     pub(super) unknown: u64,
 }
 
@@ -41,7 +41,7 @@ impl Outcomes {
         self.unknown += u64::from(outcome == Outcome::Unknown);
     }
 
-    /// The first `sent` messages against the truth.
+    /// Compares the first `sent` messages with the ledger.
     pub(super) fn account(&self, sent: u64, ledger: &Ledger) -> Account {
         let mut account = Account { sent, duplicates: ledger.duplicates(), ..Account::default() };
         for (n, told) in (0..sent).zip(&self.told) {
@@ -68,7 +68,7 @@ impl Outcomes {
         account
     }
 
-    /// Of the unknown ones, how many had arrived.
+    /// The number of unknown messages that had arrived.
     pub(super) fn unknown_but_there(&self, ledger: &Ledger) -> u64 {
         let unknown = (0_u64..).zip(&self.told).filter(|(_, told)| **told == Some(Outcome::Unknown));
         unknown.map(|(n, _)| u64::from(ledger.has(n))).sum()

@@ -1,4 +1,4 @@
-//! The other way of doing it, for comparison: number, send, resend until acknowledged, give up after some tries.
+//! A plain protocol for comparison: it numbers messages, resends them until they are acknowledged, and gives up after some tries.
 //!
 //! ```text
 //! datagram = checksum (4 bytes of BLAKE3 over the rest) | kind: 0 data, 1 acknowledgement | number, 8 bytes | body
@@ -18,7 +18,7 @@ use super::ledger::Ledger;
 use super::payload::payload;
 use super::progress::Progress;
 
-/// Unacknowledged messages at once.
+/// The most unacknowledged messages at once.
 const WINDOW: usize = 64;
 /// Resend after this: five times the usual round trip.
 const TIMEOUT: Duration = Duration::from_millis(100);
@@ -29,7 +29,7 @@ const DATA: u8 = 0;
 const ACK: u8 = 1;
 const HEADER: usize = 13;
 
-/// Messages that were never acknowledged: some of them have arrived all the same.
+/// Messages that were never acknowledged. Some of them have arrived.
 #[derive(Clone, Debug, Default)]
 pub(super) struct GivenUp(Arc<Mutex<Vec<u64>>>);
 

@@ -1,4 +1,4 @@
-//! How fast messages are offered: at an even pace, and never so far ahead that the next accident would come too late.
+//! The pace of messages: even, and never so far ahead that the next accident would come too late.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ pub(super) const PACE: u64 = 2_000;
 /// Offered together.
 const STEP: u64 = 10;
 
-/// One side's permission to go on.
+/// The permission of one side to offer more messages.
 #[derive(Debug)]
 pub(super) struct Progress {
     ticks: Interval,

@@ -1,4 +1,4 @@
-//! The receiver's process: three ways to be sent to, and one pipe that tells of each delivery.
+//! The process of the receivers. A pipe reports each delivery.
 
 use std::future::pending;
 use std::io::{self, Write};
@@ -16,11 +16,11 @@ use super::plain;
 use crate::exit::Exit;
 use crate::failure::Failure;
 
-/// How long records stay when there is nothing to do: short, so that the demo can show that they go.
+/// How long unused records stay: a short time, so that the demo can show that they are dropped.
 pub(super) const LINGER: Duration = Duration::from_millis(300);
 
-/// Runs until standard input ends, which it does with the parent. `state` keeps the identities over a crash. With `journal`, one
-/// more node keeps all that it is in the middle of.
+/// Runs until standard input ends, which it does with the parent. `state` keeps the identities over a crash. With `journal`, there
+/// is one more node, which keeps a journal.
 pub(crate) async fn receive(state: Option<&Path>, size: usize, journal: bool) -> Result<Exit, Failure> {
     let state = state.ok_or_else(|| Failure::new("demo-receiver is started by `exon demo`"))?;
     let failed = |e| Failure::new("the demo's receiver has failed").because(&e);
@@ -78,9 +78,9 @@ async fn socket() -> io::Result<UdpSocket> {
 
 /// Receives messages. Never returns without an error.
 ///
-/// Each is reported first and taken then. So whatever its sender hears to be delivered is in the ledger, wherever the
-/// kill falls; between the two, the message is unknown to its sender, and may be in the ledger or not. With a journal it comes
-/// again, under the same id.
+/// Each message is reported first, and then taken. So each message that its sender hears to be delivered is in the ledger. If
+/// the process is killed between the two, the message ends Unknown at its sender. With a journal it comes again, under the same
+/// id.
 async fn take(node: &Node, size: usize, line: impl Fn(u64, MessageId) -> Line) -> Result<(), Failure> {
     let failed = |e: &dyn std::error::Error| Failure::new("the demo's receiver has failed").because(e);
     loop {

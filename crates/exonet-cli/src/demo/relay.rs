@@ -1,4 +1,4 @@
-//! A forwarder of datagrams between two sockets of loopback that spoils them on the way.
+//! A relay that forwards datagrams between two loopback sockets, with faults.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -31,7 +31,7 @@ pub(crate) struct Route {
     pub(crate) mapping: u32,
     /// Datagrams to the receiver are remembered for replays.
     pub(crate) remember: bool,
-    /// With every change of this, all that is remembered arrives at the receiver once more, in its order.
+    /// With every change of this, all remembered datagrams arrive at the receiver once more, in their order.
     pub(crate) replays: u32,
 }
 

@@ -1,4 +1,4 @@
-//! How it ended: a table for people, lines of JSON for programs.
+//! The report of the demo: a table for people, lines of JSON for programs.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub(super) struct Row {
     pub(super) arrived: u64,
     pub(super) duplicates: u64,
     pub(super) lost: u64,
-    /// Only we can tell.
+    /// Only Exonet can tell.
     pub(super) unknown: Option<u64>,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Row {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kept {
     pub(super) row: Row,
-    /// Told again by a life of the receiver, under the same id.
+    /// Reported again by a later life of the receiver, under the same id.
     pub(super) again: u64,
     /// Processes killed.
     pub(super) crashes: u64,
@@ -51,14 +51,14 @@ pub(super) struct Report {
     pub(super) account: Account,
     pub(super) unknown_but_there: u64,
     pub(super) plain: [Row; 2],
-    /// Messages that the time, or the user, left no room for.
+    /// Messages that were not sent, because the time was over or the user interrupted the demo.
     pub(super) unsent: u64,
     pub(super) took: Duration,
     pub(super) records: usize,
     pub(super) seed: u64,
 }
 
-/// How a side is called.
+/// The name of a side.
 pub(super) fn name(side: Side) -> &'static str {
     match side {
         Side::Exonet => "exonet",
@@ -80,7 +80,7 @@ struct Compared {
     unknown: Option<u64>,
 }
 
-/// The last line where there are journals: of the pair that keeps them.
+/// The last line about the pair that keeps journals, if there is one.
 #[derive(Serialize)]
 struct KeptSummary {
     sent: u64,
@@ -107,7 +107,7 @@ struct Summary {
 }
 
 impl Report {
-    /// Anything lost, doubled or never sent is a failure; so is anything unknown where nobody was killed.
+    /// A lost, doubled or unsent message is a failure, and so is an Unknown if no process was killed.
     pub(super) fn exit(&self, crash: bool) -> Exit {
         let Account { duplicates, lost, unknown, .. } = self.account;
         let journal = self.journal.as_ref().is_none_or(Kept::is_whole);

@@ -1,4 +1,4 @@
-//! The accidents, and when they happen.
+//! The accidents of a run, and their times.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(super) enum Accident {
 pub(super) struct Script {
     coming: std::collections::VecDeque<(u64, Accident)>,
     messages: u64,
-    /// How far ahead of the next accident messages may be offered, so that it hits some on their way.
+    /// How far ahead of the next accident messages may be offered, so that some are under way when it happens.
     ahead: u64,
 }
 

@@ -21,11 +21,11 @@ use crate::failure::Failure;
 /// The lines that the process writes to its parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Said {
-    /// It goes on with `left` messages of its journal.
+    /// It continues with `left` messages of its journal.
     Ready { left: u64 },
     /// It is about to send a message. Those before it are in the journal, or settled.
     Begins(u64),
-    /// A message ended otherwise than delivered.
+    /// A message ended, and was not delivered.
     Failed,
     /// All are settled.
     Done,

@@ -27,16 +27,16 @@ use super::report::Row;
 use crate::failure::Failure;
 use crate::numbered::Numbered;
 
-/// How long the receiver stays dead, so that one can see it.
+/// How long the receiver stays dead, so that the user sees it.
 const DEATH: Duration = Duration::from_millis(400);
 
-/// The way to the receiver of one side.
+/// The relay of one side.
 pub(super) struct Way {
     relay: Relay,
     route: watch::Sender<Route>,
 }
 
-/// Everything that runs.
+/// All parts of the demo.
 pub(super) struct Stage<'a> {
     course: &'a Course,
     state: &'a Path,
@@ -131,7 +131,7 @@ impl<'a> Stage<'a> {
         self.gate.send_replace(gate);
     }
 
-    /// Every side's line is dead, or alive.
+    /// Sets whether the network is dead on every side.
     pub(super) fn set_dead(&self, dead: bool) {
         self.reroute(|route| route.dead = dead);
     }
@@ -202,7 +202,7 @@ impl<'a> Stage<'a> {
         SIDES.into_iter().filter(move |side| journal || *side != Side::Journal)
     }
 
-    /// Messages whose end is known: arrived, or told unknown.
+    /// Messages with a known end: they arrived, or were reported as unknown.
     pub(super) fn through(&self) -> u64 {
         let arrived = self.ledgers.with(Side::Exonet, |ledger| ledger.arrived());
         arrived.saturating_add(self.outcomes().unknown)
@@ -217,7 +217,7 @@ impl<'a> Stage<'a> {
         self.offered.load(Ordering::Relaxed)
     }
 
-    /// How a side stands by its ledger, of `sent` messages.
+    /// The state of a side with `sent` messages, by its ledger.
     pub(super) fn row(&self, side: Side, sent: u64) -> Row {
         let [remembering, plain] = &self.given_up;
         let look = |ledger: &mut Ledger| (ledger.arrived(), ledger.duplicates());
@@ -266,7 +266,7 @@ impl<'a> Stage<'a> {
         Ok(self.senders.is_empty() && journal)
     }
 
-    /// Whether our sides have ended.
+    /// Whether the sides of Exonet have ended.
     pub(super) fn is_settled(&self) -> bool {
         let journal = self.journal.as_ref().is_none_or(|side| side.account.is_done());
         self.outcomes().settled >= self.course.messages && journal
@@ -316,7 +316,7 @@ fn first_address(peer: &PeerAddr) -> Result<SocketAddr, Failure> {
     address.ok_or_else(|| Failure::new("the demo's receiver has no address"))
 }
 
-/// Our own side.
+/// The side of Exonet.
 struct Sending {
     peer: Peer,
     outcomes: Arc<Mutex<Outcomes>>,

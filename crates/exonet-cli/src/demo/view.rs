@@ -16,10 +16,10 @@ use crate::units::{count, percent, precise, rate, span, whole};
 const BAR: usize = 26;
 /// Rates are means over this.
 const RATE_OVER: Duration = Duration::from_secs(1);
-/// Lines, where nobody watches, come this often.
+/// The interval of lines without a terminal.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// How things stand.
+/// The state of a side.
 #[derive(Clone, Debug)]
 pub(super) struct Snapshot {
     pub(super) elapsed: Duration,
@@ -31,7 +31,7 @@ pub(super) struct Snapshot {
     pub(super) rows: Vec<Row>,
 }
 
-/// Where the picture goes.
+/// The output for the picture.
 enum Way {
     Picture(Term),
     Lines,
@@ -98,7 +98,7 @@ impl View {
         view
     }
 
-    /// Something happens.
+    /// Shows an event.
     pub(super) fn event(&mut self, at: Duration, text: &str) -> Result<(), Failure> {
         self.output.line(&EventLine { r#type: "event", at: at.as_secs_f64(), event: text })?;
         let line = format!("  {:>6.1} s  {text}", at.as_secs_f64());
@@ -109,7 +109,7 @@ impl View {
         Ok(())
     }
 
-    /// How it stands now.
+    /// Shows the current state.
     pub(super) fn show(&mut self, now: &Snapshot) -> Result<(), Failure> {
         let rates = self.rates(now);
         let due = self.last.is_none_or(|last| now.elapsed.saturating_sub(last) >= EVERY);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// How bad the network is.
+/// The faults of the network.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Odds {
     pub(crate) loss: f64,
@@ -39,7 +39,7 @@ impl Line {
         Self { odds, dice }
     }
 
-    /// What happens to the next datagram: no copy, one or two arrive.
+    /// The fate of the next datagram: no copy, one or two arrive.
     pub(crate) fn next(&mut self) -> [Option<Fate>; 2] {
         // The same number of throws for each datagram: one more lost does not change the fate of the next.
         let [lost, doubled] = self.dice.random::<[f64; 2]>();

@@ -145,7 +145,8 @@ impl Sent {
         self.changed.notify_waiters();
     }
 
-    /// The node has taken it. What this gives tells of its outcome; and whether it could be written down.
+    /// The node has accepted the message. Returns the handle for its outcome, and whether the acceptance could be written to the
+    /// ledger.
     pub(super) fn taken(
         &self,
         id: &str,
@@ -258,7 +259,7 @@ impl Table {
         }
     }
 
-    /// The message of this number goes on. Gives by what it is told of.
+    /// The message with this number continues. Returns the key of its outcome.
     fn adopt(&mut self, number: u64, message: OpenMessage) -> Option<u64> {
         let mut open = self.entries.iter_mut().filter(|(_, entry)| entry.end.is_none());
         let (id, entry) = open.find(|(_, entry)| entry.number == Some(number))?;

@@ -7,7 +7,7 @@ use exonet::NodeId;
 /// Peers with series of their own; the others are summed up. A scraper keeps each series for weeks.
 pub(super) const PEERS: usize = 100;
 
-/// A peer keeps its series for as long as it is known: what is counted of it does not jump.
+/// A peer keeps its series for as long as it is known, so its counts do not jump.
 #[derive(Debug, Default)]
 pub(super) struct Labelled(BTreeSet<NodeId>);
 

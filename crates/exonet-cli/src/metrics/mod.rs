@@ -1,7 +1,7 @@
 //! Figures of a node for Prometheus, in its text format 0.0.4.
 //!
-//! They come from the lists that the library's statistics come from: [`Stats::FIGURES`](exonet::stats::Stats::FIGURES) and
-//! [`PeerStats::FIGURES`](exonet::stats::PeerStats::FIGURES); and how long things take, from its recorder of metrics ([`times`]).
+//! The counts and levels come from the lists of the library's statistics: [`Stats::FIGURES`](exonet::stats::Stats::FIGURES) and
+//! [`PeerStats::FIGURES`](exonet::stats::PeerStats::FIGURES). The durations come from its recorder of metrics ([`times`]).
 
 mod labelled;
 mod text;
@@ -66,8 +66,8 @@ impl Drop for Watched {
 }
 
 impl Metrics {
-    /// Listens, before there is a node: it says how long things take to the recorder that was there when it was made. None: nobody
-    /// wants figures.
+    /// Listens. Call this before the node is made: a node reports durations to the recorder that was there when it was made. None:
+    /// no figures are wanted.
     pub(crate) async fn open(
         settings: &Settings,
         args: &MetricsArgs,

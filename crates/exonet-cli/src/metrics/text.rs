@@ -12,7 +12,7 @@ use super::times::{BOUNDS, Times};
 /// The peers that have no series of their own.
 const OTHER: &str = "other";
 /// The help text of the journal's lag.
-const LAG: &str = "Bytes of the journal that a loss of power may still take, while it is waited for.";
+const LAG: &str = "Bytes of the journal that are not on the disk yet, while messages wait for them.";
 
 /// All figures of a node.
 pub(super) fn of(desk: &Desk, node: &Node) -> String {
@@ -37,7 +37,7 @@ pub(super) fn of(desk: &Desk, node: &Node) -> String {
     page.text
 }
 
-/// As the list of figures has it, as Prometheus wants it.
+/// The name for Prometheus of a figure of the list.
 pub(super) fn name(metric: &str, counts: bool) -> String {
     format!("exonet_{metric}{}", if counts { "_total" } else { "" })
 }
@@ -56,7 +56,7 @@ impl Page {
         let _ = writeln!(self.text, "# HELP {name} {}\n# TYPE {name} {kind}", about.replace('\\', "\\\\"));
     }
 
-    /// `labels`: more of them, each behind a comma.
+    /// `labels`: further labels, each after a comma.
     fn line(&mut self, name: &str, labels: &str, value: f64) {
         let _ = writeln!(self.text, "{name}{{node=\"{}\"{labels}}} {value}", self.node);
     }

@@ -1,4 +1,4 @@
-//! How long things take, as the library tells its recorder of metrics.
+//! Durations, as the library reports them to its recorder of metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -12,7 +12,7 @@ pub(super) const BOUNDS: [f64; 18] = [
     60.0, 600.0,
 ];
 
-/// How long things of one kind take.
+/// The durations of one kind.
 #[derive(Clone)]
 pub(super) struct Times {
     pub(super) name: &'static str,
@@ -39,7 +39,7 @@ impl HistogramFn for Buckets {
 }
 
 impl Times {
-    /// How many took so long or less, for each bound; how many there are; and how long they took together, in seconds.
+    /// The number of durations up to each bound, the number of all, and their sum in seconds.
     pub(super) fn read(&self) -> (Vec<u64>, u64, f64) {
         let mut sum = 0;
         let mut counts: Vec<u64> = Vec::new();
@@ -58,7 +58,7 @@ static ALL: LazyLock<Vec<Times>> = LazyLock::new(|| {
     times.collect()
 });
 
-/// Takes what nodes say from now on.
+/// Records the durations that nodes report from now on.
 pub(super) fn record() -> &'static [Times] {
     // The process has no other.
     let _ = metrics::set_global_recorder(Clerk);

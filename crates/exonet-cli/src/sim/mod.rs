@@ -12,7 +12,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::settings::Settings;
 
-/// Runs what was asked for.
+/// Runs the requested worlds.
 pub(crate) async fn run(settings: &Settings, args: &SimArgs) -> Result<Exit, Failure> {
     if args.profile == Profiles::List {
         return list(settings);

@@ -41,7 +41,7 @@ pub(super) async fn run(settings: &Settings, schedule: Schedule, trace: bool) ->
     Ok(if sound { Exit::Success } else { Exit::Error })
 }
 
-/// The report, and what a violation shrinks to.
+/// The report, and the actions that a violation is shrunk to.
 fn world(schedule: &Schedule, trace: bool) -> Result<(Report, Option<Box<Small>>), Failure> {
     let scenario = schedule.scenario();
     let report = if trace {

@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::settings::Settings;
 
-/// Where nobody watches, progress is told this often.
+/// The interval of progress lines without a terminal.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
 pub(super) async fn run(settings: &Settings, args: &SimArgs) -> Result<Exit, Failure> {

@@ -74,7 +74,7 @@ impl Totals {
         }
     }
 
-    /// A line about what was done so far.
+    /// A line about the progress so far.
     pub(super) fn progress(&self, took: Duration) -> String {
         format!("{} worlds, {}", count(self.seeds), self.so_far(took))
     }

@@ -52,7 +52,7 @@ const EARLY: Config =
 const CALLS: Config =
     Config { name: "calls", about: "one node calls another", limit: 3, calls: Calls::Frames, ..TWO };
 
-/// As many messages from A to B, and none else.
+/// This many messages from A to B, and no others.
 const fn ab(n: u8) -> [[u8; 3]; 3] {
     [[0, n, 0], [0; 3], [0; 3]]
 }

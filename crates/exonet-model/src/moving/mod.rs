@@ -1,13 +1,13 @@
-//! An identity that moves from place to place, as `exon move` does it: every order of its steps, with deaths of each process, what the network
-//! says twice or late, and copies of what was left behind; and with each rule taken away. Slots are not in it: a place has what it
-//! has taken.
+//! An identity that moves from place to place by `exon move`. The search has every order of the steps, deaths of each process,
+//! requests that arrive twice or late, and copies of what was left behind. It also runs without each of the rules. There are no
+//! slots: a place has the set of messages that it has taken.
 
 mod world;
 
 use crate::exhaust::{Found, Model, exhaust};
 use world::{Steps, World};
 
-/// How much of everything happens.
+/// The bounds of a search.
 #[derive(Clone, Copy, Debug)]
 pub struct Scene {
     /// Its name.
@@ -18,8 +18,8 @@ pub struct Scene {
     pub moves: u8,
     /// Processes that die.
     pub deaths: u8,
-    /// Copies that are made of an identity while it lives, and started after it has moved; or, if `twice`, arrivals of what has
-    /// arrived already.
+    /// Copies of an identity that are made while it lives, and started after it has moved. If `twice`: further arrivals of a load
+    /// that has arrived already.
     pub copies: u8,
     /// Whether the copies are of what has arrived.
     pub twice: bool,
@@ -42,12 +42,12 @@ pub const SCENES: [Scene; 8] = [
     Scene { name: "twice-decided", messages: 2, deaths: 1, copies: 1, twice: true, decides: true, ..ONE },
 ];
 
-/// A rule, to be taken away.
+/// A rule that a search may leave out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// A place that stands still takes nothing.
+    /// A frozen place takes nothing.
     TakesNothingStill,
-    /// The load is cut while the place stands still.
+    /// The load is made while the place is frozen.
     CutStill,
     /// A move that begins again has another attempt's number.
     FreshAttempt,
@@ -65,7 +65,7 @@ pub enum Rule {
     LatestLands,
     /// A load of an earlier generation lands on nothing that has lived since.
     LaterLoad,
-    /// Who arrives lives in the next generation.
+    /// An identity that arrives lives in the next generation.
     NextGeneration,
     /// A peer that has met a generation talks to no earlier one.
     Fence,

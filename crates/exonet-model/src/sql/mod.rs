@@ -1,12 +1,12 @@
-//! From one database to another: rows of an outbox, nodes, and the inbox beside the receiver's own tables. What
-//! `exonet-sql` does, searched with every crash, every order and every copy; and with each rule taken away.
+//! From one database to another: rows of an outbox, nodes, and an inbox in the receiver's database. The search goes through the
+//! steps of `exonet-sql` with every crash, every order and every copy. It also runs without each of the rules.
 
 mod world;
 
 use crate::exhaust::{Found, Model, exhaust};
 use world::{Steps, World};
 
-/// How much of everything happens.
+/// The bounds of a search.
 #[derive(Clone, Copy, Debug)]
 pub struct Scene {
     /// Its name.
@@ -68,7 +68,7 @@ pub const SCENES: [Scene; 13] = [
 /// The sender's database is restored from a backup after its rows are gone: no rule helps.
 pub const RESTORED_LATE: Scene = Scene { name: "restored-late", restores: 1, ..ONE };
 
-/// A rule, to be taken away.
+/// A rule that a search may leave out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// The inbox has a row for each message that was processed, and such a message is not processed again.

@@ -1,6 +1,6 @@
 //! Streams (PROTOCOL.md "Streams", "Withdrawal"): a writer and a reader, over a network that loses, duplicates and delays. Messages are
 //! withdrawn, given up, handed out and judged; records are evicted and closed; processes die, with a journal or without. Each rule can be
-//! taken away.
+//! left out.
 //!
 //! The search runs the real code: records, clocks, `Writers`, `Readers` and `Voids` are the copy of
 //! `exonet-proto/src/half` that this crate makes, with the mutants of `mutants/streams.txt`. The steps that a peer takes with them
@@ -188,7 +188,7 @@ pub const DEEP: [Scene; 14] = [
     Scene { name: "deep-two-journals", script: &[A, A], slots: 2, crashes: [2, 2], journals: BOTH, ..CLOSE },
 ];
 
-/// A rule, to be taken away.
+/// A rule that a search may leave out.
 #[derive(Clone, Copy)]
 pub struct Rule(pub &'static Mutant);
 

@@ -1,4 +1,4 @@
-//! What is written, and what a crash leaves of a node.
+//! The disk of a node, and crashes.
 
 use crate::config::{Config, Memory};
 use crate::copy::calls::server::Replies;

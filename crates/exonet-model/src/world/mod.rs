@@ -1,4 +1,4 @@
-//! The nodes, and what they do: the half-connection, called as its contract says.
+//! The nodes. They call the half-connection as its contract says.
 
 mod crash;
 mod receiver;
@@ -14,7 +14,7 @@ use crate::mutant::{active, site};
 use crate::node::{Node, Peer};
 use crate::violation::Checked;
 
-/// All nodes, and the ledger. The network is apart: see [`crate::Space`].
+/// All nodes, and the ledger. [`crate::Space`] has the network.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct World {
     pub(crate) nodes: Vec<Node>,

@@ -1,4 +1,4 @@
-//! The receiver: what it grants, takes, judges and says.
+//! The receiver: it grants slots, and takes and judges messages.
 
 use crate::config::{Config, Memory};
 use crate::datagram::{Datagram, Packet};
@@ -191,7 +191,7 @@ impl World {
         Ok(())
     }
 
-    /// What the application has judged is said again and again, until the sender has passed it.
+    /// Repeats each VERDICT until the sender has passed the message.
     pub(crate) fn push_verdicts(&self, at: usize, to: usize, out: &mut Out) {
         let Some(record) = &self.nodes[at].peers[to].record else { return };
         let r = record.incarnation().0;
@@ -221,7 +221,7 @@ impl World {
         self.push_state(config, at, from, out);
     }
 
-    /// What was withdrawn is said again and again, until the sender has passed it.
+    /// Repeats each WITHDRAWN until the sender has passed the message.
     pub(crate) fn push_withdrawn(&self, at: usize, to: usize, out: &mut Out) {
         let Some(record) = self.nodes[at].peers[to].record.as_ref() else { return };
         let r = record.incarnation().0;

@@ -1,4 +1,4 @@
-//! Records and stamps that go, and what is remembered of them.
+//! The removal of records and stamps, and what is remembered of them.
 
 use crate::config::{Config, Drop};
 use crate::half::{Answer, Ask, Bound, Far, Hull, Receiver, Taken};

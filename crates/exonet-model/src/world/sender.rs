@@ -1,4 +1,4 @@
-//! The sender: what it binds, sends, settles and takes back.
+//! The sender: it binds, sends, settles and takes back messages.
 
 use crate::config::Config;
 use crate::datagram::{Datagram, Packet};
@@ -204,7 +204,7 @@ impl World {
         self.pump(config, at, from, out)
     }
 
-    /// A record that is closed claims what lies behind a slot that was judged or withdrawn once it has heard that the frontier has passed that.
+    /// A closed record claims nothing from a judged or withdrawn slot on until it has heard that the frontier has passed that slot.
     fn say_frontier(&self, (at, to): (usize, usize), out: &mut Out) {
         if let Some(sender) = &self.nodes[at].peers[to].sender {
             let l = sender.frontier();

@@ -36,25 +36,23 @@ impl PeerFlow {
         ),
         PeerFigure::counts(
             "peer_messages_in",
-            "Messages and calls of it that the application took.",
+            "Messages and calls from it that the application took.",
             |flow: &Self| Some(flow.messages_in as f64),
         ),
         PeerFigure::counts("peer_out_bytes", "Bytes of packets sent on its channels.", |flow: &Self| {
             Some(flow.bytes_out as f64)
         }),
-        PeerFigure::counts("peer_in_bytes", "Bytes of authentic packets of it.", |flow: &Self| {
+        PeerFigure::counts("peer_in_bytes", "Bytes of authentic packets from it.", |flow: &Self| {
             Some(flow.bytes_in as f64)
         }),
         PeerFigure::single(
             "peer_oldest_in_doubt_seconds",
-            "For how long the message is in doubt that is so for longest; 0: none is.",
+            "How long the oldest message in doubt has been so. 0: there is none.",
             |flow: &Self| Some(flow.oldest_in_doubt.unwrap_or_default().as_secs_f64()),
         ),
-        PeerFigure::adds(
-            "peer_away",
-            "Whether it answers nothing of what is under way to it.",
-            |flow: &Self| Some(f64::from(flow.presence == Presence::Away)),
-        ),
+        PeerFigure::adds("peer_away", "Whether it does not answer.", |flow: &Self| {
+            Some(f64::from(flow.presence == Presence::Away))
+        }),
     ];
 }
 

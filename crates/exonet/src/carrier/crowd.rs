@@ -1,6 +1,6 @@
-//! Connections that were taken in: a bounded number, in all and of each of those that they come from.
+//! Counts accepted connections, and bounds their number, in total and for each source.
 //!
-//! There are two such crowds: of strangers, shared out between networks, and of peers that have shown who they are.
+//! There are two such counts: of strangers, whose sources are networks, and of peers that have proven their identity.
 
 use core::net::IpAddr;
 use std::collections::BTreeMap;
@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use exonet_proto::NodeId;
 use exonet_proto::node::{Limits, Prefix};
 
-/// Strangers at once.
+/// The most connections of strangers.
 const STRANGERS: usize = 1_024;
-/// Of one network. Those of this machine share without bounds.
+/// The most connections of strangers of one network. There is no such bound for this machine.
 const OF_NETWORK: usize = 16;
 
-/// How many there may be.
+/// The bounds.
 #[derive(Clone, Copy, Debug)]
 struct Most {
     all: usize,
@@ -27,24 +27,24 @@ struct Counts<K> {
     each: BTreeMap<K, usize>,
 }
 
-/// Counts them by where they come from.
+/// Connections, counted by source.
 #[derive(Debug)]
 pub(crate) struct Crowd<K> {
     most: Most,
     counts: Arc<Mutex<Counts<K>>>,
 }
 
-/// One of them, until it is dropped.
+/// The place of one connection, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Place<K: Ord> {
     counts: Arc<Mutex<Counts<K>>>,
     from: Option<K>,
 }
 
-/// A connection of somebody who has not shown who it is.
+/// A connection of a node that has not proven its identity.
 pub(crate) type Stranger = Place<Prefix>;
 
-/// A connection of a peer that has.
+/// A connection of a peer that has proven its identity.
 pub(crate) type Guest = Place<NodeId>;
 
 fn lock<K>(counts: &Mutex<Counts<K>>) -> MutexGuard<'_, Counts<K>> {
@@ -56,12 +56,12 @@ impl<K: Copy + Ord> Crowd<K> {
         Self { most, counts: Arc::new(Mutex::new(Counts { all: 0, each: BTreeMap::new() })) }
     }
 
-    /// Whether there is room for one more, of somebody that has none yet.
+    /// Whether there is room for a connection of a source that has none yet.
     pub(crate) fn has_room(&self) -> bool {
         lock(&self.counts).all < self.most.all
     }
 
-    /// One more; None: there are too many. Those `from` nowhere share without bounds of their own.
+    /// Adds a connection. None: there are too many. Without a source, only the total is bounded.
     fn enter(&self, from: Option<K>) -> Option<Place<K>> {
         let mut counts = lock(&self.counts);
         let of_it = from.and_then(|from| counts.each.get(&from)).copied().unwrap_or(0);
@@ -82,7 +82,7 @@ impl Crowd<Prefix> {
         Self::new(Most { all: STRANGERS, each: OF_NETWORK })
     }
 
-    /// One more; None: there are too many.
+    /// Adds a connection. None: there are too many.
     pub(crate) fn admit(&self, from: IpAddr) -> Option<Stranger> {
         self.enter(Prefix::told(from))
     }
@@ -93,7 +93,7 @@ impl Crowd<NodeId> {
         Self::new(Most { all: limits.connections, each: limits.connections_per_peer })
     }
 
-    /// One more of `peer`; None: there are too many.
+    /// Adds a connection of `peer`. None: there are too many.
     pub(crate) fn admit(&self, peer: NodeId) -> Option<Guest> {
         self.enter(Some(peer))
     }

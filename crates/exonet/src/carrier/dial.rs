@@ -52,24 +52,24 @@ pub trait Dialler: fmt::Debug + Send + Sync + 'static {
     /// connection.
     fn dial(&self, to: SocketAddr) -> Dialling<'_>;
 
-    /// Where `name`, the `HOST:PORT` of a peer, is looked up. Default: by the system.
+    /// Decides which end looks up `name`, the `HOST:PORT` of a peer. Default: the system.
     ///
-    /// A dialler whose other end looks names up gives an address that stands for the name. [`Self::dial`] is asked for that address
-    /// then, in this process and, where the node keeps a journal, in later ones.
+    /// If the other end looks names up, the dialler returns an address that stands for the name. [`Self::dial`] then gets that
+    /// address, in this process and, if the node keeps a journal, in later ones.
     fn look_up(&self, name: &str) -> LookUp {
         let _ = name;
         LookUp::Here
     }
 }
 
-/// Where the name of a host is looked up.
+/// The place where a host name is looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LookUp {
-    /// By the system.
+    /// The system.
     Here,
-    /// By the system; where that finds nothing, at the other end of the dialler, to which the address stands for the name.
+    /// The system, and then the other end of the dialler, for which the address stands for the name.
     HereFirst(SocketAddr),
-    /// At the other end alone: the system does not learn of the name.
+    /// Only the other end: the system does not learn the name.
     There(SocketAddr),
 }
 

@@ -38,7 +38,7 @@ pub(super) struct Dials {
 struct Tries {
     /// How often.
     count: u32,
-    /// It was said aloud that there is no connection.
+    /// A warning that there is no connection was logged.
     told: bool,
 }
 
@@ -132,8 +132,8 @@ impl Carriers {
         Some(jitter(most))
     }
 
-    /// Nobody else tells why a proxy lets nothing through, so the first failure is said aloud; those behind it, and at further
-    /// addresses, say the same.
+    /// Logs the first failure as a warning: nothing else shows why a proxy lets nothing through. Later failures, and those at further
+    /// addresses, show the same.
     fn failed(&self, peer: &NodeId, address: SocketAddr, error: &io::Error) {
         let news = self.dials().is_news(peer);
         let peer = peer.short();

@@ -122,7 +122,7 @@ async fn open(_: &Shared, stream: TcpStream) -> io::Result<Connection> {
     Connection::tcp(stream)
 }
 
-/// Takes in a connection that somebody else has accepted. False: there are too many.
+/// Takes in a connection that the application has accepted. False: there are too many.
 pub(crate) fn admit(shared: &Arc<Shared>, connection: Connection, remote: SocketAddr) -> bool {
     let Some(stranger) = shared.carriers.admit(remote.ip()) else { return false };
     tokio::spawn(carry(shared, connection, canonical(remote), stranger).run());

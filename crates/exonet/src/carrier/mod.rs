@@ -109,13 +109,13 @@ impl Carriers {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As many are taken in as `limits` say.
+    /// Sets the limits on accepted connections.
     pub(crate) fn limit(&mut self, limits: &Limits) {
         self.peers = Crowd::of_peers(limits);
     }
 
-    /// A place for one that somebody has opened. None: there are too many, of strangers or of peers. One that is closed before anything
-    /// has come is dialled again later and later.
+    /// A place for an accepted connection. None: there are too many of strangers, or of peers. If a connection is closed before it
+    /// brings anything, the other end waits longer and longer before it dials again.
     fn admit(&self, from: IpAddr) -> Option<Stranger> {
         self.strangers.admit(from).filter(|_| self.peers.has_room())
     }

@@ -27,9 +27,9 @@ enum Kind {
 
 /// Connections through a proxy: HTTP CONNECT (RFC 9110, section 9.3.6) or SOCKS5 (RFC 1928).
 ///
-/// The proxy sees addresses and sizes, and nothing of what is said: packets are encrypted from node to node. It is asked for the
-/// address of the peer. Where the peer is given by the name of a host and the system finds no address for that, the proxy is asked for the
-/// name. One that is written with `socks5h` looks up all names, and the system none.
+/// The proxy sees addresses and sizes, and no content: packets are encrypted from node to node. The node asks the proxy for the
+/// address of the peer. If the peer is given by a host name, and the system finds no address for it, the node asks the proxy for the
+/// name. With `socks5h`, the proxy looks up all names, and the system none.
 ///
 /// ```
 /// use exonet::carrier::Proxy;

@@ -7,18 +7,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use blake2::{Blake2s256, Digest};
 
-/// They are of 100::/64 (RFC 6666), where no packet arrives.
+/// The prefix of these addresses, 100::/64 (RFC 6666). Packets to it are discarded.
 const FRONT: [u8; 8] = [1, 0, 0, 0, 0, 0, 0, 0];
-/// What a proxy takes at most, by SOCKS5.
+/// The longest name that a proxy accepts, by SOCKS5.
 const LONGEST: usize = 255;
-/// Names that are remembered. One that was forgotten stands for nothing until its peer is named again.
+/// The most names that are remembered. The address of a forgotten name has no meaning until its peer is named again.
 const CAPACITY: usize = 1_024;
 
 /// Names, and the addresses that stand for them. Clones share them.
 #[derive(Clone, Default)]
 pub(super) struct StandIns(Arc<Mutex<BTreeMap<Ipv6Addr, Box<str>>>>);
 
-/// Where a proxy is to connect to.
+/// The target of a connection through a proxy.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Target {
     Address(SocketAddr),
@@ -35,7 +35,7 @@ impl fmt::Display for Target {
 }
 
 impl StandIns {
-    /// The address that stands for `name`, which is `HOST:PORT`: the same one in each process. None: no proxy can be asked for it.
+    /// The address that stands for `name`, which is `HOST:PORT`: the same in each process. None: no proxy accepts the name.
     pub(super) fn of(&self, name: &str) -> Option<SocketAddr> {
         let (host, port) = name.rsplit_once(':')?;
         let port = port.parse().ok()?;
@@ -56,7 +56,7 @@ impl StandIns {
         Some(SocketAddr::new(ip.into(), port))
     }
 
-    /// What `address` stands for: itself, if it does not stand for a name. None: for a name that is not known.
+    /// The target that `address` stands for: a name, or the address itself. None: the name is not known.
     pub(super) fn target(&self, address: SocketAddr) -> Option<Target> {
         match address.ip() {
             IpAddr::V6(ip) if ip.octets().starts_with(&FRONT) => {

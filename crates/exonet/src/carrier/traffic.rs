@@ -42,10 +42,10 @@ pub(super) enum Origin {
     Taken(Whose),
 }
 
-/// Among which connections one counts that was taken in.
+/// The count in which an accepted connection is included.
 #[expect(dead_code, reason = "a place is held for as long as it lives")]
 pub(super) enum Whose {
-    /// It is not known yet who dialled.
+    /// The node that dialled is not known yet.
     Stranger(Stranger),
     Peer(Guest),
 }
@@ -175,7 +175,7 @@ impl Traffic {
         self.meet(known, peer) && sound
     }
 
-    /// The other end has shown that it is `peer`, if it has. False: that has too many connections, or all have.
+    /// The other end has proven that it is `peer`, if it has. False: this peer, or all peers together, have too many connections.
     fn meet(&mut self, known: &mut bool, peer: Option<NodeId>) -> bool {
         let Some(peer) = peer.filter(|_| !*known) else { return true };
         *known = true;
@@ -207,7 +207,7 @@ impl Traffic {
         true
     }
 
-    /// The peer that the connection is of use for. None: it is of none.
+    /// The peer that uses the connection. None: no peer does.
     fn peer(&self) -> Option<NodeId> {
         let Self { shared, outlet, pipe, .. } = self;
         let now = shared.clock().mono();

@@ -1,4 +1,4 @@
-//! One download, as its servers share it.
+//! One download from several servers.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -30,7 +30,7 @@ impl Course {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until there may be something else to do for some server.
+    /// Waits until there may be other work for a server.
     pub(super) fn changed(&self) -> Notified<'_> {
         self.changed.notified()
     }

@@ -29,7 +29,7 @@ struct Summary {
     r#type: &'static str,
     end: &'static str,
     files: u64,
-    /// Nodes that did not say what they share.
+    /// Nodes that did not list their files.
     failed: u64,
 }
 

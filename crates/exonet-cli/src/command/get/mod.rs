@@ -34,7 +34,7 @@ use crate::store::{Names, SafePath};
 use crate::text::escape;
 use crate::units::{self, Size};
 
-/// How often what has come is brought to the disk and marked: a crash costs no more than what came since.
+/// The interval at which arrived pieces are forced to the disk and marked. A crash loses at most the later ones.
 const MARK: Duration = Duration::from_secs(1);
 /// The most pieces that one server is asked for at once.
 const BODIES: usize = 64;
@@ -54,14 +54,14 @@ struct Summary<'a> {
     r#type: &'static str,
     end: &'static str,
     name: &'a str,
-    /// Where it is, or is to be.
+    /// The path of the file.
     file: String,
     size: u64,
     root: Hex32,
-    /// Bytes that came, and that were there of an earlier run.
+    /// Bytes that arrived, and bytes of an earlier run.
     fetched: u64,
     had: u64,
-    /// Pieces that came twice.
+    /// Pieces that arrived twice.
     doubled: u64,
     seconds: f64,
     servers: Vec<ServerLine<'a>>,
@@ -208,7 +208,7 @@ impl<'a> Download<'a> {
         self.sum_up(&course, had, interrupted)
     }
 
-    /// Until it is known what is to be fetched.
+    /// Runs until the file to fetch is known.
     async fn begin(&mut self) -> Result<Course, Failure> {
         loop {
             let met: Vec<_> = self.standings.all().iter().zip(&self.servers).collect();
@@ -263,7 +263,7 @@ impl<'a> Download<'a> {
         Ok(Course::new(self.name.to_owned(), root, shape, part, self.servers.len()))
     }
 
-    /// Until every piece is there.
+    /// Runs until every piece is present.
     async fn fetch(&mut self, course: &Arc<Course>, tasks: &mut JoinSet<()>) -> Result<(), Failure> {
         let mut ticks = tokio::time::interval(progress::TICK);
         let mut marks = tokio::time::interval(MARK);
@@ -289,7 +289,7 @@ impl<'a> Download<'a> {
         }
     }
 
-    /// Takes in what happens at a server. Cancel-safe.
+    /// Handles an event of a server. Cancel-safe.
     async fn next_event(&mut self, course: Option<&Course>) -> Result<(), Failure> {
         if self.standings.are_out() {
             let name = escape(self.name.as_bytes());
@@ -344,7 +344,7 @@ impl<'a> Download<'a> {
         self.settings.output.line(&ServerEvent { r#type: "server", peer, name, state, reason })
     }
 
-    /// A failure after something had come.
+    /// A failure after some pieces had arrived.
     fn kept(&self, failure: Failure, course: &Course) -> Failure {
         let here = course.shape.size - course.plan().missing_bytes();
         if here == 0 {
@@ -423,7 +423,7 @@ fn now<'s>(standings: &'s Standings, course: &Course) -> Now<'s> {
     Now { bytes: total - plan.missing_bytes(), total, servers: servers.collect() }
 }
 
-/// What follows from it, for people.
+/// The advice for people.
 fn told(state: &str) -> &'static str {
     match state {
         "banned" => "it is banned: nothing more is taken of it",
@@ -437,7 +437,7 @@ fn mark(course: &Arc<Course>) -> JoinHandle<std::io::Result<()>> {
     tokio::task::spawn_blocking(move || this.part.mark())
 }
 
-/// The end of what runs, if something does.
+/// The end of the running task, if there is one.
 async fn ended(marking: &mut Option<JoinHandle<std::io::Result<()>>>) -> Option<std::io::Result<()>> {
     let marking = marking.as_mut()?;
     Some(marking.await.unwrap_or_else(|error| Err(std::io::Error::other(error))))

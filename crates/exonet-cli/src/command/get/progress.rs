@@ -1,4 +1,4 @@
-//! How far the download is: a bar and a line for each server where a person watches; plain lines, or JSON, elsewhere.
+//! Shows the progress of the download: a bar and a line for each server on a terminal, plain lines or JSON elsewhere.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -73,7 +73,7 @@ pub(super) struct Now<'a> {
 pub(super) struct Progress<'a> {
     settings: &'a Settings,
     name: String,
-    /// The terminal of a person who wants to see it, and how many lines are on it.
+    /// The terminal, if the user wants the progress shown, and the number of lines on it.
     term: Option<Term>,
     drawn: usize,
     printed: Instant,

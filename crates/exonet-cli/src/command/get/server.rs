@@ -1,4 +1,4 @@
-//! One server: asked for what its path has room for, for as long as it answers, and tried again when it does not.
+//! One server. While it answers, it is asked for as much as its path has room for; when it does not, it is tried again.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -85,7 +85,7 @@ pub(super) struct Server {
     pub(super) at: usize,
     pub(super) peer: exonet::Peer,
     pub(super) tell: mpsc::UnboundedSender<(usize, Event)>,
-    /// It has answered: it shares files, whatever it says for a moment while it stops or starts.
+    /// It has answered: it shares files, even if it denies that for a moment while it stops or starts.
     met: Arc<AtomicBool>,
 }
 
@@ -94,7 +94,7 @@ impl Server {
         Self { at, peer, tell, met: Arc::default() }
     }
 
-    /// Until the file is there, or the server is out. What is to be fetched is told by `decided`, once it is known.
+    /// Runs until the file is complete, or the server is given up. `decided` names the file to fetch once it is known.
     pub(super) async fn run(self, name: String, mut decided: watch::Receiver<Option<Arc<Course>>>) {
         let mut failures = 0;
         loop {
@@ -135,7 +135,7 @@ impl Server {
         let _ = self.tell.send((self.at, event));
     }
 
-    /// Until it says what the file is.
+    /// Runs until the server describes the file.
     async fn meet(&self, name: &str) -> Result<Info, Out> {
         let (mut pause, mut told) = (AGAIN.0, false);
         loop {
@@ -177,8 +177,7 @@ impl Server {
         serde_json::from_slice(&reply).map_err(|error| Fault::Out(nonsense(&error)))
     }
 
-    /// Waits for as long as a server may be silent, and says whether it was: half of it without a word, half of it for the
-    /// answer to a ping.
+    /// Waits for as long as a server may be silent, and returns whether it was. Sends a ping after half of that time.
     async fn is_silent(&self) -> bool {
         let half = QUIET.0.max(self.srt() * QUIET.1) / 2;
         tokio::time::sleep(half).await;
@@ -267,7 +266,7 @@ impl Server {
         self.call(PIECE, &question, LONGEST_PIECE).await
     }
 
-    /// Whether it proves that the file has the size that it says, by the last piece.
+    /// Whether the server proves the size of the file, with the last piece.
     pub(super) async fn proves(&self, name: &str, info: &Info) -> bool {
         let Some(shape) = info.shape() else { return false };
         let Some(index) = shape.pieces().checked_sub(1) else {
@@ -363,7 +362,7 @@ fn nonsense(error: &serde_json::Error) -> Out {
     Out::banned(&format!("its answer makes no sense: {error}"))
 }
 
-/// How a file is cut of which these servers say the same.
+/// The shape of the file. If the servers differ about it, the first server that proves its own decides.
 pub(super) async fn settle(name: &str, met: &[(Server, Info)]) -> Option<Shape> {
     let shape = met.first()?.1.shape()?;
     if met.iter().all(|(_, info)| info.shape() == Some(shape)) {

@@ -19,7 +19,7 @@ pub(super) enum State {
 }
 
 impl State {
-    /// The same in text and JSON, and why.
+    /// The state for text and JSON, and the reason for it.
     pub(super) fn words(&self) -> (&'static str, Option<&str>) {
         match self {
             Self::Asked => ("asked", None),
@@ -41,7 +41,7 @@ pub(super) struct Standing {
 /// All servers, in the order in which they were named.
 pub(super) struct Standings {
     all: Vec<Standing>,
-    /// Since when none answers; None: some do.
+    /// The time since which no server answers. None: at least one does.
     pub(super) nobody: Option<Instant>,
 }
 
@@ -74,7 +74,7 @@ impl Standings {
         self.all.get(server).map_or("", |standing| &standing.named.name)
     }
 
-    /// Whether something is known of each: it has answered, or does not.
+    /// Whether the state of each is known: it has answered, or does not answer.
     pub(super) fn are_known(&self) -> bool {
         self.all.iter().all(|standing| !matches!(standing.state, State::Asked))
     }
@@ -83,7 +83,7 @@ impl Standings {
         self.all.iter().all(|standing| matches!(standing.state, State::Out(_)))
     }
 
-    /// A line for each, of what keeps it from bringing anything.
+    /// A line for each, with the reason for which it delivers nothing.
     pub(super) fn reasons(&self) -> String {
         let reason = |standing: &Standing| match standing.state.words() {
             (_, Some(reason)) => format!("\n      {}: {reason}", standing.named.name),

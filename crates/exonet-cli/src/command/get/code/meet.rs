@@ -36,7 +36,7 @@ pub(super) enum Met {
     Wrong {
         left: u32,
     },
-    /// There is no answer that goes on.
+    /// No answer continues the exchange.
     Over(String),
 }
 

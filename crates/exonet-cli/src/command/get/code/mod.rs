@@ -1,4 +1,4 @@
-//! `exon get CODE`: what `exon cp --code` offers on another machine.
+//! `exon get CODE`: fetches the files that `exon cp --code` offers on another machine.
 
 mod meet;
 mod search;
@@ -25,7 +25,7 @@ use crate::settings::Settings;
 use crate::store::{Names, Options, Store};
 use crate::units::{self, Size};
 
-/// An offer to which the code does not belong may have the same number as another one: so long that one is searched for.
+/// Two offers may have the same number. After a node with another code, the search for the right one goes on this long.
 const OTHER: Duration = Duration::from_secs(2);
 /// The times after which unfinished messages and files of other processes are removed.
 const PATIENCE: Duration = Duration::from_secs(600);

@@ -15,7 +15,7 @@ use crate::settings::Settings;
 
 /// The pause before the name server is asked again, since the offer may come later.
 const AGAIN: Duration = Duration::from_secs(2);
-/// Nodes that are tried: whoever is on the network may say that it is one.
+/// The most nodes that are tried, because any node on the network may claim to be the sender.
 const MOST: usize = 16;
 
 pub(super) struct Search<'a> {

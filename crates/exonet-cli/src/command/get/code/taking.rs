@@ -67,7 +67,7 @@ struct Summary {
     files: u64,
     refused: u64,
     bytes: u64,
-    /// What was proven by the code, and is what is here.
+    /// The code has proven the manifest, and the files match it.
     root: Option<Hex32>,
     seconds: f64,
 }
@@ -298,7 +298,7 @@ impl<'a> Taking<'a> {
     }
 }
 
-/// Takes the word of the sender that it has ended: no other node can reach this one.
+/// Accepts the sender's report that it has ended: no other node can reach this one.
 fn serve_end(node: &Node, tell: mpsc::UnboundedSender<Ended>) -> Result<Serving, Failure> {
     let answer = move |mut call: Call| {
         let tell = tell.clone();
@@ -315,7 +315,7 @@ fn serve_end(node: &Node, tell: mpsc::UnboundedSender<Ended>) -> Result<Serving,
     started.map_err(|e| Failure::new(format!("cannot serve {ENDED}")).because(&e))
 }
 
-/// The hash of what is at these paths.
+/// The hash of the files at these paths.
 fn hash(out: &std::path::Path, paths: &BTreeSet<String>) -> Result<Option<Hex32>, Failure> {
     let mut hashes = Vec::new();
     for path in paths {
