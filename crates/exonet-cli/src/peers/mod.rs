@@ -12,6 +12,7 @@ mod explain;
 mod services;
 
 use std::collections::BTreeMap;
+#[cfg(unix)]
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
