@@ -154,8 +154,8 @@ start() {
     "${exon[@]}" "${@:3}" --json >"$place/$name" 2>"$place/$name.err" </dev/null &
     process=$!
     running+=("$process")
-    await grep -q '"type":"\(listening\|up\)"' "$place/$name"
-    peer=$(sed -n '1s/.*"peer":"\([^"]*\)".*/\1/p' "$place/$name")
+    await grep -q '"type":"\(listening\|up\|waiting\)"' "$place/$name"
+    peer=$(sed -n '1s/.*"\(peer\|door\)":"\([^"]*\)".*/\2/p' "$place/$name")
 }
 
 # Until a command succeeds.
@@ -312,6 +312,24 @@ moved() {
     once "$place/heard" s
 }
 
+# An identity with open messages goes there by `exon move`, and its messages leave from there.
+carried() {
+    absent here
+    local to=$peer id status=0 door
+    run here id shop --new
+    id=$(tail -n 1 "$place/said")
+    of here
+    lines c | timeout "$PATIENCE" "${exon[@]}" send --as shop --durability "$level" --timeout 3s "$to" 2>"$place/err" || status=$?
+    ((status == 6))
+    start there arrived listen --as shop --arrive "$id" --door "$loopback:0" --bind "$loopback:0" --durability "$level"
+    door=$process to=$peer
+    start here heard listen --as receiver --durability "$level" --bind "$at" --exit-after "$MESSAGES"
+    run here move --as shop --to "$to"
+    ended "$process"
+    once "$place/heard" c
+    killed "$door"
+}
+
 tests() {
     nice cargo test --locked --target "$target" -p "$@" >"$place/said" 2>"$place/err"
 }
@@ -366,6 +384,7 @@ for platform in "${platforms[@]}"; do
         else
             try "$level: exon up there is killed" up_killed there here
         fi
+        try "$level: an identity moves there by exon move" carried
         for how in killed ended; do
             try "$level: a sender there is $how, and goes on" moved there there "$how"
             try "$level: a sender there is $how, and goes on here" moved there here "$how"
