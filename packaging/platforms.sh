@@ -58,7 +58,7 @@ finish() {
         kill -9 "$process" 2>/dev/null || true
     done
     [[ ! -d $work/prefix ]] || WINEPREFIX=$work/prefix wineserver -k 2>/dev/null || true
-    if ((status == 0)); then
+    if ((status == 0)) || [[ $current == set-up ]]; then
         rm -rf --one-file-system -- "$work"
     else
         echo "FAILED: $current; what the commands have said is in $work" >&2
@@ -84,9 +84,11 @@ describe() {
             runner=("qemu-$1" -L "/usr/$1-linux-gnu")
             packages=(qemu-user "gcc-$1-linux-gnu" "libc6-dev-$1-cross" cmake)
             needed=("qemu-$1" "$1-linux-gnu-gcc" cmake)
-            # A program cannot start itself again by qemu-user, as these tests do; the last one measures time.
+            # A program cannot start itself again by qemu-user, as the first ones do; the next one measures time.
             not_store=(--skip tests::process::)
             not_exonet=(--skip state::tests::process:: --skip driver::tests::a_driver_that_is_behind)
+            # qemu-user 7.2 hands on what the system says beside datagrams in the order of bytes of this machine.
+            [[ $1 != s390x ]] || not_exonet+=(--skip socket::tests::segments_come_out --skip socket::tests::a_socket_of_both)
             export "CARGO_TARGET_${1^^}_UNKNOWN_LINUX_GNU_LINKER=$1-linux-gnu-gcc"
             export "CARGO_TARGET_${1^^}_UNKNOWN_LINUX_GNU_RUNNER=${runner[*]}"
             ;;
