@@ -82,15 +82,24 @@ impl Settings {
 
     /// Gives a node the identity and the durability of these settings.
     pub(crate) fn apply(&self, builder: Builder) -> Result<Builder, Failure> {
-        let builder = self.connect(self.identity.apply(builder)?.carrier(self.carrier))?;
-        let builder = match self.durability {
-            Some(durability) => builder.durability(durability),
-            None => builder,
-        };
+        let builder = self.durable(self.connect(self.identity.apply(builder)?.carrier(self.carrier))?);
         Ok(match &self.naming {
             Some(names) => builder.naming_shared(Arc::clone(&names.0)),
             None => builder,
         })
+    }
+
+    /// Gives a node the durability of these settings.
+    fn durable(&self, builder: Builder) -> Builder {
+        match self.durability {
+            Some(durability) => builder.durability(durability),
+            None => builder,
+        }
+    }
+
+    /// Gives the durability of these settings to a node of another identity that must have a journal.
+    pub(crate) fn journaled(&self, builder: Builder) -> Builder {
+        if self.durability == Some(Durability::Memory) { builder } else { self.durable(builder) }
     }
 
     /// Lets a node open connections of the requested kind, and accept all kinds.

@@ -84,7 +84,6 @@ mod monotonic {
 
 #[cfg(not(target_os = "linux"))]
 mod monotonic {
-    use core::time::Duration;
     use std::time::Instant;
 
     use exonet_proto::Mono;

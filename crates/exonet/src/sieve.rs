@@ -253,6 +253,7 @@ mod program {
 mod tests {
     use super::*;
     use core::net::Ipv4Addr;
+    #[cfg(target_os = "linux")]
     use exonet_proto::wire;
 
     fn network(n: u8) -> IpAddr {

@@ -41,13 +41,22 @@ use exonet::{MessageId, Receipt};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 
 use self::protocol::{Places, Retried, Settled};
+#[cfg(unix)]
+use crate::failure::Failure;
 
 #[cfg(unix)]
 pub(crate) use self::client::{Client, Giver, Heard, Hearer, too_long};
 #[cfg(not(unix))]
-pub(crate) use self::nowhere::{Client, Control, Giver, Heard, Hearer, too_long};
+pub(crate) use self::nowhere::{Client, Control, Giver, Heard, Hearer, available, too_long};
 #[cfg(unix)]
 pub(crate) use self::server::Control;
+
+/// Fails where the system has no control socket, for commands that do nothing without one.
+#[cfg(unix)]
+#[allow(clippy::unnecessary_wraps, reason = "as where there is none")]
+pub(crate) fn available(_: &str) -> Result<(), Failure> {
+    Ok(())
+}
 
 /// The role of the process that runs the identity.
 #[derive(Clone, Debug)]

@@ -16,17 +16,20 @@ fn nowhere() -> Failure {
         .hint("end the process that runs the identity, and try again")
 }
 
+/// Fails, for commands that do nothing without a control socket.
+pub(crate) fn available(command: &str) -> Result<(), Failure> {
+    let failure =
+        Failure::new(format!("exon {command} does not run on this system, which has no control socket"));
+    Err(failure.hint("exon send, listen and serve run the node of a stored identity themselves"))
+}
+
 /// Stub of the control socket of a node.
 #[derive(Debug)]
 pub(crate) struct Control(());
 
 impl Control {
-    /// Fails for `exon up`, which is useless without a control socket.
-    pub(crate) fn open_leaving(_: &Settings, _: &Node, role: Role, _: &Leave) -> Result<Self, Failure> {
-        match role {
-            Role::Up(_) => Err(nowhere()),
-            Role::Command(_) | Role::Worker(_) => Ok(Self(())),
-        }
+    pub(crate) fn open_leaving(_: &Settings, _: &Node, _: Role, _: &Leave) -> Result<Self, Failure> {
+        Err(nowhere())
     }
 
     pub(crate) fn try_open(_: &Settings, _: &Node, _: Role) -> Self {

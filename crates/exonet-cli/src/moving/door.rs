@@ -84,7 +84,7 @@ pub(crate) async fn take_in(settings: &Settings, door: &Door<'_>) -> Result<bool
         return arrived(settings, door.id, term);
     }
     let (tell, told) = oneshot::channel();
-    let keeper = Keeper::open(vestibule, door.bind, Told::Not(tell)).await?;
+    let keeper = Keeper::open(settings, vestibule, door.bind, Told::Not(tell)).await?;
     settings.note(format!("waits for {} to move in; there, say:", door.id.short()));
     keeper.announce(settings)?;
     let mut stopped = std::pin::pin!(crate::command::stop::stop(None)?);
@@ -102,7 +102,7 @@ pub(crate) async fn take_in(settings: &Settings, door: &Door<'_>) -> Result<bool
 
 /// Repeats the confirmation: the identity arrived in a former run, and its former place may not know that.
 async fn say_again(settings: &Settings, vestibule: Vestibule, bind: &str) -> Result<(), Failure> {
-    let keeper = Keeper::open(vestibule, bind, Told::Again).await?;
+    let keeper = Keeper::open(settings, vestibule, bind, Told::Again).await?;
     settings.note(
         "the identity lives here; the place that it came from may not have heard so. There, say again:",
     );
@@ -150,8 +150,14 @@ enum Told {
 }
 
 impl Keeper {
-    async fn open(vestibule: Vestibule, bind: &str, told: Told) -> Result<Self, Failure> {
+    async fn open(
+        settings: &Settings,
+        vestibule: Vestibule,
+        bind: &str,
+        told: Told,
+    ) -> Result<Self, Failure> {
         let node = Node::builder(Allow::anyone()).state_dir(vestibule.state()).bind(bind);
+        let node = settings.journaled(node);
         let node = node.config(|config| config.takes.messages = false);
         let node = node.limits(|limits| limits.message = LONGEST).build().await;
         let node =

@@ -20,8 +20,12 @@ use std::time::Duration;
 use exonet::{NodeId, PeerAddr};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use departing::{Departing, Undone, Watcher};
-pub(crate) use departure::{Asker, Departure};
+#[cfg(unix)]
+pub(crate) use departing::Watcher;
+pub(crate) use departing::{Departing, Undone};
+#[cfg(unix)]
+pub(crate) use departure::Asker;
+pub(crate) use departure::Departure;
 pub(crate) use door::{Door, take_in};
 pub(crate) use leaving::leave;
 pub(crate) use point::point;

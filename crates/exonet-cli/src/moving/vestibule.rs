@@ -1,6 +1,6 @@
 //! The state of a door on the disk.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,6 +11,7 @@ use exonet::state::{self, Attempt, Landing, SecretKey, StateDir, Term};
 use super::point;
 use crate::failure::Failure;
 use crate::identity::Identity;
+use crate::store::sync_directory;
 
 /// The directory beside an identity that is to arrive. It has the door's own identity, and the data that has arrived.
 pub(super) struct Vestibule {
@@ -125,7 +126,7 @@ impl Vestibule {
             file.write_all(bytes)?;
             file.as_file().sync_all()?;
             file.persist(&path).map_err(|e| e.error)?;
-            File::open(&self.path)?.sync_all()
+            sync_directory(&self.path)
         };
         written().map_err(|error| Failure::path("write", &path, &error))
     }

@@ -294,8 +294,8 @@ fn alone(directory: &Path) -> Result<File, Failure> {
 
 /// On other systems a directory cannot be locked, so the last writer wins.
 #[cfg(not(unix))]
-fn alone(_: &Path) -> Result<(), Failure> {
-    Ok(())
+fn alone(_: &Path) -> Result<Option<File>, Failure> {
+    Ok(None)
 }
 
 #[cfg(unix)]

@@ -124,9 +124,28 @@ impl Tree {
             if !fs::symlink_metadata(path)?.is_dir() {
                 return Err(io::ErrorKind::NotADirectory.into());
             }
-            set_about(&File::open(path)?, mode, mtime)
+            set_about(&open_directory(path)?, mode, mtime)
         })
     }
+}
+
+/// Opens a directory to set its mode and time.
+#[cfg(unix)]
+fn open_directory(path: &Path) -> io::Result<File> {
+    File::open(path)
+}
+
+/// Opens a directory to set its time. The system opens a directory only with a flag, and sets times only with a right.
+#[cfg(windows)]
+fn open_directory(path: &Path) -> io::Result<File> {
+    use std::os::windows::fs::OpenOptionsExt;
+    const FILE_WRITE_ATTRIBUTES: u32 = 0x100;
+    const FILE_FLAG_OPEN_REPARSE_POINT: u32 = 0x20_0000;
+    const FILE_FLAG_BACKUP_SEMANTICS: u32 = 0x200_0000;
+    fs::OpenOptions::new()
+        .access_mode(FILE_WRITE_ATTRIBUTES)
+        .custom_flags(FILE_FLAG_BACKUP_SEMANTICS | FILE_FLAG_OPEN_REPARSE_POINT)
+        .open(path)
 }
 
 /// Sets the mode of an open file or directory, without the setuid, setgid and sticky bits, and its time.

@@ -1,7 +1,7 @@
 //! The dead letters of a stored identity: one file each.
 
 use std::fs;
-use std::io::{ErrorKind, Read};
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -22,6 +22,10 @@ const MOST_FILE: u64 = 1 << 30;
 
 /// The extension of the files.
 const ENDING: &str = "letter";
+
+/// The extension of a file that is being removed.
+#[cfg(windows)]
+const GONE: &str = "gone";
 
 /// A folder of dead letters.
 pub(crate) struct Folder {
@@ -47,6 +51,11 @@ impl Folder {
         let mut files = Vec::new();
         for entry in entries {
             let path = entry.map_err(StateError::io("read", &self.path))?.path();
+            #[cfg(windows)]
+            if path.extension().is_some_and(|ending| ending == GONE) {
+                // A process that died had not removed it.
+                let _ = fs::remove_file(&path);
+            }
             if path.extension().is_some_and(|ending| ending == ENDING)
                 && let Ok(metadata) = fs::symlink_metadata(&path)
                 && metadata.is_file()
@@ -78,7 +87,7 @@ impl Folder {
     pub(super) fn take(&self, id: &MessageId) -> Result<Option<DeadLetter>, StateError> {
         let path = self.path_of(id);
         let Some(letter) = read(&path)? else { return Ok(None) };
-        match fs::remove_file(&path) {
+        match remove(&path) {
             // Another process was faster.
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             removed => removed.map_err(StateError::io("remove", &path))?,
@@ -106,10 +115,34 @@ impl Folder {
                 break;
             }
             tracing::warn!("a dead letter goes: {}", if old { "it is too old" } else { "there is no room" });
-            fs::remove_file(&path).map_err(StateError::io("remove", &path))?;
+            remove(&path).map_err(StateError::io("remove", &path))?;
             held = held.saturating_sub(len);
         }
         Ok(())
+    }
+}
+
+/// Removes a letter's file. On return nobody finds its name.
+#[cfg(not(windows))]
+fn remove(path: &Path) -> io::Result<()> {
+    fs::remove_file(path)
+}
+
+/// Removes a letter's file. On return nobody finds its name.
+///
+/// On some file systems Windows keeps the name of a removed file until all who read the file have closed it. So the file
+/// first gets another name, which nobody else has.
+#[cfg(windows)]
+fn remove(path: &Path) -> io::Result<()> {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static REMOVED: AtomicU64 = AtomicU64::new(0);
+    let number = REMOVED.fetch_add(1, Ordering::Relaxed);
+    let other = path.with_extension(format!("{}-{number}.{GONE}", std::process::id()));
+    fs::rename(path, &other)?;
+    match fs::remove_file(&other) {
+        // Another process has found it.
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        removed => removed,
     }
 }
 

@@ -20,7 +20,7 @@ use super::standing::{Begin, Next, depart, superseded};
 use super::stop::{Leave, requests_or};
 use crate::args::UpArgs;
 use crate::control::protocol::Places;
-use crate::control::{Control, Desk, Role};
+use crate::control::{Control, Desk, Role, available};
 use crate::exit::{Exit, Tally};
 use crate::failure::Failure;
 use crate::gateway::{Gateway, Site};
@@ -30,6 +30,7 @@ use crate::settings::Settings;
 use crate::units::{self, counted};
 
 pub(super) async fn run(settings: &Settings, args: &UpArgs) -> Result<Exit, Failure> {
+    available("up")?;
     if args.bind.is_some() && !settings.identity.is_there() {
         node::can_bind(args.bind.as_deref()).await?;
     }
