@@ -26,6 +26,7 @@ use tokio::task::JoinHandle;
 use crate::after::shielded;
 use crate::allow::Question;
 use crate::engine::{AWAKE, Engine, Phase};
+use crate::network::Network;
 use crate::openings::Openings;
 use crate::report::Report;
 use crate::shared::{Flushed, Shared};
@@ -67,6 +68,8 @@ pub(crate) struct Driver {
     lines: String,
     writer: Writer,
     timer: Arc<Timer>,
+    /// Once a peer has been silent: tells when the network may be back.
+    network: Option<Network>,
     report: Report,
     /// The time at which the runtime could last look for events.
     yielded: Mono,
@@ -101,6 +104,7 @@ impl Driver {
             lines: String::new(),
             writer: Writer { store, task: None },
             timer,
+            network: None,
             report: Report::new(&shared.id.short(), sink),
             yielded: Mono(0),
             happened: true,
@@ -394,6 +398,10 @@ impl Driver {
             self.writer.begin(&self.shared, batch);
         }
         self.answer();
+        if !self.absent.is_empty() && self.network.is_none() {
+            // Where there is no such news, peers are probed as before.
+            self.network = Network::watch().ok();
+        }
         self.absent.drain(..).for_each(|peer| self.shared.look_again(peer));
         stopped
     }
@@ -464,7 +472,8 @@ impl Driver {
     }
 
     async fn sleep(&mut self, blocked: bool) {
-        let Self { shared, socket, timer, writer, happened, rests_until, report, .. } = self;
+        let Self { shared, socket, timer, writer, happened, rests_until, report, network, .. } = self;
+        let mut is_news = Ok(());
         let written = tokio::select! {
             biased;
             () = shared.work.notified() => {
@@ -476,7 +485,16 @@ impl Driver {
             () = timer.ring() => None,
             () = report.written(), if !report.can_write() => None,
             written = writer.end(), if !writer.is_idle() => Some(written),
+            news = changed(network.as_mut()) => {
+                is_news = news;
+                shared.step(|engine, now| engine.core.hasten(now));
+                *happened = true;
+                None
+            }
         };
+        if is_news.is_err() {
+            *network = None;
+        }
         match written {
             None => {}
             Some(Ok(through)) => shared.step(|engine, now| engine.core.handle_persisted(now, through)),
@@ -485,6 +503,14 @@ impl Driver {
                 shared.step(|engine, now| engine.core.handle_persist_failed(now));
             }
         }
+    }
+}
+
+/// Waits for a change of the network.
+async fn changed(network: Option<&mut Network>) -> io::Result<()> {
+    match network {
+        Some(network) => network.changed().await,
+        None => core::future::pending().await,
     }
 }
 

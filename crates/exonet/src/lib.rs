@@ -102,6 +102,7 @@ pub mod follow;
 pub mod group;
 mod journal;
 pub mod naming;
+mod network;
 mod node;
 mod openings;
 #[cfg(feature = "opentelemetry")]

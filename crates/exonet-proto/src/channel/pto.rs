@@ -14,10 +14,16 @@ const GENTLE: [u32; 13] = [2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128];
 const DOUBLING: [u32; 7] = [2, 4, 8, 16, 32, 64, 128];
 
 /// If an application waits, and there is no overload, probes come at least this often, or once in this many probe timeouts if
-/// these are longer. Half a packet per round trip does no harm. Where half of the packets are lost each way, one probe in four is
+/// these are longer. A packet in four round trips does no harm. Where half of the packets are lost each way, one probe in four is
 /// answered.
 const SOON: Duration = Duration::from_millis(100);
 const SOON_PTOS: u32 = 4;
+
+/// The same for the first timeouts in a row on a path that has worked, and how many these are. A short outage, as of a radio
+/// link that changes its cell, is then noticed within a 40th of a second after its end.
+const BRISK: Duration = Duration::from_millis(25);
+const BRISK_PTOS: u32 = 2;
+const BRISK_TIMEOUTS: u32 = 16;
 
 /// After this many consecutive timeouts, chance is no explanation any more: the path is down, or the peer is away. Where losses
 /// come ten at a time each way, one silence in a hundred takes a hundred probes, since both bursts end only by the packets that
@@ -54,6 +60,13 @@ impl Pto {
         self.count = 0;
     }
 
+    /// The network may be back: if there were timeouts in a row, the next one has come, and counts as the first.
+    pub(super) fn hasten(&mut self) {
+        if self.count > 0 {
+            *self = Self::default();
+        }
+    }
+
     /// A timeout has come. Returns how many there were in a row.
     pub(super) fn on_timeout(&mut self, now: Mono) -> u32 {
         self.count = self.count.saturating_add(1);
@@ -74,7 +87,7 @@ impl Pto {
 }
 
 /// How long the next timeout takes after `timeouts` in a row: the first takes `tail`, the others multiples of `pto`. `awaited`:
-/// an application waits for what is under way.
+/// an application waits for what is under way. `worked`: the path has brought an acknowledgement before.
 #[inline]
 pub(super) fn back_off(
     timeouts: u32,
@@ -82,6 +95,7 @@ pub(super) fn back_off(
     pto: Duration,
     cause: Cause,
     awaited: bool,
+    worked: bool,
 ) -> Duration {
     let Some(backed_off) = timeouts.checked_sub(1) else { return tail };
     let back_off: &[u32] = if cause == Cause::Chance { &GENTLE } else { &DOUBLING };
@@ -89,6 +103,8 @@ pub(super) fn back_off(
         PATIENT
     } else if timeouts > chances(cause) {
         LATER
+    } else if worked && timeouts <= BRISK_TIMEOUTS {
+        BRISK.max(pto.saturating_mul(BRISK_PTOS)).min(LATER)
     } else {
         SOON.max(pto.saturating_mul(SOON_PTOS)).min(LATER)
     };

@@ -562,6 +562,11 @@ impl Recovery {
         Probe { count, packets }
     }
 
+    /// The network may be back: if probes are unanswered, the next one is due, and the back-off begins anew.
+    pub fn hasten(&mut self) {
+        self.pto.hasten();
+    }
+
     /// How many consecutive probe timeouts passed without an answer.
     pub fn pto_count(&self) -> u32 {
         self.pto.count()

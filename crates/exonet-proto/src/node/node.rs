@@ -446,6 +446,11 @@ impl Node {
         self.each(now, |peer, _| peer.link.hurry(now.mono));
     }
 
+    /// The network may be back, as when an interface is up again: repeats at once what silent peers have not answered.
+    pub fn hasten(&mut self, now: Now) {
+        self.each(now, |peer, _| peer.hasten(now.mono));
+    }
+
     // --- peers ---
 
     /// The place of a peer that the application sends to. The peer is entered if necessary.

@@ -67,6 +67,19 @@ impl Peer {
         }
     }
 
+    /// The network may be back. If the peer is silent, all that waits longer and longer is repeated at once.
+    pub(crate) fn hasten(&mut self, now: Mono) {
+        let link = &mut self.link;
+        if link.recovery.pto_count() == 0 && link.opening.is_none() {
+            return;
+        }
+        if let Some(opening) = link.opening.as_mut() {
+            opening.hurry(now);
+        }
+        link.recovery.hasten();
+        self.outbound.hasten(now);
+    }
+
     fn expire_pending(&mut self, cx: &mut Context, now: Now) {
         let expired: Vec<Pending> =
             self.link.pending.extract_if(.., |pending| pending.expires <= now.mono).collect();

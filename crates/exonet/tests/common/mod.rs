@@ -2,6 +2,8 @@
 #![allow(dead_code)] // each test file uses its own part
 #![allow(clippy::unwrap_used, clippy::expect_used)] // a failure here is the failure of a test
 
+#[cfg(target_os = "linux")]
+pub(crate) mod host;
 mod skip;
 
 use std::future::Future;

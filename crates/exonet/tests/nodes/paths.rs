@@ -2,90 +2,11 @@
 //! may make.
 #![cfg(target_os = "linux")]
 
-use std::process::Command;
 use std::sync::mpsc;
-use std::thread::JoinHandle;
 
+use crate::common::host::Host;
 use crate::common::{bytes, skipped, within};
 use exonet::{Allow, Message, Node, Outcome};
-use nix::sched::{CloneFlags, unshare};
-
-type Job = Box<dyn FnOnce() + Send>;
-
-/// A host: a thread in a network namespace of its own.
-struct Host {
-    jobs: Option<mpsc::Sender<Job>>,
-    thread: Option<JoinHandle<()>>,
-    tid: i32,
-}
-
-impl Host {
-    /// None: the user may not make a namespace.
-    fn new() -> Option<Self> {
-        let (jobs, todo) = mpsc::channel::<Job>();
-        let (born, birth) = mpsc::channel();
-        let thread = std::thread::spawn(move || {
-            let made = unshare(CloneFlags::CLONE_NEWNET).is_ok();
-            born.send(made.then(|| nix::unistd::gettid().as_raw())).unwrap();
-            todo.into_iter().filter(|_| made).for_each(|job| job());
-        });
-        let tid = birth.recv().unwrap()?;
-        Some(Self { jobs: Some(jobs), thread: Some(thread), tid })
-    }
-
-    /// Starts `work` on the host.
-    fn begin<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> mpsc::Receiver<T> {
-        let (tell, told) = mpsc::channel();
-        let job = Box::new(move || drop(tell.send(work())));
-        self.jobs.as_ref().unwrap().send(job).unwrap();
-        told
-    }
-
-    fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
-        self.begin(work).recv().unwrap()
-    }
-
-    /// Runs `ip` with these words.
-    fn ip(&self, words: String) {
-        self.run(move || {
-            let said = Command::new("ip").args(words.split(' ')).output().unwrap();
-            assert!(said.status.success(), "ip {words}: {}", String::from_utf8_lossy(&said.stderr));
-        });
-    }
-
-    /// The link takes packets of `mtu` bytes from now on; this also works while the host is busy.
-    fn narrow(&self, link: &str, mtu: u32) {
-        let words = format!("--net=/proc/{}/ns/net ip link set {link} mtu {mtu}", self.tid);
-        assert!(Command::new("nsenter").args(words.split(' ')).status().unwrap().success(), "{words}");
-    }
-
-    /// Makes a cable between `near` of this host and `far` of another, for packets of `mtu` bytes.
-    fn cable(&self, near: &str, ip: &str, to: &Self, far: &str, far_ip: &str, mtu: u32) {
-        self.ip(format!("link add {near} type veth peer name {far} netns {}", to.tid));
-        for (host, name, ip) in [(self, near, ip), (to, far, far_ip)] {
-            host.ip(format!("addr add {ip}/24 dev {name}"));
-            host.ip(format!("link set {name} mtu {mtu} up"));
-        }
-    }
-
-    /// Packets that arrived marked ECT(0), and packets that arrived without a mark.
-    fn marks(&self) -> [u64; 2] {
-        let table = self.run(|| std::fs::read_to_string("/proc/thread-self/net/netstat").unwrap());
-        let mut lines = table.lines().filter_map(|line| line.strip_prefix("IpExt: "));
-        let (names, figures) = (lines.next().unwrap(), lines.next().unwrap());
-        ["InECT0Pkts", "InNoECTPkts"].map(|name| {
-            let mut pairs = names.split(' ').zip(figures.split(' '));
-            pairs.find(|(known, _)| *known == name).unwrap().1.parse().unwrap()
-        })
-    }
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        drop(self.jobs.take());
-        self.thread.take().unwrap().join().unwrap();
-    }
-}
 
 /// Hosts without cables.
 fn hosts<const N: usize>() -> Option<[Host; N]> {
@@ -168,7 +89,7 @@ fn datagrams_grow_to_what_the_link_carries_and_bear_marks() {
 fn a_first_link_that_narrows_is_obeyed() {
     let Some([one, two]) = hosts() else { return };
     one.cable("a0", "10.7.0.1", &two, "b0", "10.7.0.2", 9_000);
-    let found = bulk(&one, &two, "10.7.0.2:7000", || one.narrow("a0", 1_500));
+    let found = bulk(&one, &two, "10.7.0.2:7000", || one.set("a0", "mtu 1500"));
     assert!((1_452..=1_472).contains(&found), "{found}");
 }
 
@@ -180,6 +101,6 @@ fn a_path_that_narrows_behind_the_first_link_is_found_out() {
     router.run(|| std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").unwrap());
     one.ip("route add default via 10.7.1.2".into());
     two.ip("route add default via 10.7.2.2".into());
-    let found = bulk(&one, &two, "10.7.2.1:7000", || router.narrow("r1", 1_500));
+    let found = bulk(&one, &two, "10.7.2.1:7000", || router.set("r1", "mtu 1500"));
     assert!((1_452..=1_472).contains(&found), "{found}");
 }

@@ -347,7 +347,7 @@ fn who_has_more_than_it_can_take_gets_no_more_than_that() {
 
 #[test]
 fn a_sender_of_many_packets_probes_soon_though_it_saw_a_queue() {
-    for (packets, wait) in [(15, millis(301 * 16)), (16, millis(1_000))] {
+    for (packets, wait) in [(15, millis(301 * 16)), (16, millis(602))] {
         let mut end = End::measured();
         (0..2).for_each(|_| end.path.loss.on_delay(millis(200), millis(100)));
         (0..9).for_each(|_| end.path.loss.on_fates(0, 1));

@@ -55,7 +55,7 @@ impl Retransmission for Standard {
             Cause::Overload if path.packets >= MANY => Cause::Unknown,
             cause => cause,
         };
-        pto::back_off(timeouts, tail, path.pto(), cause, path.awaited)
+        pto::back_off(timeouts, tail, path.pto(), cause, path.awaited, path.rtt.is_measured())
     }
 
     fn probes(&self, path: &PathState<'_>, timeouts: u32) -> u32 {

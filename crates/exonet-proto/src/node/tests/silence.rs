@@ -66,6 +66,62 @@ fn a_peer_that_answers_nothing_is_away_once_and_then_back() {
 }
 
 #[test]
+fn what_waits_for_a_silent_peer_is_repeated_at_once_when_the_network_is_back() {
+    // Within the first second the channel is probed; later it is opened anew as well.
+    for (outage, hastens) in [(SECOND / 2, true), (20 * SECOND, true), (20 * SECOND, false)] {
+        let mut pair = Pair::open();
+        pair.talk(0);
+        pair.cut(0);
+        pair.cut(1);
+        pair.send(0, 100);
+        pair.pass(outage);
+        drop((pair.mend(0), pair.mend(1)));
+        pair.pump();
+        assert!(pair.peer(0).link.silent_since().is_some());
+        let now = pair.now;
+        if hastens {
+            pair.ends[0].hasten(now);
+            pair.ends[0].handle_timeout(now);
+        }
+        // The answer may wait for a millisecond.
+        pair.pass(2 * MS);
+        assert_eq!(pair.peer(0).link.silent_since().is_none(), hastens, "{outage:?}");
+        assert_eq!(pair.ends[1].recv(now).is_some(), hastens, "{outage:?} {hastens}");
+    }
+}
+
+#[test]
+fn a_peer_that_answers_is_left_alone_when_the_network_is_back() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    // It has the message, and its application has not.
+    pair.send(0, 100);
+    pair.pass(SECOND);
+    let now = pair.now;
+    pair.ends[0].hasten(now);
+    pair.ends[0].handle_timeout(now);
+    assert!(pair.says(0).is_empty());
+}
+
+#[test]
+fn an_opening_is_repeated_at_once_when_the_network_is_back() {
+    for hastens in [true, false] {
+        let mut pair = Pair::open();
+        pair.cut(0);
+        pair.send(0, 100);
+        pair.pass(20 * SECOND);
+        drop(pair.mend(0));
+        let now = pair.now;
+        if hastens {
+            pair.ends[0].hasten(now);
+            pair.ends[0].handle_timeout(now);
+        }
+        pair.pass(2 * MS);
+        assert_eq!(pair.ends[1].recv(now).is_some(), hastens);
+    }
+}
+
+#[test]
 fn a_peer_that_answers_no_opening_is_away_after_a_second() {
     let mut pair = Pair::open();
     pair.cut(0);

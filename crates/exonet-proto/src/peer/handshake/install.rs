@@ -106,10 +106,14 @@ impl Peer {
         let limits = PeerLimits::of(&params, own.is_some());
         self.inbound.held.set_limits(own.filter(|_| limits.lanes.is_some()));
         self.outbound.set_limits(limits);
+        // All that is under way was sent into this silence.
+        let (index, silent) = (epoch.index, self.link.silent_since());
+        let unheard = silent.is_some_and(|since| now.mono.since(since) >= self.link.pto() * 3);
         if self.link.hear(now.mono) {
             cx.events.push_back(Event::Back { peer: self.id });
         }
         let replaced = self.use_keys(cx, now, epoch, restarted);
+        let moved = self.link.current.as_ref().is_some_and(|current| current.index == index);
         self.use_path(cx, now, &params, arrival, proven);
         if self.outbound.largest > self.outbound.limits.message {
             self.withdraw_oversized(cx, now);
@@ -118,8 +122,10 @@ impl Peer {
         if let Some(gone) = replaced {
             self.end_epoch(cx, now, *gone);
         }
-        if restarted {
+        if restarted || unheard && moved {
             self.end_previous(cx, now);
+        }
+        if restarted {
             self.outbound.on_restart(now.mono);
         }
         cx.events.push_back(Event::Connected { peer: self.id, remote: arrival.remote, restarted });

@@ -85,6 +85,11 @@ impl Outbound {
     /// The peer is another process now: asks at once for the fate of the tokens.
     pub(crate) fn on_restart(&mut self, now: Mono) {
         self.renounce();
+        self.hasten(now);
+    }
+
+    /// What was asked and not answered is asked again at once.
+    pub(crate) fn hasten(&mut self, now: Mono) {
         self.ask_backoff.reset();
         self.probe_backoff.reset();
         self.caller.hurry(now);
