@@ -1,9 +1,9 @@
 //! How soon messages arrive again after an interface was down: `cargo bench -p exonet --bench outage -- SECONDS TIMES CARRIER`.
 //!
 //! A sender and a receiver have networks of their own and a cable between them, which only root may make. The sender's end of the
-//! cable goes down for SECONDS (3), and up again, TIMES (20) times, while messages of 1,000 bytes go one after the other, or many at
-//! once, over CARRIER (udp, tcp; both). The time is that from the call of `ip link set up` to the first message that arrives: `ip` itself takes some of it, and
-//! is shown beside it.
+//! cable goes down for SECONDS (3), and up again, TIMES (20) times, while messages of 1,000 bytes go one after the other, or many
+//! at once, over CARRIER (udp, tcp; both). The time is that from the call of `ip link set up` to the first message that
+//! arrives. `ip` itself takes some of it, which is shown beside it.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)] // a failure here ends the bench
 
 #[cfg(target_os = "linux")]

@@ -488,6 +488,7 @@ impl Driver {
             news = changed(network.as_mut()) => {
                 is_news = news;
                 shared.step(|engine, now| engine.core.hasten(now));
+                shared.carriers.hasten.notify_waiters();
                 *happened = true;
                 None
             }

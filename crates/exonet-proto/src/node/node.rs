@@ -448,7 +448,7 @@ impl Node {
 
     /// The network may be back, as when an interface is up again: repeats at once what silent peers have not answered.
     pub fn hasten(&mut self, now: Now) {
-        self.each(now, |peer, _| peer.hasten(now.mono));
+        self.each(now, |peer, cx| peer.hasten(cx, now));
     }
 
     // --- peers ---

@@ -146,6 +146,14 @@ impl Peer {
         }
     }
 
+    /// The connection that this node dialled, if the peer owes something there and has been silent for a while: its system waits
+    /// longer and longer before it sends again.
+    pub(super) fn silent_pipe(&self, now: Mono) -> Option<Pipe> {
+        let (pipe, _) = self.link.numb_at()?;
+        let since = self.link.silent_since()?;
+        (now.since(since) >= SILENT).then_some(pipe)
+    }
+
     /// The connection `pipe` has ended, or brings nothing. Everything under way on it is lost.
     pub(crate) fn on_pipe_broken(&mut self, cx: &mut Context, now: Now, pipe: Pipe) {
         let link = &mut self.link;

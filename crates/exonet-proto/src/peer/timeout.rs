@@ -68,16 +68,19 @@ impl Peer {
     }
 
     /// The network may be back. If the peer is silent, all that waits longer and longer is repeated at once.
-    pub(crate) fn hasten(&mut self, now: Mono) {
+    pub(crate) fn hasten(&mut self, cx: &mut Context, now: Now) {
+        if let Some(pipe) = self.silent_pipe(now.mono) {
+            self.on_pipe_broken(cx, now, pipe);
+        }
         let link = &mut self.link;
         if link.recovery.pto_count() == 0 && link.opening.is_none() {
             return;
         }
         if let Some(opening) = link.opening.as_mut() {
-            opening.hurry(now);
+            opening.hurry(now.mono);
         }
         link.recovery.hasten();
-        self.outbound.hasten(now);
+        self.outbound.hasten(now.mono);
     }
 
     fn expire_pending(&mut self, cx: &mut Context, now: Now) {

@@ -48,6 +48,13 @@ impl Dials {
         self.tries.get_mut(peer).is_some_and(|tries| !core::mem::replace(&mut tries.told, true))
     }
 
+    /// The network may be back: the next try comes at once.
+    fn begin_anew(&mut self, peer: &NodeId) {
+        if let Some(tries) = self.tries.get_mut(peer) {
+            tries.count = 0;
+        }
+    }
+
     /// A connection to the peer works. Whether that is news: it was said that there is none.
     fn works_again(&mut self, peer: &NodeId) -> bool {
         self.tries.remove(peer).is_some_and(|tries| tries.told)
@@ -64,16 +71,24 @@ pub(crate) fn dial(shared: &Arc<Shared>, dial: Dial) {
 
 async fn keep_dialling(shared: Arc<Shared>, Dial { peer, addresses }: Dial) {
     while let Some(wait) = shared.carriers.next_try(&shared, peer) {
+        let news = shared.carriers.hasten.notified();
         tokio::select! {
             biased;
             _ = shared.ended.acquire() => return,
             () = sleep(wait) => {}
+            () = news => {}
         }
         for address in &addresses {
+            let news = shared.carriers.hasten.notified();
             let connected = tokio::select! {
                 biased;
                 _ = shared.ended.acquire() => return,
                 connected = timeout(PATIENCE, shared.carriers.dialler.dial(*address)) => connected,
+                () = news => {
+                    // The system would ask again only after seconds.
+                    shared.carriers.dials().begin_anew(&peer);
+                    break;
+                }
             };
             let connected = connected.map_err(io::Error::from).and_then(|connected| connected);
             let begun = connected.map(|connection| begin(&shared, peer, *address, connection));

@@ -72,6 +72,8 @@ pub(crate) struct Carriers {
     /// The listener that accepts connections from now on.
     moved: Mutex<Option<TcpListener>>,
     moving: Notify,
+    /// Notified when the network may be back.
+    pub(crate) hasten: Notify,
     /// Opens connections.
     pub(crate) dialler: Arc<dyn Dialler>,
     /// The dialler is the usual one.
@@ -93,6 +95,7 @@ impl Default for Carriers {
             openings: Mutex::default(),
             moved: Mutex::default(),
             moving: Notify::new(),
+            hasten: Notify::new(),
             dialler: Arc::new(Tcp),
             straight: true,
             #[cfg(feature = "tls")]

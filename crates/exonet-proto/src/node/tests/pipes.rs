@@ -232,6 +232,23 @@ fn a_connection_that_has_gone_numb_is_replaced_also_while_new_keys_are_wanted() 
 }
 
 #[test]
+fn a_silent_connection_is_replaced_at_once_when_the_network_is_back() {
+    for (silent, opened) in [(100 * MS, 1), (SECOND, 2)] {
+        let mut world = World::new(Carrier::Tcp);
+        world.send(0, 0, 100).unwrap();
+        world.pass(SECOND);
+        world.lines[0].is_numb = true;
+        world.send(0, 1, 100).unwrap();
+        world.pass(silent);
+        let now = world.now;
+        world.ends[0].hasten(now);
+        // The wish for a connection is heard in the second.
+        (0..2).for_each(|_| world.pass(50 * MS));
+        assert_eq!((world.taken[1].len(), world.opened), (opened, opened), "{silent:?}");
+    }
+}
+
+#[test]
 fn who_is_heard_and_acknowledges_nothing_gets_a_connection() {
     let mut world = World::new(Carrier::Auto);
     world.send(0, 0, 100).unwrap();
