@@ -21,15 +21,41 @@ mod system {
     /// Groups of rtnetlink(7): links, addresses and routes of both families.
     const GROUPS: u32 = 0x1 | 0x10 | 0x40 | 0x100 | 0x400;
 
-    /// How long after its last change the network may be used. What is sent into a link that is not quite up is lost. If that was
-    /// the question for a neighbour's address, the system asks again only after a second.
+    /// How long after its last change, and at most after its first, the network may be used. What is sent into a link that is
+    /// not quite up is lost. If that was the question for a neighbour's address, the system asks again only after a second.
     const SETTLES: Duration = Duration::from_millis(5);
+    const SETTLED: Duration = Duration::from_millis(50);
 
-    /// A socket that the system tells of each change. What has changed is not read: any change may be the one.
+    /// How often there is news at most: some machines change their interfaces all the time.
+    const PACE: Duration = Duration::from_secs(1);
+
+    /// How many pieces of news are read at once.
+    const READS: usize = 64;
+
+    /// The length of the headers of a piece of news: that of netlink(7), and that of a link.
+    const HEADERS: usize = 32;
+
+    /// A socket that the system tells of each change.
     pub(crate) struct Network {
         news: AsyncFd<OwnedFd>,
-        /// When the last change will have settled.
-        settled: Option<Instant>,
+        /// The first change since the last news, and when the network will have settled.
+        change: Option<(Instant, Instant)>,
+        /// There is no further news before this.
+        next: Instant,
+    }
+
+    /// Whether a piece of news, of which this is the beginning, says that something is there that may have been missing: an address, a
+    /// route, or a link that runs.
+    fn is_good(news: &[u8]) -> bool {
+        let kind = news.get(4..6).and_then(|kind| kind.try_into().ok()).map(u16::from_ne_bytes);
+        let flags = news.get(24..28).and_then(|flags| flags.try_into().ok()).map(u32::from_ne_bytes);
+        match kind {
+            // RTM_NEWLINK, with IFF_RUNNING.
+            Some(16) => flags.is_some_and(|flags| flags & 0x40 != 0),
+            // RTM_NEWADDR and RTM_NEWROUTE.
+            Some(20 | 24) => true,
+            _ => false,
+        }
     }
 
     impl Network {
@@ -41,7 +67,7 @@ mod system {
             // The function is deprecated for descriptors that change while registered; this one is owned and never does.
             #[allow(deprecated)]
             let news = AsyncFd::with_interest(socket, Interest::READABLE)?;
-            Ok(Self { news, settled: None })
+            Ok(Self { news, change: None, next: Instant::now() })
         }
 
         /// Waits until a change has settled. Cancel-safe.
@@ -50,36 +76,49 @@ mod system {
         /// There is no more news.
         pub(crate) async fn changed(&mut self) -> io::Result<()> {
             loop {
-                let Some(settled) = self.settled else {
+                let Some((_, settled)) = self.change else {
                     self.hear().await?;
                     continue;
                 };
+                let settled = settled.max(self.next);
                 tokio::select! {
                     biased;
                     heard = self.hear() => heard?,
                     () = sleep_until(settled) => {
-                        self.settled = None;
+                        (self.change, self.next) = (None, Instant::now() + PACE);
                         return Ok(());
                     }
                 }
             }
         }
 
-        /// Waits for the next change.
+        /// Waits for the next piece of news.
         async fn hear(&mut self) -> io::Result<()> {
-            let Self { news, settled } = self;
-            let heard = news.readable().await?.try_io(|fd| {
-                loop {
-                    match rustix::net::recv(fd, &mut [0_u8; 16], RecvFlags::TRUNC) {
-                        // More came than there was room for.
-                        Ok(_) | Err(rustix::io::Errno::NOBUFS) => *settled = Some(Instant::now() + SETTLES),
-                        Err(rustix::io::Errno::INTR) => {}
-                        Err(error) => return Err(error.into()),
+            let Self { news, change, .. } = self;
+            let mut ready = news.readable().await?;
+            for _ in 0..READS {
+                let mut headers = [0_u8; HEADERS];
+                let read = ready.try_io(|fd| Ok(rustix::net::recv(fd, &mut headers, RecvFlags::TRUNC)?));
+                let good = match read {
+                    // All was read.
+                    Err(_) => return Ok(()),
+                    Ok(Ok(_)) => is_good(&headers),
+                    // More came than there was room for.
+                    Ok(Err(error))
+                        if error.raw_os_error() == Some(rustix::io::Errno::NOBUFS.raw_os_error()) =>
+                    {
+                        true
                     }
+                    Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => false,
+                    Ok(Err(error)) => return Err(error),
+                };
+                if good {
+                    let now = Instant::now();
+                    let (first, _) = change.unwrap_or((now, now));
+                    *change = Some((first, (now + SETTLES).min(first + SETTLED)));
                 }
-            });
-            // Err: all was read.
-            heard.unwrap_or(Ok(()))
+            }
+            Ok(())
         }
     }
 }

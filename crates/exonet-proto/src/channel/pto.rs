@@ -45,6 +45,10 @@ const PATIENT: Duration = Duration::from_secs(30);
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pto {
     count: u32,
+    /// As many of them as the wait for the next one backs off by.
+    waits: u32,
+    /// When the next one comes, if that is not by its wait.
+    due: Option<Mono>,
     /// When the last ack-eliciting packet left, or when the last timeout came if no probe could leave.
     since: Mono,
 }
@@ -57,21 +61,27 @@ impl Pto {
 
     /// Ack-eliciting packets were newly acknowledged: the path works.
     pub(super) fn on_progress(&mut self) {
-        self.count = 0;
+        (self.count, self.waits, self.due) = (0, 0, None);
     }
 
-    /// The network may be back: if there were timeouts in a row, the next one has come, and counts as the first.
-    pub(super) fn hasten(&mut self) {
+    /// The network may be back: if there were timeouts in a row, the next one has come, and the waits begin anew.
+    pub(super) fn hasten(&mut self, now: Mono) {
         if self.count > 0 {
-            *self = Self::default();
+            (self.waits, self.due) = (0, Some(now));
         }
     }
 
     /// A timeout has come. Returns how many there were in a row.
     pub(super) fn on_timeout(&mut self, now: Mono) -> u32 {
         self.count = self.count.saturating_add(1);
-        self.since = self.since.max(now);
+        self.waits = self.waits.saturating_add(1);
+        (self.since, self.due) = (self.since.max(now), None);
         self.count
+    }
+
+    /// The number of timeouts by which the wait for the next one backs off.
+    pub(super) fn waits(&self) -> u32 {
+        self.waits
     }
 
     /// How many consecutive timeouts there were so far.
@@ -82,7 +92,7 @@ impl Pto {
     /// When the next timeout comes: `wait` after the last packet or timeout.
     #[inline]
     pub(super) fn deadline(&self, wait: Duration) -> Mono {
-        self.since + wait
+        self.due.unwrap_or(self.since + wait)
     }
 }
 

@@ -549,7 +549,7 @@ impl Recovery {
     /// When a probe is due, if anything ack-eliciting is under way.
     pub fn pto_at(&self) -> Option<Mono> {
         let armed = self.eliciting > 0 && !self.config.reliable;
-        armed.then(|| self.pto.deadline(self.policy.probe_after(&path_state!(self), self.pto.count())))
+        armed.then(|| self.pto.deadline(self.policy.probe_after(&path_state!(self), self.pto.waits())))
     }
 
     /// The time of [`pto_at`](Self::pto_at) has come. Nothing counts as lost because of it.
@@ -562,9 +562,12 @@ impl Recovery {
         Probe { count, packets }
     }
 
-    /// The network may be back: if probes are unanswered, the next one is due, and the back-off begins anew.
-    pub fn hasten(&mut self) {
-        self.pto.hasten();
+    /// The network may be back: if probes are unanswered, and not because of overload, the next one is due, and their waits begin
+    /// anew.
+    pub fn hasten(&mut self, now: Mono) {
+        if !self.loss.is_overloaded() {
+            self.pto.hasten(now);
+        }
     }
 
     /// How many consecutive probe timeouts passed without an answer.

@@ -448,7 +448,14 @@ impl Node {
 
     /// The network may be back, as when an interface is up again: repeats at once what silent peers have not answered.
     pub fn hasten(&mut self, now: Now) {
-        self.each(now, |peer, cx| peer.hasten(cx, now));
+        let silent = self.peers.iter().filter(|(_, peer)| peer.is_silent(now.mono));
+        let silent: Vec<u32> = silent.map(|(place, _)| place).collect();
+        for place in silent {
+            if let Some((peer, cx)) = self.at(place) {
+                peer.hasten(cx, now);
+            }
+            self.after(now, place);
+        }
     }
 
     // --- peers ---

@@ -23,6 +23,8 @@ const OFTEN: u32 = 30;
 const LATER: [u32; 8] = [4, 6, 10, 15, 20, 30, 40, 80];
 /// The least round trip that is assumed: a peer on a short path may merely be busy.
 const LEAST_ROUND: Duration = Duration::from_millis(50);
+/// How often news of the network may begin the waits anew.
+const HASTENS: Duration = Duration::from_secs(10);
 /// How many RETRYs are obeyed at most for each copy that leaves in its time: an observer of the opening may forge some.
 const MAX_RETRIES: u8 = 3;
 
@@ -47,6 +49,7 @@ pub(crate) struct Opening {
     /// The next copy leaves because of a RETRY.
     obeying: bool,
     next_at: Mono,
+    hastened_at: Option<Mono>,
     /// When the latest copy left.
     sent_at: Mono,
     /// The latest copy was not the first.
@@ -90,6 +93,7 @@ impl Opening {
             retries: 0,
             obeying: false,
             next_at: now,
+            hastened_at: None,
             sent_at: now,
             again: false,
             loaded: false,
@@ -185,6 +189,15 @@ impl Opening {
         self.datagram.extend_from_slice(&mac2);
         self.attempts = self.attempts.saturating_sub(1);
         self.next_at = now;
+    }
+
+    /// The network may be back: tries again at once, or a round after the last copy. The waits begin anew, unless they have done so
+    /// lately: the system may have news all the time.
+    pub(crate) fn hasten(&mut self, now: Mono) {
+        self.next_at = self.next_at.min(now.max(self.sent_at + LEAST_ROUND));
+        if self.hastened_at.is_none_or(|last| now.since(last) >= HASTENS) {
+            (self.hastened_at, self.attempts) = (Some(now), 0);
+        }
     }
 
     /// Tries again at once: the network may be back.

@@ -18,6 +18,10 @@ use crate::time::{Mono, Now};
 const HEAD_START: Duration = Duration::from_millis(250);
 /// A peer that has been silent for this long may be behind a middlebox that drops datagrams.
 const SILENT: Duration = Duration::from_millis(500);
+/// A connection that has brought nothing for this long, and for this many probe timeouts, is replaced when the network is back. What
+/// waits in a connection that works may be late.
+const STUCK: Duration = Duration::from_secs(1);
+const STUCK_PTOS: u32 = 3;
 /// After this many consecutive probe timeouts, the peer may receive nothing that this node sends, though this node hears the
 /// peer.
 const DEAF: u32 = 3;
@@ -146,12 +150,12 @@ impl Peer {
         }
     }
 
-    /// The connection that this node dialled, if the peer owes something there and has been silent for a while: its system waits
-    /// longer and longer before it sends again.
+    /// The connection that this node dialled, if the peer owes something there and it has brought nothing for a while: the system
+    /// waits longer and longer before it sends again.
     pub(super) fn silent_pipe(&self, now: Mono) -> Option<Pipe> {
-        let (pipe, _) = self.link.numb_at()?;
-        let since = self.link.silent_since()?;
-        (now.since(since) >= SILENT).then_some(pipe)
+        let (pipe, since) = self.link.numb_since()?;
+        let patience = STUCK.max(self.link.pto().saturating_mul(STUCK_PTOS));
+        (now.since(since) >= patience).then_some(pipe)
     }
 
     /// The connection `pipe` has ended, or brings nothing. Everything under way on it is lost.

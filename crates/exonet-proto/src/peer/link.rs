@@ -345,14 +345,20 @@ impl Link {
     /// The connection that this node dialled, and when it will have brought nothing for too long, if the peer owes something
     /// there.
     pub(crate) fn numb_at(&self) -> Option<(Pipe, Mono)> {
+        let (pipe, since) = self.numb_since()?;
+        let patience = PIPE_SILENCE.max(self.pto().saturating_mul(REOPEN_PTOS));
+        Some((pipe, since + patience))
+    }
+
+    /// The same connection, and since when it has brought nothing.
+    pub(crate) fn numb_since(&self) -> Option<(Pipe, Mono)> {
         let dialling = &self.dialling;
         let pipe = self.pipe().or(dialling.pipe).filter(|_| dialling.may)?;
         let opening = self.opening.as_ref().filter(|_| !dialling.is_trial());
         let begun = opening.map_or(Mono(0), |opening| opening.begun);
         let waits = opening.is_some() || self.pipe().is_some() && self.awaits_ack();
         let since = self.heard_at.max(self.asked_at).max(dialling.since).max(begun);
-        let patience = PIPE_SILENCE.max(self.pto().saturating_mul(REOPEN_PTOS));
-        waits.then(|| (pipe, since + patience))
+        waits.then_some((pipe, since))
     }
 
     /// Whether the silence calls for a new opening beside the probes, if this node needs the channel. True once, and again after

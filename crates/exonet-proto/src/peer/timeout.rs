@@ -67,19 +67,21 @@ impl Peer {
         }
     }
 
-    /// The network may be back. If the peer is silent, all that waits longer and longer is repeated at once.
+    /// Whether the peer has left probes or an opening unanswered, or its connection brings nothing.
+    pub(crate) fn is_silent(&self, now: Mono) -> bool {
+        let link = &self.link;
+        link.recovery.pto_count() > 0 || link.opening.is_some() || self.silent_pipe(now).is_some()
+    }
+
+    /// The network may be back, and the peer is silent: all that waits longer and longer is repeated at once.
     pub(crate) fn hasten(&mut self, cx: &mut Context, now: Now) {
         if let Some(pipe) = self.silent_pipe(now.mono) {
             self.on_pipe_broken(cx, now, pipe);
         }
-        let link = &mut self.link;
-        if link.recovery.pto_count() == 0 && link.opening.is_none() {
-            return;
+        if let Some(opening) = self.link.opening.as_mut() {
+            opening.hasten(now.mono);
         }
-        if let Some(opening) = link.opening.as_mut() {
-            opening.hurry(now.mono);
-        }
-        link.recovery.hasten();
+        self.link.recovery.hasten(now.mono);
         self.outbound.hasten(now.mono);
     }
 

@@ -28,6 +28,11 @@ impl Delivery {
         &self.delivery
     }
 
+    /// The delivery itself.
+    pub fn into_inner(self) -> crate::Delivery {
+        self.delivery
+    }
+
     /// The node that sent it.
     pub const fn from(&self) -> NodeId {
         self.delivery.from()

@@ -11,7 +11,7 @@ use super::runtime::Runtime;
 use super::{Delivery, Peer, Receipt, Received};
 use crate::Priority;
 use crate::error::Closed;
-use crate::receive::Batch;
+use crate::receive::{AnswerError, Batch};
 use crate::send::message::Message;
 use crate::stream::{self, StreamError, StreamSendError};
 
@@ -80,6 +80,19 @@ impl StreamSender {
     /// [`StreamSendError`]; nothing has been queued.
     pub fn send(&mut self, message: impl Into<Message>) -> Result<Receipt, StreamSendError> {
         let receipt = self.runtime.wait(self.sender.send(message))?;
+        Ok(Receipt::new(receipt, &self.runtime))
+    }
+
+    /// Acknowledges a message and sends another in this stream, in one step: see [`stream::StreamSender::ack_and_send`].
+    ///
+    /// # Errors
+    /// As for that method.
+    pub fn ack_and_send(
+        &mut self,
+        taken: Delivery,
+        message: impl Into<Message>,
+    ) -> Result<Receipt, AnswerError<StreamSendError>> {
+        let receipt = self.runtime.wait(self.sender.ack_and_send(taken.into_inner(), message))?;
         Ok(Receipt::new(receipt, &self.runtime))
     }
 

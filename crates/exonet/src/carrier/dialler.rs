@@ -22,6 +22,10 @@ const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LAST_WAIT: Duration = Duration::from_secs(10);
 /// How long an address may take to answer before the next one is tried.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the system waits for an answer before it asks again, the first time.
+const ASKS_AGAIN: Duration = Duration::from_secs(1);
+/// Within this time, all nodes that hear that the network is back try again.
+const TOGETHER: Duration = Duration::from_millis(20);
 /// The number of peers whose tries are remembered.
 const REMEMBERED: usize = 4_096;
 
@@ -76,19 +80,16 @@ async fn keep_dialling(shared: Arc<Shared>, Dial { peer, addresses }: Dial) {
             biased;
             _ = shared.ended.acquire() => return,
             () = sleep(wait) => {}
-            () = news => {}
+            () = news => {
+                shared.carriers.dials().begin_anew(&peer);
+                sleep(jitter(TOGETHER)).await;
+            }
         }
         for address in &addresses {
-            let news = shared.carriers.hasten.notified();
             let connected = tokio::select! {
                 biased;
                 _ = shared.ended.acquire() => return,
-                connected = timeout(PATIENCE, shared.carriers.dialler.dial(*address)) => connected,
-                () = news => {
-                    // The system would ask again only after seconds.
-                    shared.carriers.dials().begin_anew(&peer);
-                    break;
-                }
+                connected = timeout(PATIENCE, connect(&shared, &peer, *address)) => connected,
             };
             let connected = connected.map_err(io::Error::from).and_then(|connected| connected);
             let begun = connected.map(|connection| begin(&shared, peer, *address, connection));
@@ -100,6 +101,21 @@ async fn keep_dialling(shared: Arc<Shared>, Dial { peer, addresses }: Dial) {
                 Ok(false) => {}
                 Err(error) => shared.carriers.failed(&peer, *address, &error),
             }
+        }
+    }
+}
+
+/// Opens a connection. If the network may be back and the system has asked in vain, it asks again at once.
+async fn connect(shared: &Shared, peer: &NodeId, address: SocketAddr) -> io::Result<Connection> {
+    loop {
+        let news = async {
+            sleep(ASKS_AGAIN).await;
+            shared.carriers.hasten.notified().await;
+        };
+        tokio::select! {
+            biased;
+            connected = shared.carriers.dialler.dial(address) => return connected,
+            () = news => shared.carriers.dials().begin_anew(peer),
         }
     }
 }

@@ -213,7 +213,9 @@ impl Engine {
             return Err(CoreError::Closed);
         }
         if !self.core.would_take(taken) {
-            return Ok(None);
+            // Ends the hand-out as an acknowledgement would.
+            self.core.done(now, taken);
+            return if self.write_journal(now) { Ok(None) } else { Err(CoreError::Closed) };
         }
         if !self.room.has(&mut self.core, &peer) {
             return Err(CoreError::Full);

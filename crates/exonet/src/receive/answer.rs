@@ -18,7 +18,8 @@ use crate::shared::Shared;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AnswerError<E = SendError> {
-    /// The answer was not accepted. The message is handed out again.
+    /// The answer was not accepted. The message is handed out again, or rejected if this was its last
+    /// [attempt](crate::Builder::attempts). An error that lasts, such as a body that is too large, comes with it each time.
     #[error("the answer was not sent: {0}")]
     Send(E),
     /// The message could not be acknowledged: its record is gone, or its body was not read to the end. Nothing was sent.
@@ -45,7 +46,8 @@ impl Delivery {
     /// node with a journal writes both together, so that a crash keeps both or neither. The answer and the news that
     /// the message is delivered leave in one packet if there is room.
     ///
-    /// It waits for room in the sender's queue. Cancel-safe: if the future is dropped early, nothing was sent, and the
+    /// It waits for room in the queue to the peer, and holds the message meanwhile. Two nodes of which each only answers the
+    /// messages of the other, and whose queues to each other are full, would wait for ever: there, acknowledge first. Cancel-safe: if the future is dropped early, nothing was sent, and the
     /// message is handed out again. At [`Durability::Batched`](crate::Durability::Batched) and
     /// [`Sync`](crate::Durability::Sync) it then waits for the disk: if it is dropped during that time, both have happened.
     ///
@@ -75,7 +77,7 @@ impl Delivery {
     }
 
     /// Acknowledges the message, and sends another message to any peer, in one step: a stage of a pipeline that neither
-    /// loses nor repeats a message in a crash. Everything else is as for [`Self::answer`].
+    /// loses nor repeats a message that its journal keeps. Everything else is as for [`Self::answer`].
     ///
     /// # Errors
     /// [`AnswerError`]; nothing has been sent, unless the node stopped while it waited for the disk.
@@ -106,8 +108,9 @@ pub(crate) async fn take_and_send(
         })
     };
     let queued = wait_for_room(shared, to.id, queue).await.map_err(AnswerError::Send)?;
-    let (slot, at): (_, Option<Position>) = queued.ok_or(NotDelivered)?;
+    // Whether it was acknowledged or could not be: it is not at the application any more.
     taken.let_go();
+    let (slot, at): (_, Option<Position>) = queued.ok_or(NotDelivered)?;
     let receipt = Receipt::new(Arc::clone(shared), slot);
     shared.until_safe(at).await.map_err(|Closed| AnswerError::Send(SendError::Closed))?;
     Ok(receipt)

@@ -122,11 +122,12 @@ impl Peer {
         if let Some(gone) = replaced {
             self.end_epoch(cx, now, *gone);
         }
-        if restarted || unheard && moved {
-            self.end_previous(cx, now);
-        }
         if restarted {
+            self.end_previous(cx, now);
             self.outbound.on_restart(now.mono);
+        } else if unheard && moved {
+            // The peer may use the old keys until it hears of the new ones.
+            self.lose_all(cx, now);
         }
         cx.events.push_back(Event::Connected { peer: self.id, remote: arrival.remote, restarted });
         true
