@@ -70,8 +70,8 @@ impl std::str::FromStr for Share {
     }
 }
 
-/// Tries the chosen mutants. True if all died, except those that the list calls equivalent. Of mutants that were not named, prints
-/// only the survivors and the progress.
+/// Tries the chosen mutants. Returns true if tests notice all of them, except those that the list calls equivalent. Prints each
+/// mutant that was named. If none was named, prints only the survivors and the progress.
 pub(crate) fn trial(choice: &Choice) -> Result<bool, String> {
     let Choice { names, share, search } = choice;
     let (began, each) = (Instant::now(), *search || !names.is_empty());

@@ -63,7 +63,8 @@ fn one(space: &mut Space, random: &mut Random, taken: &mut Vec<Step>) -> Result<
     space.world(&state).come_to_rest(&space.config)
 }
 
-/// Steps other than arrivals are rarer, and chosen more often. Of arrivals, the latest are preferred.
+/// Picks the next step at random. It prefers steps that are no arrivals, because there are fewer of them. Among arrivals, it prefers
+/// the latest.
 fn pick(steps: &mut Vec<Taken>, random: &mut Random) -> Option<Taken> {
     let own = steps.iter().take_while(|(step, _)| !matches!(step, Step::Hear { .. })).count();
     let heard = steps.len() - own;

@@ -473,7 +473,6 @@ impl Driver {
 
     async fn sleep(&mut self, blocked: bool) {
         let Self { shared, socket, timer, writer, happened, rests_until, report, network, .. } = self;
-        let mut is_news = Ok(());
         let written = tokio::select! {
             biased;
             () = shared.work.notified() => {
@@ -485,17 +484,15 @@ impl Driver {
             () = timer.ring() => None,
             () = report.written(), if !report.can_write() => None,
             written = writer.end(), if !writer.is_idle() => Some(written),
-            news = changed(network.as_mut()) => {
-                is_news = news;
-                shared.step(|engine, now| engine.core.hasten(now));
-                shared.carriers.hasten.notify_waiters();
+            news = changed(network) => {
+                if news {
+                    shared.step(|engine, now| engine.core.hasten(now));
+                    shared.carriers.hasten.notify_waiters();
+                }
                 *happened = true;
                 None
             }
         };
-        if is_news.is_err() {
-            *network = None;
-        }
         match written {
             None => {}
             Some(Ok(through)) => shared.step(|engine, now| engine.core.handle_persisted(now, through)),
@@ -507,12 +504,12 @@ impl Driver {
     }
 }
 
-/// Waits for a change of the network.
-async fn changed(network: Option<&mut Network>) -> io::Result<()> {
-    match network {
-        Some(network) => network.changed().await,
-        None => core::future::pending().await,
-    }
+/// Waits for a change of the network. False: there is no more news of it.
+async fn changed(network: &mut Option<Network>) -> bool {
+    let Some(news) = network else { return core::future::pending().await };
+    let changed = news.changed().await.is_ok();
+    network.take_if(|_| !changed);
+    changed
 }
 
 /// A datagram that waits for its peer's share of the time.

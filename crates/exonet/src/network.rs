@@ -12,6 +12,7 @@ mod system {
     use std::io;
     use std::os::fd::OwnedFd;
 
+    use rustix::io::Errno;
     use rustix::net::netlink::SocketAddrNetlink;
     use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
     use tokio::io::Interest;
@@ -46,7 +47,7 @@ mod system {
 
     /// Whether a piece of news, of which this is the beginning, says that something is there that may have been missing: an address, a
     /// route, or a link that runs.
-    fn is_good(news: &[u8]) -> bool {
+    pub(super) fn is_good(news: &[u8]) -> bool {
         let kind = news.get(4..6).and_then(|kind| kind.try_into().ok()).map(u16::from_ne_bytes);
         let flags = news.get(24..28).and_then(|flags| flags.try_into().ok()).map(u32::from_ne_bytes);
         match kind {
@@ -103,14 +104,12 @@ mod system {
                     // All was read.
                     Err(_) => return Ok(()),
                     Ok(Ok(_)) => is_good(&headers),
-                    // More came than there was room for.
-                    Ok(Err(error))
-                        if error.raw_os_error() == Some(rustix::io::Errno::NOBUFS.raw_os_error()) =>
-                    {
-                        true
-                    }
-                    Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => false,
-                    Ok(Err(error)) => return Err(error),
+                    Ok(Err(error)) => match Errno::from_io_error(&error) {
+                        // More came than there was room for.
+                        Some(Errno::NOBUFS) => true,
+                        Some(Errno::INTR) => false,
+                        _ => return Err(error),
+                    },
                 };
                 if good {
                     let now = Instant::now();
@@ -149,6 +148,24 @@ mod tests {
     use nix::sched::{CloneFlags, unshare};
 
     use super::Network;
+    use super::system::is_good;
+
+    #[test]
+    fn only_what_is_there_is_good_news() {
+        let news = |kind: u16, flags: u32| {
+            let mut news = [0; 32];
+            news[4..6].copy_from_slice(&kind.to_ne_bytes());
+            news[24..28].copy_from_slice(&flags.to_ne_bytes());
+            is_good(&news)
+        };
+        // A link that runs, that is up without a carrier, and that goes; addresses and routes that come and go.
+        assert_eq!(
+            [(16, 0x41), (16, 0x1), (17, 0x41)].map(|(kind, flags)| news(kind, flags)),
+            [true, false, false]
+        );
+        assert_eq!([20, 21, 24, 25].map(|kind| news(kind, 0)), [true, false, true, false]);
+        assert!(!is_good(&[]));
+    }
 
     #[test]
     fn a_link_that_goes_up_is_told() {

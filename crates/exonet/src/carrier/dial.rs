@@ -16,7 +16,8 @@ pub type Dialling<'a> = Pin<Box<dyn Future<Output = io::Result<Connection>> + Se
 /// Opens connections for a node: see [`Builder::dialler`](crate::Builder::dialler).
 ///
 /// The node calls it when it wants a connection to a peer (`docs/carriers.md`, "Who dials"), and calls it again after a
-/// failure, with growing waits. An attempt that takes longer than 10 s is dropped.
+/// failure, with growing waits. An attempt that takes longer than 10 s is dropped. When the network may be back, an attempt
+/// that is older than 1 s is dropped and made again.
 ///
 /// ```
 /// use std::net::SocketAddr;

@@ -89,7 +89,7 @@ async fn keep_dialling(shared: Arc<Shared>, Dial { peer, addresses }: Dial) {
             let connected = tokio::select! {
                 biased;
                 _ = shared.ended.acquire() => return,
-                connected = timeout(PATIENCE, connect(&shared, &peer, *address)) => connected,
+                connected = timeout(PATIENCE, connect(&shared.carriers, &peer, *address)) => connected,
             };
             let connected = connected.map_err(io::Error::from).and_then(|connected| connected);
             let begun = connected.map(|connection| begin(&shared, peer, *address, connection));
@@ -106,16 +106,16 @@ async fn keep_dialling(shared: Arc<Shared>, Dial { peer, addresses }: Dial) {
 }
 
 /// Opens a connection. If the network may be back and the system has asked in vain, it asks again at once.
-async fn connect(shared: &Shared, peer: &NodeId, address: SocketAddr) -> io::Result<Connection> {
+async fn connect(carriers: &Carriers, peer: &NodeId, address: SocketAddr) -> io::Result<Connection> {
     loop {
         let news = async {
             sleep(ASKS_AGAIN).await;
-            shared.carriers.hasten.notified().await;
+            carriers.hasten.notified().await;
         };
         tokio::select! {
             biased;
-            connected = shared.carriers.dialler.dial(address) => return connected,
-            () = news => shared.carriers.dials().begin_anew(peer),
+            connected = carriers.dialler.dial(address) => return connected,
+            () = news => carriers.dials().begin_anew(peer),
         }
     }
 }
@@ -194,7 +194,46 @@ fn jitter(most: Duration) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use core::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
+    use crate::carrier::{Dialler, Dialling};
+
+    /// Counts its dials. The first has no answer.
+    #[derive(Debug, Default)]
+    struct Counts(AtomicUsize);
+
+    impl Dialler for Counts {
+        fn dial(&self, _: SocketAddr) -> Dialling<'_> {
+            let first = self.0.fetch_add(1, Ordering::Relaxed) == 0;
+            Box::pin(async move {
+                if first {
+                    core::future::pending().await
+                } else {
+                    Err(io::ErrorKind::ConnectionRefused.into())
+                }
+            })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_dial_without_answer_begins_again_when_the_network_is_back_but_has_its_first_second() {
+        let (dialler, peer) = (Arc::new(Counts::default()), NodeId([1; 32]));
+        let carriers = Carriers { dialler: Arc::<Counts>::clone(&dialler), ..Carriers::default() };
+        let dials = || dialler.0.load(Ordering::Relaxed);
+        let news = async {
+            sleep(ASKS_AGAIN / 2).await;
+            carriers.hasten.notify_waiters();
+            sleep(ASKS_AGAIN).await;
+            assert_eq!(dials(), 1);
+            carriers.hasten.notify_waiters();
+        };
+        let (connected, ()) = tokio::join!(connect(&carriers, &peer, ([127, 0, 0, 1], 9).into()), news);
+        assert_eq!(
+            (connected.err().map(|error| error.kind()), dials()),
+            (Some(io::ErrorKind::ConnectionRefused), 2)
+        );
+    }
 
     #[test]
     fn a_failure_is_news_once_until_a_connection_works() {

@@ -92,15 +92,17 @@ fn what_waits_for_a_silent_peer_is_repeated_at_once_when_the_network_is_back() {
 
 #[test]
 fn a_peer_that_answers_is_left_alone_when_the_network_is_back() {
-    let mut pair = Pair::open();
-    pair.talk(0);
-    // It has the message, and its application has not.
-    pair.send(0, 100);
+    let mut pair = Pair::new([config(), Config { serves: true, ..config() }]);
+    pair.call(0);
     pair.pass(SECOND);
+    // It serves the call, of which it could be asked.
+    assert!(pair.ends[1].take_any_call(pair.now).is_some());
+    pair.pass(SECOND);
+    pair.cut(0);
     let now = pair.now;
     pair.ends[0].hasten(now);
-    pair.ends[0].handle_timeout(now);
-    assert!(pair.says(0).is_empty());
+    pair.pass(2 * MS);
+    assert!(pair.mend(0).is_empty());
 }
 
 #[test]
