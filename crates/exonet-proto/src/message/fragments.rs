@@ -6,6 +6,10 @@ use core::time::Duration;
 use crate::Mono;
 use crate::half::IntervalSet;
 
+/// A receiver that holds nothing of a message with a window of its own gets this many bytes of it, and no more before it holds
+/// something. A receiver that takes them sends HAVE unasked (PROTOCOL.md "The probe").
+pub(super) const TRIAL: u64 = 32 << 10;
+
 /// The sender's view of a message that was cut once, so that its first part could fill a packet, and of which nothing has been
 /// lost. It takes no memory of its own.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +58,7 @@ impl Halves {
 }
 
 /// The sender's view of one fragmented message. It is only a hint, for only a STATE settles the message.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Fragments {
     total: u64,
     /// Nothing from here on was ever sent.
@@ -68,11 +72,22 @@ pub(crate) struct Fragments {
     held: u64,
     /// Since when the receiver seems to hold less than it did.
     doubted: Option<Mono>,
+    /// Offsets at or above are held back: the receiver has found no room for what it was sent. Beyond every offset if it has.
+    trial: u64,
 }
 
 impl Fragments {
     pub(crate) fn new(total: u64, limit: u64) -> Self {
-        Self { total, limit: limit.min(total), ..Self::default() }
+        Self {
+            total,
+            next: 0,
+            limit: limit.min(total),
+            lost: IntervalSet::new(),
+            acked: IntervalSet::new(),
+            held: 0,
+            doubted: None,
+            trial: u64::MAX,
+        }
     }
 
     /// The end of the message has become known: it lies at `total`.
@@ -84,16 +99,21 @@ impl Fragments {
 
     /// The next range to send, of at most `max` bytes and below `available`: lost ones first.
     pub(crate) fn next(&self, max: u64, available: u64) -> Option<Range<u64>> {
-        if let Some(lost) = self.lost.iter().next() {
+        if let Some(lost) = self.first_lost() {
             return Some(lost.start..lost.end.min(lost.start.saturating_add(max)));
         }
-        let end = self.limit.min(available).min(self.next.saturating_add(max));
+        let end = self.limit.min(available).min(self.trial).min(self.next.saturating_add(max));
         (self.next < end).then_some(self.next..end)
     }
 
-    /// Whether something lost waits to be sent again.
+    /// Whether something lost waits to be sent again, and is not held back.
     pub(crate) fn has_lost(&self) -> bool {
-        !self.lost.is_empty()
+        self.first_lost().is_some()
+    }
+
+    fn first_lost(&self) -> Option<Range<u64>> {
+        let lost = self.lost.iter().next().filter(|lost| lost.start < self.trial)?;
+        Some(lost.start..lost.end.min(self.trial))
     }
 
     pub(crate) fn sent(&mut self, range: Range<u64>) {
@@ -125,12 +145,12 @@ impl Fragments {
         self.acked.covers(self.held..self.total)
     }
 
-    /// Whether everything that may be sent has been acknowledged, and no more can be sent: the window is closed, or what is
-    /// available ends at `available`. The receiver then has to report its state.
+    /// Whether everything that may be sent has been acknowledged, and no more can be sent: the window is closed, the rest is
+    /// held back, or what is available ends at `available`. The receiver then has to report its state.
     pub(crate) fn is_stalled(&self, available: u64) -> bool {
-        let end = self.limit.min(available);
-        let closed = self.lost.is_empty() && end <= self.next && self.next < self.total;
-        closed && self.acked.covers(self.held..self.next)
+        let end = self.limit.min(available).min(self.trial);
+        let closed = !self.has_lost() && end <= self.next && end < self.total;
+        closed && self.acked.covers(self.held..self.next.min(self.trial))
     }
 
     /// The receiver reports that it holds `prefix`. `Some(true)`: it has given back what it held, since it has reported this for
@@ -151,17 +171,26 @@ impl Fragments {
         self.next = self.next.max(self.held);
         self.acked.insert(0..self.held);
         self.lost.remove_below(self.held);
+        if self.held > 0 {
+            self.trial = u64::MAX;
+        }
         before != (self.held, self.limit)
     }
 
     /// The answer to a probe: of all acknowledged bytes, the receiver has only `prefix` and `ranges`. Overrides the
-    /// acknowledgements. True if something has to be sent again.
-    pub(crate) fn have_only(&mut self, prefix: u64, ranges: impl Iterator<Item = Range<u64>>) -> bool {
+    /// acknowledgements. True if something has to be sent again. `trial`: how much, if it has nothing.
+    pub(crate) fn have_only(
+        &mut self,
+        prefix: u64,
+        ranges: impl Iterator<Item = Range<u64>>,
+        trial: u64,
+    ) -> bool {
         self.acked.clear();
         self.acked.insert(0..prefix.max(self.held).min(self.total));
         for range in ranges {
             self.acked.insert(range.start.min(self.total)..range.end.min(self.total));
         }
+        self.trial = if self.acked.is_empty() { trial } else { u64::MAX };
         for gap in self.acked.gaps(0..self.next) {
             self.lost.insert(gap);
         }
@@ -211,9 +240,48 @@ mod tests {
         f.sent(0..100);
         f.acked(0..100);
         assert!(f.is_acked() && f.is_sent());
-        assert!(f.have_only(30, std::iter::once(60..70)));
+        assert!(f.have_only(30, std::iter::once(60..70), TRIAL));
         assert!(!f.is_acked() && !f.is_sent());
         assert_eq!(f.next(100, 100), Some(30..60));
+    }
+
+    #[test]
+    fn a_receiver_without_room_gets_a_trial_until_it_holds_something() {
+        let mut f = Fragments::new(1_000, 500);
+        f.sent(0..400);
+        f.acked(0..400);
+        assert!(f.have_only(0, std::iter::empty(), 50));
+        assert_eq!(f.next(100, 1_000), Some(0..50));
+        f.sent(0..50);
+        assert!(!f.is_stalled(u64::MAX));
+        assert_eq!((f.next(100, 1_000), f.lost(300..400)), (None, false), "the rest is held back");
+        assert!(f.lost(20..30), "but what was lost of the trial goes again");
+        f.sent(20..30);
+        f.acked(0..50);
+        assert!(f.is_stalled(u64::MAX) && !f.is_acked());
+        assert!(f.have_only(0, std::iter::empty(), 50));
+        assert_eq!(f.next(100, 1_000), Some(0..50), "once more");
+        f.sent(0..50);
+        f.acked(0..50);
+        assert!(f.window(50, 500));
+        assert!(f.has_lost());
+        assert_eq!(f.next(1_000, 1_000), Some(50..400));
+        f.sent(50..400);
+        assert_eq!(f.next(1_000, 1_000), Some(400..500));
+    }
+
+    #[test]
+    fn a_part_beyond_a_gap_ends_a_trial_too() {
+        let mut f = Fragments::new(1_000, 1_000);
+        f.sent(0..400);
+        f.acked(0..400);
+        assert!(f.have_only(0, std::iter::empty(), 50));
+        f.sent(0..50);
+        f.acked(10..50);
+        assert!(f.have_only(0, std::iter::once(10..50), 50));
+        assert_eq!(f.next(1_000, 1_000), Some(0..10));
+        f.sent(0..10);
+        assert_eq!(f.next(1_000, 1_000), Some(50..400));
     }
 
     #[test]

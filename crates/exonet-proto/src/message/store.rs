@@ -4,6 +4,7 @@ use core::ops::Range;
 
 use bytes::Bytes;
 
+use super::fragments::TRIAL;
 use super::lane::{LaneKey, Load};
 use super::{Bundle, Flow, Fragments, Halves, POOLED, Source};
 use super::{Confirm, Early, MessageKey, Outgoing, Priority};
@@ -246,6 +247,12 @@ impl Letter {
     /// Whether the message has a window of its own.
     pub(crate) fn is_large(&self) -> bool {
         self.source.is_unmeasured() || self.wire_len() > POOLED
+    }
+
+    /// How many bytes of the message a peer gets that has found no room for it, before it holds something of it: all of one
+    /// that shares the pool.
+    pub(crate) fn trial(&self) -> u64 {
+        if self.is_large() { TRIAL } else { u64::MAX }
     }
 
     /// How many bytes of the wire form are available.

@@ -43,6 +43,8 @@ use crate::wire::Role;
 const MAX_BACKOFF: Duration = Duration::from_secs(1);
 /// Tokens probed at once.
 const PROBES: usize = 32;
+/// Messages that go again at once to a peer that has no room.
+const TRIALS: usize = 4;
 /// Messages in doubt up to which silence of the peer holds nothing back: a few messages should not wait for a lost packet.
 const FEW: u64 = 16;
 /// Envelopes wanted on standby: at least, and at most.
@@ -141,6 +143,10 @@ pub(crate) struct Outbound {
     /// Tokens to probe, in the next packet.
     pub(crate) probes: VecDeque<(Slot, Incarnation)>,
     probe_from: Slot,
+    /// The peer has found no room for a message that it acknowledged, and room for none since.
+    no_room: bool,
+    /// Messages that the peer found no room for, and that may go again before the next probe.
+    trials: usize,
     revoking: Revoking,
     /// Since when there is nothing to send.
     idle_since: Mono,
@@ -191,6 +197,8 @@ impl Outbound {
             most: MAX_BACKOFF,
             probes: VecDeque::new(),
             probe_from: Slot(0),
+            no_room: false,
+            trials: 0,
             revoking: Revoking::default(),
             idle_since: now,
             farewell_due: false,

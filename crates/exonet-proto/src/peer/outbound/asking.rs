@@ -2,7 +2,8 @@
 
 use core::time::Duration;
 
-use super::{MAX_BACKOFF, Outbound, PROBES, STANDBY};
+use super::{MAX_BACKOFF, Outbound, PROBES, STANDBY, TRIALS};
+use crate::account::Account;
 use crate::half::{Ask, Clock, Sender};
 use crate::id::{Incarnation, Slot, Stamp};
 use crate::message::{MessageKey, Store};
@@ -67,6 +68,7 @@ impl Outbound {
             self.ask_at = if open { now + wait } else { Mono::NEVER };
         }
         if settled {
+            self.no_room = false;
             self.probe_backoff.reset();
             let open = self.sender.as_ref().is_some_and(|sender| !sender.is_idle());
             self.probe_at = if open { now + wait } else { Mono::NEVER };
@@ -101,8 +103,22 @@ impl Outbound {
 
     pub(super) fn arm_probe(&mut self, now: Mono, wait: Duration) {
         if self.probe_at == Mono::NEVER {
-            self.probe_at = now + self.probe_backoff.peek(wait, self.most.max(wait));
+            self.probe_at = now + self.probe_backoff.peek(wait, self.most_between_probes().max(wait));
         }
+    }
+
+    /// A peer without room is not asked more often on a path that loses: what it answers is not lost.
+    fn most_between_probes(&self) -> Duration {
+        if self.no_room { MAX_BACKOFF } else { self.most }
+    }
+
+    /// The peer has nothing of a message that it acknowledged: it had no room. True if the message may go again now. While the
+    /// peer has room for none, few messages go between two probes, so that they do not load the path in vain.
+    pub(super) fn found_no_room(&mut self) -> bool {
+        self.no_room = true;
+        let may = self.trials > 0;
+        self.trials.give_back(usize::from(may));
+        may
     }
 
     /// Acts on the passing of time. `wait` is two probe timeouts.
@@ -118,14 +134,15 @@ impl Outbound {
             self.probe_at = Mono::NEVER;
             self.choose_probes(store);
             if !self.probes.is_empty() {
-                self.probe_at = now + self.probe_backoff.next(wait, self.most);
+                self.probe_at = now + self.probe_backoff.next(wait, self.most_between_probes());
             }
         }
     }
 
-    /// A request, or its answer, may be lost: asks now about tokens that are acknowledged and not claimed by a STATE.
+    /// A request, or its answer, may be lost: asks now about tokens that are acknowledged and not claimed by a STATE,
+    /// unless the peer has no room.
     pub(crate) fn ask_again(&mut self, now: Mono) {
-        if self.probe_at != Mono::NEVER {
+        if self.probe_at != Mono::NEVER && !self.no_room {
             self.probe_at = self.probe_at.min(now);
         }
     }
@@ -133,6 +150,7 @@ impl Outbound {
     /// Chooses the next few tokens, in turn, that are acknowledged and that no STATE has claimed.
     fn choose_probes(&mut self, store: &Store) {
         self.probes.clear();
+        self.trials = if self.no_room { TRIALS } else { PROBES };
         let Some(sender) = self.sender.as_ref() else {
             return;
         };

@@ -168,13 +168,20 @@ impl Outbound {
         }
         let head = letter.head_len();
         let probed = letter.is_acked(key);
+        let mut ranges = ranges.peekable();
+        if probed && prefix == 0 && ranges.peek().is_none() && !self.found_no_room() {
+            return Had::Nothing;
+        }
         letter.note_missed(key);
         let kept = letter.source.kept();
+        let trial = letter.trial();
         let (mut again, mut passed) = (false, Vec::new());
         match letter.fragments.as_mut() {
             Some(fragments) => {
-                fragments.window(prefix, limit);
-                again = probed && fragments.have_only(prefix, ranges);
+                if fragments.window(prefix, limit) {
+                    self.no_room = false;
+                }
+                again = probed && fragments.have_only(prefix, ranges, trial) || fragments.has_lost();
                 passed = letter.source.release(fragments.held().saturating_sub(head));
                 letter.acked = letter.is_spent();
             }
