@@ -81,7 +81,7 @@ async fn connect(identity: &Identity) -> Result<Option<Connection>, Failure> {
     let Ok(socket) = place::of(path) else { return Ok(None) };
     match UnixStream::connect(&socket).await {
         // In a directory that others can write to, another user may have created the socket.
-        Ok(stream) if !wire::is_own(&stream) => {
+        Ok(stream) if !wire::is_trusted(&stream, place::owner(path)?) => {
             let failure = Failure::new(format!("the control socket {} is another user's", socket.display()));
             Err(failure.hint("set XDG_RUNTIME_DIR to a directory of your own"))
         }

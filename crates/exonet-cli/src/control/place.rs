@@ -32,6 +32,11 @@ pub(super) fn of(state: &Path) -> Result<PathBuf, Failure> {
     Err(failure.hint("set XDG_RUNTIME_DIR to a directory with a shorter path"))
 }
 
+/// The user that the identity in `state` belongs to.
+pub(super) fn owner(state: &Path) -> Result<u32, Failure> {
+    fs::metadata(state).map(|about| about.uid()).map_err(|e| Failure::path("look at", state, &e))
+}
+
 /// The user's runtime directory, which is emptied at boot.
 fn runtime() -> PathBuf {
     let given = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());

@@ -11,11 +11,18 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 /// The longest line: a piece of a body, each byte of which may take six bytes in JSON, and the JSON around it.
 pub(super) const LONGEST_LINE: u64 = 1 << 20;
 
-/// Whether the other end runs as the user of this process, or as root.
-pub(super) fn is_own(stream: &UnixStream) -> bool {
+/// Whether the other end runs as a user whom this process trusts with an identity of `owner`: as the user of this process, as root, or,
+/// if this process is root's, as `owner`.
+pub(super) fn is_trusted(stream: &UnixStream, owner: u32) -> bool {
     let own = rustix::process::geteuid().as_raw();
-    stream.peer_cred().is_ok_and(|other| other.uid() == own || other.uid() == 0)
+    stream.peer_cred().is_ok_and(|other| trusts(own, owner, other.uid()))
 }
+
+const fn trusts(own: u32, owner: u32, other: u32) -> bool {
+    other == own || other == ROOT || own == ROOT && other == owner
+}
+
+const ROOT: u32 = 0;
 
 /// Reads lines. Cancel-safe: the bytes of a partial line are kept.
 #[derive(Debug)]
@@ -58,4 +65,18 @@ pub(super) async fn say(to: &mut OwnedWriteHalf, value: &impl Serialize) -> io::
     let mut line = serde_json::to_vec(value).map_err(io::Error::from)?;
     line.push(b'\n');
     to.write_all(&line).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_is_trusted_and_trusts_the_owner_only() {
+        let (alice, mallory) = (1_000, 1_001);
+        assert!(trusts(alice, alice, alice) && trusts(alice, alice, ROOT));
+        assert!(!trusts(alice, alice, mallory));
+        assert!(trusts(ROOT, alice, alice) && !trusts(ROOT, alice, mallory));
+        assert!(!trusts(alice, mallory, mallory), "only root uses what is another user's");
+    }
 }
