@@ -5,8 +5,11 @@
 //! Every message has to come once, and in order, both ways. For each client, the pause is the longest time between two messages
 //! of the service beyond what is usual between two; the reply is the time from when the service greets its peers at the new place to the
 //! end of that pause. Each figure is the median of several moves; numbers behind `--` choose how many clients there are, `keep=MB` adds
-//! so much to the journal that is moved with it, and `trace=DIR` writes there what the last move's nodes say of themselves.
+//! so much to the journal that is moved with it, `trace=DIR` writes there what the last move's nodes say of themselves, and `figure=FILE` draws
+//! the steps as an SVG.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_precision_loss)] // a failure here ends the bench
+
+mod figure;
 
 use std::fs::File;
 use std::path::Path;
@@ -18,6 +21,7 @@ use exonet::naming::Name;
 use exonet::state::{Ahead, Landing, SecretKey, StateDir};
 use exonet::{Allow, Builder, Node, Peer, Session};
 use exonet_names::FileNames;
+use figure::Row;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -274,6 +278,8 @@ fn main() {
         counts = CLIENTS.to_vec();
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let drawn = arguments.iter().find_map(|it| it.strip_prefix("figure="));
+    let mut rows = Vec::new();
     println!("clients   pause p50   pause max   reply p50   reply max   in ms; steps in ms");
     for clients in counts {
         let took: Vec<Took> = (0..RUNS).map(|_| runtime.block_on(run(clients, kept))).collect();
@@ -283,10 +289,15 @@ fn main() {
             usual(&took, |took| median(took.replies.clone())),
             usual(&took, |took| most(&took.replies)),
         ];
-        let figures: String = figures.iter().map(|figure| format!(" {figure:>11.1}")).collect();
-        let steps: Vec<String> = (0..took[0].steps.len())
-            .map(|at| format!("{} {:.1}", took[0].steps[at].0, usual(&took, |took| took.steps[at].1)))
+        let steps: Vec<(&str, f64)> = (0..took[0].steps.len())
+            .map(|at| (took[0].steps[at].0, usual(&took, |took| took.steps[at].1)))
             .collect();
-        println!("{clients:>7}{figures}   {}", steps.join(", "));
+        let said: Vec<String> = steps.iter().map(|(name, ms)| format!("{name} {ms:.1}")).collect();
+        rows.push(Row { clients, steps, pause: [figures[0], figures[1]] });
+        let figures: String = figures.iter().map(|figure| format!(" {figure:>11.1}")).collect();
+        println!("{clients:>7}{figures}   {}", said.join(", "));
+    }
+    if let Some(file) = drawn {
+        std::fs::write(file, figure::draw(&rows)).unwrap();
     }
 }

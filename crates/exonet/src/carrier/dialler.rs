@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the system waits for an answer before it asks again, the first time.
 const ASKS_AGAIN: Duration = Duration::from_secs(1);
 /// Within this time, all nodes that hear that the network is back try again.
-const TOGETHER: Duration = Duration::from_millis(20);
+const TOGETHER: Duration = Duration::from_millis(5);
 /// The number of peers whose tries are remembered.
 const REMEMBERED: usize = 4_096;
 
