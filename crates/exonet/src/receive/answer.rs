@@ -80,6 +80,11 @@ impl<E, D> AnswerError<E, D> {
         self.delivery.map(|delivery| *delivery)
     }
 
+    /// The reason, and the message: see [`Self::delivery`].
+    pub fn into_parts(self) -> (NotAnswered<E>, Option<D>) {
+        (self.why, self.delivery.map(|delivery| *delivery))
+    }
+
     /// Changes the error of sending.
     pub(crate) fn map<F>(self, change: impl FnOnce(E) -> F) -> AnswerError<F, D> {
         let why = match self.why {

@@ -134,6 +134,19 @@ async fn an_error_that_is_dropped_ends_the_attempt() {
 }
 
 #[tokio::test]
+async fn a_message_that_is_answered_at_its_last_attempt_is_no_dead_letter() {
+    within(async {
+        let bob = builder().attempts(core::num::NonZeroU32::new(1).unwrap()).build().await.unwrap();
+        let alice = node().await;
+        let asked = alice.peer(bob.peer_addr()).send("question").await.unwrap();
+        drop(bob.recv().await.unwrap().answer("answer").await.unwrap());
+        assert_eq!(asked.await.outcome, Outcome::Delivered);
+        assert!(bob.dead_letters().list().unwrap().is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_node_that_closes_gives_the_message_back_and_one_that_has_stopped_does_not() {
     within(async {
         let (alice, bob) = pair().await;
@@ -156,7 +169,7 @@ async fn a_node_that_closes_gives_the_message_back_and_one_that_has_stopped_does
         closing.await;
         let error = two.answer("answer").await.unwrap_err();
         assert_eq!(error.why, NotAnswered::Send(SendError::Closed));
-        assert!(error.delivery().is_none() && error.into_delivery().is_none());
+        assert!(error.delivery().is_none() && error.into_parts().1.is_none());
         drop(second);
     })
     .await;
