@@ -398,6 +398,31 @@ typedef struct exonet_call_options {
     struct exonet_str traceparent;
 } exonet_call_options;
 
+// How a message is sent.
+typedef struct exonet_send_options {
+    // sizeof(exonet_send_options).
+    uintptr_t size;
+    // For dispatch at the receiver: at most 255 bytes.
+    struct exonet_bytes tag;
+    // How long after the call the message is still wanted. Default: for ever.
+    uint64_t deadline_ms;
+    // EXONET_CONFIRM_DELIVERED or EXONET_CONFIRM_PROCESSED.
+    uint32_t confirm;
+    // EXONET_PRIORITY_NORMAL or another.
+    int32_t priority;
+    // The message has to be in a journal: a node without one refuses it. The node's durability says how durable the
+    // journal is.
+    bool durable;
+    // If the queue to the peer is full, the function returns EXONET_FULL. Default: it waits.
+    bool no_wait;
+    // The outcome is an event too: EXONET_EVENT_SETTLED.
+    bool notify;
+    // The token that the event carries, to identify the message.
+    uint64_t token;
+    // The trace that the message is part of, as in the header `traceparent` of W3C Trace Context. Default: none.
+    struct exonet_str traceparent;
+} exonet_send_options;
+
 // The outcome of a message, with its details.
 typedef struct exonet_outcome {
     // The kind of the outcome.
@@ -442,31 +467,6 @@ typedef struct exonet_group_options {
     // waits. Default: 1024.
     uint64_t waiting;
 } exonet_group_options;
-
-// How a message is sent.
-typedef struct exonet_send_options {
-    // sizeof(exonet_send_options).
-    uintptr_t size;
-    // For dispatch at the receiver: at most 255 bytes.
-    struct exonet_bytes tag;
-    // How long after the call the message is still wanted. Default: for ever.
-    uint64_t deadline_ms;
-    // EXONET_CONFIRM_DELIVERED or EXONET_CONFIRM_PROCESSED.
-    uint32_t confirm;
-    // EXONET_PRIORITY_NORMAL or another.
-    int32_t priority;
-    // The message has to be in a journal: a node without one refuses it. The node's durability says how durable the
-    // journal is.
-    bool durable;
-    // If the queue to the peer is full, the function returns EXONET_FULL. Default: it waits.
-    bool no_wait;
-    // The outcome is an event too: EXONET_EVENT_SETTLED.
-    bool notify;
-    // The token that the event carries, to identify the message.
-    uint64_t token;
-    // The trace that the message is part of, as in the header `traceparent` of W3C Trace Context. Default: none.
-    struct exonet_str traceparent;
-} exonet_send_options;
 
 // The verdict on a message to a group: given once, and final. After EXONET_VERDICT_TOO_FEW or
 // EXONET_VERDICT_DEADLINE, the message may still arrive at members.
@@ -640,6 +640,50 @@ exonet_code exonet_delivery_retry(const struct exonet_delivery *delivery,
 
 // Frees a delivery. If the message was neither acknowledged, rejected nor put off, it is handed out again.
 void exonet_delivery_free(struct exonet_delivery *delivery);
+
+// Acknowledges the message like exonet_delivery_ack, and sends an answer to its sender like exonet_send, in one step:
+// both happen, or neither, also if the process is killed and the node has a journal. `node` is the node that has
+// received the message. `options` and `receipt` may be NULL; `options->no_wait` is not possible.
+//
+// If it fails, nothing was sent, and the delivery is as it was before: it can be acknowledged, rejected, put off, or
+// answered with something else. If it is freed instead, the message is handed out again. Only EXONET_NOT_DELIVERED,
+// and EXONET_CLOSED when the node has ended, leave nothing to do but free it. A message of a session is answered by
+// exonet_session_answer.
+exonet_code exonet_delivery_answer(const struct exonet_delivery *delivery,
+                                   const struct exonet_node *node,
+                                   struct exonet_bytes body,
+                                   const struct exonet_send_options *options,
+                                   struct exonet_receipt **receipt,
+                                   struct exonet_error **error);
+
+// Acknowledges the message, and sends another to any peer, which is given as to exonet_send, in one step. Everything
+// else is as for exonet_delivery_answer.
+exonet_code exonet_delivery_ack_and_send(const struct exonet_delivery *delivery,
+                                         const struct exonet_node *node,
+                                         struct exonet_str peer,
+                                         struct exonet_bytes body,
+                                         const struct exonet_send_options *options,
+                                         struct exonet_receipt **receipt,
+                                         struct exonet_error **error);
+
+// Acknowledges a message, and sends another like exonet_stream_send, in one step: see exonet_delivery_answer. The
+// delivery may be of this stream, of another, or of none.
+exonet_code exonet_stream_ack_and_send(const struct exonet_stream *stream,
+                                       const struct exonet_delivery *delivery,
+                                       struct exonet_bytes body,
+                                       const struct exonet_send_options *options,
+                                       struct exonet_receipt **receipt,
+                                       struct exonet_error **error);
+
+// Acknowledges a message of a session, and sends another like exonet_session_send, in one step: see
+// exonet_delivery_answer. If the handle gives the session up while this waits for room, it returns EXONET_CLOSED, and the
+// message is handed out again.
+exonet_code exonet_session_answer(const struct exonet_session *session,
+                                  const struct exonet_delivery *delivery,
+                                  struct exonet_bytes body,
+                                  const struct exonet_send_options *options,
+                                  struct exonet_receipt **receipt,
+                                  struct exonet_error **error);
 
 // From now on, messages that arrive are events: EXONET_EVENT_MESSAGE. At most `most` of them wait to be taken, at
 // least one. exonet_recv still returns messages that are not events yet.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use exo::Message;
 use exo::stream::{OpenError, Stream, StreamError, StreamReceiver, StreamSendError, StreamSender};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard};
 
 use crate::border::{Out, border, free, given, look};
 use crate::delivery::exonet_delivery;
@@ -32,6 +32,15 @@ impl exonet_stream {
         let (sender, receiver) = stream.split();
         let (sender, receiver) = (Mutex::new(sender), Mutex::new(receiver));
         Self { inner: Arc::clone(inner), sender, receiver, peer, name }
+    }
+
+    pub(crate) const fn inner(&self) -> &Arc<Inner> {
+        &self.inner
+    }
+
+    /// The sending direction, when no other thread uses it.
+    pub(crate) async fn sender(&self) -> MutexGuard<'_, StreamSender> {
+        self.sender.lock().await
     }
 
     async fn next(&self) -> Result<exonet_delivery, Fault> {

@@ -655,6 +655,7 @@ int main(int argc, char **argv)
     calls_are_left_unanswered();
     streams_keep_their_order();
     an_identity_is_stored(argv[1]);
+    answers();
     sessions(argv[1]);
     groups();
     names(file, named);

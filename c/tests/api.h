@@ -91,6 +91,7 @@ static inline void takes(exonet_delivery *delivery, const char *body)
     exonet_delivery_free(delivery);
 }
 
+void answers(void);
 void sessions(const char *state_dir);
 void groups(void);
 void names(const char *service, const char *state_dir);

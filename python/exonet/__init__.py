@@ -36,6 +36,7 @@ from .outcome import Outcome
 
 __all__ = [
     "AddressError",
+    "AnswerError",
     "ArgumentTypeError",
     "AtMostOnce",
     "BatchReceipt",

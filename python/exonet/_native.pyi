@@ -168,6 +168,27 @@ class Delivery:
     @property
     def redelivered(self) -> bool: ...
     def ack(self, status: int = 0) -> None: ...
+    def answer(
+        self,
+        body: Buffer,
+        *,
+        tag: Optional[Text] = None,
+        priority: Optional[PriorityName] = None,
+        deadline: Optional[float] = None,
+        confirm: Optional[Confirm] = None,
+        early: Optional[bool] = None,
+    ) -> Operation[Receipt]: ...
+    def ack_and_send(
+        self,
+        to: _PeerLike,
+        body: Buffer,
+        *,
+        tag: Optional[Text] = None,
+        priority: Optional[PriorityName] = None,
+        deadline: Optional[float] = None,
+        confirm: Optional[Confirm] = None,
+        early: Optional[bool] = None,
+    ) -> Operation[Receipt]: ...
     def reject(self, reason: str = "", status: int = 0) -> None: ...
     def retry_after(self, seconds: float) -> None: ...
     def release(self) -> None: ...
@@ -238,6 +259,14 @@ class Stream:
     def send(
         self, body: Buffer, *, deadline: Optional[float] = None, confirm: Optional[Confirm] = None
     ) -> Operation[Receipt]: ...
+    def ack_and_send(
+        self,
+        delivery: Delivery,
+        body: Buffer,
+        *,
+        deadline: Optional[float] = None,
+        confirm: Optional[Confirm] = None,
+    ) -> Operation[Receipt]: ...
     def close(self) -> Operation[Receipt]: ...
     def reset(self) -> Operation[Receipt]: ...
     def recv(self) -> Operation[Optional[Delivery]]: ...
@@ -263,6 +292,14 @@ class Session:
     def is_client(self) -> bool: ...
     def send(
         self, body: Buffer, *, deadline: Optional[float] = None, confirm: Optional[Confirm] = None
+    ) -> Operation[Receipt]: ...
+    def answer(
+        self,
+        delivery: Delivery,
+        body: Buffer,
+        *,
+        deadline: Optional[float] = None,
+        confirm: Optional[Confirm] = None,
     ) -> Operation[Receipt]: ...
     def recv(self) -> Operation[Optional[Delivery]]: ...
     def finish(self) -> Operation[Receipt]: ...

@@ -104,6 +104,18 @@ class Stream:
         """Sends a message behind all that were sent before it in this stream. Gives its ``Receipt``."""
         return self._stream.send(body, deadline=deadline, confirm=confirm).wait(timeout)
 
+    def ack_and_send(
+        self,
+        delivery: _native.Delivery,
+        body: Buffer,
+        *,
+        deadline: Optional[float] = None,
+        confirm: Optional[Confirm] = None,
+        timeout: Optional[float] = None,
+    ) -> _native.Receipt:
+        """Acknowledges a delivery, and sends a message in this stream, in one step. See ``exonet.Stream.ack_and_send``."""
+        return self._stream.ack_and_send(delivery, body, deadline=deadline, confirm=confirm).wait(timeout)
+
     def recv(self, timeout: Optional[float] = None) -> Optional[_native.Delivery]:
         """The next message, or None at the end of the stream."""
         return self._stream.recv().wait(timeout)
@@ -159,6 +171,18 @@ class Session:
     ) -> _native.Receipt:
         """Sends a message of any size behind all that were sent before it in this session. Gives its ``Receipt``."""
         return self._session.send(body, deadline=deadline, confirm=confirm).wait(timeout)
+
+    def answer(
+        self,
+        delivery: _native.Delivery,
+        body: Buffer,
+        *,
+        deadline: Optional[float] = None,
+        confirm: Optional[Confirm] = None,
+        timeout: Optional[float] = None,
+    ) -> _native.Receipt:
+        """Acknowledges a delivery of a session, and sends a message in this one, in one step. See ``exonet.Session.answer``."""
+        return self._session.answer(delivery, body, deadline=deadline, confirm=confirm).wait(timeout)
 
     def recv(self, timeout: Optional[float] = None) -> Optional[_native.Delivery]:
         """The next message, or None when the peer has closed the session."""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import builtins
-from typing import Any, Dict, Optional, Tuple, Type
+from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple, Type
+
+if TYPE_CHECKING:
+    from ._native import Delivery
 
 __all__ = [
     "AddressError",
+    "AnswerError",
     "ArgumentTypeError",
     "BodyError",
     "BuildError",
@@ -91,6 +95,22 @@ class SendError(Error):
 
     sent: int = 0
     """How many messages of a batch have been queued before."""
+
+
+class AnswerError(Error):
+    """A message was neither acknowledged nor answered, and nothing was sent. The ``__cause__`` is what ``send`` would have raised.
+
+    Unless the node has closed, the delivery is as it was before: acknowledge, reject or put it off, or answer with something else. If
+    it is dropped instead, the message is handed out again.
+    """
+
+    delivery: Optional[Delivery] = None
+    """The delivery that was to be answered. None: the node was closed first, and the message is not delivered."""
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        # A delivery belongs to its process.
+        attributes = {name: value for name, value in self.__dict__.items() if name != "delivery"}
+        return (_make, (type(self), str(self), attributes))
 
 
 class CancelError(Error):

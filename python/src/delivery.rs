@@ -1,6 +1,6 @@
 //! Received messages.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bytes::{Bytes, BytesMut};
 use exonet::receive::Received as CoreReceived;
@@ -10,9 +10,11 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyMemoryView};
 
-use crate::args::{duration, priority_name};
+use crate::answer;
+use crate::args::{Treatment, duration, priority_name};
 use crate::fault::Fault;
 use crate::node::Inner;
+use crate::op::Operation;
 use crate::runtime::Held;
 
 /// A delivery whose body is being assembled. If the waiting task is cancelled, the next one continues with it.
@@ -67,9 +69,21 @@ impl Drop for Assembly<'_> {
 }
 
 /// The guard of a message.
-enum Guard {
+pub(crate) enum Guard {
     Message(Box<CoreDelivery>),
     Session(Box<SessionMessage>),
+}
+
+impl From<CoreDelivery> for Guard {
+    fn from(delivery: CoreDelivery) -> Self {
+        Self::Message(Box::new(delivery))
+    }
+}
+
+impl From<SessionMessage> for Guard {
+    fn from(message: SessionMessage) -> Self {
+        Self::Session(Box::new(message))
+    }
 }
 
 /// A message that is handed out, and not yet an object of Python.
@@ -96,19 +110,19 @@ impl Head {
 impl Taken {
     pub(crate) fn of_delivery(delivery: CoreDelivery, body: Bytes) -> Self {
         let head = Head { id: delivery.id(), tag: delivery.tag().clone(), priority: delivery.priority() };
-        Self { head, attempt: delivery.attempt(), body, guard: Guard::Message(Box::new(delivery)) }
+        Self { head, attempt: delivery.attempt(), body, guard: delivery.into() }
     }
 
     pub(crate) fn of_session(message: SessionMessage) -> Self {
         let head = Head { id: message.id(), tag: Bytes::new(), priority: Priority::Normal };
         let (attempt, body) = (message.attempt(), message.body().clone());
-        Self { head, attempt, body, guard: Guard::Session(Box::new(message)) }
+        Self { head, attempt, body, guard: message.into() }
     }
 
-    pub(crate) fn give(self, py: Python<'_>) -> PyResult<Py<Delivery>> {
+    pub(crate) fn give(self, py: Python<'_>, inner: &Arc<Inner>) -> PyResult<Py<Delivery>> {
         let Self { guard, head, attempt, body } = self;
-        let guard = Mutex::new(Some(Held::new(guard)));
-        Py::new(py, Delivery { guard, head, attempt, body, made: PyOnceLock::new() })
+        let (guard, inner) = (Mutex::new(Some(Held::new(guard))), Held::new(Arc::downgrade(inner)));
+        Py::new(py, Delivery { guard, inner, head, attempt, body, made: PyOnceLock::new() })
     }
 }
 
@@ -118,6 +132,8 @@ impl Taken {
 #[pyclass(frozen, module = "exonet", weakref)]
 pub(crate) struct Delivery {
     guard: Mutex<Option<Held<Guard>>>,
+    /// A delivery does not keep its node going.
+    inner: Held<Weak<Inner>>,
     head: Head,
     attempt: u32,
     body: Bytes,
@@ -130,12 +146,22 @@ impl Delivery {
         guard.map(Held::take).transpose()
     }
 
-    fn open(&self) -> Result<Guard, Fault> {
+    /// The guard, to deal with the message.
+    pub(crate) fn open(&self) -> Result<Guard, Fault> {
         self.guard()?.ok_or_else(|| {
             Fault::usage(
                 "this delivery has been dealt with already: it is acknowledged, rejected or put off once",
             )
         })
+    }
+
+    /// Undoes [`Self::open`].
+    pub(crate) fn put_back(&self, guard: Guard) {
+        *self.guard.lock().unwrap_or_else(PoisonError::into_inner) = Some(Held::new(guard));
+    }
+
+    fn inner(&self) -> Result<Arc<Inner>, Fault> {
+        self.inner.get()?.upgrade().ok_or_else(Fault::closed)
     }
 
     fn is_open(&self) -> bool {
@@ -212,6 +238,48 @@ impl Delivery {
             Guard::Session(message) => message.ack_with(status),
         });
         Ok(acked.map_err(Fault::from)?)
+    }
+
+    /// Acknowledges the message like `ack()`, and sends an answer to its sender, in one step: both happen, or neither,
+    /// also if the process is killed. Returns the `Receipt` of the answer. The arguments are those of `Node.send`. On a
+    /// thread without an event loop: `delivery.answer(body).wait()`. A message of a session is answered by
+    /// `Session.answer`.
+    ///
+    /// Raises `AnswerError` if the answer was not sent: then this delivery is as it was, and may be acknowledged, rejected
+    /// or put off, or answered with something else. Raises `NotDelivered` like `ack()`. If cancelled, nothing was sent, and
+    /// the message is handed out again; on a node that forces its journal to the disk, both may have happened.
+    #[pyo3(signature = (body, *, tag=None, priority=None, deadline=None, confirm=None, early=None))]
+    #[allow(clippy::too_many_arguments, reason = "keywords of Python")]
+    fn answer(
+        slf: &Bound<'_, Self>,
+        body: &Bound<'_, PyAny>,
+        tag: Option<&Bound<'_, PyAny>>,
+        priority: Option<&str>,
+        deadline: Option<f64>,
+        confirm: Option<&str>,
+        early: Option<bool>,
+    ) -> PyResult<Operation> {
+        let message = Treatment { tag, priority, deadline, confirm, early }.message(body)?;
+        answer::answer(slf, &slf.get().inner()?, message)
+    }
+
+    /// Acknowledges the message, and sends another one to any peer, in one step: everything else is as for `answer()`. With
+    /// a `state_dir`, messages go through a chain of nodes without a loss or a repetition, whichever of them is killed.
+    #[pyo3(signature = (to, body, *, tag=None, priority=None, deadline=None, confirm=None, early=None))]
+    #[allow(clippy::too_many_arguments, reason = "keywords of Python")]
+    fn ack_and_send(
+        slf: &Bound<'_, Self>,
+        to: &Bound<'_, PyAny>,
+        body: &Bound<'_, PyAny>,
+        tag: Option<&Bound<'_, PyAny>>,
+        priority: Option<&str>,
+        deadline: Option<f64>,
+        confirm: Option<&str>,
+        early: Option<bool>,
+    ) -> PyResult<Operation> {
+        let message = Treatment { tag, priority, deadline, confirm, early }.message(body)?;
+        let inner = slf.get().inner()?;
+        answer::ack_and_send(slf, &inner, inner.peer(to)?, message)
     }
 
     /// Rejects the message for good: its sender is told REJECTED, and the first 200 bytes of the reason. The node

@@ -21,6 +21,8 @@ pub(crate) enum Field {
     Text(String),
     /// Bytes.
     Bytes(Vec<u8>),
+    /// An object of Python.
+    Object(Py<PyAny>),
 }
 
 /// A future exception: the class in `exonet.errors`, its text, and its attributes.
@@ -28,11 +30,19 @@ pub(crate) struct Fault {
     class: &'static str,
     text: String,
     fields: Vec<(&'static str, Field)>,
+    /// The exception that is its `__cause__`.
+    cause: Option<Box<Self>>,
 }
 
 impl Fault {
     pub(crate) fn new(class: &'static str, text: impl Into<String>) -> Self {
-        Self { class, text: text.into(), fields: Vec::new() }
+        Self { class, text: text.into(), fields: Vec::new(), cause: None }
+    }
+
+    /// An exception with a cause, whose text ends its own.
+    pub(crate) fn because(class: &'static str, text: &str, cause: Self) -> Self {
+        let text = format!("{text}: {}", cause.text);
+        Self { cause: Some(Box::new(cause)), ..Self::new(class, text) }
     }
 
     /// An argument is wrong.
@@ -80,10 +90,15 @@ impl Fault {
                 Field::Int(number) => fields.set_item(name, number)?,
                 Field::Text(text) => fields.set_item(name, text)?,
                 Field::Bytes(bytes) => fields.set_item(name, PyBytes::new(py, &bytes))?,
+                Field::Object(object) => fields.set_item(name, object)?,
             }
         }
         let class = errors.bind(py).getattr(self.class)?;
-        Ok(PyErr::from_value(class.call((self.text,), Some(&fields))?))
+        let error = PyErr::from_value(class.call((self.text,), Some(&fields))?);
+        if let Some(cause) = self.cause {
+            error.set_cause(py, Some(cause.raise(py)));
+        }
+        Ok(error)
     }
 }
 

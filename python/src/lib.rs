@@ -3,6 +3,7 @@
 //! A thin layer: Python calls the library directly, under the same names. [`op`] makes its futures awaitable, [`wake`]
 //! wakes event loops.
 
+mod answer;
 mod args;
 mod call;
 mod delivery;

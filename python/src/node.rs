@@ -151,6 +151,12 @@ impl Node {
     fn operation(&self, name: &'static str, work: Work) -> PyResult<Operation> {
         Ok(Operation::new(&self.inner()?.runtime, name, work))
     }
+
+    fn next(&self) -> PyResult<Work> {
+        let (inner, giver) = (Arc::clone(self.inner()?), Arc::clone(self.inner()?));
+        let next = async move { inner.next().await };
+        Ok(work(next, move |py, taken: Taken| taken.give(py, &giver)))
+    }
 }
 
 /// Parses the peers that may talk to a node.
@@ -384,18 +390,16 @@ impl Node {
     ///
     /// Raises `Closed` when the node is closed and no message waits.
     fn recv(&self) -> PyResult<Operation> {
-        let inner = Arc::clone(self.inner()?);
-        let next = async move { inner.next().await };
-        self.operation("Node.recv()", work(next, |py, taken: Taken| taken.give(py)))
+        self.operation("Node.recv()", self.next()?)
     }
 
     /// Waits for messages: a list of at least one and at most `max` `Delivery` objects.
     #[pyo3(signature = (max=256))]
     fn recv_many(&self, max: usize) -> PyResult<Operation> {
-        let inner = Arc::clone(self.inner()?);
+        let (inner, giver) = (Arc::clone(self.inner()?), Arc::clone(self.inner()?));
         let next = async move { inner.next_many(max).await };
-        let give = |py: Python<'_>, all: Vec<Taken>| {
-            let all: PyResult<Vec<_>> = all.into_iter().map(|taken| taken.give(py)).collect();
+        let give = move |py: Python<'_>, all: Vec<Taken>| {
+            let all: PyResult<Vec<_>> = all.into_iter().map(|taken| taken.give(py, &giver)).collect();
             Ok(PyList::new(py, all?)?.unbind())
         };
         self.operation("Node.recv_many()", work(next, give))
@@ -406,12 +410,7 @@ impl Node {
     }
 
     fn __anext__(&self) -> PyResult<Operation> {
-        let inner = Arc::clone(self.inner()?);
-        let next = {
-            let inner = Arc::clone(&inner);
-            async move { inner.next().await }
-        };
-        Ok(Operation::of_for(&inner.runtime, "async for", work(next, |py, taken: Taken| taken.give(py))))
+        Ok(Operation::of_for(&self.inner()?.runtime, "async for", self.next()?))
     }
 
     /// Receives messages without a guard: each is delivered when it is returned, whatever happens to it then. The

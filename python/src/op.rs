@@ -265,8 +265,9 @@ impl Drop for Operation {
             let _ = Python::try_attach(|py| {
                 // It may be dropped because of an exception that is being raised.
                 let raised = PyErr::take(py);
-                let text =
-                    format!("{name} was never awaited, and has done nothing: write `await` in front of it");
+                let text = format!(
+                    "{name} was never awaited, and has done nothing: write `await` in front of it, or, on a thread without an event loop, `.wait()` behind it"
+                );
                 let text = std::ffi::CString::new(text).unwrap_or_default();
                 let warning = py.get_type::<PyRuntimeWarning>();
                 if let Err(error) = PyErr::warn(py, &warning, &text, 1) {

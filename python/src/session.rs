@@ -9,14 +9,15 @@ use exonet::session::{SessionBuilder, SessionListener as CoreListener, SessionRe
 use pyo3::prelude::*;
 use tokio::sync::{Mutex, Notify};
 
+use crate::answer;
 use crate::args::{Treatment, duration};
-use crate::delivery::Taken;
+use crate::delivery::{Delivery, Taken};
 use crate::fault::Fault;
 use crate::node::Inner;
 use crate::op::{Operation, Work, work};
 use crate::receipt::Receipt;
 use crate::runtime::Held;
-use crate::stream::give_taken;
+use crate::stream::giver;
 
 /// The two directions of a session. None: the handle was given up.
 struct Halves {
@@ -150,13 +151,38 @@ impl Session {
         self.operation("Session.send()", work(send, move |py, receipt| Receipt::give(py, runtime, receipt)))
     }
 
+    /// Acknowledges a delivery of a session like `Delivery.answer`, and sends a message of any size in this session, in one
+    /// step. Returns its `Receipt`.
+    #[pyo3(signature = (delivery, body, *, deadline=None, confirm=None))]
+    fn answer(
+        &self,
+        delivery: &Bound<'_, Delivery>,
+        body: &Bound<'_, PyAny>,
+        deadline: Option<f64>,
+        confirm: Option<&str>,
+    ) -> PyResult<Operation> {
+        let message =
+            Treatment { tag: None, priority: None, deadline, confirm, early: None }.message(body)?;
+        let (halves, delivery) = (Arc::clone(self.halves.get()?), delivery.clone().unbind());
+        let answer = async move {
+            let mut sender = halves.sender.lock().await;
+            let Some(sender) = sender.as_mut() else { return Err(answer::refused(delivery, over())) };
+            let answered = sender.answer(answer::session_message_of(delivery.get())?, message).await;
+            answer::settle(delivery, answered)
+        };
+        let runtime = self.inner.get()?.runtime.clone();
+        let give = move |py: Python<'_>, receipt| Receipt::give(py, runtime, receipt);
+        self.operation("Session.answer()", work(answer, give))
+    }
+
     /// Waits for the next message: a `Delivery`, or None when the peer has closed the session and everything was
     /// received.
     ///
     /// Raises `SessionMissing` once, and continues when called again; `SessionEnded` for good.
     fn recv(&self) -> PyResult<Operation> {
         let halves = Arc::clone(self.halves.get()?);
-        self.operation("Session.recv()", work(async move { halves.next().await }, give_taken))
+        let next = async move { halves.next().await };
+        self.operation("Session.recv()", work(next, giver(self.inner.get()?)))
     }
 
     fn __aiter__(slf: Py<Self>) -> Py<Self> {
@@ -165,9 +191,9 @@ impl Session {
 
     fn __anext__(&self) -> PyResult<Operation> {
         let halves = Arc::clone(self.halves.get()?);
-        let step = async move { halves.next().await?.ok_or_else(Fault::end) };
-        let step = work(step, |py, taken: Taken| taken.give(py));
-        Ok(Operation::of_for(&self.inner.get()?.runtime, "async for", step))
+        let step = async move { halves.next().await?.ok_or_else(Fault::end).map(Some) };
+        let inner = self.inner.get()?;
+        Ok(Operation::of_for(&inner.runtime, "async for", work(step, giver(inner))))
     }
 
     /// Sends nothing more: the peer's application is told so after all earlier messages. The `Receipt` tells when it

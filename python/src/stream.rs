@@ -7,8 +7,9 @@ use exonet::{Delivery as CoreDelivery, Receipt as CoreReceipt};
 use pyo3::prelude::*;
 use tokio::sync::Mutex;
 
+use crate::answer;
 use crate::args::Treatment;
-use crate::delivery::Taken;
+use crate::delivery::{Delivery, Taken};
 use crate::fault::Fault;
 use crate::node::Inner;
 use crate::op::{Operation, Work, work};
@@ -45,8 +46,12 @@ async fn next(receiver: Arc<Mutex<Option<StreamReceiver>>>) -> Result<Option<Tak
     }
 }
 
-pub(crate) fn give_taken(py: Python<'_>, taken: Option<Taken>) -> PyResult<Py<PyAny>> {
-    taken.map_or_else(|| Ok(py.None()), |taken| taken.give(py).map(Py::into_any))
+/// Makes a `Delivery` of a message, and None of the end.
+pub(crate) fn giver(
+    inner: &Arc<Inner>,
+) -> impl FnOnce(Python<'_>, Option<Taken>) -> PyResult<Py<PyAny>> + Send + 'static {
+    let inner = Arc::clone(inner);
+    move |py, taken| taken.map_or_else(|| Ok(py.None()), |taken| taken.give(py, &inner).map(Py::into_any))
 }
 
 impl Stream {
@@ -99,6 +104,26 @@ impl Stream {
         self.receipt("Stream.send()", async move { Ok(sender.lock().await.send(message).await?) })
     }
 
+    /// Acknowledges a delivery like `Delivery.answer`, and sends a message in this stream, in one step. Returns its
+    /// `Receipt`. The delivery may be of this stream, of another, or of none.
+    #[pyo3(signature = (delivery, body, *, deadline=None, confirm=None))]
+    fn ack_and_send(
+        &self,
+        delivery: &Bound<'_, Delivery>,
+        body: &Bound<'_, PyAny>,
+        deadline: Option<f64>,
+        confirm: Option<&str>,
+    ) -> PyResult<Operation> {
+        let message =
+            Treatment { tag: None, priority: None, deadline, confirm, early: None }.message(body)?;
+        let (sender, delivery) = (Arc::clone(self.sender.get()?), delivery.clone().unbind());
+        self.receipt("Stream.ack_and_send()", async move {
+            let mut sender = sender.lock().await;
+            let sent = sender.ack_and_send(answer::message_of(delivery.get())?, message).await;
+            answer::settle(delivery, sent)
+        })
+    }
+
     /// Ends this direction after all messages that were sent in it. The `Receipt` tells when the peer's application
     /// has received the end.
     fn close(&self) -> PyResult<Operation> {
@@ -118,8 +143,8 @@ impl Stream {
     /// Raises `StreamMissing` and `StreamContinues` once, and continues when called again; `StreamReset` and
     /// `StreamBroken` for good.
     fn recv(&self) -> PyResult<Operation> {
-        let next = next(Arc::clone(self.receiver.get()?));
-        Ok(Operation::new(&self.inner.get()?.runtime, "Stream.recv()", work(next, give_taken)))
+        let (inner, next) = (self.inner.get()?, next(Arc::clone(self.receiver.get()?)));
+        Ok(Operation::new(&inner.runtime, "Stream.recv()", work(next, giver(inner))))
     }
 
     /// Stops receiving: messages that arrive until the stream ends are rejected, with this reason.
@@ -140,10 +165,9 @@ impl Stream {
     }
 
     fn __anext__(&self) -> PyResult<Operation> {
-        let receiver = Arc::clone(self.receiver.get()?);
-        let step = async move { next(receiver).await?.ok_or_else(Fault::end) };
-        let step: Work = work(step, |py, taken: Taken| taken.give(py));
-        Ok(Operation::of_for(&self.inner.get()?.runtime, "async for", step))
+        let (inner, receiver) = (self.inner.get()?, Arc::clone(self.receiver.get()?));
+        let step = async move { next(receiver).await?.ok_or_else(Fault::end).map(Some) };
+        Ok(Operation::of_for(&inner.runtime, "async for", work(step, giver(inner))))
     }
 
     fn __repr__(&self) -> String {

@@ -475,6 +475,63 @@ async def test_a_stopped_inbox_processes_nothing(shop, bank):
             assert seen(bank) == [1]
 
 
+async def test_a_handler_that_swallows_its_cancellation_does_not_hold_the_stop(shop, bank, monkeypatch, caplog):
+    begun, may = asyncio.Event(), asyncio.Event()
+    swallowed = []
+
+    async def stubborn(tx, message):
+        await see_async(tx, message)
+        begun.set()
+        try:
+            await may.wait()
+        except asyncio.CancelledError:
+            swallowed.append(message.body)
+            await may.wait()
+
+    if bank.dialect == "sqlite":
+        needs("aiosqlite")
+    monkeypatch.setattr(sql, "_UNDOING", 0.05)
+    async with node() as there, node() as here, await sql.Relay.start(here, shop.url) as relay:
+        inbox = await sql.Inbox.start(there, bank.url, stubborn)
+        send(shop, there.address, 1)
+        await begun.wait()
+        await inbox.stop(0.0)
+        assert (swallowed, seen(bank)) == ([b"1"], [])
+        assert "and that go on: 1" in caplog.text
+        may.set()
+        # Whether it then commits or not, the message is processed once.
+        async with await sql.Inbox.start(there, bank.url, see):
+            await until(lambda: relay.stats().processed == 1)
+        assert seen(bank) == [1]
+
+
+async def test_what_a_handler_has_done_is_undone_when_the_stop_of_its_inbox_returns(shop, bank, caplog):
+    begun, undone = asyncio.Event(), []
+
+    async def hang(tx, message):
+        await see_async(tx, message)
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            for _ in range(3):
+                await asyncio.sleep(0)
+            undone.append(message.body)
+
+    if bank.dialect == "sqlite":
+        needs("aiosqlite")
+    async with node() as there, node() as here, await sql.Relay.start(here, shop.url) as relay:
+        inbox = await sql.Inbox.start(there, bank.url, hang)
+        send(shop, there.address, 1)
+        await begun.wait()
+        await inbox.stop(0.0)
+        assert (undone, seen(bank)) == ([b"1"], [])
+        assert "that go on" not in caplog.text
+        async with await sql.Inbox.start(there, bank.url, see):
+            await until(lambda: relay.stats().processed == 1)
+        assert seen(bank) == [1]
+
+
 async def test_a_database_that_is_away_is_waited_for_and_counts_as_no_attempt(shop, bank):
     attempts = []
 
@@ -581,6 +638,9 @@ async def test_what_cannot_be_done_is_said_with_the_way_out(shop, bare):
             sql.migrate(good.url)
         with pytest.raises(exonet.UsageError, match="0 to 7"):
             await sql.Relay.start(one, good.url, lanes=[8])
+        for wrong in (0, -1):
+            with pytest.raises(ValueError, match=f"concurrency must be 1 at least, not {wrong}"):
+                await sql.Inbox.start(one, good.url, see, concurrency=wrong)
         with good.session() as tx:
             with pytest.raises(sql.SqlError, match="1048576"):
                 sql.send(tx, one.address, bytes((1 << 20) + 1))

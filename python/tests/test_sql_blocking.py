@@ -104,6 +104,13 @@ def test_whatever_a_handler_raises_its_thread_goes_on(databases, error):
         assert ("SystemExit: 1" if isinstance(error, SystemExit) else "\\udcff") in why
 
 
+def test_an_inbox_without_threads_is_refused(databases):
+    with blocking.Node(**OPTIONS) as there:
+        for wrong in (0, -1):
+            with pytest.raises(ValueError, match=f"threads must be 1 at least, not {wrong}"):
+                sql.Inbox.start(there, databases[1], see, threads=wrong)
+
+
 def test_a_status_that_cannot_be_sent_is_refused():
     for wrong in (-1, 1 << 32, "1"):
         with pytest.raises(exonet.UsageError, match="from 0 to 4294967295"):

@@ -15,6 +15,8 @@ async def main() -> None:
         assert_type(settled.outcome, exonet.Outcome)
         async for delivery in node:
             assert_type(delivery.body, bytes)
+            assert_type(await delivery.answer(b"x", tag="t", early=False), exonet.Receipt)
+            assert_type(await delivery.ack_and_send("p", b"x", deadline=1.0), exonet.Receipt)
             delivery.ack(1)
         assert_type(await node.recv_many(10), List[exonet.Delivery])
         assert_type((await node.call("p", "m", b"x", timeout=1.0)).body, bytes)
@@ -24,6 +26,11 @@ async def main() -> None:
         assert_type((await stream.recv()), "exonet.Delivery | None")
         session = await node.session("p", "s")
         assert_type(session, exonet.Session)
+        try:
+            assert_type(await stream.ack_and_send(delivery, b"x"), exonet.Receipt)
+            assert_type(await session.answer(delivery, b"x", confirm="processed"), exonet.Receipt)
+        except exonet.AnswerError as error:
+            assert_type(error.delivery, "exonet.Delivery | None")
         verdict = await (await node.group(["a"]).send(b"x", mode=exonet.quorum(send=2, acks=1)))
         assert_type(verdict.reached, bool)
 
@@ -39,6 +46,9 @@ def threads() -> None:
         assert_type(node.send("p", b"x").wait(1.0), exonet.Settled)
         for delivery in node:
             assert_type(delivery, exonet.Delivery)
+            assert_type(delivery.answer(b"x").wait(1.0), exonet.Receipt)
+            assert_type(node.stream("p", "s").ack_and_send(delivery, b"x", timeout=1.0), exonet.Receipt)
+            assert_type(node.session("p", "s").answer(delivery, b"x", timeout=1.0), exonet.Receipt)
 
 
 async def databases() -> None:

@@ -21,7 +21,7 @@ fn finished() -> Fault {
 
 impl exonet_session {
     /// Waits for the sender, and does work with it.
-    pub(super) fn with_sender<T>(
+    pub(crate) fn with_sender<T>(
         &self,
         work: impl AsyncFnOnce(&mut SessionSender) -> Result<T, Fault>,
     ) -> Result<T, Fault> {

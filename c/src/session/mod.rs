@@ -101,6 +101,10 @@ impl exonet_session {
         Self { inner: Arc::clone(inner), halves, events, tasks: OnceLock::new(), id, name, peer, is_client }
     }
 
+    pub(crate) const fn inner(&self) -> &Arc<Inner> {
+        &self.inner
+    }
+
     /// Fails if messages and events of the session are events of the node.
     fn unwatched(&self) -> Result<(), Fault> {
         if self.tasks.get().is_some() {

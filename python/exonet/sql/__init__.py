@@ -43,7 +43,7 @@ from ..errors import ArgumentTypeError, Closed, NotMigrated, SqlError, UsageErro
 from ..types import Buffer, Text
 from ._database import Database, resolve
 from ._statements import explained, kind_of, run, run_async
-from ._work import Handler, Reject, asynchronous_of, blocking_of, is_async, process_async, start_threads
+from ._work import Handler, Reject, asynchronous_of, blocking_of, count_of, is_async, log, process_async, start_threads
 
 __all__ = [
     "Inbox",
@@ -59,6 +59,9 @@ __all__ = [
     "send",
     "send_async",
 ]
+
+_UNDOING = 5.0
+"""For how many seconds a stopped inbox waits for handlers that it has cancelled."""
 
 # No thread of the native part may run a statement when the interpreter ends.
 atexit.register(_native._sql_at_exit)
@@ -210,11 +213,11 @@ class Inbox:
 
         ``concurrency`` is the largest number of messages that are processed at once. Default: 1 in SQLite, which has one writer, and 16
         in PostgreSQL. An ``async def`` that takes longer than ``handler_timeout`` seconds is cancelled, and has failed; a handler on a
-        thread cannot be cancelled. Every ``collect_every`` seconds, the inbox asks senders which rows they have deleted, and deletes
-        its records of them.
+        thread cannot be cancelled, and one that swallows its cancellation keeps its place until it ends. Every ``collect_every``
+        seconds, the inbox asks senders which rows they have deleted, and deletes its records of them.
         """
         found = await asyncio.to_thread(resolve, database)
-        most = concurrency or found.most_handlers
+        most = count_of("concurrency", concurrency, found.most_handlers)
         # Before anything starts: a database that does not suit the handler is refused here.
         begin: Any = asynchronous_of(found) if is_async(handler) else blocking_of(found)
         inbox = cls(await _native._sql_inbox(node, found, most, attempts, collect_every), found)
@@ -231,13 +234,17 @@ class Inbox:
 
     async def stop(self, timeout: float = 5.0) -> None:
         """Takes no further message, and waits until the handlers that run have ended, for ``timeout`` seconds at most; then it
-        cancels them. A handler on a thread cannot be cancelled and ends its transaction later. If that is committed, the inbox
-        recognises the message when it comes again."""
+        cancels them, and waits for 5 seconds at most until they have undone their work. A handler on a thread cannot be cancelled, and
+        one that swallows its cancellation goes on: it ends its transaction later. If that is committed, the inbox recognises the
+        message when it comes again."""
         await self._jobs.stop(timeout)
-        for task in list(self._running):
+        for task in self._running:
             task.cancel()
         waiting = [task for task in (self._task, *self._running) if task is not None]
-        await asyncio.gather(*waiting, return_exceptions=True)
+        if waiting:
+            _, left = await asyncio.wait(waiting, timeout=_UNDOING)
+            if left:
+                log.warning("handlers that an inbox has cancelled when it stopped, and that go on: %d", len(left))
         await self._database.close_async()
 
     async def _serve(self, begin: Any, handler: Handler, timeout: Optional[float]) -> None:

@@ -66,6 +66,15 @@ def asynchronous_of(database: Database) -> Asynchronous:
     return database.asynchronous
 
 
+def count_of(name: str, given: Optional[int], most: int) -> int:
+    """How many handlers run at once: ``most``, unless the application says otherwise."""
+    if given is None:
+        return most
+    if given < 1:
+        raise UsageError(f"{name} must be 1 at least, not {given}: None is the default")
+    return given
+
+
 def _has_ended(tx: Any) -> bool:
     """Whether the transaction is no longer open: a handler that has ended it and has begun another is not found out."""
     open_now = getattr(tx, "in_transaction", None)

@@ -16,7 +16,7 @@ from .. import blocking as _blocking
 from ..errors import ArgumentTypeError
 from . import InboxMessage, InboxStats, NotMigrated, Reject, RelayStats, SqlError, migrate, send
 from ._database import Database, resolve
-from ._work import blocking_of, is_async, start_threads
+from ._work import blocking_of, count_of, is_async, start_threads
 
 __all__ = [
     "Inbox",
@@ -95,7 +95,7 @@ class Inbox:
         if is_async(handler):
             raise ArgumentTypeError("the handler is an `async def`: use exonet.sql.Inbox, or make it a plain function")
         found = resolve(database)
-        begin, most = blocking_of(found), threads or found.most_handlers
+        begin, most = blocking_of(found), count_of("threads", threads, found.most_handlers)
         inbox = cls(_native._sql_inbox(node._node, found, most, attempts, collect_every).wait(), found)
         start_threads(inbox._jobs, begin, handler, most)
         return inbox

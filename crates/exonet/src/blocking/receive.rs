@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::runtime::Runtime;
 use super::{Peer, Receipt};
-use crate::error::{BodyError, Closed, NotDelivered};
+use crate::error::{BodyError, Closed, NotDelivered, SendError};
 use crate::receive::{AnswerError, Batch};
 use crate::{Message, MessageId, NodeId};
 
@@ -91,18 +91,32 @@ impl Delivery {
     ///
     /// # Errors
     /// As for that method.
-    pub fn answer(self, answer: impl Into<Message>) -> Result<Receipt, AnswerError> {
-        let receipt = self.runtime.wait(self.delivery.answer(answer))?;
-        Ok(Receipt::new(receipt, &self.runtime))
+    pub fn answer(self, answer: impl Into<Message>) -> Result<Receipt, AnswerError<SendError, Self>> {
+        let answered = self.runtime.wait(self.delivery.answer(answer));
+        Self::answered(answered, &self.runtime)
     }
 
     /// Acknowledges the message and sends another, in one step: see [`crate::Delivery::ack_and_send`].
     ///
     /// # Errors
     /// As for that method.
-    pub fn ack_and_send(self, to: &Peer, message: impl Into<Message>) -> Result<Receipt, AnswerError> {
-        let receipt = self.runtime.wait(self.delivery.ack_and_send(to.get_ref(), message))?;
-        Ok(Receipt::new(receipt, &self.runtime))
+    pub fn ack_and_send(
+        self,
+        to: &Peer,
+        message: impl Into<Message>,
+    ) -> Result<Receipt, AnswerError<SendError, Self>> {
+        let answered = self.runtime.wait(self.delivery.ack_and_send(to.get_ref(), message));
+        Self::answered(answered, &self.runtime)
+    }
+
+    /// The receipt of an answer, or the error that gives the delivery back.
+    pub(super) fn answered<E>(
+        answered: Result<crate::Receipt, AnswerError<E>>,
+        runtime: &Arc<Runtime>,
+    ) -> Result<Receipt, AnswerError<E, Self>> {
+        answered
+            .map(|receipt| Receipt::new(receipt, runtime))
+            .map_err(|error| error.map_delivery(|delivery| Self::new(delivery, runtime)))
     }
 
     /// Acknowledges the message, and returns its parts.

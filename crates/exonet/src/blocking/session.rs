@@ -50,7 +50,7 @@ impl Session {
         &mut self,
         taken: SessionMessage,
         answer: impl Into<Message>,
-    ) -> Result<Receipt, AnswerError<SessionSendError>> {
+    ) -> Result<Receipt, AnswerError<SessionSendError, SessionMessage>> {
         let receipt = self.runtime.wait(self.session.answer(taken, answer))?;
         Ok(Receipt::new(receipt, &self.runtime))
     }
@@ -130,7 +130,7 @@ impl SessionSender {
         &mut self,
         taken: SessionMessage,
         answer: impl Into<Message>,
-    ) -> Result<Receipt, AnswerError<SessionSendError>> {
+    ) -> Result<Receipt, AnswerError<SessionSendError, SessionMessage>> {
         let receipt = self.runtime.wait(self.sender.answer(taken, answer))?;
         Ok(Receipt::new(receipt, &self.runtime))
     }

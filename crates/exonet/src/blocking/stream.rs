@@ -91,9 +91,9 @@ impl StreamSender {
         &mut self,
         taken: Delivery,
         message: impl Into<Message>,
-    ) -> Result<Receipt, AnswerError<StreamSendError>> {
-        let receipt = self.runtime.wait(self.sender.ack_and_send(taken.into_inner(), message))?;
-        Ok(Receipt::new(receipt, &self.runtime))
+    ) -> Result<Receipt, AnswerError<StreamSendError, Delivery>> {
+        let answered = self.runtime.wait(self.sender.ack_and_send(taken.into_inner(), message));
+        Delivery::answered(answered, &self.runtime)
     }
 
     /// Sends a message if there is room, without waiting.

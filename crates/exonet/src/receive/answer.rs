@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use exonet_proto::node::{Position, SendError as CoreError, StreamEnd};
+use exonet_proto::node::{SendError as CoreError, StreamEnd};
 
+use crate::engine::Phase;
 use crate::error::{Closed, NotDelivered, SendError};
 use crate::peer::Peer;
 use crate::peer_addr::PeerAddr;
@@ -17,27 +18,100 @@ use crate::shared::Shared;
 /// an acknowledgement.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum AnswerError<E = SendError> {
-    /// The answer was not accepted. The message is handed out again, or rejected if this was its last
-    /// [attempt](crate::Builder::attempts). An error that lasts, such as a body that is too large, comes with it each time.
+pub enum NotAnswered<E = SendError> {
+    /// The answer was not accepted.
     #[error("the answer was not sent: {0}")]
     Send(E),
     /// The message could not be acknowledged: its record is gone, or its body was not read to the end. Nothing was sent.
     #[error(transparent)]
     NotDelivered(#[from] NotDelivered),
-    /// The message came to another node of this process than the one that is to send. It is handed out again.
+    /// The message came to another node of this process than the one that is to send.
     #[error("the message came to another node of this process")]
     OtherNode,
 }
 
-impl<E> AnswerError<E> {
+/// A message was neither acknowledged nor answered. The error has the message, still under its guard (`D`), so that the
+/// application can acknowledge or [reject](Delivery::reject) it, [put it off](Delivery::retry_after), or answer with
+/// something else.
+///
+/// If the error is dropped, or is passed on and dropped elsewhere, the message is handed out again, or rejected if this was its last
+/// [attempt](crate::Builder::attempts). An application whose answer fails each time, such as one that is too large, would get it
+/// again at once.
+///
+/// ```
+/// # use exonet::{Allow, Node, Outcome};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let alice = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
+/// # let bob = Node::builder(Allow::anyone()).bind("127.0.0.1:0").limits(|limits| limits.message = 1_000).build().await?;
+/// let question = alice.peer(bob.peer_addr()).send("what is there?").await?;
+///
+/// let listing = vec![0; 2_000];
+/// if let Err(error) = bob.recv().await?.answer(listing).await {
+///     let reason = error.to_string();
+///     // None: the message was not delivered, or the node has stopped.
+///     if let Some(delivery) = error.into_delivery() {
+///         delivery.reject(reason);
+///     }
+/// }
+///
+/// assert!(matches!(question.await.outcome, Outcome::Rejected { .. }));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[error("{why}")]
+#[non_exhaustive]
+pub struct AnswerError<E = SendError, D = Delivery> {
+    /// The reason.
+    pub why: NotAnswered<E>,
+    /// Boxed, since a result is no smaller than its error.
+    delivery: Option<Box<D>>,
+}
+
+impl<E, D> AnswerError<E, D> {
+    /// The message, still under its guard. None: it could not be acknowledged ([`NotAnswered::NotDelivered`]), or the node has stopped.
+    pub fn delivery(&self) -> Option<&D> {
+        self.delivery.as_deref()
+    }
+
+    /// Takes the message out of the error: see [`Self::delivery`].
+    pub fn into_delivery(self) -> Option<D> {
+        self.delivery.map(|delivery| *delivery)
+    }
+
+    /// The reason, and the message: see [`Self::delivery`].
+    pub fn into_parts(self) -> (NotAnswered<E>, Option<D>) {
+        (self.why, self.delivery.map(|delivery| *delivery))
+    }
+
     /// Changes the error of sending.
-    pub(crate) fn map<F>(self, change: impl FnOnce(E) -> F) -> AnswerError<F> {
-        match self {
-            Self::Send(error) => AnswerError::Send(change(error)),
-            Self::NotDelivered(error) => AnswerError::NotDelivered(error),
-            Self::OtherNode => AnswerError::OtherNode,
-        }
+    pub(crate) fn map<F>(self, change: impl FnOnce(E) -> F) -> AnswerError<F, D> {
+        let why = match self.why {
+            NotAnswered::Send(error) => NotAnswered::Send(change(error)),
+            NotAnswered::NotDelivered(error) => NotAnswered::NotDelivered(error),
+            NotAnswered::OtherNode => NotAnswered::OtherNode,
+        };
+        AnswerError { why, delivery: self.delivery }
+    }
+
+    /// Changes what the message is under.
+    pub(crate) fn map_delivery<G>(self, change: impl FnOnce(D) -> G) -> AnswerError<E, G> {
+        AnswerError { why: self.why, delivery: self.delivery.map(|delivery| Box::new(change(*delivery))) }
+    }
+}
+
+impl<E> AnswerError<E> {
+    /// `taken` was not answered, and its guard is as it was.
+    pub(crate) fn giving_back(taken: Delivery, why: NotAnswered<E>) -> Self {
+        // After the end of the node, nothing can be done with it any more.
+        let has_stopped = taken.shared().look(|engine| engine.phase >= Phase::Stopped);
+        Self { why, delivery: (!has_stopped).then(|| Box::new(taken)) }
+    }
+
+    /// Its guard has ended.
+    const fn without(why: NotAnswered<E>) -> Self {
+        Self { why, delivery: None }
     }
 }
 
@@ -69,7 +143,7 @@ impl Delivery {
     /// ```
     ///
     /// # Errors
-    /// [`AnswerError`]; nothing has been sent, unless the node stopped while it waited for the disk.
+    /// [`AnswerError`], which has the message; nothing has been sent, unless the node stopped while it waited for the disk.
     pub async fn answer(self, answer: impl Into<Message>) -> Result<Receipt, AnswerError> {
         let to = Arc::new(PeerAddr::from(self.from()));
         let shared = Arc::clone(self.shared());
@@ -80,7 +154,7 @@ impl Delivery {
     /// loses nor repeats a message that its journal keeps. Everything else is as for [`Self::answer`].
     ///
     /// # Errors
-    /// [`AnswerError`]; nothing has been sent, unless the node stopped while it waited for the disk.
+    /// [`AnswerError`], which has the message; nothing has been sent, unless the node stopped while it waited for the disk.
     pub async fn ack_and_send(self, to: &Peer, message: impl Into<Message>) -> Result<Receipt, AnswerError> {
         take_and_send(to.shared(), &to.to, self, message.into(), None).await
     }
@@ -95,10 +169,12 @@ pub(crate) async fn take_and_send(
     end: Option<StreamEnd>,
 ) -> Result<Receipt, AnswerError> {
     if !Arc::ptr_eq(shared, taken.shared()) {
-        return Err(AnswerError::OtherNode);
+        return Err(AnswerError::giving_back(taken, NotAnswered::OtherNode));
     }
     take_turns(message.weight()).await;
-    shared.resolve(to).await.map_err(AnswerError::Send)?;
+    if let Err(error) = shared.resolve(to).await {
+        return Err(AnswerError::giving_back(taken, NotAnswered::Send(error)));
+    }
     let (key, mut message) = (taken.key(), Some(message));
     let queue = || {
         let hints = shared.names.known(to);
@@ -107,11 +183,18 @@ pub(crate) async fn take_and_send(
             Ok::<_, CoreError>(queued.map(|slot| (slot, engine.accepted_at())))
         })
     };
-    let queued = wait_for_room(shared, to.id, queue).await.map_err(AnswerError::Send)?;
+    let queued = match wait_for_room(shared, to.id, queue).await {
+        Ok(queued) => queued,
+        Err(error) => return Err(AnswerError::giving_back(taken, NotAnswered::Send(error))),
+    };
     // Whether it was acknowledged or could not be: it is not at the application any more.
     taken.let_go();
-    let (slot, at): (_, Option<Position>) = queued.ok_or(NotDelivered)?;
+    let Some((slot, at)) = queued else {
+        return Err(AnswerError::without(NotDelivered.into()));
+    };
     let receipt = Receipt::new(Arc::clone(shared), slot);
-    shared.until_safe(at).await.map_err(|Closed| AnswerError::Send(SendError::Closed))?;
-    Ok(receipt)
+    match shared.until_safe(at).await {
+        Ok(()) => Ok(receipt),
+        Err(Closed) => Err(AnswerError::without(NotAnswered::Send(SendError::Closed))),
+    }
 }

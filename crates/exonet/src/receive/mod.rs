@@ -16,7 +16,7 @@ pub(crate) mod receiver;
 pub(crate) mod routes;
 pub(crate) mod unacked;
 
-pub use answer::AnswerError;
+pub use answer::{AnswerError, NotAnswered};
 pub use batch::Batch;
 pub use delivery::Received;
 pub use filter::Filter;

@@ -24,8 +24,8 @@ impl SessionMessage {
         Self { delivery, body }
     }
 
-    pub(super) fn into_delivery(self) -> Delivery {
-        self.delivery
+    pub(super) fn into_parts(self) -> (Delivery, Bytes) {
+        (self.delivery, self.body)
     }
 
     /// The content of the message.

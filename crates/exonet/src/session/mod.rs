@@ -389,7 +389,7 @@ impl Session {
         &mut self,
         taken: SessionMessage,
         answer: impl Into<Message>,
-    ) -> Result<Receipt, AnswerError<SessionSendError>> {
+    ) -> Result<Receipt, AnswerError<SessionSendError, SessionMessage>> {
         self.sender.answer(taken, answer).await
     }
 

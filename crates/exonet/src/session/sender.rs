@@ -8,7 +8,7 @@ use super::message::SessionMessage;
 use super::state::{SessionEnd, State};
 use super::wire::{Code, Said, TAIL_HEAD};
 use crate::error::SendError;
-use crate::receive::AnswerError;
+use crate::receive::{AnswerError, NotAnswered};
 use crate::send::message::Message;
 use crate::send::receipt::Receipt;
 use crate::stream::{MAX_STREAM_BODY, StreamSendError, StreamSender};
@@ -94,14 +94,18 @@ impl SessionSender {
     /// [`Delivery::answer`](crate::Delivery::answer). If the answer goes in parts, the step sends the last.
     ///
     /// # Errors
-    /// [`AnswerError`]; the peer's application sees nothing of the answer, unless the node stopped while it waited for the disk.
+    /// [`AnswerError`], which has the message; the peer's application sees nothing of the answer, unless the node stopped while it waited for the disk.
     pub async fn answer(
         &mut self,
         taken: SessionMessage,
         answer: impl Into<Message>,
-    ) -> Result<Receipt, AnswerError<SessionSendError>> {
-        let last = self.all_but_last(answer.into()).await.map_err(AnswerError::Send)?;
-        self.stream.ack_and_send(taken.into_delivery(), last).await.map_err(|error| error.map(Into::into))
+    ) -> Result<Receipt, AnswerError<SessionSendError, SessionMessage>> {
+        let (taken, body) = taken.into_parts();
+        let answered = match self.all_but_last(answer.into()).await {
+            Ok(last) => self.stream.ack_and_send(taken, last).await.map_err(|error| error.map(Into::into)),
+            Err(error) => Err(AnswerError::giving_back(taken, NotAnswered::Send(error))),
+        };
+        answered.map_err(|error| error.map_delivery(|delivery| SessionMessage::new(delivery, body)))
     }
 
     /// Sends all parts of a message but the last, and returns that.

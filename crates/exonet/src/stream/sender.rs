@@ -9,8 +9,8 @@ use super::Handle;
 use super::lane::Lane;
 use crate::error::{Closed, SendError};
 use crate::peer::Peer;
-use crate::receive::AnswerError;
 use crate::receive::delivery::Delivery;
+use crate::receive::{AnswerError, NotAnswered};
 use crate::send::message::{Message, take_turns};
 use crate::send::receipt::Receipt;
 
@@ -89,16 +89,19 @@ impl StreamSender {
     /// [`Delivery::ack_and_send`].
     ///
     /// # Errors
-    /// [`AnswerError`]; nothing has been queued, unless the node stopped while it waited for the disk.
+    /// [`AnswerError`], which has the message; nothing has been queued, unless the node stopped while it waited for the disk.
     pub async fn ack_and_send(
         &mut self,
         taken: Delivery,
         message: impl Into<Message>,
     ) -> Result<Receipt, AnswerError<StreamSendError>> {
         if self.ended {
-            return Err(AnswerError::Send(StreamSendError::Ended));
+            return Err(AnswerError::giving_back(taken, NotAnswered::Send(StreamSendError::Ended)));
         }
-        let message = checked(message.into()).map_err(AnswerError::Send)?;
+        let message = match checked(message.into()) {
+            Ok(message) => message,
+            Err(error) => return Err(AnswerError::giving_back(taken, NotAnswered::Send(error))),
+        };
         self.lane.answer(taken, message).await.map_err(|error| error.map(StreamSendError::Send))
     }
 

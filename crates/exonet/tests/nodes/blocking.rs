@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use exonet::blocking::{Node, Request};
 use exonet::call::{Failure, ReplyStatus};
-use exonet::error::{CallError, Closed};
+use exonet::error::{CallError, Closed, SendError};
 use exonet::group::Mode;
-use exonet::receive::Filter;
+use exonet::receive::{Filter, NotAnswered};
 use exonet::{Allow, Message, Outcome};
 
 const LONG: Duration = Duration::from_secs(50);
@@ -40,16 +40,31 @@ fn messages_go_and_come_and_nodes_end() {
 fn a_message_is_answered_and_sent_on() {
     let (alice, bob) = (node(), node());
     let receipt = alice.peer(bob.get_ref().peer_addr()).send("question").unwrap();
-    drop(bob.recv().unwrap().answer("answer").unwrap());
+    let tagged = || Message::new("answer").tag(vec![0; 300]);
+    let error = bob.recv().unwrap().answer(tagged()).unwrap_err();
+    assert_eq!(error.why, NotAnswered::Send(SendError::TagTooLong(300)));
+    let back = bob.peer(alice.get_ref().id());
+    let error = error.into_delivery().unwrap().ack_and_send(&back, tagged()).unwrap_err();
+    let mut question = error.into_delivery().unwrap();
+    assert_eq!((question.attempt(), question.bytes(100).unwrap()), (1, "question".into()));
+    drop(question.answer("answer").unwrap());
     let to_bob = alice.peer(bob.get_ref().id());
     drop(alice.recv().unwrap().ack_and_send(&to_bob, "thanks").unwrap());
     assert_eq!(bob.recv().unwrap().take().unwrap().body.as_whole().unwrap(), "thanks");
     assert_eq!(receipt.wait().outcome, Outcome::Delivered);
+    let (mut ask, _) = to_bob.stream("s").unwrap().split();
+    let asked = ask.send("question").unwrap();
+    let (mut answers, mut questions) = bob.accept_stream().unwrap().split();
+    let question = questions.recv().unwrap().unwrap();
+    let error = answers.ack_and_send(question, tagged()).unwrap_err();
+    drop(answers.ack_and_send(error.into_delivery().unwrap(), "answer").unwrap());
+    assert_eq!(asked.wait().outcome, Outcome::Delivered);
     let mut here = alice.peer(bob.get_ref().peer_addr()).session("s", |builder| builder).unwrap();
     drop(here.send("question").unwrap());
     let mut there = bob.accept_session().unwrap();
     let question = there.recv().unwrap().unwrap();
-    drop(there.answer(question, "answer").unwrap());
+    let error = there.answer(question, tagged()).unwrap_err();
+    drop(there.answer(error.into_delivery().unwrap(), "answer").unwrap());
     let answer = here.recv().unwrap().unwrap();
     let (mut sender, _) = here.split();
     drop(sender.answer(answer, "thanks").unwrap());

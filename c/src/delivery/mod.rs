@@ -1,5 +1,7 @@
 //! Received messages.
 
+mod answer;
+
 use std::mem::MaybeUninit;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -7,7 +9,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use exo::error::{BodyError, NotDelivered};
 use exo::session::SessionMessage;
-use exo::{Delivery, Priority};
+use exo::{Delivery, NodeId, Priority};
 use tokio::sync::Notify;
 
 use crate::border::{border, free, given, look};
@@ -114,6 +116,18 @@ enum Guard {
     Session(SessionMessage),
 }
 
+impl From<Delivery> for Guard {
+    fn from(delivery: Delivery) -> Self {
+        Self::Message(delivery)
+    }
+}
+
+impl From<SessionMessage> for Guard {
+    fn from(message: SessionMessage) -> Self {
+        Self::Session(message)
+    }
+}
+
 impl Guard {
     fn ack(self, status: u32) -> Result<(), NotDelivered> {
         match self {
@@ -175,6 +189,16 @@ impl exonet_delivery {
         self.guard.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(|| {
             Fault::usage("this delivery is dealt with already: it is acknowledged, rejected or put off once")
         })
+    }
+
+    /// Undoes [`Self::settle`].
+    fn put_back(&self, guard: Guard) {
+        *self.guard.lock().unwrap_or_else(PoisonError::into_inner) = Some(guard);
+    }
+
+    /// The node that sent the message.
+    const fn sender(&self) -> NodeId {
+        self.key.id.sender
     }
 }
 
