@@ -236,6 +236,11 @@ impl Ledger {
         self.entries.get(&message).is_some_and(|entry| entry.taken > 0 || entry.handed)
     }
 
+    /// Whether a record of the receiver has used up the slot of the message: an application has taken or rejected it.
+    pub(crate) fn used_slot(&self, message: u64) -> bool {
+        self.is_taken(message) || self.entries.get(&message).is_some_and(|entry| entry.rejected)
+    }
+
     /// Whether `by` has taken messages and calls under its record `r`.
     pub(crate) fn served(&self, by: NodeId, r: Incarnation) -> Served {
         self.served.get(&(by, r)).copied().unwrap_or_default()

@@ -129,6 +129,24 @@ fn many_senders_fill_no_more_than_the_node_takes() {
     assert!(first > 0 && then < 5_000, "{then} messages found no room in two seconds, after {first}");
 }
 
+#[test]
+fn what_found_no_room_comes_again_though_others_flow() {
+    let limits = Limits { received_bytes: 20_000, ..Limits::default() };
+    let mut world = World::new(1, LinkConfig::perfect(5 * MS));
+    let (a, b) = (world.add(open(), true), world.add(limited(limits), true));
+    world.set_reads(b, false);
+    let old: Vec<_> = (0..30).map(|_| world.send_as(a, b, 1_000, Outgoing::default()).unwrap().0).collect();
+    world.run_for(300 * MS);
+    assert!(stats(&world, b).dropped_for_room > 0);
+    world.set_reads(b, true);
+    for _ in 0..3_000 {
+        world.send(a, b, 10).unwrap();
+        world.run_for(MS);
+    }
+    let delivered = |number: &&u64| world.ledger.outcome_of(**number) == Some(Outcome::Delivered);
+    assert_eq!(old.iter().filter(delivered).count(), old.len());
+}
+
 /// Many small messages in one packet, and messages that become whole: the overhead of the queue for each message
 /// counts too.
 #[test]

@@ -17,7 +17,7 @@ const CHUNK: u64 = 64 << 10;
 const BLOCK: u64 = 4 << 10;
 
 /// The sender is told about the window after this many bytes at the latest: half of the least that it keeps to send again.
-const NEWS: u64 = 32 << 10;
+pub(super) const NEWS: u64 = 32 << 10;
 
 /// The pieces without a gap that one message may consist of while it arrives: `FEW_ISLANDS` and one for each `BYTES_PER_ISLAND` of
 /// its bytes, and `MAX_ISLANDS` at most. So the record of the pieces takes no more memory than the message.

@@ -9,6 +9,7 @@ use crate::half::IntervalSet;
 /// A receiver that holds nothing of a message with a window of its own gets this many bytes of it, and no more before it holds
 /// something. A receiver that takes them sends HAVE unasked (PROTOCOL.md "The probe").
 pub(super) const TRIAL: u64 = 32 << 10;
+const _: () = assert!(TRIAL >= super::assembly::NEWS, "a receiver that takes a trial tells so");
 
 /// The sender's view of a message that was cut once, so that its first part could fill a packet, and of which nothing has been
 /// lost. It takes no memory of its own.

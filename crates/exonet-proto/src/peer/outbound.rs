@@ -147,6 +147,9 @@ pub(crate) struct Outbound {
     no_room: bool,
     /// Messages that the peer found no room for, and that may go again before the next probe.
     trials: usize,
+    /// When to probe those messages below `overdue_below` that are still in doubt while later ones settle.
+    overdue_at: Mono,
+    overdue_below: Slot,
     revoking: Revoking,
     /// Since when there is nothing to send.
     idle_since: Mono,
@@ -198,7 +201,9 @@ impl Outbound {
             probes: VecDeque::new(),
             probe_from: Slot(0),
             no_room: false,
-            trials: 0,
+            trials: PROBES,
+            overdue_at: Mono::NEVER,
+            overdue_below: Slot(0),
             revoking: Revoking::default(),
             idle_since: now,
             farewell_due: false,
@@ -589,7 +594,7 @@ impl Outbound {
             self.forget_given_up();
             self.farewell_due = true;
             self.ask_at = Mono::NEVER;
-            self.probe_at = Mono::NEVER;
+            (self.probe_at, self.overdue_at, self.no_room) = (Mono::NEVER, Mono::NEVER, false);
             self.lost.clear();
             self.queue.shrink();
         }
@@ -614,7 +619,7 @@ impl Outbound {
         self.drop_record(clock);
         self.caller.owe_nothing();
         self.ask_due = false;
-        (self.ask_at, self.probe_at) = (Mono::NEVER, Mono::NEVER);
+        (self.ask_at, self.probe_at, self.overdue_at) = (Mono::NEVER, Mono::NEVER, Mono::NEVER);
     }
 
     fn close_at(&self, linger: Duration) -> Mono {
@@ -623,7 +628,12 @@ impl Outbound {
 
     /// `connected`: what is owed can leave.
     pub(crate) fn deadline(&self, linger: Duration, connected: bool) -> Mono {
-        let own = self.ask_at.min(self.probe_at).min(self.close_at(linger)).min(self.revoke_at());
+        let own = self
+            .ask_at
+            .min(self.probe_at)
+            .min(self.overdue_at)
+            .min(self.close_at(linger))
+            .min(self.revoke_at());
         own.min(self.caller.deadline(connected))
     }
 

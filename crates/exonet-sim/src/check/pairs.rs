@@ -110,15 +110,15 @@ impl Pairs {
     /// * It was early, and its own stamp was rejected; or a lost record took its slot, or a higher one, early.
     ///
     /// Whether a record was dropped that its sender might miss is checked separately: see `Look::hasty`.
-    pub(crate) fn explain_unknown(&self, id: MessageId, host: &Host, delivered: bool) -> bool {
+    pub(crate) fn explain_unknown(&self, id: MessageId, host: &Host, used: bool) -> bool {
         if id.r == Incarnation::UNNAMED {
             let pair = self.pairs.get(&(id.sender, host.node.id()));
             let Some((pair, ts)) = pair.and_then(|pair| Some((pair, *pair.early.get(&id.s)?))) else {
                 return false;
             };
             let end = host.node.clock().stamps().forgotten(&host.node.bound(&id.sender), ts);
-            // The highest of the slots that a lost record took was certainly taken.
-            let ran = delivered || id.s.0 + 1 != end.0;
+            // The highest of the slots that a lost record used up was certainly used up.
+            let ran = used || id.s.0 + 1 != end.0;
             return id.s < end && ran || pair.refused.contains(&ts);
         }
         let Some(record) = self.records.get(&(host.node.id(), id.r)) else {
@@ -128,7 +128,7 @@ impl Pairs {
         if record.told {
             return false;
         }
-        record.boot < host.boots || (passed && record.ended && (record.evicted || delivered))
+        record.boot < host.boots || (passed && record.ended && (record.evicted || used))
     }
 }
 

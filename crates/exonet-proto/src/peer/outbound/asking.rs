@@ -3,7 +3,6 @@
 use core::time::Duration;
 
 use super::{MAX_BACKOFF, Outbound, PROBES, STANDBY, TRIALS};
-use crate::account::Account;
 use crate::half::{Ask, Clock, Sender};
 use crate::id::{Incarnation, Slot, Stamp};
 use crate::message::{MessageKey, Store};
@@ -70,14 +69,24 @@ impl Outbound {
         if settled {
             self.no_room = false;
             self.probe_backoff.reset();
-            let open = self.sender.as_ref().is_some_and(|sender| !sender.is_idle());
-            self.probe_at = if open { now + wait } else { Mono::NEVER };
+            let sender = self.sender.as_ref().filter(|sender| !sender.is_idle());
+            self.probe_at = sender.map_or(Mono::NEVER, |_| now + wait);
+            self.overdue_at = match sender {
+                None => Mono::NEVER,
+                // Later messages that settle put off the probe, but not that of a message that they have overtaken.
+                Some(sender) if sender.frontier() < self.overdue_below => self.overdue_at,
+                Some(sender) => {
+                    self.overdue_below = sender.e();
+                    now + wait
+                }
+            };
         }
     }
 
     /// The peer is another process now, or says so. The slots granted by the former process are given up: messages bound to them
     /// would end Unknown.
     pub(crate) fn renounce(&mut self) {
+        self.no_room = false;
         if let Some(sender) = self.sender.as_mut() {
             sender.renounce();
             self.ask_due |= self.unbound > 0;
@@ -114,10 +123,14 @@ impl Outbound {
 
     /// The peer has nothing of a message that it acknowledged: it had no room. True if the message may go again now. While the
     /// peer has room for none, few messages go between two probes, so that they do not load the path in vain.
-    pub(super) fn found_no_room(&mut self) -> bool {
+    pub(super) fn found_no_room(&mut self, s: Slot) -> bool {
         self.no_room = true;
         let may = self.trials > 0;
-        self.trials.give_back(usize::from(may));
+        if may {
+            self.trials -= 1;
+            // The next probe begins behind it: messages that never fit do not keep others from their turn.
+            self.probe_from = Slot(s.0 + 1);
+        }
         may
     }
 
@@ -132,10 +145,16 @@ impl Outbound {
         }
         if self.probe_at <= now {
             self.probe_at = Mono::NEVER;
-            self.choose_probes(store);
+            self.choose_probes(store, Slot(u64::MAX));
             if !self.probes.is_empty() {
                 self.probe_at = now + self.probe_backoff.next(wait, self.most_between_probes());
             }
+        } else if self.overdue_at <= now {
+            self.choose_probes(store, self.overdue_below);
+        }
+        if self.overdue_at <= now {
+            let open = self.sender.as_ref().is_some_and(|sender| !sender.is_idle());
+            self.overdue_at = if open { now + MAX_BACKOFF } else { Mono::NEVER };
         }
     }
 
@@ -147,8 +166,8 @@ impl Outbound {
         }
     }
 
-    /// Chooses the next few tokens, in turn, that are acknowledged and that no STATE has claimed.
-    fn choose_probes(&mut self, store: &Store) {
+    /// Chooses the next few tokens below `below`, in turn, that are acknowledged and that no STATE has claimed.
+    fn choose_probes(&mut self, store: &Store, below: Slot) {
         self.probes.clear();
         self.trials = if self.no_room { TRIALS } else { PROBES };
         let Some(sender) = self.sender.as_ref() else {
@@ -158,9 +177,32 @@ impl Outbound {
             store.get(**key).is_some_and(|l| l.is_acked(**key))
         };
         let from = self.probe_from;
-        let later = sender.tokens().filter(|(s, ..)| *s >= from);
-        let earlier = sender.tokens().filter(|(s, ..)| *s < from);
+        let tokens = || sender.tokens().take_while(|(s, ..)| *s < below);
+        let later = tokens().filter(|(s, ..)| *s >= from);
+        let earlier = tokens().filter(|(s, ..)| *s < from);
         self.probes.extend(later.chain(earlier).filter(acked).take(PROBES).map(|(s, r, _)| (s, r)));
         self.probe_from = self.probes.back().map_or(Slot(0), |(s, _)| Slot(s.0 + 1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_that_find_no_room_take_turns() {
+        let (mut out, store) = (Outbound::new(Mono(0), false), Store::default());
+        assert!((0..20).all(|s| out.found_no_room(Slot(s))), "the first time, all go again");
+        out.choose_probes(&store, Slot(u64::MAX));
+        let tried = |out: &mut Outbound| (40..60).filter(|s| out.found_no_room(Slot(*s))).count();
+        assert_eq!(
+            (tried(&mut out), out.probe_from),
+            (TRIALS, Slot(44)),
+            "the next probe begins with the others"
+        );
+        assert_eq!(tried(&mut out), 0, "before that, none goes again");
+        out.renounce();
+        out.choose_probes(&store, Slot(u64::MAX));
+        assert_eq!(tried(&mut out), 20, "another process may have room");
     }
 }

@@ -169,7 +169,7 @@ impl Outbound {
         let head = letter.head_len();
         let probed = letter.is_acked(key);
         let mut ranges = ranges.peekable();
-        if probed && prefix == 0 && ranges.peek().is_none() && !self.found_no_room() {
+        if probed && prefix == 0 && ranges.peek().is_none() && !self.found_no_room(s) {
             return Had::Nothing;
         }
         letter.note_missed(key);
