@@ -53,6 +53,13 @@ where
     let cause = match why {
         NotAnswered::Send(error) => Fault::from(error),
         NotAnswered::NotDelivered(error) => return Err(error.into()),
+        NotAnswered::InDoubt => {
+            return Err(Fault::because(
+                "AnswerError",
+                "the node closed before the answer was on the disk: the next process of the identity may have sent it",
+                Fault::closed(),
+            ));
+        }
         NotAnswered::OtherNode => {
             Fault::usage("the message came to another node of this process: use a peer of that node")
         }

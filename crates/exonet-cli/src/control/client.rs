@@ -44,12 +44,15 @@ impl Client {
     /// A process runs it, and its answer cannot be understood.
     pub(crate) async fn find(identity: &Identity) -> Result<Option<Self>, Failure> {
         let Some(connection) = connect(identity).await? else { return Ok(None) };
+        // What the system says of it, rather than what the process says of itself.
+        let known = connection.stream.peer_cred().ok().and_then(|peer| u32::try_from(peer.pid()?).ok());
         let asked = timeout(HELLO, async {
             let mut hearer = connection.ask(Request::Status).await?;
             let first = hearer.next().await;
             let Some(Reply::Node { command, pid, id, durability, takes, works, places, .. }) = first? else {
                 return Ok(None);
             };
+            let pid = known.filter(|pid| *pid > 0).unwrap_or(pid);
             Ok(Some(Self { identity: identity.clone(), command, pid, id, durability, takes, works, places }))
         });
         let hangs = |_| Failure::new(format!("the process that runs identity {identity} does not answer"));
@@ -85,7 +88,10 @@ async fn connect(identity: &Identity) -> Result<Option<Connection>, Failure> {
             let failure = Failure::new(format!("the control socket {} is another user's", socket.display()));
             Err(failure.hint("set XDG_RUNTIME_DIR to a directory of your own"))
         }
-        Ok(stream) => Ok(Some(Connection { identity: identity.clone(), stream })),
+        Ok(stream) => {
+            let foreign = wire::is_foreign(&stream);
+            Ok(Some(Connection { identity: identity.clone(), stream, foreign }))
+        }
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
             Ok(None)
         }
@@ -103,6 +109,7 @@ fn gone(identity: &Identity) -> Failure {
 struct Connection {
     identity: Identity,
     stream: UnixStream,
+    foreign: bool,
 }
 
 impl Connection {
@@ -118,7 +125,8 @@ impl Connection {
         let (from, mut to) = self.stream.into_split();
         let said = say(&mut to, &Envelope { exon: VERSION, request }).await;
         said.map_err(|_| gone(&self.identity))?;
-        let hearer = Hearer { identity: self.identity, lines: Lines::new(from), held: None };
+        let lines = if self.foreign { Lines::foreign(from) } else { Lines::new(from) };
+        let hearer = Hearer { identity: self.identity, lines, held: None };
         Ok((Giver { to }, hearer))
     }
 }

@@ -4,9 +4,12 @@ use std::io;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+
+use crate::text::{escape, is_hidden};
 
 /// The longest line: a piece of a body, each byte of which may take six bytes in JSON, and the JSON around it.
 pub(super) const LONGEST_LINE: u64 = 1 << 20;
@@ -18,22 +21,37 @@ pub(super) fn is_trusted(stream: &UnixStream, owner: u32) -> bool {
     stream.peer_cred().is_ok_and(|other| trusts(own, owner, other.uid()))
 }
 
+/// Whether a process of another user than this one's or root is at the other end.
+pub(super) fn is_foreign(stream: &UnixStream) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    stream.peer_cred().map_or(true, |other| other.uid() != own && other.uid() != ROOT)
+}
+
 const fn trusts(own: u32, owner: u32, other: u32) -> bool {
-    other == own || other == ROOT || own == ROOT && other == owner
+    other == own || other == ROOT || own == ROOT && other == owner && owner != NOBODY
 }
 
 const ROOT: u32 = 0;
+/// The number that stands for all users that a namespace does not know.
+const NOBODY: u32 = 65_534;
 
 /// Reads lines. Cancel-safe: the bytes of a partial line are kept.
 #[derive(Debug)]
 pub(super) struct Lines {
     from: BufReader<OwnedReadHalf>,
     line: Vec<u8>,
+    foreign: bool,
 }
 
 impl Lines {
     pub(super) fn new(from: OwnedReadHalf) -> Self {
-        Self { from: BufReader::new(from), line: Vec::new() }
+        Self { from: BufReader::new(from), line: Vec::new(), foreign: false }
+    }
+
+    /// As [`Self::new`], from a process that runs as another user than this one, neither being root: its texts are escaped, since
+    /// they may be shown in a terminal.
+    pub(super) fn foreign(from: OwnedReadHalf) -> Self {
+        Self { foreign: true, ..Self::new(from) }
     }
 
     /// The next line. None: the other end has disconnected, even if in the middle of a line.
@@ -51,9 +69,24 @@ impl Lines {
                 Ok(None)
             };
         }
-        let read = serde_json::from_slice(&self.line).map_err(io::Error::from);
+        let read = if self.foreign {
+            serde_json::from_slice(&self.line).and_then(|value| serde_json::from_value(harmless(value)))
+        } else {
+            serde_json::from_slice(&self.line)
+        };
+        let read = read.map_err(io::Error::from);
         self.line.clear();
         read.map(Some)
+    }
+}
+
+/// The value, with every text escaped that could control a terminal.
+fn harmless(value: Value) -> Value {
+    match value {
+        Value::String(text) if text.chars().any(is_hidden) => Value::String(escape(text.as_bytes())),
+        Value::Array(values) => values.into_iter().map(harmless).collect(),
+        Value::Object(fields) => fields.into_iter().map(|(name, value)| (name, harmless(value))).collect(),
+        value => value,
     }
 }
 
@@ -78,5 +111,14 @@ mod tests {
         assert!(!trusts(alice, alice, mallory));
         assert!(trusts(ROOT, alice, alice) && !trusts(ROOT, alice, mallory));
         assert!(!trusts(alice, mallory, mallory), "only root uses what is another user's");
+        assert!(!trusts(ROOT, NOBODY, NOBODY), "these may be two users");
+    }
+
+    #[test]
+    fn texts_of_another_user_control_no_terminal() {
+        let said =
+            serde_json::json!({"error": "no\u{1b}[2J", "list": [{"hint": "a\u{202e}b"}, 7, "plain \\ text"]});
+        let shown = serde_json::json!({"error": "no\\u{1b}[2J", "list": [{"hint": "a\\u{202e}b"}, 7, "plain \\ text"]});
+        assert_eq!(harmless(said), shown);
     }
 }

@@ -25,12 +25,18 @@ pub enum NotAnswered<E = SendError> {
     /// The message could not be acknowledged: its record is gone, or its body was not read to the end. Nothing was sent.
     #[error(transparent)]
     NotDelivered(#[from] NotDelivered),
+    /// The node stopped while it waited for the disk. The next process of the identity may have acknowledged the message and sent
+    /// the answer, or neither.
+    #[error(
+        "the node stopped before the answer was on the disk: the next process of the identity may have sent it"
+    )]
+    InDoubt,
     /// The message came to another node of this process than the one that is to send.
     #[error("the message came to another node of this process")]
     OtherNode,
 }
 
-/// A message was neither acknowledged nor answered. The error has the message, still under its guard (`D`), so that the
+/// A message was neither acknowledged nor answered, unless the reason is [`NotAnswered::InDoubt`]. The error has the message, still under its guard (`D`), so that the
 /// application can acknowledge or [reject](Delivery::reject) it, [put it off](Delivery::retry_after), or answer with
 /// something else.
 ///
@@ -90,6 +96,7 @@ impl<E, D> AnswerError<E, D> {
         let why = match self.why {
             NotAnswered::Send(error) => NotAnswered::Send(change(error)),
             NotAnswered::NotDelivered(error) => NotAnswered::NotDelivered(error),
+            NotAnswered::InDoubt => NotAnswered::InDoubt,
             NotAnswered::OtherNode => NotAnswered::OtherNode,
         };
         AnswerError { why, delivery: self.delivery }
@@ -195,6 +202,6 @@ pub(crate) async fn take_and_send(
     let receipt = Receipt::new(Arc::clone(shared), slot);
     match shared.until_safe(at).await {
         Ok(()) => Ok(receipt),
-        Err(Closed) => Err(AnswerError::without(NotAnswered::Send(SendError::Closed))),
+        Err(Closed) => Err(AnswerError::without(NotAnswered::InDoubt)),
     }
 }
