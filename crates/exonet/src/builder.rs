@@ -281,7 +281,7 @@ impl Builder {
         self
     }
 
-    /// Like [`Self::naming`], for a naming service that several nodes share.
+    /// Like [`Self::naming`], for a name service that several nodes share.
     pub fn naming_shared(mut self, naming: Arc<dyn Naming>) -> Self {
         self.naming = Some(naming);
         self

@@ -43,7 +43,7 @@ pub enum BuildError {
     /// The node cannot use the state directory.
     #[error(transparent)]
     State(#[from] StateError),
-    /// The naming service does not let the identity run here: the identity has moved, or the service could not find
+    /// The name service does not let the identity run here: the identity has moved, or the service could not find
     /// out.
     #[error("the name service does not confirm that this identity lives here: {0}")]
     Naming(#[from] NamingError),

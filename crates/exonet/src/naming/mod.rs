@@ -4,10 +4,10 @@
 //! when the peer behind it does not answer, and so finds a service that has moved to another machine. A [`Naming`]
 //! answers the look-ups: a file, a name server, etcd or DNS. The crate `exonet-names` has these.
 //!
-//! A node uses the addresses that a naming service returns, since the handshake shows whether they are right. But the
+//! A node uses the addresses that a name service returns, since the handshake shows whether they are right. But the
 //! service cannot change the identity of a peer: the first id that a node finds behind a name stays the only one to
 //! which it talks under that name ([`NamingError::OtherNode`]), and `ID@name:chat` fixes the id from the start. So a
-//! naming service that lies can keep clients away from their service, but cannot impersonate it.
+//! name service that lies can keep clients away from their service, but cannot impersonate it.
 //!
 //! ```
 //! use exonet::naming::Name;
@@ -72,7 +72,7 @@ pub enum Expect {
     Version(Version),
 }
 
-/// A naming service.
+/// A name service.
 ///
 /// Every change has a condition ([`Expect`]) and is atomic: if two nodes want a name at the same time, one of them
 /// gets it. A service that cannot guarantee this refuses changes, and [`Self::is_authority`] says so.
@@ -123,11 +123,11 @@ pub trait Naming: Send + Sync + 'static {
 
 pub use crate::state::Term;
 
-/// The errors of a naming service.
+/// The errors of a name service.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NamingError {
-    /// The node was built without a naming service.
+    /// The node was built without a name service.
     #[error("this node knows no name service: give it one by `Builder::naming`")]
     NoService,
     /// The name is unbound.
@@ -142,7 +142,7 @@ pub enum NamingError {
         name: Name,
         /// The node that this node found under the name first.
         pinned: NodeId,
-        /// The node that the naming service returns now.
+        /// The node that the name service returns now.
         now: NodeId,
     },
     /// The name belongs to another node.

@@ -11,7 +11,7 @@ use crate::node::Node;
 use crate::shared::Shared;
 use crate::state::StateDir;
 
-/// How often the node asks the naming service whether its identity still lives here.
+/// How often the node asks the name service whether its identity still lives here.
 const WATCH: Duration = Duration::from_secs(10);
 /// The shortest time between two such questions that reports of peers cause: any peer may make such a report.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -41,7 +41,7 @@ impl Node {
     /// Waits until the node learns that its identity lives elsewhere, which may never happen. When this returns, the
     /// node has stopped, and its identity cannot be opened here again.
     ///
-    /// A node asks only if it has a stored identity and a naming service that [is an
+    /// A node asks only if it has a stored identity and a name service that [is an
     /// authority](Naming::is_authority). It asks the service every ten seconds, and when a peer reports that it has
     /// met a later generation. The node does not trust the report alone: otherwise any peer could stop it.
     pub async fn superseded(&self) -> Superseded {
