@@ -204,7 +204,7 @@ pub(crate) struct Common {
     /// ends), batched=MS and sync (everything, even if the power fails); see `exon --help`. Needs a stored identity
     #[arg(long, value_name = "LEVEL", global = true, value_parser = parse_durability, help_heading = "Common options")]
     pub(crate) durability: Option<Durability>,
-    /// The naming service for names such as `name:chat`: ID@HOST:PORT of a name server, file:PATH, etcd:URL or
+    /// The name service for names such as `name:chat`: ID@HOST:PORT of a name server, file:PATH, etcd:URL or
     /// dns:DOMAIN; see `exon names`
     #[arg(
         long,
@@ -249,7 +249,7 @@ pub(crate) struct Common {
     /// Report more: single outcomes, peers that connect, move and go; -vv, -vvv: what the node does
     #[arg(short, long, action = ArgAction::Count, global = true, help_heading = "Common options")]
     pub(crate) verbose: u8,
-    /// The opened naming service of `names`.
+    /// The opened name service of `names`.
     #[arg(skip)]
     pub(crate) naming: Option<Names>,
     /// Print only errors and data

@@ -15,10 +15,10 @@ use super::open::{Handed, Open};
 use super::work::{ECHO, HEAD, METHOD};
 use crate::failure::Failure;
 
-/// The number of low bits of a message's number that count an actor's messages. The bits above hold the number of the
+/// How many low bits of a message's number count the messages of an actor. The bits above them hold the number of the
 /// actor.
 const SHARE: u32 = 40;
-/// The longest message that is sent and read in one piece. Longer ones are streamed.
+/// The longest message in bytes that is sent and read as a whole. Longer ones are streamed.
 const WHOLE: usize = 1 << 20;
 /// The minimum and the maximum size of the blocks that an actor allocates for bodies.
 const LEAST_BLOCK: usize = 2 << 10;
@@ -105,7 +105,7 @@ impl Actor {
         self.block.split().freeze()
     }
 
-    /// Hands over the next message, streamed if it is large.
+    /// Passes the next message to the node, streamed if it is large.
     async fn send(&mut self, tag: &'static [u8]) -> Result<Receipt, Failure> {
         let work = Arc::clone(&self.work);
         let head = Message::default().tag(tag);
@@ -119,7 +119,7 @@ impl Actor {
         work.peer.send(Message::new(body).tag(tag)).await.map_err(sending)
     }
 
-    /// One way: sends while there is room, and otherwise waits for outcomes.
+    /// One-way measurement: sends while there is room, and otherwise waits for outcomes.
     pub(super) async fn post(mut self) -> Result<(), Failure> {
         let (work, mut open) = (Arc::clone(&self.work), Open::new());
         loop {
@@ -154,7 +154,7 @@ impl Actor {
         self.work.count(self.number, |done| open.collect(done));
     }
 
-    /// Round trip: sends one message, and waits for its echo.
+    /// Round-trip measurement: sends one message at a time, and waits for its echo.
     pub(super) async fn echo(mut self) -> Result<(), Failure> {
         let work = Arc::clone(&self.work);
         let mut echoes = self.echoes.take().ok_or_else(|| Failure::new("an actor has no way to hear"))?;
@@ -169,7 +169,7 @@ impl Actor {
         Ok(())
     }
 
-    /// Calls, one after the other.
+    /// Makes calls, one after the other.
     pub(super) async fn call(mut self) -> Result<(), Failure> {
         let work = Arc::clone(&self.work);
         while let (1, measured) = work.claim(1) {

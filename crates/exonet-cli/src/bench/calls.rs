@@ -1,4 +1,4 @@
-//! Calls over loopback: how many a second, how long each takes, and what it costs.
+//! Calls over loopback: how many per second, how long each takes, and what it costs.
 
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ struct Figures {
     calls: Vec<Calls>,
 }
 
-/// The figures for this number of actors, each with one call in flight at any time.
+/// The figures for this number of actors, each of which has one call in flight at any time.
 #[derive(Debug, Serialize)]
 struct Calls {
     actors: u32,
@@ -43,7 +43,7 @@ struct Calls {
     p99_us: f64,
     p999_us: f64,
     max_us: f64,
-    /// Processor time for both sides of a call.
+    /// The processor time of a call, for both sides together.
     cpu_us: Option<f64>,
     /// The datagrams per call in both directions, as the server counts them, including other traffic.
     datagrams: f64,

@@ -30,10 +30,10 @@ const LEAST_OPEN: u64 = 64 << 10;
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// The largest message. Larger ones give no new information.
 const MOST: usize = 1 << 30;
-/// The number of counters that actors share.
+/// How many counters the actors share.
 const COUNTERS: usize = 8;
 
-/// The last line.
+/// The last line of the output.
 #[derive(Debug, Serialize)]
 struct Summary {
     r#type: &'static str,
@@ -42,7 +42,7 @@ struct Summary {
     p99_ms: f64,
     p999_ms: f64,
     max_ms: f64,
-    /// The number of messages that rate and times are based on.
+    /// How many messages the rate and the times are based on.
     measured: u64,
     sent: u64,
     /// The number of messages with the outcome Delivered, or of calls with replies.
@@ -50,7 +50,7 @@ struct Summary {
     unknown: u64,
     expired: u64,
     cancelled: u64,
-    /// The count of the server. None for calls, which it does not count.
+    /// The number that the server has counted. None for calls, which it does not count.
     received: Option<u64>,
     duplicates: Option<u64>,
     cpu_s: f64,
@@ -79,7 +79,7 @@ impl Done {
         self.times.add(&other.times).map_err(|e| Failure::new("cannot add histograms").because(&e))
     }
 
-    /// `messages` have taken `nanos` nanoseconds each.
+    /// Notes that `messages` messages have taken `nanos` nanoseconds each.
     pub(super) fn time(&mut self, nanos: u64, messages: u64) {
         self.times.saturating_record_n(nanos, messages);
     }
@@ -223,7 +223,7 @@ fn tell(settings: &Settings, summary: &Summary) -> Result<(), Failure> {
     settings.output.line(summary)
 }
 
-/// The counts of the server since the last report.
+/// What the server has counted since the last report.
 async fn report(peer: &Peer, replies: &mut Replies) -> Result<Report, Failure> {
     let question = Message::default().tag(REPORT).priority(exonet::Priority::Urgent);
     drop(peer.send(question).await.map_err(sending)?);

@@ -138,7 +138,8 @@ impl FromStr for Code {
     }
 }
 
-/// The index of a word: an exact match, the only word with this prefix, or the only word that is one slip away.
+/// The index of a word: an exact match, the only word with this prefix, or the only word that differs by one typing
+/// error.
 fn find(words: &[&str; 256], text: &str) -> Result<u8, CodeError> {
     let ways: [&dyn Fn(&str) -> bool; 3] =
         [&|word| word == text, &|word| word.starts_with(text), &|word| is_one_slip(text, word)];

@@ -54,7 +54,7 @@ pub(super) async fn run(settings: &Settings, args: &CallArgs) -> Result<Exit, Fa
     let ended = match made {
         Ok(mut call) => {
             let ended = wait(settings, args, &mut call, &mut stop, &mut report.end).await;
-            // The reply may have arrived although the wait was given up.
+            // The reply may have arrived although the caller has given up waiting.
             report.id = call.id().or(report.id);
             ended
         }

@@ -47,7 +47,7 @@ struct Summary {
     why: Option<&'static str>,
     mode: String,
     members: usize,
-    /// The number of members that must have the message, and the number that had it at the decision.
+    /// How many members must have the message, and how many had it when the verdict was reached.
     need: usize,
     good: usize,
     /// The number of members that are known to have it at the end.
@@ -207,7 +207,7 @@ fn describe(state: &MemberState, own: NodeId) -> (&'static str, Option<String>, 
             };
             (outcome_name(settled.outcome), settled.id.map(|id| id.to_string()), more)
         }
-        // This is no final state.
+        // The library may add states; none of them is final.
         _ => ("unknown", None, None),
     }
 }

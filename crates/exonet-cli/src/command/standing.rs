@@ -1,4 +1,4 @@
-//! A command whose node is frozen because its identity is to move.
+//! A command whose node is frozen because its identity is about to move.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -43,7 +43,7 @@ impl Begin {
 /// The next action of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// The command ends: its identity has moved, or was not to move.
+    /// The command ends: its identity has moved, or was not about to move.
     End,
     /// The command continues: its identity lives here.
     GoOn,

@@ -11,7 +11,7 @@ use super::Seen;
 use super::stand::{CALM, Line, Stand, Target, bodies, delivered, noise};
 use crate::demo::weather::Odds;
 
-/// How long a first answer may take.
+/// How long the subject may take for its first answer.
 const FIRST: Duration = Duration::from_secs(5);
 
 pub(super) async fn handshake(target: Target) -> Seen {
@@ -33,7 +33,8 @@ pub(super) async fn suites(target: Target) -> Seen {
     Ok("20 messages there and back under either suite".to_owned())
 }
 
-/// The first message leaves beside the opening: it is delivered, or known not to be, in any case without a wait.
+/// The first message leaves together with the opening. It is delivered, or its sender learns that it was not, in any
+/// case soon.
 pub(super) async fn early(target: Target) -> Seen {
     let stand = Stand::new(target, CALM).await?;
     let bodies = bodies(5, 50);
@@ -70,7 +71,7 @@ pub(super) async fn large(target: Target) -> Seen {
     Ok("bodies of 1,000 bytes to 1 MiB there and back".to_owned())
 }
 
-/// Its sender does not know the length of a message when it begins.
+/// The sender does not know the length of a message when it begins to send it.
 pub(super) async fn unmeasured(target: Target) -> Seen {
     let stand = Stand::new(target, Odds { loss: 0.01, ..CALM }).await?;
     let bodies = [noise(target.seed, 3), noise(target.seed, 300_000)];

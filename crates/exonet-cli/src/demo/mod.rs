@@ -1,4 +1,4 @@
-//! `exon demo`: real sockets, a network that misbehaves, a receiver that is killed, and a ledger of what arrived.
+//! `exon demo`: sends over real sockets through a bad network, kills the receiver, and counts what arrives.
 //!
 //! ```text
 //!  parent process                                             child process, killed and started again
@@ -47,7 +47,7 @@ use crate::failure::Failure;
 use crate::node::GOODBYE;
 use crate::settings::Settings;
 
-/// The interval at which the director checks the state.
+/// How often the director checks the state.
 const GLANCE: Duration = Duration::from_millis(40);
 /// The time limit for both ends to drop all records.
 const QUIET: Duration = Duration::from_secs(10);
@@ -83,7 +83,7 @@ struct Performance {
 impl<'a> Demo<'a> {
     pub(crate) fn new(settings: &'a Settings, args: &DemoArgs) -> Self {
         let size = usize::try_from(args.size.0).unwrap_or(usize::MAX);
-        // Short enough to be typed again.
+        // The seed is short, so that a user can type it.
         let seed = args.seed.unwrap_or_else(|| rand::random_range(1..=999_999));
         let course = Course {
             messages: args.messages,
@@ -169,7 +169,7 @@ impl<'a> Demo<'a> {
         }
     }
 
-    /// Causes an accident. Returns the time at which the network is back, if it is dead now.
+    /// Makes an accident happen. Returns when the network is back, if it is down now.
     async fn strike(
         &self,
         accident: Accident,

@@ -60,7 +60,8 @@ impl Token {
     }
 }
 
-/// Opens the file. What is no file is refused later: the opening of a named pipe must not wait for its writer.
+/// Opens the file. A path that is not a regular file is refused later: opening a named pipe must not wait for its
+/// writer.
 fn open(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     #[cfg(unix)]

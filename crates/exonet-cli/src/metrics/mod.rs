@@ -1,4 +1,4 @@
-//! Figures of a node for Prometheus, in its text format 0.0.4.
+//! Metrics of a node for Prometheus, in its text format 0.0.4.
 //!
 //! The counts and levels come from the lists of the library's statistics: [`Stats::FIGURES`](exonet::stats::Stats::FIGURES) and
 //! [`PeerStats::FIGURES`](exonet::stats::PeerStats::FIGURES). The durations come from its recorder of metrics ([`times`]).
@@ -31,7 +31,7 @@ use crate::settings::Settings;
 
 /// The maximum number of connections at once; further ones wait in the operating system.
 const CONNECTIONS: usize = 16;
-/// The longest silence of a client: some ask once a minute.
+/// The longest silence of a client: some scrapers ask once a minute.
 const SILENCE: Duration = Duration::from_secs(90);
 /// The pause before another `accept` after one has failed.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -52,7 +52,7 @@ struct Desk {
     started: Instant,
     identity: String,
     command: &'static str,
-    /// Only programs of this machine reach it.
+    /// Whether only programs of this machine can reach it.
     is_local: bool,
 }
 
@@ -66,7 +66,8 @@ impl Drop for Watched {
 }
 
 impl Metrics {
-    /// Listens. Call this before the node is made: a node reports durations to the recorder that was there when it was made. None:
+    /// Listens. The caller calls this before it makes the node, since a node reports durations to the recorder that
+    /// was installed before. None: the user wants no metrics.
     /// no figures are wanted.
     pub(crate) async fn open(
         settings: &Settings,
@@ -92,7 +93,7 @@ impl Metrics {
         Ok(Some(Self { desk, url }))
     }
 
-    /// Serves the figures of this node from now on.
+    /// Serves the metrics of this node from now on.
     pub(crate) fn watch(&self, node: &Node) -> Watched {
         *self.desk.node.lock().unwrap_or_else(PoisonError::into_inner) = Some(node.clone());
         Watched(Arc::clone(&self.desk))
@@ -131,7 +132,8 @@ fn answer(desk: &Desk, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(KIND));
         response
     };
-    // A page in a browser may have a name of its own lead here (DNS rebinding), and could read what it is told.
+    // A page in a browser may make a name of its own resolve to this address (DNS rebinding), and then read the
+    // answers.
     let headers = request.headers();
     if desk.is_local && headers.contains_key(HOST) && !crate::gateway::is_for_us(headers, &[]) {
         return plain(StatusCode::MISDIRECTED_REQUEST, "ask for an address, or for localhost\n".to_owned());
@@ -151,7 +153,7 @@ fn answer(desk: &Desk, request: &Request<Incoming>) -> Response<Full<Bytes>> {
     }
 }
 
-/// Where `--metrics` is, in JSON lines.
+/// The URL of `--metrics`, for lines of JSON.
 pub(crate) fn url(metrics: Option<&Metrics>) -> Option<String> {
     metrics.map(|metrics| metrics.url.clone())
 }

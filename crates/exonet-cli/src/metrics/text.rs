@@ -9,7 +9,7 @@ use exonet::{Node, NodeId};
 use super::Desk;
 use super::times::{BOUNDS, Times};
 
-/// The peers that have no series of their own.
+/// The label of the peers that have no series of their own.
 const OTHER: &str = "other";
 /// The help text of the journal's lag.
 const LAG: &str = "Bytes of the journal that are not on the disk yet, while messages wait for them.";
@@ -37,7 +37,7 @@ pub(super) fn of(desk: &Desk, node: &Node) -> String {
     page.text
 }
 
-/// The name for Prometheus of a figure of the list.
+/// The name that a figure of the list has in Prometheus.
 pub(super) fn name(metric: &str, counts: bool) -> String {
     format!("exonet_{metric}{}", if counts { "_total" } else { "" })
 }
@@ -56,7 +56,7 @@ impl Page {
         let _ = writeln!(self.text, "# HELP {name} {}\n# TYPE {name} {kind}", about.replace('\\', "\\\\"));
     }
 
-    /// `labels`: further labels, each after a comma.
+    /// `labels` are further labels, each preceded by a comma.
     fn line(&mut self, name: &str, labels: &str, value: f64) {
         let _ = writeln!(self.text, "{name}{{node=\"{}\"{labels}}} {value}", self.node);
     }
@@ -72,7 +72,7 @@ impl Page {
         self.figures(PeerFlow::FIGURES, &named, &others, |id| node.peer(id).flow());
     }
 
-    /// Figures of these peers, of which the `others` have no series of their own.
+    /// Adds the figures of these peers. The `others` have no series of their own.
     fn figures<T>(
         &mut self,
         figures: &[PeerFigure<T>],
@@ -109,7 +109,7 @@ impl Page {
     }
 }
 
-/// The value of a label.
+/// Escapes the value of a label.
 fn escape(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
@@ -122,7 +122,8 @@ mod tests {
 
     const PAGE: &str = include_str!("../../../../docs/observing.md");
 
-    /// The page's tables come from the lists that the figures come from: what this prints is what belongs there.
+    /// The tables of the page are made from the same lists as the metrics. If this fails, it prints what the page
+    /// should have.
     #[test]
     fn the_page_has_every_figure_as_the_lists_have_it() {
         let row = |name: &str, kind: &str, about: &str| format!("| `{name}` | {kind} | {} |\n", about.trim());

@@ -52,7 +52,7 @@ pub(super) async fn run(settings: &Settings, args: &SimArgs) -> Result<Exit, Fai
     })
 }
 
-/// Tells of a violation.
+/// Prints a violation.
 pub(super) fn tell(settings: &Settings, world: &World) -> Result<(), Failure> {
     let (seed, profile) = (world.seed, world.profile);
     let again = format!("exon sim --seed {seed} --profile {profile}");
@@ -87,7 +87,7 @@ pub(super) fn tell(settings: &Settings, world: &World) -> Result<(), Failure> {
     }))
 }
 
-/// A bar where a person watches, else lines.
+/// A progress bar on a terminal, otherwise lines.
 struct Progress {
     bar: Option<ProgressBar>,
     lines: bool,
@@ -105,7 +105,7 @@ impl Progress {
         Self { bar, lines: !settings.quiet, told: Duration::ZERO }
     }
 
-    /// Lines may be printed within `tell`.
+    /// Lets `tell` print lines without the bar in between.
     fn pause(&self, tell: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
         match &self.bar {
             Some(bar) => bar.suspend(tell),

@@ -347,7 +347,7 @@ mod links {
             assert_eq!(fs::read(&outside).unwrap(), b"precious");
             fs::remove_file(inbox.join("link")).unwrap();
         }
-        // A dangling one either.
+        // A dangling link is not followed either.
         symlink(place.path().join("new"), inbox.join("link")).unwrap();
         assert!(!stored(&put(&store(&inbox, 1 << 20, false), "link", b"x")));
         assert!(!place.path().join("new").exists());
@@ -412,7 +412,7 @@ fn a_message_is_stored_once_and_an_unfinished_one_leaves_nothing() {
     let place = tempfile::tempdir().unwrap();
     let store = store(place.path(), 2 * BLOCK, false);
     keep(&store, "a", b"one").unwrap();
-    // Handed out a second time.
+    // The message is handed out a second time.
     keep(&store, "a", b"one").unwrap();
     assert!(matches!(keep(&store, "a", b"two"), Err(Refusal::Taken(_))));
     drop(store.begin(SafePath::new("b", options(0, false).names).unwrap(), 4).unwrap());

@@ -39,7 +39,7 @@ impl Screen {
     /// Switches the terminal to the picture.
     ///
     /// # Errors
-    /// There is no terminal, or it lacks the ability.
+    /// There is no terminal, or it lacks a needed feature.
     pub(crate) fn take() -> Result<Self, Failure> {
         let terminal = ratatui::try_init().map_err(|error| {
             ratatui::restore();

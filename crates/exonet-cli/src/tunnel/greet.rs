@@ -21,7 +21,7 @@ pub(crate) async fn greet(mut stream: Stream, run: Run) -> Option<(Stream, Open)
         Ok(Ok(Some(said))) => match opens(&said, run) {
             Ok(open) => match said.ack() {
                 Ok(()) => return Some((stream, open)),
-                // Its sender gets the outcome.
+                // The sender of the message gets its outcome.
                 Err(_) => "the first message was lost".to_owned(),
             },
             Err(reason) => {

@@ -165,8 +165,8 @@ impl Message for Welcome {}
 /// The first message of a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Open {
-    /// The run, as in the name of the stream. Because of it, an end that was restarted cannot mistake bytes of a
-    /// connection for this message.
+    /// The run, as in the name of the stream. Because it is repeated here, an end that was restarted cannot take
+    /// bytes of a connection for this message.
     pub(crate) run: Run,
     #[serde(flatten)]
     pub(crate) goal: Goal,

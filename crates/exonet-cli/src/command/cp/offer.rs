@@ -27,7 +27,7 @@ use crate::failure::Failure;
 use crate::node;
 use crate::settings::Settings;
 
-/// The time that another offer with the same number has to answer.
+/// How long another offer with the same number may take to answer.
 const TAKEN: Duration = Duration::from_millis(300);
 /// The maximum number of code numbers that are tried.
 const NUMBERS: usize = 32;
@@ -91,7 +91,7 @@ pub(in crate::command) async fn run(settings: Settings, args: &CpArgs) -> Result
     let mut offer = Offer { settings: &settings, args, node: &node, scan, known, events };
     let done = offer.run(stop.as_mut()).await;
     place.leave(&settings).await;
-    // The answer to a wrong code may still be in flight.
+    // The answer to a wrong code may still be on its way.
     node.close(GOODBYE).await;
     drop(serving);
     drop(passing);
@@ -320,7 +320,7 @@ impl Offer<'_> {
     }
 }
 
-/// The node with its current address: a receiver that leaves is forgotten, and may come back.
+/// The node with its current address: this node forgets a receiver that leaves, and the receiver may come back.
 fn where_it_is(node: &Node, id: NodeId) -> PeerAddr {
     let remote = node.peer(id).stats().and_then(|stats| stats.remote);
     let known = remote.and_then(|remote| PeerAddr::new(id, [remote.to_string()]).ok());

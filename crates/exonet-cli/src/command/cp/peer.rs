@@ -65,7 +65,7 @@ pub(super) struct Peer {
     /// The receiver has answered once, so it accepts files, even if it refuses calls while it stops.
     met: AtomicBool,
     stopped: watch::Receiver<bool>,
-    /// A receiver that has ended may come back as another node. Nothing is given up until then.
+    /// A receiver that has ended may come back as another node. Until then, no item is given up.
     returns: bool,
 }
 

@@ -52,7 +52,7 @@ pub(super) struct Copied {
     pub(super) took: Duration,
     /// The number of its bytes at the receiver.
     pub(super) stored: u64,
-    /// The reason why it was begun anew, if it was.
+    /// The reason why it was started again from the beginning, if it was.
     pub(super) anew: Option<&'static str>,
 }
 

@@ -20,7 +20,7 @@ pub(super) fn no_body(letter: &DeadLetter) -> String {
     }
 }
 
-/// Runs the command for a letter, and removes the letter if the command succeeds. None: the command was cut short.
+/// Runs the command for a letter, and removes the letter if the command succeeds. None: the command was ended early.
 ///
 /// # Errors
 /// The letter cannot be read, or cannot be removed: it may have been processed.
@@ -49,7 +49,7 @@ pub(super) fn remove(claim: Claim) -> Result<(), Failure> {
     claim.remove().map_err(|e| Failure::new("cannot remove a dead letter").because(&e))
 }
 
-/// The reason why a letter stays, if it does. None: the command was cut short.
+/// Why the letter stays, if it does. None: the command was ended early.
 async fn attempt(worker: &Worker, letter: &DeadLetter) -> Option<Option<String>> {
     let Some(body) = letter.body.clone() else { return Some(Some(no_body(letter))) };
     let head = Head {
@@ -63,7 +63,7 @@ async fn attempt(worker: &Worker, letter: &DeadLetter) -> Option<Option<String>>
         Ok(tried) if tried.status == 0 => Some(None),
         Ok(tried) => Some(Some(tried.reason)),
         Err(Undone::Cut) => None,
-        // A body in memory does not break off.
+        // A body in memory cannot end early.
         Err(Undone::Body(error)) => Some(Some(error.to_string())),
     }
 }

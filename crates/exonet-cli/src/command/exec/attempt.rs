@@ -75,9 +75,9 @@ impl Tried {
 
 /// The reason why an attempt does not count: it says nothing about the message.
 pub(in crate::command) enum Undone {
-    /// The body broke off.
+    /// The body ended early.
     Body(io::Error),
-    /// This process is to end.
+    /// This process is about to end.
     Cut,
 }
 
@@ -113,7 +113,7 @@ impl Worker {
                 let span = units::span(self.timeout.unwrap_or_default());
                 (TOO_LONG, format!("the command took longer than {span}"))
             }
-            // If the sender of `cut` is dropped, the command is never cut short.
+            // If the sender of `cut` is dropped, the command is never ended early.
             () = async { if cut.wait_for(|cut| *cut).await.is_err() { pending().await } } => return Err(Undone::Cut),
         };
         Ok(Tried { status, reason, took: begun.elapsed() })

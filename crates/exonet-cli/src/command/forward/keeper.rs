@@ -83,7 +83,7 @@ async fn say(near: &Near, sender: &mut StreamSender, hello: &bytes::Bytes) -> Op
     }
 }
 
-/// Tells the far end that this end stops.
+/// Tells the far end that this end is stopping.
 pub(super) async fn leave(near: &Near) {
     if let Ok(stream) = near.peer.stream(Name::hello(near.names.run())) {
         let _ = stream.split().0.close().await;

@@ -58,7 +58,7 @@ struct Summary<'a> {
     file: String,
     size: u64,
     root: Hex32,
-    /// Bytes that arrived, and bytes of an earlier run.
+    /// Bytes that arrived in this run, and bytes of an earlier run.
     fetched: u64,
     had: u64,
     /// Pieces that arrived twice.
@@ -193,7 +193,7 @@ impl<'a> Download<'a> {
             _ = &mut stop => Ok(true),
         };
         self.progress.clear();
-        // Nothing is fetched any more; what has come is kept in any case.
+        // Nothing is fetched any more. What has arrived is kept in any case.
         tasks.shutdown().await;
         let marked = mark(&course).await.unwrap_or_else(|error| Err(std::io::Error::other(error)));
         let interrupted = interrupted.map_err(|failure| self.kept(failure, &course))?;
@@ -274,7 +274,7 @@ impl<'a> Download<'a> {
             }
             tokio::select! {
                 event = self.next_event(Some(course)) => event?,
-                // It has seen that all is there, or is out, and has said so.
+                // The task has found that everything is present, or that its server is out, and has reported it.
                 Some(_) = tasks.join_next() => {}
                 _ = ticks.tick() => {
                     let now = now(&self.standings, course);
@@ -295,10 +295,10 @@ impl<'a> Download<'a> {
             let name = escape(self.name.as_bytes());
             return Err(Failure::new(format!("no node brings {name}:{}", self.standings.reasons())));
         }
-        // One that no clock reaches does not end.
+        // A time that the clock cannot represent never comes.
         let patience = self.standings.nobody.and_then(|since| since.checked_add(self.args.patience));
         let (server, event) = tokio::select! {
-            // The servers have the other end.
+            // The servers hold the sending end of this channel.
             Some(event) = self.events.recv() => event,
             () = sleep_until(patience.map(Into::into)) => {
                 let span = units::span(self.args.patience);
@@ -324,13 +324,13 @@ impl<'a> Download<'a> {
         let Some(standing) = self.standings.all().get(server) else { return Ok(()) };
         let (state, reason) = standing.state.words();
         let name = self.standings.name(server);
-        // Once more, as after a call that failed, is nothing new.
+        // The same state again, for example after another failed call, is not news.
         if state == before {
             return Ok(());
         }
         self.progress.clear();
         match (state, reason) {
-            // It ends here, and the reasons of all are told together.
+            // The command ends here, and reports the reasons of all servers together.
             (_, Some(_)) if self.standings.are_out() => {}
             (_, Some(reason)) => self.settings.error(format!("{name}: {reason}; {}", told(state))),
             ("silent", None) => {
@@ -423,7 +423,7 @@ fn now<'s>(standings: &'s Standings, course: &Course) -> Now<'s> {
     Now { bytes: total - plan.missing_bytes(), total, servers: servers.collect() }
 }
 
-/// The advice for people.
+/// What the command prints about this state.
 fn told(state: &str) -> &'static str {
     match state {
         "banned" => "it is banned: nothing more is taken of it",
@@ -431,7 +431,7 @@ fn told(state: &str) -> &'static str {
     }
 }
 
-/// Forces the pieces that have arrived to the disk, and marks them.
+/// Forces the pieces that have arrived to the disk, and then marks them.
 fn mark(course: &Arc<Course>) -> JoinHandle<std::io::Result<()>> {
     let this = Arc::clone(course);
     tokio::task::spawn_blocking(move || this.part.mark())

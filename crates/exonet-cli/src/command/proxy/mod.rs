@@ -54,7 +54,7 @@ async fn serve(settings: &Settings, args: &ProxyServeArgs) -> Result<Exit, Failu
         }
     }
     control.close().await;
-    // Connections are reset at both ends, and the near ends are told that this end stops.
+    // Connections are reset at both ends, and the near ends are told that this end is stopping.
     let _ = timeout(GOODBYE, desk.stop()).await;
     node.close(GOODBYE).await;
     serving.abort();

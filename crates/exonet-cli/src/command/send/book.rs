@@ -31,16 +31,16 @@ pub(super) struct Book<'a> {
     settings: &'a Settings,
     refusals: &'a Refusals,
     own: NodeId,
-    /// The reason why the peer accepts nothing, once it has said so.
+    /// Why the peer accepts nothing, once it has told this node.
     turned_away: Option<Refusal>,
-    /// The peers whose messages are waited for.
+    /// The peers for whose messages this command waits.
     pub(super) peers: BTreeSet<NodeId>,
     started: Instant,
     /// The number of messages of a former run. They have the first numbers.
     recovered: u64,
     offered: u64,
     late: u64,
-    /// A message that was sent beside an opening ended as Unknown.
+    /// A message that left together with an opening ended as Unknown.
     early_unknown: bool,
     tally: Tally,
     pub(super) open: FuturesUnordered<Numbered>,
@@ -152,7 +152,7 @@ impl<'a> Book<'a> {
         self.open.push(Numbered::new(n, receipt));
     }
 
-    /// Records an outcome. `said`: the words of the receiving application.
+    /// Records an outcome. `said` is the reason of the receiving application.
     fn settle(&mut self, n: u64, settled: Settled, said: Option<Arc<str>>) -> Result<(), Failure> {
         if let Outcome::Refused(why) = settled.outcome
             && self.turned_away.replace(why) != Some(why)

@@ -70,7 +70,7 @@ enum Over {
     Ended {
         interrupted: bool,
     },
-    /// The identity was to move, and did not: it continues at this address.
+    /// The identity was about to move, and did not: it continues at this address.
     Stays(SocketAddr),
 }
 

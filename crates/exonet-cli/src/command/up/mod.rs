@@ -71,7 +71,7 @@ enum Over {
         /// The number of messages without an outcome.
         open: usize,
     },
-    /// The identity was to move, and did not: it continues at this address.
+    /// The identity was about to move, and did not: it continues at this address.
     Stays(SocketAddr),
 }
 

@@ -19,7 +19,7 @@ const FIRST: Duration = Duration::from_secs(6);
 const PROOF: Duration = Duration::from_secs(24 * 3_600);
 /// The time after which the command prints what it waits for.
 const SOON: Duration = Duration::from_secs(2);
-/// Signs of life.
+/// The interval of the sender's signs of life.
 const ALIVE: Duration = Duration::from_secs(1);
 
 /// The sender, which has proven that it knows the code.
@@ -36,7 +36,7 @@ pub(super) enum Met {
     Wrong {
         left: u32,
     },
-    /// No answer continues the exchange.
+    /// The node gave no answer with which the exchange can continue.
     Over(String),
 }
 
@@ -80,7 +80,7 @@ async fn talk(settings: &Settings, code: &Code, node: &Node, peer: &Peer) -> Res
         Reply::Open { proof, manifest } if same(proof, key.of_sender(&manifest)) => {
             serde_json::from_str(&manifest).map_err(|_| Met::Over("what it offers makes no sense".to_owned()))
         }
-        // It took the guess, and does not know the code.
+        // The node has accepted the guess without knowing the code.
         Reply::Open { .. } => Err(Met::Wrong { left: 0 }),
         other => Err(unexpected(other)),
     }

@@ -78,7 +78,7 @@ async fn find(settings: &Settings, args: &GetArgs, code: &Code) -> Result<Open, 
             Met::Open(open) => return Ok(*open),
             Met::Wrong { left } => {
                 wrong.push((candidate.id, left));
-                // Each node that answers learns as much as one guess reveals, so few nodes are asked.
+                // Each node that answers can test one guess against this code, so this asks few nodes.
                 if wrong.len() >= GUESSES as usize {
                     return Err(nothing(args, code, &wrong, silent));
                 }

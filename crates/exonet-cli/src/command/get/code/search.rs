@@ -87,7 +87,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// A name server that does not answer leaves the local network.
+    /// If the name server does not answer, the search continues on the local network.
     fn failed(&mut self, error: &NamingError) -> Result<(), Failure> {
         let Some((_, name)) = &self.names else { return Ok(()) };
         let failure = name_failed(name, error);
