@@ -111,7 +111,8 @@ impl GetArgs {
             }
         };
         if self.root.is_some() {
-            let what = "--root is only for a file that nodes share; a code proves by itself what arrives".to_owned();
+            let what =
+                "--root is only for a file that nodes share; a code proves by itself what arrives".to_owned();
             return error(ErrorKind::ArgumentConflict, what);
         }
         match name.parse() {

@@ -28,7 +28,7 @@ the identity.
 If a move fails before the identity is ceded, nothing has moved, and its process goes on. If that
 process was killed, start it again, or repeat this command. After ceding, the identity cannot be
 opened here any more, and the same command sends the key again. --take-back is for an identity that
-certainly never arrived: its door is gone for good. If a naming service is given (--names), the
+certainly never arrived: its door is gone for good. If a name service is given (--names), the
 command asks it first: if the service knows a later generation, the command fails.
 
 Peers that have met the identity at its new place do not talk to any copy that was left behind.";

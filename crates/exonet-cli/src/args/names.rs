@@ -32,7 +32,7 @@ WHERE NAMES ARE
 A name leads to an id and to addresses. It is looked up again when the node does not answer, so a
 service that moves is found again. Only the node itself can bind a name to itself, and it proves its
 id. A name can pass to another node only after its owner has unbound it (exon names unbind). A
-naming service that lies can send a new client to a wrong node: ID@name:NAME fixes the id from the
+name service that lies can send a new client to a wrong node: ID@name:NAME fixes the id from the
 start.";
 
 /// Names of services: serve them, look them up

@@ -157,12 +157,13 @@ impl Actor {
     /// Round-trip measurement: sends one message at a time, and waits for its echo.
     pub(super) async fn echo(mut self) -> Result<(), Failure> {
         let work = Arc::clone(&self.work);
-        let mut echoes = self.echoes.take().ok_or_else(|| Failure::new("an actor has no way to hear"))?;
+        let mut echoes =
+            self.echoes.take().ok_or_else(|| Failure::new("an actor has no socket for replies"))?;
         while let (1, measured) = work.claim(1) {
             let began = Instant::now();
             drop(self.send(ECHO).await?);
             work.count(self.number, |done| done.sent += 1);
-            let echo = echoes.recv().await.ok_or_else(|| Failure::new("the bench receives no more"))?;
+            let echo = echoes.recv().await.ok_or_else(|| Failure::new("the bench has stopped receiving"))?;
             self.check(&echo)?;
             self.done(began, measured);
         }
@@ -178,7 +179,7 @@ impl Actor {
             match work.peer.call(METHOD, body).await {
                 Ok(mut reply) => {
                     let reply = reply.body.bytes(u64::MAX).await;
-                    self.check(&reply.map_err(|e| Failure::new("a reply broke off").because(&e))?)?;
+                    self.check(&reply.map_err(|e| Failure::new("a reply ended early").because(&e))?)?;
                     self.done(began, measured);
                 }
                 Err(CallError::Unknown { .. }) => {
@@ -196,7 +197,7 @@ impl Actor {
         if echo.len() == self.work.size && echo.starts_with(&self.number.to_be_bytes()) {
             return Ok(());
         }
-        Err(Failure::new("the bench's server sent back something else than it was sent"))
+        Err(Failure::new("the bench's server sent back other bytes than it was sent"))
     }
 
     fn done(&mut self, began: Instant, measured: bool) {

@@ -134,7 +134,7 @@ impl Actor {
         let mut all = histogram()?;
         while let Some(one) = running.join_next().await {
             let one = one.map_err(|e| Failure::new("a caller has failed").because(&e))??;
-            all.add(one).map_err(|e| Failure::new("cannot add up").because(&e))?;
+            all.add(one).map_err(|e| Failure::new("cannot add histograms").because(&e))?;
         }
         Ok(all)
     }
@@ -161,7 +161,7 @@ impl Actor {
         let called = Instant::now();
         let mut reply = caller.peer(&self.to).call(METHOD, self.body.clone()).await.map_err(failed)?;
         let whole = reply.body.bytes(u64::MAX).await;
-        whole.map_err(|e| Failure::new("a reply broke off").because(&e))?;
+        whole.map_err(|e| Failure::new("a reply ended early").because(&e))?;
         Ok(called.elapsed())
     }
 }

@@ -89,11 +89,11 @@ pub(super) async fn send(settings: &Settings, args: &ClientArgs) -> Result<Exit,
     let size = usize::try_from(args.size.0).unwrap_or(usize::MAX);
     if !(HEAD..=MOST).contains(&size) {
         let failure = Failure::new(format!("the bench cannot send messages of {}", args.size));
-        return Err(failure.hint(format!("choose from {HEAD} bytes to 1 GiB")));
+        return Err(failure.hint(format!("choose a size from {HEAD} bytes to 1 GiB")));
     }
     if args.mode == Mode::Rpc && args.batch > 1 {
         let failure = Failure::new("--batch hands over messages one way, and --mode rpc waits for each echo");
-        return Err(failure.hint("leave one of them out; --actors N has N under way"));
+        return Err(failure.hint("give one of them only; --actors N has N messages under way"));
     }
     let node = node::toward(settings, &args.peer).await?;
     let (summary, exit) = while_heard(&node, args, measure(&node, args, size)).await??;
@@ -114,7 +114,7 @@ async fn while_heard<T>(node: &Node, args: &ClientArgs, work: impl Future<Output
         if mem::replace(&mut heard, now) == now {
             let (peer, silent) = (args.peer.id.short(), span(args.timeout));
             let failure = Failure::new(format!("nothing came from {peer} for {silent}"));
-            return Err(failure.hint("see that `exon bench server` runs there, and can be reached"));
+            return Err(failure.hint("check that `exon bench server` runs there and can be reached"));
         }
     }
 }
@@ -228,7 +228,7 @@ async fn report(peer: &Peer, replies: &mut Replies) -> Result<Report, Failure> {
     let question = Message::default().tag(REPORT).priority(exonet::Priority::Urgent);
     drop(peer.send(question).await.map_err(sending)?);
     let body = replies.report().await?;
-    serde_json::from_slice(&body).map_err(|e| Failure::new("the server's report makes no sense").because(&e))
+    serde_json::from_slice(&body).map_err(|e| Failure::new("the server's report cannot be read").because(&e))
 }
 
 #[allow(clippy::needless_pass_by_value)] // as `map_err` wants it

@@ -61,7 +61,7 @@ pub(super) fn measure(peers: u32, size: usize) -> Result<Memory, Failure> {
     meeting.run_until_delivered()?;
     stages.push(meeting.stage("just now: the message is taken"));
     meeting.run_for(Duration::from_secs(20))?;
-    stages.push(meeting.stage("idle: 20 s later, the channel stands"));
+    stages.push(meeting.stage("idle: 20 s later, the channel exists"));
     meeting.run_for(Duration::from_secs(300))?;
     stages.push(meeting.stage("forgotten: 5 minutes later"));
     Ok(Memory { peers, message: size, stages, seconds: started.elapsed().as_secs_f64() })
@@ -204,7 +204,7 @@ impl Meeting {
             self.turn()?;
             self.skip(Mono::NEVER);
         }
-        Err(Failure::new("the bench's peers get nowhere"))
+        Err(Failure::new("the bench's peers make no progress"))
     }
 
     fn run_until_delivered(&mut self) -> Result<(), Failure> {
@@ -215,7 +215,7 @@ impl Meeting {
             }
             self.skip(Mono::NEVER);
         }
-        Err(Failure::new("the bench's peers do not hear what became of their messages"))
+        Err(Failure::new("the bench's peers do not learn the outcomes of their messages"))
     }
 
     fn run_for(&mut self, span: Duration) -> Result<(), Failure> {
@@ -227,7 +227,7 @@ impl Meeting {
                 return Ok(());
             }
         }
-        Err(Failure::new("the bench's peers do not come to rest"))
+        Err(Failure::new("the bench's peers do not become idle"))
     }
 
     fn take_all(&mut self) -> u64 {

@@ -39,7 +39,7 @@ impl Replies {
     }
 
     pub(super) async fn report(&mut self) -> Result<Bytes, Failure> {
-        self.reports.recv().await.ok_or_else(|| Failure::new("the bench receives no more"))
+        self.reports.recv().await.ok_or_else(|| Failure::new("the bench has stopped receiving"))
     }
 }
 

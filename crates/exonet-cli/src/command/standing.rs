@@ -53,8 +53,8 @@ pub(super) enum Next {
 pub(super) async fn superseded(node: &Node) -> Failure {
     let superseded = node.superseded().await;
     Failure::new(superseded.to_string()).hint(
-        "this was a copy, or what a move left behind: it has stopped, and does not start here any more. If it certainly does not \
-         live there: exon move --take-back",
+        "this was a copy, or what a move left behind: it has stopped, and can no longer start here. If the \
+         identity certainly does not live there: exon move --take-back",
     )
 }
 

@@ -72,7 +72,7 @@ impl Leave {
     }
 
     /// Asks the command to end.
-    #[cfg_attr(not(unix), allow(dead_code, reason = "there is nobody to ask"))]
+    #[cfg_attr(not(unix), allow(dead_code, reason = "nobody can be asked"))]
     pub(crate) fn ask(&self, departure: Departure) {
         let mut asked = self.asked();
         if let Asked::Not = *asked {

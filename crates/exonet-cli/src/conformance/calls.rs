@@ -18,7 +18,7 @@ const LARGEST: u64 = 64 << 20;
 
 async fn body(reply: Result<Reply, CallError>) -> Result<Bytes, String> {
     let mut reply = reply.map_err(|error| error.to_string())?;
-    reply.body.bytes(LARGEST).await.map_err(|error| format!("the reply breaks off: {error}"))
+    reply.body.bytes(LARGEST).await.map_err(|error| format!("the reply ends early: {error}"))
 }
 
 async fn echoes(stand: &Stand, bodies: &[Bytes]) -> Result<(), String> {

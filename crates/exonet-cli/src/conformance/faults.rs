@@ -38,7 +38,7 @@ pub(super) async fn replay(target: Target) -> Seen {
     stand.exchange(&bodies).await?;
     stand.relay.change(|route| route.replays += 1);
     tokio::time::sleep(AFTERWARDS).await;
-    stand.once(&bodies).map_err(|error| format!("replayed while the channel stands: {error}"))?;
+    stand.once(&bodies).map_err(|error| format!("replayed while the channel exists: {error}"))?;
     stand.peer.close(Duration::from_secs(5)).await;
     stand.relay.change(|route| route.replays += 1);
     tokio::time::sleep(2 * AFTERWARDS).await;
@@ -110,7 +110,7 @@ pub(super) async fn strange(target: Target) -> Seen {
     while let Ok(Ok((len, _))) = tokio::time::timeout(AFTERWARDS, socket.recv_from(&mut buffer)).await {
         let answer = buffer.get(..len).unwrap_or_default();
         if !sent.iter().any(|datagram| is_version(answer, datagram)) {
-            return Err(format!("an answer that no VERSION is: {}", crate::text::hex(answer)));
+            return Err(format!("an answer that is not VERSION: {}", crate::text::hex(answer)));
         }
         answers += 1;
     }

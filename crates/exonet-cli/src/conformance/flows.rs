@@ -28,7 +28,7 @@ pub(super) async fn suites(target: Target) -> Seen {
         let stand =
             Stand::on(target, Line::start(target, CALM).await?, None, |config| config.suite = suite).await?;
         let done = tokio::time::timeout(FIRST, stand.exchange(&bodies(20, 20))).await;
-        done.map_err(|_| format!("nothing came back under {suite:?}"))??;
+        done.map_err(|_| format!("nothing came back with {suite:?}"))??;
     }
     Ok("20 messages there and back under either suite".to_owned())
 }
@@ -96,7 +96,7 @@ pub(super) async fn streams(target: Target) -> Seen {
     drop(sender.close().await.map_err(|error| format!("cannot end the stream: {error}"))?);
     let mut n = 0;
     loop {
-        let delivery = receiver.recv().await.map_err(|error| format!("behind {n} messages: {error}"))?;
+        let delivery = receiver.recv().await.map_err(|error| format!("after {n} messages: {error}"))?;
         let Some(mut delivery) = delivery else { break };
         let body =
             delivery.body_mut().bytes(1 << 20).await.map_err(|error| format!("message {n}: {error}"))?;

@@ -87,6 +87,5 @@ pub(super) async fn stranger(target: Target) -> Seen {
         stand.exchange(&bodies(50, 50)).await?;
         stand.die().await;
     }
-    Ok("three nodes without a past, one after the other at one address: 50 messages there and back each"
-        .to_owned())
+    Ok("three new nodes, one after the other at one address: 50 messages there and back each".to_owned())
 }

@@ -124,7 +124,7 @@ pub(crate) async fn run(
         let start = Instant::now();
         let seen = match tokio::time::timeout(args.timeout, (check.run)(target)).await {
             Ok(seen) => seen,
-            Err(_) => Err(format!("no end within {}", crate::units::span(args.timeout))),
+            Err(_) => Err(format!("it did not end within {}", crate::units::span(args.timeout))),
         };
         (check, seen, start.elapsed())
     });

@@ -97,7 +97,7 @@ impl Receiver {
         match self.listen().await? {
             Line::Records(records) => Ok(records),
             Line::Ready { .. } | Line::Delivered(..) | Line::Kept(..) => {
-                Err(Failure::new("the demo's receiver is confused"))
+                Err(Failure::new("the demo's receiver has sent something unexpected"))
             }
         }
     }
@@ -106,7 +106,7 @@ impl Receiver {
         match tokio::time::timeout(PATIENCE, self.said.recv()).await {
             Ok(Some(line)) => Ok(line),
             Ok(None) => Err(Failure::new("the demo's receiver has ended")),
-            Err(_) => Err(Failure::new("the demo's receiver says nothing")),
+            Err(_) => Err(Failure::new("the demo's receiver sends nothing")),
         }
     }
 }

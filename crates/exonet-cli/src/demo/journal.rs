@@ -161,7 +161,7 @@ impl Sender {
         match tokio::time::timeout(PATIENCE, is_ready).await {
             Ok(Ok(left)) => sender.left = left,
             Ok(Err(_)) => return Err(Failure::new("the demo's sender has ended")),
-            Err(_) => return Err(Failure::new("the demo's sender says nothing")),
+            Err(_) => return Err(Failure::new("the demo's sender sends nothing")),
         }
         Ok(sender)
     }

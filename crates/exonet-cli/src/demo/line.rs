@@ -66,7 +66,7 @@ impl fmt::Display for Line {
 
 /// The error for a line that no receiver of this version writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the receiver's process said something that is not understood")]
+#[error("the receiver's process sent something that cannot be understood")]
 pub(super) struct Strange;
 
 impl FromStr for Line {

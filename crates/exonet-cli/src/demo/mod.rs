@@ -106,7 +106,7 @@ impl<'a> Demo<'a> {
 
     pub(crate) async fn run(self) -> Result<Exit, Failure> {
         let state = tempfile::tempdir().map_err(|e| {
-            Failure::new("the demo needs a temporary directory").because(&e).hint("set TMPDIR to one")
+            Failure::new("the demo needs a temporary directory").because(&e).hint("set TMPDIR to a directory")
         })?;
         let identity = state.path().join("receiver");
         let mut stage = Stage::set(&self.course, &identity).await?;
@@ -181,7 +181,7 @@ impl<'a> Demo<'a> {
         match accident {
             Accident::Outage(span) => {
                 stage.set_dead(true);
-                let text = format!("the network is dead for {}", crate::units::span(span));
+                let text = format!("the network is down for {}", crate::units::span(span));
                 view.event(now(), &text)?;
                 return Ok(Some(Instant::now() + span));
             }
@@ -204,7 +204,7 @@ impl<'a> Demo<'a> {
                 view.event(now(), "the sender with a journal is killed (kill -9)")?;
                 let left = stage.crash_sender().await?;
                 let left = crate::units::counted(left, "message");
-                view.event(now(), &format!("it is back, and goes on with {left} of its journal"))?;
+                view.event(now(), &format!("it is back, and continues with {left} of its journal"))?;
             }
             Accident::Move => {
                 stage.move_senders().await?;

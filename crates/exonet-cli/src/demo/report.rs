@@ -177,7 +177,7 @@ impl Report {
                 count(unknown)
             ));
             lines.push(format!(
-                "  and its sender is told just that. ({} had arrived.)",
+                "  and its sender learns exactly that. ({} had arrived.)",
                 count(self.unknown_but_there)
             ));
             lines.push(String::new());

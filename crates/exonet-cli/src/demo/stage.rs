@@ -299,7 +299,7 @@ struct Places {
 
 fn places(ready: Line) -> Result<Places, Failure> {
     let Line::Ready { exonet, journal, remembering, plain } = ready else {
-        return Err(Failure::new("the demo's receiver is confused"));
+        return Err(Failure::new("the demo's receiver has sent something unexpected"));
     };
     let place = |peer: &PeerAddr| first_address(peer).map(|address| (peer.id, address));
     Ok(Places {

@@ -230,7 +230,7 @@ fn put_end(fields: &mut Map<String, Value>, end: &Settled) {
 }
 
 fn no_disk(error: &io::Error) -> ApiError {
-    let message = format!("cannot write down what is sent: {error}");
+    let message = format!("cannot record what is sent: {error}");
     let remedy =
         "free some room on the disk of the state directory; ask for the state of the message by its id";
     ApiError::new(hyper::StatusCode::INSUFFICIENT_STORAGE, "no_disk", message, remedy)
@@ -276,7 +276,7 @@ impl Table {
         let lost: Vec<_> = lost.map(|(id, entry)| (id.clone(), entry.number)).collect();
         for (id, number) in lost {
             let reason = match number {
-                Some(_) => "the message got its outcome while no gateway was there to write it down",
+                Some(_) => "the message got its outcome while no gateway ran to record it",
                 None => "the process died while it took the message over: it was sent once, or not at all",
             };
             let settled = Settled {

@@ -88,7 +88,7 @@ impl Metrics {
             is_local: local.ip().is_loopback(),
         });
         let url = format!("http://{local}/metrics");
-        settings.note(format!("figures for Prometheus at {url}"));
+        settings.note(format!("metrics for Prometheus at {url}"));
         tokio::spawn(serve(listener, Arc::clone(&desk)));
         Ok(Some(Self { desk, url }))
     }
@@ -136,10 +136,10 @@ fn answer(desk: &Desk, request: &Request<Incoming>) -> Response<Full<Bytes>> {
     // answers.
     let headers = request.headers();
     if desk.is_local && headers.contains_key(HOST) && !crate::gateway::is_for_us(headers, &[]) {
-        return plain(StatusCode::MISDIRECTED_REQUEST, "ask for an address, or for localhost\n".to_owned());
+        return plain(StatusCode::MISDIRECTED_REQUEST, "use an address, or localhost\n".to_owned());
     }
     if request.uri().path() != "/metrics" {
-        return plain(StatusCode::NOT_FOUND, "there is only /metrics\n".to_owned());
+        return plain(StatusCode::NOT_FOUND, "the only path is /metrics\n".to_owned());
     }
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         let mut refused = plain(StatusCode::METHOD_NOT_ALLOWED, "use GET\n".to_owned());
@@ -149,7 +149,7 @@ fn answer(desk: &Desk, request: &Request<Incoming>) -> Response<Full<Bytes>> {
     let node = desk.node.lock().unwrap_or_else(PoisonError::into_inner).clone();
     match node {
         Some(node) => plain(StatusCode::OK, text::of(desk, &node)),
-        None => plain(StatusCode::SERVICE_UNAVAILABLE, "there is no node now\n".to_owned()),
+        None => plain(StatusCode::SERVICE_UNAVAILABLE, "no node runs now\n".to_owned()),
     }
 }
 

@@ -17,12 +17,12 @@ const LAG: &str = "Bytes of the journal that are not on the disk yet, while mess
 /// All figures of a node.
 pub(super) fn of(desk: &Desk, node: &Node) -> String {
     let mut page = Page { text: String::with_capacity(16 << 10), node: node.id().to_string() };
-    page.head("exonet_info", "gauge", "What runs here.");
+    page.head("exonet_info", "gauge", "The version that runs here.");
     let (identity, command) = (escape(&desk.identity), desk.command);
     let labels =
         format!(",version=\"{}\",identity=\"{identity}\",command=\"{command}\"", env!("CARGO_PKG_VERSION"));
     page.line("exonet_info", &labels, 1.0);
-    page.head("exonet_uptime_seconds", "gauge", "How long it has run.");
+    page.head("exonet_uptime_seconds", "gauge", "How long the node has run.");
     page.line("exonet_uptime_seconds", "", desk.started.elapsed().as_secs_f64());
     page.head("exonet_journal_lag_bytes", "gauge", LAG);
     page.whole("exonet_journal_lag_bytes", "", node.journal_lag());

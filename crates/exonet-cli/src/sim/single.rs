@@ -20,7 +20,7 @@ pub(super) async fn run(settings: &Settings, schedule: Schedule, trace: bool) ->
     let whole = schedule.clone();
     let running = tokio::task::spawn_blocking(move || world(&schedule, trace));
     let (report, shrunk) = tokio::select! {
-        done = running => done.map_err(|e| Failure::new("the world broke down").because(&e))??,
+        done = running => done.map_err(|e| Failure::new("the world has failed").because(&e))??,
         _ = stop => return Ok(Exit::Interrupted),
     };
     let mut totals = Totals::default();

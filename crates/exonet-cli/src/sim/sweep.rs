@@ -70,7 +70,7 @@ pub(super) fn tell(settings: &Settings, world: &World) -> Result<(), Failure> {
     let replay = path.map(|path| format!("exon sim --replay {}", path.display()));
     if let Some(small) = small {
         let finding = small.finding.as_ref().map(ToString::to_string).unwrap_or_default();
-        text += &format!("\n  the least that shows it: {finding}\n");
+        text += &format!("\n  the shortest schedule that shows it: {finding}\n");
         text.extend(small.schedule.to_string().lines().map(|line| format!("    {line}\n")));
         text += &format!("  again: {} --trace", replay.as_deref().unwrap_or("keep these lines in a file"));
     }

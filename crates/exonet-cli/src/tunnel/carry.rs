@@ -63,8 +63,8 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ended => f.write_str("ended"),
-            Self::Local(error) => write!(f, "broken off at this end: {error}"),
-            Self::Reset(error) => write!(f, "broken off at the other end: {error}"),
+            Self::Local(error) => write!(f, "broken at this end: {error}"),
+            Self::Reset(error) => write!(f, "broken at the other end: {error}"),
             Self::Refused(refusal) => {
                 write!(f, "no connection: {}", crate::text::escape(refusal.text.as_bytes()))
             }

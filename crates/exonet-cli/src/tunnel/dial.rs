@@ -49,7 +49,7 @@ async fn addresses(target: &Target, by: Instant) -> Result<Vec<SocketAddr>, Refu
             Ok(Err(error)) => Err(Refusal::new(Code::NoSuchHost, error.to_string())),
             Err(_) => Err(Refusal::new(
                 Code::TimedOut,
-                format!("nothing was found out about {name}", name = name.as_str()),
+                format!("{name} could not be looked up", name = name.as_str()),
             )),
         },
     }

@@ -38,8 +38,8 @@ impl Drop for Passing {
 impl Passing {
     /// Creates an identity, and returns `settings` with it.
     pub(super) async fn new(settings: Settings) -> Result<(Settings, Self), Failure> {
-        let any =
-            StateDir::named("default").map_err(|e| Failure::new("no place for identities").because(&e))?;
+        let any = StateDir::named("default")
+            .map_err(|e| Failure::new("there is no place for identities").because(&e))?;
         let root = any.parent().unwrap_or(Path::new(".")).join(DIRECTORY);
         fs::create_dir_all(&root).map_err(|e| Failure::path("make", &root, &e))?;
         tidy(&root, settings.names().unwrap_or_default()).await;

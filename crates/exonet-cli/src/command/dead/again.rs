@@ -16,7 +16,7 @@ pub(super) fn no_body(letter: &DeadLetter) -> String {
     let size = letter.len.map_or_else(|| "of unknown length".to_owned(), |len| Size(len).to_string());
     match letter.not_kept {
         Some(why) => format!("its body ({size}) was not kept: {why}"),
-        None => format!("its body ({size}) was not kept: it was long, and came as a stream"),
+        None => format!("its body ({size}) was not kept: it was long, and arrived as a stream"),
     }
 }
 
@@ -89,7 +89,7 @@ pub(in crate::command) fn tell(
         Retried::Processed if in_text => settings.output.text(&format!("processed  {id}"))?,
         Retried::Processed => {}
         Retried::Kept { reason } => settings.error(format!("kept: {id}: {}", escape(reason.as_bytes()))),
-        Retried::Busy => settings.error(format!("busy: {id}: another process is trying it just now")),
+        Retried::Busy => settings.error(format!("busy: {id}: another process is retrying it now")),
         Retried::Gone => settings.note(format!("gone: {id}: another process has processed or removed it")),
     }
     settings.output.line(&Line { r#type: "retried", ended, id: id.to_string(), by })

@@ -107,7 +107,7 @@ impl Worker {
                 }
                 Err(Broken::Body(error)) => return Err(Undone::Body(error)),
                 Err(Broken::System(error)) => (u32::MAX, error.to_string()),
-                Err(Broken::TooLong(_)) => (u32::MAX, "it wrote too much".to_owned()),
+                Err(Broken::TooLong(_)) => (u32::MAX, "it wrote too many bytes".to_owned()),
             },
             () = late => {
                 let span = units::span(self.timeout.unwrap_or_default());

@@ -124,7 +124,7 @@ impl Server {
                 Err(Fault::Out(out)) => return self.tell(Event::Out(out)),
                 Err(Fault::Failed(failure)) => return self.tell(Event::Failed(failure)),
                 Err(Fault::Lost) if failures >= MOST_FAILURES => {
-                    return self.tell(Event::Out(Out::refused("it answers, and brings no piece")));
+                    return self.tell(Event::Out(Out::refused("it answers, but sends no piece")));
                 }
                 Err(Fault::Lost) => tokio::time::sleep(AGAIN.0).await,
                 Err(Fault::Silent) => self.tell(Event::Silent),
@@ -148,7 +148,7 @@ impl Server {
                     return Ok(info);
                 }
                 Ok(_) => {
-                    return Err(Out::banned("it cuts the file in a way that the protocol does not have"));
+                    return Err(Out::banned("it divides the file in a way that the protocol does not know"));
                 }
                 Err(Fault::Out(out)) => return Err(out),
                 Err(Fault::Failed(failure)) => return Err(Out::refused(failure.to_string())),
@@ -248,7 +248,7 @@ impl Server {
         let (this, at) = (Arc::clone(course), self.at);
         let work = tokio::task::spawn_blocking(move || {
             let Some((data, value)) = proven(&this.root, this.shape, index, &reply) else {
-                return Err(Fault::Out(Out::banned("what it brings is not of this file")));
+                return Err(Fault::Out(Out::banned("what it sends is not part of this file")));
             };
             let written = this.part.write(index, data, value);
             written.map_err(|error| Fault::Failed(Failure::path("write", this.part.path(), &error)))
@@ -293,7 +293,7 @@ impl Server {
             Ok(mut reply) => match reply.body.bytes(most).await {
                 Ok(body) => Ok(body),
                 Err(exonet::error::BodyError::TooLarge { .. }) => {
-                    Err(Fault::Out(Out::banned("its answer is longer than it may be")))
+                    Err(Fault::Out(Out::banned("its answer is too long")))
                 }
                 Err(_) => Err(Fault::Lost),
             },
@@ -311,7 +311,7 @@ impl Server {
             CallError::Failed { status: ReplyStatus::NO_SUCH_METHOD, .. }
                 if !self.met.load(Ordering::Relaxed) =>
             {
-                Fault::Out(Out::refused("it shares no files: it has to run `exon share DIR`"))
+                Fault::Out(Out::refused("it shares no files: it must run `exon share DIR`"))
             }
             CallError::Failed { status, mut body, .. } => {
                 let why = body.bytes(LONGEST_ANSWER).await.unwrap_or_default();
@@ -320,7 +320,7 @@ impl Server {
                     status::CHANGED => Fault::Out(Out { state: "changed", reason }),
                     status::NOT_SHARED | status::UNREADABLE => Fault::Out(Out::refused(reason)),
                     _ if status == ReplyStatus::BAD_REQUEST => {
-                        Fault::Out(Out::refused(format!("it does not understand: {reason}")))
+                        Fault::Out(Out::refused(format!("it does not understand the request: {reason}")))
                     }
                     _ => Fault::Lost,
                 }
@@ -355,13 +355,13 @@ fn fits(info: &Info, course: &Course) -> Result<(), Out> {
         return Err(Out::differs(info));
     }
     if info.shape() != Some(course.shape) {
-        return Err(Out::banned("it says that the file has another size, and the hash says otherwise"));
+        return Err(Out::banned("it reports a size of the file that does not match the hash"));
     }
     Ok(())
 }
 
 fn nonsense(error: &serde_json::Error) -> Out {
-    Out::banned(&format!("its answer makes no sense: {error}"))
+    Out::banned(&format!("its answer cannot be understood: {error}"))
 }
 
 /// The shape of the file. If the servers differ about it, the first server that proves its own decides.

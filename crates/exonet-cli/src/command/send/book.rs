@@ -236,8 +236,8 @@ impl<'a> Book<'a> {
         self.say_kept(others);
         if self.tally.unknown > 0 {
             self.settings.note(
-                "unknown: it arrived once or not at all. The receiver has restarted or forgotten it, or this stopped waiting; \
-                 its id (-v, --json) is the same there",
+                "unknown: it was delivered once or not at all. The receiver has restarted or forgotten it, \
+                 or this command stopped waiting; its id (-v, --json) is the same there",
             );
             if self.early_unknown && end == "done" {
                 show::say_clocks(self.settings, "send");
@@ -267,6 +267,6 @@ impl<'a> Book<'a> {
             }
         };
         let options = self.settings.identity.options();
-        self.settings.note(format!("kept: {what}. To go on: exon send{options} --continue"));
+        self.settings.note(format!("kept: {what}. To continue: exon send{options} --continue"));
     }
 }

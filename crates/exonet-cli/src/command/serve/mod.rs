@@ -119,7 +119,9 @@ impl Life<'_> {
         let (at, began) = (node.local_addr(), Instant::now());
         let moves = leave.is_asked();
         if moves {
-            settings.note("the identity is to move: no further call is taken, and what runs may finish");
+            settings.note(
+                "the identity is about to move: the node takes no further calls, and running ones may finish",
+            );
             node.freeze(args.drain).await;
         }
         // Calls that still run have had their time.

@@ -66,19 +66,20 @@ async fn talk(settings: &Settings, code: &Code, node: &Node, peer: &Peer) -> Res
         Reply::Met { share } => share,
         other => return Err(unexpected(other)),
     };
-    let key = meeting.finish(&share).ok_or_else(|| Met::Over("its share is none".to_owned()))?;
+    let key = meeting.finish(&share).ok_or_else(|| Met::Over("its share is not valid".to_owned()))?;
     let confirm = Request::Confirm { proof: key.of_receiver() };
     let mut confirm = std::pin::pin!(ask(peer, &confirm, PROOF));
     let reply = tokio::select! {
         reply = &mut confirm => reply?,
         () = tokio::time::sleep(SOON) => {
-            settings.note("the sender still reads what it offers");
+            settings.note("the sender is still reading what it offers");
             confirm.await?
         }
     };
     match reply {
         Reply::Open { proof, manifest } if same(proof, key.of_sender(&manifest)) => {
-            serde_json::from_str(&manifest).map_err(|_| Met::Over("what it offers makes no sense".to_owned()))
+            serde_json::from_str(&manifest)
+                .map_err(|_| Met::Over("its offer cannot be understood".to_owned()))
         }
         // The node has accepted the guess without knowing the code.
         Reply::Open { .. } => Err(Met::Wrong { left: 0 }),
@@ -90,13 +91,13 @@ fn unexpected(reply: Reply) -> Met {
     match reply {
         Reply::Wrong { left } => Met::Wrong { left },
         Reply::Over { why } => Met::Over(escape(why.as_bytes())),
-        _ => Met::Over("its answer makes no sense".to_owned()),
+        _ => Met::Over("its answer cannot be understood".to_owned()),
     }
 }
 
 /// One request.
 pub(super) async fn ask(peer: &Peer, request: &Request, patience: Duration) -> Result<Reply, Met> {
-    let no_sense = |_| Met::Over("its answer makes no sense".to_owned());
+    let no_sense = |_| Met::Over("its answer cannot be understood".to_owned());
     let body = serde_json::to_vec(request).map_err(no_sense)?;
     let called = async { peer.call(METHOD, body).deadline(patience).await };
     let reply = match tokio::time::timeout(patience, called).await {

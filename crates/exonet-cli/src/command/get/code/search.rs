@@ -40,7 +40,7 @@ impl<'a> Search<'a> {
             (false, Err(error)) if names.is_none() => {
                 return Err(Failure::new("cannot search the local network")
                     .because(&error)
-                    .hint("give a name server to both: --names ID@HOST:PORT"));
+                    .hint("give both machines a name server: --names ID@HOST:PORT"));
             }
             (false, Err(_)) => None,
         };
