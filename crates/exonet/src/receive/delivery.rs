@@ -127,9 +127,8 @@ impl Delivery {
         self.message.traceparent
     }
 
-    /// How many times the node has handed the message out under a guard, including this time: the first time, it is
-    /// 1. If the node has crashed, it may have handed the message out before the crash, and the count assumes that it
-    /// did.
+    /// How many times the node has handed the message out under a guard, including this time: 1 the first time. If the
+    /// node has crashed, it may have handed the message out before the crash, and the count assumes that it did.
     pub const fn attempt(&self) -> u32 {
         self.attempt
     }
