@@ -41,8 +41,10 @@ pub(crate) const LOT: usize = 256;
 /// let to_bob = alice.peer(bob.peer_addr());
 /// let receipt = to_bob.send("hello").await?;
 ///
-/// let delivery = bob.recv().await?; // The peer is known by now: its id is enough.
-/// bob.peer(delivery.from()).send("hello yourself").await?; delivery.ack()?;
+/// let delivery = bob.recv().await?;
+/// // Bob's node knows Alice's by now: its id is enough.
+/// bob.peer(delivery.from()).send("hello yourself").await?;
+/// delivery.ack()?;
 ///
 /// assert_eq!(receipt.await.outcome, Outcome::Delivered);
 /// assert_eq!(to_bob.stats().map(|stats| stats.queued), Some(0));

@@ -8,9 +8,12 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let alice = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
 //! # let bob = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
-//! let receipt = alice.peer(bob.peer_addr()).send("hello").await?; bob.recv().await?.ack()?; receipt.await;
-//! assert_eq!((alice.stats().delivered, bob.stats().received), (1, 1)); // Each figure has a name for an exporter of
-//! metrics. for figure in Stats::FIGURES {
+//! let receipt = alice.peer(bob.peer_addr()).send("hello").await?;
+//! bob.recv().await?.ack()?;
+//! receipt.await;
+//! assert_eq!((alice.stats().delivered, bob.stats().received), (1, 1));
+//! // Each figure has a name for an exporter of metrics.
+//! for figure in Stats::FIGURES {
 //!     println!("{}: {}", figure.metric, (figure.of)(&bob.stats()));
 //! }
 //! # Ok(())

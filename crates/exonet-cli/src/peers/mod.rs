@@ -1,7 +1,8 @@
 //! Names for peers, in a text file beside the identities.
 //!
 //! ```text
-//! # everything after a number sign is a comment lab wyh5...@192.0.2.7:3966,lab.example:3966
+//! # everything after a number sign is a comment
+//! lab  wyh5...@192.0.2.7:3966,lab.example:3966
 //! ```
 //!
 //! People may edit it. `exon peer` changes only the line of the peer in question, and replaces the old file once the

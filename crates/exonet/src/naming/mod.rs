@@ -13,9 +13,10 @@
 //! use exonet::naming::Name;
 //! use exonet::{NodeId, PeerAddr};
 //!
-//! let name: Name = "chat".parse()?; // The id of this peer is fixed; its address is looked up by name. let peer:
-//! PeerAddr = format!("{}@name:chat", NodeId([7; 32])).parse()?; assert_eq!(peer.hints().next().as_deref(),
-//! Some("name:chat"));
+//! let name: Name = "chat".parse()?;
+//! // The id of this peer is fixed; the node looks up its address by name.
+//! let peer: PeerAddr = format!("{}@name:chat", NodeId([7; 32])).parse()?;
+//! assert_eq!(peer.hints().next().as_deref(), Some("name:chat"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
