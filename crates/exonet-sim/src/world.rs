@@ -659,7 +659,7 @@ impl World {
             let victims = self.wiretap.reflected.len() as u64;
             let victim = usize::try_from(self.dice.below(victims)).unwrap_or(0);
             if let Some(victim) = self.wiretap.reflected.keys().nth(victim).copied() {
-                // Whatever its source address is, the datagram contains what its maker knew.
+                // The false source address does not change what the maker knew when it made the datagram.
                 let flight = Flight { from: victim, to, ecn, data: data.to_vec(), maker: Some(maker) };
                 self.fly(if self.spoof_early { early } else { just }, flight);
             }

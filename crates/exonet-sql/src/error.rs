@@ -74,7 +74,7 @@ impl From<sqlx::Error> for Error {
     }
 }
 
-/// An error of whatever runs the statements.
+/// An error of the database, or of the client library that runs the statements.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {

@@ -36,7 +36,7 @@ struct Open {
     at: usize,
 }
 
-/// Who holds the file that is being filled.
+/// The owner of the file that is being filled: the shelf, or the bodies in the file.
 enum Held {
     Shelf(Arc<Waiting>),
     Bodies(Weak<Waiting>),

@@ -296,10 +296,10 @@ impl Builder {
 
     /// Builds and starts the node. The caller must be within a tokio runtime that has I/O and time enabled.
     ///
-    /// With [`Self::state_dir`] this method waits for the disk, on another thread. It may wait up to 500 ms longer:
-    /// if a former life of the identity ended less than that ago, and this life does not know which messages that one
-    /// took, because it has neither a journal that it trusts nor notes from this boot of the machine. Without this
-    /// wait, messages of peers would end Unknown.
+    /// With [`Self::state_dir`] this method waits for the disk, on another thread. If a former life of the identity
+    /// ended less than 500 ms ago, this method may also wait until these 500 ms are over. It does so if this life does
+    /// not know which messages the former one took: it has neither a journal that it trusts, nor notes from this boot
+    /// of the machine. Without this wait, messages of peers would end Unknown.
     ///
     /// # Errors
     /// [`BuildError`] says what is wrong.
@@ -426,8 +426,9 @@ fn open_stored(
 
 /// How long to wait until stamps belong to this life. First messages with the stamps of a former life end Unknown if
 /// this life does not know which messages that one took. `latest` on disk is up to half a second ahead of the clock,
-/// so the wait after a crash is half a second at most. A life that has the journal or the notes of the one before
-/// knows, and does not wait: such messages then take one round trip more, which is shorter than the wait.
+/// so the wait after a crash is half a second at most. A life that has the journal or the notes of the former life
+/// knows which messages that one took, and does not wait: such messages then take one round trip more, which is
+/// shorter than the wait.
 fn former_life(boot: &Boot) -> Duration {
     const MOST: Duration = Duration::from_millis(500);
     let Boot::Stored { latest, notes, journal, .. } = boot else { return Duration::ZERO };

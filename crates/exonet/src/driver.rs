@@ -218,8 +218,8 @@ impl Driver {
         more
     }
 
-    /// Leaves arriving datagrams in the socket for the time `rest`: to receive one packet alone costs as much as to
-    /// receive several together ([`exonet_proto::node::Node::may_rest`]).
+    /// Leaves arriving datagrams in the socket for the time `rest`: receiving one packet costs as much as
+    /// receiving several together ([`exonet_proto::node::Node::may_rest`]).
     fn rest_for(&mut self, now: Mono, rest: Duration) {
         let rests = !rest.is_zero();
         if rests != self.rests_until.is_some()
@@ -253,7 +253,7 @@ impl Driver {
                 }
             };
             if round > 0 && self.busy && !self.shares.is_pressed() {
-                // Sends what the previous round of this loop has produced: under load, to wait gains nothing.
+                // Sends what the previous round of this loop has produced: under load, waiting gains nothing.
                 self.shared.flush(SEND_BURST);
             }
             let (begun, ended) = self.take_in(inbox);

@@ -124,7 +124,7 @@ pub(crate) struct Engine {
     /// The work to do without the lock.
     pub(crate) after: After,
     pub(crate) trace: Option<Trace>,
-    /// When the driver wakes by itself; or [`AWAKE`].
+    /// When the timer wakes the driver; [`AWAKE`] while the driver does not sleep.
     pub(crate) armed: Mono,
     /// The timer that wakes the driver.
     pub(crate) timer: Arc<Timer>,

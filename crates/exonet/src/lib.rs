@@ -62,12 +62,14 @@
 //!
 //! # What survives what
 //!
-//! Any fault of the network, of any length: every message arrives exactly once, or its receipt says why not.
+//! Messages survive any fault of the network, of any length: every message arrives exactly once, or its receipt says
+//! why not.
 //!
-//! The end of the process, for a node with [`Builder::state_dir`]: the next life of the node continues from its
-//! journal. [`Durability`] says what a power failure can take. Without a journal, messages are delivered at most
-//! once, and those in doubt end Unknown. Both ends know a message by the same [`MessageId`]; an application can use
-//! it as a key to find out what happened.
+//! A node with [`Builder::state_dir`] survives the end of its process: the next *life* of its identity, which is the
+//! next run of a node with the same key, continues from the journal. [`Durability`] says what a power failure can
+//! destroy. Without a journal, messages are delivered at most once, and those in doubt end Unknown. Both ends know a
+//! message by the same [`MessageId`]; an application can use it as a key to find out what happened.
+//!
 //! An [ephemeral](Builder::ephemeral) node that crashes is gone. Only a node with a new key can take its place.
 //!
 //! A node that is [closed](Node::close) tells its peers which messages it has not taken. Each sender queues these

@@ -46,8 +46,7 @@ mod system {
         next: Instant,
     }
 
-    /// Whether a notice, of which this is the beginning, says that something is there that may have been missing: an
-    /// address, a route, or a link that runs.
+    /// Whether a notice that begins with `news` reports a new address, a new route, or a link that is running.
     pub(super) fn is_good(news: &[u8]) -> bool {
         let kind = news.get(4..6).and_then(|kind| kind.try_into().ok()).map(u16::from_ne_bytes);
         let flags = news.get(24..28).and_then(|flags| flags.try_into().ok()).map(u32::from_ne_bytes);

@@ -99,7 +99,7 @@ impl Socket {
         let mut receive = |io: UdpSockRef<'_>| {
             asked.set(true);
             received = self.state.recv(io, buffers, metas)?;
-            // Fewer datagrams than buffers: the system has no more. To say so now saves a second system call. The
+            // Fewer datagrams than buffers: the system has no more. Reporting that now saves a second system call. The
             // next datagram makes the socket readable again.
             if received < most { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
         };

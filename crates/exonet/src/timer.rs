@@ -117,7 +117,7 @@ mod system {
                 let read = ready.try_io(|fd| Ok(rustix::io::read(fd, &mut [0; 8])?));
                 // An error means that another thread set the alarm in between.
                 if read.is_ok() {
-                    // There is nothing more to read before the alarm is set again. To say so now saves a second read.
+                    // There is nothing more to read before the alarm is set again. Reporting that now saves a second read.
                     ready.clear_ready();
                     return;
                 }

@@ -80,7 +80,7 @@ async fn socket() -> io::Result<UdpSocket> {
 ///
 /// It reports each message first, and then takes it. So if a sender learns that a message was delivered, the ledger
 /// has that message. If the process is killed in between, the message ends Unknown at its sender. With a journal, the
-/// message comes again under the same id.
+/// node hands the message out again under the same id.
 async fn take(node: &Node, size: usize, line: impl Fn(u64, MessageId) -> Line) -> Result<(), Failure> {
     let failed = |e: &dyn std::error::Error| Failure::new("the demo's receiver has failed").because(e);
     loop {

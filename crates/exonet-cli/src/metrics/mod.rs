@@ -68,7 +68,6 @@ impl Drop for Watched {
 impl Metrics {
     /// Listens. The caller calls this before it makes the node, since a node reports durations to the recorder that
     /// was installed before. None: the user wants no metrics.
-    /// no figures are wanted.
     pub(crate) async fn open(
         settings: &Settings,
         args: &MetricsArgs,

@@ -1,4 +1,4 @@
-//! Generated worlds. A seed and a profile give nodes, links and a list of timed actions. To run them gives a report.
+//! Generated worlds. A seed and a profile give nodes, links and a list of timed actions. Running them gives a report.
 //! If the report has findings, the schedule can be shrunk to the few actions that cause them.
 //!
 //! ```text

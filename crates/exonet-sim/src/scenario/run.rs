@@ -57,7 +57,6 @@ enum Due {
     Relapse(usize),
     /// The name of the first node leads to the second, which is a copy that the first has left behind. The next such
     /// time is this long after.
-    /// long after.
     Mislead(NodeIndex, NodeIndex, Duration),
     /// The peers' applications use other nodes from now on.
     GoOn(usize),

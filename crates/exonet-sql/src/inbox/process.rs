@@ -50,7 +50,6 @@ pub trait Process: Send + Sync + 'static {
     ///
     /// If this future is dropped, it must not begin the transaction any more. If the transaction has already run
     /// `record`, it may end in either way.
-    /// end in either way.
     ///
     /// # Errors
     /// [`Failed::Handler`] only if the transaction was certainly rolled back.

@@ -312,7 +312,7 @@ impl Runner {
             let ids = self.told.processed.clone();
             let gone = conn.execute(sql, vec![me.clone(), Value::Ints(ids)]).await?;
             self.note(|stats| stats.processed += gone);
-            // No relay reads these rows any more, whichever owns their lanes.
+            // From now on no relay reads these rows, not even a later owner of their lanes.
             core::mem::take(&mut self.told.processed).into_iter().for_each(|id| self.close(id));
         }
         while let Some((id, why)) = self.told.failed.last().cloned() {

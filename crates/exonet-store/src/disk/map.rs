@@ -6,7 +6,6 @@
 //! * **One writer.** A [`Map`] is not `Clone`, and writing takes `&mut self`. [`Flush`] shares the mapping, but never
 //!   reads or writes its bytes. No reference to the bytes ever exists, so changes by another process cannot break a
 //!   guarantee on which the compiler relies.
-//!   guarantee that the compiler relies on.
 //! * **The file is as long as the mapping.** Beyond the end of a file that was cut, a write would raise SIGBUS. This
 //!   process never cuts a segment. The lock that the caller holds excludes other processes that run this identity,
 //!   and other users cannot open the files.

@@ -154,7 +154,6 @@ impl Table {
 /// Puts the directory `real` into a state that a power failure could leave. It has the files whose names were forced,
 /// each with its forced content. For each page that was written after that, `chance` decides whether the page is
 /// present as well. No process may use the directory or the image meanwhile.
-/// process may use the directory or the image.
 ///
 /// # Errors
 /// The errors of the file system.

@@ -3,7 +3,6 @@
 //! A file has pages that the system has and pages that are on disk; so do the names. If a process dies, what the
 //! system has stays. A power failure leaves the old or the new content of each page that was not forced, or a part of
 //! either, and the old or the new file of each name.
-//! of either, and the old or the new file of each name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -228,7 +228,7 @@ impl AtMostOnce {
         Received::new(received, &self.runtime)
     }
 
-    /// Waits for the next message. To return it is to deliver it.
+    /// Waits for the next message, which is delivered when this method returns it.
     ///
     /// # Errors
     /// [`Closed`], when the node is closed and no message waits.

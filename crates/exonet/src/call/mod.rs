@@ -176,8 +176,8 @@ impl Call {
         self
     }
 
-    /// Waits for room in the peer's queue, makes the call, and returns a handle on it. To await the [`Call`] has the
-    /// same effect as to start it and await the handle.
+    /// Waits for room in the peer's queue, makes the call, and returns a handle on it. Awaiting the [`Call`] has
+    /// the same effect as starting it and awaiting the handle.
     ///
     /// Cancel-safe: if the application drops the future early, the call has not been made.
     ///

@@ -119,7 +119,7 @@ impl Carriers {
     }
 
     /// A place for an accepted connection. None: there are too many, of strangers or of peers. If a connection is
-    /// closed before it brings anything, the other end waits longer before each further attempt.
+    /// closed before a packet has arrived on it, the other end waits longer before each further attempt.
     fn admit(&self, from: IpAddr) -> Option<Stranger> {
         self.strangers.admit(from).filter(|_| self.peers.has_room())
     }

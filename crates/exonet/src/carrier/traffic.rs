@@ -19,7 +19,7 @@ use super::outlet::{Outlet, Written};
 use crate::engine::Phase;
 use crate::shared::Shared;
 
-/// How long a connection may be open before it has brought something authentic. Then the node closes it.
+/// How long a connection may be open before an authentic packet has arrived on it. Then the node closes it.
 pub(super) const FIRST_WORD: Duration = Duration::from_secs(3);
 /// How often the task checks whether the connection is still of use.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -27,7 +27,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How many bytes are read from a stranger: an opening, and some copies of it.
 const HEARD: usize = 16_384;
-/// The size in bytes of the read buffer before a connection has brought anything.
+/// The size in bytes of the read buffer before anything has arrived on a connection.
 const FIRST_BYTES: usize = 256;
 /// After this many reads, other tasks get their turn.
 const READS: u32 = 8;
@@ -62,7 +62,7 @@ pub(super) struct Traffic {
 }
 
 impl Traffic {
-    /// Makes the traffic of a connection that has brought nothing yet.
+    /// Makes the traffic of a connection on which nothing has arrived yet.
     pub(super) fn new(
         shared: &Arc<Shared>,
         (reader, outlet): (Reader, Arc<Outlet>),

@@ -27,8 +27,9 @@ pub enum Claimed {
     Gone,
 }
 
-/// A dead letter that no other task can claim meanwhile. If the claim is dropped, or its process dies, the letter
-/// stays as it was, and another task can claim it: that holds whatever the first task has done with it.
+/// A dead letter that no other task can claim while this value exists. If the claim is dropped, or its process dies,
+/// the letter is still there and unchanged, and another task can claim it. What the first task has done with the
+/// message is not undone.
 #[must_use = "a claim that is dropped lets the letter go"]
 pub struct Claim {
     letters: DeadLetters,
@@ -149,7 +150,7 @@ impl Drop for Locked {
         if cfg!(unix) {
             let _ = fs::remove_file(&self.path);
         }
-        // To close the file is not enough, as with the lock of the directory: a process that was just forked shares
+        // Closing the file is not enough, as with the lock of the directory: a process that was just forked shares
         // the lock.
         let _ = FileExt::unlock(&self.file);
     }

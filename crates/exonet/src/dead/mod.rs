@@ -8,8 +8,8 @@
 //! them in memory.
 //!
 //! The sender has its outcome, so the application of this node decides what to do with a dead letter: inspect it,
-//! process it by hand, or [take](DeadLetters::take) it away. [`DeadLetters::claim`] prevents that two tasks try one
-//! letter at the same time.
+//! process it by hand, or [take](DeadLetters::take) it away. [`DeadLetters::claim`] prevents two tasks from trying
+//! one letter at the same time.
 //!
 //! ```
 //! use exonet::{Allow, Node, Outcome};

@@ -84,10 +84,10 @@ const DRIFT: Duration = Duration::from_secs(5);
 /// The shortest time that a failure counts as, in seconds.
 const FAILURE: f64 = 1.0;
 
-/// The time in seconds that is assumed of a member before anything is known.
+/// The time in seconds that the metric assumes for a member before it has measured any.
 const UNKNOWN: f64 = 0.001;
 
-/// A larger loss than this counts as this.
+/// The largest loss that the metric uses: a larger one counts as this one.
 const WORST_LOSS: f64 = 0.9;
 
 #[derive(Debug, Default)]

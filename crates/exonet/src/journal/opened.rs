@@ -92,7 +92,7 @@ fn shelf(dir: &Path, in_memory: usize) -> Shelf {
     Shelf::new(std::sync::Arc::new(Beside(exonet_store::Shelf::new(dir))), in_memory as u64)
 }
 
-/// Where bodies wait: in memory, since this system has no files without a name.
+/// The store for waiting bodies: memory, since this system has no files without a name.
 #[cfg(not(unix))]
 fn shelf(_: &Path, _: usize) -> Shelf {
     Shelf::default()

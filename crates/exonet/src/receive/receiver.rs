@@ -204,8 +204,8 @@ pub struct AtMostOnce {
 }
 
 impl AtMostOnce {
-    /// Waits for the next message. To return it is to deliver it, unless its body still arrives: then it is delivered
-    /// once the application has read the end of its body.
+    /// Waits for the next message. The message is delivered when this method returns it, unless its body still
+    /// arrives: then it is delivered once the application has read the end of its body.
     ///
     /// Cancel-safe. Many tasks may call it: each message goes to one of them.
     ///

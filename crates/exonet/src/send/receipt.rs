@@ -16,7 +16,7 @@ use crate::shared::Shared;
 
 /// The handle that `send` returns. It tells where the message is now and, in the end, its outcome.
 ///
-/// In every case it ends in exactly one [`Settled`]; to await it again gives the same result. Dropping it neither
+/// In every case it ends in exactly one [`Settled`]; awaiting it again gives the same result. Dropping it neither
 /// cancels the message nor speeds it up.
 #[must_use = "a receipt says what became of the message; drop it only if that does not matter"]
 pub struct Receipt {

@@ -37,7 +37,7 @@ impl SessionMessage {
     /// [`SessionSender::send_object`](super::SessionSender::send_object).
     ///
     /// # Errors
-    /// The content is no such object. The application can [reject](Self::reject) the message.
+    /// The content is not such an object. The application can [reject](Self::reject) the message.
     #[cfg(feature = "serde")]
     pub fn object<T: serde::de::DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_slice(&self.body)

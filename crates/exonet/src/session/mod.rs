@@ -1,9 +1,9 @@
 //! Sessions: conversations that outlive connections.
 //!
-//! A session has two directions. It keeps messages in order, also messages of any size, and has a beginning and an
-//! end that both sides know. It continues after loss, silence and a change of address; if both nodes keep a journal,
-//! it also continues after either process has crashed. [`Peer::session`] opens a session, and
-//! [`Node::accept_session`] accepts those that peers open. `docs/sessions.md` has the rules.
+//! A session has two directions. It keeps messages of any size in order, and has a beginning and an end that both
+//! sides know. It continues after loss, silence and a change of address; if both nodes keep a journal, it also
+//! continues after either process has crashed. [`Peer::session`] opens a session, and [`Node::accept_session`] accepts
+//! those that peers open. `docs/sessions.md` has the rules.
 //!
 //! ```
 //! use std::time::Duration;

@@ -64,7 +64,7 @@ impl Lock {
 impl Drop for Lock {
     fn drop(&mut self) {
         let _ = self.file.set_len(0);
-        // To close the file is not enough: a process that another thread has forked, and that has not yet reached its
+        // Closing the file is not enough: a process that another thread has forked, and that has not yet reached its
         // exec, shares the open file and so the lock.
         let _ = FileExt::unlock(&self.file);
     }

@@ -263,8 +263,8 @@ impl StateDir {
         self.strays.store(strays)
     }
 
-    /// The notes of the previous life about early messages. None: some of them may be lost, for example since the
-    /// machine has started again.
+    /// The notes of the previous life about early messages. None: some of them may be lost, for example because
+    /// the machine has restarted.
     pub fn notes(&self) -> Option<Notes> {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).found().cloned()
     }

@@ -3,8 +3,8 @@
 //! [`Peer::stream`] returns a [`Stream`]: two directions under one name, each a sequence of messages.
 //! [`Node::accept_stream`] returns the streams that peers begin. The first message opens a stream, and
 //! [`StreamSender::close`] ends it. A stream outlives channels, changes of address and long silence. If the node of a
-//! process is durable, the stream also outlives a crash of that process. To open a stream, nothing is sent besides
-//! its first message. An idle stream costs an entry at each end, and nothing on the wire.
+//! process is durable, the stream also outlives a crash of that process. Opening a stream sends nothing besides its
+//! first message. An idle stream costs an entry at each end, and nothing on the wire.
 //!
 //! If messages are missing, the reader learns that: no message is skipped silently. See [`StreamError`].
 //! `docs/streams.md` has the rules.

@@ -23,7 +23,7 @@ pub(in crate::command) struct Worker {
     /// The time limit of an attempt.
     pub(in crate::command) timeout: Option<Duration>,
     pub(in crate::command) stdout: Stdout,
-    /// True when running commands are to be ended.
+    /// True when the running commands must end.
     pub(in crate::command) cut: watch::Receiver<bool>,
 }
 

@@ -195,7 +195,7 @@ impl<'a> Download<'a> {
             _ = &mut stop => Ok(true),
         };
         self.progress.clear();
-        // Nothing is fetched any more. What has arrived is kept in any case.
+        // From here on, the command fetches nothing more, and keeps the pieces that have arrived.
         tasks.shutdown().await;
         let marked = mark(&course).await.unwrap_or_else(|error| Err(std::io::Error::other(error)));
         let interrupted = interrupted.map_err(|failure| self.kept(failure, &course))?;

@@ -24,7 +24,6 @@ const MOST: usize = 4 << 20;
 ///
 /// A segment of a journal is settled up to its last group, until it is used again. The checkpoint contains segments
 /// that were used again in full.
-/// the segments that were used again and contains them in full.
 #[derive(Debug)]
 pub struct Ahead {
     attempt: Attempt,

@@ -16,7 +16,7 @@ use crate::state::clock;
 use crate::state::error::StateError;
 use crate::state::{Term, disk, key, line, strays, term};
 
-/// This file names the attempt of which everything except the key is there.
+/// The file that names the attempt whose data has arrived completely, except for the key.
 const ATTEMPT: &str = "attempt";
 const ATTEMPT_LABEL: &str = "exonet-attempt-1";
 
