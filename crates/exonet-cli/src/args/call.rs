@@ -52,7 +52,7 @@ pub(crate) struct CallArgs {
     /// Wait no longer than this. The call ends as expired if it has not left by then, else as unknown
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     pub(crate) deadline: Option<Duration>,
-    /// Wait for a channel instead of leaving together with its opening: two trips more on first contact, but with
+    /// Wait for a channel instead of leaving together with its opening: two more trips on first contact, but with
     /// forward secrecy
     #[arg(long)]
     pub(crate) no_early: bool,

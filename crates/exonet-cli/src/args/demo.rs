@@ -36,7 +36,8 @@ message and before it has taken it, its next life prints the message again. The 
 the ledger counts no duplicate. The last line of --json is then about this pair, and also has
 crashes; the exit code is 1 unless every message was delivered, and none twice, lost or unknown.";
 
-/// From what a message's number needs up to what fits into one datagram of the protocols that the demo compares.
+/// A size of at least the 8 bytes that the number of a message takes. At most, a message fits into one datagram of each
+/// protocol that the demo compares.
 fn parse_size(text: &str) -> Result<Size, String> {
     let size: Size = text.parse().map_err(|e: ParseError| e.to_string())?;
     match size.0 {

@@ -11,7 +11,7 @@ use super::Cli;
 /// runs.
 ///
 /// # Errors
-/// There is one. The error has the form of the argument parser.
+/// There is such an option. The error has the form of the argument parser.
 pub(super) fn check(path: &[&str], exec: &[OsString]) -> Result<(), clap::Error> {
     let mut exon = Cli::command();
     exon.build();

@@ -92,7 +92,7 @@ pub(crate) struct SendArgs {
     /// a message that the application rejects ends as `rejected`
     #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
     pub(crate) confirm: Confirmed,
-    /// Wait for a channel instead of leaving together with its opening: two trips more on first contact, but with
+    /// Wait for a channel instead of leaving together with its opening: two more trips on first contact, but with
     /// forward secrecy, and independent of the clocks
     #[arg(long)]
     pub(crate) no_early: bool,

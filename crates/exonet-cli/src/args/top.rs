@@ -28,7 +28,7 @@ KEYS
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct TopArgs {
-    /// Print one screen as plain text, or one line with --json, and end
+    /// Print one screen as plain text, or one line with --json, and exit
     #[arg(long)]
     pub(crate) once: bool,
 }

@@ -1,7 +1,8 @@
 //! Codes such as `7-lucky-otter`, with which two commands that share nothing else find each other. `docs/codes.md`
 //! specifies them.
 //!
-//! The number leads the receiver to the sender ([`nearby`], or a name service); the words are the password of a PAKE ([`meeting`]).
+//! The number leads the receiver to the sender ([`nearby`], or a name service); the words are the password of a PAKE
+//! ([`meeting`]).
 
 pub(crate) mod meeting;
 pub(crate) mod nearby;

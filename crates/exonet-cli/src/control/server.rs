@@ -45,8 +45,8 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// Opens the control socket of the identity that `node` runs, for a command that leaves when its identity moves. An ephemeral
-    /// identity has none.
+    /// Opens the control socket of the identity that `node` runs, for a command that leaves when its identity moves. An
+    /// ephemeral identity has none.
     ///
     /// # Errors
     /// The socket cannot be created.

@@ -56,7 +56,7 @@ pub(super) struct Sent {
 
 /// The state of a client's id.
 pub(super) enum Claim {
-    /// The id is new: the message is to be sent.
+    /// The id is new: the caller must send the message.
     New(OwnedSemaphorePermit),
     /// The id was used before for the same message.
     Known,
@@ -145,8 +145,8 @@ impl Sent {
         self.changed.notify_waiters();
     }
 
-    /// The node has accepted the message. Returns the handle for its outcome, and whether the acceptance could be written to the
-    /// ledger.
+    /// The node has accepted the message. Returns the handle for its outcome, and whether the acceptance could be
+    /// written to the ledger.
     pub(super) fn taken(
         &self,
         id: &str,

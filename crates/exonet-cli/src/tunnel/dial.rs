@@ -55,7 +55,8 @@ async fn addresses(target: &Target, by: Instant) -> Result<Vec<SocketAddr>, Refu
     }
 }
 
-/// Connects to the first of several addresses that answers. An address that does not answer gets half of the time that is left.
+/// Connects to the first of several addresses that answers. An address that does not answer gets half of the time that
+/// is left.
 async fn first(addresses: Vec<SocketAddr>, by: Instant) -> Result<TcpStream, Refusal> {
     let mut last = Refusal::new(Code::NoSuchHost, "it has no address");
     let mut left = addresses.len();
