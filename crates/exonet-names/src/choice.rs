@@ -29,8 +29,8 @@ pub enum OpenError {
 }
 
 /// Opens the name service that `text` describes: `file:PATH`, `ID@HOST:PORT` for a [name server](crate::NameServer),
-/// and, with their features, `etcd:URL` and `dns:DOMAIN`. `key` is the key of the node to which names are to be
-/// bound.
+/// and, with their features, `etcd:URL` and `dns:DOMAIN`. `key` is the key of the node to which the caller will bind
+/// names.
 ///
 /// # Errors
 /// [`OpenError`].

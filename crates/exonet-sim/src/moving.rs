@@ -120,8 +120,9 @@ impl World {
         self.copies.iter().any(|copy| copy.host == host && made <= copy.since)
     }
 
-    /// Whether nothing may pass between two hosts: one is a copy, and the other has met the identity neither under a later
-    /// generation nor, under the same generation, at another place.
+    /// Whether the world lets nothing pass between two hosts: one runs a copy of an identity, and the other could take
+    /// the copy for the original. It could if it has not met the identity under a later generation, nor at another
+    /// place under the same generation.
     pub(crate) fn is_kept_from(&self, one: usize, other: usize) -> bool {
         [(one, other), (other, one)].into_iter().any(|(copy, other)| {
             let Some(Copy { stay, .. }) = self.copies.iter().find(|it| it.host == copy) else {

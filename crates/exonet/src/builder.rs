@@ -43,7 +43,7 @@ enum Identity {
     Stored(PathBuf),
 }
 
-/// The settings of a node that is to be built. [`Node::builder`] creates it.
+/// The settings of a node that is not yet built. [`Node::builder`] creates it.
 #[must_use = "a builder does nothing before `build`"]
 pub struct Builder {
     config: Config,

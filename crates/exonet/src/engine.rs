@@ -146,7 +146,7 @@ pub(crate) struct Engine {
     pub(crate) absent: Vec<NodeId>,
     /// Peers about which the driver asks the application.
     pub(crate) asks: Vec<(NodeId, SocketAddr)>,
-    /// Connections that the driver is to open.
+    /// Connections that the driver must open.
     pub(crate) dials: Vec<Dial>,
     pub(crate) room: Room,
     /// The messages that callers queue without the lock.

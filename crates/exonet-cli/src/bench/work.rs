@@ -5,7 +5,7 @@ use std::time::Duration;
 use exonet_proto::half::IntervalSet;
 use serde::{Deserialize, Serialize};
 
-/// The tag of a message that is to be echoed.
+/// The tag of a message that the server must send back.
 pub(super) const ECHO: &[u8] = b"echo";
 /// The method that echoes the body of a call.
 pub(super) const METHOD: &str = "bench";

@@ -29,7 +29,7 @@ const REFUSED: u32 = 1;
 /// The parameters of a door.
 #[derive(Debug)]
 pub(crate) struct Door<'a> {
-    /// The identity that is to arrive. The door refuses any other.
+    /// The identity that the door waits for. The door refuses any other.
     pub(crate) id: NodeId,
     /// The address of the door.
     pub(crate) bind: &'a str,

@@ -175,7 +175,7 @@ pub(crate) struct Open {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Goal {
-    /// The far end is to connect to this.
+    /// The target that the far end should connect to.
     To(Target),
     /// The connection arrived at a port that the near end asked for.
     Reverse(Reverse),
@@ -247,7 +247,7 @@ pub(crate) enum Code {
 /// The message that a near end repeats: it announces the near end, and lists the ports that it asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Hello {
-    /// The addresses where the far end is to listen.
+    /// The addresses at which the far end should listen.
     #[serde(default)]
     pub(crate) listen: Vec<SocketAddr>,
 }

@@ -49,7 +49,7 @@ const LONGEST_AWAY: Duration = Duration::from_secs(5);
 const PURGE: Duration = Duration::from_secs(10);
 const PURGED: i64 = 5_000;
 
-/// Results that are to be written to the database.
+/// Results that the relay has yet to write to the database.
 #[derive(Default)]
 struct Told {
     processed: Vec<i64>,

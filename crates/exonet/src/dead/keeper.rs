@@ -20,7 +20,7 @@ pub(crate) struct Keeper {
     under_way: AtomicUsize,
 }
 
-/// A message that was handed out and is to be rejected.
+/// A message that was handed out, and that the node will reject.
 pub(crate) struct Job {
     pub(crate) key: DeliveryKey,
     pub(crate) verdict: Verdict,

@@ -39,7 +39,7 @@ impl Bell {
         self.at == at
     }
 
-    /// Polls a future. If this bell rings, the future is to be polled again.
+    /// Polls a future. If this bell rings, the caller should poll the future again.
     pub(super) fn poll<T>(self: &Arc<Self>, poll: impl FnOnce(&mut Context<'_>) -> T) -> T {
         // Reset before the poll, so that a wake-up during the poll counts.
         self.rung.store(false, Ordering::Release);

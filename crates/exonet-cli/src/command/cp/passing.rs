@@ -91,7 +91,7 @@ async fn give_up(identity: &Identity, path: &Path, names: &str) -> bool {
     }
 }
 
-/// Whether an offer needs such an identity: a name is to be bound, and the node has no stored identity.
+/// Whether an offer needs such an identity: it must bind a name, and the node has no stored identity.
 pub(super) fn is_needed(settings: &Settings) -> bool {
     settings.names().is_some() && !settings.identity.is_stored()
 }
