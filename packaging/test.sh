@@ -187,7 +187,7 @@ start_unit() {
             /usr/bin/env -i PATH=/usr/bin:/bin "$environment" "$@"
     ' unit "$work/near" "$environment" $start >"$work/up.log" 2>&1 &
     up=$!
-    await grep -q 'is up' "$work/up.log" || { cat "$work/up.log" >&2; return 1; }
+    await grep -q 'sends as' "$work/up.log" || { cat "$work/up.log" >&2; return 1; }
     # A user that is not root, and cannot write beside its state.
     [[ $(stat -c %u "/proc/$up") == $(in_root near id -u exon) ]]
     grep -q '^NoNewPrivs:[[:space:]]*1$' "/proc/$up/status"

@@ -177,7 +177,7 @@ def ask(browser, shop, token):
     browser.until("it asks for the token", "!!document.querySelector('#ask:not([hidden])')")
     give = "document.getElementById('token').value = %s; document.querySelector('#ask button').click()"
     browser.value(give % json.dumps("wrong-wrong-wrong-wrong"))
-    browser.until("it refuses a wrong one", "document.getElementById('state').innerText.includes('not the token')")
+    browser.until("it refuses a wrong one", "document.getElementById('state').innerText.includes('is wrong')")
     # The browser tells of an answer that is no success.
     browser.errors.clear()
     browser.value(give % json.dumps(token))
@@ -188,7 +188,7 @@ def look(browser, shop):
     browser.until("there is a map of three peers", "document.querySelectorAll('#map g g').length >= 3")
     browser.until("messages flow", "parseFloat(document.getElementById('outnow').innerText) > 0")
     browser.until("doubts have reasons", "document.getElementById('open').innerText.includes('has not taken it yet')")
-    browser.until("a peer is away", "document.getElementById('open').innerText.includes('not reached')")
+    browser.until("a peer is away", "document.getElementById('open').innerText.includes('does not answer')")
     time.sleep(8)
     width = browser.value("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     assert width <= 0, f"{width} pixels wider than the screen"

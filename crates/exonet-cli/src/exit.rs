@@ -150,13 +150,14 @@ pub(crate) fn outcome_name(outcome: Outcome) -> &'static str {
 pub(crate) fn remedy(why: Refusal, own: NodeId) -> String {
     match why {
         Refusal::Policy => format!(
-            "its owner lets this node in with `--allow {own}`; with --as NAME a command has the same id each time"
+            "its owner can admit this node with `--allow {own}`; with --as NAME a command has the same id \
+             each time"
         ),
         Refusal::Kind => {
             "a node of `exon serve` takes calls (exon call), one of `exon listen` messages and files"
                 .to_owned()
         }
-        Refusal::Ended => "its identity has ended with it: ask its owner for the new id".to_owned(),
+        Refusal::Ended => "its identity ended with its process: ask its owner for the new id".to_owned(),
         _ => "ask its owner what it takes".to_owned(),
     }
 }

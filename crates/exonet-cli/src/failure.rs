@@ -42,7 +42,7 @@ impl Failure {
             io::ErrorKind::PermissionDenied => failure.hint("check its owner and permissions"),
             io::ErrorKind::ReadOnlyFilesystem => failure.hint("choose a place that can be written"),
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                failure.hint("the disk is full: free some room and try again")
+                failure.hint("the disk is full: free some space and try again")
             }
             _ => failure,
         }
@@ -167,6 +167,6 @@ mod tests {
         let error = io::Error::from(io::ErrorKind::StorageFull);
         let text = Failure::path("write", Path::new("/a/b"), &error).to_string();
         assert!(text.starts_with("cannot write /a/b: "), "{text}");
-        assert!(text.contains("free some room"), "{text}");
+        assert!(text.contains("free some space"), "{text}");
     }
 }

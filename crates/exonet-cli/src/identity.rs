@@ -33,12 +33,13 @@ impl Identity {
             (None, None) => return Ok(Self::Ephemeral),
             (name, Some(path)) => (name.unwrap_or("default"), path.to_owned()),
             (Some(peers::FILE), None) => {
-                let failure = Failure::new(format!("no identity can be called {:?}", peers::FILE));
-                return Err(failure.hint("the file of names for peers is; choose another name"));
+                let failure = Failure::new(format!("an identity cannot be called {:?}", peers::FILE));
+                return Err(failure.hint("the file of peers has this name; choose another"));
             }
             (Some(name), None) => {
-                let path = StateDir::named(name)
-                    .map_err(|e| Failure::new(format!("no place for identity {name:?}")).because(&e))?;
+                let path = StateDir::named(name).map_err(|e| {
+                    Failure::new(format!("there is no place for identity {name:?}")).because(&e)
+                })?;
                 (name, path)
             }
         };
@@ -105,11 +106,11 @@ impl Identity {
         let opened = StateDir::open(self.path()?);
         let outbox = opened.and_then(|directory| directory.outbox());
         outbox.map_err(|error| {
-            let failure = self.failure("look into the outbox of", &error);
+            let failure = self.failure("read the outbox of", &error);
             match error {
                 StateError::Locked { .. } => failure
                     .in_use()
-                    .hint("that process has no control socket, and goes on with its messages; end it to look at what is left then"),
+                    .hint("that process has no control socket, and continues with its messages; end it to see what is left"),
                 _ => failure,
             }
         })
@@ -121,11 +122,11 @@ impl Identity {
         let opened = StateDir::open(self.path()?);
         let inbox = opened.and_then(|directory| directory.inbox());
         inbox.map_err(|error| {
-            let failure = self.failure("look into the inbox of", &error);
+            let failure = self.failure("read the inbox of", &error);
             match error {
                 StateError::Locked { .. } => failure
                     .in_use()
-                    .hint("that process has no control socket; end it to look at what its journal says then"),
+                    .hint("that process has no control socket; end it to see what its journal says"),
                 _ => failure,
             }
         })
@@ -174,13 +175,13 @@ impl Identity {
         match self {
             Self::Stored { name, path } if !exists(path) => {
                 let failure = Failure::new(format!("there is no identity {name} in {}", path.display()));
-                Err(failure.hint(format!("make it with: exon id {name} --new{}", place(name, path))))
+                Err(failure.hint(format!("to create it: exon id {name} --new{}", place(name, path))))
             }
             // A node that starts here would create a new key, and so have another id.
             Self::Stored { name, path } if !is_present(path, "key") => {
                 let failure =
                     Failure::new(format!("the key of identity {name} is missing in {}", path.display()));
-                Err(failure.hint("put it back from a backup; or move the directory away, and make a new identity with an id of its own"))
+                Err(failure.hint("put it back from a backup; or move the directory away, and create a new identity with an id of its own"))
             }
             Self::Ephemeral | Self::Stored { .. } => Ok(()),
         }
@@ -198,7 +199,7 @@ impl Identity {
     fn path(&self) -> Result<&Path, Failure> {
         match self {
             Self::Stored { path, .. } => Ok(path),
-            Self::Ephemeral => Err(Failure::new("an ephemeral identity is not stored")),
+            Self::Ephemeral => Err(Failure::new("a temporary identity is not stored")),
         }
     }
 
@@ -243,7 +244,7 @@ pub(crate) fn fresh_secret() -> Result<Zeroizing<[u8; 32]>, Failure> {
     let mut secret = Zeroizing::new([0; 32]);
     OsRng
         .try_fill_bytes(secret.as_mut())
-        .map_err(|e| Failure::new("the system gives no randomness").because(&e))?;
+        .map_err(|e| Failure::new("the system gives no random numbers").because(&e))?;
     Ok(secret)
 }
 

@@ -180,9 +180,9 @@ async fn somewhere<T>(
 fn failed(settings: &Settings, error: &BuildError) -> Failure {
     let failure = Failure::new(format!("cannot start the node ({})", settings.identity)).because(error);
     match error {
-        BuildError::AddressInUse(_) => failure.hint("for a free port: --bind [::]:0"),
+        BuildError::AddressInUse(_) => failure.hint("to use a free port: --bind [::]:0"),
         BuildError::State(StateError::Locked { .. }) => {
-            failure.in_use().hint("for another identity: --as NAME")
+            failure.in_use().hint("to use another identity: --as NAME")
         }
         _ => failure,
     }

@@ -44,8 +44,8 @@ impl Settings {
         let connects = common.proxy.is_some() || common.tls.is_some();
         let carrier = common.carrier.unwrap_or(if connects { Carrier::Tcp } else { Carrier::Udp });
         if connects && carrier == Carrier::Udp {
-            return Err(Failure::new("datagrams go neither through a proxy nor in TLS")
-                .hint("leave --carrier udp away, or write --carrier auto"));
+            return Err(Failure::new("datagrams cannot use a proxy or TLS")
+                .hint("leave out --carrier udp, or use --carrier auto"));
         }
         Ok(Self {
             identity: Identity::new(name, common.state.as_deref())?,
@@ -127,8 +127,9 @@ impl Settings {
     pub(crate) fn naming(&self) -> Result<&dyn Naming, Failure> {
         let names = self.naming.as_ref().map(|names| &*names.0);
         names.ok_or_else(|| {
-            Failure::new("no name service is given")
-                .hint("say where names are: --names ID@HOST:PORT, or EXON_NAMES; `exon names serve` starts a name server")
+            Failure::new("no name service is given").hint(
+                "give one: --names ID@HOST:PORT, or EXON_NAMES; `exon names serve` starts a name server",
+            )
         })
     }
 

@@ -1,4 +1,4 @@
-//! A name service in text form.
+//! Opens the name service that a text describes.
 
 use std::sync::Arc;
 
@@ -10,26 +10,27 @@ use exonet::state::SecretKey;
 use crate::client::ServerNames;
 use crate::file::FileNames;
 
-/// The reason for which a text does not lead to a name service.
+/// Why a text does not lead to a name service.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// Its kind is unknown, or this program was built without it.
+    /// The kind of service is unknown, or this program was built without it.
     #[error("{0:?} is no name service: write file:PATH, ID@HOST:PORT, etcd:URL or dns:DOMAIN")]
     Kind(String),
-    /// It is not a peer.
+    /// The text is not a peer.
     #[error(transparent)]
     Peer(#[from] PeerAddrError),
-    /// There is no node to send requests with.
+    /// The node that would send requests could not be made.
     #[error(transparent)]
     Node(#[from] BuildError),
-    /// The service cannot be used.
+    /// The service cannot be used. The value says why.
     #[error("{0}")]
     Service(String),
 }
 
-/// The name service that `text` leads to: `file:PATH`, `ID@HOST:PORT` for a [name server](crate::NameServer), and, with
-/// their features, `etcd:URL` and `dns:DOMAIN`. `key` is the key of the node that names are bound to.
+/// Opens the name service that `text` describes: `file:PATH`, `ID@HOST:PORT` for a [name server](crate::NameServer),
+/// and, with their features, `etcd:URL` and `dns:DOMAIN`. `key` is the key of the node to which the caller will bind
+/// names.
 ///
 /// # Errors
 /// [`OpenError`].

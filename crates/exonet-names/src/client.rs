@@ -12,10 +12,10 @@ use crate::wire::{Change, LONGEST, METHOD, Named, Reply, Request, Signed, WATCH,
 /// How long the client waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Names at a [`NameServer`](crate::NameServer), which is reached by its id: no other node can answer for it.
+/// Names at a [`NameServer`](crate::NameServer), which is reached by its id: no other node can answer instead of it.
 ///
-/// Its own node sends the requests, and exists as long as this. A client that binds names has to [speak
-/// for](Self::speaking_for) the node that it binds them to.
+/// A node of its own sends the requests, and exists as long as this value. A client that binds names must [speak
+/// for](Self::speaking_for) the node to which it binds them.
 #[derive(Debug)]
 pub struct ServerNames {
     server: Peer,
@@ -23,18 +23,18 @@ pub struct ServerNames {
 }
 
 impl ServerNames {
-    /// Names at `server`. Nothing is sent to it yet.
+    /// Makes a client of `server`. It sends nothing yet.
     ///
     /// # Errors
-    /// [`BuildError`]: there is no socket to send requests with.
+    /// [`BuildError`]: the node that sends requests could not be made.
     pub async fn new(server: impl Into<PeerAddr>) -> Result<Self, BuildError> {
         let server = server.into();
         let node = Node::builder(Allow::only([server.id])).build().await?;
         Ok(Self { server: node.peer(server), key: None })
     }
 
-    /// Binds names, and claims places, for the node of this key: it proves to the server that the request comes from
-    /// the key's holder.
+    /// Binds names, and claims places, for the node of this key. The client proves to the server that each such
+    /// request comes from the holder of the key.
     #[must_use]
     pub fn speaking_for(mut self, key: SecretKey) -> Self {
         self.key = Some(key);
@@ -70,7 +70,7 @@ impl ServerNames {
         serde_json::from_slice(&body).map_err(|e| NamingError::Damaged(e.to_string()))
     }
 
-    /// Asks for a change, with a proof that the holder of the key asks.
+    /// Asks for a change, with the proof that the holder of the key asks.
     async fn change(&self, id: Option<&NodeId>, change: &Change) -> Result<Reply, NamingError> {
         let denied = |why: &str| NamingError::Denied(why.to_owned());
         let key = self.key.as_ref().ok_or_else(|| denied("only a node itself binds names to it"))?;

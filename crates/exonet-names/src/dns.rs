@@ -15,13 +15,14 @@ use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::rr::{RData, RecordType};
 use tokio::time::{Duration, Instant, sleep};
 
-/// The labels above the names of services.
+/// The labels before the domain, below which the names of services are.
 const SERVICE: &str = "_exonet._udp";
-/// How often a watcher looks, and for how long at most: records usually live for a minute.
+/// How often a watcher looks a name up, and for how long at most. Records usually live for a minute.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 const LOOK_FOR: Duration = Duration::from_secs(30);
 
-/// Names below a domain: the name `chat` of `example.org` is `_exonet._udp.chat.example.org`. It only answers look-ups.
+/// Names below a domain: the name `chat` of `example.org` is `_exonet._udp.chat.example.org`. This service answers
+/// look-ups only.
 #[derive(Clone)]
 pub struct DnsNames {
     domain: String,
@@ -29,16 +30,16 @@ pub struct DnsNames {
 }
 
 impl DnsNames {
-    /// Names below `domain`, looked up at the servers of the system's configuration.
+    /// Uses the names below `domain`, and the DNS servers that the system is configured for.
     ///
     /// # Errors
-    /// The system names no servers.
+    /// The system is configured for no DNS server.
     pub fn of_system(domain: &str) -> Result<Self, NamingError> {
         let builder = TokioResolver::builder_tokio().map_err(|e| unreachable(&e))?;
         Ok(Self { domain: domain.to_owned(), resolver: builder.build().map_err(|e| unreachable(&e))? })
     }
 
-    /// Names below `domain`, looked up at `server`.
+    /// Uses the names below `domain`, and the DNS server `server`.
     ///
     /// # Errors
     /// The resolver cannot be made.
@@ -124,14 +125,14 @@ fn id_of(data: &RData) -> Option<String> {
     String::from_utf8(text).ok()?.trim().strip_prefix("id=").map(str::to_owned)
 }
 
-/// The address in an SRV record, with its priority; lower priorities come first.
+/// The address in an SRV record, with its priority. A lower number comes first.
 fn place_of(data: &RData) -> Option<(u16, String)> {
     let RData::SRV(place) = data else { return None };
     let host = place.target.to_utf8();
     Some((place.priority, format!("{}:{}", host.trim_end_matches('.'), place.port)))
 }
 
-/// DNS does not count changes: a hash of the record serves as its version.
+/// DNS does not count changes, so a hash of the record serves as its version.
 fn version_of(peer: &PeerAddr) -> Version {
     use std::hash::{DefaultHasher, Hash as _, Hasher as _};
     let mut hasher = DefaultHasher::new();

@@ -1,12 +1,12 @@
-//! Names in etcd, through the JSON gateway that every etcd serves besides gRPC.
+//! Names in etcd, through the JSON gateway that every etcd server offers besides gRPC.
 //!
 //! | Key | Value |
 //! |---|---|
 //! | `exonet/name/NAME` | `{"peer": "ID@...", "generation": n}` |
 //! | `exonet/term/ID` | `{"generation": n, "lineage": [8 bytes]}` |
 //!
-//! A key changes only if it is still as it was read: a transaction compares its revision. So no lease and no clock
-//! decides which node has a name, or where an identity lives.
+//! A key is changed only if it is still as it was read: a transaction compares its revision. So neither a lease nor a
+//! clock decides which node has a name, or where an identity lives.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use tokio::time::{Instant, sleep};
 
 /// How long a request may take.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often a watcher looks, and for how long at most.
+/// How often a watcher looks a name up, and for how long at most.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 const LOOK_FOR: Duration = Duration::from_secs(30);
 
@@ -54,7 +54,7 @@ struct Stored<T> {
 }
 
 impl EtcdNames {
-    /// Names in the cluster that has a member at `url`, as in `http://127.0.0.1:2379`.
+    /// Uses the cluster that has a member at `url`, for example `http://127.0.0.1:2379`.
     pub fn new(url: &str) -> Self {
         let config = ureq::Agent::config_builder().timeout_global(Some(PATIENCE)).http_status_as_error(false);
         Self { url: url.trim_end_matches('/').into(), agent: config.build().into() }
@@ -85,8 +85,8 @@ impl EtcdNames {
         stored(answer.pointer("/kvs/0"))
     }
 
-    /// Puts `value` under `key`, or deletes the key, if the last change of the key had this `revision`; 0: if the key
-    /// does not exist. Returns the revision of the change; None: the key has changed meanwhile.
+    /// Puts `value` under `key`, or deletes the key, if the last change of the key had this `revision`; with 0, if
+    /// the key does not exist. Returns the revision of the change. None: the key has changed meanwhile.
     async fn swap<T: Serialize>(
         &self,
         key: &str,
@@ -151,7 +151,8 @@ impl EtcdNames {
                 return Err(NamingError::Superseded { generation: now.generation });
             }
             let value = TermValue { generation: term.generation, lineage: term.lineage };
-            // If another node was faster, the next look finds it. If the reply is lost, the next look finds this claim.
+            // If another node was faster, the next look finds its claim. If the reply is lost, the next look finds
+            // this claim.
             if self.swap(&term_key(id), Some(&value), revision).await?.is_some() {
                 return Ok(());
             }
@@ -179,7 +180,7 @@ impl Naming for EtcdNames {
 
     fn list(&self) -> Answer<'_, Vec<(Name, Found)>> {
         Box::pin(async move {
-            // All keys that begin with the prefix, up to the first key after them.
+            // All keys that begin with the prefix: from the first one up to the first key after them.
             let (first, behind) = (STANDARD.encode(NAMES), STANDARD.encode(NAMES_END));
             let question =
                 json!({ "key": first, "range_end": behind, "sort_order": "ASCEND", "sort_target": "KEY" });
@@ -217,7 +218,7 @@ fn name_key(name: &Name) -> String {
     format!("{NAMES}{name}")
 }
 
-/// A name of a list, and its record.
+/// The name and record of one key of a list.
 fn named(kv: &Value) -> Result<(Name, Found), NamingError> {
     let key = kv.get("key").and_then(Value::as_str).unwrap_or_default();
     let key = String::from_utf8(STANDARD.decode(key).map_err(|e| damaged(&e))?).map_err(|e| damaged(&e))?;

@@ -1,4 +1,4 @@
-//! Names in a file: for the services of one machine, and for the data of a name server.
+//! Names in a file, for the services of one machine, and for the data of a name server.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
@@ -13,26 +13,26 @@ use tokio::time::{Instant, sleep};
 
 use crate::table::Table;
 
-/// How often a watcher looks into the file, and for how long at most.
+/// How often a watcher reads the file, and for how long at most.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 const LOOK_FOR: Duration = Duration::from_secs(30);
 /// The longest file, in bytes.
 const LONGEST: u64 = 64 << 20;
 
-/// Names in a file, which people can read and the processes of this machine share. The file is replaced as a whole, and
-/// is durable before a change counts; changes wait for each other.
+/// Names in a file, which people can read and the processes of this machine share. A change replaces the whole file,
+/// and counts only once the new file is durable. Changes are made one after the other.
 #[derive(Clone, Debug)]
 pub struct FileNames {
     path: PathBuf,
 }
 
 impl FileNames {
-    /// Names in the file at `path`, which need not exist yet.
+    /// Uses the file at `path`, which need not exist yet.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
 
-    /// Runs work on the disk on a thread that may block.
+    /// Runs work on the disk, on a thread that may block.
     fn with<T: Send + 'static>(
         &self,
         what: impl FnOnce(&Path) -> Result<T, NamingError> + Send + 'static,
@@ -102,15 +102,15 @@ impl Naming for FileNames {
     }
 }
 
-/// Locks the file at `path` against changes by others, until the returned file is dropped. The lock is a separate file,
-/// since the file itself is replaced.
+/// Locks the file at `path` against changes by others, until the returned file is dropped. The lock is a file of its
+/// own, since the file itself is replaced.
 pub(crate) fn lock(path: &Path) -> Result<File, NamingError> {
     let beside = lock_of(path);
     let file = open_lock(&beside).and_then(|file| FileExt::lock(&file).map(|()| file));
     file.map_err(|error| unreachable("lock", &beside, &error))
 }
 
-/// Like [`lock`], without waiting. None: the file is locked already.
+/// Like [`lock`], but does not wait. None: the file is already locked.
 pub(crate) fn try_lock(path: &Path) -> Result<Option<File>, NamingError> {
     let beside = lock_of(path);
     let file = open_lock(&beside).map_err(|error| unreachable("open", &beside, &error))?;
@@ -134,7 +134,7 @@ fn lock_of(path: &Path) -> PathBuf {
     beside.into()
 }
 
-/// The table in the file at `path`; an empty one if there is none.
+/// Reads the table in the file at `path`. If there is no file, the table is empty.
 pub(crate) fn read(path: &Path) -> Result<Table, NamingError> {
     match fs::metadata(path) {
         Ok(about) if about.len() > LONGEST => {
@@ -152,7 +152,7 @@ pub(crate) fn read(path: &Path) -> Result<Table, NamingError> {
     }
 }
 
-/// Replaces the file at `path` with `table`: whole, and durable on return.
+/// Replaces the file at `path` by `table`, as a whole; it is durable when this returns.
 pub(crate) fn write(path: &Path, table: &Table) -> Result<(), NamingError> {
     let failed = |error: &io::Error| unreachable("write", path, error);
     let directory = match path.parent() {

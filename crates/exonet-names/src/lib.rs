@@ -7,7 +7,7 @@
 //! | [`EtcdNames`] | etcd | from clients that etcd admits | yes |
 //! | [`DnsNames`] | SRV and TXT records | no | no |
 //!
-//! [`open`] makes each of them from text.
+//! [`open`] opens each of them, given a text such as `file:PATH`.
 //!
 //! ```
 //! use exonet::naming::{Expect, Name, Naming, Record};

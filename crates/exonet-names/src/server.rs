@@ -17,20 +17,20 @@ use crate::file;
 use crate::table::Table;
 use crate::wire::{Change, LONGEST, METHOD, Named, PAGE, Reply, Request, Signed, WATCH, said};
 
-/// The number of requests that are answered at once, including those of watchers that wait.
+/// How many requests are answered at the same time, including those of watchers that wait.
 const CONCURRENCY: usize = 4_096;
 
-/// The reason for which a name server does not start.
+/// Why a name server does not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// Its file cannot be used.
+    /// The file of the names cannot be used.
     #[error(transparent)]
     File(#[from] NamingError),
-    /// Another process has the file.
+    /// Another process uses the file.
     #[error("{} is in use by another name server", .0.display())]
     InUse(PathBuf),
-    /// The key is not that of the node.
+    /// The key is not the key of the node.
     #[error("the key is not that of the node which is to serve names")]
     Key,
     /// The node cannot serve the method.
@@ -38,8 +38,8 @@ pub enum ServerError {
     Serve(#[from] ServeError),
 }
 
-/// A name server, for as long as this exists. Every peer that its node admits may look names up. A node that proves its
-/// id may bind a name and claim a place. Every change is durable before it is confirmed.
+/// A name server, which runs as long as this value exists. Every peer that its node admits may look names up. A node
+/// that proves its id may bind a name and claim a place. Every change is durable before the server confirms it.
 #[derive(Debug)]
 pub struct NameServer {
     serving: Serving,
@@ -51,7 +51,7 @@ struct Desk {
     path: PathBuf,
     key: SecretKey,
     table: Mutex<Table>,
-    /// Held while the file is written: changes happen one after the other.
+    /// Held while the file is written, so that changes are made one after the other.
     writing: tokio::sync::Mutex<()>,
     changed: Notify,
     /// Prevents other servers from using the file.
@@ -59,8 +59,8 @@ struct Desk {
 }
 
 impl NameServer {
-    /// Serves the names in the file at `path`, which need not exist yet, on `node`. `key` is the key of the node, which
-    /// checks the proofs.
+    /// Serves the names in the file at `path`, which need not exist yet, on `node`. `key` is the key of the node; the
+    /// server checks proofs with it.
     ///
     /// # Errors
     /// [`ServerError`].
@@ -128,7 +128,7 @@ impl Desk {
     async fn watch(&self, name: &str, since: Option<Version>) -> Result<Reply, NamingError> {
         let (name, until) = (name_of(name)?, Instant::now() + WATCH);
         loop {
-            // Created before the look, so that no change is missed between the look and the wait.
+            // Created before the look at the table, so that no change between the look and the wait is missed.
             let changed = self.changed.notified();
             let found = self.table().look_up(&name).cloned();
             if found.as_ref().map(|found| found.version) != since || timeout_at(until, changed).await.is_err()
@@ -173,7 +173,7 @@ impl Desk {
     }
 }
 
-/// Applies a change that the node `by` asks for.
+/// Makes a change for which the node `by` asks.
 fn apply(table: &mut Table, by: NodeId, change: Change) -> Result<Reply, NamingError> {
     match change {
         Change::Bind { name, peer, generation, version } => {

@@ -13,11 +13,11 @@ pub const MOST_OF_ONE: usize = 64;
 /// The format of the text of a table.
 const FORMAT: &str = "exonet-names-1";
 
-/// The node that has each name, and the term of each identity.
+/// Which node has each name, and the term of each identity.
 ///
 /// Rules: a name changes only if its record is the one that the request expects. It passes from one node to another
-/// only after the first has given it up. The term of an identity is claimed generation by generation, each by one
-/// lineage; claims of an earlier generation no longer count.
+/// only after the first has unbound it. The term of an identity is claimed generation by generation, each by one
+/// lineage. After that, claims of an earlier generation do not count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Table {
     names: BTreeMap<Name, Found>,
@@ -78,7 +78,7 @@ impl Table {
         }
     }
 
-    /// True: the claim is new.
+    /// Returns whether the claim is new.
     pub(crate) fn claim(&mut self, id: &NodeId, term: Term) -> Result<bool, NamingError> {
         let known = self.claims.get(id).copied().unwrap_or_default();
         if term == known {
@@ -159,7 +159,7 @@ impl Table {
         });
         let (names, claims) = (names.collect(), claims.collect());
         let text = Text { format: FORMAT.to_owned(), last: self.last, names, claims };
-        // Maps with strings as keys can always be written.
+        // Maps whose keys are strings can always be written as JSON.
         serde_json::to_string_pretty(&text).unwrap_or_default() + "\n"
     }
 

@@ -34,12 +34,12 @@ pub(crate) enum Request {
     },
 }
 
-/// A change, and the proof that its author is the node that it concerns.
+/// A change, with the proof that the node which it concerns has asked for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Signed {
-    /// The node that the proof belongs to.
+    /// The node to which the proof belongs.
     pub(crate) by: String,
-    /// A [`Change`] as text: the proof covers it, after the id of the caller.
+    /// A [`Change`] as text. The proof covers the id of the caller and this text.
     pub(crate) change: String,
     pub(crate) proof: [u8; 16],
 }
@@ -81,7 +81,7 @@ pub(crate) enum Reply {
         version: u64,
     },
     Done,
-    /// Nothing has changed.
+    /// Nothing was changed.
     Taken {
         owner: String,
     },
@@ -105,7 +105,7 @@ pub(crate) struct Named {
     pub(crate) version: u64,
 }
 
-/// The bytes that the proof of a change covers: the proof is valid for one caller, which sends a change once.
+/// The bytes that the proof of a change covers. The proof is valid for one caller, which sends a change once.
 pub(crate) fn said<'a>(caller: &'a NodeId, change: &'a str) -> [&'a [u8]; 3] {
     [b"exonet names", &caller.0, change.as_bytes()]
 }
@@ -145,7 +145,7 @@ impl Reply {
         }
     }
 
-    /// The result of a look-up of `name`; an error if this is another reply.
+    /// The result of a look-up of `name`; an error if this is another kind of reply.
     pub(crate) fn found(self, name: &Name) -> Result<Option<Found>, NamingError> {
         match self {
             Self::Unbound => Ok(None),
@@ -158,7 +158,7 @@ impl Reply {
         }
     }
 
-    /// The error in this reply, which is not the expected one.
+    /// The error in this reply, which is not of the expected kind.
     pub(crate) fn error(self, name: &Name) -> NamingError {
         let damaged = |what: &str| NamingError::Damaged(format!("the server answered with {what}"));
         match self {

@@ -5,8 +5,8 @@ use bytes::Bytes;
 /// The size of the number in bytes.
 const NUMBER: usize = 8;
 
-/// The tag and the body of message `number`: a body too short for the number has it in the tag. No other tag has the
-/// same length.
+/// The tag and the body of message `number`. If the body is too short for the number, the tag has the number. No
+/// other tag has the length of a number.
 pub(crate) fn message(number: u64, size: usize) -> (Bytes, Bytes) {
     if size < NUMBER {
         (Bytes::copy_from_slice(&number.to_be_bytes()), part(number, NUMBER, size))

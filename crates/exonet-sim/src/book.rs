@@ -19,15 +19,15 @@ struct Entry {
     at: Mono,
 }
 
-/// The addresses that one application was told. They become stale: if a peer has moved since, only the protocol can
-/// find it, until the application looks the address up again.
+/// The addresses that one application has been told. They become stale: if a peer has moved since, only the protocol
+/// can find it, until the application looks its address up again.
 #[derive(Debug, Default)]
 pub(crate) struct Book(BTreeMap<NodeId, Entry>);
 
 impl Book {
-    /// The address that the application has for `id`, whose true address is `address`. The application learns the true
-    /// address when it asks for the first time, and when its entry is old. True: the entry had become wrong, and is
-    /// right again.
+    /// Returns the address that the application has for `id`, whose true address is `address`. The application gets
+    /// the true address when it asks for the first time, and when its entry is old. Also returns whether the entry
+    /// was wrong and has now been corrected.
     pub(crate) fn look_up(&mut self, now: Mono, id: NodeId, address: SocketAddr) -> (SocketAddr, bool) {
         let new = Entry { address, at: now };
         let entry = self.0.entry(id).or_insert(new);
@@ -38,20 +38,21 @@ impl Book {
         (entry.address, entry.address != before)
     }
 
-    /// The application is told the address of `id`.
+    /// Tells the application the address of `id`.
     pub(crate) fn is_told(&mut self, now: Mono, id: NodeId, address: SocketAddr) {
         self.0.insert(id, Entry { address, at: now });
     }
 }
 
 impl World {
-    /// The application of `node` names this address to its core from now on, so the address need not be proven.
+    /// Makes the application of `node` give this address to its core from now on, so that the address need not be
+    /// proven.
     pub fn name_to(&mut self, node: NodeIndex, address: SocketAddr) {
         self.checks.addresses.chosen(node.0, [address]);
     }
 
-    /// The address that the application of `from` has for `to`. The application names it, whatever the fate of the
-    /// message.
+    /// Returns the address that the application of `from` has for `to`. The application gives it to its core,
+    /// whatever happens to the message.
     pub(crate) fn look_up(&mut self, from: NodeIndex, to: NodeIndex) -> Option<(NodeId, SocketAddr)> {
         let (id, is_at) = self.hosts.get(&to.0).map(|host| (host.node.id(), host.address))?;
         let (address, renewed) = self.hosts.get_mut(&from.0)?.book.look_up(self.now, id, is_at);
@@ -60,7 +61,7 @@ impl World {
         Some((id, address))
     }
 
-    /// The application of `node` is told the current address of `peer`.
+    /// Tells the application of `node` the current address of `peer`.
     pub fn tell(&mut self, node: NodeIndex, peer: NodeIndex) {
         let Some((id, address)) = self.id(peer).zip(self.address(peer)) else { return };
         if let Some(host) = self.hosts.get_mut(&node.0) {
@@ -72,7 +73,7 @@ impl World {
         self.instruct(node, |node, now| node.add_hint(now, id, address));
     }
 
-    /// The application of `node` is told that `peer` is at the address of `other`, which is wrong.
+    /// Tells the application of `node` that `peer` is at the address of `other`, which is wrong.
     pub fn tell_wrong(&mut self, node: NodeIndex, peer: NodeIndex, other: NodeIndex) {
         let Some((id, address)) = self.id(peer).zip(self.address(other)) else { return };
         if let Some(host) = self.hosts.get_mut(&node.0) {
@@ -84,8 +85,8 @@ impl World {
 
     /// Tells a node the address of a peer for which it has messages, if the node cannot know that address: since
     /// `since`, the node has sent nothing to the address, and the peer has sent nothing to the node's own address.
-    /// `since` has to be so long ago that the node has tried every address that it knows. A node that has heard the
-    /// peer has to find it by itself.
+    /// `since` must be so long ago that the node has tried every address that it knows. A node that the peer has
+    /// reached must find the peer by itself.
     pub(crate) fn tell_the_lost(&mut self, since: Mono) {
         let mut lost = Vec::new();
         for (index, host) in self.hosts.iter().filter(|(_, host)| host.life.is_up(self.now)) {

@@ -12,7 +12,7 @@ impl World {
     /// Makes a call, which the ledger follows until its reply.
     ///
     /// # Errors
-    /// Those of the core's `call`.
+    /// The errors of the core's `call`.
     pub fn call(&mut self, from: NodeIndex, to: NodeIndex, size: usize) -> Result<u64, SendError> {
         self.call_as(from, to, size, Outgoing::default()).map(|(number, _)| number)
     }
@@ -21,7 +21,7 @@ impl World {
     /// bytes.
     ///
     /// # Errors
-    /// Those of the core's `call`.
+    /// The errors of the core's `call`.
     pub fn call_method(
         &mut self,
         from: NodeIndex,
@@ -33,11 +33,11 @@ impl World {
         self.call_as(from, to, size, Outgoing { tag, ..Outgoing::default() }).map(|(number, _)| number)
     }
 
-    /// Like [`World::call`], with every property of a message except for its body; without a tag, the world also
-    /// chooses the tag.
+    /// Like [`World::call`], with every property of a message except its body. Without a tag, the world also chooses
+    /// the tag.
     ///
     /// # Errors
-    /// Those of the core's `call`.
+    /// The errors of the core's `call`.
     pub fn call_as(
         &mut self,
         from: NodeIndex,
@@ -59,14 +59,14 @@ impl World {
         Ok(sent)
     }
 
-    /// Sets how the application of `node` answers calls; its core must be configured to serve.
+    /// Sets how the application of `node` answers calls. Its core must be configured to serve.
     pub fn serve(&mut self, node: NodeIndex, serving: Serving) {
         if let Some(host) = self.hosts.get_mut(&node.0) {
             host.desk.serving = serving;
         }
     }
 
-    /// The application of `node` answers its pending calls at once.
+    /// Makes the application of `node` answer its pending calls at once.
     pub(crate) fn hurry_calls(&mut self, node: NodeIndex) {
         let now = self.clock(node);
         if let Some(host) = self.hosts.get_mut(&node.0) {
@@ -75,7 +75,7 @@ impl World {
         self.pump(node);
     }
 
-    /// The application of `node` drops the calls that it would never answer.
+    /// Makes the application of `node` drop the calls that it would never answer.
     pub fn drop_calls(&mut self, node: NodeIndex) {
         let now = self.clock(node);
         if let Some(host) = self.hosts.get_mut(&node.0) {
@@ -84,11 +84,12 @@ impl World {
         self.pump(node);
     }
 
-    /// Handles large replies that will not be read to their end: their calls have run, and their results are lost.
+    /// Handles large replies that will not be read to their end: their calls have run, and the callers do not get
+    /// their results.
     pub(crate) fn broken_off(&mut self, index: NodeIndex) {
         let Some(host) = self.hosts.get_mut(&index.0) else { return };
         let calls = core::mem::take(&mut host.broken_off);
-        // This end may have lost the half-connection of the reply too.
+        // The caller may have lost the half-connection of the reply too.
         let own = host.stopped || host.node.counts().evictions > 0;
         for call in calls {
             let explained = own || self.explains_no_reply(call);
@@ -97,7 +98,8 @@ impl World {
         }
     }
 
-    /// Whether a call that was taken may end without its reply: its server has died since, or has forgotten replies.
+    /// Whether a call that was taken may end without its reply: its server has died meanwhile, or has forgotten
+    /// replies.
     pub(crate) fn explains_no_reply(&self, waiting: Waiting) -> bool {
         let Some(then) = self.ledger.keeper(waiting.number).filter(|_| waiting.call) else { return false };
         let server = self.hosts.values().find(|host| host.node.id() == waiting.to);

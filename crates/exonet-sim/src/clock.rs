@@ -9,9 +9,9 @@ use exonet_proto::{Mono, Now, Wall};
 pub struct ClockConfig {
     /// The monotonic clock gains this many nanoseconds per millisecond: within about ±1,000 on real machines.
     pub drift_ppm: i32,
-    /// The wall clock is ahead by this many seconds; may be negative.
+    /// The wall clock is ahead by this many seconds. The number may be negative.
     pub skew_seconds: i64,
-    /// The monotonic clock starts anew with every boot.
+    /// Whether the monotonic clock begins again with every boot.
     pub reboots: bool,
 }
 
@@ -19,9 +19,9 @@ pub struct ClockConfig {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MachineClock {
     config: ClockConfig,
-    /// The world's time at which the monotonic clock ...
+    /// The world's time at which the monotonic clock showed `base`.
     since: Mono,
-    /// ... read this.
+    /// What the monotonic clock showed at `since`.
     base: u64,
     /// How far the wall clock is ahead of the world, in nanoseconds.
     wall: i128,
@@ -33,25 +33,25 @@ pub(crate) const EPOCH: u64 = 1_700_000_000_000_000_000;
 const MILLION: i128 = 1_000_000;
 
 impl MachineClock {
-    /// Clocks that agree with the world's at `now`, except as `config` says.
+    /// Makes clocks that agree with the world's at `now`, except as `config` says.
     pub(crate) fn new(now: Mono, config: ClockConfig) -> Self {
         let wall = i128::from(config.skew_seconds) * 1_000_000_000;
         Self { config, since: now, base: now.0, wall }
     }
 
-    /// The machine starts at `now`.
+    /// Starts the machine at `now`.
     pub(crate) fn boot(&mut self, now: Mono) {
         if self.config.reboots {
             (self.since, self.base) = (now, 1_000_000_000);
         }
     }
 
-    /// The wall clock is set forward or back by `seconds`.
+    /// Sets the wall clock forward or back by `seconds`.
     pub(crate) fn set_wall(&mut self, seconds: i64) {
         self.wall += i128::from(seconds) * 1_000_000_000;
     }
 
-    /// The machine's clocks when the world's time is `at`.
+    /// What the machine's clocks show when the world's time is `at`.
     pub(crate) fn read(&self, at: Mono) -> Now {
         let true_span = i128::from(at.0.saturating_sub(self.since.0));
         let span = true_span + true_span * i128::from(self.config.drift_ppm) / MILLION;

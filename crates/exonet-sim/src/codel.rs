@@ -1,30 +1,30 @@
-//! CoDel (RFC 8289): a queue that signals congestion when the wait of its packets has been too long for an interval,
-//! however many packets the queue holds.
+//! CoDel (RFC 8289): a queue that signals congestion when its packets have waited too long for a whole interval. The
+//! number of packets in the queue does not matter.
 
-/// The wait in ns that a standing queue may cost (RFC 8289, section 4.3).
+/// How long in ns packets may wait in a standing queue (RFC 8289, section 4.3).
 const TARGET: u64 = 5_000_000;
-/// How long packets have to wait too long before the first signal, in ns: a round trip of most paths (section 4.3).
+/// How long in ns packets have to wait too long before the first signal: a round trip of most paths (section 4.3).
 const INTERVAL: u64 = 100_000_000;
-/// The pace of signals is kept if the last signal was less than this many intervals ago (section 5.6).
+/// CoDel keeps the pace of its signals if the last one was less than this many intervals ago (section 5.6).
 const RECENT: u64 = 16;
 
 /// How CoDel signals congestion to a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// By the loss of a packet.
+    /// It drops a packet.
     Drop,
-    /// By the mark CE (RFC 3168); by loss, if the packet's transport does not support marks.
+    /// It sets the mark CE (RFC 3168). If the packet's transport does not support marks, it drops the packet.
     Mark,
 }
 
-/// The state of CoDel for one queue, with the names of the pseudo-code of RFC 8289, section 5. Times are ns since the
-/// link began.
+/// The state of CoDel for one queue, with the names of the pseudo-code of RFC 8289, section 5. Times are in ns since
+/// the link began.
 ///
-/// Not implemented: the rule that spares the last packet in a queue, since the packets behind it are not known yet. It
-/// matters on lines on which a full packet takes longer than the target, those below 2.4 Mbit/s.
+/// One rule is not implemented: to spare the last packet in a queue, since the packets behind it are not known yet.
+/// The rule matters on links on which a full packet takes longer than the target: those below 2.4 Mbit/s.
 #[derive(Clone, Debug, Default)]
 pub struct Codel {
-    /// When it is time to signal if packets still wait too long. None: they do not.
+    /// When to signal if packets still wait too long then. None: they do not.
     first_above_time: Option<u64>,
     dropping: bool,
     drop_next: u64,
@@ -35,9 +35,9 @@ pub struct Codel {
 }
 
 impl Codel {
-    /// A packet is dequeued after it has waited for `sojourn` ns. Returns whether it carries the signal. If it is
-    /// dropped, the next packet is dequeued at the same time. An empty queue needs no call: a packet that finds the
-    /// queue empty does not wait.
+    /// Handles a packet that is dequeued after it has waited for `sojourn` ns. Returns whether the packet carries the
+    /// signal. If the packet is dropped, the next one is dequeued at the same time. For an empty queue this need not
+    /// be called: a packet that finds the queue empty does not wait.
     pub fn dequeue(&mut self, now: u64, sojourn: u64) -> bool {
         let ok_to_drop = self.is_standing(now, sojourn);
         if !ok_to_drop {
@@ -65,7 +65,7 @@ impl Codel {
         now >= *self.first_above_time.get_or_insert(now.saturating_add(INTERVAL))
     }
 
-    /// Enters the state of dropping, at the pace of the last such state if that was recent.
+    /// Enters the state of dropping. If the last such state was recent, it keeps the pace of that one.
     fn begin(&mut self, now: u64) {
         let signals = self.count.saturating_sub(self.last_count);
         let recent = now.saturating_sub(self.drop_next) < RECENT * INTERVAL;
@@ -88,8 +88,8 @@ mod tests {
     const MS: u64 = 1_000_000;
     const NONE: [u64; 0] = [];
 
-    /// One packet is dequeued in each ms from `from` to `to`, after it has waited for `sojourn`. Returns the times in
-    /// ms at which a packet carries the signal.
+    /// Dequeues one packet in each ms from `from` to `to`, after it has waited for `sojourn`. Returns the times in ms
+    /// at which a packet carries the signal.
     fn signals(codel: &mut Codel, from: u64, to: u64, sojourn: u64) -> Vec<u64> {
         (from..to).filter(|ms| codel.dequeue(ms * MS, sojourn)).collect()
     }

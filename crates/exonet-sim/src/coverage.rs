@@ -16,34 +16,33 @@ pub struct Coverage {
     pub reordered: u64,
     /// Processes that died.
     pub crashes: u64,
-    /// Writes that a crash lost, writes that it tore, and writes that failed.
+    /// Writes that a crash lost.
     pub writes_lost: u64,
-    /// See `writes_lost`.
+    /// Writes that a crash made incomplete.
     pub writes_torn: u64,
-    /// See `writes_lost`.
+    /// Writes that failed.
     pub writes_failed: u64,
-    /// Appends to journals, appends that a crash lost, and snapshots that replaced them.
+    /// Appends to journals.
     pub appends: u64,
-    /// See `appends`.
+    /// Appends that a crash lost.
     pub appends_lost: u64,
-    /// See `appends`.
+    /// Snapshots that replaced appends.
     pub snapshots: u64,
     /// Addresses and ports that changed.
     pub moves: u64,
-    /// Identities that moved, copies of them that started at the old place, and copies that were told that they are
-    /// copies.
+    /// Identities that moved.
     pub moved: u64,
-    /// See `moved`.
+    /// Copies of moved identities that started at the old place.
     pub copies: u64,
-    /// See `moved`.
+    /// Such copies that learned that they are copies.
     pub copies_told: u64,
-    /// Addresses that had become wrong and were looked up again, and addresses that a node was told.
+    /// Addresses that had become wrong and were looked up again.
     pub looked_up: u64,
-    /// See `looked_up`.
+    /// Addresses that a node was told.
     pub told: u64,
-    /// Processes that ended in an orderly way, and those that told every peer that can be told.
+    /// Processes that ended in an orderly way.
     pub ends: u64,
-    /// See `ends`.
+    /// Such processes that told every peer that they could reach.
     pub ends_heard: u64,
     /// Handshakes completed, at either end.
     pub handshakes: u64,
@@ -59,13 +58,13 @@ pub struct Coverage {
     pub retries: u64,
     /// Received messages for which there was no room.
     pub dropped_for_room: u64,
-    /// Early messages that were received, that had to go the slow way, and that were refused for good.
+    /// Early messages that were received.
     pub early_received: u64,
-    /// See `early_received`.
+    /// Early messages that had to be sent again under a slot.
     pub early_slowed: u64,
-    /// See `early_received`.
+    /// Early messages that were refused for good.
     pub early_rejected: u64,
-    /// Stamps far ahead that were stored.
+    /// Stamps of clocks that are far ahead, which a node stored.
     pub stamps_astray: u64,
     /// Calls that a server's application had when its process died.
     pub calls_interrupted: u64,

@@ -15,9 +15,9 @@ impl Dice {
         Self(ChaCha8Rng::seed_from_u64(seed))
     }
 
-    /// Separate dice for the object that `labels` name: their results do not depend on other dice.
+    /// Makes separate dice for the object that `labels` name. Their results do not depend on other dice.
     pub fn derived(seed: u64, labels: &[u64]) -> Self {
-        // The finalizer of SplitMix64, after each label: labels in another order give other dice.
+        // The finalizer of SplitMix64, after each label, so that labels in another order give other dice.
         let mix = |state: u64, label: &u64| {
             let z = (state ^ label).wrapping_add(0x9e37_79b9_7f4a_7c15);
             let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -37,7 +37,7 @@ impl Dice {
         least + self.below((most + 1).saturating_sub(least))
     }
 
-    /// A span from `least`, which is not zero, to `most`: every factor of two is equally likely.
+    /// A random duration from `least`, which must not be zero, to `most`. Every factor of two is equally likely.
     pub fn span(&mut self, least: Duration, most: Duration) -> Duration {
         let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
         let (least, most) = (nanos(least).max(1), nanos(most));

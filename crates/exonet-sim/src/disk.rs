@@ -1,4 +1,4 @@
-//! A disk: data that a node writes to it outlives the process.
+//! A disk: what a node writes to it outlives the process.
 
 use core::time::Duration;
 
@@ -8,15 +8,15 @@ use exonet_proto::{Mono, NodeId, Stamp};
 use crate::journal::Log;
 use crate::{Coverage, Dice, NodeIndex, World};
 
-/// A disk that holds `D`, `latest` and the strays, takes time to write, and may fail in every way that a node has to
+/// A disk that holds `D`, `latest` and the strays. It takes time to write, and may fail in every way that a node must
 /// expect.
 ///
-/// It does not lie: what it has reported durable is durable. What it has not reported, a crash may lose, tear or keep.
-/// Two files are written, each as a whole: first the strays, if they have changed, then the rest. A torn write is the
-/// first file alone, and so is a write that fails at the second.
+/// What it has reported durable is durable. What it has not reported, a crash may lose, keep in part, or keep. A
+/// write changes two files, each as a whole: first the strays, if they have changed, then the rest. So a write that
+/// is kept in part, or that fails in the second file, changes the first file alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Disk {
-    /// `D`, as the next start would find it.
+    /// `D`, as the next start will find it.
     pub clock: u64,
     /// The life of the process that wrote last.
     pub life: u64,
@@ -26,13 +26,13 @@ pub struct Disk {
     pub strays: Vec<(NodeId, Far)>,
     /// The notes of a node without a journal about early messages. None: some of them may be lost.
     pub notes: Option<Notes>,
-    /// A write takes up to this, at random.
+    /// The longest time that a write takes. Each write takes a random time up to this.
     pub latency: Duration,
-    /// Writes do not end while this is true; a crash ends them.
+    /// Whether writes do not end. A crash ends them.
     pub stuck: bool,
-    /// Writes fail from now on.
+    /// Whether writes fail from now on.
     pub broken: bool,
-    /// Writes fail until the node starts again, which makes room.
+    /// Whether writes fail until the node starts again, which makes room.
     pub full: bool,
     /// The journal, if the node writes one.
     pub journal: Option<Log>,
@@ -69,7 +69,7 @@ impl Disk {
         self.keep_strays(batch);
     }
 
-    /// Keeps notes, which outlive the process. If there is no room for them, no note counts any more.
+    /// Keeps notes, which outlive the process. If there is no room for them, no note can be trusted any more.
     pub(crate) fn note(&mut self, more: Notes) {
         let works = !self.broken && !self.full;
         self.notes = match (self.notes.take(), more) {
@@ -83,14 +83,14 @@ impl Disk {
         };
     }
 
-    /// The process ends in an orderly way: the current write is completed first.
+    /// Ends the process in an orderly way, which first completes the current write.
     pub(crate) fn end_in_order(&mut self, under_way: Option<Batch>) {
         if !self.broken && !self.full {
             under_way.iter().for_each(|batch| self.keep(batch));
         }
     }
 
-    /// The disk is now that of another machine: numbers below `lane` may be in use elsewhere.
+    /// Moves the content of the disk to another machine: numbers below `lane` may be in use elsewhere.
     pub(crate) fn moves(&mut self, lane: u64) {
         self.clock = self.clock.max(lane);
         // The notes belong to the machine, and do not move.
@@ -125,7 +125,7 @@ impl Disk {
         works
     }
 
-    /// The node dies during this write.
+    /// Handles the death of the node during this write.
     pub(crate) fn crash(&mut self, under_way: Option<Batch>, dice: &mut Dice, coverage: &mut Coverage) {
         let writable = !self.broken && !self.full;
         self.full = false;
@@ -185,8 +185,7 @@ mod tests {
         Batch { lsn: Lsn(1), clock: 5, life: 1, latest: Stamp(8), strays }
     }
 
-    /// The results of a write that is interrupted by `end`, over many dice: whether the clock and the strays were
-    /// kept.
+    /// The results of a write that `end` interrupts, with many dice: whether the clock and the strays were kept.
     fn left(begun: &Disk, end: impl Fn(&mut Disk, &mut Dice)) -> BTreeSet<(bool, bool)> {
         let one = |seed| {
             let mut disk = begun.clone();

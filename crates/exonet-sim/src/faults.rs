@@ -21,7 +21,7 @@ impl NodeSet {
         node < 64 && self.0 >> node & 1 == 1
     }
 
-    /// This set and `node`, which is below 64.
+    /// This set with `node` added, which must be below 64.
     #[must_use]
     pub const fn with(self, node: usize) -> Self {
         Self(self.0 | 1 << (node % 64))
@@ -50,7 +50,7 @@ impl Cut {
 impl World {
     // --- addresses ---
 
-    /// The node has another address from now on; datagrams to the old one are lost.
+    /// Gives the node another address from now on. Datagrams to the old one are lost.
     pub fn roam(&mut self, node: NodeIndex) {
         let address = self.fresh_address();
         self.coverage.moves += 1;
@@ -60,7 +60,7 @@ impl World {
         }
     }
 
-    /// The node has another port from now on.
+    /// Gives the node another port from now on.
     pub fn rebind_port(&mut self, node: NodeIndex) {
         self.coverage.moves += 1;
         if let Some(host) = self.hosts.get_mut(&node.0) {
@@ -69,8 +69,8 @@ impl World {
         }
     }
 
-    /// From now on a NAT is in front of the node. A datagram gets in only if the node has sent to its source within
-    /// `idle`, and after a silence of `idle` the node has another port. None: the NAT is removed.
+    /// Puts a NAT in front of the node. A datagram gets in only if the node has sent to its source within `idle`.
+    /// After a silence of `idle` the node has another port. None: removes the NAT.
     pub fn set_nat(&mut self, node: NodeIndex, idle: Option<Duration>) {
         if let Some(host) = self.hosts.get_mut(&node.0) {
             host.life.nat = idle.map(|idle| Nat::new(self.now, idle));
@@ -79,7 +79,7 @@ impl World {
 
     // --- networks ---
 
-    /// Nothing passes from `from` to `to` until [`World::mend`] is called with the same name.
+    /// Lets nothing pass from `from` to `to` until [`World::mend`] is called with the same name.
     pub fn cut(&mut self, name: u64, from: NodeSet, to: NodeSet) {
         self.cuts.push(Cut { name, from, to });
     }
@@ -89,7 +89,7 @@ impl World {
         self.cuts.retain(|cut| cut.name != name);
     }
 
-    /// The links from `from` to `to` are `change`d until [`World::clear`] is called with the same name.
+    /// Applies `change` to the links from `from` to `to`, until [`World::clear`] is called with the same name.
     pub fn cloud(
         &mut self,
         name: u64,
@@ -115,7 +115,7 @@ impl World {
 
     // --- clocks ---
 
-    /// Sets how the node's clocks differ from the world's: call it before the node does anything.
+    /// Sets how the node's clocks differ from the world's. The caller calls it before the node does anything.
     pub fn set_clock(&mut self, node: NodeIndex, config: ClockConfig) {
         if let Some(host) = self.hosts.get_mut(&node.0) {
             host.life.clock = MachineClock::new(self.now, config);
@@ -123,15 +123,15 @@ impl World {
         self.pump(node);
     }
 
-    /// The node's wall clock is set forward or back.
+    /// Sets the node's wall clock forward or back.
     pub fn set_wall(&mut self, node: NodeIndex, seconds: i64) {
         if let Some(host) = self.hosts.get_mut(&node.0) {
             host.life.clock.set_wall(seconds);
         }
     }
 
-    /// The node's process stands still for `span`. `hears`: datagrams that arrive meanwhile wait in its socket, as for
-    /// a process that hangs; otherwise they are lost, as for a suspended machine. Clocks go on.
+    /// Stops the node's process for `span`, while its clocks go on. With `hears`, datagrams that arrive meanwhile
+    /// wait in its socket, as for a process that hangs; otherwise they are lost, as for a suspended machine.
     pub fn stand_still(&mut self, node: NodeIndex, span: Duration, hears: bool) {
         let until = self.now + span;
         if let Some(host) = self.hosts.get_mut(&node.0) {
@@ -153,13 +153,13 @@ impl World {
         self.hosts.get(&node.0).is_some_and(|host| host.life.is_up(self.now))
     }
 
-    /// The node's process dies and starts again at once, with the content of its disk.
+    /// Kills the node's process, and starts it again at once, with the content of its disk.
     pub fn crash(&mut self, node: NodeIndex) {
         self.kill(node);
         self.boot(node);
     }
 
-    /// The node's process dies. A write under way may have reached the disk, in full or in part, or not at all.
+    /// Kills the node's process. A write in progress may have reached the disk in full, in part, or not at all.
     pub fn kill(&mut self, node: NodeIndex) {
         let mut dice = self.dice_of(node);
         let Some(mut host) = self.hosts.remove(&node.0) else {
@@ -181,8 +181,8 @@ impl World {
         self.reschedule(node);
     }
 
-    /// The process of a killed node starts, with the content of its disk; without a disk, it has a new identity.
-    /// Returns false if the node was not killed.
+    /// Starts the process of a killed node, with the content of its disk. Without a disk, the node has a new
+    /// identity. Returns false if the node was not killed.
     pub fn boot(&mut self, node: NodeIndex) -> bool {
         let mut dice = self.dice_of(node);
         let (seed, secret) = (dice.bytes(), dice.bytes());
@@ -207,7 +207,7 @@ impl World {
         host.resume(&mut self.ledger);
         self.checks.settles(host.node.id(), node.0);
         if host.disk.as_ref().is_some_and(|disk| disk.journal.is_some()) {
-            // The journal has addresses too, including former ones.
+            // The journal has addresses too, even former ones.
             self.checks.addresses.chosen(node.0, self.owners.keys().copied());
         }
         self.checks.touched.all = true;
@@ -215,11 +215,11 @@ impl World {
         true
     }
 
-    /// The node begins to end in an orderly way: it takes nothing from now on, and tells its peers what it has not
-    /// taken.
+    /// Makes the node begin to end in an orderly way: it takes nothing from now on, and tells its peers what it has
+    /// not taken.
     pub fn begin_end(&mut self, node: NodeIndex) {
         if let Some(host) = self.hosts.get_mut(&node.0) {
-            // Its application does not finish reading large messages.
+            // Its application stops reading large messages.
             host.ending = true;
             self.coverage.ends += 1;
         }
@@ -231,8 +231,8 @@ impl World {
         self.hosts.get(&node.0).is_some_and(|host| host.ending && host.life.running != Running::Down)
     }
 
-    /// The application of `node` cancels the messages for a peer that have not left, or have come back. Returns their
-    /// number.
+    /// Makes the application of `node` cancel the messages for a peer that have not left, or have come back. Returns
+    /// their number.
     pub(crate) fn take_back(&mut self, node: NodeIndex, peer: &NodeId) -> u64 {
         let open = self.node(node).map(Node::open_messages).unwrap_or_default();
         let queued = open.iter().filter(|open| open.peer == *peer && open.status == Status::Queued);
@@ -240,19 +240,19 @@ impl World {
         queued.map(|open| open.key).map(cancel).filter(|done| *done).count() as u64
     }
 
-    /// Whether a node that ends has told every peer that it can tell.
+    /// Whether a node that ends has told every peer that it can reach.
     pub fn has_told_its_end(&self, node: NodeIndex) -> bool {
         self.node(node).is_some_and(Node::is_finished)
     }
 
-    /// A node that ends sends its farewells, and its process ends.
+    /// Ends the process of a node that has begun to end, after its farewells.
     pub fn end(&mut self, node: NodeIndex) {
         self.coverage.ends_heard += u64::from(self.has_told_its_end(node));
         self.instruct(node, Node::leave_all);
         self.kill(node);
     }
 
-    /// The identity of a node whose process ended will not come back.
+    /// Notes that the identity of a node whose process ended will not come back.
     pub(crate) fn is_gone_for_good(&mut self, node: NodeIndex) {
         self.gone.extend(self.id(node));
     }
@@ -267,7 +267,8 @@ impl World {
         !self.gone.is_empty()
     }
 
-    /// Every node gives up its messages for identities that died with their process: they may end Unknown.
+    /// Makes every node give up its messages for identities that died with their process. These messages may end
+    /// Unknown.
     pub fn give_up_the_gone(&mut self) {
         let gone = std::mem::take(&mut self.gone);
         for host in self.hosts.values_mut() {
@@ -294,16 +295,16 @@ impl World {
         self.pump(node);
     }
 
-    /// The node's application takes messages under guards, and decides the fate of each: the message is processed,
-    /// rejected, put off, or given back.
+    /// Makes the node's application take messages under guards, and decide the fate of each: the message is
+    /// processed, rejected, postponed, or given back.
     pub fn set_judging(&mut self, node: NodeIndex) {
         if let Some(host) = self.hosts.get_mut(&node.0) {
             host.judges = true;
         }
     }
 
-    /// Sets what the node's application takes when it reads: whether it takes messages that are not calls; and the
-    /// methods whose calls it takes (None: all).
+    /// Sets what the node's application takes when it reads: whether it takes messages that are not calls, and the
+    /// methods whose calls it takes (None: all methods).
     pub fn set_diet(&mut self, node: NodeIndex, messages: bool, methods: Option<&[&str]>) {
         let own = |method: &&str| bytes::Bytes::copy_from_slice(method.as_bytes());
         let methods = methods.map(|methods| methods.iter().map(own).collect());
@@ -313,8 +314,8 @@ impl World {
         self.pump(node);
     }
 
-    /// The node's application takes this many messages, and pieces of large ones, and then no more; None: all that
-    /// arrive.
+    /// Makes the node's application take this many messages and pieces of large messages, and then no more. None: all
+    /// that arrive.
     pub fn feed(&mut self, node: NodeIndex, appetite: Option<u32>) {
         if let Some(host) = self.hosts.get_mut(&node.0) {
             host.life.appetite = appetite;

@@ -1,4 +1,4 @@
-//! A node of the world with its surroundings: its disk, and an application that reads and writes.
+//! A node of the world with what surrounds it: its disk, and an application that reads and writes.
 
 use core::net::SocketAddr;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -27,7 +27,7 @@ pub(crate) struct Waiting {
     pub(crate) call: bool,
 }
 
-/// A large message that its application writes in pieces.
+/// A large message that the application writes in pieces.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Writing {
     pub(crate) number: u64,
@@ -37,7 +37,7 @@ pub(crate) struct Writing {
     pub(crate) len: usize,
 }
 
-/// A large message that its application reads as it arrives.
+/// A large message that the application reads while it arrives.
 #[derive(Clone, Debug)]
 pub(crate) struct Reading {
     what: Read,
@@ -54,9 +54,10 @@ struct Given {
     number: Option<u64>,
     /// For a message of a stream: the gap before it.
     gap: Option<Gap>,
-    /// The application has rejected it.
+    /// Whether the application rejects it.
     rejected: bool,
-    /// Replies that the node had forgotten by then. The application learns of the message later, once the journal has it.
+    /// How many replies the node had forgotten by then. The application gets the message later, once the journal has
+    /// it.
     forgotten: u64,
 }
 
@@ -79,63 +80,62 @@ pub(crate) struct Host {
     pub(crate) journaled: BTreeMap<LetterId, (Waiting, bool)>,
     /// The end of the journal when a message was sent.
     pub(crate) sent_at: BTreeMap<MessageKey, Position>,
-    /// Messages that the node has handed out, and that the application may have once the journal is safe up to the
-    /// position.
+    /// Messages that the node has handed out. The application gets each once the journal is safe up to the position.
     given: VecDeque<(Position, Given)>,
-    /// The batch that is being written to the disk, and when it will be there.
+    /// The batch that is being written to the disk, and when it will be durable.
     pub(crate) persisting: Option<(Mono, Batch)>,
-    /// How often it has died.
+    /// How many times the process has died.
     pub(crate) boots: u32,
-    /// Inputs that its node has until its holdings are counted afresh.
+    /// After this many more inputs of the node, its holdings are counted again.
     pub(crate) audit_in: usize,
-    /// A write has failed: its node does nothing more.
+    /// Whether a write has failed, so that the node does nothing more.
     pub(crate) stopped: bool,
-    /// Evictions seen so far.
+    /// How many evictions were seen so far.
     pub(crate) evictions: u64,
     pub(crate) waiting: BTreeMap<MessageKey, Waiting>,
     pub(crate) writing: BTreeMap<MessageKey, Writing>,
     pub(crate) reading: BTreeMap<DeliveryKey, Reading>,
-    /// It takes messages as soon as they arrive.
+    /// Whether it takes messages as soon as they arrive.
     pub(crate) reads: bool,
-    /// It decides the fate of each message.
+    /// Whether it decides the fate of each message.
     pub(crate) judges: bool,
     /// Messages that it has under guards.
     pub(crate) guarded: Vec<Guarded>,
     /// Which messages it takes when it reads.
     pub(crate) diet: Diet,
-    /// Impostors, whose messages are not in the ledger: here each message is taken at most once.
+    /// Impostors. The ledger does not have their messages; instead, each of their messages may be taken once at most.
     pub(crate) foes: BTreeSet<NodeId>,
     pub(crate) from_foes: BTreeSet<MessageId>,
     /// The streams that its application reads.
     pub(crate) streams: Streams,
     /// The calls that its application has.
     pub(crate) desk: Desk,
-    /// Calls whose large replies broke off.
+    /// Calls whose large replies ended early.
     pub(crate) broken_off: Vec<Waiting>,
     /// The events of the node, except for outcomes.
     pub(crate) events: Vec<Event>,
-    /// The addresses that its application knows for other nodes. They outlive the process.
+    /// The addresses of other nodes that its application knows. They outlive the process.
     pub(crate) book: Book,
-    /// When it last sent something to an address that it knows as a peer's.
+    /// When it last sent something to an address that it knows as that of a peer.
     pub(crate) spoke: BTreeMap<SocketAddr, Mono>,
-    /// It ends in an orderly way: from now on it takes nothing.
+    /// Whether it ends in an orderly way, so that it takes nothing from now on.
     pub(crate) ending: bool,
-    /// Datagrams that have left it.
+    /// How many datagrams have left it.
     pub(crate) sent: u64,
-    /// It is an old state of an identity that has moved.
+    /// Whether it is an old state of an identity that has moved.
     pub(crate) is_copy: bool,
     /// What happens to its machine.
     pub(crate) life: Life,
-    /// For its disk.
+    /// The dice for its disk.
     pub(crate) dice: Dice,
-    /// Numbers of the messages that the application has taken since they were last looked at.
+    /// The numbers of the messages that the application has taken since these were last read.
     pub(crate) took: Vec<Option<u64>>,
 }
 
 /// Which messages an application takes.
 #[derive(Debug, Default)]
 pub(crate) struct Diet {
-    /// It takes only calls.
+    /// Whether it takes only calls.
     pub(crate) no_messages: bool,
     /// The methods whose calls it takes; None: all.
     pub(crate) methods: Option<BTreeSet<Bytes>>,
@@ -200,7 +200,7 @@ impl Host {
         }
     }
 
-    /// When the current write is done, if there is one and the disk is not stuck.
+    /// When the current write will be done, if there is one and the disk is not stuck.
     pub(crate) fn writes_until(&self) -> Option<Mono> {
         let stuck = self.disk.as_ref().is_some_and(|disk| disk.stuck);
         let persisted = self.persisting.as_ref().map(|(at, _)| *at);
@@ -208,7 +208,7 @@ impl Host {
         [persisted, appended].into_iter().flatten().filter(|_| !stuck).min()
     }
 
-    /// The process dies: everything that it held in memory is gone.
+    /// Ends the process: everything that it held in memory is lost.
     pub(crate) fn die(&mut self) -> impl Iterator<Item = u64> + use<> {
         self.writing.clear();
         self.break_off();
@@ -285,7 +285,7 @@ impl Host {
         }
     }
 
-    /// Replies that this node has forgotten.
+    /// How many replies this node has forgotten.
     fn forgotten(&self) -> u64 {
         self.node.counts().replies_forgotten
     }
@@ -317,7 +317,7 @@ impl Host {
         self.given.push_back((self.node.journal_end(), given));
     }
 
-    /// A message of a stream was rejected, which the ledger is told in order.
+    /// Notes that a message of a stream was rejected. The ledger must learn this in the order of the stream.
     pub(crate) fn note_rejected(&mut self, id: MessageId, number: Option<u64>, gap: Gap) {
         let forgotten = self.forgotten();
         let given = Given { id, call: None, number, gap: Some(gap), rejected: true, forgotten };
@@ -342,7 +342,7 @@ impl Host {
         }
     }
 
-    /// A large reply arrives.
+    /// Handles a large reply that arrives.
     pub(crate) fn reply_comes(&mut self, delivery: DeliveryKey, call: Waiting, status: u32) {
         self.reading.insert(delivery, Reading::new(Read::Reply(call, status)));
     }

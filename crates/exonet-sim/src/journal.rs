@@ -8,14 +8,14 @@ use exonet_proto::{Mono, Now};
 use crate::host::Host;
 use crate::{Breach, Coverage, Dice, Disk, Ledger, NodeIndex, World};
 
-/// A snapshot replaces the records when they have at least this many bytes, and twice the size of the last snapshot.
+/// A snapshot replaces the records once they have at least this many bytes, and twice the size of the last snapshot.
 const LONG: usize = 4_096;
 
 /// The journal on a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log {
     pub(crate) durability: Durability,
-    /// The part that every crash keeps: the last snapshot, with the number of the last group that it includes.
+    /// What every crash keeps: the last snapshot, with the number of the last group that it includes.
     snapshot: (u64, Vec<u8>),
     /// Groups after the snapshot, and groups before it that the snapshot depends on, with their numbers.
     kept: VecDeque<(u64, Vec<u8>)>,
@@ -57,7 +57,7 @@ impl Log {
         found.finish(self.end())
     }
 
-    /// Replaces the groups by a snapshot; with `keeps`, the last groups stay.
+    /// Replaces the groups by a snapshot. With `keeps`, the last groups stay.
     fn replace(&mut self, node: &Node, now: Now, keeps: bool) {
         let half = self.end() - self.kept.len() as u64 / 2 + 1;
         let from = if keeps { half } else { u64::MAX };
@@ -66,7 +66,7 @@ impl Log {
         self.grown = 0;
     }
 
-    /// The journal as a process finds it at its start.
+    /// What a process finds of the journal at its start.
     pub(crate) fn found(&self) -> (Durability, Box<Recovered>) {
         (self.durability, Box::new(self.read().unwrap_or_default()))
     }
@@ -76,19 +76,20 @@ impl Log {
         self.under_way.front().map(|(at, ..)| *at)
     }
 
-    /// The power has failed: data that was not forced cannot be trusted, and a new journal begins.
+    /// Handles a power failure: what was not forced cannot be trusted, and a new journal begins.
     fn distrust(&mut self) {
         if self.durability == Durability::Written {
             *self = Self::new(self.durability);
         }
     }
 
-    /// Whether the kept part can be read.
+    /// Whether the kept part of the journal can be read.
     fn is_sound(&self) -> bool {
         self.read().is_ok()
     }
 
-    /// The process dies, or the power fails. The current appends are lost from some point on, perhaps all of them.
+    /// Handles the death of the process, or a power failure. The current appends are lost from some point on, perhaps
+    /// all of them.
     pub(crate) fn crash(&mut self, dice: &mut Dice, coverage: &mut Coverage) {
         let kept = dice.below(self.under_way.len() as u64 + 1);
         coverage.appends_lost += self.under_way.len() as u64 - kept;
@@ -153,8 +154,8 @@ impl Host {
         }
     }
 
-    /// After a crash, waits again for the outcomes of the messages in the journal. A message that counted as accepted
-    /// must be among them.
+    /// After a crash, waits again for the outcomes of the messages in the journal. It must have every message that
+    /// counted as accepted.
     pub(crate) fn resume(&mut self, ledger: &mut Ledger) {
         let open = self.node.open_messages();
         for (key, id) in open.iter().filter_map(|open| Some((open.key, self.node.letter_id(open.key)?))) {
@@ -170,7 +171,7 @@ impl Host {
 }
 
 impl World {
-    /// The power fails: the node's process dies, and what was written to the journal and the notes but not forced is
+    /// Cuts the power: the node's process dies, and what was written to the journal and the notes but not forced is
     /// lost. The process starts again at once.
     pub fn cut_power(&mut self, node: NodeIndex) {
         self.kill(node);

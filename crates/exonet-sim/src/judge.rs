@@ -9,7 +9,7 @@ use crate::body;
 use crate::host::{Host, Read, Reading};
 use crate::ledger::Ledger;
 
-/// A message that is handed out and not yet decided.
+/// A message that the application has and has not yet decided.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Guarded {
     key: DeliveryKey,

@@ -1,4 +1,4 @@
-//! The fate of every message, checked against its outcomes.
+//! The fate of every message, which must agree with its outcome.
 
 use std::collections::BTreeMap;
 
@@ -17,22 +17,22 @@ pub struct Totals {
     pub sent: u64,
     /// Messages taken by the receiving application.
     pub taken: u64,
-    /// Taken messages that were calls.
+    /// How many of the taken messages were calls.
     pub calls: u64,
-    /// Calls that have their reply.
+    /// Calls that got their reply.
     pub replies: u64,
-    /// Outcomes Delivered, including those of calls with a reply.
+    /// Messages that ended Delivered, including calls with a reply.
     pub delivered: u64,
-    /// Outcomes Unknown.
+    /// Messages that ended Unknown.
     pub unknown: u64,
-    /// Outcomes Expired, Cancelled, Refused and Rejected.
+    /// Messages that ended Expired, Cancelled, Refused or Rejected.
     pub withdrawn: u64,
 }
 
 /// The process that took a message, as it was then.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Keeper {
-    /// How often its node had died.
+    /// How many times its node had died.
     pub(crate) boots: u32,
     /// How many replies it had forgotten.
     pub(crate) forgotten: u64,
@@ -48,30 +48,32 @@ pub(crate) struct Served {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     to: NodeId,
-    /// When it was sent, and later when it was bound.
+    /// When the message was sent; later, when it was bound.
     since: Mono,
     bound: Option<(Incarnation, Slot)>,
     taken: u32,
-    /// Its slot was used for it, and the application gets it once the journal is safe: a crash before that loses it.
+    /// Whether its slot was consumed. The application gets the message once the journal is safe; a crash before loses
+    /// it.
     handed: bool,
-    /// The application rejects it.
+    /// Whether the application rejects it.
     rejected: bool,
     keeper: Option<Keeper>,
     outcome: Option<Outcome>,
-    /// The application gave it up: Unknown is excused.
+    /// Whether an application gave it up, so that it may end Unknown.
     excused: bool,
-    /// Its sender has withdrawn it, or does so when its deadline passes.
+    /// Whether its sender has withdrawn it, or withdraws it when its deadline passes.
     unwanted: bool,
-    /// Its sender died, or the sender's core did, and no outcome was reported.
+    /// Whether its sender died, or the sender's core did, and no outcome was reported.
     orphaned: bool,
     call: bool,
-    /// It is a call that the receiver's application will not answer.
+    /// Whether it is a call that the receiver's application will not answer.
     dropped: bool,
-    /// It is a call that was interrupted by the death of its receiver, which its journal tells the next process.
+    /// Whether it is a call that the death of its receiver interrupted, and that the journal passes to the next
+    /// process.
     interrupted: bool,
 }
 
-/// The fate of every message, by a number that its body carries; and every promise that was broken.
+/// The fate of every message, by a number that its body carries, and every guarantee that was broken.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     entries: BTreeMap<u64, Entry>,
@@ -97,7 +99,7 @@ impl Ledger {
         self.step
     }
 
-    /// Reports a broken promise.
+    /// Reports a broken guarantee.
     pub(crate) fn report(&mut self, breach: Breach) {
         self.violations.push(Violation { at: self.now, step: self.step, breach });
     }
@@ -130,7 +132,7 @@ impl Ledger {
         let now = self.now;
         let Some(entry) = self.entries.get_mut(&message) else { return };
         entry.since = now;
-        // A message that came back from a closed record, and was not taken, is bound anew.
+        // A message that came back from a closed record without being taken is bound again.
         let anew = entry.bound.is_some_and(|(_, s)| s < to.1);
         if anew && entry.taken == 0 {
             entry.bound = Some(to);
@@ -152,14 +154,15 @@ impl Ledger {
         }
     }
 
-    /// A node has used the slot of the message, and hands the message out once its journal is safe.
+    /// Notes that a node has consumed the slot of the message, and will hand the message out once its journal is
+    /// safe.
     pub(crate) fn handed(&mut self, message: Option<u64>) {
         if let Some(entry) = message.and_then(|message| self.entries.get_mut(&message)) {
             entry.handed = true;
         }
     }
 
-    /// The application of `by` took the message.
+    /// Notes that the application of `by` took the message.
     pub(crate) fn taken(&mut self, message: Option<u64>, by: NodeId, keeper: Keeper, id: MessageId) {
         let entry = message.and_then(|message| Some((message, self.entries.get_mut(&message)?)));
         let Some((message, entry)) = entry.filter(|(_, entry)| entry.to == by) else {
@@ -181,12 +184,12 @@ impl Ledger {
         self.called(message, (id.r, id.s));
     }
 
-    /// A message belongs to a stream: its sender, its receiver, its name.
+    /// Notes that a message belongs to a stream: its sender, its receiver, its name.
     pub(crate) fn in_stream(&mut self, message: u64, stream: (NodeId, NodeId, Bytes)) {
         self.orders.sent(message, stream);
     }
 
-    /// The sender of a message withdraws it, or will.
+    /// Notes that the sender of a message withdraws it, or will.
     pub fn unwanted(&mut self, message: u64) {
         if let Some(entry) = self.entries.get_mut(&message) {
             entry.unwanted = true;
@@ -198,13 +201,13 @@ impl Ledger {
         self.orders.missed
     }
 
-    /// The application has a message of a stream, and was told of this gap before it.
+    /// Notes that the application has got a message of a stream, and this gap before it.
     pub(crate) fn had(&mut self, message: Option<u64>, gap: Gap) {
         let Some(message) = message else { return };
         let entries = &self.entries;
         let rejected = |message: u64| entries.get(&message).is_some_and(|entry| entry.rejected);
-        // A gap may skip messages that certainly did not leave or are withdrawn, that died with their sender, that the
-        // application itself rejected, or that were handed to the application just before it died.
+        // A gap may skip messages that certainly did not leave or were withdrawn, that died with their sender, that
+        // the application itself rejected, or that the application got just before it died.
         let explains = |skipped: u64| {
             entries.get(&skipped).is_none_or(|entry| {
                 let withdrawn = entry.outcome.is_some_and(|outcome| is_withdrawn(&outcome));
@@ -218,7 +221,7 @@ impl Ledger {
         }
     }
 
-    /// The application has rejected a message.
+    /// Notes that the application has rejected a message.
     pub(crate) fn rejected(&mut self, message: Option<u64>) {
         match message.and_then(|message| self.entries.get_mut(&message)) {
             Some(entry) => entry.rejected = true,
@@ -226,7 +229,7 @@ impl Ledger {
         }
     }
 
-    /// A message of an impostor in this slot was taken a second time.
+    /// Notes that a message of an impostor in this slot was taken a second time.
     pub(crate) fn taken_from_foe_again(&mut self, slot: u64) {
         self.report(Breach::Duplicate(slot));
     }
@@ -256,12 +259,13 @@ impl Ledger {
         self.entries.get(&message)?.keeper
     }
 
-    /// The time since which the message is in doubt, or at which it was sent.
+    /// Since when the message has been in doubt; or when it was sent.
     pub(crate) fn since(&self, message: u64) -> Option<Mono> {
         self.entries.get(&message).map(|entry| entry.since)
     }
 
-    /// The sender of a message was told its outcome. `explained`: something happened that may make it Unknown.
+    /// Notes the outcome that the sender of a message got. `explained` says whether something happened that may make
+    /// it Unknown.
     pub(crate) fn outcome(&mut self, message: u64, outcome: Outcome, id: Option<MessageId>, explained: bool) {
         let Some(entry) = self.entries.get_mut(&message) else {
             return;
@@ -277,8 +281,7 @@ impl Ledger {
             Outcome::Delivered | Outcome::Processed { .. } if taken == 0 && !handed => {
                 self.report(Breach::FalseDelivered(message));
             }
-            // A message that has left may be refused with certainty (see PROTOCOL.md "Refusals"), and so may be
-            // withdrawn.
+            // A message that has left may still be refused with certainty (PROTOCOL.md, "Refusals"), or withdrawn.
             Outcome::Refused(_) | Outcome::Rejected { .. } | Outcome::Expired | Outcome::Cancelled
                 if taken > 0 =>
             {
@@ -295,20 +298,20 @@ impl Ledger {
         }
     }
 
-    /// The receiver's application drops a call.
+    /// Notes that the receiver's application drops a call.
     pub(crate) fn dropped(&mut self, call: u64) {
         if let Some(entry) = self.entries.get_mut(&call) {
             entry.dropped = true;
         }
     }
 
-    /// The process of `by` dies, and its journal knows the calls that it has taken.
+    /// Notes that the process of `by` dies. Its journal has the calls that it has taken.
     pub(crate) fn interrupt(&mut self, by: NodeId) {
         let taken = |entry: &&mut Entry| entry.call && entry.taken > 0 && entry.to == by;
         self.entries.values_mut().filter(taken).for_each(|entry| entry.interrupted = true);
     }
 
-    /// A call has its reply, which carries this number.
+    /// Notes that a call has its reply, which carries this number.
     pub(crate) fn replied(&mut self, call: u64, status: u32, number: Option<u64>) {
         let entry = self.entries.get(&call).filter(|entry| entry.call);
         let dropped = entry.is_some_and(|entry| entry.dropped);
@@ -324,8 +327,8 @@ impl Ledger {
         self.outcome(call, Outcome::Delivered, None, false);
     }
 
-    /// The core of the sender has stopped: it reports no more outcomes of these messages. A message that had not left
-    /// never will; no node knows the fate of the others.
+    /// Notes that the core of the sender has stopped, so that it reports no more outcomes of these messages. A
+    /// message that had not left never will; of the others nobody knows what happened to them.
     pub(crate) fn last_words(&mut self, messages: impl Iterator<Item = (u64, Status)>) {
         for (message, status) in messages {
             if let Some(entry) = self.entries.get_mut(&message) {
@@ -336,15 +339,14 @@ impl Ledger {
         }
     }
 
-    /// From now on Unknown is excused for every message that is open: two processes with one identity void every
-    /// promise.
+    /// Lets every open message end Unknown from now on: if two processes have one identity, no guarantee holds.
     pub fn excuse_open(&mut self) {
         for entry in self.entries.values_mut().filter(|entry| entry.outcome.is_none()) {
             entry.excused = true;
         }
     }
 
-    /// From now on Unknown is excused for this message, which an application gives up.
+    /// Lets this message end Unknown from now on, since an application gives it up.
     pub fn excuse(&mut self, message: u64) {
         if let Some(entry) = self.entries.get_mut(&message) {
             entry.excused = true;
@@ -356,7 +358,7 @@ impl Ledger {
         self.entries.get(&message)?.outcome
     }
 
-    /// The sender of these messages crashed: their outcomes will never be reported.
+    /// Notes that the sender of these messages crashed: their outcomes will never be reported.
     pub(crate) fn orphan(&mut self, messages: impl IntoIterator<Item = u64>) {
         for message in messages {
             if let Some(entry) = self.entries.get_mut(&message) {
@@ -367,7 +369,7 @@ impl Ledger {
         }
     }
 
-    /// The world is quiet: every message without an outcome has vanished.
+    /// Ends the run, since the world is quiet: a message without an outcome has vanished.
     pub fn close(&mut self) {
         let open = self.entries.iter().filter(|(_, entry)| entry.outcome.is_none());
         let open: Vec<u64> = open.map(|(message, _)| *message).collect();
@@ -379,7 +381,7 @@ impl Ledger {
         self.open
     }
 
-    /// The promises that were broken so far.
+    /// The guarantees that were broken so far.
     pub fn violations(&self) -> &[Violation] {
         &self.violations
     }

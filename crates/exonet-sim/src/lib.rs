@@ -1,8 +1,8 @@
-//! A seeded world for the protocol core: many nodes of the real code on one virtual clock; links that lose, duplicate,
-//! reorder, delay, corrupt and queue; nodes that crash and move; slow disks; an attacker that listens and replays; and
-//! a ledger that checks every outcome against what happened to the message.
+//! A simulated world for the protocol core, which a seed determines. Many nodes run the real code on one virtual
+//! clock. Links lose, duplicate, reorder, delay, corrupt and queue datagrams; nodes crash and move; disks are slow;
+//! an attacker records and replays. A ledger checks every outcome against what happened to the message.
 //!
-//! The same seed gives the same run, to the byte.
+//! The same seed gives the same run, byte for byte.
 
 mod agenda;
 mod batch;

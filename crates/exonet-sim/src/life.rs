@@ -15,18 +15,18 @@ pub(crate) enum Running {
     Up,
     /// There is no process.
     Down,
-    /// It stands still until then. `hears`: datagrams that arrive meanwhile wait in its socket; otherwise they are
-    /// lost.
+    /// It stands still until then. With `hears`, datagrams that arrive meanwhile wait in its socket; otherwise they
+    /// are lost.
     Still { until: Mono, hears: bool },
 }
 
 /// A NAT that forgets its mapping.
 #[derive(Clone, Debug)]
 pub(crate) struct Nat {
-    /// A mapping that was not used for this long is forgotten.
+    /// The NAT forgets a mapping that was not used for this long.
     pub(crate) idle: Duration,
     pub(crate) used_at: Mono,
-    /// The addresses that may send to the node: those to which it has sent, with the last time.
+    /// The addresses that may send to the node: those to which it has sent, and when it did so last.
     pub(crate) open: BTreeMap<SocketAddr, Mono>,
 }
 
@@ -40,7 +40,7 @@ impl Nat {
         self.open.get(from).is_some_and(|at| now.since(*at) <= self.idle)
     }
 
-    /// The node sends to `to`. Returns true when its mapping was forgotten and its port has changed.
+    /// Notes that the node sends to `to`. Returns whether its mapping was forgotten, so that its port has changed.
     pub(crate) fn passes(&mut self, now: Mono, to: SocketAddr) -> bool {
         let forgotten = now.since(self.used_at) > self.idle;
         if forgotten {
@@ -58,7 +58,7 @@ pub(crate) struct Life {
     pub(crate) running: Running,
     pub(crate) clock: MachineClock,
     pub(crate) nat: Option<Nat>,
-    /// How many messages, and pieces of large ones, the application will still take; None: all that arrive.
+    /// How many more messages and pieces of large messages the application takes. None: all that arrive.
     pub(crate) appetite: Option<u32>,
 }
 
@@ -77,7 +77,7 @@ impl Life {
         }
     }
 
-    /// When a process acts that is due at `at`.
+    /// When the process handles what is due at `at`.
     pub(crate) fn does(&self, at: Option<Mono>) -> Option<Mono> {
         match self.running {
             Running::Up => at,

@@ -15,37 +15,38 @@ pub struct Outage {
     pub until: Mono,
 }
 
-/// Bursts of losses, after Gilbert and Elliott: a link is good or bad, and may change with each datagram.
+/// Losses in bursts, after Gilbert and Elliott: a link is good or bad, and may change with each datagram.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bursts {
-    /// Probability that a good link turns bad.
+    /// The probability that a good link turns bad.
     pub enter: f64,
-    /// Probability that a bad link turns good.
+    /// The probability that a bad link turns good.
     pub leave: f64,
-    /// Probability that a bad link loses a datagram.
+    /// The probability that a bad link loses a datagram.
     pub loss: f64,
 }
 
 /// The properties of a link in one direction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkConfig {
-    /// Probability that a datagram is lost.
+    /// The probability that a datagram is lost.
     pub loss: f64,
     /// Additional losses in bursts.
     pub bursts: Option<Bursts>,
-    /// Probability that a datagram arrives twice.
+    /// The probability that a datagram arrives twice.
     pub duplicate: f64,
-    /// Probability that a bit of a datagram is changed.
+    /// The probability that a bit of a datagram is changed.
     pub corrupt: f64,
-    /// One-way delay.
+    /// The one-way delay.
     pub delay: Duration,
-    /// Up to this is added to the delay, at random: more than the gap between datagrams reorders them.
+    /// A random duration up to this is added to the delay. If it is longer than the gap between datagrams, they are
+    /// reordered.
     pub jitter: Duration,
-    /// Probability that a copy arrives much later, up to `replay_after`.
+    /// The probability that a copy arrives much later, up to `replay_after`.
     pub replay: f64,
-    /// See `replay`.
+    /// The longest delay of such a copy.
     pub replay_after: Duration,
-    /// Bytes per second; None: unlimited.
+    /// The rate in bytes per second. None: no limit.
     pub rate: Option<u64>,
     /// The capacity of the queue before the link, in bytes; datagrams that do not fit are dropped.
     pub queue: u64,
@@ -94,7 +95,7 @@ pub(crate) struct Copied {
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     config: LinkConfig,
-    /// Temporary properties; the last ones hold.
+    /// Temporary properties. The last ones apply.
     weathers: Vec<(u64, LinkConfig)>,
     dice: Dice,
     /// When the last datagram of the queue leaves.

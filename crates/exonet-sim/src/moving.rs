@@ -7,10 +7,11 @@ use exonet_proto::{Generation, Lineage, Stay};
 use crate::host::Host;
 use crate::{Disk, NodeIndex, World};
 
-/// The numbers of a generation are above this many bits: as in the library.
+/// The numbers of a generation have this many bits, as in the library.
 const LANE: u32 = 48;
 
-/// A copy of an identity, as it was when the identity moved: its generation is over. Or a second holder of a generation.
+/// A copy of an identity from the time when the identity moved, whose generation is over; or a second holder of a
+/// generation.
 #[derive(Debug)]
 pub(crate) struct Copy {
     host: usize,
@@ -20,7 +21,8 @@ pub(crate) struct Copy {
 }
 
 impl World {
-    /// The node's process ends without a farewell, with a complete journal, as the library does before a checkpoint.
+    /// Ends the node's process without a farewell and with a complete journal, as the library does before a
+    /// checkpoint.
     pub fn freeze(&mut self, node: NodeIndex) {
         let now = self.clock(node);
         if let Some(host) = self.hosts.get_mut(&node.0) {
@@ -43,7 +45,7 @@ impl World {
         let Some(host) = self.hosts.get_mut(&node.0) else { return };
         let Some(disk) = &mut host.disk else { return };
         let generation = host.config.stay.generation.0 + 1;
-        // The identity itself arrives with lineage 1 everywhere.
+        // The identity itself always arrives with lineage 1.
         host.config.stay = Stay { generation: Generation(generation), lineage: Lineage(1) };
         disk.moves(generation << LANE);
         host.address = address;
@@ -57,8 +59,8 @@ impl World {
         Some(Image { disk: host.disk.clone()?, stay: host.config.stay, address: host.address })
     }
 
-    /// The state of a node that has moved and has not begun to speak since, as it arrives at one more place: a checkpoint
-    /// that is restored twice. `ahead`: how many numbers it has used there before.
+    /// The state of a node that has moved and has sent nothing since, as it arrives at one more place: a checkpoint
+    /// that is restored twice. `ahead` is how many numbers it has already used there.
     pub fn second_holder(&mut self, node: NodeIndex, ahead: u64) -> Option<Image> {
         let mut image = self.image(node)?;
         image.address = self.fresh_address();
@@ -67,10 +69,10 @@ impl World {
         Some(image)
     }
 
-    /// The old state of a node that has moved starts at its old address, or a second holder at another.
+    /// Starts the old state of a node that has moved at its old address, or a second holder at another address.
     ///
-    /// Nothing passes between it and a node that has not met the node itself at a later place, or has forgotten it: such a
-    /// node may accept either.
+    /// Nothing passes between it and a node that has not met the identity at a later place, or has forgotten that:
+    /// such a node may accept either.
     pub fn start_copy(&mut self, of: NodeIndex, image: Image) -> Option<NodeIndex> {
         let index = self.next_host;
         let now = self.clock(NodeIndex(index));
@@ -103,7 +105,7 @@ impl World {
         }
     }
 
-    /// The node greets every peer that it knows.
+    /// Makes the node greet every peer that it knows.
     pub fn greet(&mut self, node: NodeIndex) {
         self.instruct(node, |node, now| {
             for peer in node.peers() {
@@ -112,14 +114,15 @@ impl World {
         });
     }
 
-    /// Whether what a node has made in this step may not reach a host: that is a copy which started later, and the node may have met the
-    /// identity elsewhere only since.
+    /// Whether what a node made in step `made` must not reach a host. This is so if the host is a copy that started
+    /// later: the node may have met the identity elsewhere only since then.
     pub(crate) fn is_too_old_for(&self, made: u64, host: usize) -> bool {
         self.copies.iter().any(|copy| copy.host == host && made <= copy.since)
     }
 
-    /// Whether nothing may pass between two hosts: one is a copy, and the other has not met the identity at a place of a later
-    /// generation, nor at another place of its own.
+    /// Whether the world lets nothing pass between two hosts: one runs a copy of an identity, and the other could take
+    /// the copy for the original. It could if it has not met the identity under a later generation, nor at another
+    /// place under the same generation.
     pub(crate) fn is_kept_from(&self, one: usize, other: usize) -> bool {
         [(one, other), (other, one)].into_iter().any(|(copy, other)| {
             let Some(Copy { stay, .. }) = self.copies.iter().find(|it| it.host == copy) else {

@@ -1,4 +1,4 @@
-//! The outcomes that applications are told.
+//! The outcomes that applications get.
 
 use exonet_proto::node::{Cancel, CancelError, Conflict, Event, MessageKey, Outcome, ReplyBody};
 use exonet_proto::{MessageId, Slot};
@@ -8,7 +8,7 @@ use crate::host::Waiting;
 use crate::{NodeIndex, World, body};
 
 impl World {
-    /// The application of `node` withdraws a message.
+    /// Makes the application of `node` withdraw a message.
     pub fn cancel(&mut self, node: NodeIndex, key: MessageKey) -> Option<Result<Cancel, CancelError>> {
         let waiting = self.hosts.get(&node.0).and_then(|host| host.waiting.get(&key));
         let number = waiting.map(|waiting| waiting.number);
@@ -19,7 +19,7 @@ impl World {
         done
     }
 
-    /// The application of `node` gives a message up: Cancelled if it never left, Unknown otherwise.
+    /// Makes the application of `node` give a message up: it ends Cancelled if it never left, and Unknown otherwise.
     pub fn abandon(&mut self, node: NodeIndex, key: MessageKey) {
         if let Some(waiting) = self.hosts.get(&node.0).and_then(|host| host.waiting.get(&key)) {
             self.ledger.excuse(waiting.number);
@@ -92,8 +92,8 @@ impl World {
         self.broken_off(index);
     }
 
-    /// Whether a message that has left may be Unknown: the knowledge of it is lost, or its sender has run out of
-    /// patience.
+    /// Whether a message that has left may end Unknown: a node has lost its knowledge of it, or its sender has waited
+    /// as long as it may.
     fn explains_unknown(&self, sender: NodeIndex, waiting: Waiting, id: Option<MessageId>) -> bool {
         let since = self.ledger.since(waiting.number);
         // Measured by the sender's own clock.
@@ -101,7 +101,7 @@ impl World {
             let [since, now] = [since, self.now].map(|at| host.life.clock.read(at).mono);
             host.config.doubt_timeout.is_some_and(|patience| since + patience <= now)
         });
-        // The truth of a conflict is checked where the conflict is reported.
+        // Whether a conflict is real is checked where it is reported.
         let parted = self.hosts.get(&sender.0).is_some_and(|host| host.node.conflict(&waiting.to).is_some());
         let used = self.ledger.used_slot(waiting.number);
         let explained =

@@ -15,7 +15,7 @@ impl World {
         (index, self.moves(index))
     }
 
-    /// One more address of an outsider.
+    /// Gives an outsider one more address.
     pub fn moves(&mut self, outsider: NodeIndex) -> SocketAddr {
         let address = self.fresh_address();
         self.owners.insert(address, outsider.0);
@@ -23,12 +23,13 @@ impl World {
         address
     }
 
-    /// An outsider sends a datagram, over its links.
+    /// Makes an outsider send a datagram over its links.
     pub fn post(&mut self, outsider: NodeIndex, from: SocketAddr, to: SocketAddr, data: &[u8]) {
         self.launch(outsider.0, from, (to, 0), data);
     }
 
-    /// Messages of `foe` to `node` are not in the ledger: they may be anything, and each is taken at most once.
+    /// Expects messages of `foe` at `node`. They are not in the ledger: they may be anything, and each may be taken
+    /// once at most.
     pub fn expect_foe(&mut self, node: NodeIndex, foe: NodeId) {
         if let Some(host) = self.hosts.get_mut(&node.0) {
             host.foes.insert(foe);

@@ -14,9 +14,9 @@ use crate::{Dice, Ledger, body};
 pub struct Serving {
     /// The longest time that an answer takes.
     pub within: Duration,
-    /// Probability that a call is not answered until the application is told to drop it.
+    /// The probability that a call is not answered until the application is told to drop it.
     pub never: f64,
-    /// Probability that a call is dropped instead of answered.
+    /// The probability that a call is dropped instead of answered.
     pub fails: f64,
     /// The size of a reply, in bytes, at least eight.
     pub size: usize,
@@ -34,7 +34,7 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    /// The application has taken a call.
+    /// Notes that the application has taken a call.
     pub(crate) fn take(&mut self, now: Now, call: CallId, number: u64, dice: &mut Dice) {
         if dice.chance(self.serving.never) {
             self.stuck.push((call, number));
@@ -83,14 +83,14 @@ impl Desk {
         (self.under_way.len() + self.stuck.len()) as u64
     }
 
-    /// The process dies.
+    /// Ends the process.
     pub(crate) fn clear(&mut self) {
         self.under_way.clear();
         self.stuck.clear();
     }
 }
 
-/// An application that has a call can answer it, whatever has happened to its caller.
+/// An application that has a call can answer it, whatever has happened to the caller.
 fn answered(answered: bool, call: u64, ledger: &mut Ledger) {
     if !answered {
         ledger.report(Breach::Unanswerable(call));

@@ -1,4 +1,4 @@
-//! Messages in streams: sent in order, and taken in order; the application is told of gaps.
+//! Messages in streams, which are sent and taken in order. The application learns of gaps.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,13 +27,13 @@ impl Streams {
         self.ready.insert((peer, name));
     }
 
-    /// The process dies.
+    /// Ends the process.
     pub(crate) fn clear(&mut self) {
         self.ready.clear();
     }
 }
 
-/// The ledger's knowledge of streams.
+/// What the ledger knows of streams.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Orders {
     /// The stream of each message in a stream: its sender, its receiver, its name.
@@ -46,7 +46,7 @@ pub(crate) struct Orders {
     pub(crate) missed: u64,
 }
 
-/// The violation of order by a message that was taken.
+/// How a message that was taken violates the order of its stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Disorder {
     /// A message that was sent later was taken before it.
@@ -61,8 +61,8 @@ impl Orders {
         self.of.insert(message, stream);
     }
 
-    /// A message was taken or rejected. A `rejected` message may come once more: its verdict may be lost with a record
-    /// that is closed. `explains`: whether an earlier message may be skipped without a report.
+    /// Notes that a message was taken or rejected. A `rejected` message may come once more, since its verdict may be
+    /// lost with a record that is closed. `explains` says whether an earlier message may be skipped without a report.
     pub(crate) fn had(
         &mut self,
         message: u64,
@@ -84,11 +84,11 @@ impl Orders {
 }
 
 impl World {
-    /// Sends a message of a stream, with a body of at least eight bytes. Every message of a stream name has the same
+    /// Sends a message of a stream, with a body of at least eight bytes. All messages of a stream name have the same
     /// priority.
     ///
     /// # Errors
-    /// Those of the core's `send_in_stream`.
+    /// The errors of the core's `send_in_stream`.
     pub fn say(
         &mut self,
         from: NodeIndex,
@@ -103,7 +103,7 @@ impl World {
     /// Like [`World::say`], for a message that expires `deadline` from now.
     ///
     /// # Errors
-    /// Those of [`World::say`].
+    /// The errors of [`World::say`].
     pub fn say_until(
         &mut self,
         from: NodeIndex,
@@ -144,7 +144,7 @@ impl World {
 }
 
 impl Host {
-    /// Takes the messages that it can from the streams that it reads.
+    /// Takes all messages that it can from the streams that the application reads.
     pub(crate) fn read_streams(&mut self, now: Now, ledger: &mut Ledger) {
         let unread = &self.streams.unread;
         let ready: Vec<_> =
@@ -171,7 +171,7 @@ impl Host {
         }
     }
 
-    /// Whether the application keeps a message that it was given.
+    /// Whether the application keeps a message that it gets.
     fn has(&mut self, now: Now, said: &InStream, guarded: bool, ledger: &mut Ledger) -> bool {
         let key = said.message.key;
         match self.dice.below(6) {

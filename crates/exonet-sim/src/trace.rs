@@ -4,7 +4,7 @@ use core::fmt::{Display, Write as _};
 
 use exonet_proto::Mono;
 
-/// Lines about events, kept until they are taken. When off, it costs nothing.
+/// Lines about events, kept until the caller takes them. While it is off, it costs nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     on: bool,
@@ -13,7 +13,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// From now on every event is logged; times count from `now`.
+    /// Logs every event from now on. Times are counted from `now`.
     pub fn start(&mut self, now: Mono) {
         (self.on, self.begun) = (true, now);
     }

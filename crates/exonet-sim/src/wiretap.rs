@@ -1,5 +1,5 @@
-//! Sees every datagram: it keeps a fingerprint of the run, a recording for replays, and the bytes sent to unproven
-//! addresses.
+//! Sees every datagram. It keeps a fingerprint of the run, a recording for replays, and the number of bytes sent to
+//! unproven addresses.
 
 use core::net::SocketAddr;
 use std::collections::BTreeMap;
@@ -19,14 +19,14 @@ pub struct Recorded {
     pub data: Vec<u8>,
 }
 
-/// Bytes that nodes received from an address without a node, and sent to it.
+/// The bytes that nodes received from an address without a node, and that they sent to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reflected {
     /// Bytes received from the address.
     pub taken: u64,
     /// Bytes sent to the address.
     pub given: u64,
-    /// Whether at some time more than three times as many bytes had been sent to it as received from it.
+    /// Whether, at any time, more than three times as many bytes had been sent to it as were received from it.
     pub amplified: bool,
 }
 
@@ -34,7 +34,7 @@ pub struct Reflected {
 #[derive(Debug)]
 pub struct Wiretap {
     hash: u64,
-    /// Keeps copies while true.
+    /// Whether it keeps copies.
     pub recording: bool,
     /// The copies.
     pub recorded: Vec<Recorded>,

@@ -29,7 +29,7 @@ struct Flight {
     to: SocketAddr,
     ecn: u8,
     data: Vec<u8>,
-    /// The node that made it and the step in which it did; None: no node made it.
+    /// The node that made it, and the step in which that node did so. None: no node made it.
     maker: Option<(usize, u64)>,
 }
 
@@ -41,7 +41,7 @@ pub struct World {
     dice: Dice,
     pub(crate) hosts: BTreeMap<usize, Host>,
     pub(crate) next_host: usize,
-    /// When each host has to be called.
+    /// When to call each host.
     agenda: Agenda,
     /// Hosts whose disks may have been changed from outside.
     pub(crate) changed_disks: Vec<NodeIndex>,
@@ -56,26 +56,26 @@ pub struct World {
     pub(crate) gone: Vec<NodeId>,
     flights: BTreeMap<(Mono, u64), Flight>,
     next_flight: u64,
-    /// Datagrams that arrived at an address without a node where a listener is: their sources and contents.
+    /// Datagrams that arrived at an address of an outsider: their sources and contents.
     pub(crate) mail: BTreeMap<SocketAddr, Vec<(SocketAddr, Vec<u8>)>>,
     /// The fate of every message.
     pub ledger: Ledger,
     pub(crate) next_message: u64,
     next_address: u16,
-    /// Datagrams that left nodes, lost or not.
+    /// How many datagrams left nodes, including lost ones.
     pub datagrams: u64,
-    /// Bytes of these datagrams.
+    /// How many bytes these datagrams have.
     pub bytes: u64,
     /// Sees every datagram.
     pub wiretap: Wiretap,
-    /// Probability that a datagram is also seen to come from an address that belongs to no node.
+    /// The probability that a copy of a datagram arrives from an address that belongs to no node.
     pub spoof: f64,
-    /// These copies arrive long before their originals, instead of just before.
+    /// Whether such copies arrive long before their originals, instead of just before.
     pub spoof_early: bool,
     buffer: Vec<u8>,
     pub(crate) checks: Checks,
     pub(crate) coverage: Coverage,
-    /// The story of the run, for a caller that wants it.
+    /// The log of the run, for a caller that wants it.
     pub trace: Trace,
 }
 
@@ -85,7 +85,7 @@ const START: u64 = 1_000_000_000_000;
 const NOBODY: u8 = 192;
 
 impl World {
-    /// A world whose links are like `link` unless set otherwise.
+    /// Makes a world whose links are like `link`, unless they are set otherwise.
     pub fn new(seed: u64, link: LinkConfig) -> Self {
         Self {
             now: Mono(START),
@@ -130,7 +130,7 @@ impl World {
         self.hosts.get(&node.0).map_or(world, |host| host.life.clock.read(self.now))
     }
 
-    /// Dice for what happens to this node at the current time.
+    /// The dice for what happens to this node at the current time.
     pub(crate) fn dice_of(&self, node: NodeIndex) -> Dice {
         Dice::derived(self.seed, &[1, node.0 as u64, self.now.0])
     }
@@ -142,12 +142,12 @@ impl World {
 
     // --- nodes ---
 
-    /// A new node. `stored`: it has a disk for its key and its clock, and can restart.
+    /// Adds a node. With `stored`, it has a disk for its key and its clock, and can restart.
     pub fn add(&mut self, config: Config, stored: bool) -> NodeIndex {
         self.add_on(config, stored.then(Disk::default))
     }
 
-    /// A new node with its disk; without one it is ephemeral.
+    /// Adds a node with this disk. Without a disk, it is ephemeral.
     pub fn add_on(&mut self, config: Config, disk: Option<Disk>) -> NodeIndex {
         let secret = self.dice.bytes();
         self.add_with_key(config, secret, disk)
@@ -168,7 +168,7 @@ impl World {
         NodeIndex(index)
     }
 
-    /// The node's process dies for good.
+    /// Kills the node's process for good.
     pub fn remove(&mut self, node: NodeIndex) {
         if let Some(mut host) = self.hosts.remove(&node.0) {
             self.agenda.set(node.0, None);
@@ -185,7 +185,7 @@ impl World {
         SocketAddr::from((Ipv4Addr::new(10, 0, hi, lo), 7_000))
     }
 
-    /// An address without a node, whose traffic the wiretap counts.
+    /// Adds an address without a node, whose traffic the wiretap counts.
     pub fn nobody(&mut self) -> SocketAddr {
         let [hi, lo] = self.next_address.to_be_bytes();
         self.next_address += 1;
@@ -194,7 +194,7 @@ impl World {
         address
     }
 
-    /// The link from `a` to `b`, one way.
+    /// Sets the link from `a` to `b`, in this direction only.
     pub fn set_link(&mut self, a: NodeIndex, b: NodeIndex, link: LinkConfig) {
         self.link(a.0, b.0).set(link);
     }
@@ -220,7 +220,7 @@ impl World {
         self.hosts.get(&node.0).map(|host| &host.node)
     }
 
-    /// Datagrams that a node has sent.
+    /// How many datagrams a node has sent.
     pub fn sent_by(&self, node: NodeIndex) -> u64 {
         self.hosts.get(&node.0).map_or(0, |host| host.sent)
     }
@@ -255,7 +255,7 @@ impl World {
         Some(result)
     }
 
-    /// Every promise that was broken so far.
+    /// The guarantees that were broken so far.
     pub fn violations(&self) -> &[Violation] {
         self.ledger.violations()
     }
@@ -270,7 +270,7 @@ impl World {
     /// Sends a message, which the ledger follows.
     ///
     /// # Errors
-    /// Those of the core's `send`.
+    /// The errors of the core's `send`.
     pub fn send(&mut self, from: NodeIndex, to: NodeIndex, size: usize) -> Result<u64, SendError> {
         self.send_as(from, to, size, Outgoing::default()).map(|(number, _)| number)
     }
@@ -278,7 +278,7 @@ impl World {
     /// Like [`World::send`], with every property of a message except for its tag and its body.
     ///
     /// # Errors
-    /// Those of the core's `send`.
+    /// The errors of the core's `send`.
     pub fn send_as(
         &mut self,
         from: NodeIndex,
@@ -291,11 +291,11 @@ impl World {
         self.submit(from, to, false, |node, now, id, address| node.send(now, id, &[address], message))
     }
 
-    /// Begins a message of `len` bytes, at least eight, that is written by [`World::write`]. If `len` is odd, the node
-    /// is not told the length before the last byte has been written.
+    /// Begins a message of `len` bytes, at least eight, which [`World::write`] writes. If `len` is odd, the node does
+    /// not learn the length before the last byte has been written.
     ///
     /// # Errors
-    /// Those of the core's `send_stream`.
+    /// The errors of the core's `send_stream`.
     pub fn send_stream(
         &mut self,
         from: NodeIndex,
@@ -316,7 +316,7 @@ impl World {
         Ok(sent)
     }
 
-    /// The application wants at least `upto` bytes of a streamed message to be written.
+    /// Makes the application write a streamed message up to at least `upto` bytes.
     pub fn write(&mut self, node: NodeIndex, key: MessageKey, upto: usize) {
         if let Some(writing) = self.hosts.get_mut(&node.0).and_then(|host| host.writing.get_mut(&key)) {
             writing.upto = writing.upto.max(upto);
@@ -346,20 +346,20 @@ impl World {
         Ok((number, key))
     }
 
-    /// Keeps the counts of a process that is gone.
+    /// Keeps the counts of a process that has ended.
     pub(crate) fn forget(&mut self, index: usize, node: &Node) {
         self.coverage = self.coverage.with(node.counts());
         self.checks.addresses.dies(index);
     }
 
-    /// A datagram that no node sent arrives now at `to`.
+    /// Delivers a datagram to `to` that no node has sent.
     pub fn inject(&mut self, from: SocketAddr, to: SocketAddr, data: Vec<u8>) {
         self.deliver(Flight { from, to, ecn: 0, data, maker: None });
     }
 
-    /// Lets the world run for `within`, which is enough for every node to forget every other node once the faults have
-    /// ended and every message has its outcome. Returns true when the nodes have forgotten each other and send nothing
-    /// for as long again; anything left is a violation.
+    /// Lets the world run for `within`. That must be long enough for all nodes to forget each other once the faults
+    /// have ended and every message has its outcome. Returns true if the nodes have forgotten each other, and then
+    /// send nothing for as long again; anything left is a violation.
     pub fn run_to_quiet(&mut self, within: Duration) -> bool {
         self.run_for(within);
         let (before, said) = (self.ledger.violations().len(), self.datagrams);
@@ -367,7 +367,7 @@ impl World {
         for host in self.hosts.values().filter(|host| !host.stopped) {
             check::quiet(host, kept_alive, &mut self.ledger);
         }
-        // A journal on a disk that no process uses reports no outcomes.
+        // If no process uses a disk, its journal reports no outcomes.
         let down = self.hosts.values().flat_map(|host| host.journaled.values());
         self.ledger.orphan(down.map(|(waiting, _)| waiting.number));
         self.ledger.close();
@@ -384,7 +384,7 @@ impl World {
         self.now = until;
     }
 
-    /// Lets the world run until every message has an outcome, for `span` at most. Returns true when all messages have
+    /// Lets the world run until every message has an outcome, for `span` at most. Returns whether all messages have
     /// one.
     pub fn run_until_settled(&mut self, span: Duration) -> bool {
         let until = self.now + span;
@@ -431,7 +431,7 @@ impl World {
         true
     }
 
-    /// A host is due: its disk has finished a write, or its node has asked to be called at this time.
+    /// Calls a host that is due: its disk has finished a write, or its node has asked to be called now.
     fn due(&mut self, index: NodeIndex) {
         let writes = self.hosts.get(&index.0).and_then(Host::writes_until);
         let persists = self.hosts.get(&index.0).and_then(|host| host.persisting.as_ref());
@@ -456,7 +456,7 @@ impl World {
         self.agenda.set(index.0, due);
     }
 
-    /// The host is never called again.
+    /// Makes sure that the host is never called again.
     pub(crate) fn forget_timer(&mut self, host: usize) {
         self.agenda.set(host, None);
     }
@@ -515,7 +515,7 @@ impl World {
         self.input(NodeIndex(index), |node, now| node.handle_datagram(now, arrival, &mut flight.data));
     }
 
-    /// The step concerns the host at this address.
+    /// Notes that the step concerns the host at this address.
     pub(crate) fn touches(&mut self, address: SocketAddr) {
         match self.owners.get(&address) {
             Some(owner) => {
@@ -542,7 +542,7 @@ impl World {
         }
     }
 
-    /// Returns true when there may be more to do.
+    /// Returns whether there may be more to do.
     fn pump_once(&mut self, index: NodeIndex, now: Now) -> bool {
         let Some(host) = self.hosts.get_mut(&index.0) else {
             return false;
@@ -561,7 +561,7 @@ impl World {
             self.trace.tell(self.now, index.0, format_args!("takes {}", Named(number)));
         }
         let progress = self.transmit(index, now);
-        // A peer that has nothing to send was wound up, and its record may be gone.
+        // A peer with nothing left to send was removed, and its record may be gone.
         if let Some(host) = self.hosts.get_mut(&index.0) {
             host.append(self.now, now, &mut self.coverage);
         }
@@ -570,7 +570,7 @@ impl World {
         progress
     }
 
-    /// Peers that a node has forgotten, in any call or poll, concern other hosts.
+    /// Notes that a peer which a node has forgotten, in any call or poll, concerns another host.
     fn note_evictions(&mut self, index: NodeIndex) {
         let Some(host) = self.hosts.get_mut(&index.0) else { return };
         let evictions = host.node.counts().evictions;
@@ -593,7 +593,7 @@ impl World {
                 host.address.set_port(host.address.port() + 1);
                 self.owners.insert(host.address, index.0);
             }
-            // A node also answers so where it does not know the sender.
+            // A node sends these answers even to senders that it does not know.
             if !matches!(trace::kind(&buffer), "reset" | "retry" | "version") {
                 host.spoke.insert(transmit.remote, self.now);
             }
@@ -659,7 +659,7 @@ impl World {
             let victims = self.wiretap.reflected.len() as u64;
             let victim = usize::try_from(self.dice.below(victims)).unwrap_or(0);
             if let Some(victim) = self.wiretap.reflected.keys().nth(victim).copied() {
-                // Whatever its source address, it carries what its maker knew.
+                // The false source address does not change what the maker knew when it made the datagram.
                 let flight = Flight { from: victim, to, ecn, data: data.to_vec(), maker: Some(maker) };
                 self.fly(if self.spoof_early { early } else { just }, flight);
             }
@@ -672,7 +672,7 @@ impl World {
     }
 }
 
-/// A message as the trace names it.
+/// A message, as the trace names it.
 struct Named(Option<u64>);
 
 impl core::fmt::Display for Named {

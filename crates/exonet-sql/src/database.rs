@@ -1,7 +1,7 @@
-//! The interface to a database: who connects and runs statements.
+//! The interface to a database: what connects to it and runs statements.
 //!
-//! All statements but those of a handler's transaction go through [`Store`]. In Rust that is `sqlx`, in other languages
-//! the application's own driver ([`host`](crate::host)).
+//! All statements except those of a handler's transaction go through [`Store`]. In Rust, `sqlx` implements it; in
+//! other languages, the application's own driver does ([`host`](crate::host)).
 
 use core::future::Future;
 use core::pin::Pin;
@@ -9,7 +9,7 @@ use core::pin::Pin;
 use crate::error::StoreError;
 use crate::statements::Dialect;
 
-/// A future of this interface.
+/// The future of a method of this interface.
 pub type Waiting<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
 /// Connects to one database.
@@ -17,27 +17,28 @@ pub trait Store: Send + Sync + 'static {
     /// The dialect of the database.
     fn dialect(&self) -> Dialect;
 
-    /// A connection on which each statement is a transaction of its own.
+    /// Returns a connection on which each statement is a transaction of its own.
     fn acquire(&self) -> Waiting<'_, Box<dyn Connection>>;
 
-    /// A connection with an open transaction.
+    /// Returns a connection with an open transaction.
     fn begin(&self) -> Waiting<'_, Box<dyn Transaction>>;
 
-    /// Calls `wake` whenever something may have been committed: at each notification `exonet_outbox` of PostgreSQL, at
-    /// each change of the `data_version` of SQLite, and once when it has begun. Ends when its connection is lost.
+    /// Calls `wake` whenever a transaction may have been committed: for PostgreSQL at each notification
+    /// `exonet_outbox`, for SQLite at each change of `data_version`, and once at the beginning. Ends when its
+    /// connection is lost.
     fn listen<'a>(&'a self, wake: &'a (dyn Fn() + Send + Sync)) -> Waiting<'a, ()>;
 }
 
-/// Runs statements. If one of its futures is dropped before its end, the connection is not used any more.
+/// Runs statements. If one of its futures is dropped before its end, the connection is not used again.
 pub trait Connection: Send {
-    /// The number of rows that a statement has changed.
+    /// Runs a statement, and returns how many rows it has changed.
     fn execute<'a>(&'a mut self, sql: &'static str, args: Vec<Value>) -> Waiting<'a, u64>;
 
-    /// The rows that a statement returns.
+    /// Runs a statement, and returns its rows.
     fn fetch<'a>(&'a mut self, sql: &'static str, args: Vec<Value>) -> Waiting<'a, Vec<Cells>>;
 }
 
-/// A transaction: it is rolled back when it is dropped.
+/// A transaction. If it is dropped, it is rolled back.
 pub trait Transaction: Connection {
     /// Commits it.
     fn commit(self: Box<Self>) -> Waiting<'static, ()>;
@@ -46,7 +47,7 @@ pub trait Transaction: Connection {
 /// An argument of a statement, or a column of its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// Null, of any type. Only read, never passed.
+    /// Null, of any type. It occurs only in results.
     Null,
     /// An integer.
     Int(i64),
@@ -54,9 +55,9 @@ pub enum Value {
     Bytes(Option<Vec<u8>>),
     /// A string, or null.
     Text(Option<String>),
-    /// A list of integers, to search.
+    /// A list of integers, for a search.
     Ints(Vec<i64>),
-    /// A list of byte strings, to search.
+    /// A list of byte strings, for a search.
     Blobs(Vec<Vec<u8>>),
 }
 

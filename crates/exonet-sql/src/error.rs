@@ -4,16 +4,16 @@ use core::num::NonZeroU32;
 
 use exonet::error::ServeError;
 
-/// The errors of this crate. The application undoes its transaction by rolling it back.
+/// The errors of this crate. The application rolls its transaction back to undo what it did.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A table or a column of this crate is missing.
+    /// A table or column of this crate is missing.
     #[error(
         "the database has no tables of this crate, or old ones ({0}): call `exonet_sql::migrate(&pool)` when the application starts"
     )]
     NotMigrated(String),
-    /// The tables are of a later version of this crate.
+    /// A later version of this crate made the tables.
     #[error(
         "the tables in the database are of version {found}, this crate knows versions up to {known}: update the application"
     )]
@@ -33,27 +33,27 @@ pub enum Error {
         /// The limit.
         limit: usize,
     },
-    /// A tag or an order key has more than 255 bytes.
+    /// A tag or an order key is longer than 255 bytes; the value is its length in bytes.
     #[error("a tag and an order key have at most 255 bytes each, this one has {0}")]
     NameTooLong(usize),
-    /// The node has a `doubt_timeout`, so the relay cannot know when a copy is dead.
+    /// The node has a `doubt_timeout`, so the relay cannot know when a copy can no longer be delivered.
     #[error("the node of a relay must not give messages up: build it without `doubt_timeout`")]
     DoubtTimeout,
-    /// The node itself rejects messages after some attempts, so the inbox's own count of attempts would not hold.
+    /// The node itself rejects messages after some attempts, so the inbox could not count attempts correctly.
     #[error(
         "the node of an inbox must not count attempts: build it without `attempts` ({0} here), and set `InboxBuilder::attempts`"
     )]
     Attempts(NonZeroU32),
-    /// The node has a relay already.
+    /// The node already has a relay.
     #[error("the node has a relay already, or cannot serve calls: {0}")]
     Serve(ServeError),
     /// The node is closed.
     #[error("the node is closed")]
     Closed,
-    /// The system returns no random numbers.
+    /// The system gave no random numbers.
     #[error("the system's random generator failed: {0}")]
     Random(String),
-    /// The error of the database.
+    /// An error of the database.
     #[error("the database says: {0}")]
     Database(StoreError),
 }
@@ -74,18 +74,18 @@ impl From<sqlx::Error> for Error {
     }
 }
 
-/// An error of what runs the statements.
+/// An error of the database, or of the client library that runs the statements.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// Of `sqlx`.
+    /// An error of `sqlx`.
     #[cfg(any(feature = "postgres", feature = "sqlite"))]
     #[error(transparent)]
     Sqlx(#[from] sqlx::Error),
-    /// Of another driver, or of this crate itself.
+    /// An error of another driver, or of this crate itself.
     #[error("{message}")]
     Driver {
-        /// The SQLSTATE, if the database has said one.
+        /// The SQLSTATE, if the database has given one.
         code: Option<String>,
         /// The text.
         message: String,
@@ -93,7 +93,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// The database contains something else than this crate has written.
+    /// For a database that contains something that this crate has not written.
     pub(crate) fn wrong(message: &str) -> Self {
         Self::Driver { code: None, message: message.to_owned() }
     }

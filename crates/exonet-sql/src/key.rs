@@ -4,11 +4,11 @@ use core::fmt;
 
 use crate::Error;
 
-/// The key of a message: a random UUID, made when its row is inserted. It travels with the message, and the receiver's
-/// inbox knows the message by it.
+/// The key of a message: a random UUID, which is made when the row of the message is inserted. The message carries
+/// it, and the receiver's inbox recognizes the message by it.
 ///
-/// It is random, and not a number of a sequence: a database that is restored from a backup would repeat numbers, and a
-/// new message would have the key of one that is already processed.
+/// It is random and not a number of a sequence: a database that was restored from a backup would repeat numbers, and
+/// a new message would get the key of one that is already processed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(pub [u8; 16]);
 
@@ -16,7 +16,7 @@ impl Key {
     /// A new random key.
     ///
     /// # Errors
-    /// [`Error::Random`]: the system returns no random numbers.
+    /// [`Error::Random`]: the system gave no random numbers.
     pub fn random() -> Result<Self, Error> {
         let mut bytes = [0; 16];
         getrandom::fill(&mut bytes).map_err(|error| Error::Random(error.to_string()))?;

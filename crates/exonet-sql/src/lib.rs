@@ -1,15 +1,15 @@
-//! Outbox and inbox in the application's own database, over [`exonet`]: a transaction at the sender, a transaction at
-//! the receiver, and every message is processed **exactly once**, whatever crashes. There is no broker, and no time
-//! limit after which duplicates can occur.
+//! Outbox and inbox in the application's own database, over [`exonet`]. With a transaction at the sender and a
+//! transaction at the receiver, every message is processed **exactly once**, whatever crashes. There is no broker,
+//! and no time limit after which duplicates can occur.
 //!
 //! * The sender leaves a message with [`Outbox::send`], in the transaction that does the work which the message
-//!   reports. Both are committed, or neither.
+//!   reports. The database commits both, or neither.
 //! * A [`Relay`] hands committed rows to a node, and deletes each row once its message is processed.
-//! * The receiver's [`Inbox`] calls a handler with a transaction. The handler's work in it, and the record that the
-//!   message is processed, are committed together; only then is the message acknowledged.
+//! * The receiver's [`Inbox`] calls a handler with a transaction. This transaction has the handler's work and the
+//!   record that the message is processed. Only after its commit does the inbox acknowledge the message.
 //!
-//! It supports PostgreSQL (feature `postgres`) and SQLite (feature `sqlite`), with [`sqlx`]; the two sides may use
-//! different ones.
+//! The crate supports PostgreSQL (feature `postgres`) and SQLite (feature `sqlite`), with [`sqlx`]. The two sides may
+//! use different databases.
 //!
 //! ```
 //! use exonet::{Allow, Node};
@@ -58,34 +58,35 @@
 //! # }
 //! ```
 //!
-//! # What is promised
+//! # Guarantees
 //!
-//! For any number of crashes of either process, of relays and of databases, for any network, and for nodes with or
-//! without a journal: a message whose row is committed is processed once, and its handler's transaction is committed
-//! once. This holds provided that
+//! If the row of a message is committed, the message is processed once: its handler's transaction is committed once.
+//! This holds for any number of crashes of either process, of relays and of databases, over any network, and for
+//! nodes with or without a journal, provided that
 //!
 //! * databases keep what they have committed (`fsync` and `synchronous_commit` of PostgreSQL, `synchronous = full` of
-//!   SQLite: a warning is logged otherwise);
+//!   SQLite: otherwise a warning is logged);
 //! * the handler does its work in its transaction. Other effects may happen more than once;
-//! * the node of an inbox leaves the count of attempts to the inbox: no [`attempts`](exonet::Builder::attempts) of its own;
-//! * nodes give no message up: no [`doubt_timeout`](exonet::Builder::doubt_timeout) (a relay refuses such a node), and
-//!   no [`Peer::abandon`](exonet::Peer::abandon) on the node of a relay;
-//! * a database that is restored from a backup is treated as described in `docs/sql.md`.
+//! * the node of an inbox leaves the count of attempts to the inbox: it has no
+//!   [`attempts`](exonet::Builder::attempts);
+//! * nodes give up no message: they have no [`doubt_timeout`](exonet::Builder::doubt_timeout) (a relay refuses a node
+//!   with one), and nobody calls [`Peer::abandon`](exonet::Peer::abandon) on the node of a relay;
+//! * operators treat a database that was restored from a backup as `docs/sql.md` describes.
 //!
 //! # Why inbox rows can be deleted
 //!
-//! A receiver asks the sender, with a call, which rows are gone. A row that is gone is not handed over again, and no
-//! copy of it is under way that could still be taken: each slot that it was ever bound to is used up or dead. So the
-//! receiver deletes its inbox row. Other inboxes guess how long a copy may take, and process it twice if it takes
-//! longer.
+//! With a call, a receiver asks the sender which rows are gone. If a row is gone, the sender does not hand it over
+//! again, and no copy of it is under way that could still be taken: each slot to which it was ever bound is used up
+//! or dead. So the receiver can delete its inbox row. Other inboxes assume a longest time for a copy, and process it
+//! twice if it takes longer.
 //!
-//! # Where this differs from the rules that were searched
+//! # Differences from the searched model
 //!
-//! The algorithm was searched exhaustively, with each rule removed once. The tables differ from the searched model in
-//! this: former owners of lanes are a table (`exonet_prev`) in both databases. `owner` in the inbox is a random name
-//! that the outbox has with each receiver (`exonet_peer`), instead of a mapping of node ids that an operator would have
-//! to maintain. A relay does not know the rows of the messages that a former life of its node has left, and waits for
-//! all of them, peer by peer.
+//! A search went through all cases of the algorithm, also with each rule removed once. The tables differ from the
+//! model of that search as follows. Former owners of lanes are a table (`exonet_prev`) in both databases. `owner` in
+//! the inbox is a random name that the outbox has with each receiver (`exonet_peer`); in the model it is a mapping of
+//! node ids, which an operator would have to maintain. A relay does not know the rows of the messages that a former
+//! life of its node has left, and waits for all of them, peer by peer.
 #![deny(missing_docs)]
 
 mod database;

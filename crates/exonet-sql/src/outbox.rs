@@ -11,10 +11,10 @@ use crate::{Error, Key};
 /// The number of lanes of an outbox, which relays divide among themselves.
 pub(crate) const LANES: u8 = 8;
 
-/// The longest body of a row, in bytes: 1 MiB. The rows of a relay are in memory while they are under way.
+/// The longest body of a row, in bytes: 1 MiB. A relay holds the rows that are under way in memory.
 pub const MAX_BODY: usize = 1 << 20;
 
-/// A message to send: a body, and how it is treated.
+/// A message to send: a body, and how it should be treated.
 ///
 /// ```
 /// use exonet_sql::OutboxMessage;
@@ -29,21 +29,22 @@ pub struct OutboxMessage {
 }
 
 impl OutboxMessage {
-    /// A message with this body, an empty tag and no order.
+    /// Makes a message with this body, an empty tag and no order.
     pub fn new(body: impl Into<Bytes>) -> Self {
         Self { body: body.into(), ..Self::default() }
     }
 
-    /// A tag for dispatch at the receiver: at most 255 bytes.
+    /// The tag, by which the receiver can dispatch the message: at most 255 bytes.
     #[must_use]
     pub fn tag(mut self, tag: impl Into<Bytes>) -> Self {
         self.tag = tag.into();
         self
     }
 
-    /// Messages to one peer with the same order key, of at most 255 bytes, are processed one after the other, in the
-    /// order in which they were sent: each leaves once the one before is processed. If two transactions run at the same
-    /// time, either may come first. Messages without an order key do not wait for each other.
+    /// The order key, of at most 255 bytes. Messages to one peer with the same order key are processed one after the
+    /// other, in the order in which they were sent: each leaves once the one before has been processed. If two
+    /// transactions run at the same time, either may come first. Messages without an order key do not wait for each
+    /// other.
     #[must_use]
     pub fn order(mut self, key: impl Into<Bytes>) -> Self {
         self.order = key.into();
@@ -58,7 +59,7 @@ impl<T: Into<Bytes>> From<T> for OutboxMessage {
 }
 
 impl OutboxMessage {
-    /// The key of a new row for this message, and the statement that inserts it.
+    /// Returns the key of a new row for this message, and the statement that inserts the row.
     pub(crate) fn row(self, dialect: Dialect, peer: &PeerAddr) -> Result<(Key, Statement), Error> {
         let Self { tag, order, body } = self;
         if body.len() > MAX_BODY {
@@ -82,13 +83,13 @@ impl OutboxMessage {
     }
 }
 
-/// The lane of an order or a message: messages of one order are in one lane, so that one relay has them all. FNV-1a,
-/// mixed.
+/// The lane of an order or a message. Messages of one order are in one lane, so that one relay has them all. It is
+/// FNV-1a, mixed.
 fn lane(name: &[u8]) -> u8 {
     let hash = name.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     });
-    // For short names, the upper bits are nearly equal.
+    // For short names, the upper bits are nearly the same.
     let mixed = (hash ^ (hash >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let lane = (mixed >> 32) % u64::from(LANES);
     u8::try_from(lane).unwrap_or_default()

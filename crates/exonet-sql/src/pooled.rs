@@ -12,7 +12,7 @@ use crate::statements::Dialect;
 /// Notified when this process has inserted a row into any database.
 pub(crate) static INSERTED: LazyLock<Notify> = LazyLock::new(Notify::new);
 
-/// A database that an outbox and an inbox can live in: [`sqlx::Postgres`] and [`sqlx::Sqlite`].
+/// A database that can contain an outbox and an inbox: [`sqlx::Postgres`] and [`sqlx::Sqlite`].
 pub trait Database: sealed::Sql {}
 
 /// A pool of `sqlx`.

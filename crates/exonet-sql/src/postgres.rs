@@ -35,7 +35,7 @@ impl Sql for Postgres {
             listener.listen("exonet_outbox").await?;
             wake();
             loop {
-                // None: the connection was lost and is restored, and a notification may have been missed.
+                // None: the connection was lost and restored, and a notification may have been missed.
                 let _ = listener.try_recv().await?;
                 wake();
             }

@@ -5,11 +5,12 @@ use crate::database::{Cells, Store};
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 use crate::pooled::{Database, Pooled};
 
-/// The version of the tables that this crate makes.
+/// The version of the tables that this crate creates.
 const VERSION: i64 = 1;
 
-/// Makes the tables of outbox and inbox, or brings old ones up to date. Any number of processes may call it, at each
-/// start. All names begin with `exonet_`. An application that has its own role for migrations calls it with that role.
+/// Creates the tables of outbox and inbox, or brings old ones up to date. Any number of processes may call it, at
+/// each start. All names begin with `exonet_`. If an application has a database role of its own for migrations, it
+/// calls this with that role.
 ///
 /// # Errors
 /// [`Error::TooNew`], and errors of the database.

@@ -8,20 +8,21 @@ use crate::pooled::sealed::Sql;
 use crate::statements::Statement;
 use crate::{Error, Key};
 
-/// Leaves messages in the application's own transactions. It needs no node: a [`Relay`](crate::Relay), in this process
-/// or another, hands the messages to a node.
+/// Stores messages in the application's own transactions. It needs no node: a [`Relay`](crate::Relay), in this
+/// process or another, hands the messages to a node.
 #[derive(Clone, Copy, Debug)]
 pub struct Outbox;
 
 impl Outbox {
-    /// Sends a message to a peer if, and as soon as, the transaction `tx` is committed. Returns its key, by which the
-    /// receiver's inbox knows it.
+    /// Sends a message to a peer as soon as the transaction `tx` is committed; if it is rolled back, nothing is sent.
+    /// Returns the key of the message, by which the receiver's inbox recognizes it.
     ///
-    /// Addresses in `peer` are stored with the row; a relay that knows the peer needs none. `tx` is a transaction of
-    /// the database that [`migrate`](crate::migrate) was called for, or a connection, which sends the message at once.
+    /// The addresses in `peer` are stored with the row; if the relay knows the peer, none are needed. `tx` is a
+    /// transaction of the database for which [`migrate`](crate::migrate) was called. It may also be a connection,
+    /// which sends the message at once.
     ///
     /// # Errors
-    /// [`Error`]; then roll the transaction back.
+    /// [`Error`]. The application must then roll the transaction back.
     pub async fn send<T: Tx>(
         tx: &mut T,
         peer: impl Into<PeerAddr>,
@@ -34,8 +35,8 @@ impl Outbox {
     }
 }
 
-/// A transaction, or a connection: [`sqlx::Transaction`], [`sqlx::pool::PoolConnection`], the connections of the databases, and
-/// [`InboxTx`](crate::InboxTx).
+/// A transaction or a connection: [`sqlx::Transaction`], [`sqlx::pool::PoolConnection`], the connections of the
+/// databases, and [`InboxTx`](crate::InboxTx).
 pub trait Tx: sealed::Connected {}
 
 impl<T: sealed::Connected> Tx for T {}

@@ -14,9 +14,9 @@ use crate::statements::Dialect;
 
 impl Database for Sqlite {}
 
-/// How often it is asked whether another connection has committed something.
+/// How often this asks whether another connection has committed a transaction.
 const POLL: Duration = Duration::from_millis(10);
-/// The interval and the number of checks after this process has inserted a row, whose transaction is about to be
+/// How often and how many times this asks after this process has inserted a row, since the transaction is about to be
 /// committed.
 const SOON: Duration = Duration::from_millis(1);
 const SOON_TIMES: u32 = 50;
@@ -39,7 +39,7 @@ impl Sql for Sqlite {
         })
     }
 
-    /// `data_version` changes with each commit of another connection. It is read from shared memory.
+    /// `data_version` changes with each commit of another connection. SQLite reads it from shared memory.
     fn listen<'a>(pool: &'a Pool<Self>, wake: &'a (dyn Fn() + Send + Sync)) -> Waiting<'a, ()> {
         Box::pin(async move {
             let mut conn = pool.acquire().await?;
@@ -65,7 +65,7 @@ fn bind<'q>(args: Vec<Value>) -> Result<SqliteArguments<'q>, sqlx::Error> {
     let mut bound = SqliteArguments::default();
     for arg in Dialect::Sqlite.arguments(args) {
         let added = match arg {
-            // Lists are text by now.
+            // By now, lists have become text.
             Value::Null | Value::Ints(_) | Value::Blobs(_) => bound.add(None::<i64>),
             Value::Int(int) => bound.add(int),
             Value::Bytes(bytes) => bound.add(bytes),

@@ -1,4 +1,4 @@
-//! The format of the body of a message of this crate, and of the call that collects inbox rows.
+//! The format of the body of a message of this crate, and of the call that asks which rows are gone.
 //!
 //! | Bytes | Every message |
 //! |---|---|
@@ -26,12 +26,12 @@ pub(crate) const GONE: &[u8] = b"exonet.sql.gone";
 /// The largest number of keys in one question.
 pub(crate) const KEYS: u16 = 1_000;
 
-/// The largest number of bytes in a question, and in its answer, which has no other keys.
+/// The largest number of bytes of a question, and of its answer, which may only have keys of the question.
 pub(crate) const KEYS_BYTES: u64 = 1 + 16 * KEYS as u64;
 
 const VERSION: u8 = 1;
 
-/// The name by which one receiver knows an outbox. It is random, made by the outbox, and known only to the two: any
+/// The name by which one receiver knows an outbox. It is random; the outbox makes it, and only the two know it. Any
 /// node that has it speaks for the outbox. So a relay may take over from one with another identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Owner(pub(crate) [u8; 16]);
@@ -46,9 +46,9 @@ impl Owner {
 pub(crate) enum Envelope {
     /// A row of the outbox.
     Row { owner: Owner, row: Row },
-    /// The sender now relays for the outbox.
+    /// The sender is now the relay of the outbox.
     Hello { owner: Owner },
-    /// After this, nothing arrives that an earlier life of the sender has sent.
+    /// After this message, nothing that an earlier life of the sender has sent can arrive.
     Fence { owner: Owner },
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Row {
     pub(crate) body: Bytes,
 }
 
-/// The reason for which bytes are not an envelope.
+/// Why bytes are not an envelope.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BadEnvelope {
     #[error("it is of version {0}, which this application does not know: update it")]
@@ -84,7 +84,7 @@ impl Envelope {
             out.reserve(18 + row.tag.len() + row.order.len() + row.body.len());
             out.put_slice(&row.key.0);
             for name in [&row.tag, &row.order] {
-                // Longer ones are refused when they are passed.
+                // A longer name is refused when the application passes it.
                 let name = name.get(..name.len().min(255)).unwrap_or_default();
                 out.put_u8(u8::try_from(name.len()).unwrap_or(u8::MAX));
                 out.put_slice(name);
@@ -121,7 +121,8 @@ impl Envelope {
     }
 }
 
-/// A list of keys: the version, and 16 bytes each. Used for the question which of them are gone, and for the answer.
+/// A list of keys: the version, and 16 bytes for each. It is used for the question which of them are gone, and for
+/// the answer.
 pub(crate) fn encode_keys(keys: &[Key]) -> Bytes {
     let mut out = BytesMut::with_capacity(1 + 16 * keys.len());
     out.put_u8(VERSION);

@@ -1,4 +1,4 @@
-//! Copying a journal while it is appended to.
+//! Copying a journal while its owner appends to it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use crate::scan::Pieces;
 use crate::segment::{Part, Place};
 use crate::{Options, real};
 
-/// What can happen to a file of a journal.
+/// How a file of a journal may still change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// Nothing in it counts: a journal without it finds the same groups.
+    /// Nothing in the file counts: without it, a journal has the same groups.
     Spare,
-    /// Its content up to some byte stays the same for as long as its header does.
+    /// The content up to some byte stays the same as long as the header does.
     Settled(Settled),
-    /// Any of it may change.
+    /// Any part of the file may change.
     Loose,
 }
 
@@ -28,18 +28,18 @@ pub struct Settled {
     /// The header: its first bytes.
     pub head: [u8; HEADER],
     /// The bytes before this one do not change. In a segment, no group that counts begins after it, unless it was
-    /// appended since.
+    /// appended meanwhile.
     pub end: u64,
-    /// LSN and run of the group before `end`; if there is none, those with which the segment begins.
+    /// The LSN and run of the last group before `end`. If there is none, those with which the segment begins.
     last: Option<(u64, u64)>,
     begun: (u64, u64),
 }
 
-/// What can happen to the file `name` in the journal in `dir`, to which its owner may append meanwhile. `known` is an
-/// earlier result: if the header is still the same, only the part after it is read.
+/// Tells how the file `name` in the journal in `dir` may still change. Its owner may append to it meanwhile. `known`
+/// is an earlier result: if the header is still the same, only the part after it is read.
 ///
 /// # Errors
-/// [`StoreError::Io`]: the file cannot be read, or is gone.
+/// [`StoreError::Io`]: the file is gone or cannot be read.
 pub fn standing(
     dir: &Path,
     identity: [u8; 32],
@@ -70,7 +70,7 @@ pub fn standing(
         return Ok(Standing::Settled(Settled { head, end, last: None, begun }));
     }
     if said.lsn == 0 {
-        // In the pool: only its header and its length matter.
+        // A segment of the pool: only its header and its length matter.
         let (end, begun) = (HEADER as u64, (0, said.run));
         return Ok(Standing::Settled(Settled { head, end, last: None, begun }));
     }
@@ -82,14 +82,14 @@ pub fn standing(
 }
 
 impl Settled {
-    /// Whether it is a segment of the pool: a journal without it finds the same groups, and makes another when it needs
-    /// one.
+    /// Whether it is a segment of the pool: without it, a journal has the same groups, and makes another segment when
+    /// it needs one.
     pub const fn is_spare(&self) -> bool {
         self.begun.0 == 0 && self.last.is_none()
     }
 
-    /// Advances to the end of the consecutive groups. Each is whole, has the next LSN, and is of a run no lower than
-    /// that of the group before.
+    /// Moves `end` to the end of the consecutive groups. Each of them is complete, has the next LSN, and is not of an
+    /// earlier run than the group before it.
     fn follow(&mut self, pieces: &mut Pieces, owner: Owner) -> std::io::Result<()> {
         let key = owner.key();
         while let Some((group, _)) = pieces.group(key, self.end)? {
@@ -104,8 +104,8 @@ impl Settled {
     }
 }
 
-/// Whether the last run of the journal in `dir` has ended cleanly, so that the journal is trusted wherever it is
-/// opened. True if there is no journal. The caller must have locked the directory above.
+/// Whether the last run of the journal in `dir` ended cleanly, so that the journal is trusted wherever it is opened.
+/// True if there is no journal. The caller must hold the lock of the directory above.
 ///
 /// # Errors
 /// [`StoreError`]: a file cannot be read.

@@ -1,4 +1,4 @@
-//! Work that would hold up the thread that appends: filling a segment, writing a snapshot, and forcing what the last
+//! Work that must not delay the thread that appends: filling a segment, writing a snapshot, and forcing what the last
 //! run left.
 
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use crate::format::{Head, Kept, Kind};
 use crate::segment::{Place, Segment};
 use crate::shared::{Base, Mark, Shared};
 
-/// Every `ALIKE` segments in use double the length of new segments, at most `LONGEST` times.
+/// Each time that `ALIKE` more segments are in use, new segments are twice as long: at most `LONGEST` times.
 const ALIKE: usize = 64;
 const LONGEST: usize = 4;
 
-/// Puts another segment into the pool if the pool is empty.
+/// If the pool is empty, puts another segment into it.
 pub(crate) fn fill(shared: &Arc<Shared>) {
     let mut state = shared.lock();
     if state.filling || !state.free.is_empty() || state.failed.is_some() {
@@ -23,7 +23,7 @@ pub(crate) fn fill(shared: &Arc<Shared>) {
     state.filling = true;
     let number = state.next_number;
     state.next_number += 1;
-    // Each segment is an open file: if many are in use, they are longer.
+    // Each segment is an open file. If many are in use, new ones are longer.
     let size = shared.segment << (state.full.len() / ALIKE).min(LONGEST);
     drop(state);
     let ending = Ending { shared: Arc::clone(shared), job: Job::Fill };
@@ -32,33 +32,35 @@ pub(crate) fn fill(shared: &Arc<Shared>) {
         let name = Place::InUse.segment(shared.owner.log, number);
         match Segment::create(&*shared.disk, shared.owner, name, size) {
             Ok(segment) => shared.lock().free.push(segment),
-            // If there is no room, nothing is lost yet: the caller that needs the segment tries again, and returns the
-            // error.
+            // If there is no room, nothing is lost yet: the caller that needs the segment tries again, and returns
+            // the error.
             Err(error) => drop(shared.fail(error)),
         }
     }));
 }
 
-/// Forces what the last run left, if that is still to be done.
+/// Forces what the last run left, if nobody has done that yet.
 pub(crate) fn secure(shared: &Arc<Shared>) {
     let Some(unsecured) = shared.take_unsecured() else { return };
     let ending = Ending { shared: Arc::clone(shared), job: Job::Secure };
-    // After an error the journal has ended; without room, the next snapshot or forced write tries again.
+    // After a permanent error the journal has ended. If there was no room, the next snapshot or forced write tries
+    // again.
     shared.helper.start(Box::new(move || drop(ending.shared.secure_these(unsecured))));
 }
 
-/// Where the groups that a snapshot keeps begin: an LSN, and the run of the segment that begins with it.
+/// Where the groups that a snapshot keeps begin: an LSN, and the run of the segment that begins with that LSN.
 #[derive(Clone, Copy)]
 pub(crate) struct Start {
     pub(crate) lsn: u64,
     pub(crate) run: u64,
 }
 
-/// Replaces all groups up to `mark` that lie before `from` with `bytes`. A segment begins with `from`.
+/// Writes a snapshot of `bytes`, which replaces all groups up to `mark` that lie before `from`. A segment begins with
+/// `from`.
 pub(crate) fn replace(shared: &Arc<Shared>, mark: Mark, from: Start, bytes: Vec<u8>, limit: u64) {
     let mut state = shared.lock();
     state.replacing = true;
-    // Groups that are appended from here on lie after the snapshot.
+    // Groups that are appended from now on lie after the snapshot.
     let grown = std::mem::take(&mut state.grown);
     drop(state);
     let ending = Ending { shared: Arc::clone(shared), job: Job::Replace };
@@ -70,7 +72,7 @@ pub(crate) fn replace(shared: &Arc<Shared>, mark: Mark, from: Start, bytes: Vec<
                 let error = shared.fail(error);
                 let mut state = shared.lock();
                 state.grown += grown;
-                // Not again at once: the disk is full.
+                // The disk is full, so the next attempt comes later.
                 state.due = state.grown + limit.div_ceil(4);
                 state.late = Some(error);
             }
@@ -82,7 +84,7 @@ fn write(shared: &Shared, mark: Mark, start: Start, bytes: &[u8]) -> Result<Base
     let from = start.lsn;
     let keeps = from <= mark.lsn;
     if keeps && shared.run.level != Level::Process {
-        // The groups that it counts on must not be lost before it.
+        // The groups on which the snapshot depends must be on disk before it.
         shared.force()?;
     }
     let base = Base { lsn: mark.lsn, len: bytes.len() as u64, check: crc32c::crc32c(bytes), from };
@@ -93,11 +95,11 @@ fn write(shared: &Shared, mark: Mark, start: Start, bytes: &[u8]) -> Result<Base
     Ok(base)
 }
 
-/// The snapshot is on disk under its name: removes the groups that it stands for.
+/// Removes the groups that the snapshot replaces. The snapshot is on disk under its name.
 fn settle(shared: &Shared, mark: Mark, base: Base, limit: u64) {
     let mut state = shared.lock();
     state.base = Some(base);
-    // A snapshot that keeps groups is short, and takes long to make for its length.
+    // A snapshot that keeps groups is short, but takes long to make.
     let times = if base.from > mark.lsn { 1 } else { 4 };
     state.due = limit.max(base.len.saturating_mul(times));
     if base.from > mark.lsn {
@@ -108,7 +110,7 @@ fn settle(shared: &Shared, mark: Mark, base: Base, limit: u64) {
     }
     let mut gone = Vec::new();
     while state.full.front().is_some_and(|it| it.first <= mark.lsn) {
-        // Groups up to the snapshot and groups after it are in different segments.
+        // The snapshot's last group and the groups after it are in different segments.
         let next = state.full.get(1).map_or(mark.lsn + 1, |next| next.first.min(mark.lsn + 1));
         if next > base.from {
             break;
@@ -123,7 +125,8 @@ fn settle(shared: &Shared, mark: Mark, base: Base, limit: u64) {
     // The segments that stay are no longer written, and may be many.
     state.full.iter_mut().filter(|it| it.first <= mark.lsn).for_each(|it| it.file.unmap());
     drop(state);
-    // If a name stays, the next run finds that its segment lies before the snapshot, and puts it into the pool.
+    // If a name cannot be removed, the next run finds that its segment lies before the snapshot, and puts it into the
+    // pool.
     for name in gone {
         let _ = shared.disk.remove(&name);
     }

@@ -1,10 +1,10 @@
-//! The errors of a journal, each with the way out.
+//! The errors of a journal. Each says what to do.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where the id of the boot would have come from.
+/// Where the id of the boot would come from.
 const NO_BOOT_ID: &str = if cfg!(target_os = "linux") {
     " (/proc/sys/kernel/random/boot_id cannot be read: is /proc mounted?)"
 } else if cfg!(target_os = "macos") {
@@ -13,11 +13,11 @@ const NO_BOOT_ID: &str = if cfg!(target_os = "linux") {
     ""
 };
 
-/// The reason for which a journal cannot be opened or has stopped. Each text names the path and the way out.
+/// Why a journal cannot be opened, or has stopped. Each text names the path, and says what to do.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// There was no room for the bytes, and none of them count. The same call may succeed once there is room again.
+    /// There was no room for the bytes, and none of them count. The same call may succeed later, when there is room.
     #[error("no room for {}: {error}; free some space there, and the journal goes on", path.display())]
     Full {
         /// The file.
@@ -25,8 +25,8 @@ pub enum StoreError {
         /// The error of the system.
         error: Arc<io::Error>,
     },
-    /// The system could not write the bytes that it had been given. It is not known how many of them are on disk, and a
-    /// second try would not tell. Every later call fails in the same way.
+    /// The operating system could not write bytes that it had accepted. Nobody knows how many of them are on disk,
+    /// and a second attempt would not show that. Every later call fails in the same way.
     #[error(
         "{} could not be forced to the disk: {error}; what was written last may be lost, so this journal has stopped: \
          check the disk and the system's log, then start again",
@@ -47,10 +47,10 @@ pub enum StoreError {
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// The damage.
+        /// What is damaged.
         what: &'static str,
     },
-    /// A file was written by a release with another format.
+    /// A release with another format has written the file.
     #[error("{} was written by a newer version of Exonet: run that version or a newer one", path.display())]
     Version {
         /// The file.
@@ -85,7 +85,7 @@ pub enum StoreError {
         NO_BOOT_ID
     )]
     NoBootId,
-    /// The level `Process` needs a file system whose memory outlives the process.
+    /// The level `Process` needs a file system that keeps written bytes when the process ends.
     #[error(
         "{} is on a {kind} file system, where what was written may be lost with a process: use the level sync or \
          batched, or a directory on a local disk",
@@ -103,7 +103,7 @@ pub enum StoreError {
         /// Its length in bytes.
         len: u64,
     },
-    /// A group was appended with a position that is not above that of the group before.
+    /// The position of a group is not above that of the group before.
     #[error("the position {through} does not lie behind {last}; the caller has a bug")]
     Backwards {
         /// The position.
@@ -111,13 +111,13 @@ pub enum StoreError {
         /// The position of the last group.
         last: u64,
     },
-    /// A snapshot was passed while the groups that were found are still being read.
+    /// A snapshot was requested while the caller still reads the groups that were found.
     #[error("the groups that were found are still being read: drop `Found` before the first snapshot")]
     Reading,
-    /// The system has returned an error.
+    /// The operating system returned an error.
     #[error("cannot {action} {}: {error}", path.display())]
     Io {
-        /// The failed action, as a verb.
+        /// What failed, as a verb.
         action: &'static str,
         /// The file or directory.
         path: PathBuf,
@@ -127,7 +127,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Maps an error of the system.
+    /// Converts an error of the system.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         use io::ErrorKind as Kind;
         move |error| {

@@ -1,21 +1,21 @@
 //! The bytes of a segment's header, a snapshot's header and a group's header.
 //!
-//! Numbers are little-endian. In every version, the header of a file has 128 bytes, and its last four are the CRC-32C
-//! of the others: so a newer version can be told from damage.
+//! Numbers are little-endian. In every version, the header of a file has 128 bytes, and the last four are the CRC-32C
+//! of the others. So a newer version can be distinguished from damage.
 
-/// The length of the header of a segment, and of a snapshot.
+/// The length in bytes of the header of a segment, and of a snapshot.
 pub(crate) const HEADER: usize = 128;
-/// The length of the header of a group.
+/// The length in bytes of the header of a group.
 pub(crate) const GROUP: usize = 32;
-/// Groups begin at multiples of this.
+/// The offset of a group is a multiple of this.
 pub(crate) const ALIGN: usize = 8;
 const VERSION: u32 = 1;
-/// The version of a snapshot that counts on groups before it.
+/// The version of a snapshot that depends on groups before it.
 const KEEPING: u32 = 2;
 const SEGMENT: &[u8; 8] = b"exonseg\n";
 const SNAPSHOT: &[u8; 8] = b"exonsnp\n";
 
-/// The journal that a file belongs to.
+/// The journal to which a file belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) identity: [u8; 32],
@@ -31,12 +31,12 @@ impl Owner {
     }
 }
 
-/// The key that makes a group belong to this log.
+/// What makes a group belong to this log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     /// The seed of every checksum.
     sum: u32,
-    /// Run numbers are masked with this, so that bytes chosen by others hardly ever look like a group.
+    /// Run numbers are combined with this by exclusive or, so that bytes from others hardly ever look like a group.
     mask: u64,
 }
 
@@ -46,37 +46,37 @@ pub(crate) struct Head {
     pub(crate) owner: Owner,
     /// The run that wrote it.
     pub(crate) run: u64,
-    /// In a segment: the LSN of its first group. In a snapshot: the LSN of the last group that it stands for.
+    /// In a segment: the LSN of its first group. In a snapshot: the LSN of the last group that it replaces.
     pub(crate) lsn: u64,
     /// In a segment: the length of the file. In a snapshot: the number of bytes after the header.
     pub(crate) len: u64,
     /// In a snapshot: the checksum of the bytes after the header.
     pub(crate) check: u32,
-    /// In a snapshot that counts on groups before it: the first of them, and how far the log was on disk. None: the
-    /// snapshot stands for all groups.
+    /// In a snapshot that depends on groups before it: which ones, and up to which group the log was on disk. None:
+    /// the snapshot replaces all groups.
     pub(crate) kept: Option<Kept>,
 }
 
-/// The groups before a snapshot that it counts on.
+/// The groups before a snapshot on which it depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kept {
-    /// The LSN of the first of them, with which a segment begins.
+    /// The LSN of the first of them. A segment begins with that group.
     pub(crate) from: u64,
     /// All groups up to this LSN were on disk when the snapshot was written.
     pub(crate) forced: u64,
-    /// The run that began that segment. Another segment that begins with this LSN was begun by an earlier run, whose
-    /// groups were lost.
+    /// The run that began that segment. If another segment begins with the same LSN, an earlier run began it, and the
+    /// groups of that run were lost.
     pub(crate) run: u64,
 }
 
-/// The kind of file that a header belongs to.
+/// The kind of file to which a header belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Segment,
     Snapshot,
 }
 
-/// The reason for which bytes are not the expected header.
+/// Why bytes are not the expected header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BadHead {
     Damaged,
@@ -158,7 +158,7 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// Makes the header of a group of `body`, which may lie in several places, and sets its checksum.
+    /// Makes the header of a group of `body`, whose bytes may lie in several places, and sets its checksum.
     pub(crate) fn encode(&mut self, key: Key, body: &[&[u8]]) -> [u8; GROUP] {
         let mut bytes = [0; GROUP];
         let numbers = [self.lsn, self.run ^ key.mask, self.forced].map(u64::to_le_bytes);
@@ -172,7 +172,7 @@ impl Group {
         bytes
     }
 
-    /// Reads a header, which may have any content.
+    /// Reads a header. The bytes may be anything.
     pub(crate) fn decode(key: Key, bytes: &[u8; GROUP]) -> Self {
         let (words, _) = bytes.as_chunks::<4>();
         let word = |at: usize| words.get(at).map_or(0, |word| u32::from_le_bytes(*word));

@@ -1,4 +1,4 @@
-//! The groups that the last runs left.
+//! The groups that earlier runs have left.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,43 +14,43 @@ use crate::trust::Trust;
 /// The result of opening a journal.
 #[derive(Debug)]
 pub struct Found {
-    /// Whether the groups are those that were appended.
+    /// Whether the groups are exactly those that were appended.
     pub trust: Trust,
     /// The number of runs of this journal, including this one.
     pub generation: u64,
-    /// Whether nothing was ever appended, as far as the earlier runs could know: there was no journal, or they came to
+    /// Whether nothing was ever appended, as far as earlier runs could know: there was no journal, or they left
     /// nothing.
     pub is_new: bool,
-    /// The groups, a snapshot first. For a journal that is not trusted, the groups of the old one up to the first that
-    /// is missing; they are found again until something is appended to the new one.
+    /// The groups, a snapshot first. If the journal is not trusted, these are the groups of the old one, up to the
+    /// first that is missing. They are found again until something is appended to the new one.
     pub groups: Groups,
 }
 
 /// A group that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FoundGroup<'a> {
-    /// Its LSN; zero for the snapshot.
+    /// The LSN of the group; zero for the snapshot.
     pub lsn: u64,
-    /// Whether it lies before the snapshot, which counts on it: see [`crate::Storage::snapshot_keeping`].
+    /// Whether the group lies before the snapshot, which depends on it: see [`crate::Storage::snapshot_keeping`].
     pub kept: bool,
     /// The bytes that were appended.
     pub bytes: &'a [u8],
 }
 
-/// The groups that were found, in order, the snapshot first if there is one. As an iterator, it yields the groups that
-/// are not kept. It reads them on demand.
+/// The groups that were found, in order; a snapshot, if there is one, comes first. As an iterator, it yields the
+/// groups that are not kept. It reads a group only when it is asked for it.
 pub struct Groups {
-    /// With the number of bytes of its state.
+    /// The snapshot, and the number of bytes of its state.
     snapshot: Option<(PathBuf, Pieces, usize)>,
     snapshot_is_read: bool,
-    /// With the end of the last group.
+    /// The segments, and where the last group of each ends.
     parts: VecDeque<(PathBuf, Pieces, u64)>,
     at: u64,
     key: Option<Key>,
     bytes: u64,
-    /// Groups up to this LSN lie before the snapshot, which counts on them.
+    /// The groups up to this LSN lie before the snapshot, which depends on them.
     base: u64,
-    /// Prevents the segments from being reused.
+    /// While this exists, the segments are not reused.
     _reading: Arc<()>,
 }
 
@@ -83,15 +83,15 @@ impl Groups {
         Ok(Self { snapshot, snapshot_is_read: false, parts, at, key, bytes, base, _reading })
     }
 
-    /// An upper bound on the bytes of all groups: the memory that it takes to hold them.
+    /// An upper limit of the number of bytes of all groups, and so of the memory that they take.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The next group that is not kept for the sake of a snapshot; None at the end.
+    /// Returns the next group, without those that are kept for a snapshot. None at the end.
     ///
     /// # Errors
-    /// As for [`Groups::next_found`].
+    /// The errors of [`Groups::next_found`].
     pub fn next_group(&mut self) -> Result<Option<&[u8]>, StoreError> {
         if self.snapshot.is_none() || self.snapshot_is_read {
             self.skip_kept()?;
@@ -117,7 +117,8 @@ impl Groups {
         Ok(())
     }
 
-    /// The next group: the snapshot, then the groups that it counts on, then those after it; None at the end.
+    /// Returns the next group: first the snapshot, then the groups on which it depends, then those after it. None at
+    /// the end.
     ///
     /// # Errors
     /// [`StoreError::Corrupt`] if the file has changed since the journal was opened, [`StoreError::Io`].

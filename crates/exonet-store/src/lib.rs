@@ -1,7 +1,7 @@
 //! The journal of an Exonet node on disk.
 //!
-//! This crate keeps bytes: groups, which are appended one after the other, forced to disk, and found again after a
-//! crash. It knows nothing of their meaning. `docs/store.md` is for operators of nodes.
+//! This crate stores groups of bytes. The caller appends them one after the other, forces them to the disk, and finds
+//! them again after a crash. The crate does not know what the bytes mean. `docs/store.md` is for operators of nodes.
 //!
 //! ```
 //! use exonet_store::{Level, Options, Storage};
@@ -23,15 +23,16 @@
 //! | File | Holds | Changes |
 //! |---|---|---|
 //! | `run` | how the last run began and ended: one line, replaced as a whole and forced | at the start, at a clean end, when a sync fails |
-//! | `log-N.snapshot` | the snapshot, which stands for all groups up to some LSN; N is the generation in which the log began | with each snapshot |
+//! | `log-N.snapshot` | the snapshot, which replaces all groups up to some LSN; N is the generation in which the log began | with each snapshot |
 //! | `log-N.seg-K` | a segment: groups, or in the pool nothing that counts | with each group |
-//! | `untrusted-N.*` | the last log that was not trusted, at most one: may be removed | when a log is not trusted |
+//! | `untrusted-N.*` | the last log that was not trusted; there is at most one, and it may be removed | when a log is not trusted |
 //! | `*.new` | a file that was not finished | |
 //! | `exonet-IDENTITY` in the runtime directory | the witness: generation and last LSN | with each group, at the level `Process` |
 //!
 //! # The format
 //!
-//! Numbers are little-endian. The LSN counts the groups of a log, from 1, through all runs.
+//! Numbers are little-endian. An LSN (log sequence number) is the number of a group in its log, counted from 1 across
+//! all runs.
 //!
 //! | Header of a file | Bytes | |
 //! |---|---|---|
@@ -39,10 +40,10 @@
 //! | identity | 32 | the caller's tag |
 //! | log | 8 | the generation in which the log began |
 //! | run | 8 | the generation that wrote this header |
-//! | LSN | 8 | in a segment: that of its first group, 0 in the pool; in a snapshot: that of the last group that it stands for |
+//! | LSN | 8 | in a segment: that of its first group, 0 in the pool; in a snapshot: that of the last group that it replaces |
 //! | length | 8 | in a segment: that of the file; in a snapshot: that of the bytes after the header |
 //! | checksum | 4 | in a snapshot: that of the bytes after the header |
-//! | version | 4 | 1; 2 in a snapshot that counts on groups before it |
+//! | version | 4 | 1; 2 in a snapshot that depends on groups before it |
 //! | kept | 8 | in such a snapshot: the LSN of the first of these groups, with which a segment begins |
 //! | forced | 8 | in such a snapshot: all groups up to this LSN were on disk when it was written |
 //! | zeros | 28 | |
@@ -57,26 +58,27 @@
 //! | forced | 8 | all groups up to this LSN were on disk when this one was appended |
 //! | bytes | length | |
 //!
-//! A snapshot may count on groups before it: their segments stay, and are read after the snapshot. At the levels that
-//! force, these groups are on disk before the snapshot; at the level `Process`, a log that lacks one of them is not
-//! trusted.
+//! A snapshot may depend on groups before it. Their segments stay, and are read after the snapshot. At the levels
+//! that force, these groups are on disk before the snapshot. At the level `Process`, a log that lacks one of them is
+//! not trusted.
 //!
-//! A group lies in one segment. If it does not fit after the others, it begins another. A group that is longer than a
-//! segment gets its own longer one, which is removed after the next snapshot. The log ends where no group follows whose
-//! checksum, LSN and run fit: so the old groups of a reused segment never count.
+//! A group lies in one segment. If it does not fit after the others, it begins the next one. A group that is longer
+//! than a segment gets a longer segment of its own, which is removed after the next snapshot. The log ends at the
+//! first place that has no group with a matching checksum, LSN and run. So the old groups of a reused segment never
+//! count.
 //!
-//! The run of a group is never below that of the group before, or below that of the segment's header. A group with a
-//! lower run also ends the log: a power failure left it after the end of an earlier run.
+//! The run of a group is never lower than that of the group before, or that of the segment's header. A group with a
+//! lower run ends the log too: a power failure left it after the end of an earlier run.
 //!
 //! # Contract
 //!
-//! * The caller holds a lock on the identity for as long as a [`Storage`], or anything that came from it, exists, and
-//!   checks it before it acts on the result of [`Force::force`].
-//! * Groups that [`Storage::append`] has taken are found again after the death of the process; groups that
-//!   [`Force::force`] has reported are found again after a power failure. The groups that are found are those that were
-//!   appended, in order, up to some group.
-//! * A journal that cannot promise this is [`Trust::Untrusted`], or an error that says what to do. It is never replaced
-//!   silently.
+//! * The caller holds a lock on the identity as long as a [`Storage`], or anything that came from it, exists. It
+//!   checks the lock before it acts on the result of [`Force::force`].
+//! * Groups that [`Storage::append`] has accepted are found again after the death of the process. Groups that
+//!   [`Force::force`] has reported are found again after a power failure. The groups that are found are those that
+//!   were appended, in order, up to some group.
+//! * A journal that cannot guarantee this is [`Trust::Untrusted`], or gives an error that says what to do. It is
+//!   never replaced silently.
 //! * After a failed sync every call fails.
 
 mod ahead;
@@ -115,15 +117,15 @@ pub use trust::{Reason, Trust};
 /// The largest number of bytes in one group, and in the state of one snapshot.
 pub const MAX_GROUP: u64 = u32::MAX as u64;
 
-/// How much a crash may take.
+/// What a crash may make the journal lose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Level {
-    /// The death of the process loses nothing. The end of the system loses everything: the journal is then not trusted,
+    /// If the process ends, nothing is lost. If the system ends, everything is: the journal is then not trusted,
     /// unless it had ended cleanly.
     Process,
-    /// The end of the system loses the groups that the caller has not forced. The caller forces now and then.
+    /// If the system ends, groups are lost that the caller has not forced. The caller forces from time to time.
     Batched,
-    /// The end of the system loses the groups that the caller has not forced. The caller forces before it acts.
+    /// If the system ends, groups are lost that the caller has not forced. The caller forces before it acts.
     Sync,
 }
 
@@ -139,12 +141,12 @@ impl fmt::Display for Level {
 
 /// An open journal.
 ///
-/// Dropping it is like a crash of the process: the end is not noted as clean. The drop waits for work on other threads
-/// that has begun.
+/// Dropping it has the effect of a crash of the process: the end is not noted as clean. The destructor waits for work
+/// that other threads have begun.
 pub trait Storage: Send {
-    /// Appends one group after all others. Once it returns, the death of this process loses nothing of it. A group is
-    /// kept whole, or lost together with all that follow. `through` is the caller's position after it, counted from
-    /// zero in this run. Empty records make no group.
+    /// Appends one group after all others. When this returns, the death of this process loses nothing of the group. A
+    /// group is kept as a whole, or lost together with all groups after it. `through` is the caller's position after
+    /// the group, counted from zero in this run. Empty records make no group.
     ///
     /// # Errors
     /// [`StoreError::Full`]: nothing of the group counts, and the same call may succeed later.
@@ -156,57 +158,58 @@ pub trait Storage: Send {
     /// Like [`Storage::append`], for one group whose bytes lie in several places.
     ///
     /// # Errors
-    /// As for [`Storage::append`].
+    /// The errors of [`Storage::append`].
     fn append_parts(&mut self, through: u64, records: &[&[u8]]) -> Result<(), StoreError>;
 
-    /// A handle that forces the journal from another thread.
+    /// A handle with which another thread can force the journal.
     fn forcer(&self) -> Box<dyn Force>;
 
-    /// Whether the log has grown so much that a snapshot should replace it: by [`Options::snapshot_after`], and by as
-    /// much as the last snapshot has, so that snapshots are at most half of all writes. False while a snapshot is being
+    /// Whether a snapshot should replace the log: it has grown by [`Options::snapshot_after`], and by at least the
+    /// size of the last snapshot, so that snapshots are at most half of all writes. False while a snapshot is being
     /// written, and for a while after one has failed.
     fn wants_snapshot(&self) -> bool;
 
-    /// Replaces everything that was appended before with `state`. A separate thread writes it; until it is on disk, the
-    /// groups that it replaces stay. Waits for the previous snapshot, if that is not written yet.
+    /// Replaces everything that was appended so far by `state`. A separate thread writes the snapshot; until it is on
+    /// disk, the groups that it replaces stay. Waits for the previous snapshot, if that is not yet written.
     ///
     /// # Errors
-    /// [`StoreError::Full`]: there was no room, now or for the previous snapshot; nothing was done, and the log goes
-    /// on. [`StoreError::Reading`], [`StoreError::TooLong`]. Any other error is permanent.
+    /// [`StoreError::Full`]: there was no room, now or for the previous snapshot; nothing was done, and the log
+    /// continues. [`StoreError::Reading`], [`StoreError::TooLong`]. Any other error is permanent.
     fn snapshot(&mut self, state: Vec<u8>) -> Result<(), StoreError> {
         self.snapshot_keeping(u64::MAX, state)
     }
 
-    /// Like [`Storage::snapshot`], for a state that refers to groups from the LSN `from` on: these stay, and are found
-    /// again after the snapshot, as [kept](FoundGroup::kept). Groups that a snapshot did not keep cannot be kept
-    /// later.
+    /// Like [`Storage::snapshot`], for a state that depends on groups from the LSN `from` on. These groups stay, and
+    /// are found again after the snapshot, as [kept](FoundGroup::kept). If a snapshot has not kept a group, no later
+    /// snapshot can.
     ///
     /// # Errors
-    /// As for [`Storage::snapshot`].
+    /// The errors of [`Storage::snapshot`].
     fn snapshot_keeping(&mut self, from: u64, state: Vec<u8>) -> Result<(), StoreError>;
 
-    /// The first group that a snapshot should keep. `needed` has LSNs, each with the number of bytes of that group that
-    /// are still needed. The kept groups have at most four times the bytes that are needed of them. The caller should
-    /// copy what it needs of earlier groups into the snapshot. `u64::MAX`: no group should be kept.
+    /// Returns the LSN of the first group that a snapshot should keep. `needed` has LSNs, each with the number of
+    /// bytes of its group that the caller still needs. The kept groups have at most four times as many bytes as are
+    /// needed of them. The caller should copy what it needs of earlier groups into the snapshot. `u64::MAX`: the
+    /// snapshot should keep no group.
     fn keep_from(&self, needed: &[(u64, u64)]) -> u64;
 
-    /// The LSN of the last group, which is one more than that of the group before.
+    /// The LSN of the last group. Each group has the LSN of the one before plus one.
     fn lsn(&self) -> u64;
 
-    /// The number of bytes of groups that can be appended before the disk is asked for more room. Each group takes up
-    /// to 39 bytes more than it has, and leaves the rest of a segment into which it does not fit.
+    /// How many bytes of groups can be appended before the journal needs more room on the disk. Each group takes up
+    /// to 39 bytes in addition. If a group does not fit into the rest of a segment, that rest is not used.
     fn room(&self) -> u64;
 
-    /// Whether there is room for `need` bytes that begin something new, besides a quarter of a segment for records that
-    /// follow from existing ones. If not, the disk is first asked for more. A caller that begins nothing new without
-    /// this room can still finish what it has begun when the disk is full.
+    /// Whether there is room for `need` bytes that begin something new, and in addition for a quarter of a segment:
+    /// for records that follow from existing ones. If not, this first asks the disk for more. A caller that begins
+    /// nothing new without this room can finish what it has begun even when the disk is full.
     fn has_reserve(&mut self, need: u64) -> bool;
 
-    /// Ends cleanly: forces everything, and notes that nothing comes after. The next run then trusts the journal,
+    /// Ends cleanly: forces everything, and notes that nothing follows. The next run then trusts the journal,
     /// whatever happens to the system.
     ///
     /// # Errors
-    /// As for [`Force::force`], and if the note cannot be written.
+    /// The errors of [`Force::force`]; or the note cannot be written.
     fn close(self: Box<Self>) -> Result<(), StoreError>;
 }
 
@@ -215,14 +218,14 @@ pub trait Force: Send {
     /// Forces everything that was appended before the call. Returns the position up to which the journal is on disk.
     ///
     /// # Errors
-    /// [`StoreError::Sync`] if the system could not. Then this and every later call fail in the same way.
+    /// [`StoreError::Sync`] if the system could not do that. Then this and every later call fail in the same way.
     fn force(&mut self) -> Result<u64, StoreError>;
 }
 
-/// The directory of files in memory, which outlive the process but not the system.
+/// The directory for files in memory, which outlive the process but not the system.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Runtime {
-    /// The first that exists of `$XDG_RUNTIME_DIR`, `/run/user/UID` and `/dev/shm`.
+    /// The first of `$XDG_RUNTIME_DIR`, `/run/user/UID` and `/dev/shm` that exists.
     #[default]
     Found,
     /// This directory.
@@ -235,27 +238,28 @@ pub enum Runtime {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// A tag of the identity that the journal belongs to. If others cannot guess it, bytes that they send cannot pass
-    /// for groups in a damaged log. It can be a hash of the secret key.
+    /// A tag of the identity to which the journal belongs. If others cannot guess it, bytes that they have sent
+    /// cannot be taken for groups in a damaged log. It can be a hash of the secret key.
     pub identity: [u8; 32],
-    /// How much a crash may take.
+    /// What a crash may make the journal lose.
     pub level: Level,
-    /// The length of a segment in bytes. Default: 4 MiB. A multiple of 4,096.
+    /// The length of a segment in bytes, a multiple of 4,096. Default: 4 MiB.
     pub segment: u64,
-    /// The number of bytes that the log grows by before a snapshot is wanted. Default: 64 MiB at the level `Process`, which
-    /// may write this in 30 ms and would spend a tenth of its time on snapshots otherwise; 16 MiB at the other levels.
+    /// By how many bytes the log grows before a snapshot is wanted. Default: 64 MiB at the level `Process`, which may
+    /// write that much in 30 ms, and with less would spend a tenth of its time on snapshots; 16 MiB at the other
+    /// levels.
     pub snapshot_after: u64,
-    /// The largest number of segments that are kept for reuse. Default: 20 at the level `Process`, where they hold what is
+    /// How many segments are kept for reuse at most. Default: 20 at the level `Process`, which is enough for what is
     /// written between two snapshots; 16 at the other levels.
     pub pool: usize,
     /// The directory of the witness.
     pub runtime: Runtime,
-    /// Tells the id of the current boot of the system, if there is one. Default: [`boot_id`].
+    /// Returns the id of the current boot of the system, if there is one. Default: [`boot_id`].
     pub boot: fn() -> Option<[u8; 16]>,
     /// Whether segments may be mapped. They are mapped at the level `Process`, on file systems that write a block in
-    /// place. At the other levels they are not: the system keeps a mapped file in large pages, and forces every page
-    /// that was touched as a whole, which was measured to write ten times as much and to take two to three times as
-    /// long.
+    /// place. They are not mapped at the other levels: the system keeps a mapped file in large pages, and forces
+    /// every changed page as a whole. A measurement showed ten times as many written bytes, and two to three times
+    /// the duration.
     pub map: bool,
 }
 
@@ -285,21 +289,22 @@ impl Options {
     }
 }
 
-/// Opens the journal in `dir`, or begins one there. The directory above must exist, and the caller must have locked it.
+/// Opens the journal in `dir`, or begins one there. The directory above must exist, and the caller must hold its
+/// lock.
 ///
 /// # Errors
-/// [`StoreError`] says what is wrong and what to do. Nothing that the last run left is lost then.
+/// [`StoreError`] says what is wrong, and what to do. Nothing that the last run left is lost then.
 pub fn open(dir: &Path, options: Options) -> Result<(Box<dyn Storage>, Found), StoreError> {
     let (disk, options) = real(dir, options)?;
     let (log, found) = recover::open(disk, Arc::new(shared::Threads), options)?;
     Ok((log, found))
 }
 
-/// Reads the journal in `dir` and changes nothing: whether [`open`] would trust it, and if so the groups that it would
-/// find. None: there is no journal. The caller must have locked the directory above.
+/// Reads the journal in `dir`, and changes nothing. Returns whether [`open`] would trust it, and if so the groups
+/// that it would find. None: there is no journal. The caller must hold the lock of the directory above.
 ///
 /// # Errors
-/// As for [`open`].
+/// The errors of [`open`].
 pub fn read(dir: &Path, options: Options) -> Result<Option<(Trust, Groups)>, StoreError> {
     if !dir.try_exists().map_err(StoreError::io("inspect", dir))? {
         return Ok(None);

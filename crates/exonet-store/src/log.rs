@@ -11,16 +11,16 @@ use crate::segment::{Place, Segment};
 use crate::shared::{Mark, Shared, State, Unforced};
 use crate::{Force, MAX_GROUP, Storage};
 
-/// Kept groups have at most this many times the bytes that are needed of them.
+/// The kept groups have at most this many times as many bytes as are needed of them.
 const SPARSE: u64 = 4;
 
-/// The end of the log, which appends.
+/// The end of the log, where groups are appended.
 pub(crate) struct Log {
     shared: Arc<Shared>,
     witness: Option<Box<dyn Witness>>,
-    /// None only if the disk was full when a segment was wanted.
+    /// None only if the disk was full when a segment was needed.
     current: Option<Segment>,
-    /// The place of the next group in the current segment.
+    /// The offset of the next group in the current segment.
     at: u64,
     /// The last group.
     last: Mark,
@@ -29,16 +29,16 @@ pub(crate) struct Log {
     key: Key,
     /// Shared with readers of the groups that were found.
     reading: Arc<()>,
-    /// How much the caller lets the log grow before a snapshot.
+    /// By how much the caller lets the log grow before a snapshot, in bytes.
     limit: u64,
-    /// Whether the disk had no room when the pool was to be filled ahead of the next need.
+    /// Whether the disk had no room when the pool was to be filled in advance.
     fill_refused: bool,
-    /// Whether the first group has still to begin the forcing of what the last run left. By then the caller has read
-    /// that, and the two do not contend for the disk.
+    /// Whether the first group still has to start the forcing of what the last run left. By then the caller has read
+    /// that, so that reading and forcing do not compete for the disk.
     secures: bool,
 }
 
-/// The place where the log goes on.
+/// Where the log continues.
 pub(crate) struct Tail {
     pub(crate) current: Segment,
     pub(crate) at: u64,
@@ -82,7 +82,7 @@ impl Log {
         self.current.as_ref().is_some_and(|current| need <= current.size.saturating_sub(self.at))
     }
 
-    /// Goes on in another segment, with room for a group of `need` bytes.
+    /// Continues in another segment that has room for a group of `need` bytes.
     #[cold]
     fn roll(&mut self, need: u64) -> Result<(), StoreError> {
         let shared = &self.shared;
@@ -101,7 +101,7 @@ impl Log {
         } else {
             state.next_number += 1;
             drop(state);
-            // A group that is longer than a segment gets its own segment, which does not go to the pool later.
+            // A group that is longer than a segment gets a segment of its own, which later does not go into the pool.
             let size = shared.segment.max((HEADER as u64 + need).next_multiple_of(4096));
             let name = Place::InUse.segment(shared.owner.log, number);
             Segment::create(&*shared.disk, shared.owner, name, size).map_err(|error| shared.fail(error))?
@@ -123,7 +123,7 @@ impl Log {
         Ok(())
     }
 
-    /// Has another segment filled before the current one is full.
+    /// Starts filling another segment before the current one is full.
     fn prepare(&mut self) {
         let half = self.current.as_ref().map_or(0, |current| current.size / 2);
         if self.at < half || self.fill_refused {
@@ -133,7 +133,7 @@ impl Log {
         chores::fill(&self.shared);
     }
 
-    /// Writes one group. If it fails, nothing that counts is written.
+    /// Writes one group. If this fails, nothing of the group counts.
     fn write(&mut self, records: &[&[u8]], len: u32) -> Result<u32, StoreError> {
         let (lsn, run, forced) = (self.last.lsn + 1, self.shared.run.generation, self.shared.forced());
         let mut group = Group { lsn, run, forced, len, check: 0 };
@@ -143,7 +143,7 @@ impl Log {
         };
         let parts: Vec<_> = core::iter::once(&head[..]).chain(records.iter().copied()).collect();
         if let Err(error) = current.file.write_at(self.at, &parts) {
-            // A part of the group may have been written. If it is all of it, it must not be found.
+            // A part of the group may have been written. If all of it was, nobody must find it.
             let _ = current.file.write_at(self.at, &[&[0; GROUP]]);
             let path = self.shared.disk.path(&current.name);
             return Err(self.shared.fail(StoreError::io("write", &path)(error)));
@@ -231,18 +231,18 @@ impl Storage for Log {
         if Arc::strong_count(&self.reading) > 1 {
             return Err(StoreError::Reading);
         }
-        // Segments that are being secured must not be used again.
+        // Segments that are being secured must not be reused.
         self.shared.secure()?;
         let mut shared = self.shared.wait_while(|state| state.replacing);
         if let Some(late) = shared.late.take() {
             return Err(late);
         }
         drop(shared);
-        // Groups after the snapshot begin a segment, so that all segments before it can be removed.
+        // The groups after the snapshot begin a new segment, so that all segments before it can be removed.
         if self.at > HEADER as u64 || self.current.is_none() {
             self.roll(0)?;
         }
-        // If two segments begin with one LSN, the later one counts.
+        // If two segments begin with the same LSN, the later one counts.
         let starts = |full: &Segment| Some((full.first, full.run)).filter(|(first, _)| *first <= from);
         let before = self.shared.lock().full.iter().filter_map(starts).max();
         let behind = (self.last.lsn + 1, self.shared.run.generation);
@@ -260,7 +260,7 @@ impl Storage for Log {
     fn has_reserve(&mut self, need: u64) -> bool {
         let size = self.current.as_ref().map_or(0, |current| current.size);
         let left = size.saturating_sub(self.at);
-        // A longer group gets its own segment: whether there is room for that shows when it is written.
+        // A longer group gets a segment of its own. Whether there is room for that shows only when it is written.
         if left >= need.min(size / 2).saturating_add(size / 4) && size > 0 {
             return true;
         }
@@ -286,7 +286,7 @@ impl Storage for Log {
 }
 
 impl Drop for Log {
-    /// No helper may write once the caller has released its lock.
+    /// Once the caller has released its lock, no helper may write.
     fn drop(&mut self) {
         drop(self.shared.wait_while(State::is_busy));
     }

@@ -1,4 +1,4 @@
-//! Opening a journal: judging what the last run left, and beginning a new run.
+//! Opens a journal: judges what the last run left, and begins a new run.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::shared::{Helper, Mark, Shared, State, Unforced};
 use crate::trust::{Reason, Trust, Verdict, judge};
 use crate::{Level, Options};
 
-/// The longest first segment of a journal: a node with little traffic never needs more.
+/// The length in bytes of the first segment of a journal, at most: a node with little traffic never needs more.
 const FIRST: u64 = 1 << 20;
 
 struct Opening {
@@ -31,10 +31,10 @@ struct Opening {
     reading: Arc<()>,
 }
 
-/// A run, what it left, and the verdict on that.
+/// A run, what it has left, and the verdict on that.
 type Judged = (Run, Scan, Verdict);
 
-/// The state that this run goes on with.
+/// The state with which this run continues.
 struct Start {
     trust: Trust,
     is_new: bool,
@@ -66,7 +66,7 @@ pub(crate) fn open(
     opening.finish(helper, start)
 }
 
-/// Reads what [`open`] would find on this disk, without changing it; None: there is no journal.
+/// Reads what [`open`] would find on this disk, and changes nothing. None: there is no journal.
 pub(crate) fn read(disk: Arc<dyn Disk>, options: Options) -> Result<Option<(Trust, Groups)>, StoreError> {
     let boot = disk.boot();
     Opening::new(disk, options, boot)?.look()
@@ -108,7 +108,7 @@ impl Opening {
             && let Some(unsecured) = unsecured.take()
         {
             match unsecured.secure(&*self.disk) {
-                // The memory of the last run is lost with the pages that could not be written.
+                // Together with the pages that could not be written, the only copy of the last run's groups is lost.
                 Err(StoreError::Sync { .. }) if last.level == Level::Process && last.ended == Ended::Not => {
                     verdict = Verdict::Untrusted(Reason::SyncFailed);
                 }
@@ -129,7 +129,7 @@ impl Opening {
         Ok((self, start))
     }
 
-    /// The last run, what it left, and the verdict on that; None: there was none.
+    /// The last run, what it has left, and the verdict on that. None: there was none.
     fn judge(&self, known: Option<Run>, newest: Option<u64>) -> Result<Option<Judged>, StoreError> {
         let (last, reason) = match (known, newest) {
             // A log began after the last known run.
@@ -147,8 +147,8 @@ impl Opening {
         Ok(Some((last, found, verdict)))
     }
 
-    /// Reads what [`Self::start`] would find, provided that the log can be forced now. Changes nothing. A log that is
-    /// not trusted has no groups here.
+    /// Reads what [`Self::start`] would find, provided that the log can be forced now. Changes nothing. If the log is
+    /// not trusted, no groups are returned.
     fn look(&self) -> Result<Option<(Trust, Groups)>, StoreError> {
         let known = Run::read(&*self.disk, &self.options.identity)?;
         let Some((last, scan, verdict)) = self.judge(known, self.logs(Place::InUse).max())? else {
@@ -170,7 +170,7 @@ impl Opening {
         Ok(Some((reason.map_or(Trust::Trusted, Trust::Untrusted), groups)))
     }
 
-    /// Goes on with a log.
+    /// Continues a log.
     fn go_on(
         &self,
         run: Run,
@@ -178,20 +178,20 @@ impl Opening {
         scan: Scan,
         unsecured: Option<Unsecured>,
     ) -> Result<Start, StoreError> {
-        // If the previous log was not trusted, nothing may have been made of it yet.
+        // If the previous log was not trusted, the caller may not have drawn conclusions from that yet.
         let before = run.reason.filter(|_| scan.is_empty());
         let (trust, groups) = match before {
             Some(reason) => (Trust::Untrusted(reason), self.aside(run.aside)?),
             None => (Trust::Trusted, Groups::new(&*self.disk, owner, &scan, &self.reading)?),
         };
         let is_new = scan.is_empty() && before.is_none();
-        // What is not secured yet is not noted as forced.
+        // What is not secured yet must not be noted as forced.
         let forced = unsecured.as_ref().map_or((scan.end, scan.check), |_| (run.lsn, run.check));
         let run = Run { lsn: forced.0, check: forced.1, ..run };
         Ok(Start { trust, is_new, run, groups, scan, unsecured })
     }
 
-    /// Begins another log, since this one is not trusted.
+    /// Begins a new log, since this one is not trusted.
     fn begin_anew(
         &mut self,
         mut run: Run,
@@ -206,7 +206,7 @@ impl Opening {
             run.aside = owner.log;
             Groups::new(&*self.disk, owner, &scan, &self.reading)?
         };
-        // Empty segments are not worth the place of the log that lies aside, and nothing reads the pool.
+        // A log of empty segments must not replace the one that was put aside, and nothing reads the pool.
         let is_gone = |name: &String| {
             Place::InUse
                 .parse(name)
@@ -218,7 +218,7 @@ impl Opening {
         Ok(Start { trust, is_new: false, run, groups, scan, unsecured })
     }
 
-    /// The groups of the log that lies aside.
+    /// The groups of the log that was put aside.
     fn aside(&self, log: u64) -> Result<Groups, StoreError> {
         let owner = Owner { identity: self.options.identity, log };
         let wanted = Wanted { place: Place::Aside, owner, generation: u64::MAX, noted: 0 };
@@ -246,9 +246,9 @@ impl Opening {
         }
     }
 
-    /// Whether the log may be forced after this run has begun. The witness, which only a run at the level `Process` has,
-    /// shows that all of it is here; this run is trusted after a crash only in the same boot, and then by the witness
-    /// again.
+    /// Whether the log may be forced after this run has begun. The witness, which only a run at the level `Process`
+    /// has, shows that the log is complete. After a crash, this run is trusted only within the same boot, and only if
+    /// the witness agrees again.
     fn may_wait(&self, last: &Run) -> bool {
         let witnessed = self.witness.as_ref().and_then(|witness| witness.read());
         self.options.level == Level::Process
@@ -264,8 +264,8 @@ impl Opening {
         self.put_aside(run.log)?;
         let owner = Owner { identity: run.identity, log: run.log };
         let witness = self.witness.take().and_then(|mut witness| {
-            // Only now, since the witness may have spoken against the last run. A witness that does not grow with the
-            // log is of no use.
+            // Not earlier, since the witness may have spoken against the last run. A witness that is not updated with
+            // the log is useless.
             let begun = run.level == Level::Process && witness.begin(run.generation, scan.end).is_ok();
             if !begun {
                 witness.remove();
@@ -280,18 +280,19 @@ impl Opening {
         Ok((Box::new(log), Found { trust, generation, is_new, groups }))
     }
 
-    /// Moves away the files of other logs than this one, and removes those that lay aside before.
+    /// Renames the files of all logs except this one, and removes those that were put aside before.
     fn put_aside(&self, log: u64) -> Result<(), StoreError> {
         let known = self.names.iter().filter_map(|name| Some((name, Place::InUse.parse(name)?)));
         let is_whole = |part: &Part| *part != Part::Unfinished;
         let moved: Vec<_> = known.filter(|(_, (other, part))| *other != log && is_whole(part)).collect();
         if !moved.is_empty() {
-            // If the last run died half-way, the name of the file that says which log is in use may not be on disk yet.
+            // If the last run died half-way, the name of the file that says which log is in use may not be on disk
+            // yet.
             disk::sync_names(&*self.disk)?;
         }
         for name in &self.names {
-            // Files that were moved before the last run stopped half-way are of the same log as those that are moved
-            // now.
+            // Files that the last run renamed before it stopped half-way belong to the same log as those that are
+            // renamed now.
             let is_older =
                 |(older, _)| !moved.is_empty() && moved.iter().all(|(_, (other, _))| *other != older);
             let is_unfinished = Place::InUse.parse(name).is_some_and(|(_, part)| !is_whole(&part));
@@ -310,7 +311,7 @@ impl Opening {
         if moved.is_empty() { Ok(()) } else { disk::sync_names(&*self.disk) }
     }
 
-    /// The segments, including the one that is appended to.
+    /// The segments, including the one to which groups are appended.
     fn state(
         &self,
         owner: Owner,
@@ -331,7 +332,7 @@ impl Opening {
         let mut tail = None;
         for live in scan.live {
             if let Some(file) = self.open(&live.name)? {
-                // A file that was cut lacks blocks, so nothing more is written there.
+                // A file that was cut lacks blocks, so nothing more is written to it.
                 let at = if live.size == live.head.len { live.end } else { live.size };
                 let (size, first, run) = (live.size, live.head.lsn, live.head.run);
                 let segment = Segment { name: live.name, size, first, run, file };

@@ -1,4 +1,4 @@
-//! The small file, always forced, that says how the last run of this journal began and ended.
+//! The small file that says how the last run of this journal began and ended. It is always forced.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::trust::Reason;
 
 pub(crate) const FILE: &str = "run";
 const LABEL: &str = "exonet-journal-1";
-/// Identity, generation, log, log aside, level, state, reason, boot id, LSN, checksum.
+/// The bytes of its payload: identity, generation, log, log aside, level, state, reason, boot id, LSN, checksum.
 const PAYLOAD: usize = 32 + 8 + 8 + 8 + 1 + 1 + 1 + 16 + 8 + 4;
 const TEXT: usize = LABEL.len() + 1 + 2 * PAYLOAD + 1 + 8 + 1;
 /// The reasons in the order of their codes, from 1.
@@ -23,14 +23,14 @@ const REASONS: [Reason; 6] = [
 ];
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
-/// How a run ended, as far as it could note it.
+/// How a run ended, as far as it could note that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// It has noted nothing: it goes on, or was killed.
+    /// It has noted nothing: it still runs, or was killed.
     Not,
-    /// Everything was forced, and nothing came after.
+    /// It forced everything, and nothing followed.
     Clean,
-    /// The system could not force bytes that it had been given.
+    /// The operating system could not force bytes that it had accepted.
     Failed,
 }
 
@@ -40,13 +40,13 @@ pub(crate) struct Run {
     pub(crate) identity: [u8; 32],
     /// The number of runs of this journal, including this one.
     pub(crate) generation: u64,
-    /// The generation in which the log in use began.
+    /// The generation in which the current log began.
     pub(crate) log: u64,
-    /// The last log that was put aside because it was not trusted; zero: there is none.
+    /// The last log that was put aside because it was not trusted; 0 if there is none.
     pub(crate) aside: u64,
     pub(crate) level: Level,
     pub(crate) ended: Ended,
-    /// The reason for which the log before this one was not trusted, if there was one.
+    /// Why the log before this one was not trusted, if there was one.
     pub(crate) reason: Option<Reason>,
     /// The id of the system's boot.
     pub(crate) boot: Option<[u8; 16]>,
@@ -69,7 +69,7 @@ impl Run {
         if run.identity == *identity { Ok(Some(run)) } else { Err(StoreError::Identity { path }) }
     }
 
-    /// Makes this the content of the file: durable on return.
+    /// Writes this as the content of the file; it is durable when this returns.
     pub(crate) fn write(&self, disk: &dyn Disk) -> Result<(), StoreError> {
         disk::replace(disk, FILE, &[&self.encode()])
     }

@@ -9,12 +9,12 @@ use crate::format::{ALIGN, BadHead, GROUP, Group, HEADER, Head, Kept, Key, Kind,
 use crate::segment::{Part, Place};
 use crate::shared::Base;
 
-/// The number of bytes that are read at once.
+/// How many bytes are read at a time.
 const CHUNK: usize = 256 << 10;
-/// The largest number of runs: a larger number is not a run.
+/// The largest number of a run. A larger number is not a run.
 const RUNS: u64 = 1 << 48;
 
-/// A file that is read in pieces, each of which holds the requested bytes.
+/// A file that is read in pieces. The current piece holds the bytes that were last asked for.
 pub(crate) struct Pieces {
     file: Box<dyn DiskFile>,
     len: u64,
@@ -33,7 +33,7 @@ impl Pieces {
         self.len
     }
 
-    /// `len` bytes at `at`; None beyond the end.
+    /// Returns `len` bytes at `at`. None: they lie beyond the end.
     pub(crate) fn get(&mut self, at: u64, len: usize) -> io::Result<Option<&[u8]>> {
         if at.checked_add(len as u64).is_none_or(|end| end > self.len) {
             return Ok(None);
@@ -65,7 +65,7 @@ impl Pieces {
         Ok(check)
     }
 
-    /// The group at `at` and its bytes, if there is a whole one.
+    /// Returns the group at `at` and its bytes. None: there is no complete group.
     pub(crate) fn group(&mut self, key: Key, at: u64) -> io::Result<Option<(Group, &[u8])>> {
         let Some(group) =
             self.get(at, GROUP)?.and_then(|bytes| bytes.first_chunk()).map(|bytes| Group::decode(key, bytes))
@@ -87,7 +87,7 @@ impl Pieces {
 pub(crate) struct Live {
     pub(crate) name: String,
     pub(crate) head: Head,
-    /// The length of the file, which should be that of the header.
+    /// The length of the file. It should be the length in the header.
     pub(crate) size: u64,
     /// The end of the last group.
     pub(crate) end: u64,
@@ -119,15 +119,15 @@ pub(crate) struct Scan {
     /// The number of bytes of groups after the snapshot, and of those that it counts on.
     pub(crate) bytes: u64,
     pub(crate) kept: u64,
-    /// All groups up to this one were on disk at some time.
+    /// All groups up to this one were once on disk.
     pub(crate) forced: u64,
-    /// The checksum of the requested group.
+    /// The checksum of the group that the caller asked for.
     pub(crate) noted: Option<u32>,
-    /// Whether a whole part of the last run lies after the end.
+    /// Whether a complete part of the last run lies after the end.
     pub(crate) hole: bool,
     /// The latest run that has written anything.
     pub(crate) newest: u64,
-    /// Where the log ends, and the damage there if it should not end there.
+    /// Where the log ends, and what is damaged there if the log should not end there.
     pub(crate) damage: (PathBuf, &'static str),
     pub(crate) snapshot_damaged: bool,
     pub(crate) next_number: u64,
@@ -137,18 +137,18 @@ pub(crate) struct Scan {
     base_run: u64,
 }
 
-/// The log to read, and the notes about it.
+/// The log to read, and what the notes say about it.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted {
     pub(crate) place: Place,
     pub(crate) owner: Owner,
     /// The last run.
     pub(crate) generation: u64,
-    /// The LSN of a group whose checksum is requested.
+    /// The LSN of a group whose checksum the caller asks for.
     pub(crate) noted: u64,
 }
 
-/// Reads a log, whose names are in `files`.
+/// Reads a log. Its file names are in `files`.
 pub(crate) fn scan(disk: &dyn Disk, wanted: Wanted, files: &[String]) -> Result<Scan, StoreError> {
     let (snapshot, damage) = (wanted.place.snapshot(wanted.owner.log), (disk.path(""), "groups are missing"));
     let mut scan = Scan { snapshot, damage, ..Scan::default() };
@@ -163,11 +163,11 @@ pub(crate) fn scan(disk: &dyn Disk, wanted: Wanted, files: &[String]) -> Result<
             _ => {}
         }
     }
-    // Two segments may begin with one LSN, if no group of the first fitted or was kept: then at most one has groups
-    // that count.
+    // Two segments may begin with the same LSN, if no group of the first one fitted or was kept. Then at most one of
+    // them has groups that count.
     live.sort_by_key(|live| live.head.lsn);
     scan.read_groups(disk, wanted, live)?;
-    // The bytes after the end tell whether the end is in the right place.
+    // The bytes after the end show whether the end is in the right place.
     for (name, mut pieces) in doubtful {
         let found = scan.search(&mut pieces, wanted, HEADER as u64);
         found.map_err(StoreError::io("read", &disk.path(&name)))?;
@@ -176,7 +176,7 @@ pub(crate) fn scan(disk: &dyn Disk, wanted: Wanted, files: &[String]) -> Result<
 }
 
 impl Scan {
-    /// Whether groups are missing that the snapshot counts on.
+    /// Whether groups are missing on which the snapshot depends.
     pub(crate) fn lacks_kept(&self) -> bool {
         self.base.is_some_and(|base| self.end < base.lsn)
     }
@@ -210,7 +210,7 @@ impl Scan {
             self.base = Some(Base { lsn, len: head.len, check, from });
             (self.end, self.check, self.forced) = (from - 1, check, forced);
             (self.base_run, self.newest) = (head.run, head.run);
-            // Kept groups are of the run that began their segment, or of later ones.
+            // Kept groups belong to the run that began their segment, or to later ones.
             self.run = run;
         } else {
             self.snapshot_damaged = true;
@@ -244,7 +244,7 @@ impl Scan {
                 return Ok(());
             }
             Ok(head) => filled = head.owner == owner && head.len == size,
-            // A header of zeros was never used. Any other may have been.
+            // A header of zeros was never used. Any other header may have been.
             Err(BadHead::Damaged) if bytes != [0; HEADER] => doubtful.push((name.clone(), pieces)),
             Err(BadHead::Damaged) => {}
         }
@@ -254,7 +254,7 @@ impl Scan {
 
     /// Follows the groups to the end of the log, and searches after it.
     fn read_groups(&mut self, disk: &dyn Disk, wanted: Wanted, found: Vec<Live>) -> Result<(), StoreError> {
-        // Segments begun by a run whose last groups were lost. Their groups are of a lower run than those that now
+        // Segments of a run whose last groups were lost. Their groups belong to an earlier run than those that now
         // follow the end, so they never count again.
         let mut stale = Vec::new();
         for mut live in found {
@@ -275,7 +275,7 @@ impl Scan {
         }
         self.live.extend(tail);
         for mut live in stale {
-            // A segment is begun after all groups before it have been written.
+            // A segment begins only after all groups before it have been written.
             self.hole |= live.head.run == wanted.generation && live.head.lsn > self.end;
             let found = self.search(&mut live.pieces, wanted, HEADER as u64);
             found.map_err(StoreError::io("read", &disk.path(&live.name)))?;
@@ -284,13 +284,14 @@ impl Scan {
         Ok(())
     }
 
-    /// Reads the groups of one segment for as long as each has the next LSN.
+    /// Reads the groups of one segment as long as each has the next LSN.
     fn follow(&mut self, live: &mut Live, wanted: Wanted) -> io::Result<()> {
         let key = wanted.owner.key();
-        // A segment that was begun again may hold groups that were lost, together with its header, in a power failure.
+        // A segment that was reused may still hold groups of its earlier use: a power failure may have lost the new
+        // groups and the new header.
         self.run = self.run.max(live.head.run);
         while let Some((group, _)) = live.pieces.group(key, live.end)? {
-            // Groups that an earlier run left after the end of its successor's groups do not count.
+            // Groups that an earlier run left after the end of a later run's groups do not count.
             if group.lsn != self.end + 1 || group.run < self.run {
                 break;
             }
@@ -313,7 +314,7 @@ impl Scan {
         Ok(())
     }
 
-    /// Searches for whole groups of the last run after the end of the log.
+    /// Searches for complete groups of the last run after the end of the log.
     fn search(&mut self, pieces: &mut Pieces, wanted: Wanted, from: u64) -> io::Result<()> {
         let key = wanted.owner.key();
         let mut at = from;

@@ -1,4 +1,4 @@
-//! Putting on the disk what the last run left.
+//! Forces what the last run left to the disk.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use crate::format::{GROUP, Group, HEADER, Key, group_len};
 use crate::run::{Ended, Run};
 use crate::scan::Scan;
 
-/// The number of bytes that are rewritten at once.
+/// How many bytes are rewritten at a time.
 const PIECE: usize = 256 << 10;
 
 /// The segments that the last run left, whose groups may not be on disk.
@@ -19,13 +19,13 @@ pub(crate) struct Unsecured {
     pub(crate) forced: u64,
     /// The last group, and its checksum.
     pub(crate) end: (u64, u32),
-    /// Whether groups after `forced` are rewritten: not after a clean end.
+    /// Whether groups after `forced` are rewritten. After a clean end they are not.
     rewrites: bool,
 }
 
 struct Left {
     name: String,
-    /// The end of the last group, as far as the file has it: its padding may have been cut off.
+    /// The end of the last group in the file. Its padding may have been cut off.
     end: u64,
     /// The LSN of the last group.
     last: u64,
@@ -42,7 +42,7 @@ impl Unsecured {
         Self { segments: left.collect(), key, forced, end: (scan.end, scan.check), rewrites }
     }
 
-    /// Makes the groups and their files' names durable.
+    /// Makes the groups, and the names of their files, durable.
     pub(crate) fn secure(&self, disk: &dyn Disk) -> Result<(), StoreError> {
         for left in &self.segments {
             let path = disk.path(&left.name);
@@ -54,13 +54,13 @@ impl Unsecured {
             }
             file.syncer().sync().map_err(StoreError::sync(&path))?;
         }
-        // The last run may have died before it had forced the name of a snapshot, on which the notes of this run count.
+        // The last run may have died before it forced the name of a snapshot, on which the notes of this run depend.
         disk::sync_names(disk)
     }
 
-    /// Rewrites groups that are not known to have been on disk. After a failed sync the system may hold pages that it
-    /// takes for written although the disk does not have them; a sync alone would skip them. The header of the segment
-    /// is in the page of its first group.
+    /// Rewrites groups that may never have been on disk. After a failed sync, the system may treat pages as written
+    /// although the disk does not have them; another sync alone would skip them. The header of the segment is in the
+    /// page of its first group.
     fn rewrite(&self, file: &mut dyn DiskFile, left: &Left) -> io::Result<()> {
         let mut at = HEADER as u64;
         while at < left.end {

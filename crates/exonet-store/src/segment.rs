@@ -6,19 +6,19 @@ use crate::disk::{self, Disk, DiskFile, Syncer};
 use crate::error::StoreError;
 use crate::format::{HEADER, Head, Kind, Owner};
 
-/// A segment that this process writes or may write.
+/// A segment that this process writes, or may write.
 pub(crate) struct Segment {
     pub(crate) name: String,
     /// The length of the file.
     pub(crate) size: u64,
-    /// The LSN of its first group; without meaning for a segment in the pool.
+    /// The LSN of its first group. For a segment in the pool it means nothing.
     pub(crate) first: u64,
     /// The run that began it with that group.
     pub(crate) run: u64,
     pub(crate) file: Box<dyn DiskFile>,
 }
 
-/// The role of a file in a log.
+/// What a file of a log is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Snapshot,
@@ -27,11 +27,12 @@ pub(crate) enum Part {
     Unfinished,
 }
 
-/// The place of a log, which determines the prefix of its file names.
+/// Which log a file belongs to: the one in use, or the one that was put aside. It determines the prefix of file
+/// names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     InUse,
-    /// For a log that is not trusted.
+    /// A log that is not trusted.
     Aside,
 }
 
@@ -51,7 +52,7 @@ impl Place {
         format!("{}{log}.snapshot", self.prefix())
     }
 
-    /// The log of this place that a file belongs to, and its role there.
+    /// The log of this place to which a file belongs, and what the file is.
     pub(crate) fn parse(self, name: &str) -> Option<(u64, Part)> {
         let (log, part) = name.strip_prefix(self.prefix())?.split_once('.')?;
         let part = match part {
@@ -63,14 +64,14 @@ impl Place {
     }
 }
 
-/// The name that a file of the log in use has once the log is put aside.
+/// The name of a file of the current log after that log is put aside.
 pub(crate) fn name_aside(name: &str) -> Option<String> {
     Some(format!("{}{}", Place::Aside.prefix(), name.strip_prefix(Place::InUse.prefix())?))
 }
 
 impl Segment {
-    /// Creates a file full of zeros, durable together with its name. On failure nothing is left of it. The header is
-    /// written last: if there is a header, all blocks of the file are allocated.
+    /// Creates a file full of zeros, which is durable together with its name. If this fails, nothing of the file
+    /// stays. The header is written last: if there is one, all blocks of the file are allocated.
     pub(crate) fn create(disk: &dyn Disk, owner: Owner, name: String, size: u64) -> Result<Self, StoreError> {
         let file = Self::fill(disk, &name, size).inspect_err(|_| {
             let _ = disk.remove(&name);
@@ -96,7 +97,7 @@ impl Segment {
         Ok(file)
     }
 
-    /// Makes this the segment whose first group has the LSN `first`; zero: a segment of the pool.
+    /// Makes this the segment whose first group has the LSN `first`. Zero: makes it a segment of the pool.
     pub(crate) fn begin(
         &mut self,
         disk: &dyn Disk,
@@ -111,7 +112,7 @@ impl Segment {
         Ok(())
     }
 
-    /// The number of bytes for groups.
+    /// How many bytes there are for groups.
     pub(crate) const fn room(&self) -> u64 {
         self.size.saturating_sub(HEADER as u64)
     }

@@ -1,4 +1,4 @@
-//! The state that the thread that appends, the threads that force and the helpers share.
+//! The state that the appending thread, the forcing threads and the helpers share.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,21 +23,21 @@ pub(crate) struct Mark {
 /// A snapshot on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Base {
-    /// The last group that it stands for.
+    /// The last group that it replaces.
     pub(crate) lsn: u64,
     /// The length of its state.
     pub(crate) len: u64,
     /// The checksum of its state.
     pub(crate) check: u32,
-    /// The first group that is kept; `lsn + 1` if it stands for all groups before.
+    /// The first group that is kept; `lsn + 1` if it replaces all groups before.
     pub(crate) from: u64,
 }
 
-/// Runs work that would block: on threads, or in tests when they decide.
+/// Runs work that would block: on threads, or in tests when the test decides.
 pub(crate) trait Helper: Send + Sync {
     /// Begins a job.
     fn start(&self, job: Box<dyn FnOnce() + Send>);
-    /// Does some of the work that has begun, on this thread. False: it runs by itself.
+    /// Does some of the work that has begun, on this thread. Returns false if the work runs on other threads.
     fn help(&self) -> bool;
 }
 
@@ -48,14 +48,14 @@ pub(crate) struct Shared {
     pub(crate) owner: Owner,
     /// The length of a usual segment.
     pub(crate) segment: u64,
-    /// The largest number of segments in the pool.
+    /// How many segments the pool holds at most.
     pub(crate) pool: usize,
     /// The record that was written before the first effect of this run.
     pub(crate) run: Run,
     broken: AtomicBool,
     /// A copy of the value in the state, for the thread that appends.
     forced: AtomicU64,
-    /// Held while files are forced: if two threads force one file, only one of them gets an error.
+    /// Held while files are forced: if two threads forced one file, only one of them would get its error.
     forcing: Mutex<()>,
     state: Mutex<State>,
     done: Condvar,
@@ -72,7 +72,7 @@ pub(crate) struct State {
     pub(crate) failed: Option<StoreError>,
     pub(crate) appended: Mark,
     pub(crate) forced: Mark,
-    /// In the order of the log; the last file is the one that is appended to.
+    /// The files in the order of the log; groups are appended to the last.
     pub(crate) unforced: VecDeque<Unforced>,
     /// Full segments, oldest first.
     pub(crate) full: VecDeque<Segment>,
@@ -87,14 +87,14 @@ pub(crate) struct State {
     pub(crate) base: Option<Base>,
     /// The number of bytes of groups after the snapshot.
     pub(crate) grown: u64,
-    /// The value of `grown` at which the next snapshot is due.
+    /// How large `grown` must be before the next snapshot is due.
     pub(crate) due: u64,
     /// The error of the last snapshot, if it failed.
     pub(crate) late: Option<StoreError>,
 }
 
 impl State {
-    /// Whether a job is at work.
+    /// Whether a job is running.
     pub(crate) const fn is_busy(&self) -> bool {
         self.replacing || self.filling || self.securing
     }
@@ -146,7 +146,7 @@ impl Shared {
         })
     }
 
-    /// Ends this journal: the first error stays. An error that may pass does not end it.
+    /// Ends this journal. If it has already ended, the first error stays. A temporary error does not end it.
     #[cold]
     pub(crate) fn fail(&self, error: StoreError) -> StoreError {
         if error.is_full() {
@@ -160,7 +160,8 @@ impl Shared {
         drop(state);
         self.broken.store(true, Ordering::Relaxed);
         self.done.notify_all();
-        // Prevents the next run from taking memory for disk. If this fails too, the next run has the witness.
+        // So the next run does not take what is only in memory for what is on disk. If this fails too, the next run
+        // has the witness.
         let _ = Run { ended: Ended::Failed, ..self.run }.write(&*self.disk);
         error
     }
@@ -198,8 +199,8 @@ impl Shared {
         self.forced.load(Ordering::Relaxed)
     }
 
-    /// The groups of the last run that this caller has to secure, by [`Shared::secure_these`]; None: there are none, or
-    /// another caller does it.
+    /// Returns the groups of the last run that this caller must secure, by [`Shared::secure_these`]. None: there are
+    /// none, or another caller secures them.
     pub(crate) fn take_unsecured(&self) -> Option<Unsecured> {
         let mut state = self.lock();
         let unsecured = state.unsecured.take();
@@ -251,7 +252,7 @@ impl Shared {
             return Err(failed.clone());
         }
         self.note_forced(&mut state, target);
-        // The last of these files may have more groups by now.
+        // Meanwhile the last of these files may have more groups.
         if let Some((last, ..)) = files.last() {
             state.unforced.retain(|it| it.first >= *last);
         }
@@ -259,7 +260,7 @@ impl Shared {
     }
 }
 
-/// Runs each job on its own thread: there are few, with long silences between them.
+/// Runs each job on a thread of its own, since jobs are few and far between.
 pub(crate) struct Threads;
 
 impl Helper for Threads {

@@ -1,9 +1,9 @@
-//! Storage beside memory for bodies that wait, for this process only.
+//! Keeps bodies that wait in files instead of memory, for this process only.
 //!
 //! The bytes lie in files without a name, which end with the process. The journal has the same bytes, so nothing here
 //! is forced, and nothing is found again. A file has [`FILE`] bytes, or the length of one longer body, and is freed
-//! when the last body in it is dropped. Only a file of which at most [`STAYS`] bytes were written stays for the next
-//! body, so that bodies that come and go one by one do not need a file each.
+//! when the last body in it is dropped. Only if at most [`STAYS`] bytes of a file were written, the file stays for
+//! the next body: so bodies that come and go one by one do not need a file each.
 
 #![allow(unsafe_code)]
 
@@ -16,15 +16,15 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use memmap2::{MmapOptions, MmapRaw};
 
-/// The length of a file.
+/// The length of a file in bytes.
 const FILE: usize = 16 << 20;
-/// How many bytes of a file are written before it goes with its bodies.
+/// If more bytes than this were written, the file goes when its last body does.
 const STAYS: usize = 1 << 20;
 /// The name of a file until it is removed.
 const NAME: &str = "waiting.new";
 
-/// Keeps bytes in files of a directory. Kept bytes cost a few words of memory each until they are read: then the system
-/// reads their pages, and takes them back when it needs memory.
+/// Stores bytes in files of a directory. Stored bytes cost a few words of memory each. When they are read, the system
+/// loads their pages, and it may drop them again when it needs memory.
 pub struct Shelf {
     dir: PathBuf,
     open: Mutex<Option<Open>>,
@@ -36,7 +36,7 @@ struct Open {
     at: usize,
 }
 
-/// Who keeps the file that is being filled.
+/// The owner of the file that is being filled: the shelf, or the bodies in the file.
 enum Held {
     Shelf(Arc<Waiting>),
     Bodies(Weak<Waiting>),
@@ -48,7 +48,7 @@ struct Waiting {
     map: MmapRaw,
 }
 
-/// Kept bytes, for as long as this exists.
+/// Stored bytes. They exist as long as this value.
 pub struct Kept {
     on: Arc<Waiting>,
     at: usize,
@@ -56,12 +56,12 @@ pub struct Kept {
 }
 
 impl Shelf {
-    /// Uses this directory, which exists, and which no other process uses.
+    /// Uses this directory, which must exist, and which no other process may use.
     pub fn new(dir: &Path) -> Self {
         Self { dir: dir.into(), open: Mutex::new(None) }
     }
 
-    /// Keeps these bytes.
+    /// Stores these bytes.
     ///
     /// # Errors
     /// The disk is full, or has failed.
@@ -81,7 +81,7 @@ impl Shelf {
 
     fn begin(&self, size: usize) -> io::Result<Arc<Waiting>> {
         let path = self.dir.join(NAME);
-        // A process that has died right here may have left one.
+        // A process that died here may have left one.
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -95,12 +95,12 @@ impl Shelf {
 }
 
 impl Open {
-    /// The file and the place of the next body, of `len` bytes. None: that body needs another file.
+    /// The file and the offset for the next body, of `len` bytes. None: that body needs another file.
     fn resume(self, len: usize) -> Option<(Arc<Waiting>, usize)> {
         let mut at = self.at;
         let on = match self.held {
             Held::Shelf(mut on) => {
-                // Without bodies, the file begins again.
+                // If no body is left, the file is filled from its beginning again.
                 at = if Arc::get_mut(&mut on).is_some() { 0 } else { at };
                 on
             }
@@ -112,11 +112,12 @@ impl Open {
 
 impl AsRef<[u8]> for Kept {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: `at + len` lies within the mapping, which lives as long as `self`: it was checked before the bytes were written,
-        // and `self` was made after that. The file has had no name since before it was mapped, so only this process can write it,
-        // which writes no place of which there is a `Kept`: places are written in order, and the file begins again only
-        // if there is no `Kept` of it. It never cuts the file. A disk that cannot read back a page of its own ends the
-        // process by SIGBUS, as with a mapped segment.
+        // SAFETY: `at + len` lies within the mapping, which lives as long as `self`: this was checked before the
+        // bytes were written, and `self` was made after that. The file has had no name since before it was mapped, so
+        // only this process can write it. This process never writes a place for which there is a `Kept`: places are
+        // written in order, and the file is filled from its beginning only if there is no `Kept` of it. This process
+        // never cuts the file. If the disk cannot read back one of its own pages, SIGBUS ends the process, as with a
+        // mapped segment.
         unsafe { std::slice::from_raw_parts(self.on.map.as_ptr().add(self.at), self.len) }
     }
 }

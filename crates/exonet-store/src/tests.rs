@@ -10,13 +10,13 @@ use super::*;
 
 const IDENTITY: [u8; 32] = *b"a tag of an identity in the test";
 
-/// A system that does not tell its boots apart, as Windows, has one boot in these tests.
+/// A system that does not distinguish its boots, such as Windows, has one boot in these tests.
 fn options(level: Level) -> Options {
     let boot = if cfg!(any(target_os = "linux", target_os = "macos")) { boot_id } else { || Some([1; 16]) };
     Options { runtime: Runtime::None, boot, ..Options::new(IDENTITY, level) }
 }
 
-/// All groups.
+/// Reads all groups.
 fn read(found: Found) -> Vec<Vec<u8>> {
     found.groups.map(Result::unwrap).collect()
 }

@@ -6,25 +6,25 @@ use crate::Level;
 use crate::run::{Ended, Run};
 use crate::scan::Scan;
 
-/// Whether the groups that were found are those that were appended, up to the losses that a crash may cause.
+/// Whether the groups that were found are exactly those that were appended, except for losses that a crash may cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
     /// They are those groups.
     Trusted,
-    /// They may not be: the node must boot as one that has forgotten everything. A new journal has begun.
+    /// They may not be: the node must start as one that has forgotten everything. A new journal has begun.
     Untrusted(Reason),
 }
 
-/// The reason for which a journal is not trusted.
+/// Why a journal is not trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The system was rebooted since, or does not say that it was not, or the directory was moved to another system,
-    /// and the journal had not been forced.
+    /// The system may have been rebooted, or the directory was moved to another system, and the journal had not been
+    /// forced.
     Rebooted,
     /// The system could not force the journal of the last run.
     SyncFailed,
-    /// Groups are missing before others that are present.
+    /// Some groups are missing, although later ones are present.
     PagesLost,
     /// The log ends before the last group that was appended.
     CutShort,
@@ -64,14 +64,14 @@ impl fmt::Display for Reason {
 pub(crate) enum Verdict {
     Trusted,
     Untrusted(Reason),
-    /// A part that was on disk is damaged.
+    /// A part that was once on disk is damaged.
     Corrupt,
 }
 
-/// `boot` is the id of the current boot; `witness` has generation and LSN.
+/// `boot` is the id of the current boot. `witness` has the generation and the LSN.
 pub(crate) fn judge(run: &Run, scan: &Scan, boot: Option<[u8; 16]>, witness: Option<(u64, u64)>) -> Verdict {
     use Verdict::{Corrupt, Trusted, Untrusted};
-    // After a damaged snapshot, groups may be found that it had replaced.
+    // If a snapshot is damaged, groups may be found that it had replaced.
     let is_here = scan.snapshot_damaged || scan.noted.is_none_or(|check| check == run.check);
     if scan.newest > run.generation || !is_here {
         return Untrusted(Reason::RolledBack);

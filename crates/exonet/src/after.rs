@@ -1,6 +1,6 @@
-//! The work that a step under the node's lock leaves to be done without the lock: everything that runs code of the
-//! application. A waker, a subscriber of logs or the destructor of a body may call the node, which would then wait for
-//! itself. A panic in one of them is not a panic of the core.
+//! Work that a step under the node's lock leaves until the lock is free: everything that runs code of the
+//! application. A waker, a subscriber of logs or the destructor of a body may call the node; under the lock, that
+//! call would wait for itself. A panic of such code outside of the lock does not break the core.
 
 use core::cell::Cell;
 use core::net::SocketAddr;
@@ -21,10 +21,10 @@ use crate::engine::Todo;
 use crate::receive::routes::Route;
 use crate::report::Times;
 
-/// The number of chores for which a thread keeps memory.
+/// A thread keeps the memory of this many chores at most.
 const KEPT: usize = 1_024;
 
-/// The result of a ping: the round trip, or None if it was lost; or the reason for which the peer answers none.
+/// The result of a ping: the round-trip time, or None if the ping was lost; or why the peer answers no pings.
 pub(crate) type Pong = Result<Option<Duration>, Refusal>;
 
 /// One piece of work.
@@ -32,15 +32,15 @@ pub(crate) enum Chore {
     Wake(Waker),
     /// Drops a waker that is no longer needed.
     Forget(Waker),
-    /// Lets the next task in a line try.
+    /// Wakes the next task of a line.
     Next(Arc<Notify>),
-    /// Lets all tasks of a line see the change.
+    /// Wakes all tasks of a line.
     All(Arc<Notify>),
-    /// A call of a method waits.
+    /// Wakes the server of a method: a call waits.
     Called(Arc<Line>),
-    /// No further calls of a method are taken.
+    /// Tells the server of a method that the node takes no further calls of it.
     Ended(Arc<Line>),
-    /// The answer to a ping; None: there will be none.
+    /// Passes the result of a ping to the task that asked. None: there will be no result.
     Pong(oneshot::Sender<Pong>, Option<Pong>),
     Log(Arc<str>, Log),
 }
@@ -50,16 +50,16 @@ pub(crate) enum Log {
     /// The policy does not admit the peer.
     Refused(NodeId, SocketAddr),
     Connected(NodeId, SocketAddr, Coming),
-    /// True: it is worth a line at the default level.
+    /// A peer was forgotten. True: the line has the level INFO; false: DEBUG.
     Forgotten(NodeId, bool),
     TheirsTwice(NodeId),
     OursTwice(NodeId),
     OursMoved(NodeId),
     WriteFailed,
-    /// The reason for which the journal cannot be written.
+    /// Why the node cannot write its journal.
     JournalFailed(String),
     CorePanicked,
-    /// The reason for which the node ended, and the number of open messages.
+    /// Why the node ended, and the number of open messages.
     Ended(String, usize),
 }
 
@@ -68,14 +68,14 @@ pub(crate) enum Log {
 pub(crate) struct After {
     pub(crate) todo: Todo,
     pub(crate) chores: Vec<Chore>,
-    /// Bodies and tags that the core no longer needs.
+    /// Bodies and tags that the core no longer needs: their destructors are code of the application.
     pub(crate) spent: Vec<Bytes>,
-    /// The times that messages took to be delivered, each with the number of messages that were delivered together.
+    /// How long messages took to be delivered, each time with the number of messages that were delivered together.
     pub(crate) took: Vec<(Duration, u32)>,
 }
 
 thread_local! {
-    /// Memory that is reused, so that a step allocates nothing.
+    /// An empty value whose memory the next step reuses, so that a step allocates nothing.
     static SPARE: Cell<After> = const {
         Cell::new(After { todo: Todo::NOTHING, chores: Vec::new(), spent: Vec::new(), took: Vec::new() })
     };
@@ -95,12 +95,12 @@ impl After {
         self.chores.extend(waker.map(Chore::Forget));
     }
 
-    /// Whether a task is woken.
+    /// Whether this work wakes a task.
     pub(crate) fn wakes(&self) -> bool {
         self.chores.iter().any(|chore| matches!(chore, Chore::Wake(_)))
     }
 
-    /// A receiver of a route has taken a message: wakes the next receiver if there is `more`.
+    /// Wakes the next receiver of a route if there is `more` for it, after one receiver has taken a message.
     pub(crate) fn wake_next(&mut self, route: Option<&Arc<Route>>, more: bool) {
         match route {
             None => self.todo.readable |= more,
@@ -117,7 +117,7 @@ impl After {
         other.keep();
     }
 
-    /// Does all work but [`Self::todo`]. The caller holds no lock.
+    /// Does all the work except [`Self::todo`]. The caller must not hold the lock.
     pub(crate) fn run(mut self, times: &Times) {
         if !self.took.is_empty() {
             let took = &mut self.took;
@@ -141,7 +141,7 @@ impl After {
     fn keep(mut self) {
         if self.chores.capacity() <= KEPT && self.spent.capacity() <= KEPT && self.took.capacity() <= KEPT {
             self.todo = Todo::default();
-            // A thread that ends keeps nothing.
+            // While a thread ends, it has no place to keep it.
             let _ = SPARE.try_with(|spare| spare.set(self));
         }
     }
@@ -156,7 +156,7 @@ impl Chore {
             Self::All(line) => line.notify_waiters(),
             Self::Called(line) => line.called.notify_one(),
             Self::Ended(line) => line.ended.close(),
-            // The caller may no longer wait.
+            // The task that asked may no longer wait.
             Self::Pong(asker, Some(pong)) => drop(asker.send(pong)),
             Self::Pong(asker, None) => drop(asker),
             Self::Log(node, log) => log.write(&node),
@@ -213,11 +213,11 @@ impl Log {
     }
 }
 
-/// Runs code of the application. None: it panicked; the panic is reported, and ends nothing else.
+/// Runs code of the application. Returns None if that code panicked; the panic is logged, and the node goes on.
 pub(crate) fn shielded<T>(what: &str, f: impl FnOnce() -> T) -> Option<T> {
     let ran = catch_unwind(AssertUnwindSafe(f));
     if ran.is_err() {
-        // The log itself may have panicked.
+        // The subscriber of the log may be what panicked.
         drop(catch_unwind(|| tracing::error!("{what} panicked: the node goes on")));
     }
     ran.ok()

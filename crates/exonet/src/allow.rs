@@ -1,4 +1,4 @@
-//! The policy of which peers may talk to a node.
+//! Which peers may talk to a node.
 
 use core::fmt;
 use core::net::SocketAddr;
@@ -7,13 +7,13 @@ use std::sync::Arc;
 use exonet_proto::NodeId;
 use exonet_proto::node::Policy;
 
-/// Called without the node's lock: may the owner of this proven id, heard from this address, talk to this node?
+/// May the owner of this proven id, at this address, talk to this node? The node asks without holding its lock.
 pub(crate) type Question = dyn Fn(NodeId, SocketAddr) -> bool + Send + Sync;
 
-/// Which peers may talk to a node. There is no default: the application decides when it builds the node, and may change
-/// its decision with [`Node::set_allow`](crate::Node::set_allow).
+/// Decides which peers may talk to a node. There is no default: the application decides when it builds the node, and
+/// may change its decision with [`Node::set_allow`](crate::Node::set_allow).
 ///
-/// The node also admits peers that it sends to itself.
+/// A node always admits the peers that it sends to.
 #[derive(Clone)]
 pub struct Allow(Who);
 
@@ -25,18 +25,19 @@ enum Who {
 }
 
 impl Allow {
-    /// Admits every node that can prove its id.
+    /// Admits every node that proves its id.
     pub const fn anyone() -> Self {
         Self(Who::Anyone)
     }
 
-    /// Admits only these nodes; there may be none.
+    /// Admits only these nodes. An empty list admits nobody.
     pub fn only(ids: impl IntoIterator<Item = NodeId>) -> Self {
         Self(Who::Only(ids.into_iter().collect()))
     }
 
-    /// Admits every peer for which `question` returns true. The node's own task calls it, once for each unknown peer:
-    /// it should answer at once, from memory. A panic counts as false.
+    /// Admits every peer for which `question` returns true. The node's own task calls `question`, once for each
+    /// unknown peer, and waits for it: `question` should answer from memory, without blocking. A panic counts as
+    /// false.
     pub fn ask(question: impl Fn(NodeId, SocketAddr) -> bool + Send + Sync + 'static) -> Self {
         Self(Who::Ask(Arc::new(question)))
     }

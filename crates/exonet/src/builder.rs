@@ -34,17 +34,16 @@ use crate::state::{StateDir, StateError, Term};
 use crate::timer::Timer;
 use crate::trace::Trace;
 
-/// The largest datagram that the node ever tries.
+/// The size in bytes of the largest datagram that the node ever tries.
 const LARGEST: u16 = 65_000;
 
-/// The source of the node's key.
+/// Where the node's key comes from.
 enum Identity {
     Ephemeral,
     Stored(PathBuf),
 }
 
-/// Settings of a node to be built. Created by [`Node::builder`], which requires the caller to say which peers may talk
-/// to the node.
+/// The settings of a node that is not yet built. [`Node::builder`] creates it.
 #[must_use = "a builder does nothing before `build`"]
 pub struct Builder {
     config: Config,
@@ -62,8 +61,8 @@ pub struct Builder {
 impl Builder {
     pub(crate) fn new(allow: Allow) -> Self {
         let (policy, question) = allow.into_policy();
-        // The system reports the limit of the first link. For the links after it, three datagrams every ten minutes
-        // probe for it.
+        // The system tells only the MTU of the first link. To find that of the whole path, the node sends three
+        // probes every ten minutes.
         let suite = Suite::for_processor(has_aes());
         let config = Config { max_datagram: LARGEST, suite, ..Config::new(policy) };
         Self {
@@ -80,11 +79,12 @@ impl Builder {
         }
     }
 
-    /// A new key that ends with the node; nothing is kept on disk. This is the default.
+    /// Gives the node a new key that ends with it, and keeps nothing on disk. This is the default.
     ///
-    /// The key can be neither chosen nor exported. A second node with the same key would begin its numbers anew, and a
-    /// peer that remembers the first node might then report Delivered for a message that it never got. An identity that
-    /// outlives a process needs the numbers of its former lives, which [`Self::state_dir`] keeps.
+    /// The application can neither choose nor export this key. A second node with the same key would begin its
+    /// numbers anew, and a peer that remembers the first node might then report Delivered for a message that it never
+    /// got. An identity that outlives a process needs the numbers of its former lives, and [`Self::state_dir`] keeps
+    /// those.
     ///
     /// ```compile_fail
     /// # use exonet::{Allow, Node};
@@ -95,14 +95,14 @@ impl Builder {
         self
     }
 
-    /// The identity that is stored in this directory. The node creates the directory on first use and locks it while it
-    /// runs.
+    /// Gives the node the identity that is stored in this directory. The node creates the directory on first use, and
+    /// locks it while it runs.
     pub fn state_dir(mut self, path: impl AsRef<Path>) -> Self {
         self.identity = Identity::Stored(path.as_ref().to_owned());
         self
     }
 
-    /// How much of the node's knowledge a crash may take. Default: [`Durability::Process`] with a [state
+    /// How much a crash may make the node forget. Default: [`Durability::Process`] with a [state
     /// directory](Self::state_dir), [`Durability::Memory`] without.
     ///
     /// ```
@@ -116,17 +116,18 @@ impl Builder {
         self
     }
 
-    /// The local address, as in `0.0.0.0:4455`. Default: any port, IPv6 and IPv4.
+    /// The local address, such as `0.0.0.0:4455`. Default: all addresses, IPv6 and IPv4, at a port that the system
+    /// chooses.
     #[allow(clippy::needless_pass_by_value)] // reads better at the call
     pub fn bind(mut self, address: impl ToString) -> Self {
         self.bind = Some(address.to_string());
         self
     }
 
-    /// How packets reach the peers whose addresses this node is given: as datagrams (UDP); over connections (TCP), for
-    /// networks that let nothing else through; or as datagrams, with a connection where these do not get through. With
-    /// [`Carrier::Tcp`] and [`Carrier::Auto`] the node also accepts connections, at the port of its socket. Default:
-    /// [`Carrier::Udp`].
+    /// How packets reach the peers whose addresses this node is given: as datagrams (UDP); over connections (TCP),
+    /// for networks that let nothing else through; or as datagrams, with a connection to a peer that datagrams do not
+    /// reach. With [`Carrier::Tcp`] and [`Carrier::Auto`] the node also accepts connections, at the port of its
+    /// socket. Default: [`Carrier::Udp`].
     ///
     /// ```
     /// use exonet::{Allow, Carrier, Node};
@@ -139,36 +140,36 @@ impl Builder {
         self
     }
 
-    /// How connections are opened, if the [carrier](Self::carrier) uses any. Default: straight to the peer,
+    /// How the node opens connections, if its [carrier](Self::carrier) uses any. Default: straight to the peer, with
     /// [`Tcp`](carrier::Tcp).
     pub fn dialler(mut self, dialler: impl carrier::Dialler) -> Self {
         (self.carriers.dialler, self.carriers.straight) = (Arc::new(dialler), false);
         self
     }
 
-    /// Also accepts connections that begin with TLS, at the same port. Default: none.
+    /// Lets the node also accept connections that begin with TLS, at the same port. Default: none.
     #[cfg(feature = "tls")]
     pub fn tls(mut self, tls: carrier::TlsServer) -> Self {
         self.carriers.tls = Some(tls);
         self
     }
 
-    /// Whether the node tells a peer that [`Allow`] does not admit. If true, the messages of that peer end
-    /// [`Outcome::Refused`](crate::Outcome) at once; if false, the peer hears nothing and goes on trying. Default:
-    /// true.
+    /// Whether the node answers a peer that [`Allow`] does not admit. If true, the messages of that peer end
+    /// [`Outcome::Refused`](crate::Outcome) at once. If false, the node sends nothing to the peer, and the peer goes
+    /// on trying. Default: true.
     pub fn tell_refused(mut self, tell: bool) -> Self {
         self.config.tell_refused = tell;
         self
     }
 
-    /// What the node takes from peers: messages, calls, or both, which is the default. A message of another kind ends
-    /// [`Outcome::Refused`](crate::Outcome) at its sender: it is certainly not delivered.
+    /// What the node takes from peers: messages, calls, or both. A message of another kind ends
+    /// [`Outcome::Refused`](crate::Outcome) at its sender: this node certainly does not deliver it. Default: both.
     pub fn takes(mut self, takes: Takes) -> Self {
         self.config.takes = takes;
         self
     }
 
-    /// Changes the caps on how much the node holds.
+    /// Changes the limits on how much the node holds.
     ///
     /// ```
     /// # use exonet::{Allow, Node};
@@ -183,43 +184,44 @@ impl Builder {
         self
     }
 
-    /// How long a channel may be quiet before both nodes forget it. Default: 30 s.
+    /// How long a channel may be idle before both nodes delete it. Default: 30 s.
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
         self.config.idle_timeout = timeout;
         self
     }
 
-    /// How long a message may be in doubt before it ends Unknown. Default: without limit.
+    /// How long a message may be in doubt before it ends Unknown. Default: no limit.
     pub fn doubt_timeout(mut self, timeout: Duration) -> Self {
         self.config.doubt_timeout = Some(timeout);
         self
     }
 
-    /// How often the node hands a message out, if each delivery is dropped without being acknowledged, before it
-    /// rejects the message: the sender is told [`Outcome::Rejected`](crate::Outcome::Rejected), and the node keeps the
-    /// message as a [dead letter](crate::dead). A message that can never be processed thus ends, and the others go on.
-    /// Default: without limit.
+    /// How many times the node hands a message out, if the application drops each delivery without acknowledging it.
+    /// Then the node rejects the message: it tells the sender [`Outcome::Rejected`](crate::Outcome::Rejected), and
+    /// keeps the message as a [dead letter](crate::dead). So a message that can never be processed ends, and does not
+    /// hold up the others. Default: no limit.
     pub fn attempts(mut self, most: NonZeroU32) -> Self {
         self.attempts = Some(most);
         self
     }
 
-    /// Sends a ping after every `interval` of silence, to keep address translations on the path alive. Default: off.
+    /// Sends a ping after every `interval` of silence, so that address translators on the path keep their entries.
+    /// Default: off.
     pub fn keepalive(mut self, interval: Duration) -> Self {
         self.config.keepalive = Some(interval);
         self
     }
 
-    /// Whether the first messages to a peer without a channel leave beside the opening, which takes one trip if the
-    /// clocks agree. They are encrypted to the peer's long-term key, so they have no forward secrecy if that key is
-    /// stolen. Each message may say otherwise. Default: true.
+    /// Whether the first messages to a peer without a channel leave together with the opening, which takes one trip
+    /// if the two clocks agree. The sender encrypts them to the peer's long-term key: whoever steals that key later
+    /// can read them (they have no forward secrecy). Each message may set this for itself. Default: true.
     pub fn early(mut self, early: bool) -> Self {
         self.config.early = early;
         self
     }
 
-    /// Uses the application's congestion control: `make` makes one for each path. See [`parts`](crate::parts). Default:
-    /// as set by [`Config::congestion`].
+    /// Uses the application's congestion control. The node calls `make` once for each path. See
+    /// [`parts`](crate::parts). Default: the one that [`Config::congestion`] names.
     pub fn congestion_control<C: CongestionControl + 'static>(
         mut self,
         make: impl Fn() -> C + Send + Sync + 'static,
@@ -228,17 +230,17 @@ impl Builder {
         self
     }
 
-    /// Uses the application's scheduler: `make` makes one for each peer. It chooses which message to that peer goes
-    /// next. See [`parts`](crate::parts). Default: priorities by weight; the methods of calls and the streams take
-    /// turns.
+    /// Uses the application's scheduler, which chooses the next message to a peer. The node calls `make` once for
+    /// each peer. See [`parts`](crate::parts). Default: weighted priorities; within a priority, the methods of calls
+    /// and the streams take turns.
     pub fn scheduler<S: Scheduler + 'static>(mut self, make: impl Fn() -> S + Send + Sync + 'static) -> Self {
         self.config.parts.set_scheduler(make);
         self
     }
 
-    /// Uses the application's retransmission policy: `make` makes one for each path. It decides when a packet counts as
-    /// lost, when the node probes, and which packets get a copy; [`Config::hedging`] then has no effect. See
-    /// [`parts`](crate::parts). Default: [`Standard`](crate::parts::Standard).
+    /// Uses the application's retransmission policy, which decides when a packet counts as lost, when the node
+    /// probes, and which packets the node sends twice. The node calls `make` once for each path. [`Config::hedging`]
+    /// then has no effect. See [`parts`](crate::parts). Default: [`Standard`](crate::parts::Standard).
     pub fn retransmission<R: Retransmission + 'static>(
         mut self,
         make: impl Fn() -> R + Send + Sync + 'static,
@@ -263,23 +265,23 @@ impl Builder {
         self
     }
 
-    /// Writes events to `sink` as lines of JSON in the manner of qlog: `time` in ms since the start, `name`, `data`. A
-    /// separate thread writes them and may block. If the sink is slow, events beyond a MiB of backlog are dropped and
-    /// counted.
+    /// Writes events to `sink` as lines of JSON in the style of qlog: `time` in ms since the start, `name`, `data`. A
+    /// separate thread writes them, and may block. If `sink` is slow, the node drops and counts the events beyond a
+    /// backlog of one MiB.
     pub fn event_trace(mut self, sink: impl io::Write + Send + 'static) -> Self {
         self.trace = Some(Box::new(sink));
         self
     }
 
-    /// The service in which the [names](crate::naming) of services are looked up and bound. If it is an authority, a
-    /// [stored](Self::state_dir) identity asks it at every start before it sends anything: an identity that has moved
-    /// away does not start.
+    /// The service in which the node looks up and binds the [names](crate::naming) of services. If the service is an
+    /// authority, a node with a [stored](Self::state_dir) identity asks it at every start, before the node sends
+    /// anything: an identity that has moved away does not start.
     pub fn naming(mut self, naming: impl Naming) -> Self {
         self.naming = Some(Arc::new(naming));
         self
     }
 
-    /// Like [`Self::naming`], for a naming service that is shared.
+    /// Like [`Self::naming`], for a name service that several nodes share.
     pub fn naming_shared(mut self, naming: Arc<dyn Naming>) -> Self {
         self.naming = Some(naming);
         self
@@ -292,15 +294,15 @@ impl Builder {
         self
     }
 
-    /// Makes the node, within a tokio runtime that has I/O and time enabled.
+    /// Builds and starts the node. The caller must be within a tokio runtime that has I/O and time enabled.
     ///
-    /// With [`Self::state_dir`] this waits for the disk, on another thread. It waits for up to 500 ms more if a former
-    /// life of the identity ended less than that ago and this life does not know which messages that one took, because
-    /// it has neither a journal that it trusts nor notes from this boot of the machine. Without this wait, messages of
-    /// peers would end Unknown.
+    /// With [`Self::state_dir`] this method waits for the disk, on another thread. If a former life of the identity
+    /// ended less than 500 ms ago, this method may also wait until these 500 ms are over. It does so if this life does
+    /// not know which messages the former one took: it has neither a journal that it trusts, nor notes from this boot
+    /// of the machine. Without this wait, messages of peers would end Unknown.
     ///
     /// # Errors
-    /// [`BuildError`] names what is wrong.
+    /// [`BuildError`] says what is wrong.
     pub async fn build(mut self) -> Result<Node, BuildError> {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
         let (socket, listener) = bind_both(self.bind.as_deref(), self.config.carrier)?;
@@ -333,8 +335,8 @@ impl Builder {
         if journal.is_none() {
             engine.notes = store.clone();
         }
-        // The socket's readiness is known only after the reactor has looked once; then the first message can leave
-        // inline.
+        // tokio learns that the socket is ready only when it has polled the system once. After that, the caller's
+        // thread can send the first message itself.
         let socket = Arc::new(socket);
         let ready = socket.writable().await;
         ready.map_err(|source| BuildError::Bind { address: socket.local_addr(), source })?;
@@ -342,7 +344,7 @@ impl Builder {
             Some(store) => Arc::new(Pins::of(store.pins()?, store)),
             None => Arc::default(),
         };
-        // Datagrams need addresses that are real.
+        // Datagrams can only go to real network addresses, which a proxy does not give.
         let dialler: Arc<dyn carrier::Dialler> = match self.config.carrier {
             Carrier::Udp => Arc::new(carrier::Tcp),
             _ => Arc::clone(&self.carriers.dialler),
@@ -371,7 +373,7 @@ impl Builder {
     }
 }
 
-/// A key, the knowledge of its former lives, and the store that keeps both.
+/// A key, what the node knows of its former lives, and the store that keeps both.
 struct Opened {
     key: SecretKey,
     boot: Boot,
@@ -422,10 +424,11 @@ fn open_stored(
     Ok(Opened { key, boot, store: Some(Arc::new(dir)), journal })
 }
 
-/// How long it is until stamps belong to this life. First messages with the stamps of a former life end Unknown if this
-/// life has forgotten which messages that one took. `latest` is written half a second ahead, so the wait after a crash
-/// is half a second at most. A life that has the journal or the notes of the one before has forgotten nothing. These
-/// messages then take one round trip more, which is shorter than the wait.
+/// How long to wait until stamps belong to this life. First messages with the stamps of a former life end Unknown if
+/// this life does not know which messages that one took. `latest` on disk is up to half a second ahead of the clock,
+/// so the wait after a crash is half a second at most. A life that has the journal or the notes of the former life
+/// knows which messages that one took, and does not wait: such messages then take one round trip more, which is
+/// shorter than the wait.
 fn former_life(boot: &Boot) -> Duration {
     const MOST: Duration = Duration::from_millis(500);
     let Boot::Stored { latest, notes, journal, .. } = boot else { return Duration::ZERO };
@@ -437,7 +440,7 @@ fn former_life(boot: &Boot) -> Duration {
     Duration::from_nanos(latest.0).saturating_sub(since_1970).min(MOST)
 }
 
-/// Whether the processor has the instructions that make AES-GCM fast: for AES, and for carry-less multiplication.
+/// Whether the processor has the instructions that make AES-GCM fast: AES and carry-less multiplication.
 fn has_aes() -> bool {
     #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
     {
@@ -461,7 +464,7 @@ fn random() -> Result<Zeroizing<[u8; 32]>, BuildError> {
 
 fn bind(address: Option<&str>) -> Result<Socket, BuildError> {
     let Some(text) = address else {
-        // Machines without IPv6 are common enough.
+        // Many machines have no IPv6.
         return Socket::bind(SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)))
             .or_else(|_| bind_to(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))));
     };

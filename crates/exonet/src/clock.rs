@@ -1,4 +1,4 @@
-//! The clocks of the system, in the core's units.
+//! The clocks of the system, in the units of the core.
 
 use core::time::Duration;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,13 +8,15 @@ use exonet_proto::{Mono, Now, Wall};
 
 use monotonic::Monotonic;
 
-/// How long the time of day is extrapolated from the monotonic clock before it is read again, in nanoseconds.
+/// For this many nanoseconds, the clock extrapolates the time of day from the monotonic clock; then it reads the time
+/// of day again.
 const WALL_EVERY: u64 = 1_000_000;
 
-/// Both clocks. They are read several times per datagram, so the time of day is read once a millisecond.
+/// The monotonic clock and the time of day. The node reads them several times per datagram, so this reads the time of
+/// day from the system only once a millisecond.
 pub(crate) struct Clock {
     monotonic: Monotonic,
-    /// When the time of day was last read; `wall` is the time that was read.
+    /// When this last read the time of day, and the time that it read.
     read_at: AtomicU64,
     wall: AtomicU64,
 }
@@ -31,7 +33,8 @@ impl Clock {
         self.monotonic.read()
     }
 
-    /// Reads both clocks. Only under the node's lock, since `read_at` and `wall` belong together.
+    /// Returns the time of both clocks. The caller must hold the node's lock, since `read_at` and `wall` belong
+    /// together.
     pub(crate) fn now(&self) -> Now {
         let mono = self.mono();
         let since = mono.0.saturating_sub(self.read_at.load(Ordering::Relaxed));
@@ -68,7 +71,7 @@ mod monotonic {
         Duration::try_from(clock_gettime(id)).unwrap_or_default()
     }
 
-    /// `CLOCK_BOOTTIME`, which counts through a suspend.
+    /// `CLOCK_BOOTTIME`, which goes on while the machine is suspended.
     pub(super) struct Monotonic;
 
     impl Monotonic {
@@ -88,7 +91,7 @@ mod monotonic {
 
     use exonet_proto::Mono;
 
-    /// `Instant`, which may or may not count through a suspend.
+    /// `Instant`, which on some systems stands still while the machine is suspended.
     pub(super) struct Monotonic(Instant);
 
     impl Monotonic {

@@ -1,4 +1,4 @@
-//! Logs which peers come, move and go: a line for each, and not many per second.
+//! Chooses the log lines about peers that connect, move and go: one line for each event, at a limited rate.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use exonet_proto::{Mono, NodeId};
 
-/// The number of peers whose addresses are remembered. Beyond that, all are forgotten, and come again.
+/// The number of peers whose addresses are remembered. If one more connects, all are forgotten, and each counts as
+/// new when it connects again.
 const REMEMBERED: usize = 1_024;
 /// The number of lines that may be logged at once; afterwards, one line per [`GAP`].
 const BURST: u32 = 20;
@@ -18,14 +19,14 @@ pub(crate) enum Coming {
     Came,
     Moved,
     Restarted,
-    /// Only new keys; or there have been too many lines.
+    /// The peer only has new keys, or the limit on lines is reached.
     Nothing,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Comings {
     at: BTreeMap<NodeId, SocketAddr>,
-    /// The number of lines in this burst, which ends once a line would be allowed without it.
+    /// The number of lines in this burst. The burst ends when [`GAP`] would allow the next line anyway.
     said: u32,
     since: Mono,
 }
@@ -50,7 +51,7 @@ impl Comings {
         if coming == Coming::Nothing || self.may_say(now) { coming } else { Coming::Nothing }
     }
 
-    /// True: it is worth a line.
+    /// Notes that a peer was forgotten. Returns whether that deserves a line.
     pub(crate) fn forgotten(&mut self, now: Mono, peer: &NodeId) -> bool {
         self.at.remove(peer).is_some() && self.may_say(now)
     }
@@ -97,7 +98,7 @@ mod tests {
             lines += u32::from(comings.connected(now, NodeId(id), at(1), false) == Coming::Came);
             assert!(comings.at.len() <= REMEMBERED);
         }
-        // The bounds correspond to five seconds.
+        // Five seconds pass: one line per gap, and the first burst.
         assert!((40..=80).contains(&lines), "{lines}");
     }
 }

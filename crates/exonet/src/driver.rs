@@ -1,15 +1,16 @@
-//! The task that receives, keeps time, and does the work that no caller's thread may do: it writes to disk, and asks
-//! the application which peers to admit.
+//! The task that receives, keeps time, and does what no caller's thread may do: it starts writes to the disk, and
+//! asks the application which peers to admit.
 //!
-//! It works in turns. A turn takes a bounded number of datagrams, under one hold of the lock per system call, so that
-//! callers get in between. If there are more datagrams than the driver has time for, each peer has its share of the
-//! time ([`Shares`]). Then come timers, sending, and openings, which have a share too ([`Openings`]). At the end of a
-//! turn the driver sleeps until the socket, the alarm, a write or a caller ([`Shared::work`]) wakes it.
+//! The driver works in turns. First it receives a limited number of datagrams. It takes the lock once per system
+//! call, so that callers can take it in between. If there are more datagrams than the driver has time for, each peer
+//! gets an equal share of that time ([`Shares`]). Then the driver handles timers, sends, and handles openings, which
+//! get a share of the time too ([`Openings`]). At the end of a turn it sleeps until the socket, the alarm, the end of
+//! a write or a caller ([`Shared::work`]) wakes it.
 //!
-//! A turn in which datagrams have woken a task sends nothing. Woken tasks run on this thread as soon as the driver
-//! sleeps, and their messages take ACK and STATE along, in one datagram instead of two. For that, the driver sleeps and
-//! does not yield: a runtime that has both a task that has yielded and a task that was woken wakes a second thread,
-//! which takes longer than a whole round trip on one thread.
+//! If datagrams of a turn have woken a task, the driver sends nothing in that turn. The woken task runs on this
+//! thread as soon as the driver sleeps, and its messages take ACK and STATE along: one datagram instead of two. The
+//! driver sleeps for this, and does not yield: when one task has yielded and another was woken, tokio wakes a second
+//! thread, and that takes longer than a whole round trip on one thread.
 
 use core::net::SocketAddr;
 use core::task::Poll;
@@ -35,27 +36,27 @@ use crate::socket::{Inbox, Socket};
 use crate::state::{ClockRecord, StateDir, StateError};
 use crate::timer::Timer;
 
-/// The number of system calls per turn that receive.
+/// A turn makes at most this many system calls that receive.
 const RECEIVE_BURST: usize = 16;
 
-/// The number of datagrams received at once after which the driver checks how long they take.
+/// After this many datagrams of one system call, the driver checks how long they have taken.
 const LOOK_AT_TIME: u32 = 16;
 
-/// If datagrams that were received at once have taken this long, others have come meanwhile.
+/// If the datagrams of one system call took this long, others have arrived meanwhile.
 const LONG: Duration = Duration::from_micros(200);
 
-/// The number of batches that one turn sends.
+/// A turn sends at most this many batches.
 const SEND_BURST: usize = 8;
 
-/// The number of batches sent after which the driver looks for the answers of the peers, even if the runtime has not
-/// asked the system for events: it does so only after many turns of tasks that always have something to do.
+/// After this many batches, the driver looks for answers of peers even if tokio has not polled the system: under load
+/// tokio polls it only after many turns of tasks.
 const LOOK_AFTER: u32 = 4;
 
-/// How long a woken task has to send something before the driver sends.
+/// How long the driver waits for a woken task to send something before the driver itself sends.
 const PATIENCE: Duration = Duration::from_millis(1);
 
-/// How often a driver that always has something to do lets the runtime look for events. In between it goes to the end of
-/// the queue of ready tasks: to yield would put it behind all tasks that become ready meanwhile.
+/// How often a driver that always has work lets tokio poll the system. In between, the driver goes to the end of the
+/// queue of ready tasks: a yield would put it behind all tasks that become ready meanwhile.
 const YIELD_EVERY: Duration = Duration::from_millis(1);
 
 pub(crate) struct Driver {
@@ -68,22 +69,22 @@ pub(crate) struct Driver {
     lines: String,
     writer: Writer,
     timer: Arc<Timer>,
-    /// Once a peer has been silent: tells when the network may be back.
+    /// Tells when the network may be back. It is set once a peer has been silent.
     network: Option<Network>,
     report: Report,
-    /// The time at which the runtime could last look for events.
+    /// When the driver last gave tokio the chance to poll the system.
     yielded: Mono,
-    /// Whether something has changed since the last sleep.
+    /// Whether anything has changed since the driver last slept.
     happened: bool,
-    /// Whether something came for channels in this turn.
+    /// Whether datagrams for channels arrived in this turn.
     busy: bool,
     /// Whether datagrams have woken a task in this turn.
     woke: bool,
     /// Whether this turn sends nothing, so that the woken tasks go first.
     patient: bool,
-    /// How long the next datagrams may wait, given those of this turn.
+    /// How long the next datagrams may stay in the socket, given those of this turn.
     rest: Duration,
-    /// Until this time, datagrams that arrive stay in the socket and wake no task.
+    /// Until then, datagrams that arrive stay in the socket and wake no task.
     rests_until: Option<Mono>,
 }
 
@@ -117,9 +118,9 @@ impl Driver {
         }
     }
 
-    /// Runs until the node stops.
+    /// Runs until the node has stopped.
     pub(crate) async fn run(self) {
-        // Dropped last: a task that waits for the end finds the socket and the state free.
+        // Dropped last: the socket and the state are released before the tasks that wait for the end wake.
         let _ended = Ended(Arc::clone(&self.shared));
         self.turns().await;
     }
@@ -133,7 +134,7 @@ impl Driver {
             if let Some(meshes) = self.openings.sieve.review(begun) {
                 self.socket.sift(meshes);
             }
-            // Not twice in a row: events that wake tasks without anything to send may come without end.
+            // Not in two turns in a row: events may wake tasks again and again that have nothing to send.
             self.patient = self.woke && !self.patient && !more && self.openings.is_empty();
             if self.tick() {
                 return self.tell_the_rest().await;
@@ -148,8 +149,8 @@ impl Driver {
         }
     }
 
-    /// Goes on after the tasks that are ready to run now. The runtime looks only occasionally for tasks that have
-    /// become ready.
+    /// Lets the tasks run that are ready now, and goes on after them. tokio looks only now and then for tasks that
+    /// have become ready.
     async fn pass_turn(&mut self, now: Mono) {
         if now.since(self.yielded) >= YIELD_EVERY {
             self.yielded = now;
@@ -167,14 +168,14 @@ impl Driver {
         .await;
     }
 
-    /// Sends the datagrams that are ready, and spends time on openings. The turn began at `begun`.
+    /// Sends the datagrams that are ready, and handles openings. `begun` is the start of the turn.
     fn speak(&mut self, begun: Mono) -> Flushed {
         let flushed = self.shared.flush(SEND_BURST);
         self.busy |= flushed == Flushed::More;
         if self.busy {
             self.openings.earn(self.shared.clock().mono().since(begun));
         }
-        // Openings have their share, however much there is to send.
+        // Openings get their share of the time, however much there is to send.
         match flushed {
             Flushed::Blocked => Flushed::Blocked,
             Flushed::Empty => self.open(),
@@ -185,7 +186,7 @@ impl Driver {
         }
     }
 
-    /// Notices a new socket, and takes openings that came over connections.
+    /// Takes over a new socket, and takes in openings that arrived over connections.
     fn look_around(&mut self) {
         for (arrival, opening) in self.shared.carriers.take_openings() {
             self.openings.put(arrival, &opening);
@@ -200,8 +201,8 @@ impl Driver {
         }
     }
 
-    /// Receives from the socket, and handles the datagrams or those that wait. True: there may be more. The turn began
-    /// at `begun`.
+    /// Receives from the socket, and handles the new datagrams and those that wait. Returns whether there may be
+    /// more. `begun` is the start of the turn.
     fn receive(&mut self, begun: Mono) -> bool {
         if self.rests_until.is_some_and(|until| begun < until) {
             return false;
@@ -212,27 +213,27 @@ impl Driver {
         inbox.give_back();
         self.work_on_waiting(begun);
         let more = more || !self.shares.is_empty();
-        // With more work at hand, there is no reason to wait.
+        // The driver has more work at hand, so it does not wait.
         self.rest_for(begun, if more { Duration::ZERO } else { self.rest });
         more
     }
 
-    /// Leaves arriving datagrams in the socket for the time `rest`: a packet that comes alone costs as much as several
-    /// that have come by then ([`exonet_proto::node::Node::may_rest`]).
+    /// Leaves arriving datagrams in the socket for the time `rest`: receiving one packet costs as much as
+    /// receiving several together ([`exonet_proto::node::Node::may_rest`]).
     fn rest_for(&mut self, now: Mono, rest: Duration) {
         let rests = !rest.is_zero();
         if rests != self.rests_until.is_some()
             && let Err(error) = self.socket.watch(!rests)
         {
             tracing::warn!(%error, "watching the socket");
-            // The driver then looks by the clock.
+            // The driver looks at the socket by the clock instead.
             self.rests_until = Some(now + Duration::from_millis(1));
             return;
         }
         self.rests_until = rests.then(|| now + rest);
     }
 
-    /// True: the socket may have more.
+    /// Returns whether the socket may have more.
     fn receive_into(&mut self, inbox: &mut Inbox) -> bool {
         let mut look = self.shared.sent_since.load(Ordering::Relaxed) >= LOOK_AFTER;
         if look {
@@ -246,13 +247,13 @@ impl Driver {
                     return false;
                 }
                 Err(error) => {
-                    // The content of an ICMP message about an earlier datagram, which anyone could have sent.
+                    // An ICMP message about an earlier datagram. Anyone can have sent it, so it has no effect.
                     tracing::debug!(%error, "receiving");
                     continue;
                 }
             };
             if round > 0 && self.busy && !self.shares.is_pressed() {
-                // Sends the results of the previous round: under load, nothing is gained by waiting.
+                // Sends what the previous round of this loop has produced: under load, waiting gains nothing.
                 self.shared.flush(SEND_BURST);
             }
             let (begun, ended) = self.take_in(inbox);
@@ -267,7 +268,7 @@ impl Driver {
         true
     }
 
-    /// Handles the received datagrams, or puts them aside. Returns when it began and ended.
+    /// Handles the received datagrams, or puts them aside. Returns when it began and when it ended.
     fn take_in(&mut self, inbox: &mut Inbox) -> (Mono, Mono) {
         let Self { openings, shares, busy, shared, rest, .. } = self;
         let (clock, mut span) = (shared.clock(), (Mono(0), Mono(0)));
@@ -295,7 +296,7 @@ impl Driver {
                         let held = || Held { arrival, datagram: (&*datagram).into() };
                         run.dropped += u64::from(!shares.put(now.mono, seat, datagram.len(), held));
                     }
-                    // The datagram belongs to no peer: it costs next to nothing.
+                    // The datagram belongs to no known peer, so it costs next to nothing.
                     _ => engine.core.handle_datagram(now, arrival, datagram),
                 }
             }
@@ -307,7 +308,7 @@ impl Driver {
         span
     }
 
-    /// Handles datagrams that were put aside, for a while.
+    /// Handles datagrams that were put aside, for a limited time.
     fn work_on_waiting(&mut self, begun: Mono) {
         if self.shares.is_empty() {
             return;
@@ -330,7 +331,7 @@ impl Driver {
         (self.busy, self.happened) = (true, true);
     }
 
-    /// Handles openings for as long as they may take now, and sends the answers.
+    /// Handles openings for as long as their share allows, and sends the answers.
     fn open(&mut self) -> Flushed {
         if self.openings.is_empty() {
             return Flushed::Empty;
@@ -343,7 +344,7 @@ impl Driver {
             && let Some((kind, mut opening)) = self.openings.take()
         {
             let (many, dropped) = (self.openings.are_many(), self.openings.take_dropped());
-            // The answer leaves when this turn ends. So do messages of tasks that the opening wakes.
+            // The answer leaves at the end of this turn, together with messages of the tasks that the opening wakes.
             pass(&self.shared, |engine, now| {
                 engine.core.press(many, dropped);
                 engine.core.handle_datagram(now, opening.arrival, &mut opening.datagram);
@@ -359,14 +360,15 @@ impl Driver {
         flushed
     }
 
-    /// Handles timers, writes, questions and figures. True: the node has stopped, and this was the last tick.
+    /// Handles timers, writes, questions to the application, and figures. Returns whether the node has stopped, so
+    /// that this was the last tick.
     fn tick(&mut self) -> bool {
         let (asks, absent, report) = (&mut self.asks, &mut self.absent, &mut self.report);
         let (lines, idle, patient) = (&mut self.lines, self.writer.is_idle(), self.patient);
         let writes = report.can_write();
         let ((stopped, batch, figures, dials), _, mut after) = self.shared.step_quietly(|engine, now| {
             engine.armed = AWAKE;
-            // The flush follows, if this turn sends anything.
+            // If this turn sends, it flushes after the tick.
             engine.left_to_driver &= patient;
             if engine.core.poll_timeout().is_some_and(|due| due <= now.mono) {
                 engine.core.handle_timeout(now);
@@ -399,14 +401,14 @@ impl Driver {
         }
         self.answer();
         if !self.absent.is_empty() && self.network.is_none() {
-            // Where there is no such news, peers are probed as before.
+            // Without such news, the node probes silent peers by its timers alone.
             self.network = Network::watch().ok();
         }
         self.absent.drain(..).for_each(|peer| self.shared.look_again(peer));
         stopped
     }
 
-    /// Writes the last lines of the event trace.
+    /// Writes the last lines of the event trace to the application's sink.
     async fn tell_the_rest(&mut self) {
         self.report.written().await;
         let lines = &mut self.lines;
@@ -417,11 +419,11 @@ impl Driver {
         });
         self.report.write(&mut self.lines);
         self.report.written().await;
-        // A write in progress holds the identity.
+        // A write in progress still holds the lock of the identity.
         if !self.writer.is_idle() {
             let _ = self.writer.end().await;
         }
-        // If this fails, the next life takes the end of this one for a crash.
+        // If this fails, the next life treats the end of this one as a crash.
         if let Some(journal) = self.shared.leave_journal() {
             let closed = tokio::task::spawn_blocking(move || journal.close()).await;
             if let Ok(Err(error)) = closed {
@@ -430,7 +432,8 @@ impl Driver {
         }
     }
 
-    /// Asks the application, without the lock, and passes its answers on. A question that panics counts as refused.
+    /// Asks the application, without the lock, whether to admit peers, and passes its answers to the core. If the
+    /// question panics, the driver refuses the peer.
     fn answer(&mut self) {
         if self.asks.is_empty() {
             return;
@@ -447,7 +450,7 @@ impl Driver {
         }
     }
 
-    /// Sets the alarm, and makes sure that the driver does not sleep while there is work.
+    /// Sets the alarm. If there is work, makes sure that the driver does not sleep.
     fn prepare_sleep(&mut self) {
         let happened = core::mem::take(&mut self.happened);
         let (timer, report, idle, patient) =
@@ -463,7 +466,7 @@ impl Driver {
                 || !engine.absent.is_empty()
                 || !engine.dials.is_empty()
                 || (idle && engine.batch.is_some());
-            // A caller that left work while this task was awake has not woken it.
+            // While this task is awake, a caller that leaves work to it does not wake it.
             let left = core::mem::take(&mut engine.left_to_driver) && engine.core.has_ready();
             waits || left || engine.phase >= Phase::Stopped
         });
@@ -504,7 +507,7 @@ impl Driver {
     }
 }
 
-/// Waits for a change of the network. False: there is no more news of it.
+/// Waits for a change of the network. Returns false if the system gives no more news.
 async fn changed(network: &mut Option<Network>) -> bool {
     let Some(news) = network else { return core::future::pending().await };
     let changed = news.changed().await.is_ok();
@@ -518,7 +521,7 @@ struct Held {
     datagram: Box<[u8]>,
 }
 
-/// Datagrams of one channel that were received one after the other: their time is measured as a whole.
+/// Datagrams of one channel that arrived one after the other. The driver measures their time as a whole.
 struct Run {
     channel: Option<ChannelIndex>,
     seat: Option<Seat>,
@@ -531,7 +534,7 @@ impl Run {
         Self { channel: None, seat: None, begun: now, dropped: 0 }
     }
 
-    /// Charges the peer for the run, and begins another.
+    /// Charges the peer for the run, and begins the next.
     fn end(self, engine: &mut Engine, shares: &mut Shares<Held>, now: Mono) -> Self {
         if let Some(seat) = self.seat {
             let work = Work::new(now.since(self.begun), self.dropped);
@@ -542,14 +545,14 @@ impl Run {
     }
 }
 
-/// Handles datagrams. True: they have woken a task.
+/// Handles datagrams. Returns whether they have woken a task.
 fn pass(shared: &Shared, f: impl FnOnce(&mut Engine, Now)) -> bool {
     let ((), _, mut after) = shared.step_quietly(|engine, now| {
         engine.armed = AWAKE;
         f(engine, now);
     });
     let woke = after.todo.readable || after.todo.called || after.wakes();
-    // The driver need not be woken: it is the caller.
+    // The caller is the driver, so nobody needs to wake it.
     after.todo.driver = false;
     shared.finish(after);
     woke
@@ -565,10 +568,10 @@ impl Drop for Ended {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        // Nothing receives any more, so open messages cannot be settled. Has no effect after a proper end.
+        // Nothing receives any more, so no open message can be settled. After an orderly end, this has no effect.
         self.shared.stop(Some("the runtime ended"));
-        // Another process may open the journal once the identity is released. If this fails, that process takes the end
-        // of this one for a crash.
+        // Another process may open the journal once the identity is released. If this fails, that process treats the
+        // end of this one as a crash.
         if let Some(journal) = self.shared.leave_journal() {
             let _ = journal.close();
         }
@@ -576,7 +579,7 @@ impl Drop for Driver {
     }
 }
 
-/// Writes `D`, one write at a time, on a thread that may block.
+/// Writes `D`: one write at a time, on a thread that may block.
 struct Writer {
     store: Option<Arc<StateDir>>,
     task: Option<(Lsn, JoinHandle<Result<(), StateError>>)>,
@@ -629,7 +632,7 @@ mod tests {
     #[tokio::test]
     async fn openings_have_their_share_however_much_there_is_to_send() {
         let node = crate::Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await.unwrap();
-        // The test waits for nothing from here on: the node's own driver does not run.
+        // From here on the test awaits nothing, so the node's own driver does not run.
         let shared = Arc::clone(node.shared());
         let socket = shared.socket().unwrap();
         let timer = Arc::new(Timer::new().unwrap());
@@ -653,7 +656,7 @@ mod tests {
         let receipt = friend.peer(node.peer_addr()).send("1").await.unwrap();
         node.recv().await.unwrap().ack().unwrap();
         receipt.await;
-        // The test waits for nothing from here on: the nodes' own drivers do not run.
+        // From here on the test awaits nothing, so the nodes' own drivers do not run.
         let shared = Arc::clone(node.shared());
         let timer = Arc::new(Timer::new().unwrap());
         let socket = shared.socket().unwrap();
@@ -669,7 +672,7 @@ mod tests {
         driver.shares.press(shared.clock().mono());
         receive(&mut driver, "2");
         assert!(shared.take(None, false).unwrap().is_none() && !driver.shares.is_empty());
-        // A peer whose queue is full loses datagrams that come.
+        // The driver drops datagrams of a peer whose queue is full.
         let (mut waiting, mut its) = (Vec::new(), None);
         while let Some((seat, held)) = driver.shares.take() {
             waiting.push(held);

@@ -1,4 +1,4 @@
-//! The state that the node's lock guards: the core, and the tasks that wait for it.
+//! What the node's lock guards: the core, and the tasks that wait for it.
 
 pub(crate) mod journaling;
 mod sending;
@@ -40,50 +40,50 @@ use crate::trace::Trace;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
     Open,
-    /// New work is refused; open messages go on.
+    /// The node refuses new work, and goes on with open messages.
     Closing,
-    /// The driver has ended or is ending; every receipt is settled.
+    /// The driver has ended or is ending, and every receipt is settled.
     Stopped,
-    /// The core panicked: none of its state can be relied on.
+    /// The core panicked: nothing may rely on its state.
     Broken,
 }
 
-/// The value of `armed` while the driver is at work, or has been woken.
+/// The value of `armed` while the driver works, or has been woken and will.
 pub(crate) const AWAKE: Mono = Mono(0);
 
-/// How many times the intake is opened without a message before it stays closed.
+/// After the intake was opened this many times without getting a message, it stays closed.
 const IDLE: u32 = 4;
 
 /// The state of the intake.
 #[derive(Default)]
 struct Gathering {
     is_open: bool,
-    /// The kind that the intake is opened for when the lock is released.
+    /// The kind of messages that the intake opens for when the lock is released.
     wanted: Option<Kind>,
-    /// The number of times that it has been opened since a message last came in.
+    /// How many times it was opened since the last message came in.
     idle: u32,
-    /// Memory for the next messages.
+    /// Empty memory for the next messages.
     spare: Bodies,
-    /// The lot of the messages that are being queued.
+    /// The lot of the messages that are being queued now.
     lot: Option<Arc<Lot>>,
 }
 
-/// The work that the caller of [`Engine::pump`] does once the lock is free.
+/// What the caller of [`Engine::pump`] does once the lock is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Todo {
     /// The driver has work.
     pub(crate) driver: bool,
-    /// A flush may have ended, or the node may be quiet.
+    /// A task that waits for messages to be settled, or for the node to be quiet, should look again.
     pub(crate) settled: bool,
     /// A message waits for a receiver.
     pub(crate) readable: bool,
-    /// The servers of calls have been woken.
+    /// This step has woken servers of calls.
     pub(crate) called: bool,
-    /// The node has ended: every waiting task looks again.
+    /// The node has ended, and every waiting task should look again.
     pub(crate) ended: bool,
     /// A peer reports that the identity lives elsewhere.
     pub(crate) suspected: bool,
-    /// Room was made that the core does not report.
+    /// There is room in a queue that the core does not report.
     freed: bool,
 }
 
@@ -121,35 +121,35 @@ pub(crate) struct Engine {
     pub(crate) receipts: Receipts,
     /// The name of the node, for logs.
     pub(crate) name: Arc<str>,
-    /// The work that is done without the lock.
+    /// The work to do without the lock.
     pub(crate) after: After,
     pub(crate) trace: Option<Trace>,
-    /// The driver wakes at this time by itself; or it is [`AWAKE`].
+    /// When the timer wakes the driver; [`AWAKE`] while the driver does not sleep.
     pub(crate) armed: Mono,
     /// The timer that wakes the driver.
     pub(crate) timer: Arc<Timer>,
-    /// Whether there is work for the driver that came after it last began to flush.
+    /// Whether callers left work to the driver since it last began to flush.
     pub(crate) left_to_driver: bool,
-    /// The latest write that the core wants, for the driver.
+    /// The latest write that the core wants. The driver takes it.
     pub(crate) batch: Option<Batch>,
-    /// None: this node keeps no journal, or has ended.
+    /// None: this node keeps no journal, or it has ended.
     journal: Option<journal::Log>,
-    /// Whether the node keeps a journal: then nothing leaves that is not written there.
+    /// Whether the node keeps a journal. Then no datagram leaves that depends on a record which is not yet written.
     is_journaled: bool,
-    /// The place where a node without a journal notes the early messages that it took.
+    /// Where a node without a journal notes the early messages that it took.
     pub(crate) notes: Option<Arc<StateDir>>,
-    /// Messages that were taken and wait for the disk.
+    /// Messages that this node took, and that wait for the disk before the application gets them.
     held: journal::Held,
-    /// The open messages of a former life, until the application asks for them.
+    /// The open messages of a former life, until the application takes them.
     recovered: Vec<(OpenMessage, journaling::Hold)>,
-    /// Peers that do not answer, for the driver, which looks their names up again.
+    /// Peers that do not answer. The driver looks their names up again.
     pub(crate) absent: Vec<NodeId>,
-    /// Peers that the driver asks the application about.
+    /// Peers about which the driver asks the application.
     pub(crate) asks: Vec<(NodeId, SocketAddr)>,
-    /// Connections for the driver to open.
+    /// Connections that the driver must open.
     pub(crate) dials: Vec<Dial>,
     pub(crate) room: Room,
-    /// The messages that come in without the lock.
+    /// The messages that callers queue without the lock.
     gathering: Gathering,
     pub(crate) calls: Calls,
     pub(crate) routes: Routes,
@@ -157,7 +157,7 @@ pub(crate) struct Engine {
     pub(crate) presences: Presences,
     /// The application's function that admits peers, if the policy asks it.
     pub(crate) question: Option<Arc<Question>>,
-    /// The peers that it has admitted.
+    /// The peers that this function has admitted.
     welcomed: BTreeSet<NodeId>,
     /// The number of tasks that wait until all messages to one peer are settled.
     pub(crate) peer_waits: usize,
@@ -167,9 +167,9 @@ pub(crate) struct Engine {
     next_ping: u64,
     oldest: u64,
     comings: Comings,
-    /// The reasons that receiving applications gave.
+    /// The reasons that receiving applications gave for verdicts.
     reasons: Reasons,
-    /// The streams of outcomes.
+    /// The application's streams of outcomes.
     pub(crate) outlets: Outlets,
 }
 
@@ -214,21 +214,21 @@ impl Engine {
         }
     }
 
-    /// Leaves work to the driver. True: the driver sleeps, and must be woken.
+    /// Leaves work to the driver. Returns whether the driver sleeps and must be woken.
     pub(crate) fn leave_to_driver(&mut self) -> bool {
         self.left_to_driver = true;
         core::mem::replace(&mut self.armed, AWAKE) != AWAKE
     }
 
-    /// Takes the events of the core. The work that follows from them is left in [`Engine::after`].
+    /// Takes the events of the core, and leaves the work that follows from them in [`Engine::after`].
     pub(crate) fn pump(&mut self, now: Now) {
         let mut todo = Todo::default();
-        // An outcome is reported only after its record is written.
+        // The node reports an outcome only after its record is written.
         if self.is_journaled {
             self.write_journal(now);
         }
         while let Some(batch) = self.core.poll_persist() {
-            // Each write contains those before it: only the last is needed.
+            // Each write contains the earlier ones, so only the last is needed.
             self.batch = Some(batch);
         }
         while let Some(event) = self.core.poll_event() {
@@ -241,7 +241,8 @@ impl Engine {
             self.dials.push(dial);
         }
         if todo.freed {
-            // The core reports room that a STATE made, but only after it has refused a message itself.
+            // The core reports room after a STATE only if the core itself refused a message. Tasks may wait for room
+            // without such a refusal, so this wakes them.
             self.room.serve_all(&mut self.core, &mut self.after);
         }
         let oldest = self.receipts.oldest();
@@ -251,7 +252,7 @@ impl Engine {
         let next = self.core.poll_timeout().unwrap_or(Mono::NEVER);
         let mut late = false;
         if next < self.armed {
-            // The driver need not wake only to shorten its sleep.
+            // The driver need not be woken only to set a later alarm.
             if next > now.mono {
                 self.armed = self.timer.arm(now.mono, next);
             }
@@ -341,7 +342,7 @@ impl Engine {
         }
     }
 
-    /// Handles a conflict: two nodes have one identity.
+    /// Handles a report that two nodes have one identity.
     fn conflict(&mut self, peer: NodeId, whose: Conflict) {
         self.log(match whose {
             Conflict::Theirs => Log::TheirsTwice(peer),
@@ -358,7 +359,7 @@ impl Engine {
 
     // ---- receiving
 
-    /// Reads on in a streamed body, or stores the waker.
+    /// Continues to read a streamed body, or stores the waker.
     pub(crate) fn read(&mut self, now: Now, key: DeliveryKey, waker: &mut Option<Waker>) -> BodyRead {
         let read = self.core.body_read(now, key);
         let old = match waker.take_if(|_| read == BodyRead::Pending) {
@@ -384,7 +385,7 @@ impl Engine {
         judged && self.write_journal(now)
     }
 
-    /// Hands a message out again at the time `at`.
+    /// Hands a message out again at `at`.
     pub(crate) fn release_at(&mut self, key: DeliveryKey, at: Mono) -> Option<Waker> {
         if self.phase < Phase::Stopped {
             self.core.release_at(key, at);
@@ -404,7 +405,7 @@ impl Engine {
         self.leave_readable(key)
     }
 
-    /// Forgets a reader. Returns its waker.
+    /// Removes the reader of a streamed body. Returns its waker.
     pub(crate) fn leave_readable(&mut self, key: DeliveryKey) -> Option<Waker> {
         self.readers.remove(&key)
     }
@@ -448,7 +449,7 @@ impl Engine {
         self.core.has_waiting()
     }
 
-    /// Like [`Self::take`], for messages that the core has handed out already.
+    /// Like [`Self::take`], for messages that the core has already handed out.
     fn take_routed(
         &mut self,
         now: Now,
@@ -459,7 +460,7 @@ impl Engine {
         loop {
             let (incoming, more) = self.routes.next(route);
             let incoming = incoming?;
-            // If taking the message fails, no peer waits for it any more.
+            // If this fails, the message is not delivered: its record is gone.
             if guarded || is_streamed(&incoming) || self.taken(now, incoming.key) {
                 *place = Some(incoming);
                 return Some(more || self.more_waits(route));
@@ -514,33 +515,33 @@ impl Engine {
         }
     }
 
-    /// Removes a receiver. The messages that wait for it go to others.
+    /// Removes a receiver with a filter. The messages that wait for it go to other receivers.
     pub(crate) fn remove_route(&mut self, route: &Arc<Route>) {
         self.after.todo.readable |= self.routes.remove(route, &mut self.after);
         self.held.leave(route);
         self.after.todo.readable |= !self.held.is_empty();
     }
 
-    /// Whether the node takes no new work.
+    /// Whether the node refuses new work.
     pub(crate) fn is_ending(&self) -> bool {
         self.phase >= Phase::Closing
     }
 
-    /// Wakes the receivers to see that the node is ending.
+    /// Wakes the receivers, so that they notice that the node is ending.
     pub(crate) fn wake_routes(&mut self) {
         self.routes.wake_all(&mut self.after);
         self.streams.wake_all(&mut self.after);
         self.after.chores.extend(self.presences.all().map(Chore::All));
     }
 
-    /// The next datagrams to send.
+    /// Writes the next datagrams to send into `buffer`.
     pub(crate) fn transmit(&mut self, now: Now, segments: usize, buffer: &mut Vec<u8>) -> Option<Transmit> {
         if self.phase == Phase::Broken {
             return None;
         }
         let transmit = self.core.poll_transmit(now, segments, buffer);
-        // The datagrams may depend on records of this poll. A poll that gives none may append records all the same: a peer that has
-        // nothing to send is wound up.
+        // The datagrams may depend on records of this poll. A poll that returns none may append records too, when it
+        // removes a peer that has nothing left to send.
         if self.write_journal(now) { transmit } else { None }
     }
 
@@ -563,7 +564,7 @@ impl Engine {
         Ok((cookie, answer))
     }
 
-    /// Refuses new work; open messages go on.
+    /// Refuses new work, and goes on with open messages.
     pub(crate) fn close(&mut self, now: Now) {
         if self.phase == Phase::Open {
             self.phase = Phase::Closing;
@@ -573,24 +574,25 @@ impl Engine {
         }
     }
 
-    /// Takes no further calls: callers are told to try again.
+    /// Takes no further calls, and tells callers to try again.
     pub(crate) fn drain(&mut self) {
         self.calls.draining = true;
     }
 
-    /// Takes no further messages, and tells peers which were not taken.
+    /// Takes no further messages, and tells the peers which messages it did not take.
     pub(crate) fn finish(&mut self, now: Now) {
         if self.phase < Phase::Stopped {
             self.core.finish(now);
         }
     }
 
-    /// Whether every peer that can be told has heard this.
+    /// Whether every reachable peer has been told which messages were not taken.
     pub(crate) fn is_finished(&self) -> bool {
         self.phase >= Phase::Stopped || self.core.is_finished()
     }
 
-    /// Tells the peers that sent something to an identity that ends. Returns when to do so again, if at all.
+    /// Tells the peers that have sent something that this identity ends. Returns after how long to repeat that, or
+    /// None if there is no need.
     pub(crate) fn foretell_end(&mut self) -> Option<Duration> {
         if self.phase < Phase::Stopped { self.core.foretell_end() } else { None }
     }
@@ -613,7 +615,7 @@ impl Engine {
     }
 
     pub(crate) fn open_messages(&self) -> Vec<OpenMessage> {
-        // After a stop everything is settled, whatever the core still holds.
+        // After a stop every message is settled, even if the core still lists some.
         if self.phase >= Phase::Stopped { Vec::new() } else { self.core.open_messages() }
     }
 
@@ -624,7 +626,7 @@ impl Engine {
         open
     }
 
-    /// Whether a message to a peer is open, or may be: if there are many, replies to its calls count as well.
+    /// Whether a message to a peer is open, or may be: replies to calls of the peer may count as well.
     pub(crate) fn has_open(&self, peer: &NodeId) -> bool {
         const MANY: usize = 1_024;
         let held = self.core.peer_stats(peer).map_or(0, |stats| stats.queued + stats.in_doubt);
@@ -632,15 +634,15 @@ impl Engine {
         !stopped && held > 0 && (held > MANY || !self.open_messages_to(peer).is_empty())
     }
 
-    /// Gives up the open messages to a peer.
+    /// Gives up all open messages to a peer.
     pub(crate) fn abandon_peer(&mut self, now: Now, peer: &NodeId) {
         if self.phase < Phase::Stopped {
             self.core.abandon_peer(now, peer);
         }
     }
 
-    /// Admits other peers from now on. Returns the former function of the application, whose destructor is the
-    /// application's code.
+    /// Changes which peers are admitted from now on. Returns the application's former function: its destructor is
+    /// code of the application, so the caller drops it without the lock.
     pub(crate) fn set_allow(&mut self, now: Now, allow: Allow) -> Option<Arc<Question>> {
         let (policy, question) = allow.into_policy();
         if self.phase < Phase::Stopped {
@@ -652,7 +654,7 @@ impl Engine {
         core::mem::replace(&mut self.question, question)
     }
 
-    /// Passes on the answer of the application, if it is the answer of the current function.
+    /// Passes the application's answer to the core, if it comes from the current function.
     pub(crate) fn admit(
         &mut self,
         now: Now,
@@ -675,14 +677,15 @@ impl Engine {
         self.core.admit(now, id, yes);
     }
 
-    /// The name of a peer has led to an address. The core uses it only if something has been sent to the peer.
+    /// Takes in an address that a name of the peer has led to. The core uses it only if something was sent to the
+    /// peer.
     pub(crate) fn learn(&mut self, now: Now, peer: NodeId, hint: SocketAddr) {
         if self.phase < Phase::Stopped {
             self.core.suggest(now, &peer, hint);
         }
     }
 
-    /// Whether `peer` answers none of the messages that are on their way to it.
+    /// Whether `peer` answers none of the messages on their way to it.
     pub(crate) fn is_away(&self, peer: &NodeId) -> bool {
         self.phase < Phase::Stopped && self.core.is_away(peer)
     }
@@ -694,7 +697,8 @@ impl Engine {
         }
     }
 
-    /// Ends everything: settles receipts and wakes every waiting task. True: this changed something.
+    /// Ends everything: settles all receipts, and wakes every waiting task. Returns false if the node had already
+    /// stopped.
     pub(crate) fn stop(&mut self, phase: Phase) -> bool {
         if self.phase >= Phase::Stopped {
             return false;
@@ -707,7 +711,7 @@ impl Engine {
                 self.receipts.settle(*key, 1, settled, |waker| self.after.wake(Some(waker)));
             }
         }
-        // The outcomes of the rest are unknown: the core is not asked, or has settled them without reporting.
+        // For the rest no outcome is known: the core is broken, or has settled them without an event.
         let unknown = Settled { outcome: Outcome::Unknown, id: None, late: false };
         for key in open {
             self.receipts.settle(key, u32::MAX, unknown, |waker| self.after.wake(Some(waker)));
@@ -726,7 +730,7 @@ impl Engine {
         true
     }
 
-    /// Ends everything after a panic of the core, which is not called any more.
+    /// Ends everything after a panic of the core. Nothing calls the core afterwards.
     pub(crate) fn break_down(&mut self) {
         self.log(Log::CorePanicked);
         self.stop(Phase::Broken);
@@ -734,7 +738,7 @@ impl Engine {
         self.after.todo.ended = true;
     }
 
-    /// The last outcome of a receipt whose node ends before its message is settled.
+    /// The outcome of a message that is still open when the node ends. None: the core cannot tell.
     fn last_word(&self, key: MessageKey) -> Option<Settled> {
         if self.phase == Phase::Broken {
             return None;

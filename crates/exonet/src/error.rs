@@ -1,6 +1,6 @@
 //! The errors of this crate.
 //!
-//! For a call that has failed, [`CallError::has_not_run`] says whether the caller may safely repeat it.
+//! After a call has failed, [`CallError::has_not_run`] says whether the caller may safely repeat it.
 
 use std::io;
 
@@ -20,7 +20,7 @@ use crate::receive::body::Body;
 use crate::send::receipt::BatchReceipt;
 pub use crate::state::StateError;
 
-/// The reason for which a node could not be built.
+/// Why a node could not be built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -32,7 +32,7 @@ pub enum BuildError {
     /// Another socket has the address.
     #[error("{0} is in use by another socket: choose another port, or 0 for any")]
     AddressInUse(core::net::SocketAddr),
-    /// The socket could not be made.
+    /// The system could not make or bind the socket.
     #[error("cannot bind {address}: {source}")]
     Bind {
         /// The address.
@@ -40,33 +40,34 @@ pub enum BuildError {
         /// The error of the system.
         source: io::Error,
     },
-    /// The state directory cannot be used.
+    /// The node cannot use the state directory.
     #[error(transparent)]
     State(#[from] StateError),
-    /// The name service does not let the identity live here: it has moved, or the service does not know.
+    /// The name service does not let the identity run here: the identity has moved, or the service could not find
+    /// out.
     #[error("the name service does not confirm that this identity lives here: {0}")]
     Naming(#[from] NamingError),
-    /// The system returns no random numbers.
+    /// The system gave no random numbers.
     #[error("the system's random generator failed: {0}")]
     Random(getrandom::Error),
-    /// Not called within a tokio runtime.
+    /// The caller is not within a tokio runtime.
     #[error("a node must be built within a tokio runtime that has I/O and time enabled")]
     NoRuntime,
-    /// The thread that forces the journal to disk could not be started.
+    /// The node could not start the thread that forces the journal to disk.
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
     /// The durability requires a [state directory](crate::Builder::state_dir), and the node has none.
     #[error("durability beyond `Memory` needs an identity that is stored: name a directory by `state_dir`")]
     NotStored,
-    /// The runtime of a [blocking](crate::blocking) node could not be made.
+    /// The system could not make the runtime of a [blocking](crate::blocking) node.
     #[error("cannot start the runtime of a blocking node: {0}")]
     Runtime(io::Error),
-    /// The system's timer could not be made.
+    /// The system could not make a timer.
     #[error("cannot create a timer: {0}")]
     Timer(io::Error),
 }
 
-/// The reason for which a message is not accepted. Nothing has been queued.
+/// Why the node does not accept a message. The node has not queued it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
@@ -75,38 +76,38 @@ pub enum SendError {
     TooLarge {
         /// The length of the message in bytes.
         size: u64,
-        /// The limit in force.
+        /// The largest length that is allowed, in bytes.
         limit: u64,
     },
     /// The name of a stream is empty.
     #[error("the name of a stream has at least one byte")]
     NoName,
-    /// The tag is longer than 255 bytes.
+    /// The tag is longer than 255 bytes; the value is its length in bytes.
     #[error("a tag has at most 255 bytes, this has {0}")]
     TagTooLong(usize),
     /// The peer's queue is full. Only calls that do not wait return this.
     #[error("the queue to this peer is full")]
     Full,
-    /// No address is known for the peer, and it has not been heard of.
+    /// The node knows no address of the peer, and has never heard from it.
     #[error("no address is known for node {0}: give one as id@host:port")]
     NoAddress(NodeId),
-    /// None of the peer's host names could be looked up, now or less than two seconds ago, and no other address of it
-    /// is known.
+    /// The node knows no address of the peer, and could look up none of its host names: the look-up failed now, or
+    /// less than two seconds ago.
     #[error("cannot look up {hint:?}: {reason}")]
     Lookup {
-        /// The hint in question.
+        /// The hint that could not be looked up.
         hint: String,
         /// The error of the resolver.
         reason: String,
     },
-    /// The cap on peers is reached.
+    /// The node already knows as many peers as its limits allow; the value is that number.
     #[error("this node already knows {0} peers, which is its limit")]
     TooManyPeers(usize),
-    /// A node does not send to itself.
+    /// The peer is this node: a node does not send to itself.
     #[error("a node cannot send to itself")]
     Myself,
-    /// The disk of this node's journal is full. Messages that were accepted before go on; new messages are accepted
-    /// again once there is room.
+    /// The disk of this node's journal is full. Messages that the node accepted before go on. The node accepts new
+    /// ones as soon as there is room.
     #[error("the disk of this node's journal is full: free some space there")]
     NoSpace,
     /// The node is closing or has stopped.
@@ -114,25 +115,25 @@ pub enum SendError {
     Closed,
 }
 
-/// The reason for which a batch was not queued to its end.
+/// Why only a part of a batch was queued.
 #[derive(Debug, thiserror::Error)]
 #[error("the batch ended after {} messages: {source}", sent.len())]
 #[non_exhaustive]
 pub struct BatchError {
-    /// The receipt of the messages that have been queued.
+    /// The receipt of the messages that were queued.
     pub sent: BatchReceipt,
-    /// The error of the next message.
+    /// Why the next message was not queued.
     pub source: SendError,
 }
 
-/// The reason for which there is no answer to a ping, if known.
+/// Why there is no answer to a ping, if that is known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PingError {
-    /// It was not sent.
+    /// The ping was not sent.
     #[error(transparent)]
     Send(#[from] SendError),
-    /// The peer says that it answers no pings of this node.
+    /// The peer refuses this node, and answers no pings of it.
     #[error("{0}")]
     Refused(Refusal),
 }
@@ -153,20 +154,20 @@ impl From<CoreError> for SendError {
     }
 }
 
-/// The reason for which [`crate::Peer::send_from`] ended without a complete message. The message has been withdrawn.
+/// Why [`crate::Peer::send_from`] ended without a complete message. The node has withdrawn the message.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendFromError {
-    /// The message was not accepted.
+    /// The node did not accept the message.
     #[error(transparent)]
     Send(#[from] SendError),
-    /// The source could not be read.
+    /// Reading from the source failed.
     #[error("cannot read the body: {0}")]
     Read(#[source] io::Error),
-    /// The source ended early.
+    /// The source ended before the announced length.
     #[error("the body ended after {read} of {len} bytes")]
     Short {
-        /// The number of bytes that came.
+        /// The number of bytes that were read.
         read: u64,
         /// The number of bytes that were announced.
         len: u64,
@@ -176,48 +177,49 @@ pub enum SendFromError {
     TooLarge(#[source] io::Error),
 }
 
-/// The error of a call that has no reply.
+/// Why a call has no reply.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
-    /// The call was not accepted, and certainly does not run.
+    /// This node did not accept the call: it certainly does not run.
     #[error(transparent)]
     Refused(#[from] SendError),
-    /// The call was answered with a failure, by its server or in place of it.
+    /// The server, or a node in its place, answered the call with a failure.
     #[error("the call {id} failed: {status}")]
     Failed {
         /// The id of the call.
         id: CallId,
-        /// Not zero; see [`ReplyStatus::has_not_run`].
+        /// The status: not zero. See [`ReplyStatus::has_not_run`].
         status: ReplyStatus,
-        /// The details.
+        /// What the server says about the failure.
         body: Body,
     },
-    /// Its deadline came before it left: it certainly does not run.
+    /// The deadline of the call passed before the call left: it certainly does not run.
     #[error("the call expired before it left")]
     Expired,
-    /// It was withdrawn before it left, or is larger than the peer accepts: it certainly does not run.
+    /// The call was withdrawn before it left, or is larger than the peer accepts: it certainly does not run.
     #[error("the call was cancelled before it left")]
     Cancelled,
-    /// The peer does not take it: it certainly does not run.
+    /// The peer does not take the call: it certainly does not run.
     #[error("the call was not taken: {0}")]
     NotTaken(Refusal),
     /// The call runs once or not at all, and this node will not know which.
     #[error("the call{} has no known end: {why}", Named(id.as_ref()))]
     Unknown {
-        /// Its id at the server, with which to find out; None: the node broke down before the call ended.
+        /// The id of the call at its server, by which the application can find out what happened. None: the node
+        /// broke down before the call ended.
         id: Option<CallId>,
-        /// The reason for which that is not known.
+        /// Why that is not known.
         why: Why,
     },
-    /// The reader of the body failed or ended early. The call has been withdrawn: it has not run, unless its handler
-    /// acts before it has read the whole body.
+    /// Reading the body failed, or the body ended early. The node has withdrawn the call. It has not run, unless its
+    /// handler acts before it has read the whole body.
     #[error("the call has no body: {0}")]
     Body(#[source] SendFromError),
 }
 
 impl CallError {
-    /// Whether the call has certainly not run, so that it may be made again.
+    /// Whether the call has certainly not run, so that the caller may repeat it.
     pub const fn has_not_run(&self) -> bool {
         match self {
             Self::Refused(_) | Self::NotTaken(_) | Self::Expired | Self::Cancelled => true,
@@ -227,24 +229,24 @@ impl CallError {
     }
 }
 
-/// The reason for which the outcome of a call is not known.
+/// Why the outcome of a call is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Why {
-    /// Its deadline came after it had left.
+    /// The deadline of the call passed after the call had left.
     #[error("its deadline has passed")]
     Deadline,
-    /// It was given up here, after it had left.
+    /// The caller gave the call up after it had left.
     #[error("it was given up")]
     GivenUp,
-    /// This node was closed.
+    /// The caller's node was closed.
     #[error("this node is closed")]
     Closed,
     /// Two nodes have the identity of one of the two sides: [`crate::Peer::conflict`] says which side.
     #[error("two nodes have the identity of one of the two sides")]
     Conflict,
-    /// One of the two sides no longer knows: the server has crashed or has forgotten the reply, the peer was abandoned,
-    /// or this node's `doubt_timeout` has passed.
+    /// One of the two sides no longer knows: the server crashed or forgot the reply, the caller's node abandoned the
+    /// peer, or its `doubt_timeout` passed.
     #[error("the server has restarted or forgotten it, or this side gave up waiting")]
     Lost,
 }
@@ -258,17 +260,17 @@ impl core::fmt::Display for Named<'_> {
     }
 }
 
-/// The reason for which a method is not served.
+/// Why a node does not serve a method.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// This node already serves it.
+    /// This node already serves the method of this name.
     #[error("the method {0:?} is served already")]
     Served(String),
-    /// The name is longer than 255 bytes.
+    /// The name of the method is longer than 255 bytes; the value is its length in bytes.
     #[error("a method has at most 255 bytes, this has {0}")]
     MethodTooLong(usize),
-    /// Not called within a tokio runtime.
+    /// The caller is not within a tokio runtime.
     #[error("a method must be served within a tokio runtime")]
     NoRuntime,
     /// The node is closing or has stopped.
@@ -276,34 +278,34 @@ pub enum ServeError {
     Closed,
 }
 
-/// The node is closed and no message waits.
+/// The node is closed, and no message waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the node is closed")]
 pub struct Closed;
 
-/// The message was not delivered, and the application must not act on it: the receiver's record of it is gone. Its
-/// sender is told so, or is left in doubt, but is never told "delivered".
+/// The message was not delivered, and the application must not act on it: the receiver has lost its record of the
+/// message. The sender learns that, or stays in doubt, but never learns "delivered".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the message was not delivered: its record is gone")]
 pub struct NotDelivered;
 
-/// The reason for which a body cannot be read.
+/// Why a body cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BodyError {
-    /// The body is longer than the caller accepts. Nothing has been read.
+    /// The body is longer than the caller accepts. Nothing of it has been read.
     #[error("the body has {len} bytes, the limit is {limit}")]
     TooLarge {
         /// The length of the body in bytes.
         len: u64,
-        /// The limit of the caller.
+        /// The limit of the caller, in bytes.
         limit: u64,
     },
-    /// The sender gave the message up, or its record is gone: it has not been delivered, and the application must
-    /// discard the part that it has read.
+    /// The sender gave the message up, or the receiver has lost its record of it. The message is not delivered, and
+    /// the application must discard the part that it has read.
     #[error("the body will never be complete: the message was not delivered")]
     NotDelivered,
-    /// The node stopped before the body ended.
+    /// The node stopped before the end of the body.
     #[error("the node is closed")]
     Closed,
 }

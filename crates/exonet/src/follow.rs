@@ -31,7 +31,7 @@ pub use exonet_proto::node::{
 use crate::node::Node;
 use crate::shared::Shared;
 
-/// Follows messages of a node for as long as it exists. It does not keep the node going.
+/// Follows messages of a node until it is dropped. It does not keep the node running.
 pub struct Follower {
     shared: Weak<Shared>,
     id: FollowerId,
@@ -44,24 +44,24 @@ impl fmt::Debug for Follower {
     }
 }
 
-/// The steps that a [`Follower`] has noted since the last call.
+/// The steps that a [`Follower`] noted since the last call of [`Follower::take`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Steps {
-    /// The steps, in order; except that the step at which a message is bound may be noted a moment later.
+    /// The steps, in order. One exception: the step that binds a message may be noted a moment late.
     pub steps: Vec<Step>,
-    /// The numbers of steps and messages for which there was no room.
+    /// How many steps and messages were not noted because there was no room.
     pub missed: Missed,
 }
 
 impl Follower {
-    /// The time at which it began. The times of steps use the same monotonic clock.
+    /// The time at which the follower began. The times of steps use the same monotonic clock.
     pub const fn began(&self) -> Now {
         self.began
     }
 
-    /// The steps since the last call. Call it a few times a second: [`MAX_STEPS`] are kept, further steps are only
-    /// counted.
+    /// Returns the steps since the last call. Call it a few times a second: the follower keeps [`MAX_STEPS`], and
+    /// only counts further steps.
     pub fn take(&self) -> Steps {
         let mut all = Steps::default();
         if let Some(shared) = self.shared.upgrade() {
@@ -80,11 +80,12 @@ impl Drop for Follower {
 }
 
 impl Node {
-    /// Follows messages step by step: from the call of `send` to the outcome, and from their arrival to the verdict of
-    /// the application. It costs the node a little for each message that is followed, and nothing without a follower.
+    /// Follows messages step by step: at their sender from `send` to the outcome, at their receiver from arrival to
+    /// the verdict of the application. The cost is small for each message that is followed, and nothing without a
+    /// follower.
     ///
     /// # Errors
-    /// [`FollowError`].
+    /// [`FollowError`] says why the node cannot follow these messages.
     pub fn follow(&self, follow: Follow) -> Result<Follower, FollowError> {
         let shared = self.shared();
         let (id, began) = shared.step_calmly(|engine, now| (engine.core.follow(follow), now));

@@ -1,8 +1,8 @@
-//! Messages between machines that arrive **exactly once**, over UDP: encrypted, without a broker, and with an honest
+//! Messages between machines that arrive **exactly once**, over UDP: encrypted, without a broker, and with a true
 //! answer to "what became of my message?".
 //!
-//! A [`Node`] *is* a key; addresses are hints. It sends messages to its [peers](Node::peer) and receives theirs. Every
-//! `send` gives a [`Receipt`], which ends in exactly one [`Outcome`]:
+//! A [`Node`] is identified by its public key; addresses are only hints. It sends messages to its [peers](Node::peer)
+//! and receives theirs. Every `send` gives a [`Receipt`], which ends in exactly one [`Outcome`]:
 //!
 //! ```
 //! use std::time::Duration;
@@ -31,18 +31,19 @@
 //! # }
 //! ```
 //!
-//! A [call](Peer::call) is a message that is answered: it runs at most once, at a node that [serves](Node::serve) its method.
+//! A [call](Peer::call) is a message with a reply. It runs at most once, at a node that [serves](Node::serve) its
+//! method.
 //!
-//! A [stream](Peer::stream) keeps messages in order; a [session](Peer::session) is a conversation that outlives connections.
+//! A [stream](Peer::stream) keeps messages in order. A [session](Peer::session) is a conversation that outlives
+//! connections.
 //!
-//! A [group](Node::group) sends one message to several peers and reports what became of it at each.
+//! A [group](Node::group) sends one message to several peers, and reports the outcome at each.
 //!
-//! A [name](naming) finds a service again after it has moved.
+//! A [name](naming) still leads to a service after the service has moved to another machine.
 //!
-//! The root of the crate has the items that every application needs. The modules have the rest: [`call`], [`group`],
-//! [`naming`], [`receive`], [`send`], [`session`] and [`stream`] for work with messages, [`config`] and [`state`] for
-//! building a node, [`stats`] for figures, [`mod@error`] for errors, and [`blocking`] for programs without an async
-//! runtime.
+//! The root of the crate has the items that every application needs. Modules have the rest: [`call`], [`group`],
+//! [`naming`], [`receive`], [`send`], [`session`] and [`stream`] for messages, [`config`] and [`state`] for building
+//! a node, [`stats`] for figures, [`mod@error`] for errors, and [`blocking`] for programs without an async runtime.
 //!
 //! # What the outcomes mean
 //!
@@ -61,28 +62,34 @@
 //!
 //! # What survives what
 //!
-//! Any fault of the network, of any length: every message arrives exactly once, or its receipt says why not.
-//! The end of the process, for a node with [`Builder::state_dir`]: the node goes on from its journal. [`Durability`]
-//! says what a power failure can take. Without a journal, messages are delivered at most once, and those in doubt end
-//! Unknown. Both ends know a message by the same [`MessageId`]; an application can use it as the key to find out what
-//! happened.
-//! An [ephemeral](Builder::ephemeral) node that crashes is gone; a node with a new key takes its place.
+//! Messages survive any fault of the network, of any length: every message arrives exactly once, or its receipt says
+//! why not.
+//!
+//! A node with [`Builder::state_dir`] survives the end of its process: the next *life* of its identity, which is the
+//! next run of a node with the same key, continues from the journal. [`Durability`] says what a power failure can
+//! destroy. Without a journal, messages are delivered at most once, and those in doubt end Unknown. Both ends know a
+//! message by the same [`MessageId`]; an application can use it as a key to find out what happened.
+//!
+//! An [ephemeral](Builder::ephemeral) node that crashes is gone. Only a node with a new key can take its place.
+//!
 //! A node that is [closed](Node::close) tells its peers which messages it has not taken. Each sender queues these
 //! again, for the next life of the same identity.
 //!
 //! # Contract of the async calls
 //!
 //! [`Peer::send`], [`Peer::reserve`], [`Node::recv`], [`Call::start`](call::Call::start) and [`Receipt::outcome`] are
-//! cancel-safe: a future that is dropped before it is ready has done nothing. Dropping a receipt does not cancel its
-//! message. Dropping a [`PendingCall`](call::PendingCall) gives up its call. Dropping the last handle settles every
+//! cancel-safe: a future that is dropped before it is ready has done nothing, except that a node which waits for its
+//! disk may already have queued the message (see [`Peer::send`]). Dropping a receipt does not cancel its message.
+//! Dropping a [`PendingCall`](call::PendingCall) gives up its call. Dropping the last handle on a node settles every
 //! receipt.
+//!
 //! Any number of tasks may send and receive on one node. Every queue is bounded: senders wait for room, and receivers
 //! grant only as much as they can hold.
 //!
 //! # Names of durations
 //!
-//! A *timeout* is how long a caller waits for something, or how long something may last; then that ends. A *deadline*
-//! is how long after its start a message or a call is still wanted. An *interval* is how often something is done again.
+//! A *timeout* is how long a caller waits for something, or how long something may last. A *deadline* is how long
+//! after its start a message or a call is still wanted. An *interval* is the time between two repetitions.
 #![deny(missing_docs)]
 
 mod after;

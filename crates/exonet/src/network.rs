@@ -1,9 +1,9 @@
 //! News from the system that the network may be back: an interface is up, or has an address or a route.
 //!
-//! A node asks for this news once a peer has been silent: then whatever waits for the peer is repeated at once, and not
-//! when its next probe is due.
+//! A node asks for this news once a peer has been silent. After such news the node repeats whatever waits for the
+//! peer at once, and does not wait for the next probe.
 
-/// The news of this machine's network.
+/// The news about this machine's network.
 pub(crate) use self::system::Network;
 
 #[cfg(target_os = "linux")]
@@ -22,31 +22,31 @@ mod system {
     /// Groups of rtnetlink(7): links, addresses and routes of both families.
     const GROUPS: u32 = 0x1 | 0x10 | 0x40 | 0x100 | 0x400;
 
-    /// How long after its last change, and at most after its first, the network may be used. What is sent into a link that is
-    /// not quite up is lost. If that was the question for a neighbour's address, the system asks again only after a second.
+    /// How long after the last change the network counts as usable, and how long after the first change at most. What
+    /// a node sends into a link that is not quite up is lost. If that was the system's question for a neighbour's
+    /// address, the system asks again only after a second.
     const SETTLES: Duration = Duration::from_millis(5);
     const SETTLED: Duration = Duration::from_millis(50);
 
-    /// How often there is news at most: some machines change their interfaces all the time.
+    /// The least time between two reports: some machines change their interfaces all the time.
     const PACE: Duration = Duration::from_secs(1);
 
-    /// How many pieces of news are read at once.
+    /// How many notices of the system are read at once.
     const READS: usize = 64;
 
-    /// The length of the headers of a piece of news: that of netlink(7), and that of a link.
+    /// The length in bytes of the headers of a notice: that of netlink(7), and that of a link.
     const HEADERS: usize = 32;
 
-    /// A socket that the system tells of each change.
+    /// A socket to which the system reports each change.
     pub(crate) struct Network {
         news: AsyncFd<OwnedFd>,
-        /// The first change since the last news, and when the network will have settled.
+        /// When the first change since the last report was, and when the network will have settled.
         change: Option<(Instant, Instant)>,
-        /// There is no further news before this.
+        /// Before then, nothing is reported.
         next: Instant,
     }
 
-    /// Whether a piece of news, of which this is the beginning, says that something is there that may have been missing: an address, a
-    /// route, or a link that runs.
+    /// Whether a notice that begins with `news` reports a new address, a new route, or a link that is running.
     pub(super) fn is_good(news: &[u8]) -> bool {
         let kind = news.get(4..6).and_then(|kind| kind.try_into().ok()).map(u16::from_ne_bytes);
         let flags = news.get(24..28).and_then(|flags| flags.try_into().ok()).map(u32::from_ne_bytes);
@@ -62,10 +62,11 @@ mod system {
     impl Network {
         pub(crate) fn watch() -> io::Result<Self> {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            // The protocol 0 is rtnetlink.
+            // Protocol 0 of netlink is rtnetlink.
             let socket = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
             rustix::net::bind(&socket, &SocketAddrNetlink::new(0, GROUPS))?;
-            // The function is deprecated for descriptors that change while registered; this one is owned and never does.
+            // tokio deprecates this function because a descriptor may change while it is registered. This one is
+            // owned and never changes.
             #[allow(deprecated)]
             let news = AsyncFd::with_interest(socket, Interest::READABLE)?;
             Ok(Self { news, change: None, next: Instant::now() })
@@ -74,7 +75,7 @@ mod system {
         /// Waits until a change has settled. Cancel-safe.
         ///
         /// # Errors
-        /// There is no more news.
+        /// The system gives no more notices.
         pub(crate) async fn changed(&mut self) -> io::Result<()> {
             loop {
                 let Some((_, settled)) = self.change else {
@@ -93,7 +94,7 @@ mod system {
             }
         }
 
-        /// Waits for the next piece of news.
+        /// Waits until the system has sent notices, and reads them.
         async fn hear(&mut self) -> io::Result<()> {
             let Self { news, change, .. } = self;
             let mut ready = news.readable().await?;
@@ -101,11 +102,11 @@ mod system {
                 let mut headers = [0_u8; HEADERS];
                 let read = ready.try_io(|fd| Ok(rustix::net::recv(fd, &mut headers, RecvFlags::TRUNC)?));
                 let good = match read {
-                    // All was read.
+                    // All notices are read.
                     Err(_) => return Ok(()),
                     Ok(Ok(_)) => is_good(&headers),
                     Ok(Err(error)) => match Errno::from_io_error(&error) {
-                        // More came than there was room for.
+                        // The system dropped notices, since there were more than the socket had room for.
                         Some(Errno::NOBUFS) => true,
                         Some(Errno::INTR) => false,
                         _ => return Err(error),
@@ -126,7 +127,7 @@ mod system {
 mod system {
     use std::io;
 
-    /// This system is not asked.
+    /// On this system, the node does not ask for such news.
     pub(crate) struct Network;
 
     impl Network {
@@ -158,7 +159,8 @@ mod tests {
             news[24..28].copy_from_slice(&flags.to_ne_bytes());
             is_good(&news)
         };
-        // A link that runs, that is up without a carrier, and that goes; addresses and routes that come and go.
+        // A link that runs, a link that is up without a carrier, and a link that goes; addresses and routes that come
+        // and go.
         assert_eq!(
             [(16, 0x41), (16, 0x1), (17, 0x41)].map(|(kind, flags)| news(kind, flags)),
             [true, false, false]
@@ -169,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_link_that_goes_up_is_told() {
-        // A namespace is that of its thread.
+        // A network namespace belongs to a thread.
         std::thread::spawn(|| {
             if unshare(CloneFlags::CLONE_NEWNET).is_err() {
                 return crate::skip::skipped("only root may make networks");

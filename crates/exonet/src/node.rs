@@ -27,40 +27,41 @@ use crate::socket::Socket;
 /// A node: it sends and receives messages, each exactly once.
 ///
 /// It sends through its [peers](Self::peer) and receives with [`Self::recv`]. The handle is cheap to clone and to
-/// share. [`Peer`](crate::Peer)s and [`Receiver`](crate::receive::Receiver)s hold handles too. When the last handle is
-/// dropped, the node stops: every open receipt is settled (Cancelled if its message never left, else Unknown), and the
-/// node logs a warning. To lose nothing, call [`Self::close`] first.
+/// share. [`Peer`](crate::Peer)s and [`Receiver`](crate::receive::Receiver)s hold handles too. When the last handle
+/// is dropped, the node stops and logs a warning. Every open receipt is then settled: Kept if the journal has the
+/// message; else Cancelled if the message never left, and Unknown if it did. To lose nothing, call [`Self::close`]
+/// first.
 #[derive(Clone)]
 pub struct Node {
     handle: Arc<Handle>,
 }
 
-/// How long a node that ends tells its peers which messages it has not taken.
+/// For this long, a node that ends tells its peers which messages it has not taken.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// How often a node that freezes checks whether its replies have arrived.
+/// How often a node that freezes checks whether its peers have its replies.
 const GLANCE: Duration = Duration::from_millis(1);
 
-/// How long a node that has moved waits for an answer to its greeting.
+/// How long a node that has moved waits for a peer to answer its greeting.
 const GREETING: Duration = Duration::from_secs(5);
 
-/// The number of peers that are greeted at once, and how long a peer that does not answer holds up the next. If a node
-/// greeted all peers at once, each step of each handshake would wait for that step of all others, and no peer would
-/// finish before the last one does.
+/// The number of peers that are greeted at once, and how long a peer that does not answer holds up the next one. If a
+/// node greeted all peers at once, each step of each handshake would wait for that step of all others, and no peer
+/// would finish before the last one.
 const GREETED_AT_ONCE: usize = 16;
 const GREETING_PATIENCE: Duration = Duration::from_millis(20);
 
-/// How often a node whose identity ends with it announces the end before it says so for the last time.
+/// How many times a node without a next life announces its end before it says goodbye.
 const FOREWORDS: u32 = 2;
 
-/// Shared by the clones of one [`Node`] and nothing else, so that its drop shows that the last clone is gone.
+/// Only the clones of one [`Node`] share this, so its destructor runs when the last clone is gone.
 struct Handle {
     shared: Arc<Shared>,
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // If nothing is open, this still sends a goodbye.
+        // Even if no message is open, this sends a goodbye.
         self.shared.step_last(|engine, now| {
             engine.close(now);
             engine.finish(now);
@@ -88,17 +89,17 @@ impl Node {
         self.shared().id
     }
 
-    /// The address that the node's socket is bound to.
+    /// The local address of the node's socket.
     pub fn local_addr(&self) -> SocketAddr {
         self.shared().local_addr()
     }
 
-    /// The address of this node for peers on the same machine: its id at its local address. An unspecified address is
-    /// replaced by the loopback address.
+    /// The address of this node for peers on the same machine: its id at its local address. The loopback address
+    /// replaces an unspecified address.
     pub fn peer_addr(&self) -> PeerAddr {
         let mut address = self.local_addr();
         if address.ip().is_unspecified() {
-            // A dual-stack socket hears IPv4 as well.
+            // A dual-stack socket receives at the IPv4 loopback address as well.
             address.set_ip(IpAddr::V4(Ipv4Addr::LOCALHOST));
         }
         PeerAddr::from((self.id(), address))
@@ -106,10 +107,10 @@ impl Node {
 
     // ---- after a crash
 
-    /// The messages that a former life of this identity sent and did not settle, each with its receipt. This life goes
-    /// on with them, whether or not the caller takes their receipts. A second call does not return them again.
+    /// The messages that a former life of this identity sent and did not settle, each with its receipt. This life
+    /// continues with them, whether or not the caller takes their receipts. A second call does not return them again.
     ///
-    /// The result is empty without a journal: see [`Durability`](crate::Durability).
+    /// Without a journal the result is empty: see [`Durability`](crate::Durability).
     pub fn recovered(&self) -> Vec<(OpenMessage, Receipt)> {
         let left = self.shared().amend(Engine::take_recovered);
         let count = |hold: &Hold| if let Hold::Lot(_, n) = hold { *n as usize } else { 1 };
@@ -140,8 +141,8 @@ impl Node {
 
     // ---- life
 
-    /// Waits until every message sent so far is settled, for `timeout` at most, or without limit if that is None.
-    /// Returns the messages that are still open.
+    /// Waits until every message sent so far is settled, but no longer than `timeout`; None means no limit. Returns
+    /// the messages that are still open.
     pub async fn flush(&self, timeout: impl Into<Option<Duration>>) -> Vec<OpenMessage> {
         let shared = self.shared();
         let mark = shared.amend(|engine| engine.receipts.mark());
@@ -154,17 +155,17 @@ impl Node {
         )
     }
 
-    /// Ends the node: refuses new work, waits until every message is settled and the peers have been told, for
-    /// `timeout` at most, then stops. Returns the messages that are still open; their receipts then say Cancelled or
-    /// Unknown.
+    /// Ends the node. It refuses new work, waits until every message is settled and the peers have been told, but no
+    /// longer than `timeout`, and then stops. Returns the messages that are still open. Their receipts then say Kept
+    /// if the journal has the message, so that the next life continues with it; else Cancelled or Unknown.
     ///
-    /// The node takes no further calls. Later calls get [`ReplyStatus::DRAINING`](crate::call::ReplyStatus::DRAINING),
-    /// and the node waits for the calls that run. The application can still take received messages meanwhile. A message
-    /// that it has not taken by then is certainly not delivered. The node tells its peers so, for up to 500 ms more,
-    /// and they queue these messages again for the next life of this identity. A node without a next life tells the
-    /// peers that wrote to it that it has ended, which takes up to 250 ms more. From then on `recv` returns
-    /// [`Closed`](crate::error::Closed), and a message that was handed out and not [acknowledged](crate::Delivery::ack)
-    /// is not delivered.
+    /// The node takes no further calls, and answers later ones with
+    /// [`ReplyStatus::DRAINING`](crate::call::ReplyStatus::DRAINING). It waits for the calls that run. Meanwhile the
+    /// application can still take received messages. A message that it has not taken by then is certainly not
+    /// delivered: the node tells its peers so, for up to 500 ms more, and they queue these messages again for the
+    /// next life of this identity. A node without a next life tells the peers that wrote to it that it has ended,
+    /// which takes up to 250 ms more. From then on `recv` returns [`Closed`](crate::error::Closed), and a message
+    /// that was handed out and not [acknowledged](crate::Delivery::ack) is not delivered.
     pub async fn close(&self, timeout: Duration) -> Vec<OpenMessage> {
         let shared = self.shared();
         shared.step(|engine, now| engine.close(now));
@@ -173,7 +174,7 @@ impl Node {
             engine.room.turn_away(&mut engine.after);
             engine.wake_routes();
         });
-        // Gives a task that is about to take a waiting message the chance to run.
+        // A task may be about to take a waiting message: lets it run first.
         tokio::task::yield_now().await;
         wait_until(shared, Some(timeout), || {
             shared.dead.is_quiet() && shared.look(|engine| engine.is_quiet())
@@ -197,11 +198,13 @@ impl Node {
     }
 
     /// Stops the node without telling any peer, and keeps everything that is open for the next life of the identity,
-    /// here or [elsewhere](crate::state::StateDir::checkpoint). On return the journal is complete on disk. Receipts say
-    /// [`Outcome::Kept`](crate::Outcome::Kept). Without a journal, the effect is that of a crash.
+    /// here or [elsewhere](crate::state::StateDir::checkpoint). When this method returns, the journal is complete on
+    /// disk, and open receipts say [`Outcome::Kept`](crate::Outcome::Kept). Without a journal, this method has the
+    /// effect of a crash.
     ///
-    /// Waits for the calls that run and for their replies, for `patience` at most; calls that still run then fail. The
-    /// node takes no further calls and refuses none: they wait for the next life.
+    /// The node first waits, for `patience` at most, until the running calls have ended and their replies have
+    /// arrived; calls that still run then fail. The node takes no further calls and refuses none: they wait for the
+    /// next life.
     pub async fn freeze(&self, patience: Duration) {
         let shared = self.shared();
         shared.amend(|engine| engine.calls.paused = true);
@@ -210,16 +213,16 @@ impl Node {
                 sleep(GLANCE).await;
             }
         };
-        // It does not matter whether the replies came in time.
+        // The node stops even if the replies did not arrive in time.
         let _ = timeout(patience, replied).await;
         shared.stop(None);
         // The driver signals its end by closing the semaphore, so an error is expected.
         let _ = shared.ended.acquire().await;
     }
 
-    /// Pings every known peer, and does not wait for the answers. Peers thus find a node that has
+    /// Pings every known peer, and does not wait for the answers. So peers learn the new address of a node that has
     /// [moved](crate::state::restore) without looking for it. The node greets a few peers at a time, so that most of
-    /// them go on before the last is greeted.
+    /// them can go on before the last is greeted.
     pub fn greet(&self) {
         let node = self.clone();
         tokio::spawn(async move {
@@ -232,7 +235,7 @@ impl Node {
                     let answered = timeout(GREETING_PATIENCE, &mut pong).await;
                     drop(place);
                     if answered.is_err() {
-                        // Goes on to greet this peer while others get their turn.
+                        // This task still waits for its peer, while the others get their turn.
                         let _ = pong.await;
                     }
                 });
@@ -240,15 +243,16 @@ impl Node {
         });
     }
 
-    /// Takes no further calls and leaves everything else as it is. Later calls get
-    /// [`ReplyStatus::DRAINING`](crate::call::ReplyStatus::DRAINING) once nothing serves their method any more.
+    /// Takes no further calls, and leaves everything else as it is. The node answers a later call with
+    /// [`ReplyStatus::DRAINING`](crate::call::ReplyStatus::DRAINING) once nothing serves its method any more.
     pub fn drain(&self) {
         self.shared().amend(|engine| engine.drain());
     }
 
-    /// Changes which peers may talk to this node. The change takes effect for each peer at its next opening: a peer
-    /// with a channel keeps it until its keys are renewed, in two minutes at most, unless the
-    /// [configuration](crate::config::Config::rekey_after) says otherwise. The node also admits peers that it sends to.
+    /// Changes which peers may talk to this node. The change takes effect for each peer at its next opening. A peer
+    /// with a channel keeps it until its keys are renewed: within two minutes, unless
+    /// [`rekey_after`](crate::config::Config::rekey_after) sets another time. The node always admits the peers that
+    /// it sends to.
     ///
     /// ```
     /// # use exonet::{Allow, Node, Outcome};
@@ -267,13 +271,13 @@ impl Node {
     }
 
     /// How long a message may be in doubt before this node gives it up, as set by
-    /// [`Builder::doubt_timeout`](crate::Builder::doubt_timeout). None: the node gives up no message.
+    /// [`Builder::doubt_timeout`](crate::Builder::doubt_timeout). None: no limit.
     pub fn doubt_timeout(&self) -> Option<Duration> {
         self.shared().look(|engine| engine.core.config().doubt_timeout)
     }
 
-    /// How often this node hands a message out before it rejects it, as set by
-    /// [`Builder::attempts`](crate::Builder::attempts). None: without limit.
+    /// How many times this node hands a message out before it rejects it, as set by
+    /// [`Builder::attempts`](crate::Builder::attempts). None: no limit.
     pub fn attempts(&self) -> Option<NonZeroU32> {
         self.shared().attempts
     }
@@ -283,22 +287,22 @@ impl Node {
         self.shared().look(|engine| engine.core.stats())
     }
 
-    /// Bytes of the journal that a power failure may still take, while messages wait for them to be safe on disk. Zero
+    /// How many bytes of the journal are not yet safe on disk, so that a power failure may still take them. Zero
     /// unless the node's [`Durability`](crate::Durability) waits for the disk.
     pub fn journal_lag(&self) -> u64 {
         self.shared().look(|engine| engine.core.journal_lag())
     }
 
-    /// The peers that are known now.
+    /// The peers that the node knows now.
     pub fn peers(&self) -> Vec<NodeId> {
         self.shared().look(|engine| engine.core.peers())
     }
 
-    /// Moves the node to another local address, as when a machine changes its network. Peers follow, and nothing is
-    /// lost.
+    /// Moves the node to another local address, for example when a machine changes its network. The peers follow, and
+    /// no message is lost. Returns the new local address.
     ///
     /// # Errors
-    /// The error of the system; the old socket then stays in use.
+    /// The error of the system. The node then keeps its old socket.
     pub async fn rebind(&self, address: SocketAddr) -> io::Result<SocketAddr> {
         if tokio::runtime::Handle::try_current().is_err() {
             return Err(io::Error::other("not called within a tokio runtime"));
@@ -320,9 +324,9 @@ impl Node {
         Ok(local)
     }
 
-    /// Takes in a connection that the application has accepted for this node, for example from its own listener, a pipe
-    /// or a web server. `remote` is the address that the connection comes from, as far as it is known; the caps on
-    /// strangers use it. The connection has to begin with an opening within 3 s.
+    /// Takes over a connection that the application has accepted for this node, for example from its own listener, a
+    /// pipe or a web server. `remote` is the address that the connection comes from, as far as the application knows
+    /// it; the node's limits on strangers use it. The peer has to send an opening within 3 s.
     ///
     /// ```
     /// use std::net::SocketAddr;
@@ -341,7 +345,7 @@ impl Node {
     /// ```
     ///
     /// # Errors
-    /// The node has ended, too many connections of strangers are open, or this is not called within a tokio runtime.
+    /// The node has ended, too many connections of strangers are open, or the caller is not within a tokio runtime.
     pub fn take_connection(&self, connection: Connection, remote: SocketAddr) -> io::Result<()> {
         if tokio::runtime::Handle::try_current().is_err() {
             return Err(io::Error::other("not called within a tokio runtime"));
@@ -359,8 +363,8 @@ impl Node {
     }
 }
 
-/// Waits until `done` returns true, the node stops, or `most` has passed. Each settled message is a reason to ask
-/// `done` again.
+/// Waits until `done` returns true, the node stops, or `most` has passed. It asks `done` again each time that a
+/// message is settled.
 pub(crate) async fn wait_until(shared: &Shared, most: Option<Duration>, done: impl Fn() -> bool) {
     let wait = async {
         loop {
@@ -373,7 +377,7 @@ pub(crate) async fn wait_until(shared: &Shared, most: Option<Duration>, done: im
     };
     match most {
         None => wait.await,
-        // The caller checks whether it came in time.
+        // The caller checks whether `done` returned true in time.
         Some(most) => drop(timeout(most, wait).await),
     }
 }

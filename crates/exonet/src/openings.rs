@@ -1,15 +1,16 @@
 //! Openings wait here for their share of the driver's time.
 //!
 //! An opening may cost a hundred times as much as a packet of a channel, and anyone may send one. So the driver puts
-//! openings aside, and handles datagrams for channels first:
+//! openings aside, and handles the datagrams of channels first:
 //!
-//! * while nothing comes for channels, openings have all of the time, [`BITE`] by bite;
-//! * while something does, they have a [`SHARE`]th of it.
+//! * while channels receive nothing, openings get all of the time, [`BITE`] by bite;
+//! * while channels receive something, openings get a [`SHARE`]th of the time.
 //!
-//! Openings with a mac2, whose senders have proven their address, wait apart from those without. If both kinds wait,
-//! each has half of the time, whatever one opening costs. Within each kind, a network prefix has a limited part of the
-//! places. An opening that finds no place is dropped before anything is computed, as the network might drop it; its
-//! sender repeats it. If most find none, the system drops them before they reach the node ([`Sieve`]).
+//! Openings with a mac2, whose senders have proven their address, wait apart from those without. While both kinds
+//! wait, each gets half of the openings' time, whatever one opening costs. Within each kind, a network prefix gets a
+//! limited number of places. The driver drops an opening that finds no place before it computes anything, as the
+//! network might have dropped it; the sender repeats it. If most openings find no place, the system drops them before
+//! they reach the node ([`Sieve`]).
 
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
@@ -19,25 +20,25 @@ use exonet_proto::wire;
 
 use crate::sieve::Sieve;
 
-/// While channels keep the driver busy, openings have one part in this many of the time.
+/// While channels keep the driver busy, openings get one part in this many of the time.
 const SHARE: u32 = 16;
 
-/// How long openings are handled at a time; an opening that was begun is finished. Datagrams that come meanwhile wait
-/// as long.
+/// How long the driver handles openings at a time; it always finishes one that it has begun. Datagrams that arrive
+/// meanwhile wait that long.
 const BITE: Duration = Duration::from_micros(250);
 
-/// The number of openings of each kind that may wait. Once half of the places without a mac2 are taken, the node asks
-/// for a mac2.
+/// How many openings of each kind may wait. Once half of the places for openings without a mac2 are taken, the node
+/// demands a mac2.
 const PLACES: usize = 256;
 
-/// The number of places that one prefix may take.
+/// How many of these places one prefix may take.
 const PLACES_OF_PREFIX: usize = PLACES / 16;
 
 /// An opening that waits.
 pub(crate) struct Waiting {
     pub(crate) arrival: Arrival,
     pub(crate) datagram: Box<[u8]>,
-    /// None: the opening comes from this machine, whose programs are not told apart.
+    /// None: the opening comes from this machine. The node does not distinguish the programs of its own machine.
     prefix: Option<Prefix>,
 }
 
@@ -46,17 +47,17 @@ pub(crate) struct Waiting {
 struct Line {
     waiting: VecDeque<Waiting>,
     by_prefix: BTreeMap<Prefix, usize>,
-    /// The time spent on this kind since the other kind last had no openings waiting.
+    /// The time spent on this kind since either kind last ran out of openings.
     spent: Duration,
 }
 
 #[derive(Default)]
 pub(crate) struct Openings {
-    /// Without and with a mac2.
+    /// The openings without a mac2, and those with one.
     lines: [Line; 2],
-    /// The time that openings may take although there is work for channels.
+    /// The time that openings may still take while channels have work.
     earned: Duration,
-    /// The time that they took beyond that.
+    /// The time by which openings have exceeded that.
     owed: Duration,
     dropped: u64,
     pub(crate) sieve: Sieve,
@@ -87,14 +88,14 @@ impl Openings {
         line.waiting.push_back(Waiting { arrival, datagram: datagram.into(), prefix });
     }
 
-    /// The next opening, of the kind that has had less time.
+    /// Takes the next opening, of the kind that has had less time.
     pub(crate) fn take(&mut self) -> Option<(Kind, Waiting)> {
         let [plain, proving] = &mut self.lines;
         let kind = match (plain.waiting.is_empty(), proving.waiting.is_empty()) {
             (true, true) => return None,
             (false, false) => Kind(proving.spent <= plain.spent),
             (plain_is_empty, _) => {
-                // A kind is not owed the time during which it had no openings.
+                // A kind that had no openings for a while has no claim to that time.
                 (plain.spent, proving.spent) = (Duration::ZERO, Duration::ZERO);
                 Kind(plain_is_empty)
             }
@@ -115,37 +116,38 @@ impl Openings {
         Some((kind, waiting))
     }
 
-    /// Whether more openings wait than will soon be handled, or would wait if they were not sifted. Then none without a
-    /// mac2 is handled.
+    /// Whether more openings wait than will soon be handled, or would wait if the system did not drop some. Then the
+    /// driver handles no opening without a mac2.
     pub(crate) fn are_many(&self) -> bool {
         let [plain, _] = &self.lines;
         plain.waiting.len() * 2 >= PLACES || self.sieve.sifts_plain()
     }
 
-    /// The number of openings dropped since the last call.
+    /// How many openings were dropped since the last call.
     pub(crate) fn take_dropped(&mut self) -> u64 {
         core::mem::take(&mut self.dropped)
     }
 
-    /// Work for channels took `span`: openings earn their part of it, and save up a bite.
+    /// Notes that channels kept the driver busy for `span`. Openings earn their share of it, and save up one bite at
+    /// most.
     pub(crate) fn earn(&mut self, span: Duration) {
         let part = span / (SHARE - 1);
         self.earned = (self.earned + part.saturating_sub(self.owed)).min(part.max(BITE));
         self.owed = self.owed.saturating_sub(part);
     }
 
-    /// How long openings may be handled now. `busy`: there is work for channels.
+    /// How long the driver may handle openings now. `busy` says whether channels have work.
     pub(crate) fn allowance(&self, busy: bool) -> Duration {
         if busy { self.earned } else { BITE }
     }
 
-    /// An opening of this kind took `span`.
+    /// Notes that an opening of this kind took `span`.
     pub(crate) fn spend(&mut self, kind: Kind, busy: bool, span: Duration) {
         let [plain, proving] = &mut self.lines;
         let line = if kind.0 { proving } else { plain };
         line.spent += span;
         if busy {
-            // If the machine stood still in between, later openings do not pay for it.
+            // The bound is for a machine that stood still in between: later openings do not pay for that.
             self.owed = (self.owed + span.saturating_sub(self.earned)).min(BITE * 4);
             self.earned = self.earned.saturating_sub(span);
         } else {
@@ -177,8 +179,8 @@ mod tests {
         opening
     }
 
-    /// The number of openings of each kind that are handled in `turns`, in each of which channels take `for_channels`
-    /// and `come` openings of each kind come. An opening without a mac2 takes 5 us, one with it 125 us.
+    /// Runs `turns` turns. In each, channels take `for_channels`, and `come` openings of each kind arrive. An opening
+    /// without a mac2 takes 5 us, one with a mac2 125 us. Returns how many of each kind were handled.
     fn worked(turns: u32, for_channels: Duration, come: u32) -> ([u32; 2], Duration) {
         let (mut openings, mut counts, mut time) = (Openings::default(), [0; 2], Duration::ZERO);
         let busy = !for_channels.is_zero();

@@ -8,9 +8,9 @@
 //! | retransmission policy | [`Retransmission`] | [`Builder::retransmission`](crate::Builder::retransmission): one for each path | [`Standard`] |
 //! | load metric | [`Load`] | [`GroupBuilder::load`](crate::group::GroupBuilder::load): one for each group | [`PeakEwma`] |
 //!
-//! None of them decides what is delivered. A result that is out of bounds is replaced by the nearest within them. So a
-//! bad part makes a node slow, but can neither lose a message nor deliver one twice. `docs/parts.md` compares them, and
-//! the example `parts` has one of each.
+//! None of these parts decides what is delivered. If a part returns a value that is out of bounds, the node uses the
+//! nearest one within them. So a bad part makes a node slow, but can neither lose a message nor deliver one twice.
+//! `docs/parts.md` compares the parts, and the example `parts` has one of each.
 //!
 //! ```
 //! use exonet::parts::Fixed;

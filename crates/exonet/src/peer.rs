@@ -23,14 +23,14 @@ use crate::send::receipts::SlotIndex;
 use crate::send::writer::BodyWriter;
 use crate::shared::Shared;
 
-/// The number of messages of a batch that are made and queued at once.
+/// The number of messages of a batch that the node makes and queues at once.
 pub(crate) const LOT: usize = 256;
 
-/// Another node, as this one sees it: the handle to send to it, to call it, and to ask about it.
+/// Another node, as this node sees it: the handle to send to it, to call it, and to ask about it.
 ///
-/// [`Node::peer`] returns it at once: it sends, looks up and opens nothing before there is a message. It is cheap to
-/// clone; all handles on one peer share its queue and its channel. Like every clone of a [`Node`], it keeps the node
-/// going.
+/// [`Node::peer`] returns it at once: it neither sends, looks up nor opens anything before there is a message. A
+/// `Peer` is cheap to clone; all handles on one peer share its queue and its channel. Like every clone of a [`Node`],
+/// it keeps the node running.
 ///
 /// ```
 /// # use exonet::{Allow, Node, Outcome};
@@ -42,7 +42,7 @@ pub(crate) const LOT: usize = 256;
 /// let receipt = to_bob.send("hello").await?;
 ///
 /// let delivery = bob.recv().await?;
-/// // An answer goes to where the message came from.
+/// // Bob's node knows Alice's by now: its id is enough.
 /// bob.peer(delivery.from()).send("hello yourself").await?;
 /// delivery.ack()?;
 ///
@@ -57,7 +57,7 @@ pub struct Peer {
     pub(crate) to: Arc<PeerAddr>,
 }
 
-/// A handle on a peer for sending that does not keep the node going.
+/// A handle for sending to a peer that does not keep the node running.
 #[derive(Clone, Copy)]
 pub(crate) struct Target<'a> {
     pub(crate) shared: &'a Arc<Shared>,
@@ -78,7 +78,7 @@ impl Target<'_> {
         Ok(Receipt::new(Arc::clone(shared), slot))
     }
 
-    /// Queues the message that `message` makes, as soon as there is room.
+    /// Waits for room, then queues the message that `message` makes.
     pub(crate) async fn send_when_room(&self, message: impl Fn() -> Message) -> Result<Receipt, SendError> {
         let shared = self.shared;
         shared.resolve(self.to).await?;
@@ -90,7 +90,7 @@ impl Target<'_> {
         Ok(Receipt::new(Arc::clone(shared), slot))
     }
 
-    /// Queues a message under the lock. Later messages of its kind may follow without the lock.
+    /// Queues a message under the lock. Later messages of its kind may then be queued without the lock.
     fn queue(
         &self,
         engine: &mut Engine,
@@ -108,7 +108,7 @@ impl Target<'_> {
 }
 
 impl Node {
-    /// A handle on a peer: an address, or an id alone for a peer that this node has heard of.
+    /// Returns a handle on a peer. `to` is an address, or only an id if this node has heard from the peer.
     pub fn peer(&self, to: impl Into<PeerAddr>) -> Peer {
         Peer { node: self.clone(), to: Arc::new(to.into()) }
     }
@@ -123,17 +123,17 @@ impl Peer {
         Target { shared: self.shared(), to: &self.to }
     }
 
-    /// The addresses that are known without a look-up.
+    /// The addresses of the peer that are known without a look-up.
     pub(crate) fn hints(&self) -> Cow<'_, [SocketAddr]> {
         self.shared().names.known(&self.to)
     }
 
-    /// Makes sure that there is an address to send to, if one can be looked up.
+    /// Looks up an address of the peer, if none is known.
     pub(crate) async fn resolve(&self) -> Result<(), SendError> {
         self.shared().resolve(&self.to).await
     }
 
-    /// The node that has this peer.
+    /// The node that this handle belongs to.
     pub const fn node(&self) -> &Node {
         &self.node
     }
@@ -150,14 +150,14 @@ impl Peer {
 
     // ---- sending
 
-    /// Sends a message: waits for room in the peer's queue, then queues it at once.
+    /// Sends a message: waits for room in the peer's queue, then queues the message.
     ///
-    /// Cancel-safe: if the future is dropped early, nothing has been queued. At
-    /// [`Durability::Batched`](crate::Durability::Batched) and [`Sync`](crate::Durability::Sync) it then waits for the
-    /// disk: if it is dropped during that time, the message goes on, and its outcome is not reported.
+    /// Cancel-safe while it waits for room: if the caller drops the future, nothing has been queued. At
+    /// [`Durability::Batched`](crate::Durability::Batched) and [`Sync`](crate::Durability::Sync) it then waits for
+    /// the disk. If the caller drops the future during that time, the message goes on without a receipt.
     ///
     /// # Errors
-    /// [`SendError`]; nothing has been queued, unless the node stopped while it waited for the disk.
+    /// [`SendError`]; nothing has been queued, unless the node stopped while this method waited for the disk.
     pub async fn send(&self, message: impl Into<Message>) -> Result<Receipt, SendError> {
         let (shared, mut message) = (self.shared(), Some(message.into()));
         take_turns(message.as_ref().map_or(0, Message::weight)).await;
@@ -180,23 +180,24 @@ impl Peer {
         Ok(receipt)
     }
 
-    /// Sends a message if there is room. It uses host names only if they have been looked up before.
+    /// Sends a message if there is room. This method never looks a host name up: it uses only results of earlier
+    /// look-ups.
     ///
     /// # Errors
-    /// [`SendError::Full`] instead of waiting, and the other errors of [`SendError`].
+    /// [`SendError::Full`] if there is no room, and the other errors of [`SendError`].
     pub fn try_send(&self, message: impl Into<Message>) -> Result<Receipt, SendError> {
         self.target().try_send(message.into())
     }
 
-    /// Sends several messages at once, in as few packets as they fit into and with one receipt, and waits for room as
-    /// often as needed. It is faster than [`Self::send`] for small messages that are available at once.
+    /// Sends several messages in as few packets as possible, with one receipt, and waits for room as often as needed.
+    /// For small messages that are available at once, this is faster than [`Self::send`].
     ///
-    /// Not cancel-safe: if the future is dropped early, some messages may have been queued. It takes up to 256 items
-    /// from `messages` ahead of those that are queued.
+    /// Not cancel-safe: if the caller drops the future early, some messages may have been queued. This method takes
+    /// up to 256 items from `messages` before it queues them.
     ///
     /// # Errors
-    /// The error of the first message that was not sent. The messages before it have been sent: the error holds their
-    /// receipt.
+    /// The error of the first message that was not sent. The messages before it have been sent, and the error holds
+    /// their receipt.
     pub async fn send_batch<M: Into<Message>>(
         &self,
         messages: impl IntoIterator<Item = M>,
@@ -217,12 +218,12 @@ impl Peer {
         .await
     }
 
-    /// Like [`Self::send_batch`], for messages that have a body and nothing else. Bodies are borrowed: small ones of
-    /// equal length are copied straight into the place they are sent from. This spares an allocation per message and is
-    /// the fastest way to send many messages.
+    /// Like [`Self::send_batch`], for messages that have a body and nothing else. This method borrows the bodies, and
+    /// copies small ones of equal length straight into the memory from which the node sends them. This saves one
+    /// allocation per message, and is the fastest way to send many messages.
     ///
     /// # Errors
-    /// As for [`Self::send_batch`].
+    /// The errors of [`Self::send_batch`].
     pub async fn send_bodies<B: AsRef<[u8]>>(
         &self,
         bodies: impl IntoIterator<Item = B>,
@@ -242,8 +243,9 @@ impl Peer {
         .await
     }
 
-    /// Queues lots of messages. `fill` makes one lot without the lock and returns its weight; at the end it makes an
-    /// empty lot. `queue` takes messages from the beginning of a lot while there is room, and returns how many it took.
+    /// Queues lots of messages. `fill` makes one lot without the lock and returns its weight; an empty lot means that
+    /// there are no more messages. `queue` takes messages from the start of a lot while there is room, and returns
+    /// how many it took.
     async fn queue_batch<T>(
         &self,
         mut fill: impl FnMut(&mut Vec<T>) -> usize,
@@ -284,9 +286,9 @@ impl Peer {
         }
     }
 
-    /// Waits for a place in the peer's queue, which [`Permit::send`] then uses without waiting.
+    /// Waits for a place in the peer's queue, and reserves it: [`Permit::send`] then sends without waiting.
     ///
-    /// Cancel-safe, as is the permit: if either is dropped early, nothing has been queued.
+    /// Cancel-safe, as is the permit: if the caller drops either early, nothing has been queued.
     ///
     /// # Errors
     /// [`SendError`].
@@ -298,8 +300,9 @@ impl Peer {
         Ok(Permit::new(Arc::clone(shared), Arc::clone(&self.to)))
     }
 
-    /// Sends a message of `len` bytes whose body the caller writes piece by piece, of any size and in bounded memory.
-    /// None: the length is not known, and [`BodyWriter::finish`] ends the body. The body of `head` is ignored.
+    /// Sends a message of `len` bytes whose body the caller writes in pieces of any size, in bounded memory. If `len`
+    /// is None, the length is not known in advance, and [`BodyWriter::finish`] ends the body. The body of `head` is
+    /// ignored.
     ///
     /// # Errors
     /// [`SendError`]; nothing has been queued.
@@ -320,14 +323,15 @@ impl Peer {
         Ok((Receipt::new(Arc::clone(shared), slot), writer))
     }
 
-    /// Sends a message of `len` bytes whose body is read from `reader`, in bounded memory. None: everything that
-    /// `reader` yields. The body of `head` is ignored. Returns when the whole body has been queued.
+    /// Sends a message of `len` bytes whose body this method reads from `reader`, in bounded memory. If `len` is
+    /// None, the body is everything that `reader` yields. The body of `head` is ignored. Returns when the whole body
+    /// has been queued.
     ///
-    /// If the future is dropped early, the message is withdrawn.
+    /// If the caller drops the future early, the node withdraws the message.
     ///
     /// # Errors
-    /// [`SendFromError`]; the message has been withdrawn. A message that is settled before the end of its body is not
-    /// an error here: the receipt has its outcome.
+    /// [`SendFromError`]; the node has withdrawn the message. If the message is settled before the end of its body,
+    /// this method returns no error: the receipt has the outcome.
     pub async fn send_from(
         &self,
         head: impl Into<Message>,
@@ -341,10 +345,11 @@ impl Peer {
 
     // ---- life
 
-    /// Measures a round trip to the peer, and opens a channel if there is none. None: no answer came within `timeout`.
+    /// Measures the round-trip time to the peer, and opens a channel if there is none. Returns None if no answer came
+    /// within `timeout`.
     ///
     /// # Errors
-    /// [`PingError`]: the errors of sending a message, or the peer says that it does not admit this node.
+    /// [`PingError`]: the ping could not be sent, or the peer does not admit this node.
     pub async fn ping(&self, timeout: Duration) -> Result<Option<Duration>, PingError> {
         let shared = self.shared();
         self.resolve().await?;
@@ -361,9 +366,9 @@ impl Peer {
         }
     }
 
-    /// Waits until every message sent to this peer is settled, for `timeout` at most, then gives the rest up: messages
-    /// that have left end Unknown, the others end Cancelled. Returns the messages that were given up. Other handles may
-    /// send meanwhile, and afterwards: a peer cannot be closed for good, only a [node](Node::close).
+    /// Waits until every message sent to this peer is settled, for `timeout` at most. Then it gives up the rest:
+    /// messages that have left end Unknown, the others end Cancelled. Returns the messages that it gave up. Other
+    /// handles may send meanwhile and afterwards: only a [node](Node::close) can be closed for good, not a peer.
     pub async fn close(&self, timeout: Duration) -> Vec<OpenMessage> {
         let shared = self.shared();
         let waits = Waits::begin(shared);
@@ -381,34 +386,33 @@ impl Peer {
         self.shared().step(|engine, now| engine.abandon_peer(now, &self.to.id));
     }
 
-    /// Keeps the path to the peer open with a ping after every `interval` of silence, instead of the interval that the
-    /// [builder](crate::Builder::keepalive) sets. None: the builder's interval. The setting holds for as long as the
-    /// peer is known.
+    /// Keeps the path to the peer open with a ping after every `interval` of silence. None: uses the interval of
+    /// [`Builder::keepalive`](crate::Builder::keepalive). The setting holds for as long as the node knows the peer.
     pub fn keepalive(&self, interval: Option<Duration>) {
         self.shared().step(|engine, now| engine.core.keep_alive(now, &self.to.id, interval));
     }
 
-    /// Figures about the peer; None if the peer is not known now.
+    /// Figures about the peer; None if the node does not know the peer now.
     pub fn stats(&self) -> Option<PeerStats> {
         self.shared().look(|engine| engine.core.peer_stats(&self.to.id))
     }
 
-    /// The messages that move between this node and the peer, and those that stand still; None if the peer is not known
-    /// now.
+    /// Which messages between this node and the peer move, and which stand still; None if the node does not know the
+    /// peer now.
     pub fn flow(&self) -> Option<PeerFlow> {
         let shared = self.shared();
         shared.look(|engine| engine.core.peer_flow(shared.clock().now(), &self.to.id))
     }
 
-    /// Set if two nodes have the peer's identity, or if the peer says that two nodes have this node's identity. Then
-    /// nothing more is delivered between the two in this life. Messages that have left end Unknown, the others are
-    /// cancelled.
+    /// Some if two nodes have the peer's identity, or if the peer says that two nodes have this node's identity. Then
+    /// this node and the peer deliver nothing more to each other in this life. Messages that have left end Unknown,
+    /// and the others end Cancelled.
     pub fn conflict(&self) -> Option<Conflict> {
         self.shared().look(|engine| engine.core.conflict(&self.to.id))
     }
 }
 
-/// A task that waits for the messages to one peer. While it exists, each outcome wakes the waiting tasks.
+/// A task that waits for the messages to one peer. While it exists, each outcome wakes the tasks that wait.
 struct Waits<'a>(&'a Shared);
 
 impl<'a> Waits<'a> {
@@ -424,7 +428,7 @@ impl Drop for Waits<'_> {
     }
 }
 
-/// An unanswered ping. When it is dropped, the engine forgets the ping.
+/// An unanswered ping. Its destructor makes the engine forget the ping.
 struct Question<'a> {
     shared: &'a Shared,
     cookie: u64,

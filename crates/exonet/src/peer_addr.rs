@@ -10,10 +10,11 @@ use crate::naming;
 
 /// A peer in text form: `id`, `id@host:port`, `id@a:1,b:2`, or `id@name:chat`.
 ///
-/// The id decides which node is reached. The addresses are hints, and the node tries all of them. Without hints, it
-/// reaches a peer where it last heard it. Host names and the [names](crate::naming) of services are looked up when a
-/// message is sent, again a minute later, and again while the peer does not answer. A name that cannot be looked up is
-/// not tried again for two seconds. A message waits for a name only if no other address is known.
+/// The id decides which node is reached. The addresses are hints, and the node tries all of them. Without hints, the
+/// node uses the address at which it last heard from the peer. It looks up host names and the [names](crate::naming)
+/// of services when a message is sent, again a minute later, and again while the peer does not answer. If a look-up
+/// fails, the node does not repeat it for two seconds. A message waits for a look-up only if the node knows no other
+/// address.
 ///
 /// ```
 /// use exonet::{NodeId, PeerAddr};
@@ -24,22 +25,22 @@ use crate::naming;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PeerAddr {
-    /// The node.
+    /// The id of the node.
     pub id: NodeId,
     literals: Vec<SocketAddr>,
     names: Vec<Box<str>>,
 }
 
-/// The reason for which a text is not a [`PeerAddr`].
+/// Why a text is not a [`PeerAddr`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PeerAddrError {
     /// The part before `@` is not a node id.
     #[error("{id:?} is not a node id: {source}")]
     Id {
-        /// The part in question.
+        /// The text before `@`.
         id: String,
-        /// The error of that part.
+        /// Why that text is not a node id.
         source: ParseNodeIdError,
     },
     /// A hint is neither `host:port` nor `name:NAME`.
@@ -50,10 +51,10 @@ pub enum PeerAddrError {
 }
 
 impl PeerAddr {
-    /// A peer with the given hints, each of the form `host:port`, a socket address, or `name:NAME`.
+    /// A peer with these hints. Each hint is `host:port`, a socket address, or `name:NAME`.
     ///
     /// # Errors
-    /// [`PeerAddrError::Hint`] names the hint that has neither form.
+    /// [`PeerAddrError::Hint`] has the hint that has none of these forms.
     pub fn new<H: AsRef<str>>(id: NodeId, hints: impl IntoIterator<Item = H>) -> Result<Self, PeerAddrError> {
         let mut peer = Self::from(id);
         for hint in hints {

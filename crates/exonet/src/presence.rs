@@ -1,4 +1,4 @@
-//! Whether the watched peers are present, and their addresses.
+//! Whether the peers that the application watches are there, and at which addresses.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -15,16 +15,16 @@ use crate::peer::Peer;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PeerEvent {
-    /// The peer has a channel, for the first time since it is watched.
+    /// The peer has a channel, for the first time since the watch began.
     Connected(SocketAddr),
-    /// The peer answers none of the messages that are on their way to it. The value is the time since it was last
-    /// heard.
+    /// The peer answers none of the messages on their way to it. The value is the time since this node last heard
+    /// from it.
     Away(Duration),
-    /// The peer is heard again, after this time.
+    /// This node hears from the peer again, after this time.
     Back(Duration),
     /// The peer is at another address.
     Moved(SocketAddr),
-    /// Another process than before has the peer's identity.
+    /// Another process than before runs the peer's identity.
     Restarted,
 }
 
@@ -32,9 +32,9 @@ pub enum PeerEvent {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Presence {
     remote: Option<SocketAddr>,
-    /// The time at which it was last heard, while it is away.
+    /// When this node last heard from the peer, if the peer is away.
     away: Option<Mono>,
-    /// How often it came back, and how long it was away the last time.
+    /// How many times the peer came back, and how long it was away the last time.
     back: (u64, Duration),
     restarts: u64,
 }
@@ -75,7 +75,8 @@ impl Presences {
         self.watched.get(peer).map(|watched| watched.presence).unwrap_or_default()
     }
 
-    /// Applies `change`. If it changes the state, returns the notification for it.
+    /// Applies `change` to the state of a peer. If that changes the state, returns the notification of those who
+    /// watch it.
     fn note(&mut self, peer: &NodeId, change: impl FnOnce(&mut Presence)) -> Option<Arc<Notify>> {
         let watched = self.watched.get_mut(peer)?;
         let before = watched.presence;
@@ -107,7 +108,7 @@ impl Presences {
         })
     }
 
-    /// The notifications of all watched peers, for the end of the node.
+    /// The notifications of all watched peers, to wake their watchers when the node ends.
     pub(crate) fn all(&self) -> impl Iterator<Item = Arc<Notify>> + '_ {
         self.watched.values().map(|watched| Arc::clone(&watched.news))
     }
@@ -118,15 +119,15 @@ impl Presences {
 pub struct Watch {
     peer: Peer,
     news: Arc<Notify>,
-    /// The state that the events so far add up to.
+    /// The state according to the events that this watch has returned.
     told: Presence,
 }
 
 impl Peer {
-    /// Watches the peer: whether it is present, and its address.
+    /// Watches whether the peer is there, and at which address.
     ///
-    /// A peer is found to be away when it does not answer a message that is on its way to it. With a
-    /// [keepalive](Self::keepalive), there is always such a message.
+    /// The node finds that a peer is away when the peer does not answer a message that is on its way to it. With a
+    /// [keepalive](Self::keepalive), such a message is always on its way.
     pub fn watch(&self) -> Watch {
         let (told, news) = self.shared().amend(|engine| {
             let remote = engine.core.peer_stats(&self.id()).and_then(|stats| stats.remote);
@@ -142,29 +143,29 @@ impl Watch {
         &self.peer
     }
 
-    /// The notification that something has happened.
+    /// The notification that wakes when something has happened.
     pub(crate) fn news(&self) -> Arc<Notify> {
         Arc::clone(&self.news)
     }
 
-    /// The time since the peer was last heard, if it is away.
+    /// The time since this node last heard from the peer; None if the peer is not away.
     pub fn away(&self) -> Option<Duration> {
         let shared = self.peer.shared();
         let presence = shared.look(|engine| engine.presences.of(&self.peer.id()));
         presence.away.map(|since| shared.clock().mono().since(since))
     }
 
-    /// Waits for the next event. Events that followed each other between two calls may be reported as one: for a peer
-    /// that went away twice, only the last return is reported.
+    /// Waits for the next event. Two events between two calls may be reported as one: for a peer that went away
+    /// twice, only the last return is reported.
     ///
     /// Cancel-safe.
     ///
     /// # Errors
-    /// [`Closed`], when the node is closed.
+    /// [`Closed`] when the node is closed.
     pub async fn next(&mut self) -> Result<PeerEvent, Closed> {
         loop {
             let news = Arc::clone(&self.news);
-            // Created before the look, so that nothing is missed between the look and the wait.
+            // Created before the look at the state, so that no event between the look and the wait is missed.
             let told = news.notified();
             if let Some(event) = self.try_next() {
                 return Ok(event);
@@ -176,7 +177,7 @@ impl Watch {
         }
     }
 
-    /// The next event, if there is one.
+    /// Returns the next event, if there is one, without waiting.
     pub fn try_next(&mut self) -> Option<PeerEvent> {
         let shared = self.peer.shared();
         let now = shared.look(|engine| engine.presences.of(&self.peer.id()));

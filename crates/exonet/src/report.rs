@@ -1,4 +1,4 @@
-//! The output for operators: metrics, and figures in the event trace, every second.
+//! What a node reports for monitoring, every second: metrics, and figures in the event trace.
 
 use core::time::Duration;
 use std::io;
@@ -11,16 +11,16 @@ use tokio::task::JoinHandle;
 use crate::after::shielded;
 use crate::stats;
 
-/// The interval between looks. A look costs a turn of the driver, and time for each peer.
+/// How often the figures are read. A reading costs a turn of the driver, and time for each peer.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Histograms of durations, in seconds.
 pub(crate) struct Times {
-    /// Messages, from queueing to Delivered.
+    /// The time of a message, from queueing to Delivered.
     pub(crate) message: Histogram,
-    /// Calls, from the call to its end.
+    /// The time of a call at its caller, from start to end.
     pub(crate) call: Histogram,
-    /// Calls of peers, from their beginning to the answer.
+    /// The time of a peer's call at this server, from start to answer.
     pub(crate) serve: Histogram,
 }
 
@@ -58,13 +58,13 @@ impl Metric {
     fn publish(&self, now: u64, before: u64) {
         match self {
             Self::Counter(counter) => counter.increment(now.saturating_sub(before)),
-            // Exact up to 2^53.
+            // An f64 holds the value exactly up to 2^53.
             Self::Gauge(gauge) => gauge.set(now as f64),
         }
     }
 }
 
-/// Publishes changes of [`Stats`]. It costs nothing while nothing changes.
+/// Publishes the changes of [`Stats`]. Nothing happens while nothing changes.
 pub(crate) struct Report {
     /// One for each of [`Stats::FIGURES`].
     metrics: Vec<Metric>,
@@ -85,19 +85,19 @@ impl Report {
         }
     }
 
-    /// Whether a look at the figures is due.
+    /// Whether the figures are due to be read.
     pub(crate) fn is_due(&self, now: Mono) -> bool {
         now >= self.next
     }
 
-    /// Notes a look. Returns the figures if they should be published: they have changed, or the node ends.
+    /// Takes new figures. Returns them if they should be published: they have changed, or the node ends.
     pub(crate) fn look(&mut self, now: Mono, stats: Stats, end: bool) -> Option<Stats> {
         self.next = now + EVERY;
         self.quiet = stats == self.last;
         (end || !self.quiet).then_some(stats)
     }
 
-    /// Publishes the figures, without the node's lock: the recorder is the application's code.
+    /// Publishes the figures. The caller must not hold the node's lock: the recorder is code of the application.
     pub(crate) fn publish(&mut self, stats: &Stats) {
         let (metrics, last) = (&self.metrics, &self.last);
         shielded("the recorder of metrics", || {
@@ -108,7 +108,7 @@ impl Report {
         self.last = *stats;
     }
 
-    /// If something happened, figures may have changed. Returns when to look.
+    /// Returns when to read the figures next. `happened` says whether anything may have changed them.
     pub(crate) fn wake_at(&mut self, happened: bool) -> Mono {
         self.quiet &= !happened;
         if self.quiet { Mono::NEVER } else { self.next }
@@ -119,7 +119,8 @@ impl Report {
         !matches!(self.sink, Sink::Busy(_))
     }
 
-    /// Begins to write lines of the event trace, on a thread that may block. A sink that fails is no longer used.
+    /// Begins to write lines of the event trace, on a thread that may block. After a sink has failed, it is not used
+    /// again.
     pub(crate) fn write(&mut self, lines: &mut String) {
         if lines.is_empty() {
             return;
@@ -136,10 +137,10 @@ impl Report {
         }
     }
 
-    /// Waits until the lines being written are written. Cancel-safe.
+    /// Waits until the write in progress has ended. Cancel-safe.
     pub(crate) async fn written(&mut self) {
         if let Sink::Busy(task) = &mut self.sink {
-            // The task fails if the runtime ends, so an error is expected.
+            // If the runtime ends, the task fails, so an error is expected.
             self.sink = task.await.ok().flatten().map_or(Sink::None, Sink::Idle);
         }
     }
@@ -147,16 +148,16 @@ impl Report {
 
 /// The destination of the event trace.
 enum Sink {
-    /// There is none, or it has failed.
+    /// There is no sink, or it has failed.
     None,
     Idle(Trail),
-    /// It is being written to.
+    /// A thread is writing to it.
     Busy(JoinHandle<Option<Trail>>),
 }
 
 type Trail = Box<dyn io::Write + Send>;
 
-/// Writes lines. Returns the sink unless it fails.
+/// Writes lines. Returns the sink, or None if it failed.
 fn write(mut sink: Trail, lines: &str) -> Option<Trail> {
     let write = || sink.write_all(lines.as_bytes()).and_then(|()| sink.flush());
     let panicked = || Err(io::Error::other("it panicked"));

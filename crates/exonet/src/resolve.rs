@@ -1,5 +1,6 @@
-//! Host names and names of services in hints. They are looked up concurrently while known addresses are used, and the
-//! results are remembered for a while. The names of a peer that does not answer are looked up again until it does.
+//! Looks up the host names and names of services that hints contain. Look-ups run concurrently, while the node uses
+//! the addresses that it knows, and their results are kept for a while. The names of a peer that does not answer are
+//! looked up again until it does.
 
 use core::future::Future;
 use core::net::SocketAddr;
@@ -20,17 +21,16 @@ use crate::naming::{self, Naming, Pins};
 use crate::peer_addr::PeerAddr;
 use crate::shared::Shared;
 
-/// How long a result is fresh, since names move when services do. It is used for longer while there is no other.
+/// How long a result is fresh: names move when services do. An older result is used while there is no other.
 const FRESH: Duration = Duration::from_secs(60);
 
-/// How long a name that could not be looked up is not tried again.
+/// For this long after a failure, a name is not looked up again.
 const FAILED: Duration = Duration::from_secs(2);
 
-/// The number of names that are remembered. When the table is full, all names that no peer waits for are forgotten, and
-/// looked up again.
+/// How many names are remembered. When the table is full, it forgets all names that no peer waits for.
 const CAPACITY: usize = 1_024;
 
-/// The number of peers that are told of a change of one name; the others ask when they send.
+/// How many peers are told of a change of one name. Others learn of it when they send.
 const USERS: usize = 1_024;
 
 /// How long after a look-up the names of a silent peer are looked up again: the first wait, and the longest.
@@ -59,11 +59,11 @@ struct Known {
     addresses: Vec<SocketAddr>,
     /// The only node that the addresses belong to.
     of: Option<NodeId>,
-    /// The peers that were found by this name.
+    /// The peers that this name led to.
     users: Vec<NodeId>,
-    /// The time at which the last look-up ended, and its error if it failed.
+    /// When the last look-up ended, and its error if it failed.
     asked: Option<(Mono, Option<String>)>,
-    /// The peers that are told the result of a look-up in progress; empty if there is none.
+    /// The peers to tell when the look-up in progress ends; empty if there is none.
     pending: Vec<NodeId>,
 }
 
@@ -81,7 +81,7 @@ impl Known {
     }
 }
 
-/// The names that were looked up, or are being looked up.
+/// The names that were looked up or are being looked up.
 pub(crate) struct Names {
     known: Mutex<BTreeMap<Box<str>, Known>>,
     lookup: Box<dyn Fn(Box<str>) -> Lookup + Send + Sync>,
@@ -90,7 +90,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// A table whose names `lookup` looks up, each in its own task.
+    /// Makes a table that looks up each name with `lookup`, in a task of its own.
     pub(crate) fn new<F, A>(lookup: impl Fn(Box<str>) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = io::Result<A>> + Send + 'static,
@@ -103,7 +103,7 @@ impl Names {
         Self { known: Mutex::default(), lookup, answered: Notify::new() }
     }
 
-    /// Host names as the system or `dialler` looks them up, and names of services as `naming` does.
+    /// Makes a table in which the system or `dialler` looks up host names, and `naming` names of services.
     pub(crate) fn of_system(
         naming: Option<Arc<dyn Naming>>,
         pins: Arc<Pins>,
@@ -123,7 +123,7 @@ impl Names {
                     .peer;
                 pins.check(&name, peer.id).await.map_err(io::Error::other)?;
                 let mut addresses = peer.literals().to_vec();
-                // A name does not lead to another name, or to itself.
+                // A name of a service leads to host names only, never to another name.
                 for host in peer.names().iter().filter(|host| naming::of_hint(host).is_none()) {
                     addresses.extend(hosts(host, &*dialler).await?);
                 }
@@ -143,7 +143,7 @@ impl Names {
         Cow::Owned(peer.literals().iter().chain(found).copied().collect())
     }
 
-    /// The names of `peer` that are due for a look-up. They count as being looked up from here on.
+    /// Marks the names of `peer` that are due for a look-up as being looked up, and returns them.
     fn begin(&self, now: Mono, peer: &PeerAddr) -> Vec<Box<str>> {
         let mut known = self.table();
         let mut due = Vec::new();
@@ -165,8 +165,8 @@ impl Names {
         due
     }
 
-    /// The names of `peer` that are not being looked up, however fresh they are. They count as being looked up from
-    /// here on.
+    /// Marks all names of `peer` that are not being looked up as being looked up, however fresh they are, and returns
+    /// them.
     fn begin_again(&self, peer: NodeId) -> Vec<Box<str>> {
         let mut table = self.table();
         let mut due = Vec::new();
@@ -181,7 +181,7 @@ impl Names {
         due
     }
 
-    /// Whether `peer` was found by a name.
+    /// Whether some name led to `peer`.
     fn leads_to(&self, peer: NodeId) -> bool {
         self.table().values().any(|known| known.users.contains(&peer))
     }
@@ -205,7 +205,7 @@ impl Names {
         (peers, tell)
     }
 
-    /// The error if none of the peer's names can be used; None while one may be.
+    /// The error, if none of the peer's names can be used. None while one may still be found.
     fn failure(&self, peer: &PeerAddr) -> Option<SendError> {
         let known = self.table();
         let mut last = None;
@@ -228,8 +228,8 @@ impl Names {
 }
 
 impl Shared {
-    /// Looks up the names of `peer`, concurrently. Waits only for the first that is found, and only if no other address
-    /// of the peer is known; later results go to the core. It costs nothing for a peer without names.
+    /// Looks up the names of `peer`, concurrently. Waits only if no address of the peer is known, and only for the
+    /// first result; later results go to the core. For a peer without names, this costs nothing.
     pub(crate) async fn resolve(self: &Arc<Self>, peer: &PeerAddr) -> Result<(), SendError> {
         if peer.names().is_empty() {
             return Ok(());
@@ -238,7 +238,7 @@ impl Shared {
             self.look_up(name);
         }
         loop {
-            // Created before the look, so that no result is missed between the look and the wait.
+            // Created before the look at the table, so that no result between the look and the wait is missed.
             let answered = self.names.answered.notified();
             let known = !self.names.known(peer).is_empty();
             if known || self.look(|engine| engine.core.has_address(&peer.id)) {
@@ -251,13 +251,13 @@ impl Shared {
         }
     }
 
-    /// Looks up the names of a peer that does not answer, until it does.
+    /// Looks up the names of a silent peer again and again, until the peer answers.
     pub(crate) fn look_again(self: &Arc<Self>, peer: NodeId) {
         let Ok(runtime) = Handle::try_current() else { return };
         if !self.names.leads_to(peer) {
             return;
         }
-        // The task does not keep the node going.
+        // The task does not keep the node running.
         let shared = Arc::downgrade(self);
         runtime.spawn(async move {
             let mut wait = AGAIN.0;
@@ -274,7 +274,7 @@ impl Shared {
         });
     }
 
-    /// Looks a name up, in its own task: senders to other addresses do not wait for it.
+    /// Looks a name up in a task of its own, so that nothing else waits for it.
     fn look_up(self: &Arc<Self>, name: Box<str>) {
         let runtime = match Handle::try_current() {
             Ok(runtime) => runtime,
@@ -298,7 +298,7 @@ impl Shared {
     }
 }
 
-/// The addresses of `host:port`, or the one that stands for it.
+/// The addresses of `host:port`, or the address that stands for it if a dialler resolves names itself.
 async fn hosts(host: &str, dialler: &dyn Dialler) -> io::Result<Vec<SocketAddr>> {
     let way = dialler.look_up(host);
     if let LookUp::There(address) = way {
@@ -380,7 +380,7 @@ mod tests {
             }
         })
         .await;
-        // No node is at the address that is known.
+        // No node has this address.
         let wrong = "127.0.0.1:9";
         let receipt = alice.peer(peer(&bob, &[wrong, "late.example:1"])).send("hello").await.unwrap();
         gate.notify_one();
@@ -413,7 +413,7 @@ mod tests {
         bob.recv().await.unwrap().ack().unwrap();
         assert_eq!(receipt.await.outcome, Outcome::Delivered);
 
-        // The name no longer works, and its addresses are forgotten: the peer is connected nevertheless.
+        // From here on look-ups of the name fail, and the table drops its addresses. The peer stays connected.
         works.store(false, Ordering::Relaxed);
         alice.shared().names.table().clear();
         let sent = at_once(alice.peer(&by_name).send("again")).await;

@@ -2,21 +2,21 @@
 //!
 //! # When a message leaves
 //!
-//! A lone message leaves on the caller's thread, without a hop: the caller takes the lock, queues, and flushes. A burst
-//! must not cost a system call per message, for which there are four rules:
+//! A lone message leaves on the caller's own thread: the caller takes the lock, queues, and flushes. A burst of
+//! messages must not cost a system call per message. Four rules prevent that:
 //!
-//! * The lock is not held during a system call, and only one thread flushes at a time ([`Turn`]). A thread that finds
-//!   another flushing leaves a mark and returns; the other thread then finds more to put into each packet.
+//! * No thread holds the lock during a system call, and only one thread flushes at a time ([`Turn`]). A thread that
+//!   finds another one flushing leaves a mark and returns. The other thread then finds more to put into each packet.
 //! * A caller flushes only if the last datagram left longer than [`LULL`] ago. Otherwise it tells the driver, which
-//!   flushes as soon as it runs: on another thread at once; on this one when the caller next yields, which `send` makes
-//!   sure of, since it takes part in tokio's cooperative budget.
-//! * A caller sends at most [`CALLER_BURST`] batches before it leaves the rest to the driver, so that no caller is kept
-//!   busy sending the messages of others.
-//! * While the driver is awake, messages of one kind that are sent one by one come in without the lock, and the next
-//!   task that takes the lock queues them together ([`Intake`]).
+//!   flushes as soon as it runs: on another thread at once; on this thread when the caller next yields. `send` makes
+//!   sure that the caller yields, since `send` takes part in tokio's cooperative budget.
+//! * A caller sends at most [`CALLER_BURST`] batches and leaves the rest to the driver, so that it does not spend its
+//!   time on the messages of others.
+//! * While the driver is awake, callers that send messages of one kind one by one queue them without the lock
+//!   ([`Intake`]). The next task that takes the lock passes them all to the core.
 //!
-//! So a message waits at most for a flush that is under way or for the driver's next turn, and one caller
-//! causes at most one system call per `LULL`.
+//! So a message waits at most for one flush in progress or for the driver's next turn, and one caller causes at most
+//! one system call per `LULL`.
 
 use core::cell::Cell;
 use core::net::SocketAddr;
@@ -48,32 +48,32 @@ use crate::send::intake::Intake;
 use crate::socket::{Socket, is_too_large};
 use crate::turn::Turn;
 
-/// If nothing has left for this long, a caller flushes itself. It is a few times the cost of a send to a socket, and
-/// less than any round trip.
+/// If nothing has left for this long, a caller flushes on its own thread. It is a few times the cost of a send to a
+/// socket, and less than any round trip.
 const LULL: Duration = Duration::from_micros(20);
 
-/// The number of batches that a caller sends before it leaves the rest to the driver.
+/// A caller sends at most this many batches before it leaves the rest to the driver.
 const CALLER_BURST: usize = 4;
 
 /// The result of a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flushed {
-    /// Nothing is left, or another thread sends it.
+    /// Nothing is left to send, or another thread sends it.
     Empty,
     /// The socket takes no more for now.
     Blocked,
-    /// The budget is used up.
+    /// The flush has sent as many batches as its budget allows.
     More,
 }
 
 thread_local! {
-    /// The buffer into which the nodes of a thread write datagrams, so that many nodes with little traffic need no
-    /// buffers of their own.
+    /// The buffer into which the nodes of a thread write datagrams: many nodes with little traffic need no buffers of
+    /// their own.
     static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// The outgoing datagrams. If `pending` is set, `buffer` holds datagrams that the socket has not taken yet; else it is
-/// empty.
+/// The outgoing datagrams. If `pending` is set, `buffer` holds datagrams that the socket has not taken yet; otherwise
+/// `buffer` is empty.
 struct Outbox {
     /// None: the node has ended.
     socket: Option<Arc<Socket>>,
@@ -82,7 +82,7 @@ struct Outbox {
     pending: Option<Transmit>,
 }
 
-/// How a node finds others by name, and is found itself.
+/// How a node finds others by name, and how others find it.
 pub(crate) struct Service {
     pub(crate) names: Names,
     pub(crate) naming: Option<Arc<dyn Naming>>,
@@ -94,34 +94,34 @@ pub(crate) struct Service {
 pub(crate) struct Shared {
     pub(crate) id: NodeId,
     pub(crate) names: Names,
-    /// The service in which names are looked up.
+    /// The service that looks up names.
     pub(crate) naming: Option<Arc<dyn Naming>>,
-    /// The nodes that were met under each name.
+    /// The nodes that this node found under each name.
     pub(crate) pins: Arc<Pins>,
-    /// How often the identity has moved.
+    /// How many times the identity has moved.
     pub(crate) generation: u64,
     pub(crate) times: Times,
     pub(crate) intake: Intake,
     pub(crate) carriers: Carriers,
     pub(crate) dead: Keeper,
-    /// How often a message is handed out under a guard before it is rejected.
+    /// How many times the node hands a message out under a guard before it rejects the message.
     pub(crate) attempts: Option<NonZeroU32>,
     clock: Clock,
-    // The lock of std, because it is poisoned by a panic: a core that panicked half-way keeps no promise, and must be
-    // stopped.
+    // A mutex of std, because a panic poisons it: after a panic the state of the core cannot be trusted, and the node
+    // must stop.
     engine: Mutex<Engine>,
     outbox: Mutex<Outbox>,
     turn: Turn,
     last_sent: AtomicU64,
-    /// Batches that have left since the driver last looked at the socket.
+    /// How many batches have left since the driver last looked at the socket.
     pub(crate) sent_since: AtomicU32,
     /// Whether the socket has been replaced.
     pub(crate) rebound: AtomicBool,
     /// Notified when the driver has work.
     pub(crate) work: Notify,
-    /// Notified when a message waits for a receiver: wakes one. A receiver that takes a message wakes the next.
+    /// Wakes one receiver when a message waits. A receiver that takes a message wakes the next.
     pub(crate) readable: Notify,
-    /// Notified when messages were settled, or the node became quiet.
+    /// Notified when messages are settled, or the node becomes quiet.
     pub(crate) settled: Notify,
     /// Notified when more of the journal is on disk.
     journaled: Notify,
@@ -129,7 +129,7 @@ pub(crate) struct Shared {
     pub(crate) suspected: Notify,
     /// Set once the identity is known to live elsewhere.
     pub(crate) superseded: watch::Sender<Option<Superseded>>,
-    /// Closed when the driver has ended, and has released the socket and the state.
+    /// Closed when the driver has ended and has released the socket and the state.
     pub(crate) ended: Semaphore,
 }
 
@@ -188,8 +188,8 @@ impl Shared {
         self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs `f` under the lock. The caller has to [finish](Self::finish) the returned work without the lock, since no
-    /// code of the application runs under it.
+    /// Runs `f` under the lock. The caller must [finish](Self::finish) the returned work without the lock, since code
+    /// of the application never runs under the lock.
     fn locked<T>(&self, f: impl FnOnce(&mut Engine) -> T) -> (T, After) {
         let mut after = After::begin();
         let mut engine = self.engine();
@@ -218,30 +218,30 @@ impl Shared {
         }
     }
 
-    /// Does the work that a step has left. The caller holds no lock.
+    /// Does the work that a step has left. The caller must not hold the lock.
     pub(crate) fn finish(&self, after: After) {
         self.see_to(after.todo);
         after.run(&self.times);
     }
 
-    /// Changes state that is not the core's, so that no work of the core follows.
+    /// Changes state outside of the core, which causes no work for the core.
     pub(crate) fn amend<T>(&self, f: impl FnOnce(&mut Engine) -> T) -> T {
         let (out, after) = self.locked(f);
         self.finish(after);
         out
     }
 
-    /// Looks at the engine without giving it work.
+    /// Reads state of the engine, which causes no work.
     pub(crate) fn look<T>(&self, f: impl FnOnce(&Engine) -> T) -> T {
         self.amend(|engine| f(engine))
     }
 
-    /// The notification for a receiver of a route.
+    /// The notification that wakes a receiver of this route.
     pub(crate) fn readable<'a>(&'a self, route: Option<&'a Arc<Route>>) -> &'a Notify {
         route.map_or(&self.readable, |route| &route.readable)
     }
 
-    /// The next received message of a route; None if none waits.
+    /// Takes the next received message of a route; None if no message waits.
     pub(crate) fn take(&self, route: Option<&Arc<Route>>, guarded: bool) -> Result<Option<Incoming>, Closed> {
         let mut incoming = None;
         let take = |engine: &mut Engine, now| {
@@ -251,13 +251,13 @@ impl Shared {
         };
         let ((open, more, call), _, mut after) = self.step_quietly(take);
         after.todo.driver |= call;
-        // One event wakes only one receiver.
+        // The notification woke only one receiver.
         after.wake_next(route, more);
         self.finish(after);
         if incoming.is_none() && !open { Err(Closed) } else { Ok(incoming) }
     }
 
-    /// Takes up to `most` received messages of a route; none if none wait.
+    /// Takes up to `most` received messages of a route.
     pub(crate) fn take_many(
         &self,
         route: Option<&Arc<Route>>,
@@ -276,7 +276,7 @@ impl Shared {
         if taken.is_empty() && !open { Err(Closed) } else { Ok(()) }
     }
 
-    /// One step of a caller: `f`, then the work that follows from it, including a flush.
+    /// Runs one step of a caller: `f`, then the work that follows from it, including a flush.
     pub(crate) fn step<T>(&self, f: impl FnOnce(&mut Engine, Now) -> T) -> T {
         let last_sent = Mono(self.last_sent.load(Ordering::Relaxed));
         let ((out, lull, call), _, mut after) = self.step_quietly(|engine, now| {
@@ -292,19 +292,19 @@ impl Shared {
         out
     }
 
-    /// Whether something has just left: then further messages need not leave at once.
+    /// Whether a datagram left just now, so that further messages may wait a little.
     pub(crate) fn is_busy(&self) -> bool {
         self.clock.mono().since(Mono(self.last_sent.load(Ordering::Relaxed))) < LULL
     }
 
-    /// The last step: messages that it does not send are never sent.
+    /// Runs the last step of a node. What this step does not send is never sent.
     pub(crate) fn step_last(&self, f: impl FnOnce(&mut Engine, Now)) {
         self.step(f);
         self.flush(CALLER_BURST);
     }
 
-    /// One step after which nothing is urgent: datagrams that it causes leave together with the next urgent ones, or in
-    /// the driver's next turn. A reply to a message that was just received thus takes the STATE along.
+    /// Runs a step after which nothing is urgent. Its datagrams leave together with the next urgent ones, or in the
+    /// driver's next turn. So a reply to a message that was just received takes the STATE along.
     pub(crate) fn step_calmly<T>(&self, f: impl FnOnce(&mut Engine, Now) -> T) -> T {
         let ((out, call), _, mut after) =
             self.step_quietly(|engine, now| (f(engine, now), engine.leave_to_driver()));
@@ -313,10 +313,10 @@ impl Shared {
         out
     }
 
-    /// One step without the work that follows: the caller [finishes](Self::finish) it.
+    /// Runs a step, and returns the work that follows: the caller [finishes](Self::finish) it.
     pub(crate) fn step_quietly<T>(&self, f: impl FnOnce(&mut Engine, Now) -> T) -> (T, Now, After) {
         let ((out, now), after) = self.locked(|engine| {
-            // Read under the lock, so that the core never sees time run back.
+            // Reads the clock under the lock, so that the core never sees time run backwards.
             let now = self.clock.now();
             let out = f(engine, now);
             if engine.phase != Phase::Broken {
@@ -375,13 +375,13 @@ impl Shared {
         if outbox.pending.is_none() {
             BUFFER.set(core::mem::take(&mut outbox.buffer));
         }
-        // A woken task may run at once, and ask the node for its address.
+        // A woken task may run at once and ask the node for its address, which needs this lock.
         drop(outbox);
         self.finish(later);
         flushed
     }
 
-    /// Adds the work that the steps leave to `later`.
+    /// Sends until `left` batches have left. Adds the work that follows to `later`.
     fn drain_through(&self, outbox: &mut Outbox, left: &mut usize, later: &mut After) -> Flushed {
         let Some(socket) = &outbox.socket else {
             return Flushed::Empty;
@@ -403,8 +403,7 @@ impl Shared {
             }
             let data = outbox.buffer.get(..transmit.len).unwrap_or_default();
             if let Some(pipe) = transmit.pipe {
-                // Bytes that a connection does not take wait there. A broken connection has been reported, or is about
-                // to be.
+                // The connection keeps bytes that it cannot send yet. If it is broken, its task reports that.
                 let now = self.clock.mono();
                 if let Written::Room(room) = self.carriers.send(now, pipe, data, transmit.segment) {
                     let (.., after) = self.step_quietly(|engine, now| engine.core.pipe_room(now, pipe, room));
@@ -422,10 +421,10 @@ impl Shared {
                     let ((), _, after) = self.step_quietly(|engine, now| engine.core.handle_refused(now));
                     later.join(after);
                 }
-                // For the core, any other error is a lost datagram.
+                // The core treats any other error like a lost datagram.
                 Ok(()) | Err(_) => outbox.pending = None,
             }
-            // The call may have taken longer than a lull.
+            // The system call may have taken longer than a lull, so this reads the clock again.
             self.last_sent.store(self.clock.mono().0, Ordering::Relaxed);
             self.sent_since.fetch_add(1, Ordering::Relaxed);
             *left -= 1;
@@ -454,26 +453,26 @@ impl Shared {
         self.amend(|engine| engine.start_forcing(self))
     }
 
-    /// The journal is on disk up to `through`.
+    /// Notes that the journal is on disk up to `through`.
     pub(crate) fn journaled(&self, through: Position) {
         self.step_calmly(|engine, now| engine.journaled(now, through));
         self.journaled.notify_waiters();
     }
 
-    /// The journal could not be forced.
+    /// Notes that the journal could not be forced to the disk: the node stops.
     pub(crate) fn journal_failed(&self, error: &StoreError) {
         self.step_calmly(|engine, now| engine.journal_failed(now, error.to_string()));
         self.journaled.notify_waiters();
     }
 
-    /// Waits until the journal survives a crash up to `at`. None: there is nothing to wait for.
+    /// Waits until a crash cannot take the journal up to `at`. None: returns at once.
     ///
     /// # Errors
-    /// [`Closed`]: the node has ended before.
+    /// [`Closed`] if the node ended before.
     pub(crate) async fn until_safe(&self, at: Option<Position>) -> Result<(), Closed> {
         let Some(at) = at else { return Ok(()) };
         loop {
-            // Created before the look, so that no wake-up is missed between the look and the wait.
+            // Created before the look at the journal, so that no wake-up between the look and the wait is missed.
             let journaled = self.journaled.notified();
             match self.look(|engine| engine.is_safe(at)) {
                 Some(true) => return Ok(()),
@@ -483,7 +482,7 @@ impl Shared {
         }
     }
 
-    /// Takes the journal out, after the last step that may write.
+    /// Takes the journal out, after the last step that may write to it.
     pub(crate) fn leave_journal(&self) -> Option<journal::Log> {
         self.amend(Engine::leave_journal)
     }
@@ -496,7 +495,7 @@ impl Shared {
         outbox.buffer = Vec::new();
     }
 
-    /// Ends the node. Open messages are settled, and logged as lost if `why` is given.
+    /// Ends the node, and settles open messages. If `why` is given, logs that they were lost.
     pub(crate) fn stop(&self, why: Option<&str>) {
         self.amend(|engine| {
             let open = engine.receipts.open_count();
@@ -519,7 +518,7 @@ mod tests {
     use super::*;
     use crate::{Allow, Node, PeerAddr};
 
-    /// A task that asks the node for its address within its wake-up.
+    /// A task that, when it is woken, asks the node for its address.
     struct Asks {
         node: Node,
         woken: AtomicBool,
@@ -540,7 +539,7 @@ mod tests {
         let asks = Arc::new(Asks { node: node.clone(), woken: AtomicBool::new(false) });
         let waker = Waker::from(Arc::clone(&asks));
         assert!(receipt.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-        // The flush notices that the task has ended.
+        // The flush finds that the task has ended.
         let now = node.shared().clock().now();
         node.shared().amend(|engine| {
             engine.receipts.open_keys().iter().for_each(|key| engine.core.abandon(now, *key));

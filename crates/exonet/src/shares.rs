@@ -1,24 +1,25 @@
-//! Peers share the driver's time.
+//! Shares the driver's time among peers.
 //!
-//! A datagram of an admitted peer may cost forty times as much as another. If the driver handled all datagrams in order
-//! of arrival, a peer that sends the most expensive ones as fast as it can would leave next to nothing to the others:
-//! their datagrams would wait in the socket behind its own, until the socket is full and the system drops them.
+//! A datagram of an admitted peer may cost forty times as much as another. If the driver handled all datagrams in the
+//! order of arrival, a peer that sends the most expensive ones as fast as it can would leave next to no time for the
+//! others: their datagrams would wait in the socket behind its own, until the socket is full and the system drops
+//! them.
 //!
-//! So the driver measures the time that each peer's datagrams take ([`Shares::charge`]). As long as it keeps up with
-//! the socket, nothing else happens. Once it has not kept up for [`BEHIND`], it is *pressed*: it empties the socket
-//! into a queue for each peer ([`Shares::put`]), which is much faster than handling the datagrams. Then it handles one
-//! datagram after the other, each from the peer that has had the least time ([`Shares::take`]). Each peer thus has an
-//! equal part of the time, as far as it needs it, and the others share the rest. No time is left unused, and a peer is
-//! never refused time that no other peer needs.
+//! So the driver measures the time that each peer's datagrams take ([`Shares::charge`]). As long as the driver keeps
+//! up with the socket, nothing else happens. Once it has not kept up for [`BEHIND`], it is *pressed*. Then it empties
+//! the socket into one queue per peer ([`Shares::put`]), which is much faster than handling the datagrams, and
+//! handles one datagram at a time, always from the peer that has had the least time ([`Shares::take`]). So each peer
+//! gets an equal share of the time if it needs that much, and the others share what it leaves. The driver never idles
+//! while a datagram waits, and never refuses a peer time that no other peer needs.
 //!
-//! A datagram is dropped only if the queue of its peer is full: then the peer sends more than its part. All queues
-//! share [`ROOM`]. A peer that needs less than its part never has more than a few datagrams in its queue, and loses
-//! none.
+//! The driver drops a datagram only if the queue of its peer is full, because the peer sends more than its share. All
+//! queues together have [`ROOM`] bytes. A peer that needs less than its share never has more than a few datagrams in
+//! its queue, and loses none.
 //!
-//! The driver tells peers apart by the channel index of the datagram, before anything is decrypted. An observer of
-//! datagrams can write that index on others, and so use up the part of that peer, but of no other peer. A datagram
-//! without a known index belongs to no peer; the driver handles it at once, which costs little. Openings have their own
-//! share (`openings.rs`).
+//! The driver tells peers apart by the channel index of the datagram, before it decrypts anything. An attacker who
+//! has seen datagrams can write their index on others, and so use up the share of that peer, but of no other peer. A
+//! datagram without a known index belongs to no peer: the driver handles it at once, which costs little. Openings
+//! have a share of their own (`openings.rs`).
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -26,50 +27,52 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use exonet_proto::Mono;
 use exonet_proto::node::Seat;
 
-/// How long the driver has to be behind with the socket to be pressed.
+/// The driver is pressed once it has been behind with the socket for this long.
 const BEHIND: Duration = Duration::from_millis(2);
 
-/// How long nothing may have been left waiting before the driver is no longer pressed.
+/// The driver is no longer pressed once nothing was left waiting for this long.
 const RELIEF: Duration = Duration::from_millis(50);
 
-/// How long waiting datagrams are handled before the socket is emptied again: as long as emptying it took last, but at
-/// least `SLICE` and at most `LONGEST`. Datagrams that come meanwhile fit into the buffer of most systems.
+/// How long the driver handles waiting datagrams before it empties the socket again: as long as it took to empty the
+/// socket last time, but at least `SLICE` and at most `LONGEST`. Datagrams that arrive in that time fit into the
+/// socket's buffer on most systems.
 const SLICE: Duration = Duration::from_micros(200);
 const LONGEST: Duration = Duration::from_millis(2);
 
-/// A peer that was silent for this long does not count.
+/// A peer that was silent for this long gets no share.
 const LATELY: Duration = Duration::from_secs(1);
 
-/// The number of bytes that may wait if one peer has any waiting. Several peers share it equally.
+/// The queues may hold this many bytes in total. Peers that have datagrams waiting share them equally.
 const ROOM: usize = 4 << 20;
 
-/// The memory that a waiting datagram takes besides its bytes.
+/// The bytes of memory that a waiting datagram takes besides its content.
 const OVERHEAD: usize = 128;
 
-/// The head start over the others of a peer that has not needed any time.
+/// How far the time of a peer that needed little may lie behind that of the others: its head start when it sends
+/// again.
 const HEAD_START: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
 struct Line<T> {
     waiting: VecDeque<(T, usize)>,
     bytes: usize,
-    /// The time that the peer had, or could have had and did not need.
+    /// The time that the peer had, or could have had but did not need.
     had: Duration,
     heard_at: Mono,
 }
 
-/// The time that each peer has had, and the datagrams that wait for it.
+/// How much time each peer has had, and the datagrams of each that wait.
 #[derive(Debug)]
 pub(crate) struct Shares<T> {
-    /// The peers that were heard recently.
+    /// The peers that sent something lately.
     lines: BTreeMap<Seat, Line<T>>,
-    /// Those of them that have datagrams waiting, by the time that they had.
+    /// Those of them that have datagrams waiting, ordered by the time that they had.
     order: BTreeSet<(Duration, Seat)>,
-    /// The time of the peers that had a turn last: no peer is far below it.
+    /// The time of the peer that had a turn last: no peer lies far below it.
     level: Duration,
-    /// The time since which the driver has been behind with the socket.
+    /// Since when the driver has been behind with the socket.
     behind: Option<Mono>,
-    /// The time until which the driver stays pressed at least.
+    /// Until when at least the driver stays pressed.
     pressed_until: Option<Mono>,
     swept_at: Mono,
 }
@@ -94,7 +97,7 @@ impl<T> Shares<T> {
         let line = self.lines.entry(seat).or_insert_with(|| Line::new(least));
         line.heard_at = now;
         if self.pressed_until.is_none() && line.waiting.is_empty() {
-            // While no peer has to wait, no peer takes time from others.
+            // While no peer waits, nobody takes time from anyone.
             return;
         }
         let before = (line.had, seat);
@@ -105,7 +108,7 @@ impl<T> Shares<T> {
         }
     }
 
-    /// The driver has emptied the socket, or, if it is `full`, there are more datagrams by now.
+    /// Notes that the driver has emptied the socket; or, if `full`, that more datagrams have arrived meanwhile.
     pub(crate) fn note(&mut self, now: Mono, full: bool) {
         if full {
             self.behind.get_or_insert(now);
@@ -125,15 +128,15 @@ impl<T> Shares<T> {
         self.pressed_until = self.pressed_until.filter(|until| *until > now);
     }
 
-    /// The socket was empty.
+    /// Notes that the socket was empty.
     pub(crate) fn keeps_up(&mut self) {
         if self.order.is_empty() {
             self.behind = None;
         }
     }
 
-    /// Datagrams that came at once have kept the driver busy from `begun` until `now`, and are not done. True: the rest
-    /// has to wait.
+    /// Notes that datagrams of one system call have kept the driver busy from `begun` until `now`, and that some are
+    /// left. Returns whether those have to be put aside.
     pub(crate) fn takes_long(&mut self, begun: Mono, now: Mono) -> bool {
         let long = now.since(begun) >= BEHIND && self.are_several();
         if long {
@@ -142,12 +145,12 @@ impl<T> Shares<T> {
         long
     }
 
-    /// Whether datagrams are put aside.
+    /// Whether the driver puts datagrams aside.
     pub(crate) const fn is_pressed(&self) -> bool {
         self.pressed_until.is_some()
     }
 
-    /// How long to handle waiting datagrams, if emptying the socket took `span`.
+    /// How long to handle waiting datagrams, if it took `span` to empty the socket.
     pub(crate) fn slice(span: Duration) -> Duration {
         span.clamp(SLICE, LONGEST)
     }
@@ -157,12 +160,13 @@ impl<T> Shares<T> {
         self.order.is_empty()
     }
 
-    /// Whether more than one peer was heard recently, so that there is a peer to share with.
+    /// Whether more than one peer sent something lately, so that there is something to share.
     fn are_several(&self) -> bool {
         self.lines.len() > 1
     }
 
-    /// Puts a datagram of `len` bytes aside. False: it is dropped, and `item` is not called.
+    /// Puts a datagram of `len` bytes aside. If the queue is full, returns false and does not call `item`: the caller
+    /// drops the datagram.
     pub(crate) fn put(&mut self, now: Mono, seat: Seat, len: usize, item: impl FnOnce() -> T) -> bool {
         let least = self.level.saturating_sub(HEAD_START);
         let line = self.lines.entry(seat).or_insert_with(|| Line::new(least));
@@ -181,7 +185,8 @@ impl<T> Shares<T> {
         true
     }
 
-    /// The next datagram of the peer that has had the least time. The caller [charges](Self::charge) the peer for it.
+    /// Takes the next datagram of the peer that has had the least time. The caller [charges](Self::charge) the peer
+    /// for it.
     pub(crate) fn take(&mut self) -> Option<(Seat, T)> {
         let (had, seat) = *self.order.first()?;
         let line = self.lines.get_mut(&seat)?;
@@ -197,12 +202,12 @@ impl<T> Shares<T> {
 
 #[cfg(test)]
 impl<T> Shares<T> {
-    /// Acts as if the driver had been behind for long.
+    /// Makes the driver pressed at once, for tests.
     pub(crate) fn press(&mut self, now: Mono) {
         self.pressed_until = Some(now + RELIEF);
     }
 
-    /// The bytes with which `count` datagrams take all room.
+    /// The length in bytes of `count` datagrams that together take all room.
     pub(crate) const fn room(count: usize) -> usize {
         ROOM - OVERHEAD * count
     }
@@ -221,8 +226,8 @@ mod tests {
     const MICRO: Duration = Duration::from_micros(1);
     const LEN: usize = 1_400;
 
-    /// A peer that sends a datagram at a fixed interval, each of which takes a fixed time, with at most `window` on
-    /// their way.
+    /// A peer that sends a datagram at a fixed interval, with at most `window` of them unanswered. Each takes the
+    /// driver a fixed time.
     #[derive(Clone, Copy)]
     struct Sender {
         every: Duration,
@@ -236,17 +241,17 @@ mod tests {
         served: u64,
         dropped: u64,
         worked: Duration,
-        /// The longest that a datagram has waited.
+        /// The longest time that a datagram waited.
         waited: Duration,
     }
 
-    /// A driver like ours, which has one part in `parts` of its thread's time; an application has the rest. The socket
-    /// has room for `socket` datagrams.
+    /// A driver like the real one, which gets one part in `parts` of its thread's time; an application gets the rest.
+    /// The socket has room for `socket` datagrams.
     fn drive(senders: &[Sender], parts: u32, socket: usize, span: Duration) -> Vec<Fate> {
         let (mut shares, mut fates) = (Shares::default(), vec![Fate::default(); senders.len()]);
         let (mut now, mut buffer) = (Mono(0), VecDeque::new());
         let mut due = vec![Mono(0); senders.len()];
-        // Time passes by `span`, in which datagrams come.
+        // Lets `span` pass, during which datagrams arrive.
         let pass =
             |now: &mut Mono, span, buffer: &mut VecDeque<_>, fates: &mut Vec<Fate>, due: &mut Vec<Mono>| {
                 *now += span;
@@ -299,7 +304,7 @@ mod tests {
                 shares.charge(now, seat, senders[who].costs);
                 fates[who].serve(senders[who].costs, now.since(at));
             }
-            // The time of the application; or a little, if there is nothing to do.
+            // The time of the application; or a little time, if there is nothing to do.
             let others = now.since(begun) * (parts - 1);
             pass(&mut now, others.max(MICRO), &mut buffer, &mut fates, &mut due);
         }
@@ -316,7 +321,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
     const LIGHT: Sender = Sender { every: Duration::from_micros(100), costs: MICRO, window: 64 };
-    /// The most expensive datagrams, as fast as a processor makes them.
+    /// A peer that sends the most expensive datagrams as fast as a processor can make them.
     const DEAR: Sender =
         Sender { every: Duration::from_micros(3), costs: Duration::from_micros(38), window: u64::MAX };
     const HEAVY: Sender = Sender { every: Duration::from_nanos(500), costs: MICRO, window: 1_000 };
@@ -336,7 +341,7 @@ mod tests {
     fn a_socket_with_little_room_is_emptied_in_time() {
         let slow = Sender { every: Duration::from_micros(8), ..DEAR };
         let [light, _] = drive(&[LIGHT, slow], 1, 180, SECOND)[..] else { panic!() };
-        // These were dropped before the driver was pressed.
+        // The socket dropped these before the driver was pressed.
         assert!(light.dropped < light.sent / 100, "{light:?}");
     }
 

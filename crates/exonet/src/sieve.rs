@@ -1,31 +1,32 @@
-//! Under a flood of openings, the system drops most of them before they take any time of the node.
+//! Makes the system drop most openings of a flood before they cost the node any time.
 //!
-//! An opening that finds no place in the queue ([`Openings`](crate::openings::Openings)) has already cost a datagram's
-//! path through the socket, and room in its buffer that channels then lack. So openings are sifted for the networks
-//! whose openings most often find no place: only a random part passes, about as many as the node handles. Networks
-//! share 32 buckets; openings with a mac2 have separate buckets. A network in no flooded bucket is not sifted. A node
-//! whose opening was dropped sends it again, as after any loss.
+//! An opening that finds no place in the queue ([`Openings`](crate::openings::Openings)) has already cost the node a
+//! system call's work, and has taken room in the socket that channels need. So the sieve lets the system drop
+//! openings from the networks whose openings most often find no place. Only a random part passes, about as many as
+//! the node can handle. Networks share 32 buckets; openings with a mac2 have 32 buckets of their own. From a network
+//! whose bucket is not flooded, all openings pass. A node whose opening was dropped sends it again, as after any
+//! loss.
 
 use core::net::IpAddr;
 
 use exonet_proto::Mono;
 
-/// The period for which openings are counted before anything is changed, in nanoseconds.
+/// For this many nanoseconds the sieve counts openings before it changes anything.
 const PERIOD: u64 = 20_000_000;
 
-/// The number of periods in which all openings found a place before more are let through.
+/// After this many periods without a dropped opening, the sieve lets more pass.
 const PATIENCE: u32 = 10;
 
-/// At least one opening in this many passes.
+/// The sieve lets at least one opening in this many pass.
 const FINEST: u32 = 256;
 
-/// The number of dropped openings up to which a bucket does not count as flooded.
+/// With at most this many dropped openings in a period, a bucket does not count as flooded.
 const FEW: u32 = 16;
 
 /// A set of buckets.
 type Buckets = u32;
 
-/// From some buckets, one in `of` openings passes.
+/// From these buckets, one in `of` openings passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mesh {
     pub(crate) buckets: Buckets,
@@ -37,7 +38,7 @@ impl Mesh {
     pub(crate) const OPEN: Self = Self { buckets: 0, of: 1 };
 }
 
-/// The openings of one kind in this period, and the mesh for them.
+/// How many openings of one kind came and were dropped in this period, and the mesh for them.
 #[derive(Debug)]
 struct Count {
     came: [u32; 32],
@@ -53,11 +54,11 @@ impl Default for Count {
 }
 
 impl Count {
-    /// Ends the period.
+    /// Ends the period, and adapts the mesh.
     fn review(&mut self) {
         let counts = (0..).zip(self.came.iter().zip(&self.dropped));
         let flooded = counts.filter(|(_, (came, dropped))| **dropped > FEW && **dropped > **came / 2);
-        // In total: the openings that came to flooded buckets, and those that were dropped.
+        // In total: the openings that came to flooded buckets, and those of them that were dropped.
         let none = (0, 0, 0);
         let (flooded, came, dropped) = flooded.fold(none, |(set, of, lost), (bucket, (came, dropped))| {
             (set | 1_u32 << bucket, of + came, lost + dropped)
@@ -81,20 +82,20 @@ impl Count {
     }
 }
 
-/// Counts openings that found a place or did not, and decides which are sifted.
+/// Counts which openings found a place, and decides which ones the system drops.
 #[derive(Debug, Default)]
 pub(crate) struct Sieve {
-    /// Without and with a mac2.
+    /// The counts for openings without a mac2, and with one.
     counts: [Count; 2],
     /// The meshes that the socket has now.
     set: Option<[Mesh; 2]>,
     until: Mono,
-    /// Whether something has been counted in this period.
+    /// Whether an opening was counted in this period.
     stirred: bool,
 }
 
 impl Sieve {
-    /// Notes an opening that has come, and whether it found a place.
+    /// Counts an opening. `placed` says whether it found a place.
     pub(crate) fn note(&mut self, from: IpAddr, proves: bool, placed: bool) {
         self.stirred = true;
         let (bucket, [plain, proving]) = (bucket(from), &mut self.counts);
@@ -106,7 +107,8 @@ impl Sieve {
         }
     }
 
-    /// The new meshes for the socket, if they change, for openings without and with a mac2.
+    /// At the end of a period, returns the new meshes for the socket if they have changed: for openings without a
+    /// mac2, and with one.
     pub(crate) fn review(&mut self, now: Mono) -> Option<[Mesh; 2]> {
         let still = !self.stirred && self.set == Some([Mesh::OPEN; 2]);
         if now < self.until || still {
@@ -121,25 +123,25 @@ impl Sieve {
         (wanted != set).then_some(wanted)
     }
 
-    /// Whether openings without a mac2 are sifted.
+    /// Whether some openings without a mac2 are dropped.
     pub(crate) fn sifts_plain(&self) -> bool {
         let [plain, _] = &self.counts;
         plain.mesh != Mesh::OPEN
     }
 
-    /// The time for the next review even if nothing comes, so that sifting ends.
+    /// When to call [`Self::review`] next even if nothing comes, so that the sieve opens again.
     pub(crate) fn wake_at(&self) -> Mono {
         let sifts = self.counts.iter().any(|count| count.mesh != Mesh::OPEN);
         if sifts { self.until } else { Mono::NEVER }
     }
 
-    /// Notes that there is a new socket, which sifts nothing.
+    /// Notes that the node has a new socket, which drops nothing yet.
     pub(crate) fn socket_changed(&mut self) {
         self.set = None;
     }
 }
 
-/// The greatest power of two up to `times`, and at least 2.
+/// The greatest power of two up to `times`, but at least 2.
 const fn floor(times: u32) -> u32 {
     1 << if times < 4 { 1 } else { times.ilog2() }
 }
@@ -156,7 +158,8 @@ fn bucket(from: IpAddr) -> usize {
 #[cfg(target_os = "linux")]
 pub(crate) use self::program::program;
 
-/// The sieve as a program for the system: a classic packet filter. Datagrams begin with the UDP header.
+/// Turns the meshes into a program for the system: a classic packet filter. In it, a datagram begins with the UDP
+/// header.
 #[cfg(target_os = "linux")]
 mod program {
     use exonet_proto::wire;
@@ -180,11 +183,11 @@ mod program {
     const JUMP: u16 = 0x05;
     const RETURN: u16 = 0x06;
 
-    /// Negative offsets, as the system defines them: of the IP header, and of a random number.
+    /// Negative offsets, as the system defines them: where the IP header begins, and a random number.
     const IP: u32 = 0xfff0_0000;
     const RANDOM: u32 = 0xffff_f000 + 56;
     const UDP_HEADER: u32 = 8;
-    /// The length of a mac2 in words, at the end of an opening.
+    /// The length of a mac2 in words of 32 bits. It is at the end of an opening.
     const MAC2_WORDS: u32 = 4;
 
     const ALL: u32 = u32::MAX;
@@ -193,17 +196,17 @@ mod program {
         SockFilter::new(code, 0, 0, k)
     }
 
-    /// Skips `yes` or `no` instructions.
+    /// Skips `yes` instructions if the condition is true, else `no`.
     fn branch(code: u16, k: u32, yes: u8, no: u8) -> SockFilter {
         SockFilter::new(code, yes, no, k)
     }
 
-    /// Lets through every datagram that is not an opening, and the openings that the meshes pass.
+    /// Passes every datagram that is not an opening, and the openings that the meshes let through.
     #[allow(clippy::cast_possible_truncation)]
     pub(crate) fn program([plain, proving]: [Mesh; 2]) -> Vec<SockFilter> {
         let (plain, proving) = (sift(plain), sift(proving));
         let mut all = vec![
-            // As `wire::is_strange`.
+            // The same condition as in `wire::is_strange`.
             op(LOAD_LEN, 0),
             branch(IF_AT_LEAST, wire::MIN_OPENING as u32 + UDP_HEADER, 1, 0),
             op(RETURN, ALL),
@@ -212,7 +215,7 @@ mod program {
             op(AND, 0xf0),
             branch(IF_EQUAL, 0x10, 0, 1),
             op(RETURN, ALL),
-            // As `wire::bears_cookie`.
+            // The same condition as in `wire::bears_cookie`.
             op(LOAD_LEN, 0),
             op(SUBTRACT, MAC2_WORDS * 4),
             op(TO_X, 0),
@@ -227,7 +230,7 @@ mod program {
         all
     }
 
-    /// Decides on the datagram, and ends.
+    /// Decides about the datagram, and ends the program.
     fn sift(mesh: Mesh) -> Vec<SockFilter> {
         vec![
             op(LOAD_BYTE, IP),
@@ -260,7 +263,7 @@ mod tests {
         Ipv4Addr::new(192, 0, n, 1).into()
     }
 
-    /// Runs `n` periods, in each of which `came` openings come, and `places` of them find a place.
+    /// Runs `n` periods. In each, `came` openings come, and `places` of them find a place.
     fn periods(sieve: &mut Sieve, n: u32, from: IpAddr, came: u32, places: u32) -> [Mesh; 2] {
         let mut meshes = sieve.set.unwrap_or([Mesh::OPEN; 2]);
         for _ in 0..n {
@@ -313,7 +316,7 @@ mod tests {
         assert_eq!(sieve.review(sieve.until), None);
     }
 
-    /// Which of these datagrams get through the meshes from here to here.
+    /// Returns which of these datagrams, sent from `from` to this machine, pass the meshes.
     #[cfg(target_os = "linux")]
     fn through(meshes: [Mesh; 2], from: &str, datagrams: &[&[u8]]) -> Vec<Vec<u8>> {
         let (to, from) = (std::net::UdpSocket::bind("[::]:0"), std::net::UdpSocket::bind(from).unwrap());
@@ -343,7 +346,7 @@ mod tests {
         let opening = |kind: u8, mac2: u8| {
             let mut opening = vec![kind; wire::MIN_OPENING + 7];
             opening.last_chunk_mut::<16>().unwrap().fill(0);
-            // In any of its words.
+            // A mac2 counts as present if any of its words is not zero.
             opening[wire::MIN_OPENING - 9 + usize::from(mac2 % 4) * 4] = mac2;
             opening
         };
@@ -352,7 +355,7 @@ mod tests {
         let proving: Vec<_> = (1..=4).map(|mac2| opening(0x11, mac2)).collect();
         let mut all: Vec<&[u8]> = vec![&plain, &strange, &packet, &short];
         all.extend(proving.iter().map(Vec::as_slice));
-        // Almost nothing passes.
+        // From one bucket almost nothing passes.
         let tight = |bucket: u32| Mesh { buckets: 1 << bucket, of: 1 << 31 };
         let from = "127.0.9.1:0";
         assert_eq!(through([Mesh::OPEN; 2], from, &all), all);

@@ -1,4 +1,4 @@
-//! The UDP socket: several datagrams per call, ECN, and the local address that a datagram came to.
+//! The UDP socket: several datagrams per system call, ECN, and the local address that a datagram was sent to.
 
 use core::cell::Cell;
 use core::net::{IpAddr, SocketAddr};
@@ -13,7 +13,7 @@ use crate::sieve::Mesh;
 #[cfg(target_os = "linux")]
 use crate::sieve::program;
 
-/// The requested size of the buffer in each direction; the system may grant less.
+/// The size in bytes that the node requests for the buffer of each direction. The system may grant less.
 const BUFFER: usize = 8 << 20;
 
 pub(crate) struct Socket {
@@ -23,7 +23,7 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// Binds to `address`; to both families if it is the unspecified address of IPv6.
+    /// Binds a socket to `address`; if that is the unspecified address of IPv6, to both families.
     pub(crate) fn bind(address: SocketAddr) -> io::Result<Self> {
         let socket = socket2::Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
         if address.is_ipv6() {
@@ -32,7 +32,8 @@ impl Socket {
         socket.set_nonblocking(true)?;
         socket.bind(&address.into())?;
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
-        // Larger buffers save datagrams when the machine is busy; smaller ones only cost speed.
+        // With larger buffers, fewer datagrams are lost while the machine is busy. With smaller ones, the node is
+        // only slower.
         let _ = state.set_recv_buffer_size(UdpSockRef::from(&socket), BUFFER);
         let _ = state.set_send_buffer_size(UdpSockRef::from(&socket), BUFFER);
         let local = socket.local_addr()?.as_socket().ok_or(io::ErrorKind::Unsupported)?;
@@ -43,7 +44,7 @@ impl Socket {
         self.local
     }
 
-    /// The largest number of segments that one call takes.
+    /// The largest number of segments that one system call takes.
     pub(crate) fn max_segments(&self) -> usize {
         self.state.max_gso_segments()
     }
@@ -52,8 +53,8 @@ impl Socket {
         self.io.readable().await
     }
 
-    /// Sets whether arriving datagrams wake the runtime. While they do not, no task may wait for
-    /// [`readable`](Self::readable), and datagrams are received whenever the driver looks.
+    /// Sets whether arriving datagrams wake tokio. While they do not, no task may wait for
+    /// [`readable`](Self::readable), and the driver receives datagrams whenever it looks.
     pub(crate) fn watch(&self, watch: bool) -> io::Result<()> {
         self.io.watch(watch)
     }
@@ -62,14 +63,14 @@ impl Socket {
         self.io.writable().await
     }
 
-    /// Whether the system may fragment datagrams: then the node must not probe with large ones, since they would seem
-    /// to pass.
+    /// Whether the system may fragment datagrams. Then the node must not probe with large ones: they would pass
+    /// although the path is narrower.
     pub(crate) fn may_fragment(&self) -> bool {
         self.state.may_fragment()
     }
 
-    /// Sends a batch, or returns `WouldBlock`; or [`is_too_large`]. Any other error means that the batch is lost, as on
-    /// the network.
+    /// Sends a batch. Returns `WouldBlock` if the socket is full, or an error for which [`is_too_large`] is true. Any
+    /// other error means that the batch is lost, as on the network.
     pub(crate) fn try_send(&self, transmit: &Transmit, data: &[u8]) -> io::Result<()> {
         let transmit = quinn_udp::Transmit {
             destination: self.to_socket(transmit.remote),
@@ -86,8 +87,8 @@ impl Socket {
         })
     }
 
-    /// Receives as many datagrams as there are, up to the number of buffers. `look`: even if the runtime has not yet
-    /// reported any.
+    /// Receives as many datagrams as there are, up to the number of buffers. With `look`, it asks the system even if
+    /// tokio has not yet reported any.
     fn try_recv(
         &self,
         buffers: &mut [IoSliceMut<'_>],
@@ -98,8 +99,8 @@ impl Socket {
         let mut receive = |io: UdpSockRef<'_>| {
             asked.set(true);
             received = self.state.recv(io, buffers, metas)?;
-            // The system had no more datagrams. To report that here saves a second call; the next datagram makes the
-            // socket readable again.
+            // Fewer datagrams than buffers: the system has no more. Reporting that now saves a second system call. The
+            // next datagram makes the socket readable again.
             if received < most { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
         };
         let mut tried = self.io.try_read(&mut receive);
@@ -109,7 +110,8 @@ impl Socket {
         if received > 0 { Ok(received) } else { tried.map(|()| received) }
     }
 
-    /// Lets the system drop the openings that the meshes do not pass: without a mac2, and with one.
+    /// Makes the system drop the openings that the meshes do not let through: those without a mac2, and those with
+    /// one.
     #[cfg(target_os = "linux")]
     pub(crate) fn sift(&self, meshes: [Mesh; 2]) {
         let open = meshes == [Mesh::OPEN; 2];
@@ -124,11 +126,11 @@ impl Socket {
     #[cfg(not(target_os = "linux"))]
     pub(crate) fn sift(&self, _: [Mesh; 2]) {}
 
-    /// A socket for both families needs IPv4 addresses mapped.
+    /// A socket of both families takes IPv4 addresses only in mapped form.
     fn to_socket(&self, address: SocketAddr) -> SocketAddr {
         match address {
             SocketAddr::V4(v4) => SocketAddr::new(self.ip_to_socket(IpAddr::V4(*v4.ip())), v4.port()),
-            // Keeps the scope that a link-local address needs.
+            // Keeps the scope, which a link-local address needs.
             SocketAddr::V6(_) => address,
         }
     }
@@ -141,18 +143,18 @@ impl Socket {
     }
 }
 
-/// Whether a datagram was larger than the first link takes: none of the batch has left.
+/// Whether the error says that a datagram was larger than the first link takes. Then nothing of the batch has left.
 pub(crate) fn is_too_large(error: &io::Error) -> bool {
     #[cfg(target_os = "linux")]
     let code = rustix::io::Errno::MSGSIZE.raw_os_error();
-    // On other systems, the search for the path MTU finds out by losses.
+    // On other systems, the search for the path MTU learns it from losses.
     #[cfg(not(target_os = "linux"))]
     let code = i32::MIN;
     error.raw_os_error() == Some(code)
 }
 
-/// Registered only for reading: a socket that is registered for writing wakes its thread with every datagram that has
-/// left, to report that there is room again.
+/// Registered with tokio only for reading. If it were registered for writing, the system would wake the thread after
+/// every datagram, to report that there is room again.
 #[cfg(unix)]
 mod system {
     use std::io;
@@ -191,7 +193,7 @@ mod system {
             if !watch {
                 *watched = None;
             } else if watched.is_none() {
-                // The registration reports at once if something has arrived meanwhile.
+                // If something has arrived meanwhile, the registration reports that at once.
                 *watched = Some(Arc::new(registered(Arc::clone(&self.socket), Interest::READABLE)?));
             }
             Ok(())
@@ -205,7 +207,7 @@ mod system {
             }
         }
 
-        /// Waits until there is room to write; only to be called when there was none.
+        /// Waits until there is room to write. Call it only when there was none.
         pub(super) async fn writable(&self) -> io::Result<()> {
             let again = registered(Arc::new(self.socket.try_clone()?), Interest::WRITABLE)?;
             again.writable().await.map(|mut guard| guard.retain_ready())
@@ -231,7 +233,8 @@ mod system {
     }
 
     fn registered(socket: Arc<socket2::Socket>, interest: Interest) -> io::Result<Registered> {
-        // Deprecated for descriptors that change under it; this one is owned and never does.
+        // tokio deprecates this function because a descriptor may change while it is registered. This one is owned
+        // and never changes.
         #[allow(deprecated)]
         AsyncFd::with_interest(socket, interest)
     }
@@ -252,7 +255,7 @@ mod system {
             UdpSocket::from_std(socket.into()).map(Self)
         }
 
-        /// The runtime is woken in any case.
+        /// On this system, arriving datagrams always wake tokio.
         pub(super) fn watch(&self, _: bool) -> io::Result<()> {
             Ok(())
         }
@@ -290,18 +293,18 @@ fn from_socket(address: SocketAddr) -> SocketAddr {
     }
 }
 
-/// The number of buffers per call, each of which may hold many datagrams of one sender.
+/// How many buffers one system call fills. Each may hold many datagrams of one sender.
 const BUFFERS: usize = 8;
 
-/// The size of a buffer, for datagrams that the system coalesces.
+/// The size in bytes of a buffer, for datagrams that the system coalesces.
 const BUFFER_LEN: usize = 65_536;
 
 thread_local! {
     static INBOX: Cell<Option<Box<Inbox>>> = const { Cell::new(None) };
 }
 
-/// The memory into which datagrams are received. All nodes of a thread reuse it: many nodes with little traffic need no
-/// memory of their own, and the memory is still in the processor's cache for the next node.
+/// The memory into which a node receives datagrams. All nodes of a thread reuse it: many nodes with little traffic
+/// need no memory of their own, and the memory is still in the processor's cache for the next node.
 pub(crate) struct Inbox {
     memory: Box<[u8]>,
     metas: [RecvMeta; BUFFERS],
@@ -314,7 +317,7 @@ impl Inbox {
         Self { memory, metas: [RecvMeta::default(); BUFFERS], filled: 0 }
     }
 
-    /// Takes the inbox of this thread, until it is given back.
+    /// Takes the inbox of this thread. The caller gives it back with [`Self::give_back`].
     pub(crate) fn take() -> Box<Self> {
         INBOX.take().unwrap_or_else(|| Box::new(Self::new()))
     }
@@ -323,8 +326,8 @@ impl Inbox {
         INBOX.set(Some(self));
     }
 
-    /// Receives the datagrams that are there, up to its capacity; with `look`, without waiting for the runtime to
-    /// report any. True: there may be more.
+    /// Receives the datagrams that are there, up to its capacity. With `look`, it does not wait until tokio reports
+    /// some. Returns whether there may be more.
     pub(crate) fn fill(&mut self, socket: &Socket, look: bool) -> io::Result<bool> {
         let mut rest = self.memory.chunks_mut(BUFFER_LEN);
         let mut buffers: [IoSliceMut<'_>; BUFFERS] =
@@ -334,7 +337,7 @@ impl Inbox {
         Ok(self.filled == BUFFERS)
     }
 
-    /// The datagrams that have been received.
+    /// The datagrams that it received.
     pub(crate) fn datagrams(&mut self) -> impl Iterator<Item = (Arrival, &mut [u8])> {
         let filled = self.memory.chunks_mut(BUFFER_LEN).zip(&self.metas).take(self.filled);
         filled.flat_map(|(buffer, meta)| {
@@ -358,7 +361,8 @@ mod tests {
         Transmit { remote, src_ip: None, ecn: EcnCodepoint::Ect0 as u8, segment, len, pipe: None }
     }
 
-    /// Sends `data` in segments, with one call for as many as the socket takes, and collects the datagrams that arrive.
+    /// Sends `data` in segments, with one system call for as many as the socket takes. Returns the content of the
+    /// datagrams that arrive.
     async fn pass(from: &Socket, to: &Socket, address: SocketAddr, segment: usize, data: &[u8]) -> Vec<u8> {
         let step = segment * from.max_segments().min(65_507 / segment);
         let mut inbox = Inbox::new();
@@ -401,7 +405,7 @@ mod tests {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let (from, to) = (Socket::bind(any).unwrap(), Socket::bind(any).unwrap());
         let mut inbox = Inbox::new();
-        // The runtime cannot look before this test awaits something.
+        // tokio cannot poll the system before this test awaits something.
         from.try_send(&transmit(to.local_addr(), 5, 5), b"hello").unwrap();
         assert_eq!(inbox.fill(&to, false).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         assert!(!inbox.fill(&to, true).unwrap(), "there is no more");

@@ -1,4 +1,5 @@
-//! Figures: the results of [`Node::stats`](crate::Node::stats) and [`Peer::stats`](crate::Peer::stats).
+//! Figures about a node and its peers, which [`Node::stats`](crate::Node::stats) and
+//! [`Peer::stats`](crate::Peer::stats) return.
 //!
 //! ```
 //! use exonet::stats::Stats;
@@ -11,7 +12,7 @@
 //! bob.recv().await?.ack()?;
 //! receipt.await;
 //! assert_eq!((alice.stats().delivered, bob.stats().received), (1, 1));
-//! // Each with a name for an exporter.
+//! // Each figure has a name for an exporter of metrics.
 //! for figure in Stats::FIGURES {
 //!     println!("{}: {}", figure.metric, (figure.of)(&bob.stats()));
 //! }
@@ -19,10 +20,10 @@
 //! # }
 //! ```
 //!
-//! If a recorder of the crate `metrics` is installed before the node is made, the node reports the same figures to it
-//! every second, together with the histograms of [`TIMES`]. Spans of `tracing` carry the ids that both ends know:
-//! `call`, `serve`, and `message`, which [`Delivery::span`](crate::Delivery::span) returns. `cargo run -p exonet
-//! --example figures` shows all of this.
+//! If the application installs a recorder of the crate `metrics` before it makes the node, the node reports the same
+//! figures to it every second, together with the histograms of [`TIMES`]. The spans of `tracing` carry the ids that
+//! both ends know. These spans are `call`, `serve`, and `message`, which [`Delivery::span`](crate::Delivery::span)
+//! returns. `cargo run -p exonet --example figures` shows all of this.
 
 /// The histograms, in seconds: the name and the meaning of each.
 pub const TIMES: &[(&str, &str)] = &[MESSAGE, CALL, SERVE];

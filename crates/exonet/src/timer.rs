@@ -1,8 +1,8 @@
 //! The driver's alarm clock.
 //!
-//! tokio's timers have a resolution of a millisecond, which is longer than a round trip in a data centre: pacing,
-//! acknowledgements and probes need finer timers. On Linux this is a `timerfd` on the node's own clock, which also
-//! rings at once after a suspend.
+//! tokio's timers have a resolution of a millisecond. That is longer than a round trip in a data centre, so pacing,
+//! acknowledgements and probes need finer timers. On Linux this is a `timerfd` on the node's own clock, which after a
+//! suspend rings at once for a deadline that has passed.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
@@ -11,20 +11,20 @@ use exonet_proto::Mono;
 
 use self::system::Alarm;
 
-/// A deadline that moves back moves the alarm at most this often.
+/// When the deadline moves to a later time, the alarm follows at most this often.
 const PUT_OFF_EVERY: Duration = Duration::from_millis(10);
 
-/// An alarm that may ring early and is then set again, so that a deadline that moves back costs a system call only now
-/// and then. Otherwise a node whose probe timeout moves with each message would pay a call per message. If the alarm
-/// were never moved back, a node with little traffic would pay a turn of its driver for each alarm that rings too
-/// early.
+/// An alarm that may ring too early and is then set again: so a deadline that moves to a later time costs a system
+/// call only now and then. If the alarm always followed, a node whose probe timeout moves with each message would pay
+/// a system call per message. If it never followed, a node with little traffic would pay a turn of its driver for
+/// each alarm that rings too early.
 ///
-/// The holder of the node's lock sets it, so that a caller need not wake the driver for that. Only the driver waits for
-/// it.
+/// The holder of the node's lock sets it, so that a caller need not wake the driver to set it. Only the driver waits
+/// for it.
 pub(crate) struct Timer {
     alarm: Alarm,
     set_for: AtomicU64,
-    /// The time at which it was last put off.
+    /// When the alarm was last set to a later time.
     put_off: AtomicU64,
 }
 
@@ -33,7 +33,8 @@ impl Timer {
         Ok(Self { alarm: Alarm::new()?, set_for: AtomicU64::new(Mono::NEVER.0), put_off: AtomicU64::new(0) })
     }
 
-    /// Makes sure that the alarm rings at `at` or before. Returns when it will ring. Only under the node's lock.
+    /// Makes sure that the alarm rings at `at` or before. Returns when it will ring. The caller must hold the node's
+    /// lock.
     pub(crate) fn arm(&self, now: Mono, at: Mono) -> Mono {
         let set_for = self.set_for();
         let put_off = Mono(self.put_off.load(Ordering::Relaxed));
@@ -50,15 +51,16 @@ impl Timer {
         self.set_for()
     }
 
-    /// Waits until the alarm rings, even if it is set meanwhile. Cancel-safe.
+    /// Waits until the alarm rings, even if another thread sets it meanwhile. Cancel-safe.
     ///
-    /// If it is set again while this returns, it counts as not set, and the waiting task sets it again.
+    /// If another thread sets the alarm while this method returns, the alarm counts as not set, and the task that
+    /// waited sets it again.
     pub(crate) async fn ring(&self) {
         self.alarm.ring().await;
         self.set_for.store(Mono::NEVER.0, Ordering::Relaxed);
     }
 
-    /// The time at which the alarm rings, or should have rung.
+    /// When the alarm rings, or when it should have rung.
     pub(crate) fn set_for(&self) -> Mono {
         Mono(self.set_for.load(Ordering::Relaxed))
     }
@@ -85,14 +87,14 @@ mod system {
         pub(super) fn new() -> io::Result<Self> {
             let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
             let fd = timerfd_create(TimerfdClockId::Boottime, flags)?;
-            // The function is deprecated for descriptors that change while registered; this one is owned and never
-            // does.
+            // tokio deprecates this function because a descriptor may change while it is registered. This one is
+            // owned and never changes.
             #[allow(deprecated)]
             Ok(Self(AsyncFd::with_interest(fd, Interest::READABLE)?))
         }
 
         pub(super) fn set(&self, _now: Mono, at: Mono) -> io::Result<()> {
-            // Zero would disarm it.
+            // Zero would switch the alarm off.
             let at = at.0.max(1);
             let it_value = Timespec {
                 tv_sec: i64::try_from(at / NANOS).unwrap_or(i64::MAX),
@@ -113,9 +115,9 @@ mod system {
                     return;
                 };
                 let read = ready.try_io(|fd| Ok(rustix::io::read(fd, &mut [0; 8])?));
-                // Err: the alarm was set again between the two.
+                // An error means that another thread set the alarm in between.
                 if read.is_ok() {
-                    // There is nothing more to read before it is set again: this spares a second read to find that out.
+                    // There is nothing more to read before the alarm is set again. Reporting that now saves a second read.
                     ready.clear_ready();
                     return;
                 }
@@ -138,7 +140,7 @@ mod system {
 
     const FAR: Duration = Duration::from_secs(1 << 30);
 
-    /// A sleep that is reset wakes its waiting task at the new time.
+    /// If the sleep is reset, it wakes the task that waits at the new time.
     pub(super) struct Alarm(Mutex<Pin<Box<Sleep>>>);
 
     impl Alarm {
@@ -155,7 +157,7 @@ mod system {
             let elapsed = |cx: &mut Context<'_>| {
                 let mut sleep = self.sleep();
                 ready!(sleep.as_mut().poll(cx));
-                // It has rung, and does not ring again before it is set again.
+                // The alarm has rung, and must not ring again before it is set.
                 sleep.as_mut().reset(Instant::now() + FAR);
                 Poll::Ready(())
             };
@@ -192,7 +194,7 @@ mod tests {
         let soon = now + Duration::from_millis(1);
         timer.arm(now, soon);
         assert_eq!(timer.arm(now, Mono::NEVER), Mono::NEVER);
-        // Elsewhere than on Linux the alarm counts from the call, and so from before the time that it is told here.
+        // On systems other than Linux, the alarm rings after the time from `now` to `soon`, counted from this call.
         let due = if cfg!(target_os = "linux") { soon } else { clock.mono() + Duration::from_millis(1) };
         assert_eq!(timer.arm(now, soon), soon);
         timer.ring().await;
@@ -203,7 +205,7 @@ mod tests {
     async fn rings_for_who_waits_already_when_it_is_set() {
         let (clock, timer) = (Clock::start(), Timer::new().unwrap());
         let sets = async {
-            // The other task waits by now.
+            // By now the other task waits.
             tokio::task::yield_now().await;
             let now = clock.mono();
             timer.arm(now, now + Duration::from_millis(2))

@@ -1,14 +1,14 @@
-//! The event trace: lines of JSON in the manner of qlog, with `time` in ms since the start, `name`, `data`.
+//! The event trace: lines of JSON in the style of qlog, with `time` in ms since the start, `name` and `data`.
 
 use core::fmt::Write;
 
 use exonet_proto::node::{Conflict, Event, Stats};
 use exonet_proto::{Mono, NodeId, Now};
 
-/// The number of bytes that may wait for the driver. Lines beyond that are dropped, and counted.
+/// How many bytes may wait for the driver. Lines beyond that are dropped and counted.
 const CAPACITY: usize = 1 << 20;
 
-/// Lines that wait for the driver: nothing is written while the lock is held.
+/// Lines that wait for the driver, since no thread writes to the sink under the lock.
 pub(crate) struct Trace {
     start: Mono,
     lines: String,
@@ -27,7 +27,7 @@ impl Trace {
         trace
     }
 
-    /// Notes an event of the core, if it is of use in the trace.
+    /// Notes an event of the core, if the trace reports events of its kind.
     pub(crate) fn event(&mut self, now: Now, event: &Event) {
         match event {
             Event::Outcome { outcome, id: Some(id), late, count, .. } => {

@@ -1,4 +1,4 @@
-//! Gives the turn to flush to one thread at a time, without any thread waiting for it.
+//! Gives the turn to flush to one thread at a time. No thread waits for it.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -6,30 +6,31 @@ const IDLE: u8 = 0;
 const TAKEN: u8 = 1;
 const AGAIN: u8 = 2;
 
-/// Lets one thread do a piece of work. Another thread that wants it done meanwhile leaves a mark and returns. All state
-/// is in one atomic, so no mark is overlooked.
+/// Lets one thread at a time do a piece of work. Another thread that wants the work done meanwhile leaves a mark and
+/// returns. All state is in one atomic, so no mark is overlooked.
 #[derive(Default)]
 pub(crate) struct Turn(AtomicU8);
 
 impl Turn {
-    /// True: the work is the caller's, until [`Self::end`] returns true. False: the thread that has the work will cover
-    /// everything that was done before this call.
+    /// Asks for the turn. True: the caller does the work, and repeats it until [`Self::end`] returns true. False:
+    /// another thread has the turn, and its work will cover everything that the caller did before this call.
     pub(crate) fn take(&self) -> bool {
         let next = |state| Some(if state == IDLE { TAKEN } else { AGAIN });
         self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) == Ok(IDLE)
     }
 
-    /// True: the turn is over. False: another thread has left a mark, and the work has to be done once more.
+    /// Ends the turn. Returns false if another thread has left a mark: then the caller still has the turn, and does
+    /// the work once more.
     pub(crate) fn end(&self) -> bool {
         if self.0.compare_exchange(TAKEN, IDLE, Ordering::AcqRel, Ordering::Acquire).is_ok() {
             return true;
         }
-        // A swap, so that it sees everything that the other thread did before it left its mark.
+        // A swap, so that this thread sees everything that the other thread did before it left its mark.
         self.0.swap(TAKEN, Ordering::AcqRel);
         false
     }
 
-    /// Ends the turn and ignores any mark: the caller passes the work on by other means.
+    /// Ends the turn and ignores any mark: the caller makes sure by other means that the work is done.
     pub(crate) fn pass_on(&self) {
         self.0.store(IDLE, Ordering::Release);
     }

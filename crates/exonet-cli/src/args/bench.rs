@@ -10,7 +10,7 @@ use crate::units::{Size, parse_span};
 
 const AFTER_HELP: &str = "\
 EXAMPLES
-  Everything, in a quarter of a minute:
+  Everything, in about 15 seconds:
       exon bench
 
   One size of message, measured for longer:
@@ -19,18 +19,18 @@ EXAMPLES
   The memory of a hundred thousand peers:
       exon bench --seconds 1 --peers 100000
 
-  Between two machines: the first prints the peer that the second one is given.
+  Between two machines: the first command prints the peer for the second one.
       exon bench server --bind 0.0.0.0:3967
       exon bench client ID@HOST:3967 --mode rpc --size 64 --actors 8 --seconds 5
 
   Calls:
       exon bench calls
 
-Two nodes in this process over loopback sockets, encrypted as always. For the memory, one node
-meets many fresh ones of another process, with datagrams over a pipe and a clock that is moved
-by hand, so that idle times pass at once; what these peers need themselves is not counted. The bare
-loop seals, sends, receives and opens datagrams of the same size, and does nothing else; the echo
-is of plain datagrams, through the same runtime.";
+Two nodes in this process exchange encrypted messages over loopback sockets. For the memory, one
+node connects to many new nodes of another process. Datagrams go through a pipe, and a clock that
+the command advances makes idle times pass at once. What these nodes need themselves is not counted.
+The bare loop only seals, sends, receives and opens datagrams of the same size. The echo sends plain
+datagrams through the same runtime.";
 
 /// Measure this machine: messages per second, round trips, memory per peer, calls
 #[derive(Args, Debug)]
@@ -39,40 +39,40 @@ is of plain datagrams, through the same runtime.";
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
     pub(crate) command: Option<BenchCommand>,
-    /// Only messages of this size; the default is 1,024 and 64 bytes
+    /// Measure only messages of this size; the default is 1,024 and 64 bytes
     #[arg(long, value_name = "BYTES")]
     pub(crate) size: Option<Size>,
     /// How long to measure each size
     #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = parse_span)]
     pub(crate) seconds: Duration,
-    /// How many peers to meet to measure memory; 0 leaves it out
+    /// How many peers to connect for the measurement of memory; 0 skips it
     #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     pub(crate) peers: u32,
 }
 
 const CALLS_AFTER_HELP: &str = "\
 EXAMPLES
-  One, ten and a hundred that call without pause:
+  One, ten and a hundred callers that call without pause:
       exon bench calls
 
-  Every call from a node that was never heard of:
+  Every call from a new node:
       exon bench calls --first-contact
 
   For a script:
       exon bench calls --actors 4 --seconds 10 --size 1KiB --json -q
 
-Two nodes in this process over loopback sockets; the server echoes. With --first-contact every call
-has a fresh key and a fresh socket, and its latency counts from the call to the reply, handshake
-included; the rate and the time of the processor count the making and closing of the node too.";
+Two nodes in this process use loopback sockets; the server echoes. With --first-contact every call
+has a new key and a new socket. Its latency is the time from the call to the reply, including the
+handshake. The rate and the processor time include making and closing the node.";
 
 /// Measure calls: how many per second, and how long each takes
 #[derive(Args, Debug)]
 #[command(after_help = CALLS_AFTER_HELP)]
 pub(crate) struct CallsArgs {
-    /// How many callers at once; may be given several times [default: 1, 10 and 100]
+    /// How many callers call at once; may be given several times [default: 1, 10 and 100]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) actors: Vec<u32>,
-    /// Bytes of each body and of each reply
+    /// Size of each body and of each reply
     #[arg(long, value_name = "BYTES", default_value = "64")]
     pub(crate) size: Size,
     /// How long to measure each number of callers
@@ -83,19 +83,19 @@ pub(crate) struct CallsArgs {
     pub(crate) first_contact: bool,
 }
 
-/// The process of the many peers.
+/// Runs the peers for the measurement of memory, in a process of their own.
 #[derive(Args, Debug)]
 pub(crate) struct CrowdArgs {
-    /// Bytes of the message that each sends
+    /// Size of the message that each peer sends, in bytes
     #[arg(long)]
     pub(crate) size: usize,
 }
 
-/// What else can be measured: calls, and messages between processes.
+/// What else `exon bench` can measure: calls, and messages between processes.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
     Calls(CallsArgs),
-    /// Take and echo what clients send, until interrupted
+    /// Take what clients send, and send it back, until interrupted
     #[command(after_help = SERVER_HELP)]
     Server(ServerArgs),
     /// Send to a server, and count the outcomes
@@ -108,33 +108,33 @@ EXAMPLES
   On every address:
       exon bench server --bind 0.0.0.0:3967
 
-Prints the peer to be given to `exon bench client`. Takes messages from anyone.";
+Prints the peer for `exon bench client`. Takes messages from anyone.";
 
 const CLIENT_HELP: &str = "\
 EXAMPLES
-  How many messages of 1 KiB arrive a second, handed over 64 at a time:
+  How many messages of 1 KiB arrive per second, if 64 are handed over at a time:
       exon bench client ID@HOST:PORT --batch 64
 
-  A hundred thousand messages and their echoes, of eight actors, as one line of JSON:
+  A hundred thousand messages of eight actors, with their echoes, as one line of JSON:
       exon bench client ID@HOST:PORT --mode rpc --actors 8 --messages 100000 --json
 
   Calls in place of messages and echoes:
       exon bench client ID@HOST:PORT --call --actors 100
 
-Every message bears a number, so that the server can tell duplicates. The client waits for the
-outcome of each, and counts it. Times run from the hand-over to the outcome of that very message, or
-to its reply; with --batch, to the last outcome of the batch. Nothing of the warm-up counts for rate
-and times; everything counts for what was sent, delivered and received.
+Every message has a number, so that the server can find duplicates. The client waits for the outcome
+of each message, and counts it. A time is measured from the hand-over of a message to its outcome or
+its reply; with --batch, to the last outcome of the batch. The warm-up does not count for the rate
+and the times, but for what was sent, delivered and received.
 
-One way, the client keeps open what four congestion windows hold, at least 64 KiB and two messages of
-each actor, and at most 16,384 messages; --open sets another number.
+With oneway, the client keeps open what fits into four congestion windows: at least 64 KiB and two
+messages of each actor, and at most 16,384 messages. --open sets another number.
 
 EXIT CODES
   0  every message was delivered, and every reply came
   1  an error: no server, wrong replies
-  3  of some message it is unknown whether it was delivered";
+  3  it is unknown whether some message was delivered";
 
-/// The end that receives.
+/// The receiving end.
 #[derive(Args, Debug)]
 pub(crate) struct ServerArgs {
     /// The local address
@@ -142,7 +142,7 @@ pub(crate) struct ServerArgs {
     pub(crate) bind: String,
 }
 
-/// What is measured.
+/// What to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Mode {
     /// Messages one way
@@ -151,10 +151,10 @@ pub(crate) enum Mode {
     Rpc,
 }
 
-/// The end that sends.
+/// The sending end.
 #[derive(Args, Debug)]
 pub(crate) struct ClientArgs {
-    /// The server, as it prints itself
+    /// The server, as it prints its own address: ID@HOST:PORT
     #[arg(value_name = "PEER", value_parser = parse_peer)]
     pub(crate) peer: PeerAddr,
     /// The kind of traffic to measure
@@ -163,28 +163,28 @@ pub(crate) struct ClientArgs {
     /// Measure calls and their replies instead of messages, one at a time for each actor
     #[arg(long, conflicts_with_all = ["mode", "batch"])]
     pub(crate) call: bool,
-    /// Bytes of each message: from 16, for its number, to 1 GiB
+    /// Size of each message: from 16 bytes, which its number needs, to 1 GiB
     #[arg(long, value_name = "BYTES", default_value = "1KiB")]
     pub(crate) size: Size,
-    /// Tasks that send side by side
+    /// How many tasks (actors) send at the same time
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) actors: u32,
-    /// Messages handed over at a time, one way
+    /// How many messages to hand over at a time, for oneway
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub(crate) batch: u32,
-    /// Messages open at a time, for all actors together, one way
+    /// How many messages may be open at a time, for all actors together, for oneway
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub(crate) open: Option<u32>,
     /// How long to measure
     #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = parse_span)]
     pub(crate) seconds: Duration,
-    /// How long to send first without measuring, while windows grow and caches fill
+    /// How long to send before measuring, while windows grow and caches fill
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_span)]
     pub(crate) warm_up: Duration,
-    /// Send this many messages, however long it takes
+    /// Send this many messages, however long that takes
     #[arg(long, value_name = "N", conflicts_with = "seconds")]
     pub(crate) messages: Option<u64>,
-    /// Give up when the server has been silent for this long
+    /// Give up if the server has been silent for this long
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_span)]
     pub(crate) timeout: Duration,
 }

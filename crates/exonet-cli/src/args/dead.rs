@@ -9,31 +9,32 @@ use crate::units::parse_span;
 
 const AFTER_HELP: &str = "\
 EXAMPLES
-  What was rejected here, by a command of `exon listen --exec` or by an application?
+  Which messages has a command of `exon listen --exec`, or an application, rejected here?
       exon dead ls
 
   The same of another identity, and the body of one letter of it:
       exon dead ls --as till
       exon dead show 1 --as till
 
-  Once more, by a command as `exon listen --exec` has it, or on standard output:
+  Retry letters with a command, as `exon listen --exec` does, or print one:
       exon dead retry 1 --as till
       exon dead retry --all --as till --exec ./pay.sh
 
-  None of it is wanted:
+  Delete all of them:
       exon dead drop --all --as till
 
-The identity is `default` unless --as names another; a node may run it or not. A letter is chosen by
-its number in `exon dead ls`, where the oldest is 1 (numbers move up when a letter goes), or by its
-id, which --json and -v show.
+The identity is `default` unless --as names another; a node may run it or not. You choose a letter
+by its number in `exon dead ls`, where the oldest is 1 (the numbers change when a letter is
+deleted), or by its id, which --json and -v show.
 
-A letter goes when it has been processed: when the command has ended with exit code 0, or when it
-has been printed. Otherwise it stays as it was. Its sender has had its outcome, and hears nothing
-more. Without --exec, `exon listen --exec` is asked to try it again with its command if it runs the
-identity; if not, the letter is printed. Of two that retry one letter at once, one has it, and the
-other says `busy`. Exit code 4: some letter that was retried is still there.";
+A letter is deleted when it has been processed: when the command has ended with exit code 0, or when
+the letter has been printed. Otherwise it stays as it was. Its sender has its outcome already, and
+learns nothing more. Without --exec, if `exon listen --exec` runs the identity, it retries the
+letter with its own command; otherwise the letter is printed. If two commands retry one letter at
+the same time, one gets it, and the other prints `busy`. Exit code 4: some letter that was retried
+still exists.";
 
-/// Show what a stored identity has rejected, try it again, or throw it away
+/// Show what a stored identity has rejected, retry it, or delete it
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct DeadArgs {
@@ -46,26 +47,26 @@ pub(crate) enum DeadCommand {
     /// Show all dead letters, the oldest first
     #[command(after_help = "EXAMPLES\n  exon dead ls --json", visible_alias = "list")]
     Ls,
-    /// Print the body of one, as it is
+    /// Print the body of a dead letter as it is
     #[command(after_help = "EXAMPLES\n  exon dead show 1")]
     Show {
-        /// Its number, as `exon dead ls` has it, or its id
+        /// Its number in `exon dead ls`, or its id
         #[arg(value_name = "N")]
         which: String,
     },
-    /// Hand one of them, or all, to a command once more, or print it
+    /// Pass one dead letter, or all, to a command again, or print it
     #[command(after_help = "EXAMPLES\n  exon dead retry 1\n  exon dead retry --all --exec ./pay.sh
 
-Without --exec a letter goes to the command of `exon listen --exec`, if that runs the identity. Else
-it is printed here, and goes then.")]
+Without --exec, if `exon listen --exec` runs the identity, the letter goes to its command. Otherwise
+it is printed here, and then deleted.")]
     Retry(RetryArgs),
-    /// Remove one of them, or all
+    /// Delete one dead letter, or all
     #[command(after_help = "EXAMPLES\n  exon dead drop 1\n  exon dead drop --all")]
     Drop {
-        /// Its number, as `exon dead ls` has it, or its id
+        /// Its number in `exon dead ls`, or its id
         #[arg(value_name = "N", required_unless_present = "all")]
         which: Option<String>,
-        /// All of them
+        /// All dead letters
         #[arg(long, conflicts_with = "which")]
         all: bool,
     },
@@ -73,16 +74,16 @@ it is printed here, and goes then.")]
 
 #[derive(Args, Debug)]
 pub(crate) struct RetryArgs {
-    /// Its number, as `exon dead ls` has it, or its id
+    /// Its number in `exon dead ls`, or its id
     #[arg(value_name = "N", required_unless_present = "all")]
     pub(crate) which: Option<String>,
-    /// All of them, one after the other
+    /// All dead letters, one after the other
     #[arg(long, conflicts_with = "which")]
     pub(crate) all: bool,
-    /// Run this command for each, as `exon listen --exec` does; it takes the rest of the line
+    /// Run this command for each, as `exon listen --exec` does. All arguments after it belong to the command
     #[arg(long, value_name = "CMD", num_args = 1.., allow_hyphen_values = true)]
     pub(crate) exec: Vec<OsString>,
-    /// End a command that runs for longer
+    /// End a command that runs for longer than this
     #[arg(long, value_name = "TIME", requires = "exec", value_parser = parse_span)]
     pub(crate) timeout: Option<Duration>,
 }

@@ -7,10 +7,11 @@ use clap::error::ErrorKind;
 
 use super::Cli;
 
-/// No option that was meant for the command at `path` is an argument of what it runs.
+/// Checks that no option which was meant for the command at `path` is among the arguments of the command that it
+/// runs.
 ///
 /// # Errors
-/// One is, as the parser would say it.
+/// There is such an option. The error has the form of the argument parser.
 pub(super) fn check(path: &[&str], exec: &[OsString]) -> Result<(), clap::Error> {
     let mut exon = Cli::command();
     exon.build();
@@ -23,7 +24,7 @@ pub(super) fn check(path: &[&str], exec: &[OsString]) -> Result<(), clap::Error>
     });
     let Some(option) = taken else { return Ok(()) };
     let why = format!(
-        "{option} stands behind --exec, so the command would get it: put it before --exec\n\n  \
+        "{option} stands after --exec, so it would go to the command: put it before --exec\n\n  \
          tip: if it is meant for the command, use a shell: --exec sh -c '... {option}'"
     );
     Err(exon.error(ErrorKind::ArgumentConflict, why))

@@ -15,10 +15,10 @@ EXAMPLES
   To three nodes, all of which must have it:
       exon group send --to A@HOST:PORT --to B@HOST:PORT --to C@HOST:PORT 'the build is green'
 
-  Lines that all three see in the order in which they are sent:
+  Lines that all three get in the order in which they are sent:
       exon group send --to A@HOST:PORT --to B@HOST:PORT --to C@HOST:PORT --stream log < log.txt
 
-  A node that is to get such messages, or such a stream:
+  A node that receives such messages, or such a stream:
       exon listen
       exon listen --stream log";
 
@@ -30,36 +30,37 @@ EXAMPLES
   Three get it, and it is enough if two have it:
       exon group send --mode quorum=2/3 --to A --to B --to C --to D 'block 17' --deadline 10s
 
-  A job for one of them, and for another only if it certainly does not get it:
+  A job for one of them; another gets it only if the first certainly does not:
       exon group send --mode balanced --to A --to B --confirm processed - < job.json
 
   Each line of a file as a message, in order; each must reach two of three:
       exon group send --stream log --mode quorum=2/3 --to A --to B --to C < log.txt
 
 STREAMS
-  With --stream NAME every TEXT, or every line of standard input, is a message of an ordered stream
-  to all members, which print it with `exon listen --stream NAME`. The mode says how many must have
-  each message; it goes to every member in any case, so that `balanced` makes no sense. A member
-  that is half of --queue messages behind the fastest falls out, unless --when-full wait. The table
-  counts for each member what became of its messages. It reaches if every message does.
+  With --stream NAME, every TEXT or every line of standard input is a message of an ordered stream
+  to all members, which print it with `exon listen --stream NAME`. The mode says how many members
+  must have each message; every message goes to all members, so `balanced` is not allowed. If a
+  member is half of --queue messages behind the fastest, it falls out, unless --when-full wait is
+  given. The table counts for each member how its messages ended. The stream has reached the members
+  if every message has.
 
 MODES
-  all         every member gets it, and must have it
-  any         every member gets it, and one must have it
+  all         all members get it, and all must have it
+  any         all members get it, and one must have it
   quorum=P/K  K members get it, and P of them must have it; one that certainly does not get it is
               replaced by another
   balanced=K  the same with P = K; without a number, 1
 
 EXIT CODES
-    0  reached: as many members as asked for have it
-    1  an error, told on standard error
-    3  failed, and of some member it is unknown whether it has it: once, or not at all
-    4  failed, and of each member it is known whether it has it
-    6  failed, and the journal of the stored identity goes on with some copy
+    0  reached: as many members as required have it
+    1  an error; standard error says which
+    3  failed, and it is unknown whether some member has it: once, or not at all
+    4  failed, and it is known of each member whether it has it
+    6  failed, and the journal of the stored identity keeps some copy
   130  interrupted
 
-Failed does not mean that no member has it: the table says what is known of each. It is printed when
-the message has ended at every member, or when --wait is over.";
+Failed does not mean that no member has the message: the table shows what is known of each. It is
+printed when the message has ended at every member, or when --wait is over.";
 
 /// Send one message to several nodes
 #[derive(Args, Debug)]
@@ -74,17 +75,17 @@ pub(crate) enum GroupCommand {
     Send(GroupSendArgs),
 }
 
-/// Send a message to all of them, to any, to some, or to one, and say who has it
+/// Send a message to all of them, to any, to some, or to one, and show who has it
 #[derive(Args, Debug)]
 #[command(after_help = SEND_HELP)]
 pub(crate) struct GroupSendArgs {
-    /// A member: a name (see `exon peer`), or ID@HOST:PORT; given once for each
+    /// A member: a name (see `exon peer`), or ID@HOST:PORT; may be given several times
     #[arg(long = "to", value_name = "PEER", value_parser = parse_named, required = true)]
     pub(crate) members: Vec<Named>,
-    /// Who gets it, and who must have it: all, any, quorum=P/K, balanced or balanced=K
+    /// Which members get it, and how many must have it: all, any, quorum=P/K, balanced or balanced=K
     #[arg(long, value_name = "MODE", value_parser = parse_mode, default_value = "all")]
     pub(crate) mode: Mode,
-    /// The message; without it, or for -, standard input to its end. With --stream, one message each
+    /// The message. Without it, or for -: all of standard input. With --stream, each TEXT is a message
     #[arg(value_name = "TEXT")]
     pub(crate) texts: Vec<String>,
     /// Send an ordered stream of this name: each TEXT, or each line of standard input, is a message
@@ -93,30 +94,30 @@ pub(crate) struct GroupSendArgs {
     /// How many messages of the stream may be open at a member
     #[arg(long, value_name = "N", default_value = "1024", requires = "stream")]
     pub(crate) queue: NonZeroUsize,
-    /// What becomes of a member that has so many open
+    /// What happens to a member that has reached this limit
     #[arg(long, value_enum, value_name = "WHAT", default_value = "fall-out", requires = "stream")]
     pub(crate) when_full: WhenFull,
-    /// A tag for dispatch at the receivers, at most 255 bytes
+    /// A tag by which the receivers can dispatch the message, at most 255 bytes
     #[arg(long, value_name = "TAG", default_value = "", hide_default_value = true)]
     pub(crate) tag: String,
-    /// The priority: messages of a higher one go first
+    /// The priority: messages of a higher priority are sent first
     #[arg(long, value_enum, value_name = "PRIORITY", default_value_t)]
     pub(crate) priority: Urgency,
-    /// Fail if it is not decided by then. A copy that has not left by then is not sent
+    /// Fail if too few members have it after this long. A copy that has not left by then is not sent
     #[arg(long, value_name = "TIME", value_parser = parse_span, default_value = "30s")]
     pub(crate) deadline: Duration,
-    /// When a member has it: when it was delivered, or when the application there has processed it
+    /// When a member has the message: once it is delivered, or once the application there has processed it
     #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
     pub(crate) confirm: Confirmed,
-    /// Once it is decided, wait so long for what becomes of it at the other members
+    /// After the verdict, wait this long for the outcomes at the other members
     #[arg(long, value_name = "TIME", value_parser = parse_span, default_value = "1s")]
     pub(crate) wait: Duration,
 }
 
-/// What becomes of a member that is too slow for a stream.
+/// What happens to a member that is too slow for a stream.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum WhenFull {
-    /// It leaves the stream, and hears so; the others go on
+    /// It leaves the stream, and learns that; the others go on
     FallOut,
     /// The whole stream waits for it
     Wait,

@@ -14,18 +14,18 @@ EXAMPLES
       exon id sensor-7 --new
       exon send --as sensor-7 ID@HOST:PORT 'it is 21 degrees'
 
-An identity is a key and one integer in a directory of its own. Move it, but never copy it: two
-nodes with one key cannot keep the promise of exactly once. The same holds for a directory
-restored from a backup.";
+An identity is a key and one integer in a directory of its own. You may move it, but never copy it:
+two nodes with one key cannot guarantee exactly-once delivery. The same is true of a directory that
+was restored from a backup.";
 
-/// Show or make a stored identity; without a name `default`, which is made if it does not exist
+/// Show or create a stored identity; without a name `default`, which is created if it does not exist
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct IdArgs {
     /// The identity; the same as --as
     #[arg(value_name = "NAME", conflicts_with = "identity")]
     pub(crate) name: Option<String>,
-    /// Make it; an error if it exists already
+    /// Create the identity; an error if it already exists
     #[arg(long)]
     pub(crate) new: bool,
     /// Show all identities

@@ -80,14 +80,14 @@ const STYLES: Styles = Styles::styled()
 
 const AFTER_HELP: &str = "\
 EXAMPLES
-  See it at work, over a network that loses, doubles, garbles and dies:
+  See what it does over a network that loses, duplicates, corrupts and fails:
       exon demo
 
-  Two machines: the first prints the address that the second one uses.
+  Two machines: the first command prints the address for the second one.
       exon listen
       exon send ID@HOST:PORT 'hello'
 
-  A program that answers calls, each once, and one of them:
+  A program that answers each call once, and a call of it:
       exon serve --method sort --exec sort
       exon call ID@HOST:PORT sort - < names
 
@@ -95,7 +95,7 @@ EXAMPLES
       exon share films --anyone
       exon get --from ID@HOST:PORT --from ID@HOST:PORT film.mkv
 
-  A file to another machine, of which nothing is known: the first prints the code:
+  A file to a machine of which you know nothing: the first command prints the code:
       exon cp --code photo.jpg
       exon get 7-lucky-otter
 
@@ -105,26 +105,28 @@ EXAMPLES
 
 EXIT CODES
     0  done; every message was delivered, the call has its reply
-    1  an error, told on standard error
+    1  an error; standard error says which
     2  wrong usage
-    3  of a message or call it is unknown whether it was delivered: once, or not at all
+    3  it is unknown whether some message or call was delivered: once, or not at all
     4  some message or call was certainly not delivered: expired, cancelled or refused
-    5  the call was answered by a failure
-    6  some message is kept: it waits in the journal of the stored identity, whose next `exon send`
-       goes on with it
+    5  the server answered the call with a failure
+    6  some message is kept: it waits in the journal of the stored identity. The next `exon send` of
+       the identity continues with it
   130  interrupted
 
 DURABILITY
-  A node with a stored identity (--as, --state; `exon listen` and `exon serve` by themselves) keeps
-  a journal of what is under way. What it survives:
+  A node with a stored identity (--as, --state; `exon listen` and `exon serve` have one by default)
+  keeps a journal of what is under way. What survives:
     memory       nothing: what was under way when the process was killed ends unknown
-    process      the end of the process, kill -9 included; the default of a stored identity
-    batched=MS   loss of power too: the disk is waited for, once in MS milliseconds for all messages
-    sync         loss of power too: the disk is waited for, at once
+    process      everything if the process ends, also by kill -9; default of a stored identity
+    batched=MS   everything even if the power fails: the node waits for the disk, once in MS
+                 milliseconds for all messages
+    sync         everything even if the power fails: the node waits for the disk, at once
 
-A peer is written ID@HOST:PORT. The id is its key, and decides; the address is a hint, and
-several may be given: ID@HOST:PORT,HOST:PORT. `exon peer add lab ID@HOST:PORT` gives it a name.
-A service that moves is written name:NAME, and looked up where --names says (see `exon names`).";
+A peer is written ID@HOST:PORT. The id is its public key and decides which node is reached; the
+address is a hint. Several addresses may be given: ID@HOST:PORT,HOST:PORT. `exon peer add lab
+ID@HOST:PORT` gives the peer a name. A service that moves is written name:NAME; it is looked up in
+the service of --names (see `exon names`).";
 
 /// Messages and files between machines, exactly once, encrypted, with no server in between.
 #[derive(Debug, Parser)]
@@ -137,10 +139,10 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
-    /// What the parser cannot check by itself.
+    /// Checks what the parser cannot check by itself.
     ///
     /// # Errors
-    /// As the parser would say it.
+    /// An error in the form of the parser.
     pub(crate) fn check(self) -> Result<Self, clap::Error> {
         match &self.command {
             Command::Cp(args) if !args.code => drop(args.words()?),
@@ -153,7 +155,7 @@ impl Cli {
         Ok(self)
     }
 
-    /// A journal belongs to an identity that comes back.
+    /// Only an identity that is stored can have a journal.
     fn check_durability(&self) -> Result<(), clap::Error> {
         let Some(level) = self.common.durability else { return Ok(()) };
         let why = match (&self.command, level) {
@@ -161,7 +163,7 @@ impl Cli {
                 "--durability memory keeps no journal, and --durable and --continue need one"
             }
             (Command::Up(_), Durability::Memory) => {
-                "--durability memory keeps no journal, and `exon up` is there to keep one"
+                "--durability memory keeps no journal, and `exon up` needs one"
             }
             (_, Durability::Memory)
             | (
@@ -181,7 +183,7 @@ impl Cli {
             (Command::Send(args), _) if args.is_stored() => return Ok(()),
             _ if self.common.identity.is_some() || self.common.state.is_some() => return Ok(()),
             _ => {
-                "--durability needs a stored identity, since a fresh one has no next life\n\n  \
+                "--durability needs a stored identity, since a temporary one has no next life\n\n  \
                  tip: use `--as NAME`; `exon id NAME --new` makes one"
             }
         };
@@ -189,7 +191,7 @@ impl Cli {
     }
 }
 
-/// What every command takes.
+/// The options of every command.
 #[derive(Args, Debug)]
 pub(crate) struct Common {
     /// Use the stored identity NAME instead of the command's default
@@ -198,12 +200,12 @@ pub(crate) struct Common {
     /// Keep the identity in this directory
     #[arg(long, value_name = "DIR", global = true, help_heading = "Common options")]
     pub(crate) state: Option<PathBuf>,
-    /// How much a crash may take: memory (what is under way), process (nothing, if only the process
-    /// ends), batched=MS and sync (nothing, if the power fails); see `exon --help`. Needs a stored identity
+    /// What the node keeps if it crashes: memory (nothing that is under way), process (everything if only the process
+    /// ends), batched=MS and sync (everything, even if the power fails); see `exon --help`. Needs a stored identity
     #[arg(long, value_name = "LEVEL", global = true, value_parser = parse_durability, help_heading = "Common options")]
     pub(crate) durability: Option<Durability>,
-    /// Where names of services are, as in `name:chat`: ID@HOST:PORT of a name server, file:PATH, etcd:URL
-    /// or dns:DOMAIN; see `exon names`
+    /// The name service for names such as `name:chat`: ID@HOST:PORT of a name server, file:PATH, etcd:URL or
+    /// dns:DOMAIN; see `exon names`
     #[arg(
         long,
         value_name = "WHERE",
@@ -213,13 +215,13 @@ pub(crate) struct Common {
         help_heading = "Common options"
     )]
     pub(crate) names: Option<String>,
-    /// What carries packets: udp, tcp (where a network lets nothing else through), or auto (udp, and tcp
-    /// where that gets nowhere). A node that waits for others takes tcp in with tcp and auto. Default: udp
+    /// How packets travel: udp, tcp (for networks that let nothing else through), or auto (udp, and tcp where udp
+    /// does not get through). With tcp and auto, a node that waits for others also accepts tcp. Default: udp
     #[arg(long, value_name = "CARRIER", global = true, value_parser = parse_carrier, help_heading = "Common options")]
     pub(crate) carrier: Option<Carrier>,
-    /// Open tcp connections through a proxy: http://HOST:PORT or socks5://HOST:PORT, with NAME:PASSWORD@
-    /// before HOST if it asks for that; socks5h:// looks up the names of peers as well. Without --carrier
-    /// everything goes by tcp then
+    /// Open tcp connections through a proxy: http://HOST:PORT or socks5://HOST:PORT, with NAME:PASSWORD@ before HOST
+    /// if the proxy requires it. With socks5h:// the proxy also looks up the names of peers. Without --carrier, this
+    /// implies tcp
     #[arg(
         long,
         value_name = "URL",
@@ -229,8 +231,8 @@ pub(crate) struct Common {
         help_heading = "Common options"
     )]
     pub(crate) proxy: Option<Proxy>,
-    /// Open tcp connections in TLS, for networks that let nothing else out; as NAME (SNI), if one is given.
-    /// A node that waits for others takes both in. Without --carrier everything goes by tcp then
+    /// Open tcp connections with TLS, for networks that let nothing else out; NAME is the server name (SNI). A node
+    /// that waits for others accepts connections with and without TLS. Without --carrier, this implies tcp
     #[arg(
         long,
         value_name = "NAME",
@@ -241,16 +243,16 @@ pub(crate) struct Common {
         help_heading = "Common options"
     )]
     pub(crate) tls: Option<String>,
-    /// Print one JSON object a line; the last one sums up
+    /// Print one JSON object per line; the last one is a summary
     #[arg(long, global = true, help_heading = "Common options")]
     pub(crate) json: bool,
-    /// Say more: single outcomes, peers that come, move and go; -vv, -vvv: what the node does
+    /// Report more: single outcomes, peers that connect, move and go; -vv, -vvv: what the node does
     #[arg(short, long, action = ArgAction::Count, global = true, help_heading = "Common options")]
     pub(crate) verbose: u8,
-    /// What `names` leads to, once it is opened.
+    /// The opened name service of `names`.
     #[arg(skip)]
     pub(crate) naming: Option<Names>,
-    /// Say nothing but errors and data
+    /// Print only errors and data
     #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Common options")]
     pub(crate) quiet: bool,
 }
@@ -324,13 +326,13 @@ fn parse_carrier(text: &str) -> Result<Carrier, String> {
     }
 }
 
-/// As it is written on the command line.
+/// The durability as it is written on the command line.
 pub(crate) fn durability_name(level: Durability) -> String {
     match level {
         Durability::Memory => "memory".to_owned(),
         Durability::Batched(interval) => format!("batched={}", interval.as_millis()),
         Durability::Sync => "sync".to_owned(),
-        // No other can be given.
+        // The command line accepts no other.
         _ => "process".to_owned(),
     }
 }

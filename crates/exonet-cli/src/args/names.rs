@@ -10,31 +10,32 @@ use crate::peers::parse_id;
 
 const AFTER_HELP: &str = "\
 EXAMPLES
-  A name server, on a machine that everybody reaches, and the option that leads to it:
+  A name server, on a machine that all can reach, and the variable that names it:
       exon names serve
       export EXON_NAMES=ID@HOST:PORT
 
-  A service that is found by its name, wherever it runs, and a call of it:
+  A service that can be found by its name, wherever it runs, and a call of it:
       exon serve --name sort --method sort --exec sort
       exon call name:sort sort - < names
 
-  What is there, and one of it:
+  All names, and one of them:
       exon names ls
       exon names lookup sort
 
 WHERE NAMES ARE
-  --names and $EXON_NAMES say it, each in one of these ways:
-    ID@HOST:PORT   a name server, which is met by its id: nobody else can answer for it
+  --names and $EXON_NAMES take one of:
+    ID@HOST:PORT   a name server; its id proves that the answers are its own
     file:PATH      a file, for the services of one machine
     etcd:URL       etcd, as in etcd:http://127.0.0.1:2379
-    dns:DOMAIN     DNS, for look-ups alone: _exonet._udp.NAME.DOMAIN has TXT \"id=ID\" and SRV
+    dns:DOMAIN     DNS, for look-ups only: _exonet._udp.NAME.DOMAIN has TXT \"id=ID\" and SRV
 
 A name leads to an id and to addresses. It is looked up again when the node does not answer, so a
-service that moves is found again. Only a node itself binds a name to itself, and proves that it
-does; a name passes to another one when its owner gives it up (exon names unbind). A name service
-that lies can send a first client to a wrong node: ID@name:NAME says from the start who is meant.";
+service that moves is found again. Only the node itself can bind a name to itself, and it proves its
+id. A name can pass to another node only after its owner has unbound it (exon names unbind). A
+name service that lies can send a new client to a wrong node: ID@name:NAME fixes the id from the
+start.";
 
-/// Names of services: keep them, look them up
+/// Names of services: serve them, look them up
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct NamesArgs {
@@ -43,7 +44,7 @@ pub(crate) struct NamesArgs {
 }
 
 impl NamesArgs {
-    /// The stored identity that the command is about, if none is named.
+    /// The default identity of the command.
     pub(crate) const fn identity(&self) -> Option<&'static str> {
         match self.command {
             NamesCommand::Serve(_) => Some(crate::command::NAMES_IDENTITY),
@@ -59,24 +60,24 @@ pub(crate) enum NamesCommand {
     /// Show all names
     #[command(after_help = "EXAMPLES\n  exon names ls --names ID@HOST:PORT", visible_alias = "list")]
     Ls,
-    /// Print what a name stands for, as ID@HOST:PORT
+    /// Print the node of a name, as ID@HOST:PORT
     #[command(after_help = "EXAMPLES\n  exon names lookup chat --names ID@HOST:PORT")]
     Lookup {
         /// The name
         #[arg(value_name = "NAME")]
         name: Name,
     },
-    /// Let a name stand for a stored identity. A service that is started with --name does this by itself
+    /// Bind a name to a stored identity. A service that is started with --name does this by itself
     #[command(after_help = "EXAMPLES\n  exon names bind chat 192.0.2.7:3966 --as chat --names ID@HOST:PORT")]
     Bind {
         /// The name
         #[arg(value_name = "NAME")]
         name: Name,
-        /// Where the node is reached
+        /// An address at which the node can be reached
         #[arg(value_name = "HOST:PORT", required = true)]
         addresses: Vec<String>,
     },
-    /// Give up a name of a stored identity
+    /// Unbind a name of a stored identity
     #[command(after_help = "EXAMPLES\n  exon names unbind chat --as chat --names ID@HOST:PORT")]
     Unbind {
         /// The name
@@ -93,15 +94,15 @@ EXAMPLES
   At another port, for two nodes only:
       exon names serve --bind [::]:4000 --allow ID --allow ID
 
-Everybody who is let in may look names up. A name is bound by the node that it stands for alone.
-What is bound is on the disk before it is confirmed; it has no end of life, and goes when its owner
-unbinds it.";
+Every node that is admitted may look names up. Only the node to which a name belongs may bind it. A
+binding is on the disk before it is confirmed; it does not expire, and lasts until its owner unbinds
+it.";
 
-/// Keep names for others, as the stored identity `names` unless told otherwise
+/// Run a name server, as the stored identity `names` unless --as names another
 #[derive(Args, Debug)]
 #[command(after_help = SERVE_HELP)]
 pub(crate) struct NamesServeArgs {
-    /// Where to listen; port 0 takes any free one [default: port 3966 of all addresses]
+    /// The address at which to listen; port 0 takes any free port [default: port 3966 of all addresses]
     #[arg(long, value_name = "ADDR")]
     pub(crate) bind: Option<String>,
     /// Keep the names in this file [default: `names` in the directory of the identity]

@@ -7,7 +7,7 @@ use crate::peers::{address, parse_name};
 
 const AFTER_HELP: &str = "\
 EXAMPLES
-  Give a node a name, once, and use that from then on:
+  Give a node a name once, and then use the name:
       exon peer add lab ID@HOST:PORT
       exon send lab 'hello'
       exon listen --allow lab
@@ -19,11 +19,11 @@ EXAMPLES
   Remove a name:
       exon peer remove lab
 
-The names are lines NAME ID@HOST:PORT of the file `peers`, in the directory where identities
-are: $EXONET_STATE if that is set, else ~/.local/state/exonet. It may be edited; # begins a
-remark. A name has at most 32 characters and an id has 56: neither can be taken for the other.";
+The names are lines NAME ID@HOST:PORT in the file `peers`, in the directory where identities are:
+$EXONET_STATE if that is set, else ~/.local/state/exonet. You may edit the file; # begins a comment.
+A name has at most 32 characters and an id has 56, so they cannot be confused.";
 
-/// Name peers, and use the names wherever a peer is expected
+/// Give peers names, which can be used wherever a peer is expected
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct PeerArgs {

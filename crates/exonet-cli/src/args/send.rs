@@ -17,21 +17,21 @@ EXAMPLES
   Each line of a log as a message, as it is written:
       tail -f app.log | exon send ID@HOST:PORT
 
-  A message that is worth nothing after two seconds:
+  A message that nobody needs after two seconds:
       exon send ID@HOST:PORT --deadline 2s --priority urgent 'look now'
 
   A script that must know whether it was delivered:
       exon send ID@HOST:PORT --timeout 30s 'pay 10' || echo \"not known to be paid: $?\"
 
-  A message that no crash of this command takes, and what is left of it later:
+  A message that survives a crash of this command, and how to continue later:
       exon send --durable ID@HOST:PORT --timeout 30s 'pay 10'
       exon send --as default --continue
 
-  The same at once, whether the receiver can be reached or not, by a node in the background:
+  The same by a node in the background, whether or not the receiver can be reached:
       exon up --detach
       exon send --durable ID@HOST:PORT 'pay 10'
 
-  A message that counts when the application there has done its work, not when it has it:
+  A message that counts once the application there has processed it:
       exon send ID@HOST:PORT --confirm processed 'pay 10'
 
   Where do the milliseconds go? Each step of each message:
@@ -39,27 +39,29 @@ EXAMPLES
 
 EXIT CODES
     0  every message was delivered, or processed
-    1  an error, told on standard error
+    1  an error; standard error says which
     3  unknown: some message was delivered once or not at all
     4  some message was certainly not delivered: expired, cancelled, refused; or rejected by
        the application there, which said why
     6  kept: some message was still open when this ended, by --timeout or an interrupt, and the
-       journal of the stored identity has it; --continue goes on with it
-  130  interrupted, and nothing is kept
+       journal of the stored identity has it; --continue continues with it
+  130  interrupted, and the journal keeps nothing
 
-With a stored identity (--as NAME, --durable) what was read and not delivered is not lost with this
-process, kill -9 included. The next `exon send` of the identity goes on with it, under the same ids,
-and waits for what was for the same PEER; --continue waits for all of it. An input of unknown
-length and a file above 16 MiB are the exceptions: they are read as they leave, and not kept.
+With a stored identity (--as NAME, --durable), what was read and not delivered survives the end of
+this process, even by kill -9. The next `exon send` of the identity continues with it, under the
+same ids. It waits for the messages to the same PEER; with --continue it waits for all. Input of
+unknown length, and files above 16 MiB, are exceptions: they are read while they are sent, and are
+not kept.
 
-If `exon up` runs the identity, this hands over to it. With --durable it returns when all is in the
-journal, which is said as `queued durably`; else it waits for the outcomes. A message has 16 MiB at
-most then. Interrupted, it leaves to the background node what that has (exit code 6).
+If `exon up` runs the identity, this command passes the messages to it. With --durable it returns
+when all are in the journal, and says `queued durably`; otherwise it waits for the outcomes. A
+message may then have 16 MiB at most. If it is interrupted, the background node keeps the messages
+that it has (exit code 6).
 
-Exit code 3 means that some message was delivered once or not at all, and nobody can tell which;
-its id is the same at both ends. If first messages end so each time, a clock is wrong: `exon ping`
-shows the difference, and --no-early does without clocks. Exit code 4 means that some message was
-certainly not delivered: send it again freely.";
+Exit code 3 means that some message was delivered once or not at all, and nobody can tell which; its
+id is the same at both ends. If first messages end so every time, a clock is wrong: `exon ping`
+shows the difference, and --no-early works without clocks. Exit code 4 means that some message was
+certainly not delivered: you may send it again.";
 
 /// Send messages: arguments, files, or the lines of standard input
 #[derive(Args, Debug)]
@@ -68,53 +70,53 @@ pub(crate) struct SendArgs {
     /// The receiver: a name (see `exon peer`), or ID@HOST:PORT
     #[arg(value_name = "PEER", value_parser = parse_peer, required_unless_present = "go_on")]
     pub(crate) peer: Option<PeerAddr>,
-    /// Messages, one per argument
+    /// The messages, one per argument
     #[arg(value_name = "TEXT")]
     pub(crate) texts: Vec<String>,
-    /// Send the content of this file as a message, - that of standard input to its end; may be given several times
+    /// Send the content of this file as a message; - is all of standard input; may be given several times
     #[arg(short, long = "file", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// Send each line of standard input as a message; the default without a text or a file
+    /// Send each line of standard input as a message; this is the default without a text or a file
     #[arg(long)]
     pub(crate) stdin_lines: bool,
-    /// A tag for dispatch at the receiver, at most 255 bytes
+    /// A tag by which the receiver can dispatch the message, at most 255 bytes
     #[arg(long, value_name = "TAG", default_value = "", hide_default_value = true)]
     pub(crate) tag: String,
-    /// The priority: messages of a higher one go first
+    /// The priority: messages of a higher priority are sent first
     #[arg(long, value_enum, value_name = "PRIORITY", default_value_t)]
     pub(crate) priority: Urgency,
     /// Do not send a message that has not left after this long
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     pub(crate) deadline: Option<Duration>,
-    /// What to be told: that the message was delivered, or that the application there has processed it.
-    /// One that it rejects ends as `rejected` either way
+    /// What to wait for: that the message is delivered, or that the application there has processed it. In both cases
+    /// a message that the application rejects ends as `rejected`
     #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
     pub(crate) confirm: Confirmed,
-    /// Wait for a channel instead of leaving beside its opening: two trips more on first contact,
-    /// with forward secrecy, and independent of both clocks
+    /// Wait for a channel instead of leaving together with its opening: two more trips on first contact, but with
+    /// forward secrecy, and independent of the clocks
     #[arg(long)]
     pub(crate) no_early: bool,
-    /// Stop waiting for outcomes after this long, and name the messages that are open
+    /// Stop waiting for outcomes after this long, and name the messages that are still open
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     pub(crate) timeout: Option<Duration>,
-    /// Send as a stored identity, `default` unless --as names another, and make it if it is not there:
-    /// what was read survives the end of this process. If `exon up` runs it, return when that has all in its journal
+    /// Send as a stored identity, which is created if it is missing: `default` unless --as names another. What this
+    /// command has read survives its end. If `exon up` runs the identity, return once its journal has everything
     #[arg(long)]
     pub(crate) durable: bool,
-    /// Send nothing new, but go on with what a former `exon send` of this identity, `default` unless --as
-    /// names another, has left; with PEER, that node is looked for there
+    /// Send nothing new, but continue with what a former `exon send` of this identity has left: `default` unless --as
+    /// names another. With PEER, look for that node at the address of PEER
     #[arg(long = "continue", conflicts_with_all = ["texts", "files", "stdin_lines", "durable"])]
     pub(crate) go_on: bool,
-    /// Hand over to the background node of the identity (see `exon up`), and fail if none runs. Without
-    /// this, such a node is made use of where it runs
+    /// Pass the messages to the background node of the identity (see `exon up`), and fail if there is none. Without
+    /// this option, the command uses such a node if there is one
     #[arg(long, conflicts_with = "go_on")]
     pub(crate) up: bool,
-    /// Tell on standard error what happens to each message, step by step: queued, bound, each packet,
-    /// settled. Where `exon up` sends them, `exon trace` shows that
+    /// Show on standard error what happens to each message, step by step: queued, bound, each packet, settled. If
+    /// `exon up` sends the messages, `exon trace` shows that
     #[arg(long, conflicts_with_all = ["go_on", "up"])]
     pub(crate) trace: bool,
-    /// The trace that the messages are part of, as W3C Trace Context writes it: 00-TRACE-PARENT-FLAGS.
-    /// Default: that of TRACEPARENT in the environment, if it is one
+    /// The trace that the messages belong to, in the form of W3C Trace Context: 00-TRACE-PARENT-FLAGS. Default: the
+    /// trace of TRACEPARENT in the environment, if that is valid
     #[arg(long, value_name = "TRACEPARENT")]
     pub(crate) traceparent: Option<Traceparent>,
 }
@@ -125,12 +127,12 @@ impl SendArgs {
         self.stdin_lines || (self.texts.is_empty() && self.files.is_empty() && !self.go_on)
     }
 
-    /// Whether the sender is a stored identity even if none is named.
+    /// Whether the sender is a stored identity even if the command line names none.
     pub(crate) fn is_stored(&self) -> bool {
         self.durable || self.go_on || self.up
     }
 
-    /// Nothing new, but what a former run has left.
+    /// The arguments for sending nothing new, but continuing with what a former run has left.
     pub(crate) fn go_on(timeout: Option<Duration>) -> Self {
         Self {
             peer: None,
@@ -152,7 +154,7 @@ impl SendArgs {
     }
 }
 
-/// What a sender is told, as an argument.
+/// What a sender waits for, as an argument.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Confirmed {
     #[default]

@@ -11,7 +11,7 @@ use crate::units::parse_span;
 
 const AFTER_HELP: &str = "\
 EXAMPLES
-  Talk to a calculator, by lines, and end with Ctrl-D:
+  Talk to a calculator, line by line, and end with Ctrl-D:
       exon session open calc ID@HOST:PORT
 
   The other side, which gives each session a process of its own:
@@ -19,29 +19,29 @@ EXAMPLES
 
 const OPEN_HELP: &str = "\
 EXAMPLES
-  Talk by lines: what is typed goes there, what comes is printed; Ctrl-D ends it:
+  Talk line by line: your lines are sent, and those that arrive are printed; Ctrl-D ends:
       exon session open calc ID@HOST:PORT
 
-  In a pipe: it ends when both sides have said all.
+  In a pipe: it ends when both sides have sent everything.
       echo '6*7' | exon session open calc ID@HOST:PORT
 
-  One that goes on in another run, of a stored identity: the id is told when it is left.
+  A session that continues in another run, of a stored identity; on interrupt, it prints its id.
       exon session open calc ID@HOST:PORT --as me
       exon session open calc ID@HOST:PORT --as me --id 0123456789abcdef
 
-A session outlives loss, silence, suspend and a change of the network, at either end. That the other
-side is away, and back, is told on standard error. Interrupted, a session of a stored identity is
-left as it is, and goes on with --id; any other is given up.
+A session survives loss, silence, suspend and a change of the network, at either end. Standard error
+says when the other side is away, and when it is back. After an interrupt, a session of a stored
+identity stays open, and --id continues it; any other session is aborted.
 
 EXIT CODES
     0  both sides have ended the session, and every line was delivered
     1  an error
-    3  of a line it is unknown whether it was delivered, or the other side has forgotten the session
-    4  the session was refused or given up by the other side, or a line was not delivered
-    6  the session was left, and goes on with --id
+    3  it is unknown whether some line was delivered, or the other side has forgotten the session
+    4  the other side refused or aborted the session, or some line was not delivered
+    6  the session stays open, and --id continues it
   130  interrupted";
 
-/// Talk with a program of another node, in a session that outlives connections
+/// Talk to a program at another node, in a session that outlives connections
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct SessionArgs {
@@ -54,23 +54,23 @@ pub(crate) enum SessionCommand {
     Open(SessionOpenArgs),
 }
 
-/// Open a session, send the lines of standard input, and print what comes
+/// Open a session, send the lines of standard input, and print what the other side sends
 #[derive(Args, Debug)]
 #[command(after_help = OPEN_HELP)]
 pub(crate) struct SessionOpenArgs {
-    /// The name of the session: what the other side serves with `exon serve --sessions NAME`
+    /// The name of the session, which the other side serves with `exon serve --sessions NAME`
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
     /// The other side: a name (see `exon peer`), or ID@HOST:PORT
     #[arg(value_name = "PEER", value_parser = parse_peer)]
     pub(crate) peer: PeerAddr,
-    /// Go on with this session, which a former run of the stored identity has left
+    /// Continue this session, which a former run of the stored identity has left
     #[arg(long, value_name = "ID")]
     pub(crate) id: Option<SessionId>,
-    /// End the session after so much silence; 0s: never
+    /// End the session after this much silence; 0s means never
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = parse_span)]
     pub(crate) idle: Duration,
-    /// Look for the other side after this much silence, so that its absence is noticed when nothing is typed
+    /// Ask the other side after this much silence, so that its absence is noticed even if nobody types
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = parse_span)]
     pub(crate) keepalive: Duration,
 }

@@ -11,29 +11,29 @@ use crate::units::Size;
 
 const AFTER_HELP: &str = "\
 EXAMPLES
-  Let two nodes have the files in a directory (`exon id` on their side prints the id):
+  Allow two nodes to fetch the files of a directory (`exon id` prints their ids there):
       exon share films --allow ID --allow ID
 
-  Let anyone have them who knows the address that this prints:
+  Allow anyone who knows the address that this prints:
       exon share films --anyone
 
-  At another port, and with no more than 10 MiB a second:
+  At another port, and with at most 10 MiB per second:
       exon share films --anyone --bind 0.0.0.0:4000 --rate 10MiB
 
   Fetch a file from it, and from another node that shares the same file:
       exon get --from ID@HOST:PORT --from ID@HOST:PORT NAME
 
-Files are only read, and only those in the directory and below it. No link is followed, wherever it
-leads. Names that begin with a dot are not shared without --hidden, nor what `exon get` has not
-finished, nor messages that `exon listen` stores.
+The command only reads files, and only those in the directory and below it. It never follows links.
+Without --hidden it does not share names that begin with a dot. It never shares unfinished files of
+`exon get`, nor messages that `exon listen` has stored.
 
-A file is read in full when it is asked for first, to know its hash, and again when it has changed.
-What is fetched is checked against that hash piece by piece, so no node gets a mixture of two
-versions: while a file is changed, those who fetch it are told so.
+The command reads a file in full when it is asked for it the first time, to compute its hash, and
+again when the file has changed. It checks each piece against that hash, so no node gets a mixture
+of two versions. If a file changes meanwhile, the nodes that fetch it are told so.
 
-It runs until it is interrupted.";
+The command runs until it is interrupted.";
 
-/// Let others fetch the files of a directory, as the stored identity `default` unless told otherwise
+/// Let others fetch the files of a directory, as the stored identity `default` unless --as names another
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ShareArgs {
@@ -42,23 +42,23 @@ pub(crate) struct ShareArgs {
     /// The directory
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
-    /// Where to listen; port 0 takes any free one [default: port 3966 of all addresses]
+    /// The address at which to listen; port 0 takes any free port [default: port 3966 of all addresses]
     #[arg(long, value_name = "ADDR")]
     pub(crate) bind: Option<String>,
-    /// Let this node have files, an id or a name; may be given several times
+    /// Allow this node to fetch files, an id or a name; may be given several times
     #[arg(long, value_name = "PEER", value_parser = parse_id, required_unless_present = "anyone")]
     pub(crate) allow: Vec<NodeId>,
-    /// Let any node have files that knows this one's address and id
+    /// Allow any node that knows the address and id of this one to fetch files
     #[arg(long, conflicts_with = "allow")]
     pub(crate) anyone: bool,
-    /// Do not answer nodes that --allow leaves out. By default each is told that it is refused,
-    /// and its command ends; with this it keeps trying, as if no node were here
+    /// Do not answer nodes that --allow leaves out. By default the node tells each that it is refused, and the
+    /// command there ends; with this, that command keeps trying, as if no node were here
     #[arg(long, requires = "allow")]
     pub(crate) silent: bool,
-    /// Share files and directories whose names begin with a dot too
+    /// Also share files and directories whose names begin with a dot
     #[arg(long)]
     pub(crate) hidden: bool,
-    /// Give no more than so many bytes a second, to all together
+    /// Send at most this many bytes per second, to all nodes together
     #[arg(long, value_name = "BYTES")]
     pub(crate) rate: Option<Size>,
 }

@@ -10,7 +10,7 @@ EXAMPLES
   For this shell, now:
       source <(exon completions bash)
 
-  For all to come:
+  For all later shells:
       exon completions bash > ~/.local/share/bash-completion/completions/exon
       exon completions zsh > ~/.local/share/zsh/site-functions/_exon
       exon completions fish > ~/.config/fish/completions/exon.fish";
@@ -36,7 +36,7 @@ EXAMPLES
 #[derive(Args, Debug)]
 #[command(after_help = MAN_HELP)]
 pub(crate) struct ManArgs {
-    /// The command; without one, `exon` itself
+    /// The command; without it, `exon` itself
     #[arg(value_name = "COMMAND")]
     pub(crate) command: Option<String>,
     /// Write the pages of all commands into this directory
@@ -46,7 +46,7 @@ pub(crate) struct ManArgs {
 
 const SERVICE_HELP: &str = "\
 EXAMPLES
-  A listener of your own that starts with you, and stores what comes in ~/inbox:
+  A listener that starts when you log in, and stores what arrives in ~/inbox:
       exon service listen --out ~/inbox > ~/.config/systemd/user/exon-listen.service
       systemctl --user enable --now exon-listen
       journalctl --user -u exon-listen
@@ -56,16 +56,16 @@ EXAMPLES
       install -m 644 exon-serve.service /etc/systemd/system
       systemctl enable --now exon-serve
 
-  A node in the background, to which `exon send --as shop` hands over:
+  A node in the background, which sends what `exon send --as shop` passes to it:
       exon service up --as shop > ~/.config/systemd/user/exon-up.service
 
-The path of --out is made absolute. The unit goes to standard output; nothing is installed.";
+The path of --out becomes absolute. The unit goes to standard output; nothing is installed.";
 
 /// Print a systemd unit that runs `exon listen`, `exon serve` or `exon up`
 #[derive(Args, Debug)]
 #[command(after_help = SERVICE_HELP)]
 pub(crate) struct ServiceArgs {
-    /// Print a unit for the machine instead of for a user: with a system user `exon` and /var/lib/exonet
+    /// Print a unit for the whole machine instead of for a user: it uses a system user `exon`, and /var/lib/exonet
     #[arg(long)]
     pub(crate) system: bool,
     /// The command to run, with its options

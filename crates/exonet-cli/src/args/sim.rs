@@ -17,28 +17,29 @@ EXAMPLES
   Every profile in turn, for a script:
       exon sim --seeds 240 --profile all --json | tail -n 1
 
-  A disk that forgets what was written breaks the promise: find that out, and run the shortest
-  schedule that shows it again:
+  A disk that forgets writes breaks the guarantee. Find a violation, and run the shortest
+  schedule that shows it once more:
       exon sim --seeds 20 --profile rollback
       exon sim --replay FILE --trace
 
-The real protocol core on a virtual clock: nodes that crash, move, sleep and stall, networks that
-lose, double, garble, delay, fall apart and bring back what is hours old, disks that are slow and
-fail. A seed decides everything. A ledger holds every message against its outcome; after the last
-fault every message must settle, and in the end everybody must have forgotten everybody.
+Each world runs the real protocol core on a virtual clock. Its nodes crash, move, sleep and stall.
+Its networks lose, duplicate, corrupt and delay datagrams, split, and bring back datagrams that are
+hours old. Its disks are slow, and fail. A seed decides everything. A ledger checks the outcome of
+every message. After the last fault every message must settle, and in the end all nodes must have
+forgotten each other.
 
-The last line of --json has: seeds, violations, messages, calls, crashes, partitions,
-virtual_hours, seconds, coverage; type and end (done or interrupted) stand before them. Exit code 1
-if there was a violation.";
+The last line of --json has: seeds, violations, messages, calls, crashes, partitions, virtual_hours,
+seconds, coverage; type and end (done or interrupted) come before them. The exit code is 1 if there
+was a violation.";
 
-/// Run generated worlds in which everything goes wrong, and check every promise
+/// Run generated worlds in which everything goes wrong, and check every guarantee
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct SimArgs {
-    /// How many worlds
+    /// How many worlds to run
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) seeds: u64,
-    /// The seed of the first world; the others follow
+    /// The seed of the first world; the others have the next seeds
     #[arg(long, value_name = "S", default_value_t = 0)]
     pub(crate) first_seed: u64,
     /// Run only the world with this seed
@@ -58,14 +59,14 @@ pub(crate) struct SimArgs {
     pub(crate) jobs: Option<u16>,
 }
 
-/// Which profiles.
+/// The profiles to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Profiles {
     /// Show their names.
     List,
-    /// Every sound one in turn.
+    /// All profiles in turn, except those with a fault that breaks the guarantees.
     All,
-    /// This one.
+    /// This profile.
     One(Profile),
 }
 
@@ -85,7 +86,7 @@ impl Profiles {
 
 /// No profile has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no profile: `exon sim --profile list` shows them")]
+#[error("{0:?} is not a profile: `exon sim --profile list` shows them")]
 pub(crate) struct NoProfile(String);
 
 impl FromStr for Profiles {

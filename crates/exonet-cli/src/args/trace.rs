@@ -23,22 +23,23 @@ EXAMPLES
   A message at the node that receives it, by the id that its sender has:
       exon trace ID/RECORD/SLOT --as till
 
-The identity is `default` unless --as names another. What is followed is shown from now on: queued,
-journaled, bound to a slot, each packet it leaves in and why it leaves again, acknowledged, settled;
-and at the receiver: arrived, handed out, taken. A node follows up to 1,024 messages at once for a
-trace, and says how many it missed. With more than one to follow, each is shown when it is over.";
+The identity is `default` unless --as names another. The command shows what happens to a message
+from now on: queued, journaled, bound to a slot, each packet that carries it and why it is sent
+again, acknowledged, settled; and at the receiver: arrived, handed out, taken. For a trace, a node
+follows up to 1,024 messages at once, and says how many it missed. If several messages are followed,
+each is shown when it has ended.";
 
-/// Follow messages of a node that runs, step by step
+/// Follow messages of a running node, step by step
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct TraceArgs {
-    /// This message only: its number in `exon outbox ls`, or its id
+    /// Follow only this message: its number in `exon outbox ls`, or its id
     #[arg(value_name = "MESSAGE", conflicts_with_all = ["peer", "count"])]
     pub(crate) message: Option<String>,
-    /// Messages to and from this peer only: a name (see `exon peer`), or its id
+    /// Follow only messages to and from this peer: a name (see `exon peer`), or its id
     #[arg(long, value_name = "PEER", value_parser = parse_id)]
     pub(crate) peer: Option<NodeId>,
-    /// End when N messages are over; without it, at Ctrl-C
+    /// End when N messages have ended; without it, at Ctrl-C
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) count: Option<u32>,
     /// Stop after this long

@@ -15,10 +15,10 @@ use super::open::{Handed, Open};
 use super::work::{ECHO, HEAD, METHOD};
 use crate::failure::Failure;
 
-/// The number of low bits of a message's number that count an actor's messages. The bits above hold the number of the
+/// How many low bits of a message's number count the messages of an actor. The bits above them hold the number of the
 /// actor.
 const SHARE: u32 = 40;
-/// The longest message that is sent and read in one piece. Longer ones are streamed.
+/// The longest message in bytes that is sent and read as a whole. Longer ones are streamed.
 const WHOLE: usize = 1 << 20;
 /// The minimum and the maximum size of the blocks that an actor allocates for bodies.
 const LEAST_BLOCK: usize = 2 << 10;
@@ -105,7 +105,7 @@ impl Actor {
         self.block.split().freeze()
     }
 
-    /// Hands over the next message, streamed if it is large.
+    /// Passes the next message to the node, streamed if it is large.
     async fn send(&mut self, tag: &'static [u8]) -> Result<Receipt, Failure> {
         let work = Arc::clone(&self.work);
         let head = Message::default().tag(tag);
@@ -119,7 +119,7 @@ impl Actor {
         work.peer.send(Message::new(body).tag(tag)).await.map_err(sending)
     }
 
-    /// One way: sends while there is room, and otherwise waits for outcomes.
+    /// One-way measurement: sends while there is room, and otherwise waits for outcomes.
     pub(super) async fn post(mut self) -> Result<(), Failure> {
         let (work, mut open) = (Arc::clone(&self.work), Open::new());
         loop {
@@ -154,22 +154,23 @@ impl Actor {
         self.work.count(self.number, |done| open.collect(done));
     }
 
-    /// Round trip: sends one message, and waits for its echo.
+    /// Round-trip measurement: sends one message at a time, and waits for its echo.
     pub(super) async fn echo(mut self) -> Result<(), Failure> {
         let work = Arc::clone(&self.work);
-        let mut echoes = self.echoes.take().ok_or_else(|| Failure::new("an actor has no way to hear"))?;
+        let mut echoes =
+            self.echoes.take().ok_or_else(|| Failure::new("an actor has no socket for replies"))?;
         while let (1, measured) = work.claim(1) {
             let began = Instant::now();
             drop(self.send(ECHO).await?);
             work.count(self.number, |done| done.sent += 1);
-            let echo = echoes.recv().await.ok_or_else(|| Failure::new("the bench receives no more"))?;
+            let echo = echoes.recv().await.ok_or_else(|| Failure::new("the bench has stopped receiving"))?;
             self.check(&echo)?;
             self.done(began, measured);
         }
         Ok(())
     }
 
-    /// Calls, one after the other.
+    /// Makes calls, one after the other.
     pub(super) async fn call(mut self) -> Result<(), Failure> {
         let work = Arc::clone(&self.work);
         while let (1, measured) = work.claim(1) {
@@ -178,7 +179,7 @@ impl Actor {
             match work.peer.call(METHOD, body).await {
                 Ok(mut reply) => {
                     let reply = reply.body.bytes(u64::MAX).await;
-                    self.check(&reply.map_err(|e| Failure::new("a reply broke off").because(&e))?)?;
+                    self.check(&reply.map_err(|e| Failure::new("a reply ended early").because(&e))?)?;
                     self.done(began, measured);
                 }
                 Err(CallError::Unknown { .. }) => {
@@ -196,7 +197,7 @@ impl Actor {
         if echo.len() == self.work.size && echo.starts_with(&self.number.to_be_bytes()) {
             return Ok(());
         }
-        Err(Failure::new("the bench's server sent back something else than it was sent"))
+        Err(Failure::new("the bench's server sent back other bytes than it was sent"))
     }
 
     fn done(&mut self, began: Instant, measured: bool) {

@@ -1,4 +1,4 @@
-//! The rates of the machine without any protocol, as the baseline.
+//! The rates of the machine without any protocol, for comparison.
 
 use std::io::{self, IoSliceMut};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -41,15 +41,16 @@ fn socket() -> io::Result<(UdpSocket, UdpSocketState, SocketAddr)> {
     let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
     let _ = state.set_recv_buffer_size(UdpSockRef::from(&socket), BUFFER);
     let _ = state.set_send_buffer_size(UdpSockRef::from(&socket), BUFFER);
-    // Creating the state has made the socket non-blocking.
+    // The constructor of the state has made the socket non-blocking.
     socket.set_nonblocking(false)?;
     socket.set_read_timeout(Some(PATIENCE))?;
     let address = socket.local_addr()?;
     Ok((socket, state, address))
 }
 
-/// Messages of `size` bytes that come through a bare loop of two threads in a second: copied into datagrams as large
-/// as they may be, sealed in place, sent, received many at a time and opened in place.
+/// How many messages of `size` bytes per second get through a bare loop of two threads. One thread copies them into
+/// datagrams as large as possible, seals these in place and sends them; the other receives many at a time and opens
+/// them in place.
 pub(super) fn bare(size: usize, over: Duration) -> Result<Bare, Failure> {
     let (from, sending, _) = socket().map_err(|e| failed(&e))?;
     let (to, receiving, address) = socket().map_err(|e| failed(&e))?;
@@ -97,7 +98,7 @@ fn send(
     }
 }
 
-/// The number of packets that were opened, and the time that this took.
+/// Returns the number of packets that were opened, and how long that took.
 fn receive(socket: &UdpSocket, state: &UdpSocketState, over: Duration) -> io::Result<(u64, Duration)> {
     const BUFFERS: usize = 8;
     let key = OpenKey::new(Suite::Aes128Gcm, &[7; 32]);
@@ -160,7 +161,7 @@ async fn trips(
     Ok((trips, begun.elapsed()))
 }
 
-/// The rate as a share of the rate of the bare loop.
+/// The given rate as a share of the rate of the bare loop.
 pub(super) fn share(messages_per_s: f64, bare: &Bare) -> f64 {
     messages_per_s / bare.messages_per_s.max(precise(1))
 }

@@ -1,4 +1,4 @@
-//! Calls over loopback: how many a second, how long each takes, and what it costs.
+//! Calls over loopback: how many per second, how long each takes, and what it costs.
 
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ struct Figures {
     calls: Vec<Calls>,
 }
 
-/// The figures for this number of actors, each with one call in flight at any time.
+/// The figures for this number of actors, each of which has one call in flight at any time.
 #[derive(Debug, Serialize)]
 struct Calls {
     actors: u32,
@@ -43,7 +43,7 @@ struct Calls {
     p99_us: f64,
     p999_us: f64,
     max_us: f64,
-    /// Processor time for both sides of a call.
+    /// The processor time of a call, for both sides together.
     cpu_us: Option<f64>,
     /// The datagrams per call in both directions, as the server counts them, including other traffic.
     datagrams: f64,
@@ -134,7 +134,7 @@ impl Actor {
         let mut all = histogram()?;
         while let Some(one) = running.join_next().await {
             let one = one.map_err(|e| Failure::new("a caller has failed").because(&e))??;
-            all.add(one).map_err(|e| Failure::new("cannot add up").because(&e))?;
+            all.add(one).map_err(|e| Failure::new("cannot add histograms").because(&e))?;
         }
         Ok(all)
     }
@@ -161,7 +161,7 @@ impl Actor {
         let called = Instant::now();
         let mut reply = caller.peer(&self.to).call(METHOD, self.body.clone()).await.map_err(failed)?;
         let whole = reply.body.bytes(u64::MAX).await;
-        whole.map_err(|e| Failure::new("a reply broke off").because(&e))?;
+        whole.map_err(|e| Failure::new("a reply ended early").because(&e))?;
         Ok(called.elapsed())
     }
 }

@@ -30,10 +30,10 @@ const LEAST_OPEN: u64 = 64 << 10;
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// The largest message. Larger ones give no new information.
 const MOST: usize = 1 << 30;
-/// The number of counters that actors share.
+/// How many counters the actors share.
 const COUNTERS: usize = 8;
 
-/// The last line.
+/// The last line of the output.
 #[derive(Debug, Serialize)]
 struct Summary {
     r#type: &'static str,
@@ -42,7 +42,7 @@ struct Summary {
     p99_ms: f64,
     p999_ms: f64,
     max_ms: f64,
-    /// The number of messages that rate and times are based on.
+    /// How many messages the rate and the times are based on.
     measured: u64,
     sent: u64,
     /// The number of messages with the outcome Delivered, or of calls with replies.
@@ -50,7 +50,7 @@ struct Summary {
     unknown: u64,
     expired: u64,
     cancelled: u64,
-    /// The count of the server. None for calls, which it does not count.
+    /// The number that the server has counted. None for calls, which it does not count.
     received: Option<u64>,
     duplicates: Option<u64>,
     cpu_s: f64,
@@ -79,7 +79,7 @@ impl Done {
         self.times.add(&other.times).map_err(|e| Failure::new("cannot add histograms").because(&e))
     }
 
-    /// `messages` have taken `nanos` nanoseconds each.
+    /// Notes that `messages` messages have taken `nanos` nanoseconds each.
     pub(super) fn time(&mut self, nanos: u64, messages: u64) {
         self.times.saturating_record_n(nanos, messages);
     }
@@ -89,11 +89,11 @@ pub(super) async fn send(settings: &Settings, args: &ClientArgs) -> Result<Exit,
     let size = usize::try_from(args.size.0).unwrap_or(usize::MAX);
     if !(HEAD..=MOST).contains(&size) {
         let failure = Failure::new(format!("the bench cannot send messages of {}", args.size));
-        return Err(failure.hint(format!("choose from {HEAD} bytes to 1 GiB")));
+        return Err(failure.hint(format!("choose a size from {HEAD} bytes to 1 GiB")));
     }
     if args.mode == Mode::Rpc && args.batch > 1 {
         let failure = Failure::new("--batch hands over messages one way, and --mode rpc waits for each echo");
-        return Err(failure.hint("leave one of them out; --actors N has N under way"));
+        return Err(failure.hint("give one of them only; --actors N has N messages under way"));
     }
     let node = node::toward(settings, &args.peer).await?;
     let (summary, exit) = while_heard(&node, args, measure(&node, args, size)).await??;
@@ -114,7 +114,7 @@ async fn while_heard<T>(node: &Node, args: &ClientArgs, work: impl Future<Output
         if mem::replace(&mut heard, now) == now {
             let (peer, silent) = (args.peer.id.short(), span(args.timeout));
             let failure = Failure::new(format!("nothing came from {peer} for {silent}"));
-            return Err(failure.hint("see that `exon bench server` runs there, and can be reached"));
+            return Err(failure.hint("check that `exon bench server` runs there and can be reached"));
         }
     }
 }
@@ -223,12 +223,12 @@ fn tell(settings: &Settings, summary: &Summary) -> Result<(), Failure> {
     settings.output.line(summary)
 }
 
-/// The counts of the server since the last report.
+/// What the server has counted since the last report.
 async fn report(peer: &Peer, replies: &mut Replies) -> Result<Report, Failure> {
     let question = Message::default().tag(REPORT).priority(exonet::Priority::Urgent);
     drop(peer.send(question).await.map_err(sending)?);
     let body = replies.report().await?;
-    serde_json::from_slice(&body).map_err(|e| Failure::new("the server's report makes no sense").because(&e))
+    serde_json::from_slice(&body).map_err(|e| Failure::new("the server's report cannot be read").because(&e))
 }
 
 #[allow(clippy::needless_pass_by_value)] // as `map_err` wants it

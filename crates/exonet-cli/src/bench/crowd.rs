@@ -12,7 +12,7 @@ use super::host::{Host, at};
 use crate::exit::Exit;
 use crate::failure::Failure;
 
-/// Answers frames on standard input, one for one, until it ends.
+/// Answers each frame on standard input with one frame, until the input ends.
 pub(crate) fn crowd(size: usize) -> Result<Exit, Failure> {
     let failed = |e: io::Error| Failure::new("the bench's peers have lost their node").because(&e);
     let mut from = BufReader::new(io::stdin().lock());
@@ -45,7 +45,7 @@ struct Crowd {
     peers: Vec<Peer>,
     /// The times at which peers want to be called.
     calls: BTreeSet<(Mono, u32)>,
-    /// The number of messages that are not delivered.
+    /// The number of messages that are not yet delivered.
     open: u32,
     buffer: Vec<u8>,
 }

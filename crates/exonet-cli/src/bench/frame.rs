@@ -3,7 +3,7 @@
 //! ```text
 //! frame = time (u64, ns) | number (u32) | count (u32) | count x (peer (u32) | length (u16) | datagram)
 //! ```
-//! All big endian. The two processes speak in turn.
+//! All integers are big-endian. The two processes send frames in turn.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -58,7 +58,7 @@ fn array<const N: usize>(from: &mut impl Read) -> io::Result<[u8; N]> {
 
 /// The port of the node and of all peers.
 const PORT: u16 = 4_000;
-/// Peers have the addresses of loopback from here on, one each: those are exempt from caps by prefix.
+/// Each peer has one loopback address, from this one on: loopback addresses are exempt from limits per prefix.
 const FIRST: u32 = u32::from_be_bytes([127, 1, 0, 0]);
 
 /// The address of a peer, as the node sees it.

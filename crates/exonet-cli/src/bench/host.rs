@@ -1,4 +1,4 @@
-//! A core without sockets, under a clock that is moved by hand.
+//! A core without sockets. The caller sets its clock.
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use exonet_proto::{Mono, NodeId, Now, Wall};
 
 /// The wall clock when the monotonic clock is at zero: a day in 2026.
 const EPOCH: u64 = 1_790_000_000_000_000_000;
-/// More than any datagram.
+/// More bytes than any datagram has.
 const BUFFER: usize = 2_048;
 
 /// A node and the buffer for what it sends.
@@ -36,7 +36,7 @@ impl Host {
         self.node.handle_datagram(now, arrival, datagram);
     }
 
-    /// Hands every datagram that is ready to `send`; returns how many messages were delivered since the last time.
+    /// Passes every datagram that is ready to `send`. Returns how many messages were delivered since the last call.
     pub(super) fn speak(
         &mut self,
         now: Now,

@@ -13,11 +13,11 @@ use super::host::{Host, at};
 use crate::failure::Failure;
 use crate::units::precise;
 
-/// The number of peers that arrive at once.
+/// How many peers arrive at the same time.
 const GUESTS: u32 = 256;
 /// The one-way delay, on the simulated clock.
 const WAY: Duration = Duration::from_micros(50);
-/// The maximum number of turns. More would mean that the measurement makes no progress.
+/// The maximum number of turns. If more were needed, the measurement would make no progress.
 const TURNS: u32 = 5_000_000;
 
 /// The memory that the peers of one node take.
@@ -39,7 +39,7 @@ pub(super) struct Stage {
     pub(super) known: usize,
 }
 
-/// Meets `peers` peers, each sending one message of `size` bytes, and forgets them again.
+/// Connects `peers` peers, each of which sends one message of `size` bytes, until the node has forgotten them again.
 pub(super) fn measure(peers: u32, size: usize) -> Result<Memory, Failure> {
     let started = Instant::now();
     let mut meeting = Meeting::new(peers, size)?;
@@ -61,7 +61,7 @@ pub(super) fn measure(peers: u32, size: usize) -> Result<Memory, Failure> {
     meeting.run_until_delivered()?;
     stages.push(meeting.stage("just now: the message is taken"));
     meeting.run_for(Duration::from_secs(20))?;
-    stages.push(meeting.stage("idle: 20 s later, the channel stands"));
+    stages.push(meeting.stage("idle: 20 s later, the channel exists"));
     meeting.run_for(Duration::from_secs(300))?;
     stages.push(meeting.stage("forgotten: 5 minutes later"));
     Ok(Memory { peers, message: size, stages, seconds: started.elapsed().as_secs_f64() })
@@ -78,9 +78,9 @@ struct Meeting {
     /// The datagrams of the node since the last frame.
     said: Vec<(u32, Vec<u8>)>,
     buffer: Vec<u8>,
-    /// The time at which the peers want to be called.
+    /// When the peers want to be called.
     call: Mono,
-    /// The number of messages of the peers that are not delivered.
+    /// The number of messages of the peers that are not yet delivered.
     open: u32,
     base: Level,
     to: BufWriter<ChildStdin>,
@@ -204,7 +204,7 @@ impl Meeting {
             self.turn()?;
             self.skip(Mono::NEVER);
         }
-        Err(Failure::new("the bench's peers get nowhere"))
+        Err(Failure::new("the bench's peers make no progress"))
     }
 
     fn run_until_delivered(&mut self) -> Result<(), Failure> {
@@ -215,7 +215,7 @@ impl Meeting {
             }
             self.skip(Mono::NEVER);
         }
-        Err(Failure::new("the bench's peers do not hear what became of their messages"))
+        Err(Failure::new("the bench's peers do not learn the outcomes of their messages"))
     }
 
     fn run_for(&mut self, span: Duration) -> Result<(), Failure> {
@@ -227,7 +227,7 @@ impl Meeting {
                 return Ok(());
             }
         }
-        Err(Failure::new("the bench's peers do not come to rest"))
+        Err(Failure::new("the bench's peers do not become idle"))
     }
 
     fn take_all(&mut self) -> u64 {

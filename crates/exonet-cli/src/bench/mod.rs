@@ -156,7 +156,7 @@ fn memory_table(memory: &Memory) -> String {
     lines.join("\n")
 }
 
-/// A number with its sign: the memory that remains may be less than before.
+/// A number with its sign: the remaining memory may be less than before.
 fn signed(bytes: f64) -> String {
     let sign = if bytes <= -0.5 { "-" } else { "" };
     format!("{sign}{}", count(whole(bytes.abs()).unwrap_or(0)))

@@ -1,4 +1,4 @@
-//! The open messages of an actor of `exon bench client`. Each message is timed when its outcome is known.
+//! The open messages of an actor of `exon bench client`. The time of each message is noted when its outcome is known.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(super) enum Handed {
     Batch(BatchReceipt),
 }
 
-/// Wakes the actor once enough has been settled, and not for every message.
+/// Wakes the actor when enough messages are settled, not for each of them.
 #[derive(Default)]
 struct Gate {
     settled: AtomicU64,
@@ -43,10 +43,10 @@ struct Gate {
     notify: Notify,
 }
 
-/// The library wakes the task that waits for an outcome; this notes the time.
+/// Notes the time when the library wakes the task that waits for an outcome.
 struct Clock {
     began: Instant,
-    /// Nanoseconds from the hand-over to the outcome, and 1 more; 0 while there is none.
+    /// Nanoseconds from the hand-over to the outcome, plus 1; 0 while there is no outcome.
     took: AtomicU64,
     gate: Arc<Gate>,
 }
@@ -72,7 +72,7 @@ impl Open {
         self.messages
     }
 
-    /// Adds messages that were handed over from `began` on. Unless `measured`, their time does not count.
+    /// Adds messages that were handed over from `began` on. If not `measured`, their times do not count.
     pub(super) fn push(&mut self, began: Instant, mut receipt: Handed, messages: u64, measured: bool) {
         let clock = Arc::new(Clock { began, took: AtomicU64::new(0), gate: Arc::clone(&self.gate) });
         let waker = Waker::from(Arc::clone(&clock));
@@ -91,7 +91,8 @@ impl Open {
         let known =
             self.sent.iter().filter(|sent| sent.clock.took.load(Ordering::Acquire) > 0).count() as u64;
         if known < enough {
-            // What has been settled between the two looks is counted twice: then the actor looks early, and again.
+            // Messages that settle between the two looks are counted twice. Then the actor looks early, and once more
+            // later.
             self.gate.wanted.store(before + (enough - known), Ordering::Release);
             if self.gate.settled.load(Ordering::Acquire) < before + (enough - known) {
                 self.gate.notify.notified().await;
@@ -120,7 +121,7 @@ impl Open {
 }
 
 impl Handed {
-    /// Ready when every outcome is known, any number of times.
+    /// Returns Ready once every outcome is known, and again in every later call.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Tally> {
         match self {
             Self::One(receipt) => Pin::new(receipt).poll(cx).map(|settled| {

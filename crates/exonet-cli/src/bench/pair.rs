@@ -1,4 +1,4 @@
-//! Two nodes over loopback: messages a second, and round trips.
+//! Two nodes over loopback: messages per second, and round trips.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ const MAX_BATCH: usize = 1_024;
 /// The time before the clock starts, in which windows grow and caches fill.
 const WARM_UP: Duration = Duration::from_millis(500);
 
-/// How messages are handed over.
+/// How many messages are handed over at a time.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Batch {
     One,
@@ -26,7 +26,7 @@ pub(super) enum Batch {
 }
 
 impl Batch {
-    /// Messages of `size` bytes handed over at a time.
+    /// How many messages of `size` bytes are handed over at a time.
     pub(super) fn messages(self, size: usize) -> usize {
         match self {
             Self::One => 1,
@@ -39,7 +39,7 @@ impl Batch {
 #[derive(Debug, Serialize)]
 pub(super) struct OneWay {
     pub(super) size: usize,
-    /// Messages handed over at a time.
+    /// How many messages were handed over at a time.
     pub(super) batch: usize,
     pub(super) messages_per_s: f64,
     pub(super) bytes_per_s: f64,
@@ -56,7 +56,7 @@ pub(super) struct RoundTrip {
 }
 
 impl RoundTrip {
-    /// From the nanoseconds of each trip.
+    /// Computes the figures from the times of the trips, in nanoseconds.
     pub(super) fn of(size: usize, trips: &Histogram<u64>, took: Duration) -> Self {
         let micros = |nanos: u64| precise(nanos) / 1e3;
         Self {
@@ -106,7 +106,7 @@ impl Pair {
             measured = receive => {
                 measured.unwrap_or_else(|e| Err(Failure::new("the receiver has failed").because(&e)))
             }
-            // It ends only by failing.
+            // The sender ends only if it fails.
             ended = sender => Err(match ended {
                 Ok(error) => sending(&error),
                 Err(error) => Failure::new("the sender has failed").because(&error),
@@ -127,7 +127,8 @@ impl Pair {
     pub(super) async fn round_trips(self, size: usize, over: Duration) -> Result<RoundTrip, Failure> {
         let body = Bytes::from(vec![0x5a; size]);
         let pair = std::sync::Arc::new(self);
-        // On the runtime's own threads, both: the thread that waits for this would have to be woken by others.
+        // Both sides run on threads of the runtime: other threads would have to wake the thread that waits for this
+        // future.
         let echo = tokio::spawn({
             let pair = std::sync::Arc::clone(&pair);
             async move { pair.echo().await }
@@ -188,7 +189,7 @@ async fn node() -> Result<Node, Failure> {
     built.map_err(|e| Failure::new("cannot start a node on loopback").because(&e))
 }
 
-/// Ends with the error that stops it: at the latest, the node is closed.
+/// Sends until an error stops it: at the latest, when the node is closed.
 async fn send_for_ever(to: Peer, size: usize, batch: Batch) -> SendError {
     let body = Bytes::from(vec![0x5a; size]);
     loop {

@@ -33,13 +33,13 @@ impl Replies {
         Self { actors: actors.into_iter().map(Some).collect(), reports, task }
     }
 
-    /// The echoes of one actor; nothing if they were taken before.
+    /// The echoes of one actor. None: they were taken before.
     pub(super) fn of(&mut self, actor: u32) -> Option<mpsc::Receiver<Bytes>> {
         self.actors.get_mut(usize::try_from(actor).ok()?)?.take()
     }
 
     pub(super) async fn report(&mut self) -> Result<Bytes, Failure> {
-        self.reports.recv().await.ok_or_else(|| Failure::new("the bench receives no more"))
+        self.reports.recv().await.ok_or_else(|| Failure::new("the bench has stopped receiving"))
     }
 }
 
@@ -52,7 +52,7 @@ impl Drop for Replies {
 async fn receive(node: Node, out: Out) {
     while let Ok(received) = node.at_most_once().recv().await {
         if received.body.is_stream() {
-            // It is read in a separate task, so that it delays no other message.
+            // Read in a task of its own, so that it delays no other message.
             tokio::spawn(out.clone().pass(received));
         } else {
             out.clone().pass(received).await;
@@ -66,7 +66,7 @@ impl Out {
         let Ok(body) = body.bytes(u64::MAX).await else { return };
         let sink = if tag == REPORT { Some(&self.reports) } else { self.actors.get(actor_of(&body)) };
         if let Some(sink) = sink {
-            // If the actor is gone, the echo is discarded.
+            // If the actor has ended, the echo is discarded.
             let _ = sink.send(body).await;
         }
     }

@@ -66,7 +66,7 @@ async fn take(node: Node) -> Result<(), Failure> {
                         answer(Taken { from, tag, body: body.clone() }, &mut seen, &mut replies);
                         continue;
                     }
-                    // A large one is read as it comes, beside all others; the node bounds how many there are.
+                    // A large message is read while it arrives, beside all others; the node limits their number.
                     let sink = sink.clone();
                     tokio::spawn(async move {
                         if let Ok(body) = body.bytes(u64::MAX).await {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use exonet_proto::half::IntervalSet;
 use serde::{Deserialize, Serialize};
 
-/// The tag of a message that is to be echoed.
+/// The tag of a message that the server must send back.
 pub(super) const ECHO: &[u8] = b"echo";
 /// The method that echoes the body of a call.
 pub(super) const METHOD: &str = "bench";
@@ -51,7 +51,8 @@ impl Seen {
 /// The processor time of this process, if the system reports it.
 pub(super) fn cpu() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // Behind the name, which may have anything in it, the 12th and 13th: hundredths of a second in user and system.
+    // The name may contain anything. After it, fields 12 and 13 are the user and system time in hundredths of a
+    // second.
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
     let ticks: u64 = fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
     Duration::from_millis(ticks.saturating_mul(10))

@@ -1,7 +1,8 @@
 //! Codes such as `7-lucky-otter`, with which two commands that share nothing else find each other. `docs/codes.md`
 //! specifies them.
 //!
-//! The number leads the receiver to the sender ([`nearby`], or a name service); the words are the password of a PAKE ([`meeting`]).
+//! The number leads the receiver to the sender ([`nearby`], or a name service); the words are the password of a PAKE
+//! ([`meeting`]).
 
 pub(crate) mod meeting;
 pub(crate) mod nearby;
@@ -37,9 +38,9 @@ pub(crate) struct Code {
 pub(crate) enum CodeError {
     #[error("a code is a number and two words, as in 7-lucky-otter")]
     Shape,
-    #[error("the number of a code is one of 1 to {LARGEST}")]
+    #[error("the number of a code is from 1 to {LARGEST}")]
     Number,
-    #[error("{0:?} is no word of codes")]
+    #[error("{0:?} is not a word of codes")]
     Unknown(String),
     #[error("{0:?} may be {1}")]
     Ambiguous(String, String),
@@ -72,7 +73,7 @@ impl Code {
     /// The name of the offer with this number at a name service.
     pub(crate) fn name_of(number: u16) -> Result<Name, Failure> {
         let name = format!("code.{number}").parse();
-        name.map_err(|error| Failure::new("a code has no name").because(&error))
+        name.map_err(|error| Failure::new("a code needs no name").because(&error))
     }
 
     /// The password, which is the code as it is shown.
@@ -95,7 +96,7 @@ fn is_separator(c: char) -> bool {
 }
 
 pub(crate) fn random(bytes: &mut [u8]) -> Result<(), Failure> {
-    OsRng.try_fill_bytes(bytes).map_err(|e| Failure::new("the system gives no randomness").because(&e))
+    OsRng.try_fill_bytes(bytes).map_err(|e| Failure::new("the system gives no random numbers").because(&e))
 }
 
 impl fmt::Display for Code {
@@ -138,7 +139,8 @@ impl FromStr for Code {
     }
 }
 
-/// The index of a word: an exact match, the only word with this prefix, or the only word that is one slip away.
+/// The index of a word: an exact match, the only word with this prefix, or the only word that differs by one typing
+/// error.
 fn find(words: &[&str; 256], text: &str) -> Result<u8, CodeError> {
     let ways: [&dyn Fn(&str) -> bool; 3] =
         [&|word| word == text, &|word| word.starts_with(text), &|word| is_one_slip(text, word)];

@@ -101,7 +101,7 @@ impl Answering {
         let socket = socket(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, PORT))?;
         let joined = ways().iter().filter(|way| socket.join_multicast_v4(&GROUP, way).is_ok()).count();
         if joined == 0 {
-            return Err(io::Error::other("no interface takes datagrams to a group"));
+            return Err(io::Error::other("no interface sends multicast datagrams"));
         }
         let since = Instant::now();
         Ok(Self { socket: to_tokio(socket)?, tag: tag(number), id, port: local.port(), left: BURST, since })

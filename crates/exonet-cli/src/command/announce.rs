@@ -23,7 +23,7 @@ struct Listening {
 pub(super) fn be_somebody(settings: &Settings) -> Result<bool, Failure> {
     let new = settings.identity.ensure()?;
     if new && let Identity::Stored { name, path } = &settings.identity {
-        settings.note(format!("made identity {name} in {}", path.display()));
+        settings.note(format!("created identity {name} in {}", path.display()));
     }
     Ok(new)
 }
@@ -42,7 +42,7 @@ pub(super) fn announce(
         eprintln!("\n      {}\n", console::style(&peer).bold().for_stderr());
     }
     settings.note(match allow {
-        [] => format!("anyone who knows this may {verb}; --allow ID restricts it"),
+        [] => format!("anyone who knows this address may {verb}; --allow ID restricts that"),
         [one] => format!("only {} may {verb}", one.short()),
         ids => format!("only {} nodes may {verb}", ids.len()),
     });

@@ -54,7 +54,7 @@ pub(super) async fn run(settings: &Settings, args: &CallArgs) -> Result<Exit, Fa
     let ended = match made {
         Ok(mut call) => {
             let ended = wait(settings, args, &mut call, &mut stop, &mut report.end).await;
-            // The reply may have arrived although the wait was given up.
+            // The reply may have arrived although the caller has given up waiting.
             report.id = call.id().or(report.id);
             ended
         }
@@ -222,7 +222,7 @@ impl<'a> Report<'a> {
                 self.has_not_run("cancelled", "the call was withdrawn before it left")
             }
             Err(CallError::Cancelled) => {
-                self.has_not_run("cancelled", "the call is larger than the node takes: it was withdrawn")
+                self.has_not_run("cancelled", "the call is larger than the node accepts: it was withdrawn")
             }
             Err(CallError::NotTaken(why)) => {
                 let ended = self.has_not_run("refused", &why.to_string());
@@ -248,7 +248,7 @@ impl<'a> Report<'a> {
                 }
                 Ok(Exit::Success)
             }
-            Err(error) => self.broken(&format!("the reply broke off: {error}"), Some(ReplyStatus::OK)),
+            Err(error) => self.broken(&format!("the reply ended early: {error}"), Some(ReplyStatus::OK)),
         }
     }
 
@@ -259,7 +259,7 @@ impl<'a> Report<'a> {
         if self.settings.output.is_json()
             && let Err(error) = self.in_a_line("failed", status, &mut body, LONGEST_LINE).await?
         {
-            return self.broken(&format!("the failure broke off: {error}"), Some(status));
+            return self.broken(&format!("the failure ended early: {error}"), Some(status));
         }
         let surely = if status.has_not_run() { "; it certainly did not run" } else { "" };
         let how = match status {
@@ -323,7 +323,7 @@ impl<'a> Report<'a> {
     /// Reports that it is unknown whether the call ran.
     fn broken(&self, why: &str, status: Option<ReplyStatus>) -> Result<Exit, Failure> {
         self.settings.error(format!("unknown: {why}"));
-        self.settings.error(format!("  ask the server what became of {}", self.name()));
+        self.settings.error(format!("  ask the server what happened to {}", self.name()));
         let (why, status) = (Some(why.to_owned()), status.map(|status| status.0));
         self.settings.output.line(&Summary { outcome: "unknown", why, status, ..self.summary() })?;
         Ok(Exit::Unknown)

@@ -22,7 +22,7 @@ pub(super) async fn run(settings: &Settings, args: &ConformanceArgs) -> Result<E
             &node,
             &[],
             "check it",
-            "is a subject: docs/conformance.md says what it does".to_owned(),
+            "is a subject; docs/conformance.md says what it does".to_owned(),
         )?;
         stop.await;
         drop(subject);

@@ -31,7 +31,7 @@ pub(super) async fn run(settings: &Settings, args: &DownArgs) -> Result<Exit, Fa
         open = Some(messages);
         if messages > 0 {
             let options = identity.options();
-            settings.note(format!("kept: {}. To go on: exon up{options}", counted(messages, "message")));
+            settings.note(format!("kept: {}. To continue: exon up{options}", counted(messages, "message")));
         }
     }
     #[derive(Serialize)]
@@ -60,11 +60,12 @@ async fn end(settings: &Settings, process: &Client, timeout: Duration) -> Result
         if Instant::now() >= until {
             let failure =
                 Failure::new(format!("process {pid}, which runs identity {identity}, has not ended yet"));
-            return Err(failure
-                .hint(format!("wait on, or end it at once: kill -9 {pid}; its journal keeps what is open")));
+            return Err(failure.hint(format!(
+                "wait longer, or end it at once: kill -9 {pid}; its journal keeps what is open"
+            )));
         }
         sleep(AGAIN).await;
     }
-    settings.note(format!("identity {identity} is down (process {pid})"));
+    settings.note(format!("the background node of identity {identity} has ended (process {pid})"));
     Ok(())
 }

@@ -47,7 +47,7 @@ struct Summary {
     why: Option<&'static str>,
     mode: String,
     members: usize,
-    /// The number of members that must have the message, and the number that had it at the decision.
+    /// How many members must have the message, and how many had it when the verdict was reached.
     need: usize,
     good: usize,
     /// The number of members that are known to have it at the end.
@@ -121,18 +121,18 @@ fn body(settings: &Settings, args: &GroupSendArgs) -> Result<Vec<u8>, Failure> {
         [text] if text == "-" => {}
         [text] => return Ok(text.clone().into_bytes()),
         _ => {
-            return Err(Failure::new("several texts are several messages, and this sends one")
-                .hint("name a stream for them: --stream NAME"));
+            return Err(Failure::new("several texts are several messages, and this command sends one")
+                .hint("to send them as a stream: --stream NAME"));
         }
     }
     if std::io::stdin().is_terminal() {
-        settings.note("the message is what is typed here, to Ctrl-D");
+        settings.note("type the message here; Ctrl-D ends it");
     }
     let mut body = Vec::new();
     let read = std::io::stdin().lock().take(LONGEST + 1).read_to_end(&mut body);
     read.map_err(|error| Failure::new("cannot read standard input").because(&error))?;
     if body.len() as u64 > LONGEST {
-        return Err(Failure::new("standard input is longer than 16 MiB, the most that goes to a group")
+        return Err(Failure::new("standard input is longer than 16 MiB, the limit for a group")
             .hint("send a file to each member: exon cp FILE PEER"));
     }
     Ok(body)
@@ -207,7 +207,7 @@ fn describe(state: &MemberState, own: NodeId) -> (&'static str, Option<String>, 
             };
             (outcome_name(settled.outcome), settled.id.map(|id| id.to_string()), more)
         }
-        // This is no final state.
+        // The library may add states; none of them is final.
         _ => ("unknown", None, None),
     }
 }

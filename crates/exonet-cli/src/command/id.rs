@@ -31,7 +31,7 @@ pub(super) fn run(settings: &Settings, args: &IdArgs, named: bool) -> Result<Exi
     };
     let (id, new) = if args.new {
         let id = settings.identity.create()?;
-        settings.note(format!("made identity {name} in {}", path.display()));
+        settings.note(format!("created identity {name} in {}", path.display()));
         (id, true)
     } else {
         // A mistyped name must not create a new identity.
@@ -72,7 +72,7 @@ fn list(settings: &Settings) -> Result<Exit, Failure> {
         settings.output.line(&Listed { r#type: "identity", name, id, path, error })?;
     }
     if names.is_empty() {
-        settings.note(format!("there is no identity in {} yet: exon id makes one", root.display()));
+        settings.note(format!("there is no identity in {} yet: exon id creates one", root.display()));
     }
     Ok(Exit::Success)
 }

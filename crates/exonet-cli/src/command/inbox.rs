@@ -64,9 +64,9 @@ fn away(kept: &KeptDelivery) -> Unacked {
 }
 
 fn decoded(base64: &str) -> Result<Vec<u8>, Failure> {
-    BASE64
-        .decode(base64)
-        .map_err(|e| Failure::new("cannot understand the process that runs the identity").because(&e))
+    BASE64.decode(base64).map_err(|e| {
+        Failure::new("cannot understand the answer of the process that runs the identity").because(&e)
+    })
 }
 
 #[derive(Serialize)]
@@ -162,8 +162,8 @@ fn list(settings: &Settings, process: Option<&Client>, all: Vec<Unacked>) -> Res
         )),
         Some(_) => {}
         None => settings.note(format!(
-            "no process runs {}: what has come to it stays with its senders, and its journal has only what was handed out \
-             more than once",
+            "no process runs {}: its messages stay with their senders, and its journal has only those that \
+             were handed out more than once",
             settings.identity
         )),
     }
@@ -195,8 +195,8 @@ async fn show(
         }
     }
     if !is_whole {
-        return Err(Failure::new(format!("the body of {} comes as a stream", unacked.id))
-            .hint("it is long, and read as it comes: nobody keeps it here"));
+        return Err(Failure::new(format!("the body of {} arrives as a stream", unacked.id))
+            .hint("it is long, and arrives while the application reads it: this node does not keep it"));
     }
     if settings.output.is_json() {
         settings.output.line(&Row::new(number, unacked).with_body(&body))?;

@@ -41,7 +41,8 @@ struct TakenBack {
 async fn ask_names(settings: &Settings, id: NodeId) -> Result<(), Failure> {
     let Some(naming) = settings.own_naming().await? else {
         settings.note(
-            "nobody was asked whether it lives elsewhere: no name service is given (--names, or EXON_NAMES)",
+            "no name service was asked whether it lives elsewhere, since none is given (--names, or \
+             EXON_NAMES)",
         );
         return Ok(());
     };
@@ -69,7 +70,7 @@ async fn ask_names(settings: &Settings, id: NodeId) -> Result<(), Failure> {
     latest = latest.max(later.iter().map(|record| record.generation).max());
     let Some(generation) = latest else {
         if !can_tell {
-            settings.note("the name service does not know where identities live: it could not be asked");
+            settings.note("the name service does not know where identities live, so it could not be asked");
         }
         return Ok(());
     };
@@ -78,10 +79,10 @@ async fn ask_names(settings: &Settings, id: NodeId) -> Result<(), Failure> {
     places.dedup();
     let place = if places.is_empty() { String::new() } else { format!(", at {}", places.join(", ")) };
     Err(Failure::new(format!(
-        "{} is not taken back: the name service knows it as generation {generation}{place}",
+        "{} was not taken back: the name service knows it as generation {generation}{place}",
         id.short()
     ))
-    .hint("it has arrived there; to have it here again, move it from there: exon move --to"))
+    .hint("it has arrived there; to bring it back, move it from there: exon move --to"))
 }
 
 pub(super) async fn run(settings: &Settings, args: &MoveArgs) -> Result<Exit, Failure> {
@@ -105,7 +106,7 @@ pub(super) async fn run(settings: &Settings, args: &MoveArgs) -> Result<Exit, Fa
         settings.output.line(&StepLine { r#type: "step", step })
     })
     .await?;
-    settings.note(format!("{} lives at the other place now, as generation {}", id.short(), moved.generation));
+    settings.note(format!("{} now lives at the other place, as generation {}", id.short(), moved.generation));
     settings.output.text(&format!("{:<12} {:>9.1} ms", "stood still", moved.pause_ms))?;
     settings.output.line(&Summary {
         r#type: "summary",

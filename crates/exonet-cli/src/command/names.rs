@@ -59,7 +59,7 @@ pub(super) async fn run(settings: &Settings, args: &NamesArgs) -> Result<Exit, F
                 naming.unbind(name, found.version).await
             };
             unbound.await.map_err(|error| failed("unbind", name, &error))?;
-            settings.note(format!("{name} stands for nothing now"));
+            settings.note(format!("{name} is unbound now"));
         }
     }
     Ok(Exit::Success)
@@ -99,7 +99,7 @@ async fn bind(settings: &Settings, name: &Name, addresses: &[String]) -> Result<
         naming.bind(name, &record, expect).await
     };
     bound.await.map_err(|error| failed("bind", name, &error))?;
-    settings.note(format!("{name} stands for {}", record.peer));
+    settings.note(format!("{name} is bound to {}", record.peer));
     settings.output.line(&Shown::new(name, &record))
 }
 
@@ -139,7 +139,7 @@ async fn serve(settings: &Settings, args: &NamesServeArgs) -> Result<Exit, Failu
     let serves =
         format!("has {} in {}", crate::units::counted(server.names().len() as u64, "name"), file.display());
     announce(settings, &node, &args.allow, "look names up", serves)?;
-    settings.note("others find it by --names, or by EXON_NAMES in their environment, and the line above");
+    settings.note("others use it by --names, or by EXON_NAMES in their environment, with the line above");
     (&mut stopped).await;
     server.stop().await;
     node.close(GOODBYE).await;
@@ -151,7 +151,7 @@ pub(super) fn failed(doing: &str, name: &Name, error: &NamingError) -> Failure {
     match error {
         NamingError::Unbound(_) => failure.hint("`exon names ls` shows what is bound"),
         NamingError::Taken { .. } => {
-            failure.hint("its owner gives it up by: exon names unbind NAME --as IDENTITY")
+            failure.hint("its owner can unbind it: exon names unbind NAME --as IDENTITY")
         }
         NamingError::Unreachable(_) => {
             failure.hint("check --names, and whether `exon names serve` runs there")

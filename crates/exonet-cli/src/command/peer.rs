@@ -52,16 +52,16 @@ fn add(settings: &Settings, name: &str, peer: &PeerAddr, replace: bool) -> Resul
     let (path, new) = Book::change(|book| {
         let known = book.get(name).cloned();
         if let Some(known) = known.as_ref().filter(|known| *known != peer && !replace) {
-            let failure = Failure::new(format!("{name} is {known} already"));
-            return Err(failure.hint("--replace puts the new one in its place"));
+            let failure = Failure::new(format!("{name} is already {known}"));
+            return Err(failure.hint("--replace replaces it"));
         }
         book.put(name, peer.clone());
         Ok((book.path().to_owned(), known.as_ref() != Some(peer)))
     })?;
-    let did = if new { "is written down" } else { "was there already" };
+    let did = if new { "is now listed" } else { "is already listed" };
     settings.note(format!("{name} {did} in {}", path.display()));
     if peer.hints().next().is_none() {
-        settings.note("it has no address: good for --allow, not for sending");
+        settings.note("it has no address: it can be used with --allow, but not for sending");
     }
     settings.output.line(&Shown::new("peer", name, peer))
 }
@@ -75,7 +75,7 @@ fn list(settings: &Settings) -> Result<(), Failure> {
         settings.output.line(&Shown::new("peer", name, peer))?;
     }
     if peers.is_empty() {
-        settings.note("no peer has a name yet: exon peer add NAME ID@HOST:PORT");
+        settings.note("no peer has a name yet; to give one: exon peer add NAME ID@HOST:PORT");
     }
     Ok(())
 }

@@ -41,7 +41,7 @@ struct Summary {
     early_refused: Option<Apart>,
 }
 
-/// The reason why the peer does not accept first messages beside an opening.
+/// Why the peer does not accept first messages together with an opening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Apart {

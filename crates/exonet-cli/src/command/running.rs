@@ -78,11 +78,11 @@ pub(super) async fn find(settings: &Settings) -> Result<Client, Failure> {
 /// The error that no process runs the identity. It names the identities that are run.
 async fn nobody(settings: &Settings) -> Failure {
     let options = settings.identity.options();
-    let mut hint = format!("start one with: exon up{options}");
+    let mut hint = format!("to start one: exon up{options}");
     let others = running_identities().await;
     if !others.is_empty() {
         let others: Vec<String> = others.iter().map(|name| format!("--as {name}")).collect();
-        hint = format!("{hint}\n      or choose one that runs: {}", others.join(", "));
+        hint = format!("{hint}\n      or choose an identity whose node runs: {}", others.join(", "));
     }
     Failure::new(format!("no node runs identity {}", settings.identity)).hint(hint)
 }
@@ -122,6 +122,6 @@ pub(super) fn no_background(settings: &Settings) -> Result<Failure, Failure> {
     settings.identity.require()?;
     let options = settings.identity.options();
     let none = Failure::new(format!("no background node runs identity {}", settings.identity));
-    let none = none.hint(format!("start one with: exon up{options}"));
+    let none = none.hint(format!("to start one: exon up{options}"));
     Ok(if settings.identity.is_free() { none } else { none.in_use() })
 }

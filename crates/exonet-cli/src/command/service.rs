@@ -30,7 +30,7 @@ pub(super) fn run(settings: &Settings, args: &ServiceArgs) -> Result<Exit, Failu
         }
     };
     let binary =
-        std::env::current_exe().map_err(|e| Failure::new("cannot tell where exon is").because(&e))?;
+        std::env::current_exe().map_err(|e| Failure::new("cannot find the path of exon").because(&e))?;
     let mut words = vec![binary.display().to_string()];
     words.extend(args.command.iter().cloned());
     if let Command::Listen(listen) = &cli.command

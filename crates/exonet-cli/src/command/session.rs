@@ -61,7 +61,7 @@ async fn open(settings: &Settings, args: &SessionOpenArgs) -> Result<Exit, Failu
     let id = session.id();
     settings.output.line(&Line::Session { id: id.to_string(), name: &args.name })?;
     if std::io::stdin().is_terminal() {
-        settings.note(format!("session {id}: what is typed goes to the other side by lines, to Ctrl-D"));
+        settings.note(format!("session {id}: each line that you type goes to the other side; Ctrl-D ends"));
     }
 
     let mut talk = Talk::new(session);
@@ -97,7 +97,7 @@ fn exit(
     let undelivered = tally.rejected + tally.expired + tally.cancelled + tally.refused;
     match end {
         None if settings.keeps_journal() => {
-            settings.note(format!("left; it goes on with --id {id}"));
+            settings.note(format!("left open; to continue: --id {id}"));
             ("left", Exit::Kept)
         }
         None => ("interrupted", Exit::Interrupted),
@@ -218,7 +218,7 @@ impl Talk {
 fn tell(settings: &Settings, event: &SessionEvent) -> Result<(), Failure> {
     match event {
         SessionEvent::Away(since) => {
-            settings.note(format!("the other side is away: not heard for {}", span(*since)));
+            settings.note(format!("the other side is away: no answer for {}", span(*since)));
             settings.output.line(&Line::Away { seconds: since.as_secs_f64() })
         }
         SessionEvent::Back(after) => {
@@ -226,7 +226,7 @@ fn tell(settings: &Settings, event: &SessionEvent) -> Result<(), Failure> {
             settings.output.line(&Line::Back { seconds: after.as_secs_f64() })
         }
         SessionEvent::Moved(to) => {
-            settings.note(format!("the other side is at {to} now"));
+            settings.note(format!("the other side is now at {to}"));
             settings.output.line(&Line::Moved { to: to.to_string() })
         }
         _ => Ok(()),

@@ -56,19 +56,20 @@ fn conflict_in_words(whose: Conflict, peer: &NodeId) -> (String, &'static str) {
     match whose {
         Conflict::Ours => (
             format!(
-                "another node has this identity, says {peer}: its state directory was copied or rolled back"
+                "{peer} says that another node has this identity: its state directory was copied or rolled back"
             ),
             "stop both, and give each a new identity (exon id NAME --new); SECURITY.md says why",
         ),
         Conflict::Moved => (
             format!(
-                "this identity has moved and lives elsewhere, says {peer}: what runs here was left behind, or is a copy"
+                "{peer} says that this identity has moved and lives elsewhere: what runs here was left \
+                 behind, or is a copy"
             ),
             "stop this one, and remove its state directory; `exon names lookup` says where the other one is",
         ),
         Conflict::Theirs => (
             format!("two nodes have the identity {peer}: its state directory was copied or rolled back"),
-            "who runs them has to stop both, and to give each a new identity; SECURITY.md says why",
+            "their owner must stop both, and give each a new identity; SECURITY.md says why",
         ),
     }
 }

@@ -1,4 +1,4 @@
-//! A command whose node is frozen because its identity is to move.
+//! A command whose node is frozen because its identity is about to move.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -43,7 +43,7 @@ impl Begin {
 /// The next action of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// The command ends: its identity has moved, or was not to move.
+    /// The command ends: its identity has moved, or was not about to move.
     End,
     /// The command continues: its identity lives here.
     GoOn,
@@ -53,8 +53,8 @@ pub(super) enum Next {
 pub(super) async fn superseded(node: &Node) -> Failure {
     let superseded = node.superseded().await;
     Failure::new(superseded.to_string()).hint(
-        "this was a copy, or what a move left behind: it has stopped, and does not start here any more. If it certainly does not \
-         live there: exon move --take-back",
+        "this was a copy, or what a move left behind: it has stopped, and can no longer start here. If the \
+         identity certainly does not live there: exon move --take-back",
     )
 }
 

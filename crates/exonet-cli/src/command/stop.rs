@@ -46,7 +46,7 @@ pub(crate) fn requests(last: u32) -> Result<watch::Receiver<u32>, Failure> {
     requests_or(last, &Leave::default())
 }
 
-/// Asks a command to end, as an interrupt does, because its identity is to move.
+/// Asks a command to end, as an interrupt does, because its identity is about to move.
 #[derive(Clone, Debug)]
 pub(crate) struct Leave(Arc<watch::Sender<u32>>, Arc<Mutex<Asked>>);
 
@@ -72,7 +72,7 @@ impl Leave {
     }
 
     /// Asks the command to end.
-    #[cfg_attr(not(unix), allow(dead_code, reason = "there is nobody to ask"))]
+    #[cfg_attr(not(unix), allow(dead_code, reason = "nobody can be asked"))]
     pub(crate) fn ask(&self, departure: Departure) {
         let mut asked = self.asked();
         if let Asked::Not = *asked {
@@ -86,7 +86,7 @@ impl Leave {
         !matches!(*self.asked(), Asked::Not)
     }
 
-    /// Takes the move that is to continue once the node is frozen.
+    /// Takes the move that continues once the node is frozen.
     pub(crate) fn take(&self) -> Option<Departure> {
         let mut asked = self.asked();
         match mem::replace(&mut *asked, Asked::Taken) {

@@ -40,8 +40,8 @@ pub(super) async fn run(settings: &Settings, args: &TopArgs) -> Result<Exit, Fai
         return Ok(Exit::Success);
     }
     if !output.is_terminal() {
-        return Err(Failure::new("standard output is no terminal, which `exon top` draws on")
-            .hint("--once prints one screen as plain text, --json a line a second"));
+        return Err(Failure::new("standard output is not a terminal, which `exon top` needs")
+            .hint("--once prints one screen as plain text, --json a line per second"));
     }
     watch(settings, course, first).await
 }

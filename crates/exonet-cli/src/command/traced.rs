@@ -59,7 +59,7 @@ impl Traced {
     /// A line cannot be written to standard output.
     pub(super) async fn end(self) -> Result<(), Failure> {
         drop(self.end);
-        self.task.await.map_err(|error| Failure::new("the trace broke down").because(&error))?
+        self.task.await.map_err(|error| Failure::new("the trace has failed").because(&error))?
     }
 }
 

@@ -1,4 +1,4 @@
-//! Calls, both ways.
+//! Calls in both directions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,7 +18,7 @@ const LARGEST: u64 = 64 << 20;
 
 async fn body(reply: Result<Reply, CallError>) -> Result<Bytes, String> {
     let mut reply = reply.map_err(|error| error.to_string())?;
-    reply.body.bytes(LARGEST).await.map_err(|error| format!("the reply breaks off: {error}"))
+    reply.body.bytes(LARGEST).await.map_err(|error| format!("the reply ends early: {error}"))
 }
 
 async fn echoes(stand: &Stand, bodies: &[Bytes]) -> Result<(), String> {
@@ -46,7 +46,7 @@ pub(super) async fn calls(target: Target) -> Seen {
     Ok("205 calls, replies of up to 200,000 bytes, and two that fail".to_owned())
 }
 
-/// Calls that take time, over a network that loses much: each is answered once.
+/// Makes calls that take time, over a network that loses many datagrams: each call is answered once.
 pub(super) async fn lossy(target: Target) -> Seen {
     let stand = Stand::new(target, Odds { loss: 0.25, duplication: 0.2, ..CALM }).await?;
     echoes(&stand, &bodies(100, 30)).await?;
@@ -58,7 +58,7 @@ pub(super) async fn lossy(target: Target) -> Seen {
     Ok("100 calls, and one that takes 2 s, at 25 % loss".to_owned())
 }
 
-/// The subject calls this node, which answers; and each of these calls runs once.
+/// The subject calls this node, which answers. Each of these calls runs once.
 pub(super) async fn back(target: Target) -> Seen {
     let stand = Stand::new(target, Odds { loss: 0.1, delay: Duration::from_millis(3), ..CALM }).await?;
     let runs = Arc::new(AtomicU32::new(0));

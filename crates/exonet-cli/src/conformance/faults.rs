@@ -31,14 +31,14 @@ pub(super) async fn corruption(target: Target) -> Seen {
     through(target, Odds { corruption: 0.1, ..CALM }).await
 }
 
-/// All that was ever sent comes again: while the channel stands, and when the records are gone.
+/// Every datagram that was ever sent arrives again: while the channel exists, and when both records are deleted.
 pub(super) async fn replay(target: Target) -> Seen {
     let stand = Stand::new(target, CALM).await?;
     let bodies = bodies(100, 100);
     stand.exchange(&bodies).await?;
     stand.relay.change(|route| route.replays += 1);
     tokio::time::sleep(AFTERWARDS).await;
-    stand.once(&bodies).map_err(|error| format!("replayed while the channel stands: {error}"))?;
+    stand.once(&bodies).map_err(|error| format!("replayed while the channel exists: {error}"))?;
     stand.peer.close(Duration::from_secs(5)).await;
     stand.relay.change(|route| route.replays += 1);
     tokio::time::sleep(2 * AFTERWARDS).await;
@@ -46,7 +46,7 @@ pub(super) async fn replay(target: Target) -> Seen {
     Ok("all datagrams of 100 messages again, twice: nothing came back again".to_owned())
 }
 
-/// As [`replay`], of openings with messages.
+/// Like [`replay`], for openings that have messages.
 pub(super) async fn early_replay(target: Target) -> Seen {
     let stand = Stand::new(target, CALM).await?;
     let bodies = bodies(3, 100);
@@ -60,7 +60,7 @@ pub(super) async fn early_replay(target: Target) -> Seen {
         stand.once(&bodies)?;
     }
     stand.peer.close(Duration::from_secs(5)).await;
-    // The relay is another address to the subject from now on.
+    // From now on, the subject sees the relay at another address.
     stand.relay.change(|route| {
         route.mapping += 1;
         route.replays += 1;
@@ -80,7 +80,7 @@ fn oddities() -> Vec<Vec<u8>> {
     all
 }
 
-/// Whether `answer` is a VERSION that may answer `datagram`.
+/// Whether `answer` is a VERSION that is allowed as an answer to `datagram`.
 fn is_version(answer: &[u8], datagram: &[u8]) -> bool {
     let other = datagram.first().is_some_and(|byte| byte >> 4 != 1 && byte & 0xf != 0xf);
     let count = answer.get(8).copied().map_or(0, usize::from);
@@ -92,7 +92,7 @@ fn is_version(answer: &[u8], datagram: &[u8]) -> bool {
         && answer.len() == 9 + count
 }
 
-/// Datagrams that the subject cannot read do not stop it. It may answer another version with VERSION.
+/// Sends datagrams that the subject cannot read. They must not stop it. It may answer other versions with VERSION.
 pub(super) async fn strange(target: Target) -> Seen {
     let any: IpAddr = match target.address {
         address if address.ip().is_loopback() => address.ip(),
@@ -103,14 +103,14 @@ pub(super) async fn strange(target: Target) -> Seen {
     let socket = UdpSocket::bind((any, 0)).await.map_err(failed)?;
     let sent = oddities();
     for datagram in &sent {
-        // A refusal by the host is as good as an answer: the exchange below sees that no node is there.
+        // If the host refuses the datagram, the exchange below finds that no node is there.
         let _ = socket.send_to(datagram, target.address).await;
     }
     let (mut answers, mut buffer) = (0, [0; 2_048]);
     while let Ok(Ok((len, _))) = tokio::time::timeout(AFTERWARDS, socket.recv_from(&mut buffer)).await {
         let answer = buffer.get(..len).unwrap_or_default();
         if !sent.iter().any(|datagram| is_version(answer, datagram)) {
-            return Err(format!("an answer that no VERSION is: {}", crate::text::hex(answer)));
+            return Err(format!("an answer that is not VERSION: {}", crate::text::hex(answer)));
         }
         answers += 1;
     }

@@ -11,7 +11,7 @@ use super::Seen;
 use super::stand::{CALM, Line, Stand, Target, bodies, delivered, noise};
 use crate::demo::weather::Odds;
 
-/// How long a first answer may take.
+/// How long the subject may take for its first answer.
 const FIRST: Duration = Duration::from_secs(5);
 
 pub(super) async fn handshake(target: Target) -> Seen {
@@ -28,12 +28,13 @@ pub(super) async fn suites(target: Target) -> Seen {
         let stand =
             Stand::on(target, Line::start(target, CALM).await?, None, |config| config.suite = suite).await?;
         let done = tokio::time::timeout(FIRST, stand.exchange(&bodies(20, 20))).await;
-        done.map_err(|_| format!("nothing came back under {suite:?}"))??;
+        done.map_err(|_| format!("nothing came back with {suite:?}"))??;
     }
     Ok("20 messages there and back under either suite".to_owned())
 }
 
-/// The first message leaves beside the opening: it is delivered, or known not to be, in any case without a wait.
+/// The first message leaves together with the opening. It is delivered, or its sender learns that it was not, in any
+/// case soon.
 pub(super) async fn early(target: Target) -> Seen {
     let stand = Stand::new(target, CALM).await?;
     let bodies = bodies(5, 50);
@@ -70,7 +71,7 @@ pub(super) async fn large(target: Target) -> Seen {
     Ok("bodies of 1,000 bytes to 1 MiB there and back".to_owned())
 }
 
-/// Its sender does not know the length of a message when it begins.
+/// The sender does not know the length of a message when it begins to send it.
 pub(super) async fn unmeasured(target: Target) -> Seen {
     let stand = Stand::new(target, Odds { loss: 0.01, ..CALM }).await?;
     let bodies = [noise(target.seed, 3), noise(target.seed, 300_000)];
@@ -95,7 +96,7 @@ pub(super) async fn streams(target: Target) -> Seen {
     drop(sender.close().await.map_err(|error| format!("cannot end the stream: {error}"))?);
     let mut n = 0;
     loop {
-        let delivery = receiver.recv().await.map_err(|error| format!("behind {n} messages: {error}"))?;
+        let delivery = receiver.recv().await.map_err(|error| format!("after {n} messages: {error}"))?;
         let Some(mut delivery) = delivery else { break };
         let body =
             delivery.body_mut().bytes(1 << 20).await.map_err(|error| format!("message {n}: {error}"))?;

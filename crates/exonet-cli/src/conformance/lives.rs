@@ -7,7 +7,7 @@ use super::Seen;
 use super::stand::{CALM, Line, Stand, Target, bodies, delivered};
 use crate::demo::weather::Odds;
 
-/// A path that is dead for this long.
+/// How long a path carries nothing.
 const SILENCE: Duration = Duration::from_secs(3);
 
 pub(super) async fn silence(target: Target) -> Seen {
@@ -24,7 +24,7 @@ pub(super) async fn silence(target: Target) -> Seen {
     Ok("a path was dead for 3 s: all of 200 messages there and back, each once".to_owned())
 }
 
-/// The sender's record is closed by the farewell; what comes then begins anew.
+/// A farewell closes the sender's record; later messages begin a new one.
 pub(super) async fn idle(target: Target) -> Seen {
     let stand = Stand::new(target, CALM).await?;
     let bodies = bodies(60, 50);
@@ -50,7 +50,7 @@ pub(super) async fn moves(target: Target) -> Seen {
     Ok("six changes of address: 600 messages there and back, each once".to_owned())
 }
 
-/// A node with a stored identity dies without a word, three times, and goes on with what its journal has.
+/// A node with a stored identity is killed three times, and each time continues with what its journal has.
 pub(super) async fn restart(target: Target) -> Seen {
     let state = tempfile::tempdir().map_err(|error| format!("no temporary directory: {error}"))?;
     let line = Line::start(target, Odds { loss: 0.05, ..CALM }).await?;
@@ -78,7 +78,7 @@ pub(super) async fn restart(target: Target) -> Seen {
     Ok(format!("four lives of one identity: {came} of 400 messages back, none twice"))
 }
 
-/// A node that has lost its state is another node, which has the address of the one before.
+/// A node that has lost its state is another node. It has the address of the one before.
 pub(super) async fn stranger(target: Target) -> Seen {
     let line = Line::start(target, CALM).await?;
     for _ in 0..3 {
@@ -87,6 +87,5 @@ pub(super) async fn stranger(target: Target) -> Seen {
         stand.exchange(&bodies(50, 50)).await?;
         stand.die().await;
     }
-    Ok("three nodes without a past, one after the other at one address: 50 messages there and back each"
-        .to_owned())
+    Ok("three new nodes, one after the other at one address: 50 messages there and back each".to_owned())
 }

@@ -1,7 +1,8 @@
-//! `exon conformance`: drives another implementation of the protocol, and reports where it does not conform.
+//! `exon conformance`: tests another implementation of the protocol, and reports where it does not conform.
 //!
-//! A [`Check`] has a name, a section of `PROTOCOL.md` and a function. Each runs on a [`stand::Stand`] of its own: a node behind a relay, in
-//! front of the subject. Each check gives one line of text, whether it passes or fails.
+//! A [`Check`] has a name, a section of `PROTOCOL.md` and a function. Each check runs on a [`stand::Stand`] of its
+//! own: a node, and a relay between the node and the subject. Each check gives one line of text, whether it passes or
+//! fails.
 
 mod calls;
 mod faults;
@@ -26,12 +27,12 @@ use crate::text::escape;
 
 pub(crate) use self::subject::subject;
 
-/// The observation of a check; in [`Err`], the violation.
+/// What a check has observed; an [`Err`] is the violation.
 type Seen = Result<String, String>;
-/// A check under way.
+/// A check in progress.
 type Doing = Pin<Box<dyn Future<Output = Seen> + Send>>;
 
-/// One thing that an implementation has to do.
+/// One requirement that an implementation must meet.
 struct Check {
     name: &'static str,
     /// The section of `PROTOCOL.md`.
@@ -39,7 +40,7 @@ struct Check {
     run: fn(Target) -> Doing,
 }
 
-/// A check that is an async function of a [`Target`].
+/// Makes a check from an async function of a [`Target`].
 macro_rules! check {
     ($name:literal, $section:literal, $run:path) => {
         Check { name: $name, section: $section, run: |target| Box::pin($run(target)) }
@@ -93,7 +94,7 @@ struct Summary {
     seed: u64,
 }
 
-/// Names the checks.
+/// Lists the checks.
 pub(crate) fn list(settings: &Settings) -> Result<Exit, Failure> {
     for Check { name, section, .. } in CHECKS {
         settings.output.text(&format!("{name:<14}{section}"))?;
@@ -123,7 +124,7 @@ pub(crate) async fn run(
         let start = Instant::now();
         let seen = match tokio::time::timeout(args.timeout, (check.run)(target)).await {
             Ok(seen) => seen,
-            Err(_) => Err(format!("no end within {}", crate::units::span(args.timeout))),
+            Err(_) => Err(format!("it did not end within {}", crate::units::span(args.timeout))),
         };
         (check, seen, start.elapsed())
     });
@@ -144,7 +145,7 @@ pub(crate) async fn run(
 
 fn tell(settings: &Settings, check: &Check, seen: &Seen, took: Duration) -> Result<(), Failure> {
     let (Ok(text) | Err(text)) = seen;
-    // Much of it was said by the peer.
+    // Much of this text comes from the peer.
     let text = escape(text.as_bytes());
     let (name, section) = (check.name, check.section);
     let line = match seen {

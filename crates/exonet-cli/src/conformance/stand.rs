@@ -16,15 +16,15 @@ use crate::demo::relay::{Relay, Route};
 use crate::demo::weather::Odds;
 use crate::failure::Failure;
 
-/// No delay, no fault.
+/// A network without delays or faults.
 pub(super) const CALM: Odds =
     Odds { loss: 0.0, duplication: 0.0, reordering: 0.0, corruption: 0.0, delay: Duration::from_millis(1) };
-/// The time within which duplicates arrive.
+/// How long after an exchange duplicates may still arrive.
 pub(super) const AFTERWARDS: Duration = Duration::from_millis(300);
-/// The largest body that comes back.
+/// The largest body in bytes that the subject sends back.
 const LARGEST: u64 = 64 << 20;
 
-/// The subject of a check.
+/// The implementation that a check tests.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Target {
     pub(super) id: NodeId,
@@ -32,7 +32,7 @@ pub(super) struct Target {
     pub(super) seed: u64,
 }
 
-/// The address of the subject: the first one that its hints lead to.
+/// The address of the subject: the first one to which its hints lead.
 pub(super) async fn address(peer: &PeerAddr) -> Result<SocketAddr, Failure> {
     let lost = || {
         Failure::new(format!("no address is known for {}", peer.id.short()))
@@ -44,7 +44,7 @@ pub(super) async fn address(peer: &PeerAddr) -> Result<SocketAddr, Failure> {
     found.next().ok_or_else(lost)
 }
 
-/// The bodies that came back, and how often each did.
+/// The bodies that came back, and how many times each did.
 #[derive(Debug, Default)]
 pub(super) struct Echoes {
     came: Mutex<HashMap<Bytes, u32>>,
@@ -61,7 +61,7 @@ impl Echoes {
         look(&self.came.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// How often this body came back.
+    /// How many times this body came back.
     pub(super) fn count(&self, body: &Bytes) -> u32 {
         self.look(|came| came.get(body).copied().unwrap_or(0))
     }
@@ -76,7 +76,7 @@ pub(super) struct Stand {
     reader: JoinHandle<()>,
 }
 
-/// The relay, which outlives nodes.
+/// The relay, which stays when a node ends.
 pub(super) struct Line {
     route: watch::Sender<Route>,
     relay: Relay,
@@ -97,11 +97,11 @@ impl Line {
 }
 
 impl Stand {
-    /// The node ends, and its peer hears nothing of it.
+    /// Ends the node without telling its peer.
     pub(super) async fn die(self) {
         self.relay.change(|route| route.dead = true);
         self.node.close(Duration::from_millis(1)).await;
-        // The relay holds nothing that was sent before.
+        // By then the relay has passed on everything that was sent before.
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
@@ -113,12 +113,12 @@ impl Drop for Stand {
 }
 
 impl Stand {
-    /// A fresh node behind a relay of its own.
+    /// Makes a new node behind a relay of its own.
     pub(super) async fn new(target: Target, odds: Odds) -> Result<Self, String> {
         Self::on(target, Line::start(target, odds).await?, None, |_| ()).await
     }
 
-    /// A node behind this relay; with `state`, the one that lives there.
+    /// Makes a node behind this relay. With `state`, it has the identity that is stored there.
     pub(super) async fn on(
         target: Target,
         relay: Arc<Line>,
@@ -139,7 +139,7 @@ impl Stand {
         Ok(Self { node, peer, echoes, relay, reader })
     }
 
-    /// Sends bodies to be sent back.
+    /// Sends bodies that the subject should send back.
     pub(super) async fn send(&self, bodies: &[Bytes]) -> Result<Vec<Receipt>, String> {
         let mut receipts = Vec::with_capacity(bodies.len());
         for body in bodies {
@@ -149,13 +149,13 @@ impl Stand {
         Ok(receipts)
     }
 
-    /// Waits until all have come back, and a while for those that come again.
+    /// Waits until all bodies have come back, and then a while for duplicates.
     pub(super) async fn all_back(&self, bodies: &[Bytes]) -> Result<(), String> {
         self.back(bodies).await;
         self.once(bodies)
     }
 
-    /// As [`Self::all_back`], among others.
+    /// Like [`Self::all_back`], but also accepts other bodies, and does not check for duplicates.
     pub(super) async fn back(&self, bodies: &[Bytes]) {
         loop {
             let waiting = self.echoes.changed.notified();
@@ -167,7 +167,7 @@ impl Stand {
         tokio::time::sleep(AFTERWARDS).await;
     }
 
-    /// That each came back once at most, and nothing else did.
+    /// Checks that each body came back at most once, and that no other body did.
     pub(super) fn once(&self, bodies: &[Bytes]) -> Result<(), String> {
         self.echoes.look(|came| {
             let again = came.values().filter(|count| **count > 1).count();
@@ -180,7 +180,7 @@ impl Stand {
         })
     }
 
-    /// Sends bodies, waits for their outcomes and for them to come back, each once.
+    /// Sends bodies, waits for their outcomes, and checks that each comes back once.
     pub(super) async fn exchange(&self, bodies: &[Bytes]) -> Result<(), String> {
         let receipts = self.send(bodies).await?;
         delivered(receipts).await?;
@@ -188,7 +188,7 @@ impl Stand {
     }
 }
 
-/// That all were delivered.
+/// Checks that all messages were delivered.
 pub(super) async fn delivered(receipts: Vec<Receipt>) -> Result<(), String> {
     for (n, receipt) in receipts.into_iter().enumerate() {
         let outcome = receipt.await.outcome;
@@ -202,7 +202,7 @@ pub(super) async fn delivered(receipts: Vec<Receipt>) -> Result<(), String> {
 async fn read(node: Node, echoes: Arc<Echoes>) {
     while let Ok(mut delivery) = node.recv().await {
         let echoed = delivery.tag() == "echoed";
-        // A body that breaks off is delivered again.
+        // A message whose body ends early is handed out again.
         let Ok(body) = delivery.body_mut().bytes(LARGEST).await else { continue };
         if delivery.ack().is_ok() && echoed {
             echoes.add(body);
@@ -210,7 +210,7 @@ async fn read(node: Node, echoes: Arc<Echoes>) {
     }
 }
 
-/// Numbered bodies of this many bytes.
+/// Bodies of this length, each with its number.
 pub(super) fn bodies(count: usize, len: usize) -> Vec<Bytes> {
     let body = |n: usize| {
         let mut body = format!("message {n} ").into_bytes();
@@ -220,7 +220,7 @@ pub(super) fn bodies(count: usize, len: usize) -> Vec<Bytes> {
     (0..count).map(body).collect()
 }
 
-/// A body without a pattern.
+/// A body of random bytes.
 pub(super) fn noise(seed: u64, len: usize) -> Bytes {
     use rand::{RngCore, SeedableRng};
     let mut body = vec![0; len];

@@ -1,4 +1,4 @@
-//! This implementation as a subject, as `docs/conformance.md` specifies one.
+//! This implementation as the subject of checks, as `docs/conformance.md` specifies it.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use crate::failure::Failure;
 
-/// The largest body that is sent back.
+/// The largest body in bytes that the subject sends back.
 const LARGEST: u64 = 64 << 20;
-/// The duration of the method `slow`.
+/// How long a call of the method `slow` takes.
 const SLOW: Duration = Duration::from_secs(2);
 
-/// A subject at work, until it is dropped.
+/// A running subject. It ends when this is dropped.
 pub(crate) struct Subject {
     _methods: Vec<Serving>,
     tasks: Vec<AbortHandle>,
@@ -75,11 +75,11 @@ async fn message(node: Node, mut delivery: Delivery) {
         return delivery.reject_with(7, "as asked");
     }
     let (from, echo, process) = (delivery.from(), delivery.tag() == "echo", delivery.tag() == "process");
-    // A body that breaks off is delivered again.
+    // A message whose body ends early is handed out again.
     let Ok(body) = delivery.body_mut().bytes(LARGEST).await else { return };
     let taken = if process { delivery.ack_with(5) } else { delivery.ack() };
     if taken.is_ok() && echo {
-        // The sender may have gone: then there is none to send it back to.
+        // If the sender has gone, the body cannot be sent back.
         let _ = node.peer(from).send(Message::new(body).tag("echoed")).await;
     }
 }

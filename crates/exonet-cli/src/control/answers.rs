@@ -109,7 +109,7 @@ fn numbered(node: &Node, number: Option<u64>) -> Result<Vec<Waiting>, Reply> {
 async fn show(node: &Node, number: u64, to: &mut OwnedWriteHalf) -> Result<(), Reply> {
     let found = numbered(node, Some(number))?;
     let Some(whole) = found.first().and_then(|found| node.waiting(&found.message, usize::MAX)) else {
-        return Err(refusal(format!("message {number} has its outcome by now")));
+        return Err(refusal(format!("message {number} already has its outcome")));
     };
     if let Some(row) = row(&whole) {
         let _ = say(to, &Reply::Message(Box::new(Row { glance: String::new(), ..row }))).await;
@@ -142,7 +142,7 @@ async fn give_up(node: &Node, number: Option<u64>, to: &mut OwnedWriteHalf) -> R
         });
     }
     if node.journaled().await.is_err() {
-        return Err(refusal("the node has stopped meanwhile: what was given up may come back"));
+        return Err(refusal("the node has stopped meanwhile: messages that were given up may come back"));
     }
     for settled in ended {
         if say(to, &Reply::Settled(settled)).await.is_err() {

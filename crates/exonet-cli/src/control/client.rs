@@ -85,7 +85,8 @@ async fn connect(identity: &Identity) -> Result<Option<Connection>, Failure> {
     match UnixStream::connect(&socket).await {
         // In a directory that others can write to, another user may have created the socket.
         Ok(stream) if !wire::is_trusted(&stream, place::owner(path)?) => {
-            let failure = Failure::new(format!("the control socket {} is another user's", socket.display()));
+            let failure =
+                Failure::new(format!("the control socket {} belongs to another user", socket.display()));
             Err(failure.hint("set XDG_RUNTIME_DIR to a directory of your own"))
         }
         Ok(stream) => {
@@ -101,9 +102,9 @@ async fn connect(identity: &Identity) -> Result<Option<Connection>, Failure> {
 
 fn gone(identity: &Identity) -> Failure {
     Failure::new(format!(
-        "the process that runs identity {identity} has ended meanwhile, or is asked by too many"
+        "the process that runs identity {identity} has ended meanwhile, or too many commands ask it"
     ))
-    .hint("give the command again")
+    .hint("repeat the command")
 }
 
 struct Connection {
@@ -167,7 +168,8 @@ impl Hearer {
             Ok(Some(reply)) => Heard::Reply(reply),
             Ok(None) => Heard::Gone,
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                let failure = Failure::new("cannot understand the process that runs the identity");
+                let failure =
+                    Failure::new("cannot understand the answer of the process that runs the identity");
                 Heard::Failed(
                     failure.because(&error).hint("start it again with the `exon` that is installed now"),
                 )
@@ -229,6 +231,7 @@ impl Giver {
 pub(crate) fn too_long() -> Failure {
     let limit = Size(LONGEST_BODY as u64);
     Failure::new(format!("a message is longer than {limit}, the most that `exon up` takes")).hint(
-        "what is longer is read as it leaves, and no journal keeps it: send it as another identity, or with none",
+        "a longer one is read while it is sent, and no journal keeps it: send it as another identity, or \
+         without one",
     )
 }

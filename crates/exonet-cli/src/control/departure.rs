@@ -46,9 +46,9 @@ fn check(office: &Office, wanted: &Wanted) -> Result<(Plan, OwnedSemaphorePermit
         return Err(refusal(format!("`exon {command}` runs this identity, and does not move it: end it")));
     }
     let to: PeerAddr =
-        wanted.to.parse().map_err(|error| refusal(format!("{} is no peer: {error}", wanted.to)))?;
+        wanted.to.parse().map_err(|error| refusal(format!("{} is not a peer: {error}", wanted.to)))?;
     let place = Arc::clone(&office.moves).try_acquire_owned();
-    let place = place.map_err(|_| refusal("the identity moves already"))?;
+    let place = place.map_err(|_| refusal("the identity is already moving"))?;
     let [timeout, freeze] = [wanted.timeout_ms, wanted.freeze_ms].map(Duration::from_millis);
     Ok((Plan { to, timeout, freeze }, place))
 }

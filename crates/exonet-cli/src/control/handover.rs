@@ -153,7 +153,7 @@ impl Intake<'_> {
                 }
                 Ok(Some(Part::End)) => return Ok(true),
                 Ok(None) => return Ok(false),
-                Err(error) => return Err(refusal(format!("this is no message: {error}"))),
+                Err(error) => return Err(refusal(format!("this is not a message: {error}"))),
             }
         }
     }

@@ -6,7 +6,7 @@
 //!
 //! Only the user that runs the node is served. A client may be slow, or send anything: the number of clients is
 //! limited, and so is the time for a request. The node does not wait for a client.
-#![cfg_attr(not(unix), allow(dead_code, reason = "there is nobody to talk to"))]
+#![cfg_attr(not(unix), allow(dead_code, reason = "there is no process to talk to"))]
 
 #[cfg(unix)]
 mod answers;

@@ -19,7 +19,7 @@ fn nowhere() -> Failure {
 /// Fails, for commands that do nothing without a control socket.
 pub(crate) fn available(command: &str) -> Result<(), Failure> {
     let failure =
-        Failure::new(format!("exon {command} does not run on this system, which has no control socket"));
+        Failure::new(format!("`exon {command}` cannot run on this system, which has no control socket"));
     Err(failure.hint("exon send, listen and serve run the node of a stored identity themselves"))
 }
 

@@ -57,8 +57,8 @@ pub(super) fn prepare(socket: &Path) -> Result<(), Failure> {
     }
     let about = fs::symlink_metadata(directory).map_err(|e| failed(&e))?;
     if !about.is_dir() || about.uid() != rustix::process::geteuid().as_raw() {
-        let failure = Failure::new(format!("{} is no directory of this user", directory.display()));
-        return Err(failure.hint("the control socket is to be there: move what is there away"));
+        let failure = Failure::new(format!("{} is not a directory of this user", directory.display()));
+        return Err(failure.hint("the control socket must be there: move away what is there"));
     }
     if about.permissions().mode() & 0o077 != 0 {
         fs::set_permissions(directory, Permissions::from_mode(0o700)).map_err(|e| failed(&e))?;

@@ -89,7 +89,7 @@ pub(crate) struct Head {
     pub(crate) early: bool,
     /// The client waits for the outcome of each message.
     pub(crate) outcomes: bool,
-    /// The sender is to be told when the receiving application has processed a message.
+    /// The client wants to know when the receiving application has processed a message.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) processed: bool,
     /// The trace that the messages are part of.

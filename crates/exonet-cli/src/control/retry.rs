@@ -15,7 +15,7 @@ pub(super) async fn pass_on(office: &Office, id: &str, to: &mut OwnedWriteHalf) 
     let Role::Worker(worker) = &office.role else {
         let command = office.role.command();
         return Err(refusal(format!(
-            "`exon {command}` runs this identity, and has no --exec to try a letter again"
+            "`exon {command}` runs this identity, and has no --exec to retry a letter"
         )));
     };
     let dead = office.node.dead_letters();
@@ -28,7 +28,7 @@ pub(super) async fn pass_on(office: &Office, id: &str, to: &mut OwnedWriteHalf) 
     let found = letters.into_iter().find(|letter: &DeadLetter| letter.id.to_string() == id);
     let found = found.ok_or_else(|| refusal(format!("there is no dead letter {id}")))?;
     let (told, ended) = oneshot::channel();
-    let gone = |()| refusal("the listener is ending, and tries no letter again: it is as it was");
+    let gone = |()| refusal("the listener is ending, and retries no letter: it is as it was");
     worker.send(Again { id: found.id, told }).map_err(|_| gone(()))?;
     let ended = ended.await.map_err(|_| gone(()))?;
     let _ = say(to, &Reply::Retried(ended)).await;

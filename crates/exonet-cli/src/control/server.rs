@@ -45,8 +45,8 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// Opens the control socket of the identity that `node` runs, for a command that leaves when its identity moves. An ephemeral
-    /// identity has none.
+    /// Opens the control socket of the identity that `node` runs, for a command that leaves when its identity moves. An
+    /// ephemeral identity has none.
     ///
     /// # Errors
     /// The socket cannot be created.
@@ -191,7 +191,7 @@ async fn serve(stream: UnixStream, office: Arc<Office>, place: OwnedSemaphorePer
         let request = match lines.next::<serde_json::Value>().await {
             Ok(Some(request)) => read(request)?,
             Ok(None) => return Ok(None),
-            Err(error) => return Err(refusal(format!("this is no request: {error}"))),
+            Err(error) => return Err(refusal(format!("this is not a request: {error}"))),
         };
         match request {
             request @ (Request::Send(_)
@@ -222,7 +222,7 @@ async fn serve(stream: UnixStream, office: Arc<Office>, place: OwnedSemaphorePer
                 (Ok(_place), Request::Send(head)) => handover::take(&office, head, lines, &mut to).await,
                 (Ok(_place), Request::DeadRetry { id }) => retry::pass_on(&office, &id, &mut to).await,
                 (Ok(_), _) => return,
-                (Err(_), _) => Err(refusal(format!("{GIVERS} commands hand messages over already"))),
+                (Err(_), _) => Err(refusal(format!("{GIVERS} commands already hand messages over"))),
             }
         }
         Ok(Err(refused)) => Err(refused),
@@ -247,7 +247,7 @@ fn read(request: serde_json::Value) -> Result<Request, Reply> {
         });
     }
     let envelope: Result<Envelope, _> = serde_json::from_value(request);
-    envelope.map(|envelope| envelope.request).map_err(|e| refusal(format!("this is no request: {e}")))
+    envelope.map(|envelope| envelope.request).map_err(|e| refusal(format!("this is not a request: {e}")))
 }
 
 /// An error without a remedy.

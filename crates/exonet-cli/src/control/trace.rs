@@ -78,7 +78,7 @@ fn begin(node: &Node, wanted: &Wanted) -> Result<(Follower, u32), Reply> {
         }
         Err(_) => Follow::Named(named(message).ok_or_else(|| {
             refusal(format!(
-                "{message:?} is no message: write its number in the outbox, or its id, NODE/RECORD/SLOT"
+                "{message:?} is not a message: write its number in the outbox, or its id, NODE/RECORD/SLOT"
             ))
         })?),
     };

@@ -61,7 +61,7 @@ impl<'de> Deserialize<'de> for Hex32 {
     }
 }
 
-/// A file as its sender describes it. Nothing in it is to be trusted.
+/// A file as its sender describes it. The receiver must check every field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileInfo {
     /// The path at the receiver: components separated by `/`.

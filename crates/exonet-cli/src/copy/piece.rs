@@ -42,9 +42,9 @@ pub(crate) enum FormatError {
     Head(#[from] serde_json::Error),
     #[error("version {0} is not known here, only {VERSION}")]
     Version(u8),
-    #[error("pieces of {0} bytes are not taken")]
+    #[error("pieces of {0} bytes are not accepted")]
     PieceSize(u32),
-    #[error("{len} bytes at {at} are no piece of its file")]
+    #[error("{len} bytes at {at} are not a piece of its file")]
     Bounds { at: u64, len: usize },
     #[error("the data does not match its hash")]
     Hash,

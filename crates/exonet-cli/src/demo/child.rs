@@ -1,4 +1,4 @@
-//! The process of the receiver, as seen by its parent.
+//! The process of the receiver, as its parent sees it.
 
 use std::io;
 use std::path::Path;
@@ -27,7 +27,7 @@ impl Ledgers {
         Self(Arc::new(Mutex::new(SIDES.map(|_| Ledger::new(messages)))))
     }
 
-    /// Looks at the ledger of a side, or writes in it.
+    /// Gives access to the ledger of a side.
     pub(super) fn with<T>(&self, side: Side, look: impl FnOnce(&mut Ledger) -> T) -> T {
         let mut ledgers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let [exonet, journal, remembering, plain] = &mut *ledgers;
@@ -40,7 +40,7 @@ impl Ledgers {
     }
 }
 
-/// A running receiver. Dropped, it is killed.
+/// A running receiver. If this is dropped, the process is killed.
 pub(super) struct Receiver {
     child: Child,
     stdin: ChildStdin,
@@ -52,7 +52,7 @@ pub(super) struct Receiver {
 impl Receiver {
     /// Starts the process on the identity in `state`, and waits until it can be reached.
     ///
-    /// `journal`: with another node, which keeps a journal.
+    /// With `journal`, the process runs another node, which keeps a journal.
     pub(super) async fn start(
         state: &Path,
         size: usize,
@@ -90,14 +90,14 @@ impl Receiver {
         self.reader.await.map_err(|e| failed(&e))
     }
 
-    /// How many records it holds. All deliveries before the answer are in the ledger then.
+    /// Asks how many records the receiver has. When the answer has arrived, the ledger has all deliveries before it.
     pub(super) async fn records(&mut self) -> Result<usize, Failure> {
         let failed = |e| Failure::new("cannot ask the demo's receiver").because(&e);
         self.stdin.write_all(b"records\n").await.map_err(failed)?;
         match self.listen().await? {
             Line::Records(records) => Ok(records),
             Line::Ready { .. } | Line::Delivered(..) | Line::Kept(..) => {
-                Err(Failure::new("the demo's receiver is confused"))
+                Err(Failure::new("the demo's receiver has sent something unexpected"))
             }
         }
     }
@@ -106,19 +106,19 @@ impl Receiver {
         match tokio::time::timeout(PATIENCE, self.said.recv()).await {
             Ok(Some(line)) => Ok(line),
             Ok(None) => Err(Failure::new("the demo's receiver has ended")),
-            Err(_) => Err(Failure::new("the demo's receiver says nothing")),
+            Err(_) => Err(Failure::new("the demo's receiver sends nothing")),
         }
     }
 }
 
-/// Enters deliveries and hands the rest on, until the pipe is empty and its writer gone.
+/// Adds deliveries to the ledgers, and passes other lines on, until the process has closed the pipe.
 async fn read(stdout: ChildStdout, ledgers: Ledgers, tell: mpsc::Sender<Line>) {
     let mut lines = BufReader::new(stdout).lines();
     while let Ok(Some(text)) = lines.next_line().await {
         match text.parse() {
             Ok(Line::Delivered(side, n)) => ledgers.with(side, |ledger| ledger.enter(n)),
             Ok(Line::Kept(n, id)) => ledgers.with(Side::Journal, |ledger| ledger.enter_as(n, id)),
-            // The lines of a process that is being killed may have no reader.
+            // While the process is killed, nobody may read its lines.
             Ok(line) => drop(tell.send(line).await),
             Err(error) => tracing::warn!("{error}: {text:?}"),
         }

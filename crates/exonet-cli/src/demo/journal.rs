@@ -22,10 +22,10 @@ use crate::failure::Failure;
 /// The time limit for a process to start.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The reports of all lives of the sender.
+/// What all lives of the sender have reported.
 #[derive(Debug, Default)]
 pub(super) struct Account {
-    /// One more than the number of the message that was last begun.
+    /// The number of the message that was begun last, plus 1.
     begun: AtomicU64,
     /// The number of messages with an outcome other than Delivered.
     failed: AtomicU64,
@@ -56,7 +56,7 @@ pub(super) struct Task {
     pub(super) messages: u64,
 }
 
-/// The side.
+/// The side whose sender and receiver keep journals.
 pub(super) struct Journal {
     task: Task,
     pub(super) way: Way,
@@ -75,8 +75,8 @@ impl Journal {
         Self { task, way, account, allowed, moves, sender: None, crashes: 0 }
     }
 
-    /// A life of the sender begins; gives how many messages its journal has. `from`: the message to begin with, if the journal
-    /// does not know better.
+    /// Starts a life of the sender. Returns how many messages its journal has. `from` is the message to begin with,
+    /// unless the journal says otherwise.
     pub(super) async fn start(&mut self, from: u64) -> Result<u64, Failure> {
         let (allowed, moves) = (self.allowed.subscribe(), self.moves.subscribe());
         let sender = Sender::start(&self.task, from, &self.account, allowed, moves).await?;
@@ -85,7 +85,7 @@ impl Journal {
         Ok(left)
     }
 
-    /// Kills the sender. Its remaining lines are in the account then.
+    /// Kills the sender. When this returns, the account has its remaining lines.
     pub(super) async fn kill(&mut self) -> Result<(), Failure> {
         self.crashes += 1;
         match self.sender.take() {
@@ -94,7 +94,7 @@ impl Journal {
         }
     }
 
-    /// Lets it send as far as `progress` allows.
+    /// Lets the sender send as far as `progress` allows.
     pub(super) fn pace(&self, mut progress: Progress) -> impl Future<Output = Result<(), Failure>> + use<> {
         let (total, allowed) = (self.task.messages, self.allowed.clone());
         async move {
@@ -106,7 +106,7 @@ impl Journal {
         }
     }
 
-    /// Whether all is settled; fails where the sender has ended before.
+    /// Whether all messages are settled. Fails if the sender ended before.
     pub(super) fn is_done(&self) -> Result<bool, Failure> {
         match &self.sender {
             Some(sender) if sender.reader.is_finished() => Err(Failure::new("the demo's sender has ended")),
@@ -115,12 +115,12 @@ impl Journal {
     }
 }
 
-/// A life of the sender. Dropped, it is killed.
+/// One life of the sender. If this is dropped, the process is killed.
 struct Sender {
     child: Child,
     reader: JoinHandle<()>,
     writer: JoinHandle<()>,
-    /// Messages of the journal, when this life began.
+    /// How many messages the journal had when this life began.
     left: u64,
 }
 
@@ -131,7 +131,7 @@ impl Drop for Sender {
 }
 
 impl Sender {
-    /// Starts the process. `from`: the message to begin with, if the journal does not know better.
+    /// Starts the process. `from` is the message to begin with, unless the journal says otherwise.
     async fn start(
         task: &Task,
         from: u64,
@@ -161,7 +161,7 @@ impl Sender {
         match tokio::time::timeout(PATIENCE, is_ready).await {
             Ok(Ok(left)) => sender.left = left,
             Ok(Err(_)) => return Err(Failure::new("the demo's sender has ended")),
-            Err(_) => return Err(Failure::new("the demo's sender says nothing")),
+            Err(_) => return Err(Failure::new("the demo's sender sends nothing")),
         }
         Ok(sender)
     }
@@ -174,7 +174,7 @@ impl Sender {
     }
 }
 
-/// Enters the lines of the sender until the pipe is empty and its writer gone.
+/// Adds the lines of the sender to the account, until the process has closed the pipe.
 async fn read(stdout: ChildStdout, account: Arc<Account>, ready: oneshot::Sender<u64>) {
     let mut ready = Some(ready);
     let mut lines = BufReader::new(stdout).lines();
@@ -189,7 +189,7 @@ async fn read(stdout: ChildStdout, account: Arc<Account>, ready: oneshot::Sender
     }
 }
 
-/// Tells the sender how many messages it may send, and when it has to move.
+/// Tells the sender how many messages it may send, and when to move to another address.
 async fn write(mut stdin: ChildStdin, mut allowed: watch::Receiver<u64>, mut moves: watch::Receiver<u32>) {
     allowed.mark_changed();
     loop {
@@ -198,7 +198,7 @@ async fn write(mut stdin: ChildStdin, mut allowed: watch::Receiver<u64>, mut mov
             Ok(()) = moves.changed() => Order::Move,
             else => return,
         };
-        // The process is being killed.
+        // A failure means that the process is being killed.
         if stdin.write_all(order.to_string().as_bytes()).await.is_err() {
             return;
         }

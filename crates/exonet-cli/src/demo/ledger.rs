@@ -1,14 +1,14 @@
-//! The ground truth: the messages that reached the receiving application, and how often each did.
+//! The truth about deliveries: which messages reached the receiving application, and how many times.
 
 use std::collections::BTreeMap;
 
-/// Deliveries by number of the message.
+/// The deliveries, by the number of the message.
 #[derive(Clone, Debug)]
 pub(super) struct Ledger {
     times: Vec<u8>,
     arrived: u64,
     duplicates: u64,
-    /// Incarnation and slot of the messages that have them.
+    /// The incarnation and slot of each message that has an id.
     ids: BTreeMap<u64, (u64, u64)>,
     again: u64,
 }
@@ -24,8 +24,8 @@ impl Ledger {
         }
     }
 
-    /// As [`Self::enter`], for a message with an id. A second report under the same id is the same delivery: the receiver was killed
-    /// before it could take the message. An application recognizes that by the id.
+    /// Like [`Self::enter`], for a message with an id. A second report of the same id is the same delivery: the
+    /// receiver was killed before it could take the message. By the id, an application recognizes that.
     pub(super) fn enter_as(&mut self, n: u64, id: (u64, u64)) {
         if self.ids.get(&n) == Some(&id) {
             self.again += 1;
@@ -35,7 +35,7 @@ impl Ledger {
         }
     }
 
-    /// The receiver's application got message `n`.
+    /// Notes that the receiver's application got message `n`.
     pub(super) fn enter(&mut self, n: u64) {
         let Some(times) = usize::try_from(n).ok().and_then(|n| self.times.get_mut(n)) else {
             return;
@@ -56,12 +56,12 @@ impl Ledger {
         self.arrived
     }
 
-    /// Deliveries that were reported again, under the same id.
+    /// How many deliveries were reported again, under the same id.
     pub(super) fn again(&self) -> u64 {
         self.again
     }
 
-    /// Deliveries beyond the first.
+    /// How many deliveries there were beyond the first of each message.
     pub(super) fn duplicates(&self) -> u64 {
         self.duplicates
     }

@@ -1,7 +1,7 @@
 //! The lines that the process of the receiver writes to its parent over a pipe.
 //!
-//! A line is one write that is short enough to be atomic on a pipe, even if the process is killed in the middle. The
-//! pipe keeps lines that have been written.
+//! A line is one write, short enough to be atomic on a pipe, even if the process is killed during the write. Lines
+//! that were written stay in the pipe.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -9,14 +9,14 @@ use std::str::FromStr;
 
 use exonet::PeerAddr;
 
-/// The protocols that are compared.
+/// The protocols that the demo compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     /// Exonet without a journal.
     Exonet,
     /// Exonet with a journal.
     Journal,
-    /// Resending, and a receiver that remembers what it has seen, until it is restarted.
+    /// Resending, with a receiver that remembers what it has seen until it is restarted.
     Remembering,
     /// Resending only.
     Plain,
@@ -34,7 +34,7 @@ pub(super) enum Line {
     Delivered(Side, u64),
     /// The application with a journal has got a message of this incarnation and slot.
     Kept(u64, (u64, u64)),
-    /// The answer to a question: records held.
+    /// The answer to a question: the number of records.
     Records(usize),
 }
 
@@ -66,7 +66,7 @@ impl fmt::Display for Line {
 
 /// The error for a line that no receiver of this version writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the receiver's process said something that is not understood")]
+#[error("the receiver's process sent something that cannot be understood")]
 pub(super) struct Strange;
 
 impl FromStr for Line {

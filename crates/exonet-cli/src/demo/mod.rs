@@ -1,4 +1,4 @@
-//! `exon demo`: real sockets, a network that misbehaves, a receiver that is killed, and a ledger of what arrived.
+//! `exon demo`: sends over real sockets through a bad network, kills the receiver, and counts what arrives.
 //!
 //! ```text
 //!  parent process                                             child process, killed and started again
@@ -47,7 +47,7 @@ use crate::failure::Failure;
 use crate::node::GOODBYE;
 use crate::settings::Settings;
 
-/// The interval at which the director checks the state.
+/// How often the director checks the state.
 const GLANCE: Duration = Duration::from_millis(40);
 /// The time limit for both ends to drop all records.
 const QUIET: Duration = Duration::from_secs(10);
@@ -83,7 +83,7 @@ struct Performance {
 impl<'a> Demo<'a> {
     pub(crate) fn new(settings: &'a Settings, args: &DemoArgs) -> Self {
         let size = usize::try_from(args.size.0).unwrap_or(usize::MAX);
-        // Short enough to be typed again.
+        // The seed is short, so that a user can type it.
         let seed = args.seed.unwrap_or_else(|| rand::random_range(1..=999_999));
         let course = Course {
             messages: args.messages,
@@ -106,7 +106,7 @@ impl<'a> Demo<'a> {
 
     pub(crate) async fn run(self) -> Result<Exit, Failure> {
         let state = tempfile::tempdir().map_err(|e| {
-            Failure::new("the demo needs a temporary directory").because(&e).hint("set TMPDIR to one")
+            Failure::new("the demo needs a temporary directory").because(&e).hint("set TMPDIR to a directory")
         })?;
         let identity = state.path().join("receiver");
         let mut stage = Stage::set(&self.course, &identity).await?;
@@ -169,7 +169,7 @@ impl<'a> Demo<'a> {
         }
     }
 
-    /// Causes an accident. Returns the time at which the network is back, if it is dead now.
+    /// Makes an accident happen. Returns when the network is back, if it is down now.
     async fn strike(
         &self,
         accident: Accident,
@@ -181,7 +181,7 @@ impl<'a> Demo<'a> {
         match accident {
             Accident::Outage(span) => {
                 stage.set_dead(true);
-                let text = format!("the network is dead for {}", crate::units::span(span));
+                let text = format!("the network is down for {}", crate::units::span(span));
                 view.event(now(), &text)?;
                 return Ok(Some(Instant::now() + span));
             }
@@ -204,7 +204,7 @@ impl<'a> Demo<'a> {
                 view.event(now(), "the sender with a journal is killed (kill -9)")?;
                 let left = stage.crash_sender().await?;
                 let left = crate::units::counted(left, "message");
-                view.event(now(), &format!("it is back, and goes on with {left} of its journal"))?;
+                view.event(now(), &format!("it is back, and continues with {left} of its journal"))?;
             }
             Accident::Move => {
                 stage.move_senders().await?;

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::ledger::Ledger;
 
-/// The outcome of each message; None: none yet.
+/// The outcome of each message. None: there is no outcome yet.
 #[derive(Clone, Debug)]
 pub(super) struct Outcomes {
     told: Vec<Option<Outcome>>,
@@ -13,17 +13,17 @@ pub(super) struct Outcomes {
     pub(super) unknown: u64,
 }
 
-/// The number of messages for which the promise was kept or broken.
+/// How many messages kept or broke the guarantee.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Account {
     pub(super) sent: u64,
-    /// Reported as delivered, and arrived.
+    /// Messages that were reported as delivered, and that arrived.
     pub(super) delivered: u64,
     /// Arrivals beyond the first.
     pub(super) duplicates: u64,
-    /// Reported as delivered and never arrived, or never settled.
+    /// Messages that were reported as delivered and never arrived, or that never settled.
     pub(super) lost: u64,
-    /// Reported as unknown: they were under way when the receiver was killed.
+    /// Messages that were reported as unknown: they were under way when the receiver was killed.
     pub(super) unknown: u64,
 }
 
@@ -48,7 +48,7 @@ impl Outcomes {
             let count = match (told, ledger.has(n)) {
                 (Some(Outcome::Unknown), _) => &mut account.unknown,
                 (Some(Outcome::Delivered), true) => &mut account.delivered,
-                // Nothing here has a deadline or is cancelled: such an outcome breaks the promise too.
+                // No message of the demo has a deadline or is cancelled, so such an outcome breaks the guarantee too.
                 (
                     Some(
                         Outcome::Delivered
@@ -90,7 +90,7 @@ mod tests {
         outcomes.tell(1, Outcome::Delivered); // never arrived
         outcomes.tell(2, Outcome::Delivered); // twice
         outcomes.tell(3, Outcome::Unknown);
-        // 4: never settled
+        // Message 4 is never settled.
         outcomes.tell(5, Outcome::Unknown); // had arrived
         let account = outcomes.account(6, &ledger);
         assert_eq!(account, Account { sent: 6, delivered: 2, duplicates: 1, lost: 2, unknown: 2 });

@@ -1,4 +1,4 @@
-//! The messages of the demo: numbered, and checkable.
+//! The messages of the demo: each has a number and a content that can be checked.
 
 /// The shortest message: its number.
 pub(super) const SHORTEST: usize = 8;
@@ -11,7 +11,7 @@ pub(super) fn payload(n: u64, size: usize) -> Vec<u8> {
     number.into_iter().chain(filler).take(size.max(SHORTEST)).collect()
 }
 
-/// The number of a message, if it is one of ours, unharmed.
+/// The number of a message, if it is an intact message of the demo.
 pub(super) fn number(body: &[u8], size: usize) -> Option<u64> {
     let n = u64::from_be_bytes(*body.first_chunk()?);
     (payload(n, size) == body).then_some(n)
@@ -30,7 +30,8 @@ mod tests {
             prop_assert_eq!(number(&body, size), Some(n));
             let at = at.index(size);
             body[at] ^= 1_u8 << bit;
-            // A changed number is another message, unless its filler tells: any filler does of the last byte.
+            // After a change of the number, the body is that of another message, unless the filler shows the change:
+            // it shows any change of the last byte.
             let untold = at < SHORTEST - 1 || size == SHORTEST;
             prop_assert!(number(&body, size).is_none_or(|other| untold && other != n));
             body.push(0);

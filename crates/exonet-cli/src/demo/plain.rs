@@ -1,4 +1,5 @@
-//! A plain protocol for comparison: it numbers messages, resends them until they are acknowledged, and gives up after some tries.
+//! A plain protocol for comparison: it numbers messages, and resends each until it is acknowledged. It gives up after
+//! some attempts.
 //!
 //! ```text
 //! datagram = checksum (4 bytes of BLAKE3 over the rest) | kind: 0 data, 1 acknowledgement | number, 8 bytes | body
@@ -18,11 +19,11 @@ use super::ledger::Ledger;
 use super::payload::payload;
 use super::progress::Progress;
 
-/// The most unacknowledged messages at once.
+/// The maximum number of unacknowledged messages.
 const WINDOW: usize = 64;
-/// Resend after this: five times the usual round trip.
+/// When to resend: five times the usual round trip.
 const TIMEOUT: Duration = Duration::from_millis(100);
-/// Give up after this many tries.
+/// After this many attempts, the sender gives up.
 const TRIES: u32 = 6;
 
 const DATA: u8 = 0;
@@ -38,7 +39,7 @@ impl GivenUp {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(number);
     }
 
-    /// How many of these did not arrive.
+    /// How many of these messages did not arrive.
     pub(super) fn missing(&self, ledger: &Ledger) -> u64 {
         let given_up = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         given_up.iter().map(|number| u64::from(!ledger.has(*number))).sum()
@@ -55,7 +56,7 @@ fn checksum(rest: &[u8]) -> [u8; 4] {
     hash.as_bytes().first_chunk().copied().unwrap_or_default()
 }
 
-/// Kind, number and body of a datagram that is whole.
+/// The kind, number and body of an intact datagram.
 fn open(datagram: &[u8]) -> Option<(u8, u64, &[u8])> {
     let (sum, rest) = datagram.split_first_chunk::<4>()?;
     let (kind, rest_of) = rest.split_first()?;
@@ -63,8 +64,8 @@ fn open(datagram: &[u8]) -> Option<(u8, u64, &[u8])> {
     (*sum == checksum(rest)).then_some((*kind, u64::from_be_bytes(*number), body))
 }
 
-/// Takes messages on `socket` for ever: `deliver` hears of each number and body. With `remember`, a number is
-/// delivered once, as far as this process remembers.
+/// Receives messages on `socket`, for ever, and passes each number and body to `deliver`. With `remember`, it
+/// delivers each number once, as far as this process remembers.
 pub(super) async fn receive(
     socket: UdpSocket,
     remember: bool,
@@ -111,7 +112,7 @@ pub(super) async fn send(
                 next += 1;
             }
             got = sender.socket.recv(&mut buffer) => {
-                // An error is an ICMP message about a dead receiver: the timer deals with that.
+                // An error is an ICMP message about a receiver that does not run: the timer handles that.
                 if let Some((ACK, number, _)) = got.ok().and_then(|len| open(buffer.get(..len)?)) {
                     sender.open.remove(&number);
                 }
@@ -132,9 +133,9 @@ async fn connected(relay: SocketAddr) -> io::Result<UdpSocket> {
 struct Sender {
     socket: UdpSocket,
     size: usize,
-    /// Tries so far, by number.
+    /// The number of attempts so far, by the number of the message.
     open: BTreeMap<u64, u32>,
-    /// One timeout for all, so the first is due first.
+    /// All messages have the same timeout, so the first one is due first.
     due: VecDeque<(Instant, u64)>,
     given_up: GivenUp,
 }
@@ -147,7 +148,7 @@ impl Sender {
 
     async fn transmit(&mut self, number: u64) {
         let datagram = seal(DATA, number, &payload(number, self.size));
-        // A datagram that cannot be sent is a lost one.
+        // If a datagram cannot be sent, it counts as lost.
         let _ = self.socket.send(&datagram).await;
         self.due.push_back((Instant::now() + TIMEOUT, number));
     }

@@ -1,13 +1,13 @@
-//! The pace of messages: even, and never so far ahead that the next accident would come too late.
+//! The pace of messages: even, and never so far ahead that the next accident comes too late.
 
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 
-/// Messages a second, on each side.
+/// Messages per second on each side.
 pub(super) const PACE: u64 = 2_000;
-/// Offered together.
+/// How many messages are offered together.
 const STEP: u64 = 10;
 
 /// The permission of one side to offer more messages.
@@ -30,7 +30,7 @@ impl Progress {
     /// Returns when message `n`, one after the other, may be offered. Cancel-safe.
     pub(super) async fn allows(&mut self, n: u64) {
         if n >= self.allowed {
-            // Without a director, there is no gate left.
+            // If the director has ended, nothing limits the pace.
             let _ = self.gate.wait_for(|gate| n < *gate).await;
             let _: Instant = self.ticks.tick().await;
             self.allowed = n + STEP;

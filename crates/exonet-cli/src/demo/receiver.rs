@@ -1,4 +1,4 @@
-//! The process of the receivers. A pipe reports each delivery.
+//! The process of the receivers. It reports each delivery through a pipe.
 
 use std::future::pending;
 use std::io::{self, Write};
@@ -19,8 +19,8 @@ use crate::failure::Failure;
 /// How long unused records stay: a short time, so that the demo can show that they are dropped.
 pub(super) const LINGER: Duration = Duration::from_millis(300);
 
-/// Runs until standard input ends, which it does with the parent. `state` keeps the identities over a crash. With `journal`, there
-/// is one more node, which keeps a journal.
+/// Runs until standard input ends, which happens when the parent ends. `state` keeps the identities across crashes.
+/// With `journal`, there is another node, which keeps a journal.
 pub(crate) async fn receive(state: Option<&Path>, size: usize, journal: bool) -> Result<Exit, Failure> {
     let state = state.ok_or_else(|| Failure::new("demo-receiver is started by `exon demo`"))?;
     let failed = |e| Failure::new("the demo's receiver has failed").because(&e);
@@ -78,9 +78,9 @@ async fn socket() -> io::Result<UdpSocket> {
 
 /// Receives messages. Never returns without an error.
 ///
-/// Each message is reported first, and then taken. So each message that its sender hears to be delivered is in the ledger. If
-/// the process is killed between the two, the message ends Unknown at its sender. With a journal it comes again, under the same
-/// id.
+/// It reports each message first, and then takes it. So if a sender learns that a message was delivered, the ledger
+/// has that message. If the process is killed in between, the message ends Unknown at its sender. With a journal, the
+/// node hands the message out again under the same id.
 async fn take(node: &Node, size: usize, line: impl Fn(u64, MessageId) -> Line) -> Result<(), Failure> {
     let failed = |e: &dyn std::error::Error| Failure::new("the demo's receiver has failed").because(e);
     loop {
@@ -89,12 +89,12 @@ async fn take(node: &Node, size: usize, line: impl Fn(u64, MessageId) -> Line) -
         if let Some(n) = body.ok().and_then(|body| number(&body, size)) {
             say(&line(n, delivery.id())).map_err(|e| failed(&e))?;
         }
-        // Its record is gone only if this process forgot it, which it tells the sender.
+        // The record is gone only if this process has forgotten it, and the sender learns that.
         let _ = delivery.ack();
     }
 }
 
-/// Answers the parent's questions for records until it closes the pipe.
+/// Answers the parent's questions about records, until the parent closes the pipe.
 async fn answer(nodes: &[&Node]) -> io::Result<()> {
     let mut questions = BufReader::new(tokio::io::stdin()).lines();
     while questions.next_line().await?.is_some() {
@@ -105,7 +105,7 @@ async fn answer(nodes: &[&Node]) -> io::Result<()> {
     Ok(())
 }
 
-/// One write for one line: standard output hands whole lines on as they are.
+/// Each line is one write. Standard output passes on whole lines unchanged.
 fn say(line: &Line) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(line.to_string().as_bytes())?;

@@ -11,34 +11,34 @@ use tokio::time::{Instant, sleep_until};
 
 use super::weather::{Fate, Line, Odds, flip};
 
-/// Datagrams that are remembered for a replay; later ones are not replayed.
+/// How many datagrams are remembered for a replay. Later ones are not replayed.
 const REMEMBERED: usize = 4_096;
-/// Datagrams held at once; more are dropped, as by any full queue.
+/// How many datagrams wait at the same time. More are dropped, as by any full queue.
 const HELD: usize = 16_384;
 /// The largest datagram.
 const LARGEST: usize = 65_536;
-/// The far future, for a timer with nothing to wait for.
+/// A time in the far future, for a timer that waits for nothing.
 const FAR: std::time::Duration = std::time::Duration::from_secs(3_600);
 
 /// The settings that may change while a relay runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Route {
-    /// Where the receiver is.
+    /// The address of the receiver.
     pub(crate) receiver: SocketAddr,
-    /// Nothing passes.
+    /// Whether nothing passes.
     pub(crate) dead: bool,
-    /// With every change of this, the receiver sees the sender at a new address.
+    /// When this changes, the receiver sees the sender at a new address.
     pub(crate) mapping: u32,
-    /// Datagrams to the receiver are remembered for replays.
+    /// Whether datagrams to the receiver are remembered for replays.
     pub(crate) remember: bool,
-    /// With every change of this, all remembered datagrams arrive at the receiver once more, in their order.
+    /// When this changes, all remembered datagrams arrive at the receiver once more, in their order.
     pub(crate) replays: u32,
 }
 
 /// Runs a relay for as long as its handle lives.
 #[derive(Debug)]
 pub(crate) struct Relay {
-    /// Where the sender sends to.
+    /// The address to which the sender sends.
     pub(crate) address: SocketAddr,
     task: tokio::task::JoinHandle<()>,
 }
@@ -66,7 +66,7 @@ impl Relay {
             current,
             route,
         };
-        // A socket of loopback that fails is gone for good: the demo then says what did not arrive.
+        // If a loopback socket fails, it cannot be used any more. The demo then reports what did not arrive.
         let task = tokio::spawn(async {
             if let Err(error) = forwarder.run().await {
                 tracing::error!("the relay has stopped: {error}");
@@ -76,7 +76,7 @@ impl Relay {
     }
 }
 
-/// A socket that reaches `receiver`, wherever that is.
+/// A socket from which `receiver` can be reached, whatever its address.
 async fn toward(receiver: SocketAddr) -> io::Result<UdpSocket> {
     let any: IpAddr = match receiver.ip() {
         ip if ip.is_loopback() => ip,
@@ -90,11 +90,11 @@ async fn loopback() -> io::Result<UdpSocket> {
     UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await
 }
 
-/// A datagram on its way, by the time of its arrival.
+/// A datagram on its way, ordered by the time of its arrival.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Held {
     due: Instant,
-    /// Of two that are due at once, the earlier one first.
+    /// If two datagrams are due at the same time, the earlier one comes first.
     order: u64,
     to_receiver: bool,
     datagram: Vec<u8>,
@@ -104,7 +104,7 @@ struct Forwarder {
     front: UdpSocket,
     back: UdpSocket,
     sender: Option<SocketAddr>,
-    /// The datagrams to the receiver, as they were sent.
+    /// The datagrams to the receiver, in the order in which they were sent.
     remembered: Vec<Vec<u8>>,
     there: Line,
     back_again: Line,
@@ -122,7 +122,7 @@ impl Forwarder {
             tokio::select! {
                 got = self.front.recv_from(&mut ahead) => {
                     let (len, from) = got?;
-                    // The client that spoke last is the sender: it may move.
+                    // The client that sent last is the sender: it may move.
                     self.sender = Some(from);
                     self.hold(true, ahead.get(..len).unwrap_or_default());
                 }
@@ -146,7 +146,7 @@ impl Forwarder {
         }
         if route.replays != self.current.replays {
             for datagram in &self.remembered {
-                // A full socket loses it, as any network may.
+                // If the socket is full, the datagram is lost, as on any network.
                 let _ = self.back.send_to(datagram, route.receiver).await;
             }
         }
@@ -189,7 +189,7 @@ impl Forwarder {
             let Some(Reverse(held)) = self.held.pop() else {
                 return;
             };
-            // What was under way when the line died is lost with it. A full socket loses it too.
+            // When the line goes down, datagrams under way are lost. If the socket is full, the datagram is lost too.
             if self.current.dead {
                 continue;
             }
@@ -243,7 +243,7 @@ mod tests {
         let moved = loopback().await.unwrap();
         let receiver = loopback().await.unwrap();
         route.send_replace(Route { receiver: receiver.local_addr().unwrap(), mapping: 1, ..start });
-        // Sent again until the relay has heard of the change.
+        // Sent again until the relay has noticed the change.
         let (datagram, seen) = loop {
             moved.send_to(b"two", relay.address).await.unwrap();
             tokio::select! {

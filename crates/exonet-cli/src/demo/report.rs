@@ -1,4 +1,4 @@
-//! The report of the demo: a table for people, lines of JSON for programs.
+//! The report of the demo: a table for people, and lines of JSON for programs.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub(super) struct Row {
     pub(super) arrived: u64,
     pub(super) duplicates: u64,
     pub(super) lost: u64,
-    /// Only Exonet can tell.
+    /// The number of messages that ended as unknown. Only Exonet reports this.
     pub(super) unknown: Option<u64>,
 }
 
@@ -29,15 +29,15 @@ pub(super) struct Row {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kept {
     pub(super) row: Row,
-    /// Reported again by a later life of the receiver, under the same id.
+    /// Messages that a later life of the receiver reported again, under the same id.
     pub(super) again: u64,
-    /// Processes killed.
+    /// How many processes were killed.
     pub(super) crashes: u64,
     pub(super) unsent: u64,
 }
 
 impl Kept {
-    /// Whether the promise of the journal was kept.
+    /// Whether the guarantee of the journal was kept.
     fn is_whole(&self) -> bool {
         let Row { sent, arrived, duplicates, lost, unknown, .. } = self.row;
         self.unsent == 0 && sent == arrived && duplicates + lost == 0 && unknown == Some(0)
@@ -51,7 +51,7 @@ pub(super) struct Report {
     pub(super) account: Account,
     pub(super) unknown_but_there: u64,
     pub(super) plain: [Row; 2],
-    /// Messages that were not sent, because the time was over or the user interrupted the demo.
+    /// Messages that were not sent, because the time limit passed or the user interrupted the demo.
     pub(super) unsent: u64,
     pub(super) took: Duration,
     pub(super) records: usize,
@@ -107,7 +107,7 @@ struct Summary {
 }
 
 impl Report {
-    /// A lost, doubled or unsent message is a failure, and so is an Unknown if no process was killed.
+    /// A lost, duplicated or unsent message is a failure. So is an Unknown, if no process was killed.
     pub(super) fn exit(&self, crash: bool) -> Exit {
         let Account { duplicates, lost, unknown, .. } = self.account;
         let journal = self.journal.as_ref().is_none_or(Kept::is_whole);
@@ -155,7 +155,7 @@ impl Report {
         })
     }
 
-    /// The pair without a journal.
+    /// The figures of the pair without a journal.
     fn ours(&self) -> Row {
         let Account { sent, delivered, duplicates, lost, unknown } = self.account;
         Row { side: Side::Exonet, sent, arrived: delivered, duplicates, lost, unknown: Some(unknown) }
@@ -177,7 +177,7 @@ impl Report {
                 count(unknown)
             ));
             lines.push(format!(
-                "  and its sender is told just that. ({} had arrived.)",
+                "  and its sender learns exactly that. ({} had arrived.)",
                 count(self.unknown_but_there)
             ));
             lines.push(String::new());

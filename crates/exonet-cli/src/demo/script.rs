@@ -5,29 +5,29 @@ use std::time::Duration;
 /// A kind of accident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Accident {
-    /// The network is dead for this long.
+    /// The network is down for this long.
     Outage(Duration),
-    /// A box in between forgets its translation: the receiver sees the sender at another port.
+    /// An address translator forgets its entry: the receiver sees the sender at another port.
     NewMapping,
-    /// The receiver's process dies and starts again.
+    /// The process of the receiver is killed and started again.
     Crash,
-    /// The process of the sender with a journal dies and starts again.
+    /// The process of the sender with a journal is killed and started again.
     SenderCrash,
     /// The sender moves to another address.
     Move,
 }
 
-/// Accidents in order, each at a share of the messages.
+/// The accidents in order, each at a share of the messages.
 #[derive(Clone, Debug)]
 pub(super) struct Script {
     coming: std::collections::VecDeque<(u64, Accident)>,
     messages: u64,
-    /// How far ahead of the next accident messages may be offered, so that some are under way when it happens.
+    /// How many messages may be offered ahead of the next accident, so that some are under way when it happens.
     ahead: u64,
 }
 
 impl Script {
-    /// `crash`: the receiver is killed, `sender`: a sender is.
+    /// `crash` says whether the receiver is killed, and `sender` whether a sender is.
     pub(super) fn new(messages: u64, outage: Duration, (crash, sender): (bool, bool)) -> Self {
         let at = |twentieths: u64| messages.saturating_mul(twentieths) / 20;
         let all = [
@@ -50,13 +50,13 @@ impl Script {
         }
     }
 
-    /// The accident that is due when this many messages are through.
+    /// The accident that is due when this many messages have ended.
     pub(super) fn due(&mut self, through: u64) -> Option<Accident> {
         let (at, _) = self.coming.front()?;
         (through >= *at).then(|| self.coming.pop_front())?.map(|(_, accident)| accident)
     }
 
-    /// How many messages may have been offered before the next accident.
+    /// How many messages may be offered before the next accident.
     pub(super) fn gate(&self) -> u64 {
         self.coming.front().map_or(self.messages, |(at, _)| at.saturating_add(self.ahead).min(self.messages))
     }
@@ -68,8 +68,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whatever the number of messages: all accidents happen, in order, and none waits for a message that
-        /// in turn waits for it.
+        /// For any number of messages, all accidents happen in order, and none waits for a message that in turn waits
+        /// for it.
         #[test]
         fn the_gate_never_locks(messages in 1_u64..100_000, outage in 0_u64..3, crash: bool, sender: bool) {
             let mut script = Script::new(messages, Duration::from_secs(outage), (crash, sender));

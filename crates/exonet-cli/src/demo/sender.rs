@@ -1,4 +1,5 @@
-//! The process of a sender that keeps a journal. It can be killed at any time, and continues with the same identity.
+//! The process of a sender that keeps a journal. It can be killed at any time, and then continues with the same
+//! identity.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -57,12 +58,12 @@ impl FromStr for Said {
     }
 }
 
-/// The orders of the parent.
+/// What the parent orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     /// The number of messages that may have been sent by now.
     Allow(u64),
-    /// To another address.
+    /// The sender must move to another address.
     Move,
 }
 
@@ -104,8 +105,8 @@ pub(crate) async fn send(state: Option<&Path>, args: &DemoSenderArgs) -> Result<
     run(&node, args, next, open).await
 }
 
-/// The number of the first message that no life of this identity has sent. What was about to be sent when a life was killed
-/// is in its journal, or was not sent: it is not settled, or the parent would have counted it.
+/// The number of the first message that no life of this identity has sent. A message that a killed life was about to
+/// send is in the journal, or was not sent. It is not settled, since the parent would then have counted it.
 fn next_of(state: &Path, args: &DemoSenderArgs) -> Result<u64, StateError> {
     let outbox = match StateDir::open(state) {
         Ok(directory) => directory.outbox()?,
@@ -156,7 +157,7 @@ async fn run(
     }
 }
 
-/// One write for one line.
+/// Each line is one write.
 fn say(said: Said) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(said.to_string().as_bytes())?;

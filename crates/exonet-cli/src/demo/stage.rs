@@ -27,7 +27,7 @@ use super::report::Row;
 use crate::failure::Failure;
 use crate::numbered::Numbered;
 
-/// How long the receiver stays dead, so that the user sees it.
+/// How long the receiver stays down, so that the user can see that.
 const DEATH: Duration = Duration::from_millis(400);
 
 /// The relay of one side.
@@ -57,7 +57,7 @@ pub(super) struct Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
-    /// Sets everything up; nothing is sent before [`Self::begin`].
+    /// Sets everything up. Nothing is sent before [`Self::begin`].
     pub(super) async fn set(course: &'a Course, state: &'a Path) -> Result<Self, Failure> {
         let ledgers = Ledgers::new(course.messages);
         let (receiver, ready) = Receiver::start(state, course.size, course.journal, &ledgers).await?;
@@ -100,7 +100,7 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// All sides begin to send.
+    /// Lets all sides begin to send.
     pub(super) fn begin(&mut self) {
         let (size, total) = (self.course.size, self.course.messages);
         let peer = PeerAddr::from((self.receiver_id, self.exonet.relay.address));
@@ -126,22 +126,22 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// How many messages may have been offered by now.
+    /// Sets how many messages may have been offered by now.
     pub(super) fn open_gate(&self, gate: u64) {
         self.gate.send_replace(gate);
     }
 
-    /// Sets whether the network is dead on every side.
+    /// Sets whether the network is down on all sides.
     pub(super) fn set_dead(&self, dead: bool) {
         self.reroute(|route| route.dead = dead);
     }
 
-    /// The receiver sees every sender at a new address.
+    /// Makes the receiver see every sender at a new address.
     pub(super) fn new_mapping(&self) {
         self.reroute(|route| route.mapping += 1);
     }
 
-    /// Every sender moves to a new address.
+    /// Moves every sender to a new address.
     pub(super) async fn move_senders(&self) -> Result<(), Failure> {
         self.moves.send_modify(|moves| *moves += 1);
         let moved = self.node.rebind(([127, 0, 0, 1], 0).into()).await;
@@ -158,7 +158,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// A new process with the old identity, at other ports.
+    /// Starts a new process with the old identity, at other ports.
     pub(super) async fn restart_receiver(&mut self) -> Result<(), Failure> {
         tokio::time::sleep(DEATH).await;
         let (size, journal) = (self.course.size, self.course.journal);
@@ -173,16 +173,16 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Kills the sender that keeps a journal, and starts it again; gives how many messages its journal had.
+    /// Kills the sender that keeps a journal, and starts it again. Returns how many messages its journal had.
     pub(super) async fn crash_sender(&mut self) -> Result<u64, Failure> {
         let Some(journal) = &mut self.journal else { return Ok(0) };
         journal.kill().await?;
         tokio::time::sleep(DEATH).await;
-        // All that the receiver has told is in the ledger then.
+        // By now the ledger has everything that the receiver has reported.
         if let Some(receiver) = &mut self.receiver {
             receiver.records().await?;
         }
-        // The one that was begun last may have been settled before it was killed; any other is in the journal, or was not sent.
+        // The message that was begun last may be settled. Any other one is in the journal, or was not sent.
         let begun = journal.account.begun();
         let last = begun.saturating_sub(1);
         let from = if self.ledgers.with(Side::Journal, |ledger| ledger.has(last)) { begun } else { last };
@@ -196,13 +196,13 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// The sides that are compared.
+    /// The sides that the demo compares.
     pub(super) fn sides(&self) -> impl Iterator<Item = Side> {
         let journal = self.journal.is_some();
         SIDES.into_iter().filter(move |side| journal || *side != Side::Journal)
     }
 
-    /// Messages with a known end: they arrived, or were reported as unknown.
+    /// How many messages have a known end: they arrived, or were reported as unknown.
     pub(super) fn through(&self) -> u64 {
         let arrived = self.ledgers.with(Side::Exonet, |ledger| ledger.arrived());
         arrived.saturating_add(self.outcomes().unknown)
@@ -212,12 +212,12 @@ impl<'a> Stage<'a> {
         self.outcomes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Messages handed to the node.
+    /// How many messages the node was given.
     pub(super) fn offered(&self) -> u64 {
         self.offered.load(Ordering::Relaxed)
     }
 
-    /// The state of a side with `sent` messages, by its ledger.
+    /// The figures of a side that has sent `sent` messages, according to its ledger.
     pub(super) fn row(&self, side: Side, sent: u64) -> Row {
         let [remembering, plain] = &self.given_up;
         let look = |ledger: &mut Ledger| (ledger.arrived(), ledger.duplicates());
@@ -240,13 +240,13 @@ impl<'a> Stage<'a> {
         self.node.peer(self.receiver_id).stats().map(|stats| stats.rtt)
     }
 
-    /// Records at the sender.
+    /// The number of records at the sender.
     pub(super) fn records(&self) -> usize {
         let stats = self.node.stats();
         stats.sender_records + stats.receiver_records
     }
 
-    /// Records at both ends; afterwards the ledgers are complete.
+    /// The number of records at both ends. When this returns, the ledgers are complete.
     pub(super) async fn all_records(&mut self) -> Result<usize, Failure> {
         let there = match &mut self.receiver {
             Some(receiver) => receiver.records().await?,
@@ -255,7 +255,7 @@ impl<'a> Stage<'a> {
         Ok(self.records() + there)
     }
 
-    /// Whether all senders have ended; fails as the first that did.
+    /// Whether all senders have ended. Fails with the error of the first that failed.
     pub(super) async fn is_over(&mut self) -> Result<bool, Failure> {
         let (ended, running): (Vec<_>, Vec<_>) = self.senders.drain(..).partition(JoinHandle::is_finished);
         self.senders = running;
@@ -289,7 +289,7 @@ impl Way {
     }
 }
 
-/// Where the receivers are.
+/// The addresses of the receivers.
 struct Places {
     exonet: (NodeId, SocketAddr),
     journal: Option<(NodeId, SocketAddr)>,
@@ -299,7 +299,7 @@ struct Places {
 
 fn places(ready: Line) -> Result<Places, Failure> {
     let Line::Ready { exonet, journal, remembering, plain } = ready else {
-        return Err(Failure::new("the demo's receiver is confused"));
+        return Err(Failure::new("the demo's receiver has sent something unexpected"));
     };
     let place = |peer: &PeerAddr| first_address(peer).map(|address| (peer.id, address));
     Ok(Places {
@@ -316,7 +316,7 @@ fn first_address(peer: &PeerAddr) -> Result<SocketAddr, Failure> {
     address.ok_or_else(|| Failure::new("the demo's receiver has no address"))
 }
 
-/// The side of Exonet.
+/// The sender of the Exonet side.
 struct Sending {
     peer: Peer,
     outcomes: Arc<Mutex<Outcomes>>,
@@ -324,7 +324,7 @@ struct Sending {
 }
 
 impl Sending {
-    /// Offers messages as `progress` allows, and notes each outcome.
+    /// Offers messages as fast as `progress` allows, and notes each outcome.
     async fn all(self, size: usize, total: u64, mut progress: Progress) -> Result<(), Failure> {
         let mut open = FuturesUnordered::new();
         let mut next = 0;

@@ -1,4 +1,4 @@
-//! The display of a running demo: one picture on a terminal, or a line a second elsewhere.
+//! Shows a running demo: one picture on a terminal, or otherwise a line per second.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::units::{count, percent, precise, rate, span, whole};
 
-/// Width of a bar, in characters.
+/// The width of a bar in characters.
 const BAR: usize = 26;
-/// Rates are means over this.
+/// Rates are means over this time.
 const RATE_OVER: Duration = Duration::from_secs(1);
 /// The interval of lines without a terminal.
 const EVERY: Duration = Duration::from_secs(1);
@@ -25,7 +25,7 @@ pub(super) struct Snapshot {
     pub(super) elapsed: Duration,
     pub(super) dead: bool,
     pub(super) rtt: Option<Duration>,
-    /// Records at the sender.
+    /// The number of records at the sender.
     pub(super) records: usize,
     pub(super) offered: u64,
     pub(super) rows: Vec<Row>,
@@ -44,7 +44,7 @@ pub(super) struct View {
     way: Way,
     head: Vec<String>,
     events: Vec<String>,
-    /// When, and how much had arrived on each side.
+    /// How much had arrived on each side, at several times.
     marks: std::collections::VecDeque<(Duration, Vec<u64>)>,
     drawn: usize,
     last: Option<Duration>,
@@ -89,7 +89,7 @@ impl View {
             messages: course.messages,
         };
         match &view.way {
-            // A picture without its cursor is worth a try, no more.
+            // If the cursor cannot be hidden, it stays.
             Way::Picture(term) => drop(term.hide_cursor()),
             Way::Lines => drop(output.text(&view.head.join("\n"))),
             Way::Json => {}
@@ -132,7 +132,7 @@ impl View {
         Ok(())
     }
 
-    /// Leaves the head and the events standing, for the table to follow.
+    /// Leaves the head and the events on the screen, so that the table follows them.
     pub(super) fn end(&mut self) {
         if let Way::Picture(term) = &self.way {
             let lines: Vec<String> =
@@ -179,10 +179,11 @@ impl Drop for View {
     }
 }
 
-/// Draws over the `drawn` lines of the last time; returns how many there are now.
+/// Draws over the `drawn` lines of the last time. Returns how many lines there are now.
 fn draw(term: &Term, lines: &[String], drawn: usize) -> std::io::Result<usize> {
     let (height, width) = term.size();
-    // What has scrolled away cannot be drawn over: keep to what fits, the newest at the bottom.
+    // Lines that have scrolled away cannot be drawn over. So this draws only as many as fit, with the newest at the
+    // bottom.
     let fit = usize::from(height).saturating_sub(1);
     let skip = lines.len().saturating_sub(fit);
     term.clear_last_lines(drawn)?;
@@ -240,7 +241,7 @@ fn side(row: &Row, rate: f64, messages: u64) -> String {
     )
 }
 
-/// The same in one line, without colours.
+/// The state in one line, without colours.
 fn sentence(now: &Snapshot) -> String {
     let sides: Vec<String> = now
         .rows

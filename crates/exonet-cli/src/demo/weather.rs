@@ -1,4 +1,4 @@
-//! The faults of the network, decided by a seed, so that a run can be repeated.
+//! The faults of the network. A seed decides them, so that a run can be repeated.
 
 use std::time::Duration;
 
@@ -18,9 +18,9 @@ pub(crate) struct Odds {
 /// One copy of a datagram on its way.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Fate {
-    /// When it arrives, from now.
+    /// How long after now it arrives.
     pub(crate) after: Duration,
-    /// Where a bit is flipped, as a share of the datagram's bits.
+    /// The position of the bit that is flipped, as a share of the datagram's bits.
     pub(crate) flip: Option<f64>,
 }
 
@@ -32,16 +32,17 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Lines of one `seed` and `direction` treat the n-th datagram alike.
+    /// Two lines with the same `seed` and `direction` treat the n-th datagram in the same way.
     pub(crate) fn new(odds: Odds, seed: u64, direction: u64) -> Self {
         let mut dice = ChaCha8Rng::seed_from_u64(seed);
         dice.set_stream(direction);
         Self { odds, dice }
     }
 
-    /// The fate of the next datagram: no copy, one or two arrive.
+    /// The fate of the next datagram: none, one or two copies of it arrive.
     pub(crate) fn next(&mut self) -> [Option<Fate>; 2] {
-        // The same number of throws for each datagram: one more lost does not change the fate of the next.
+        // Each datagram takes the same number of random numbers, so the loss of one does not change the fate of the
+        // next.
         let [lost, doubled] = self.dice.random::<[f64; 2]>();
         let copies = [self.copy(), self.copy()];
         let [first, second] = copies;
@@ -55,7 +56,7 @@ impl Line {
     fn copy(&mut self) -> Fate {
         let [held, how_long, jitter, harmed, place] = self.dice.random::<[f64; 5]>();
         let Odds { delay, .. } = self.odds;
-        // Up to a fifth of jitter keeps neighbours apart in time; those held back are overtaken by many.
+        // Jitter of up to a fifth separates neighbours in time. Many other datagrams overtake one that is held back.
         let mut after = delay.mul_f64(1.0 + jitter / 5.0);
         if held < self.odds.reordering {
             after += delay.mul_f64(1.0 + 2.0 * how_long);

@@ -60,9 +60,14 @@ pub(super) async fn call(office: &Office, given: &Given) -> Result<Answer, ApiEr
     };
     let (id, mut body) = (reply.id.to_string(), reply.body);
     let body = body.bytes(LONGEST_BODY as u64).await.map_err(|error| {
-        let remedy = "ask the server what became of the call, by its id";
-        ApiError::new(StatusCode::GATEWAY_TIMEOUT, "unknown", format!("the reply broke off: {error}"), remedy)
-            .details(json!({ "id": id, "has_not_run": false }))
+        let remedy = "ask the server what happened to the call, by its id";
+        ApiError::new(
+            StatusCode::GATEWAY_TIMEOUT,
+            "unknown",
+            format!("the reply ended early: {error}"),
+            remedy,
+        )
+        .details(json!({ "id": id, "has_not_run": false }))
     })?;
     if given.wants_raw {
         return Ok(raw(body, &[("exonet-id", id)]));
@@ -76,8 +81,11 @@ pub(super) async fn call(office: &Office, given: &Given) -> Result<Answer, ApiEr
 
 async fn failed(office: &Office, error: CallError) -> ApiError {
     let (has_not_run, text) = (error.has_not_run(), error.to_string());
-    let again =
-        if has_not_run { "call again: it certainly did not run" } else { "ask the server, by the call's id" };
+    let again = if has_not_run {
+        "repeat the call: it certainly did not run"
+    } else {
+        "ask the server, by the call's id"
+    };
     let mut details = Map::new();
     details.insert("has_not_run".to_owned(), has_not_run.into());
     let error = match error {

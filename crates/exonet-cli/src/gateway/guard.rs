@@ -26,7 +26,7 @@ impl Guard {
             return Err(ApiError::new(
                 StatusCode::MISDIRECTED_REQUEST,
                 "host_not_known",
-                format!("no name of this gateway is in Host: {host:?}"),
+                format!("Host has no name of this gateway: {host:?}"),
                 "use an address or localhost, or start `exon up` with --http-host NAME",
             ));
         }
@@ -37,7 +37,7 @@ impl Guard {
                 StatusCode::FORBIDDEN,
                 "origin_not_allowed",
                 format!("pages of {origin:?} may not use this gateway"),
-                "let a program of your own ask, not a page in a browser",
+                "use a program of your own, not a page in a browser",
             ));
         }
         if open || headers.get(AUTHORIZATION).is_some_and(|shown| self.token.is_shown(shown.as_bytes())) {
@@ -46,7 +46,7 @@ impl Guard {
         let path = self.token.path.display();
         let remedy = format!("send the header `Authorization: Bearer TOKEN`, with the token in {path}");
         let missing = headers.get(AUTHORIZATION).is_none();
-        let message = if missing { "the request shows no token" } else { "this is not the token" };
+        let message = if missing { "the request has no token" } else { "this token is wrong" };
         Err(ApiError::unauthorized(message, remedy))
     }
 }

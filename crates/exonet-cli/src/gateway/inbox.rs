@@ -135,8 +135,10 @@ impl Inbox {
             ApiError::new(
                 StatusCode::NOT_FOUND,
                 "no_such_handle",
-                "no message is handed out under this handle: its lease is over, its stream has ended, or it was answered for",
-                "it is given again with another handle, unless it was answered for; ask for a longer lease_ms",
+                "no message is handed out under this handle: its lease is over, its stream has ended, or it \
+                 was acknowledged or rejected",
+                "it is handed out again with another handle, unless it was acknowledged or rejected; ask \
+                 for a longer lease_ms",
             )
         })?;
         Ok(out.delivery)
@@ -147,8 +149,9 @@ impl From<NoArrival> for ApiError {
     fn from(why: NoArrival) -> Self {
         match why {
             NoArrival::TooManyOut => {
-                let message = format!("clients have {OUT} messages that they have not answered for");
-                let remedy = "acknowledge them, reject them, or let their leases end";
+                let message =
+                    format!("clients have {OUT} messages that they have neither acknowledged nor rejected");
+                let remedy = "acknowledge them, reject them, or wait until their leases end";
                 Self::busy("too_many_out", message, remedy)
             }
             NoArrival::Closed => Self::closed(),
@@ -309,7 +312,7 @@ pub(super) fn ack(office: &Office, given: &Given, handle: &str) -> Result<Answer
         ApiError::new(
             StatusCode::CONFLICT,
             "not_delivered",
-            "the message is not delivered: its sender has withdrawn it, or has been forgotten",
+            "the message is not delivered: its sender has withdrawn it, or this node has forgotten its sender",
             "undo what was done for it",
         )
     })?;

@@ -85,7 +85,7 @@ struct Office {
 impl Office {
     fn place_to_wait(&self) -> Result<OwnedSemaphorePermit, ApiError> {
         Arc::clone(&self.waiting).try_acquire_owned().map_err(|_| {
-            let message = format!("{WAITING} requests wait already");
+            let message = format!("{WAITING} requests already wait");
             ApiError::busy("too_many_waiting", message, "wait in fewer requests at once")
         })
     }
@@ -121,7 +121,7 @@ impl Site {
         let Some(address) = args.http else { return Ok(None) };
         if !address.ip().is_loopback() && !args.http_remote {
             let failure = Failure::new(format!("other machines reach --http {address}"));
-            return Err(failure.hint("let it be 127.0.0.1, or say that you want that: --http-remote"));
+            return Err(failure.hint("use 127.0.0.1, or allow this: --http-remote"));
         }
         let listener = server::bind(address, "--http").await?;
         let address =
@@ -188,7 +188,7 @@ impl Gateway {
         if self.office.ui {
             settings.note(format!("the page {}/ shows this node, and asks for the token", self.url));
         }
-        settings.note(format!("each request shows the token in {}", self.token.display()));
+        settings.note(format!("each request needs the token in {}", self.token.display()));
     }
 
     /// Closes the gateway: clients are disconnected, and the messages that they have not answered are delivered

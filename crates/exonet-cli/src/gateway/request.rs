@@ -65,9 +65,8 @@ impl Given {
         let body = request.into_body();
         let hint = body.size_hint();
         let long = || {
-            let message = format!(
-                "the body of a request has {LONGEST_REQUEST} bytes at most, a message {LONGEST_BODY}"
-            );
+            let message =
+                format!("the body of a request may have {LONGEST_REQUEST} bytes, a message {LONGEST_BODY}");
             ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message, "send it as a file: exon cp")
         };
         let expected = hint.upper().and_then(|most| usize::try_from(most).ok()).unwrap_or(LONGEST_REQUEST);
@@ -82,9 +81,9 @@ impl Given {
         let body = match read {
             Ok(Ok(body)) => body.to_bytes(),
             Ok(Err(error)) if error.is::<LengthLimitError>() => return Err(long()),
-            Ok(Err(error)) => return Err(ApiError::bad_request(format!("the body broke off: {error}"))),
+            Ok(Err(error)) => return Err(ApiError::bad_request(format!("the body ended early: {error}"))),
             Err(_) => {
-                let message = format!("the body did not come within {} s", BODY_TIME.as_secs());
+                let message = format!("the body did not arrive within {} s", BODY_TIME.as_secs());
                 return Err(ApiError::new(
                     StatusCode::REQUEST_TIMEOUT,
                     "body_too_slow",
@@ -150,7 +149,7 @@ impl Content {
                 Ok(body) => Ok(Some(body.into())),
                 Err(error) => Err(ApiError::bad_request(format!("json: {error}"))),
             },
-            _ => Err(ApiError::bad_request("a body is given once: as `text`, `base64` or `json`")),
+            _ => Err(ApiError::bad_request("give the body once: as `text`, `base64` or `json`")),
         }
     }
 }
@@ -171,9 +170,9 @@ pub(super) fn number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, 
         Value::Null => Ok(None),
         Value::Number(number) if number.as_u64().is_some() => Ok(number.as_u64()),
         Value::String(text) => {
-            text.parse().map(Some).map_err(|_| D::Error::custom(format!("{text:?} is no whole number")))
+            text.parse().map(Some).map_err(|_| D::Error::custom(format!("{text:?} is not an integer")))
         }
-        other => Err(D::Error::custom(format!("{other} is no whole number"))),
+        other => Err(D::Error::custom(format!("{other} is not an integer"))),
     }
 }
 

@@ -53,7 +53,7 @@ impl ApiError {
     }
 
     pub(super) fn bad_request(message: impl Into<String>) -> Self {
-        let remedy = "see GET /openapi.json for what this request takes";
+        let remedy = "GET /openapi.json says what this request takes";
         Self::new(StatusCode::BAD_REQUEST, "bad_request", message, remedy)
     }
 

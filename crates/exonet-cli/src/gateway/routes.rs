@@ -82,7 +82,7 @@ fn fits<'a>(pattern: &str, path: &'a str) -> Option<&'a str> {
     words.next().is_none().then_some(any)
 }
 
-/// Answers a request, also if it is invalid.
+/// Answers a request, even an invalid one.
 pub(super) async fn answer(office: &Arc<Office>, request: Request<Incoming>) -> Answer {
     respond(office, request).await.unwrap_or_else(ApiError::answer)
 }

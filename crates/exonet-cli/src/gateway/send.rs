@@ -122,7 +122,7 @@ pub(super) fn refused(error: &SendError) -> ApiError {
         SendError::TooManyPeers(_) => (StatusCode::SERVICE_UNAVAILABLE, "too_many_peers", "try again later"),
         SendError::NoSpace => (StatusCode::INSUFFICIENT_STORAGE, "no_disk", "free some room on the disk"),
         SendError::Closed => return ApiError::closed(),
-        _ => (StatusCode::BAD_REQUEST, "bad_request", "see GET /openapi.json for what this request takes"),
+        _ => (StatusCode::BAD_REQUEST, "bad_request", "GET /openapi.json says what this request takes"),
     };
     ApiError::new(status, code, error.to_string(), remedy)
 }
@@ -248,9 +248,11 @@ async fn outcome(office: &Office, id: &str, wait: Duration) -> Result<Answer, Ap
             "unknown",
             "ask the receiver, by the message's id; it has it once or not at all",
         ),
-        Some(_) => {
-            (StatusCode::BAD_GATEWAY, "not_delivered", "it may be sent again: it was certainly not delivered")
-        }
+        Some(_) => (
+            StatusCode::BAD_GATEWAY,
+            "not_delivered",
+            "you may send it again: it was certainly not delivered",
+        ),
     };
     let (details, _) = office.sent.look(id).ok_or_else(|| unknown(id))?;
     let said = |name: &str| details.get(name).and_then(Value::as_str).map(str::to_owned);
@@ -273,6 +275,7 @@ fn unknown(id: &str) -> ApiError {
         StatusCode::NOT_FOUND,
         "no_such_message",
         format!("no message has the id {id:?}"),
-        "only what was sent with `durable` is known after a restart, and of what has its outcome the newest 10,000",
+        "after a restart only messages that were sent with `durable` are known, and only the newest 10,000 \
+         outcomes",
     )
 }

@@ -56,7 +56,7 @@ pub(super) struct Sent {
 
 /// The state of a client's id.
 pub(super) enum Claim {
-    /// The id is new: the message is to be sent.
+    /// The id is new: the caller must send the message.
     New(OwnedSemaphorePermit),
     /// The id was used before for the same message.
     Known,
@@ -145,8 +145,8 @@ impl Sent {
         self.changed.notify_waiters();
     }
 
-    /// The node has accepted the message. Returns the handle for its outcome, and whether the acceptance could be written to the
-    /// ledger.
+    /// The node has accepted the message. Returns the handle for its outcome, and whether the acceptance could be
+    /// written to the ledger.
     pub(super) fn taken(
         &self,
         id: &str,
@@ -230,7 +230,7 @@ fn put_end(fields: &mut Map<String, Value>, end: &Settled) {
 }
 
 fn no_disk(error: &io::Error) -> ApiError {
-    let message = format!("cannot write down what is sent: {error}");
+    let message = format!("cannot record what is sent: {error}");
     let remedy =
         "free some room on the disk of the state directory; ask for the state of the message by its id";
     ApiError::new(hyper::StatusCode::INSUFFICIENT_STORAGE, "no_disk", message, remedy)
@@ -276,7 +276,7 @@ impl Table {
         let lost: Vec<_> = lost.map(|(id, entry)| (id.clone(), entry.number)).collect();
         for (id, number) in lost {
             let reason = match number {
-                Some(_) => "the message got its outcome while no gateway was there to write it down",
+                Some(_) => "the message got its outcome while no gateway ran to record it",
                 None => "the process died while it took the message over: it was sent once, or not at all",
             };
             let settled = Settled {

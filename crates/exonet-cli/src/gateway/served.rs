@@ -109,7 +109,7 @@ impl Served {
         let mut methods = self.methods();
         if !methods.contains_key(name) {
             if methods.len() >= METHODS {
-                let message = format!("{METHODS} methods are served already");
+                let message = format!("{METHODS} methods are already served");
                 return Err(ApiError::busy("too_many_methods", message, "serve fewer methods"));
             }
             let (give, offers) = mpsc::channel(ABREAST);
@@ -223,7 +223,7 @@ pub(super) fn answer(office: &Office, given: &Given, handle: &str) -> Result<Ans
             StatusCode::NOT_FOUND,
             "no_such_handle",
             "no call waits for an answer under this handle: its lease is over, or it was answered",
-            "its caller was told so; ask for a longer lease_ms",
+            "its caller has learnt that; ask for a longer lease_ms",
         ));
     }
     Ok(in_json(StatusCode::OK, &json!({ "answered": true })))

@@ -30,7 +30,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(crate) async fn bind(address: SocketAddr, option: &str) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).await.map_err(|error| {
         let failure = Failure::new(format!("cannot listen at {address}")).because(&error);
-        failure.hint(format!("for a free port: {option} {}:0", address.ip()))
+        failure.hint(format!("to use a free port: {option} {}:0", address.ip()))
     })
 }
 

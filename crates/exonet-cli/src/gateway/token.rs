@@ -46,7 +46,8 @@ impl Token {
         if !(SHORTEST..=LONGEST).contains(&token.len()) || !token.iter().all(u8::is_ascii_graphic) {
             let failure = Failure::new(format!("{} has no token", path.display()));
             return Err(failure.hint(format!(
-                "a token is one line of {SHORTEST} to {LONGEST} letters, digits and signs; remove the file, and one is made"
+                "a token is one line of {SHORTEST} to {LONGEST} letters, digits and signs; remove the file, \
+                 and a new one is created"
             )));
         }
         Ok(Self { hash: blake3::hash(token), path })
@@ -60,7 +61,8 @@ impl Token {
     }
 }
 
-/// Opens the file. What is no file is refused later: the opening of a named pipe must not wait for its writer.
+/// Opens the file. A path that is not a regular file is refused later: opening a named pipe must not wait for its
+/// writer.
 fn open(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     #[cfg(unix)]
@@ -94,12 +96,12 @@ fn make(path: &Path) -> Result<(), Failure> {
 fn check(file: &File, path: &Path) -> Result<(), Failure> {
     let about = file.metadata().map_err(|e| Failure::path("look at the token in", path, &e))?;
     if !about.is_file() {
-        return Err(Failure::new(format!("{} is no file", path.display())));
+        return Err(Failure::new(format!("{} is not a regular file", path.display())));
     }
     #[cfg(unix)]
     if std::os::unix::fs::PermissionsExt::mode(&about.permissions()) & 0o077 != 0 {
-        let failure = Failure::new(format!("others may read the token in {}", path.display()));
-        return Err(failure.hint(format!("make it yours alone: chmod 600 {}", path.display())));
+        let failure = Failure::new(format!("others can read the token in {}", path.display()));
+        return Err(failure.hint(format!("let only yourself read it: chmod 600 {}", path.display())));
     }
     Ok(())
 }
@@ -186,7 +188,7 @@ mod tests {
             )
             .unwrap();
             for path in [pipe, "/dev/zero".into()] {
-                assert!(Token::open(path).err().unwrap().to_string().contains("is no file"));
+                assert!(Token::open(path).err().unwrap().to_string().contains("is not a regular file"));
             }
         }
     }

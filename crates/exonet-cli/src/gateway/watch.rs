@@ -104,9 +104,9 @@ fn why(has_left: bool, peer: Option<&PeerStats>) -> &'static str {
     let reached = peer.is_some_and(|peer| peer.remote.is_some());
     match (has_left, reached) {
         (true, true) => "the peer's application has not taken it yet, or it is on its way",
-        (true, false) => "it left, and the peer is not reached: only the peer knows whether it has it",
-        (false, true) => "it has not left: the peer has no more room for now",
-        (false, false) => "it has not left: the peer is not reached",
+        (true, false) => "it has left, and the peer does not answer: only the peer knows whether it has it",
+        (false, true) => "it has not left: the peer has no room at present",
+        (false, false) => "it has not left: the peer does not answer",
     }
 }
 

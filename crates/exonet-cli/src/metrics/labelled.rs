@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 
 use exonet::NodeId;
 
-/// Peers with series of their own; the others are summed up. A scraper keeps each series for weeks.
+/// How many peers have series of their own; the others are summed up. A scraper keeps each series for weeks.
 pub(super) const PEERS: usize = 100;
 
-/// A peer keeps its series for as long as it is known, so its counts do not jump.
+/// A peer keeps its series as long as the node knows it, so that its counts never jump.
 #[derive(Debug, Default)]
 pub(super) struct Labelled(BTreeSet<NodeId>);
 
 impl Labelled {
-    /// Parts the peers that are known now into those with series of their own, and the others.
+    /// Splits the peers that are known now into those with series of their own, and the others.
     pub(super) fn part(&mut self, known: &[NodeId]) -> (Vec<NodeId>, Vec<NodeId>) {
         let there: BTreeSet<_> = known.iter().copied().collect();
         self.0.retain(|peer| there.contains(peer));
@@ -37,9 +37,9 @@ mod tests {
         let mut labelled = Labelled::default();
         let (named, others) = labelled.part(&all[100..220]);
         assert_eq!((named.len(), others.len()), (PEERS, 20));
-        // New ones come, and sort before: those that were named stay so.
+        // Peers with smaller ids join; the peers with series keep them.
         assert_eq!(labelled.part(&all[..220]).0, named);
-        // One goes, and one other gets its place.
+        // When one of these peers goes, another one gets its place.
         let (then, others) = labelled.part(&all[101..220]);
         assert_eq!((then.len(), others.len()), (PEERS, 19));
         assert_eq!(named.iter().filter(|peer| then.contains(peer)).count(), PEERS - 1);

@@ -1,4 +1,4 @@
-//! Figures of a node for Prometheus, in its text format 0.0.4.
+//! Metrics of a node for Prometheus, in its text format 0.0.4.
 //!
 //! The counts and levels come from the lists of the library's statistics: [`Stats::FIGURES`](exonet::stats::Stats::FIGURES) and
 //! [`PeerStats::FIGURES`](exonet::stats::PeerStats::FIGURES). The durations come from its recorder of metrics ([`times`]).
@@ -31,7 +31,7 @@ use crate::settings::Settings;
 
 /// The maximum number of connections at once; further ones wait in the operating system.
 const CONNECTIONS: usize = 16;
-/// The longest silence of a client: some ask once a minute.
+/// The longest silence of a client: some scrapers ask once a minute.
 const SILENCE: Duration = Duration::from_secs(90);
 /// The pause before another `accept` after one has failed.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -52,7 +52,7 @@ struct Desk {
     started: Instant,
     identity: String,
     command: &'static str,
-    /// Only programs of this machine reach it.
+    /// Whether only programs of this machine can reach it.
     is_local: bool,
 }
 
@@ -66,8 +66,8 @@ impl Drop for Watched {
 }
 
 impl Metrics {
-    /// Listens. Call this before the node is made: a node reports durations to the recorder that was there when it was made. None:
-    /// no figures are wanted.
+    /// Listens. The caller calls this before it makes the node, since a node reports durations to the recorder that
+    /// was installed before. None: the user wants no metrics.
     pub(crate) async fn open(
         settings: &Settings,
         args: &MetricsArgs,
@@ -87,12 +87,12 @@ impl Metrics {
             is_local: local.ip().is_loopback(),
         });
         let url = format!("http://{local}/metrics");
-        settings.note(format!("figures for Prometheus at {url}"));
+        settings.note(format!("metrics for Prometheus at {url}"));
         tokio::spawn(serve(listener, Arc::clone(&desk)));
         Ok(Some(Self { desk, url }))
     }
 
-    /// Serves the figures of this node from now on.
+    /// Serves the metrics of this node from now on.
     pub(crate) fn watch(&self, node: &Node) -> Watched {
         *self.desk.node.lock().unwrap_or_else(PoisonError::into_inner) = Some(node.clone());
         Watched(Arc::clone(&self.desk))
@@ -131,13 +131,14 @@ fn answer(desk: &Desk, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(KIND));
         response
     };
-    // A page in a browser may have a name of its own lead here (DNS rebinding), and could read what it is told.
+    // A page in a browser may make a name of its own resolve to this address (DNS rebinding), and then read the
+    // answers.
     let headers = request.headers();
     if desk.is_local && headers.contains_key(HOST) && !crate::gateway::is_for_us(headers, &[]) {
-        return plain(StatusCode::MISDIRECTED_REQUEST, "ask for an address, or for localhost\n".to_owned());
+        return plain(StatusCode::MISDIRECTED_REQUEST, "use an address, or localhost\n".to_owned());
     }
     if request.uri().path() != "/metrics" {
-        return plain(StatusCode::NOT_FOUND, "there is only /metrics\n".to_owned());
+        return plain(StatusCode::NOT_FOUND, "the only path is /metrics\n".to_owned());
     }
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         let mut refused = plain(StatusCode::METHOD_NOT_ALLOWED, "use GET\n".to_owned());
@@ -147,11 +148,11 @@ fn answer(desk: &Desk, request: &Request<Incoming>) -> Response<Full<Bytes>> {
     let node = desk.node.lock().unwrap_or_else(PoisonError::into_inner).clone();
     match node {
         Some(node) => plain(StatusCode::OK, text::of(desk, &node)),
-        None => plain(StatusCode::SERVICE_UNAVAILABLE, "there is no node now\n".to_owned()),
+        None => plain(StatusCode::SERVICE_UNAVAILABLE, "no node runs now\n".to_owned()),
     }
 }
 
-/// Where `--metrics` is, in JSON lines.
+/// The URL of `--metrics`, for lines of JSON.
 pub(crate) fn url(metrics: Option<&Metrics>) -> Option<String> {
     metrics.map(|metrics| metrics.url.clone())
 }

@@ -9,7 +9,7 @@ use exonet::{Node, NodeId};
 use super::Desk;
 use super::times::{BOUNDS, Times};
 
-/// The peers that have no series of their own.
+/// The label of the peers that have no series of their own.
 const OTHER: &str = "other";
 /// The help text of the journal's lag.
 const LAG: &str = "Bytes of the journal that are not on the disk yet, while messages wait for them.";
@@ -17,12 +17,12 @@ const LAG: &str = "Bytes of the journal that are not on the disk yet, while mess
 /// All figures of a node.
 pub(super) fn of(desk: &Desk, node: &Node) -> String {
     let mut page = Page { text: String::with_capacity(16 << 10), node: node.id().to_string() };
-    page.head("exonet_info", "gauge", "What runs here.");
+    page.head("exonet_info", "gauge", "The version that runs here.");
     let (identity, command) = (escape(&desk.identity), desk.command);
     let labels =
         format!(",version=\"{}\",identity=\"{identity}\",command=\"{command}\"", env!("CARGO_PKG_VERSION"));
     page.line("exonet_info", &labels, 1.0);
-    page.head("exonet_uptime_seconds", "gauge", "How long it has run.");
+    page.head("exonet_uptime_seconds", "gauge", "How long the node has run.");
     page.line("exonet_uptime_seconds", "", desk.started.elapsed().as_secs_f64());
     page.head("exonet_journal_lag_bytes", "gauge", LAG);
     page.whole("exonet_journal_lag_bytes", "", node.journal_lag());
@@ -37,7 +37,7 @@ pub(super) fn of(desk: &Desk, node: &Node) -> String {
     page.text
 }
 
-/// The name for Prometheus of a figure of the list.
+/// The name that a figure of the list has in Prometheus.
 pub(super) fn name(metric: &str, counts: bool) -> String {
     format!("exonet_{metric}{}", if counts { "_total" } else { "" })
 }
@@ -56,7 +56,7 @@ impl Page {
         let _ = writeln!(self.text, "# HELP {name} {}\n# TYPE {name} {kind}", about.replace('\\', "\\\\"));
     }
 
-    /// `labels`: further labels, each after a comma.
+    /// `labels` are further labels, each preceded by a comma.
     fn line(&mut self, name: &str, labels: &str, value: f64) {
         let _ = writeln!(self.text, "{name}{{node=\"{}\"{labels}}} {value}", self.node);
     }
@@ -72,7 +72,7 @@ impl Page {
         self.figures(PeerFlow::FIGURES, &named, &others, |id| node.peer(id).flow());
     }
 
-    /// Figures of these peers, of which the `others` have no series of their own.
+    /// Adds the figures of these peers. The `others` have no series of their own.
     fn figures<T>(
         &mut self,
         figures: &[PeerFigure<T>],
@@ -109,7 +109,7 @@ impl Page {
     }
 }
 
-/// The value of a label.
+/// Escapes the value of a label.
 fn escape(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
@@ -122,7 +122,8 @@ mod tests {
 
     const PAGE: &str = include_str!("../../../../docs/observing.md");
 
-    /// The page's tables come from the lists that the figures come from: what this prints is what belongs there.
+    /// The tables of the page are made from the same lists as the metrics. If this fails, it prints what the page
+    /// should have.
     #[test]
     fn the_page_has_every_figure_as_the_lists_have_it() {
         let row = |name: &str, kind: &str, about: &str| format!("| `{name}` | {kind} | {} |\n", about.trim());

@@ -1,4 +1,4 @@
-//! Durations, as the library reports them to its recorder of metrics.
+//! Durations, which the library reports to a recorder of metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use exonet::stats::TIMES;
 use metrics::{Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 
-/// Upper bounds of the buckets, in seconds: from a loopback to a peer that is away.
+/// The upper bounds of the buckets in seconds: from a round trip on loopback to a peer that is away.
 pub(super) const BOUNDS: [f64; 18] = [
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
     60.0, 600.0,
@@ -23,7 +23,7 @@ pub(super) struct Times {
 #[derive(Debug, Default)]
 struct Buckets {
     counts: [AtomicU64; BOUNDS.len() + 1],
-    /// In nanoseconds: a sum of seconds would lose the small ones.
+    /// In nanoseconds, since a sum of seconds would lose small durations.
     nanos: AtomicU64,
 }
 
@@ -60,12 +60,12 @@ static ALL: LazyLock<Vec<Times>> = LazyLock::new(|| {
 
 /// Records the durations that nodes report from now on.
 pub(super) fn record() -> &'static [Times] {
-    // The process has no other.
+    // The process installs no other recorder.
     let _ = metrics::set_global_recorder(Clerk);
     &ALL
 }
 
-/// Counts and levels are read from the node when they are asked for.
+/// Only durations are recorded: counts and levels are read from the node when a client asks for them.
 struct Clerk;
 
 impl Recorder for Clerk {

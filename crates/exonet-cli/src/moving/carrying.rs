@@ -39,7 +39,7 @@ impl Way {
     pub(super) async fn offer(&self, identity: &Identity, timeout: Duration) -> Result<(), Failure> {
         let key = identity.key()?;
         let proof = key.prove(&self.peer.id(), &said(&self.node.id()));
-        let proof = proof.ok_or_else(|| Failure::new("the id of the door is that of no key"))?;
+        let proof = proof.ok_or_else(|| Failure::new("the id of the door is not that of a key"))?;
         let offer = Offer { id: key.node_id().to_string(), proof };
         let offer = serde_json::to_vec(&offer)
             .map_err(|error| Failure::new("cannot make an offer").because(&error))?;
@@ -76,7 +76,8 @@ impl Way {
                 Ok(held) => return Ok(held),
                 Err(failure) if Instant::now() >= until => {
                     return Err(failure.hint(
-                        "the identity was ceded, and does not live here any more; it may live there. Give the command again to carry its key again",
+                        "the identity was ceded, and no longer lives here; it may live there. Repeat the \
+                         command to send its key again",
                     ));
                 }
                 Err(_) => sleep(RETRY).await,
@@ -91,7 +92,7 @@ impl Way {
         patience: Duration,
     ) -> Result<T, Failure> {
         let failed = |error: &dyn std::error::Error| {
-            Failure::new("the door does not take the identity in").because(error)
+            Failure::new("the door does not accept the identity").because(error)
         };
         let answered = timeout(patience, self.peer.call(method, body)).await;
         let mut reply = match answered {
@@ -108,7 +109,7 @@ impl Way {
 
 /// The error for a refusal by a door.
 async fn in_words(error: CallError) -> Failure {
-    let what = "the door does not take the identity in";
+    let what = "the door does not accept the identity";
     match error {
         CallError::Failed { mut body, .. } => {
             let why = body.bytes(64 * 1024).await.unwrap_or_default();

@@ -29,7 +29,7 @@ const REFUSED: u32 = 1;
 /// The parameters of a door.
 #[derive(Debug)]
 pub(crate) struct Door<'a> {
-    /// The identity that is to arrive. The door refuses any other.
+    /// The identity that the door waits for. The door refuses any other.
     pub(crate) id: NodeId,
     /// The address of the door.
     pub(crate) bind: &'a str,
@@ -52,19 +52,17 @@ struct Arrived {
 /// Waits until the identity of `settings` lives here. True: it has just arrived, and its peers do not know that yet.
 pub(crate) async fn take_in(settings: &Settings, door: &Door<'_>) -> Result<bool, Failure> {
     let path = settings.identity.place()?;
-    let unknown = |error: &StateError| Failure::new("cannot take the identity in").because(error);
+    let unknown = |error: &StateError| Failure::new("cannot accept the identity").because(error);
     let ceded = state::ceded(path).map_err(|error| unknown(&error))?;
     if state::lives(path).map_err(|error| unknown(&error))? {
         let id = settings.identity.look()?;
         if id != door.id {
             return Err(Failure::new(format!(
-                "another identity, {}, lives in {} already",
+                "another identity, {}, already lives in {}",
                 id.short(),
                 path.display()
             ))
-            .hint(
-                "give the one that is to arrive a name, or a directory, of its own: --as NAME, --state DIR",
-            ));
+            .hint("give the arriving identity a name or a directory of its own: --as NAME, --state DIR"));
         }
         // This process was killed before the other side got the confirmation.
         if let Some(vestibule) = Vestibule::left(path, door.id) {
@@ -85,14 +83,14 @@ pub(crate) async fn take_in(settings: &Settings, door: &Door<'_>) -> Result<bool
     }
     let (tell, told) = oneshot::channel();
     let keeper = Keeper::open(settings, vestibule, door.bind, Told::Not(tell)).await?;
-    settings.note(format!("waits for {} to move in; there, say:", door.id.short()));
+    settings.note(format!("waits for {} to move here; on its machine, run:", door.id.short()));
     keeper.announce(settings)?;
     let mut stopped = std::pin::pin!(crate::command::stop::stop(None)?);
     let term = tokio::select! {
         term = told => term.map_err(|_| Failure::new("the door was closed"))?,
         _ = &mut stopped => {
             keeper.node.close(crate::node::GOODBYE).await;
-            return Err(Failure::new("interrupted before the identity arrived").hint("nothing has changed: start this again, and `exon move` there"));
+            return Err(Failure::new("interrupted before the identity arrived").hint("nothing has changed: repeat this command, and `exon move` there"));
         }
     };
     // Meanwhile the other side gets the confirmation, and gets it again if it repeats the call.
@@ -103,9 +101,8 @@ pub(crate) async fn take_in(settings: &Settings, door: &Door<'_>) -> Result<bool
 /// Repeats the confirmation: the identity arrived in a former run, and its former place may not know that.
 async fn say_again(settings: &Settings, vestibule: Vestibule, bind: &str) -> Result<(), Failure> {
     let keeper = Keeper::open(settings, vestibule, bind, Told::Again).await?;
-    settings.note(
-        "the identity lives here; the place that it came from may not have heard so. There, say again:",
-    );
+    settings
+        .note("the identity lives here; the machine that it came from may not know that. There, run again:");
     keeper.announce(settings)?;
     tokio::spawn(keeper.close());
     Ok(())
@@ -113,7 +110,7 @@ async fn say_again(settings: &Settings, vestibule: Vestibule, bind: &str) -> Res
 
 fn arrived(settings: &Settings, id: NodeId, term: Term) -> Result<bool, Failure> {
     let generation = term.generation;
-    settings.note(format!("{} lives here now, as generation {generation}", id.short()));
+    settings.note(format!("{} now lives here, as generation {generation}", id.short()));
     settings.output.line(&Arrived { r#type: "arrived", id: id.to_string(), generation })?;
     Ok(true)
 }
@@ -212,15 +209,15 @@ impl Shop {
         let id: NodeId = offer.id.parse().map_err(Answer::error)?;
         if id != self.id {
             let waits = self.id;
-            return Err(Answer::new(REFUSED, format!("the door waits for {waits}, and not for {id}")));
+            return Err(Answer::new(REFUSED, format!("the door waits for {waits}, not for {id}")));
         }
         let key = self.vestibule.key().map_err(|failure| refused(&failure))?;
         if !key.verify_proof(&id, &said(&call.caller), &offer.proof) {
-            return Err(Answer::new(REFUSED, "the proof is not of the identity that is to move"));
+            return Err(Answer::new(REFUSED, "the proof is not from the identity that is to move"));
         }
         let mut state = self.state();
         if let Told::Again = state.told {
-            return Err(Answer::new(REFUSED, "the identity has arrived here already"));
+            return Err(Answer::new(REFUSED, "the identity has already arrived here"));
         }
         (state.proven, state.load) = (Some(call.caller), Vec::new());
         Ok(Bytes::from_static(b"{}"))
@@ -233,7 +230,7 @@ impl Shop {
         }
         Err(Answer::new(
             REFUSED,
-            "the caller has not proven that it acts for the identity, or another one has since",
+            "the caller has not proven that it acts for the identity, or another caller has proven it since",
         ))
     }
 
@@ -290,7 +287,7 @@ impl Shop {
                 }
                 json(&Held { generation: term.generation })
             }
-            Ok(None) => Err(Answer::new(REFUSED, "the load has not come")),
+            Ok(None) => Err(Answer::new(REFUSED, "the load has not arrived")),
             Err(failure) => Err(refused(&failure)),
         }
     }

@@ -30,12 +30,14 @@ pub(crate) async fn leave(
     if let Some(ceded) = state::ceded(path).map_err(|error| failed(identity, &error))? {
         if ceded.to != plan.to.id {
             return Err(Failure::new(format!(
-                "identity {identity} was ceded to another door, {}, already",
+                "identity {identity} was already ceded to another door, {}",
                 ceded.to.short()
             ))
-            .hint("give that one; or, if it certainly never arrived there: exon move --take-back"));
+            .hint(
+                "use that door; or, if the identity certainly never arrived there: exon move --take-back",
+            ));
         }
-        settings.note("the identity was ceded already: its key is carried to the door again");
+        settings.note("the identity was already ceded: its key is sent to the door again");
         return carry(identity, plan).await;
     }
     identity.require()?;
@@ -72,8 +74,8 @@ async fn by_process(
     }
     moved.ok_or_else(|| {
         Failure::new("the process that runs the identity has ended in the middle of the move").hint(
-            "give the command again: it goes on from where the move stopped, or begins it anew. If it says that the \
-             identity is here still, its process can be started again as well",
+            "repeat the command: it continues where the move stopped, or begins again. If it says that the \
+             identity is still here, its process can be started again too",
         )
     })
 }
@@ -116,7 +118,7 @@ async fn free(identity: &Identity, until: Instant) -> Result<(), Failure> {
                 "a process that runs identity {identity} has not ended in time"
             ))
             .in_use()
-            .hint("end it, and give the command again; the identity has not moved"));
+            .hint("end it, and repeat the command; the identity has not moved"));
         }
         sleep(AGAIN).await;
     }

@@ -76,7 +76,7 @@ impl Vestibule {
         let key = self.key()?;
         // This is checked first: no data of another identity may reach the disk.
         if state::open_load(load, &key).map_err(|error| cannot(&error))?.id != self.id {
-            return Err(Failure::new("another identity is waited for here"));
+            return Err(Failure::new("this door waits for another identity"));
         }
         point("door: load");
         let arriving = self.landing().land(load, &key).map_err(|error| cannot(&error))?;
@@ -147,5 +147,5 @@ impl Vestibule {
 }
 
 fn cannot(error: &exonet::error::StateError) -> Failure {
-    Failure::new("cannot take the identity in").because(error)
+    Failure::new("cannot accept the identity").because(error)
 }

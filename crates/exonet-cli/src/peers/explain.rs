@@ -20,7 +20,8 @@ pub(super) fn address(text: &str, error: &PeerAddrError) -> String {
             )
         }
         PeerAddrError::Hint(hint) => format!(
-            "the address, {hint:?} of {text:?}, is wrong: host:port is wanted, as in example.org:3966, 192.0.2.7:3966 or [::1]:3966"
+            "the address, {hint:?} of {text:?}, is wrong: host:port is wanted, as in example.org:3966, \
+             192.0.2.7:3966 or [::1]:3966"
         ),
         other => other.to_string(),
     }
@@ -32,7 +33,8 @@ fn id(text: &str, error: &ParseNodeIdError) -> Option<String> {
         ParseNodeIdError::Length(len) => {
             let lacks = if *len < LEN { "some are missing" } else { "some are too many" };
             format!(
-                "it has {len} characters, and an id has {LEN}: {lacks}; copy it whole, or `exon peer add` a name once"
+                "it has {len} characters, and an id has {LEN}: {lacks}; copy all of it, or give it a name \
+                 with `exon peer add`"
             )
         }
         ParseNodeIdError::Character(bad) => {
@@ -50,7 +52,8 @@ fn id(text: &str, error: &ParseNodeIdError) -> Option<String> {
             // About one wrong id in forty can be corrected by chance: so the correction is only suggested, never
             // made.
             [(at, right)] => format!(
-                "its checksum does not fit; it would if character {} were {right:?} and not {:?}: compare it with the original",
+                "its checksum does not fit; it would if character {} were {right:?} and not {:?}: compare \
+                 it with the original",
                 at + 1,
                 chars.get(*at)?
             ),

@@ -1,7 +1,7 @@
 //! Names for peers, in a text file beside the identities.
 //!
 //! ```text
-//! # what stands behind a number sign is a remark
+//! # everything after a number sign is a comment
 //! lab  wyh5...@192.0.2.7:3966,lab.example:3966
 //! ```
 //!
@@ -128,7 +128,10 @@ impl Book {
         let unreadable = |e: &io::Error| Failure::path("read the names of peers in", &path, e);
         let text = match std::fs::metadata(&path) {
             Ok(about) if about.len() > LONGEST_FILE => {
-                return Err(Failure::new(format!("{} is no file of names: it is too long", path.display())));
+                return Err(Failure::new(format!(
+                    "{} is not a file of names: it is too long",
+                    path.display()
+                )));
             }
             Ok(_) => std::fs::read_to_string(&path).map_err(|e| unreadable(&e))?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
@@ -138,7 +141,7 @@ impl Book {
         for (at, line) in text.lines().enumerate() {
             let line = parse_line(line).map_err(|why| {
                 Failure::new(format!("{}:{}: {why}", path.display(), at + 1))
-                    .hint("mend the line, or remove it: NAME ID@HOST:PORT, or # and a remark")
+                    .hint("correct the line, or remove it: NAME ID@HOST:PORT, or # and a comment")
             })?;
             lines.push(line);
         }
@@ -263,7 +266,7 @@ pub(crate) fn names(settings: &crate::settings::Settings) -> BTreeMap<String, St
             book.peers().into_iter().map(|(name, peer)| (peer.id.to_string(), name.to_owned())).collect()
         }
         Err(failure) => {
-            settings.note(format!("peers go by their ids: {failure}"));
+            settings.note(format!("peers are shown by their ids: {failure}"));
             BTreeMap::new()
         }
     }
@@ -271,7 +274,8 @@ pub(crate) fn names(settings: &crate::settings::Settings) -> BTreeMap<String, St
 
 /// The directory of the identities and of the file of names.
 pub(crate) fn directory() -> Result<PathBuf, Failure> {
-    let any = StateDir::named("default").map_err(|e| Failure::new("no place for identities").because(&e))?;
+    let any = StateDir::named("default")
+        .map_err(|e| Failure::new("there is no place for identities").because(&e))?;
     Ok(any.parent().map(Path::to_owned).unwrap_or(any))
 }
 

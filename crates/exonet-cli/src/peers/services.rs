@@ -56,7 +56,7 @@ impl Wanted {
                     "cannot look up the name {:?}: no name service is given",
                     name.as_str()
                 ))
-                .hint("say where names are: --names ID@HOST:PORT, or EXON_NAMES; see `exon names --help`"));
+                .hint("give one: --names ID@HOST:PORT, or EXON_NAMES; see `exon names --help`"));
             };
             let failed = |error| crate::command::name_failed(&name, &error);
             let found = service.look_up(&name).await.map_err(failed)?;

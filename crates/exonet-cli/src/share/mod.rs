@@ -101,7 +101,7 @@ pub(crate) struct ListQuestion {
 /// A shared file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Listed {
-    /// Components separated by `/`. Nothing in it is to be trusted.
+    /// Components separated by `/`. The reader must check it.
     pub(crate) name: String,
     pub(crate) size: u64,
 }

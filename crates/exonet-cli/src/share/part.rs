@@ -45,7 +45,7 @@ pub(crate) enum PartError {
     /// There is a part of another content.
     Other(Option<Hex32>),
     /// Another process is writing the part.
-    #[cfg_attr(not(unix), allow(dead_code, reason = "the part is locked on Unix only"))]
+    #[cfg_attr(not(unix), allow(dead_code, reason = "the part can be locked only on Unix"))]
     Busy,
     /// The data of an earlier run does not match the hash. It has been discarded, and is fetched again by the next
     /// run.

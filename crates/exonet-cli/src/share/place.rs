@@ -25,7 +25,7 @@ type Root = std::path::PathBuf;
 
 #[cfg(unix)]
 impl Place {
-    /// A link at the end of `path` is followed: it is what was named here.
+    /// If `path` itself is a link, it is followed, since the user has named it.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         use rustix::fs::{Mode, OFlags, open};
         Ok(Self(open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?))
@@ -41,7 +41,7 @@ impl Place {
         Ok(directory)
     }
 
-    /// Opens a file for reading. What is no file is not found.
+    /// Opens a file for reading. Anything that is not a file is not found.
     pub(super) fn file(&self, path: &[&str]) -> io::Result<File> {
         use rustix::fs::{Mode, OFlags, openat};
         let (name, above) = path.split_last().ok_or(io::ErrorKind::NotFound)?;
@@ -77,7 +77,7 @@ impl Place {
 
 #[cfg(not(unix))]
 impl Place {
-    /// A link at the end of `path` is followed: it is what was named here.
+    /// If `path` itself is a link, it is followed, since the user has named it.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let root = path.canonicalize()?;
         if root.is_dir() { Ok(Self(root)) } else { Err(io::ErrorKind::NotADirectory.into()) }
@@ -98,7 +98,7 @@ impl Place {
         Ok(below)
     }
 
-    /// Opens a file for reading. What is no file is not found.
+    /// Opens a file for reading. Anything that is not a file is not found.
     pub(super) fn file(&self, path: &[&str]) -> io::Result<File> {
         let below = self.below(path)?;
         if !std::fs::symlink_metadata(&below)?.is_file() {

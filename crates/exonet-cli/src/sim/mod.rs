@@ -29,7 +29,7 @@ pub(crate) async fn run(settings: &Settings, args: &SimArgs) -> Result<Exit, Fai
             single::run(settings, Schedule::full(seed, args.profile.of(seed)), args.trace).await
         }
         (None, None) if args.trace => {
-            Err(Failure::new("a trace is of one world").hint("name it: exon sim --seed S --trace"))
+            Err(Failure::new("a trace shows one world").hint("choose it: exon sim --seed S --trace"))
         }
         (None, None) => sweep::run(settings, args).await,
     }
@@ -42,6 +42,6 @@ fn list(settings: &Settings) -> Result<Exit, Failure> {
             "type": "profile", "profile": profile.name(), "about": profile.about(),
         }))?;
     }
-    settings.output.text(&format!("  {:<12} every one of these in turn, but the last", "all"))?;
+    settings.output.text(&format!("  {:<12} each of these in turn, except the last", "all"))?;
     Ok(Exit::Success)
 }

@@ -13,14 +13,14 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::settings::Settings;
 
-/// Runs it; `trace`: tells everything that happens.
+/// Runs one world. With `trace`, it prints everything that happens.
 pub(super) async fn run(settings: &Settings, schedule: Schedule, trace: bool) -> Result<Exit, Failure> {
     let begun = Instant::now();
     let stop = stop(None)?;
     let whole = schedule.clone();
     let running = tokio::task::spawn_blocking(move || world(&schedule, trace));
     let (report, shrunk) = tokio::select! {
-        done = running => done.map_err(|e| Failure::new("the world broke down").because(&e))??,
+        done = running => done.map_err(|e| Failure::new("the world has failed").because(&e))??,
         _ = stop => return Ok(Exit::Interrupted),
     };
     let mut totals = Totals::default();
@@ -41,7 +41,7 @@ pub(super) async fn run(settings: &Settings, schedule: Schedule, trace: bool) ->
     Ok(if sound { Exit::Success } else { Exit::Error })
 }
 
-/// The report, and the actions that a violation is shrunk to.
+/// Returns the report and, if there was a violation, the smallest schedule that shows it.
 fn world(schedule: &Schedule, trace: bool) -> Result<(Report, Option<Box<Small>>), Failure> {
     let scenario = schedule.scenario();
     let report = if trace {

@@ -52,7 +52,7 @@ pub(super) async fn run(settings: &Settings, args: &SimArgs) -> Result<Exit, Fai
     })
 }
 
-/// Tells of a violation.
+/// Prints a violation.
 pub(super) fn tell(settings: &Settings, world: &World) -> Result<(), Failure> {
     let (seed, profile) = (world.seed, world.profile);
     let again = format!("exon sim --seed {seed} --profile {profile}");
@@ -70,7 +70,7 @@ pub(super) fn tell(settings: &Settings, world: &World) -> Result<(), Failure> {
     let replay = path.map(|path| format!("exon sim --replay {}", path.display()));
     if let Some(small) = small {
         let finding = small.finding.as_ref().map(ToString::to_string).unwrap_or_default();
-        text += &format!("\n  the least that shows it: {finding}\n");
+        text += &format!("\n  the shortest schedule that shows it: {finding}\n");
         text.extend(small.schedule.to_string().lines().map(|line| format!("    {line}\n")));
         text += &format!("  again: {} --trace", replay.as_deref().unwrap_or("keep these lines in a file"));
     }
@@ -87,7 +87,7 @@ pub(super) fn tell(settings: &Settings, world: &World) -> Result<(), Failure> {
     }))
 }
 
-/// A bar where a person watches, else lines.
+/// A progress bar on a terminal, otherwise lines.
 struct Progress {
     bar: Option<ProgressBar>,
     lines: bool,
@@ -105,7 +105,7 @@ impl Progress {
         Self { bar, lines: !settings.quiet, told: Duration::ZERO }
     }
 
-    /// Lines may be printed within `tell`.
+    /// Lets `tell` print lines without the bar in between.
     fn pause(&self, tell: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
         match &self.bar {
             Some(bar) => bar.suspend(tell),

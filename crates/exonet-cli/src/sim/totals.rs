@@ -79,7 +79,8 @@ impl Totals {
         format!("{} worlds, {}", count(self.seeds), self.so_far(took))
     }
 
-    /// The same, for where the worlds are counted already. What matters most comes first: a narrow terminal cuts it.
+    /// The same text for a display that already counts the worlds. The most important part comes first, since a
+    /// narrow terminal cuts the rest.
     pub(super) fn so_far(&self, took: Duration) -> String {
         let rate = precise(self.seeds) / took.as_secs_f64().max(1e-9) * 60.0;
         format!(

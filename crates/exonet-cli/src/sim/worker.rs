@@ -10,9 +10,9 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::args::Profiles;
 
-/// Runs that shrinking may take.
+/// The maximum number of runs for shrinking one violation.
 const SHRINK_RUNS: u32 = 1_500;
-/// Violations that are shrunk; of more, the seeds are enough.
+/// How many violations are shrunk. For later ones, only the seed is reported.
 const SHRUNK: u64 = 3;
 
 /// The result of a world.
@@ -26,20 +26,20 @@ pub(super) struct World {
 /// The end of a world.
 #[derive(Debug)]
 pub(super) enum End {
-    /// As it should.
+    /// The world ended as it should.
     Sound(Report),
-    /// With a violation.
+    /// The world ended with a violation.
     Broken(Report, Option<Box<Small>>),
-    /// A thread panicked: the core or the world broke a rule of its own.
+    /// The thread panicked: the core or the world violated one of its own invariants.
     Panicked(String),
 }
 
-/// The least that shows a violation.
+/// The smallest schedule that shows a violation.
 #[derive(Debug)]
 pub(super) struct Small {
     pub(super) schedule: Schedule,
     pub(super) finding: Option<Finding>,
-    /// Where the schedule was written to.
+    /// The file with the schedule, if it could be written.
     pub(super) path: Option<PathBuf>,
 }
 
@@ -62,7 +62,8 @@ pub(super) struct Workers {
 }
 
 impl Workers {
-    /// Begins with `count` seeds of `profiles`, from `first` on, on `jobs` threads. After the last number comes 0.
+    /// Begins to run `count` seeds of `profiles`, from `first` on, on `jobs` threads. The number after the largest
+    /// one is 0.
     pub(super) fn start(profiles: Profiles, first: u64, count: u64, jobs: usize) -> Self {
         let shared = Arc::new(Shared {
             profiles,
@@ -80,7 +81,7 @@ impl Workers {
         Self { shared, worlds }
     }
 
-    /// The next world that has ended; None: all have. Cancel-safe.
+    /// The next world that has ended. None: all have ended. Cancel-safe.
     pub(super) async fn next(&mut self) -> Option<World> {
         self.worlds.recv().await
     }
@@ -122,7 +123,7 @@ impl Shared {
     }
 }
 
-/// The least that shows what `schedule` shows, written to a file for a replay.
+/// Finds the smallest schedule that shows the same violation as `schedule`, and writes it to a file for a replay.
 pub(super) fn small(schedule: &Schedule) -> Option<Box<Small>> {
     let shrunk = catch_unwind(AssertUnwindSafe(|| shrink(schedule, SHRINK_RUNS))).ok().flatten()?;
     let name = format!("exon-sim-{}-{}.schedule", schedule.profile, schedule.seed);

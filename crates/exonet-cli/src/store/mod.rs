@@ -42,13 +42,13 @@ use crate::units::Size;
 pub(crate) enum Refusal {
     #[error(transparent)]
     Name(#[from] NameError),
-    #[error("{0} is there already, with other content; the receiver can allow replacing it with --overwrite")]
+    #[error("{0} is already there, with other content; the receiver can allow replacing it with --overwrite")]
     Taken(SafePath),
     #[error("{0} is a directory at the receiver")]
     Directory(SafePath),
-    #[error("a part of the path {0} is a file or a link at the receiver, and no directory")]
+    #[error("a part of the path {0} is a file or a link at the receiver, not a directory")]
     NoDirectory(SafePath),
-    #[error("it is a link that leads out of what is copied: {0}")]
+    #[error("it is a link that points out of the copied directory: {0}")]
     LeadsOut(String),
     #[error("its pieces have {0} bytes each")]
     Pieces(u32),
@@ -60,7 +60,7 @@ pub(crate) enum Refusal {
     #[error("{0}")]
     Output(Failure),
     /// The message ended early, so no sender waits for the reason.
-    #[error("the message was given up: {0}")]
+    #[error("the sender gave the message up: {0}")]
     GivenUp(#[source] io::Error),
 }
 

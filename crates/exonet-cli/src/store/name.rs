@@ -44,13 +44,13 @@ pub(crate) enum NameError {
     PathTooLong,
     #[error("its name leads out of the receiver's directory: {0}")]
     Path(String),
-    #[error("its name contains characters that cannot be seen: {0}")]
+    #[error("its name contains invisible characters: {0}")]
     Hidden(String),
     #[error("its name begins with a dot: {0}; the receiver can allow that with --hidden")]
     Dot(String),
-    #[error("its name is kept for unfinished files: {0}")]
+    #[error("its name is reserved for unfinished files: {0}")]
     Ours(String),
-    #[error("its name is one under which messages are stored")]
+    #[error("its name is reserved for messages")]
     Message,
     #[error("its name means something else on some systems: {0}")]
     Reserved(String),

@@ -25,7 +25,7 @@ pub(crate) struct Room {
 
 /// The error that a file does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{size} is more than the listener has room for: it stores {limit} in all, {left} are left")]
+#[error("{size} is more than the listener has room for: it stores {limit} in total, and {left} are free")]
 pub(crate) struct Full {
     size: Size,
     limit: Size,

@@ -40,7 +40,7 @@ impl Store {
         for (path, about, room) in ours.collect::<Vec<_>>() {
             let old = about.modified().is_ok_and(|then| age(then) >= self.options.keep_parts);
             if about.is_file() && old && fs::remove_file(&path).is_ok() {
-                tracing::info!("removed {}: nothing has come for it", path.display());
+                tracing::info!("removed {}: nothing has arrived for it", path.display());
                 self.room.give_back(room);
             }
         }

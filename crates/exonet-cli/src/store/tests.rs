@@ -347,7 +347,7 @@ mod links {
             assert_eq!(fs::read(&outside).unwrap(), b"precious");
             fs::remove_file(inbox.join("link")).unwrap();
         }
-        // A dangling one either.
+        // A dangling link is not followed either.
         symlink(place.path().join("new"), inbox.join("link")).unwrap();
         assert!(!stored(&put(&store(&inbox, 1 << 20, false), "link", b"x")));
         assert!(!place.path().join("new").exists());
@@ -361,7 +361,7 @@ mod links {
         let inbox = place.path().join("inbox");
         let store = store(&inbox, 1 << 20, true);
         symlink(&outside, inbox.join("d")).unwrap();
-        let refused = |answer: Answer| assert!(reason(&answer).contains("no directory"), "{answer:?}");
+        let refused = |answer: Answer| assert!(reason(&answer).contains("not a directory"), "{answer:?}");
         refused(offer(&store, &info("d/f", b"x"), None));
         refused(store.offer(&KEY, &Entry::Dir { path: "d/e".into(), mode: None, mtime: 0 }).0);
         refused(store.offer(&KEY, &link("d/l", "x")).0);
@@ -381,7 +381,7 @@ mod links {
         assert_eq!(store.offer(&KEY, &link("d/e/l", "../f")).0, Answer::Made);
         assert!(reason(&store.offer(&KEY, &link("d/e/l", "g")).0).contains("--overwrite"));
         for target in ["/etc/passwd", "../../f", "x/../../../f", ""] {
-            assert!(reason(&store.offer(&KEY, &link("d/e/k", target)).0).contains("leads out"), "{target}");
+            assert!(reason(&store.offer(&KEY, &link("d/e/k", target)).0).contains("points out"), "{target}");
         }
     }
 }
@@ -412,7 +412,7 @@ fn a_message_is_stored_once_and_an_unfinished_one_leaves_nothing() {
     let place = tempfile::tempdir().unwrap();
     let store = store(place.path(), 2 * BLOCK, false);
     keep(&store, "a", b"one").unwrap();
-    // Handed out a second time.
+    // The message is handed out a second time.
     keep(&store, "a", b"one").unwrap();
     assert!(matches!(keep(&store, "a", b"two"), Err(Refusal::Taken(_))));
     drop(store.begin(SafePath::new("b", options(0, false).names).unwrap(), 4).unwrap());

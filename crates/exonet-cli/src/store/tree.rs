@@ -41,7 +41,7 @@ impl Tree {
             match fs::symlink_metadata(&directory) {
                 Ok(about) if about.is_dir() => {}
                 Ok(_) => {
-                    let what = format!("{ancestor} is no directory at the receiver");
+                    let what = format!("{ancestor} is not a directory at the receiver");
                     return Err(io::Error::new(io::ErrorKind::NotADirectory, what));
                 }
                 Err(error) if make && error.kind() == io::ErrorKind::NotFound => fs::create_dir(&directory)?,
@@ -170,7 +170,7 @@ fn make_link(target: &str, path: &Path) -> io::Result<()> {
 
 #[cfg(not(unix))]
 fn make_link(_: &str, _: &Path) -> io::Result<()> {
-    Err(io::Error::new(io::ErrorKind::Unsupported, "links are not made on this system"))
+    Err(io::Error::new(io::ErrorKind::Unsupported, "links cannot be made on this system"))
 }
 
 /// Forces a directory to the disk, which makes new names in it durable.

@@ -101,7 +101,7 @@ impl Track {
         self.0.iter().rev().nth(1).map(|counts| counts.at_ms)
     }
 
-    /// None: it was seen once.
+    /// None: there is only one sample of the peer.
     fn rates(&self) -> Option<Rates> {
         let mut latest = self.0.iter().rev();
         let (now, before) = (latest.next()?, latest.next()?);
@@ -138,7 +138,7 @@ pub(crate) struct PeerView {
     pub(crate) figures: PeerFigures,
     /// The name that the user has given it.
     pub(crate) name: Option<String>,
-    /// None: it was seen once.
+    /// None: there is only one sample of the peer.
     pub(crate) rates: Option<Rates>,
     /// The share of lost packets. None: no packet was sent.
     pub(crate) loss: Option<f64>,

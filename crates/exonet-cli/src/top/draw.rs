@@ -21,15 +21,15 @@ const HELP: [&str; 14] = [
     "up, down, j, k    choose a peer: its id and address stand below",
     "page up, down     a screen further; home, end: to the first, the last",
     "left, right       sort by the next column; 1 to 9 and 0: by that one",
-    "r                 sort the other way round",
+    "r                 sort in the other direction",
     "/                 show only peers with this in name, id, address or state",
-    "p, space          stand still; go on",
+    "p, space          pause; continue",
     "Esc               forget the filter; quit",
     "",
     "IN/s OUT/s        messages a second        BYTE/s   bytes a second, both ways",
     "LOSS              packets lost, of those of the last 10 s",
     "QUEUED            messages that have not left",
-    "DOUBT, OLDEST     messages that left and have no outcome, and for how long",
+    "DOUBT, OLDEST     messages that have left and have no outcome, and for how long",
     "BYTES             BYTE/s over time, each peer on a scale of its own",
 ];
 
@@ -91,7 +91,7 @@ fn state(app: &App, shown: usize) -> Line<'static> {
     }
     let mut parts = Vec::new();
     if app.is_paused() {
-        parts.push("paused: p goes on".to_owned());
+        parts.push("paused: p continues".to_owned());
     }
     if let Some((filter, typing)) = app.filter() {
         let cursor = if typing { "_" } else { "" };
@@ -126,7 +126,7 @@ fn foot(app: &App, shown: &[&PeerView]) -> [Line<'static>; 2] {
         format!("{}{at}{carrier}", figures.id)
     });
     let place = if shown.is_empty() { 0 } else { cursor + 1 };
-    let way = if app.reversed() { ", turned round" } else { "" };
+    let way = if app.reversed() { ", reversed" } else { "" };
     let sorted =
         format!("   {} of {} by {}{way}", count(place as u64), count(shown.len() as u64), app.sort().name());
     [Line::raw(chosen), Line::from(vec![bold(KEYS), Span::raw(sorted)])]

@@ -39,7 +39,7 @@ impl Screen {
     /// Switches the terminal to the picture.
     ///
     /// # Errors
-    /// There is no terminal, or it lacks the ability.
+    /// There is no terminal, or it lacks a needed feature.
     pub(crate) fn take() -> Result<Self, Failure> {
         let terminal = ratatui::try_init().map_err(|error| {
             ratatui::restore();
@@ -67,7 +67,7 @@ impl Screen {
 
     /// The next event of the terminal. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Said {
-        let gone = || Said::Gone(io::Error::other("the terminal is heard no more"));
+        let gone = || Said::Gone(io::Error::other("the terminal sends nothing more"));
         self.said.recv().await.unwrap_or_else(gone)
     }
 
@@ -91,5 +91,5 @@ impl Drop for Screen {
 pub(crate) fn unfit(error: &io::Error) -> Failure {
     Failure::new("cannot use the terminal")
         .because(error)
-        .hint("--once prints one screen as plain text, --json a line a second")
+        .hint("--once prints one screen as plain text, --json a line per second")
 }

@@ -203,7 +203,9 @@ fn help_covers_the_picture_until_the_next_key() {
     let mut app = app(4);
     press(&mut app, KeyCode::Char('?'));
     let lines = shown(&mut app);
-    assert!(lines.iter().any(|line| line.contains("sort the other way")) && !lines[0].contains("shop"));
+    assert!(
+        lines.iter().any(|line| line.contains("sort in the other direction")) && !lines[0].contains("shop")
+    );
     assert!(lines.iter().all(|line| line.chars().count() <= 80));
     assert_eq!(press(&mut app, KeyCode::Char('q')), Asked::Nothing, "it closes the help");
     assert!(shown(&mut app)[0].contains("shop"));

@@ -43,7 +43,7 @@ fn a_message_is_a_block_with_times_that_is_shown_when_it_is_over() {
         [
             "#2 to till (tilltill)  7 bytes  00:00:00.500Z",
             "      0 us       +0 us  queued",
-            "                        not over yet"
+            "                        not ended yet"
         ]
     );
     assert!(timeline.rest().is_empty());

@@ -66,7 +66,7 @@ impl Timeline {
         let mut lines = Vec::new();
         for block in core::mem::take(&mut self.open).into_values() {
             lines.extend(block.lines);
-            lines.push(format!("{:INDENT$}not over yet", ""));
+            lines.push(format!("{:INDENT$}not ended yet", ""));
         }
         lines
     }
@@ -177,7 +177,7 @@ fn words(step: &Step, known: Option<&String>) -> String {
             let (status, attempts) = (status.unwrap_or_default(), attempts.unwrap_or_default());
             format!("settled: {}{status}{attempts}{late}", outcome.name())
         }
-        Step::Delivered => "delivered; its reply is waited for".to_owned(),
+        Step::Delivered => "delivered; waits for its reply".to_owned(),
         Step::Replied { status: 0 } => "has its reply".to_owned(),
         Step::Replied { status } => format!("has its reply, status {status}"),
         _ => words_of_coming(step),
@@ -190,7 +190,7 @@ fn words_of_coming(step: &Step) -> String {
         Step::Awaited { .. } => "followed from now on".to_owned(),
         Step::Arrived { .. } => "arrived, and waits for the application".to_owned(),
         Step::Duplicate => "a copy arrived, and was dropped".to_owned(),
-        Step::NoRoom => "dropped for lack of room: it comes again".to_owned(),
+        Step::NoRoom => "dropped, since there was no room: it will be sent again".to_owned(),
         Step::HandedOut { attempt: 1 } => "handed to the application".to_owned(),
         Step::HandedOut { attempt } => format!("handed to the application, attempt {attempt}"),
         Step::GivenBack => "given back by the application".to_owned(),
@@ -223,8 +223,8 @@ fn reason(why: &str) -> &'static str {
         "lost" => "its packet was lost",
         "channel_ended" => "its channel had ended",
         "probe" => "no acknowledgement came",
-        "copy" => "copied before it is missed",
-        _ => "the peer lacks it",
+        "copy" => "sent twice, in case one is lost",
+        _ => "the peer does not have it",
     }
 }
 

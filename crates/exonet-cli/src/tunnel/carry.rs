@@ -26,7 +26,7 @@ const PART: usize = 16 << 10;
 /// Shorter messages are copied, so that they do not hold a buffer of [`PART`].
 const SHORT: usize = 2 << 10;
 
-/// The pause before a connection is opened again that was lost with the process at the other end.
+/// The pause before a connection is opened again after it was lost with the process at the other end.
 const AGAIN: Duration = Duration::from_millis(50);
 
 /// The limits of every connection.
@@ -45,9 +45,9 @@ pub(crate) struct Course {
 pub(crate) enum Why {
     /// Both directions have ended, as the programs at both ends wanted.
     Ended,
-    /// The program at this end broke it off.
+    /// The program at this end broke the connection.
     Local(io::Error),
-    /// The other end broke it off.
+    /// The other end broke the connection.
     Reset(String),
     /// There never was a connection.
     Refused(Refusal),
@@ -63,8 +63,8 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ended => f.write_str("ended"),
-            Self::Local(error) => write!(f, "broken off at this end: {error}"),
-            Self::Reset(error) => write!(f, "broken off at the other end: {error}"),
+            Self::Local(error) => write!(f, "broken at this end: {error}"),
+            Self::Reset(error) => write!(f, "broken at the other end: {error}"),
             Self::Refused(refusal) => {
                 write!(f, "no connection: {}", crate::text::escape(refusal.text.as_bytes()))
             }

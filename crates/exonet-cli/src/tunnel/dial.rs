@@ -49,13 +49,14 @@ async fn addresses(target: &Target, by: Instant) -> Result<Vec<SocketAddr>, Refu
             Ok(Err(error)) => Err(Refusal::new(Code::NoSuchHost, error.to_string())),
             Err(_) => Err(Refusal::new(
                 Code::TimedOut,
-                format!("nothing was found out about {name}", name = name.as_str()),
+                format!("{name} could not be looked up", name = name.as_str()),
             )),
         },
     }
 }
 
-/// Connects to the first of several addresses that answers. An address that does not answer gets half of the time that is left.
+/// Connects to the first of several addresses that answers. An address that does not answer gets half of the time that
+/// is left.
 async fn first(addresses: Vec<SocketAddr>, by: Instant) -> Result<TcpStream, Refusal> {
     let mut last = Refusal::new(Code::NoSuchHost, "it has no address");
     let mut left = addresses.len();

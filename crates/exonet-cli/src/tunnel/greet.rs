@@ -21,7 +21,7 @@ pub(crate) async fn greet(mut stream: Stream, run: Run) -> Option<(Stream, Open)
         Ok(Ok(Some(said))) => match opens(&said, run) {
             Ok(open) => match said.ack() {
                 Ok(()) => return Some((stream, open)),
-                // Its sender gets the outcome.
+                // The sender of the message gets its outcome.
                 Err(_) => "the first message was lost".to_owned(),
             },
             Err(reason) => {
@@ -32,7 +32,7 @@ pub(crate) async fn greet(mut stream: Stream, run: Run) -> Option<(Stream, Open)
         Ok(Ok(None)) => "a connection begins with a message".to_owned(),
         // Earlier messages were for another process, and the connection ended with that process.
         Ok(Err(_)) => GONE.to_owned(),
-        Err(_) => "no first message has come".to_owned(),
+        Err(_) => "no first message has arrived".to_owned(),
     };
     stream.split().1.stop(reason);
     None
@@ -42,7 +42,7 @@ fn opens(said: &Delivery, run: Run) -> Result<Open, String> {
     let whole = said.body().as_whole().filter(|whole| whole.len() <= LONGEST);
     let open = Open::decode(whole.ok_or("the first message is too long")?).map_err(|refusal| refusal.text)?;
     // Only an end that knows the run opens connections in it.
-    if open.run == run { Ok(open) } else { Err("the name of this stream has another run".to_owned()) }
+    if open.run == run { Ok(open) } else { Err("the name of this stream belongs to another run".to_owned()) }
 }
 
 /// Answers that there is no connection, and ends the stream.

@@ -23,7 +23,7 @@ impl fmt::Display for Over {
             Self::Restarted => "the other end was restarted",
             Self::Left => "the other end has ended",
             Self::Silent => "the other end was silent for too long",
-            Self::Stopping => "this end stops",
+            Self::Stopping => "this end is stopping",
         })
     }
 }

@@ -20,10 +20,10 @@ pub(crate) async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
         let failure = Failure::new(format!("cannot listen at {address}")).because(&error);
         match error.kind() {
             io::ErrorKind::AddrInUse => {
-                failure.hint("another program listens there: choose another port, or 0 for any that is free")
+                failure.hint("another program listens there: choose another port, or 0 for any free port")
             }
             io::ErrorKind::PermissionDenied => {
-                failure.hint("ports below 1024 are for root: choose a higher one")
+                failure.hint("ports below 1024 need root: choose a higher one")
             }
             _ => failure,
         }

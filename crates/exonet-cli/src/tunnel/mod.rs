@@ -64,7 +64,8 @@ const MOST_WINDOW: u64 = 1 << 30;
 pub(crate) fn window(size: Size) -> Result<usize, Failure> {
     let bytes = usize::try_from(size.0).ok().filter(|_| (LEAST_WINDOW..=MOST_WINDOW).contains(&size.0));
     bytes.ok_or_else(|| {
-        Failure::new(format!("a window of {size} is of no use")).hint("write --window 64KiB to --window 1GiB")
+        Failure::new(format!("a window of {size} is not allowed"))
+            .hint("choose from --window 64KiB to --window 1GiB")
     })
 }
 

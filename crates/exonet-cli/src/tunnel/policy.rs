@@ -12,14 +12,15 @@ pub(crate) enum PatternError {
     #[error(transparent)]
     Target(#[from] TargetError),
     #[error(
-        "{0:?} is no network: write ADDRESS/BITS:PORT, as in 10.0.0.0/8:443, where no bit is set behind the first BITS"
+        "{0:?} is not a network: write ADDRESS/BITS:PORT, as in 10.0.0.0/8:443, where no bit is set behind \
+         the first BITS"
     )]
     Network(String),
     #[error(
         "{0:?}: an asterisk stands for a whole host, or for labels at the front of a name, as in *.internal:443"
     )]
     Asterisk(String),
-    #[error("{0:?} is no place to listen: write ADDRESS:PORT, with *:PORT for any address")]
+    #[error("{0:?} is not an address to listen at: write ADDRESS:PORT, with *:PORT for any address")]
     Place(String),
 }
 

@@ -115,7 +115,7 @@ impl Registry {
         there
     }
 
-    /// Ends all runs, because this end stops.
+    /// Ends all runs, because this end is stopping.
     pub(crate) fn end_all(&self) {
         let mut inner = self.lock();
         let peers: Vec<_> = inner.runs.keys().copied().collect();

@@ -31,9 +31,9 @@ pub(crate) enum SocksError {
     Version,
     #[error("the client wants to authenticate itself; this server has no authentication")]
     Method,
-    #[error("the client wants something else than to connect")]
+    #[error("the client asks for something other than a connection")]
     Command,
-    #[error("the client names no host and port that could be connected to")]
+    #[error("the client names no valid host and port")]
     Address,
 }
 

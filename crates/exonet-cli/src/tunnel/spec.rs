@@ -12,7 +12,7 @@ pub(crate) enum SpecError {
     Forward(String),
     #[error("{0:?} is not [BIND:]PORT, as in 1080 or 127.0.0.1:1080")]
     Listen(String),
-    #[error("{0:?} is no address to listen at: write an address, localhost, or * for all")]
+    #[error("{0:?} is not an address to listen at: write an address, localhost, or * for all")]
     Bind(String),
     #[error(transparent)]
     Target(#[from] TargetError),

@@ -15,9 +15,9 @@ const LONGEST_LABEL: usize = 63;
 pub(crate) enum TargetError {
     #[error("{0:?} has no port: write HOST:PORT, and an IPv6 address in brackets, as in [::1]:80")]
     NoPort(String),
-    #[error("{0:?} is no port: write a number from 1 to 65535")]
+    #[error("{0:?} is not a port: write a number from 1 to 65535")]
     Port(String),
-    #[error("{0:?} is no host: write a name or an address; a name has letters, digits, - and _ only")]
+    #[error("{0:?} is not a host: write a name or an address; a name has letters, digits, - and _ only")]
     Host(String),
 }
 

@@ -165,8 +165,8 @@ impl Message for Welcome {}
 /// The first message of a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Open {
-    /// The run, as in the name of the stream. Because of it, an end that was restarted cannot mistake bytes of a
-    /// connection for this message.
+    /// The run, as in the name of the stream. Because it is repeated here, an end that was restarted cannot take
+    /// bytes of a connection for this message.
     pub(crate) run: Run,
     #[serde(flatten)]
     pub(crate) goal: Goal,
@@ -175,7 +175,7 @@ pub(crate) struct Open {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Goal {
-    /// The far end is to connect to this.
+    /// The target that the far end should connect to.
     To(Target),
     /// The connection arrived at a port that the near end asked for.
     Reverse(Reverse),
@@ -247,7 +247,7 @@ pub(crate) enum Code {
 /// The message that a near end repeats: it announces the near end, and lists the ports that it asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Hello {
-    /// The addresses where the far end is to listen.
+    /// The addresses at which the far end should listen.
     #[serde(default)]
     pub(crate) listen: Vec<SocketAddr>,
 }

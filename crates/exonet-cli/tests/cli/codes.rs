@@ -56,7 +56,7 @@ fn a_code_is_all_that_is_needed_on_one_network() {
     let content = noise(3_000_000, 1);
     let photo = world.file("photo.jpg", &content);
     let mut offer = Running::start(world.command(&["cp", "--code", "--json", arg(&photo)]));
-    let Some(line) = offer.line() else { return skipped("no interface takes datagrams to a group") };
+    let Some(line) = offer.line() else { return skipped("no interface sends multicast datagrams") };
     if line["type"] == "error" {
         return skipped(&line["error"]);
     }
@@ -148,7 +148,7 @@ fn a_third_party_that_guesses_ends_the_offer() {
         "--patience",
         "500ms",
     ]);
-    assert!(late.expect(1).stderr.contains("no offer of"));
+    assert!(late.expect(1).stderr.contains("no offer with number"));
     assert!(!world.path("out/f").exists());
 }
 
@@ -158,7 +158,7 @@ fn an_offer_that_is_gone_is_told() {
     let file = world.file("f", b"x");
     let (interrupted, code) = offer(&world, &[arg(&file)]);
     interrupted.signal(Signal::INT);
-    assert!(interrupted.end().expect(130).stderr.contains("good for nothing"));
+    assert!(interrupted.end().expect(130).stderr.contains("no longer valid"));
     let names = names(&world);
     assert_eq!(world.run(&["names", "ls", "--names", &names]).expect(0).stdout, "");
     let (out, late) = (world.path("out"), ["--no-local", "--names", &names, "--patience"]);
@@ -166,13 +166,13 @@ fn an_offer_that_is_gone_is_told() {
         world.run(&[&["get", code, "--out", arg(&out)], &late[..], &[patience]].concat()).expect(1).stderr
     };
     let told = late(&code, "500ms");
-    assert!(told.contains("no offer of"), "{told}");
+    assert!(told.contains("no offer with number"), "{told}");
     // Killed, it leaves its name behind, which leads to nothing.
     let (mut killed, code) = offer(&world, &[arg(&file)]);
     killed.kill();
     killed.wait();
     let told = late(&code, "7s");
-    assert!(told.contains("is gone: it does not answer"), "{told}");
+    assert!(told.contains("has ended: it does not answer"), "{told}");
     let (waiting, _) = offer(&world, &["--timeout", "100ms", arg(&file)]);
     assert!(waiting.end().expect(4).stderr.contains("in time"));
 }
@@ -297,7 +297,7 @@ fn what_is_no_code_is_told_what_it_is() {
         (&["get", "--list"], "--from"),
         (&["get", "7-lucky"], "a number and two words"),
         (&["get", "7-l-otter"], "may be"),
-        (&["get", "7-lucky-dragon"], "no word of codes"),
+        (&["get", "7-lucky-dragon"], "not a word of codes"),
         (&["get", "0-lucky-otter"], "1 to 999"),
     ] {
         let told = world.run(args).expect(2).stderr;

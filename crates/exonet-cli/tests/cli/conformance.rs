@@ -33,7 +33,7 @@ fn what_does_not_conform_is_found_and_told() {
     let ended = world.run(&[&["conformance", &listener.peer][..], &only].concat()).expect(1);
     let row = |name: &str| ended.stdout.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
     assert!(row("handshake").contains(" ok "), "{}", ended.stdout);
-    assert!(row("messages").contains("FAILED  no end within 3"), "{}", ended.stdout);
+    assert!(row("messages").contains("FAILED  it did not end within 3"), "{}", ended.stdout);
     assert!(
         row("rejected").contains("FAILED  a message that is to be rejected ended Delivered"),
         "{}",

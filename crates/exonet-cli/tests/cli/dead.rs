@@ -82,7 +82,7 @@ fn of_two_that_retry_one_letter_at_once_one_has_it() {
     let printed = world.run(&["dead", "retry", "1", "--as", "worker"]).expect(4);
     assert_eq!(printed.stdout, "");
     let dropped = world.run(&["dead", "drop", "1", "--as", "worker"]).expect(1);
-    assert!(dropped.stderr.contains("is trying the dead letter"), "{}", dropped.stderr);
+    assert!(dropped.stderr.contains("is retrying the dead letter"), "{}", dropped.stderr);
     // Others are free.
     assert_eq!(retry("2", "true").end().expect(0).summary()["processed"], 1);
     gate.open();
@@ -116,7 +116,7 @@ fn a_listener_that_runs_the_identity_tries_a_letter_again_with_its_command() {
     assert_eq!(listener.running.line_of("retried")["outcome"], "kept");
     let gone = dead(&world, &["retry", "2"], 0);
     assert_eq!(gone.of_type("retried")[0]["outcome"], "processed");
-    assert!(gone.stderr.contains("--exec of exon listen"), "{}", gone.stderr);
+    assert!(gone.stderr.contains("its --exec command was used"), "{}", gone.stderr);
     world.file("ok", b"");
     let text = world.run(&["dead", "retry", "--all", "--as", "worker"]).expect(0).stdout;
     assert!(text.starts_with("processed  "), "{text}");

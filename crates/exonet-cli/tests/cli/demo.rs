@@ -45,7 +45,7 @@ fn with_a_crash_nothing_is_lost_or_doubled() {
     assert_eq!(count("delivered") + count("unknown"), 2_000);
     let events: Vec<String> =
         ended.of_type("event").iter().map(|line| line["event"].as_str().unwrap().to_owned()).collect();
-    for word in ["dead", "back", "port", "killed", "moves"] {
+    for word in ["down", "back", "port", "killed", "moves"] {
         assert!(events.iter().any(|event| event.contains(word)), "{word}: {events:?}");
     }
     // Five in a hundred acknowledgements are lost: who does not remember takes those messages twice.

@@ -96,7 +96,7 @@ fn a_name_is_escaped_once() {
     let file = world.file("new\nline", b"content");
     let copied = world.run(&["cp", arg(&file), &listener.peer]).expect(4);
     assert!(copied.stdout.contains("refused    new\\nline"), "{}", copied.stdout);
-    assert!(copied.stdout.contains("cannot be seen: new\\nline"), "{}", copied.stdout);
+    assert!(copied.stdout.contains("invisible characters: new\\nline"), "{}", copied.stdout);
 }
 
 #[test]

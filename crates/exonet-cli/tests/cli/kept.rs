@@ -75,7 +75,7 @@ fn what_was_open_at_an_interrupt_goes_on() {
     let first = away.interrupted(&["--as", "sender", "one"]).expect(6);
     assert_eq!(figures(&first), [1, 0, 0, 1]);
     assert!(
-        first.stderr.contains("kept: 1 message. To go on: exon send --as sender --continue"),
+        first.stderr.contains("kept: 1 message. To continue: exon send --as sender --continue"),
         "{}",
         first.stderr
     );
@@ -136,7 +136,7 @@ fn what_a_killed_sender_had_read_goes_on() {
 fn durable_is_an_identity_that_is_made_and_a_receiver_may_have_moved() {
     let away = Away::new();
     let first = away.interrupted(&["--durable", "one"]).expect(6);
-    assert!(first.stderr.contains("made identity default"), "{}", first.stderr);
+    assert!(first.stderr.contains("created identity default"), "{}", first.stderr);
     assert!(first.stderr.contains("exon send --as default --continue"), "{}", first.stderr);
     let world = away.world;
     let listener = world.listen(&["--as", "receiver", "--exit-after", "1"]);
@@ -188,7 +188,7 @@ fn the_outbox_shows_what_is_kept_and_gives_it_up() {
     let running = away.sender(&["--as", "sender", "--tag", "t", "the text of it"]);
     away.hear();
     let meanwhile = outbox(&["ls", "--json"]).expect(0);
-    assert!(meanwhile.stderr.contains("that exon send (process "), "{}", meanwhile.stderr);
+    assert!(meanwhile.stderr.contains("with which exon send (process "), "{}", meanwhile.stderr);
     running.signal(Signal::INT);
     running.end().expect(6);
     let shown = outbox(&["ls", "--json"]).expect(0);

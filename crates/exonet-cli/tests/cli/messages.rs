@@ -254,7 +254,7 @@ fn only_those_allowed_get_through() {
     let stranger = world.run(&["send", &listener.peer, "let me in", "let me in again", "--json"]).expect(4);
     assert_eq!(stranger.summary()["refused"], 2);
     assert_eq!(stranger.of_type("message")[0]["reason"], "the peer does not let this node in");
-    assert!(stranger.stderr.contains("lets this node in with `--allow "), "{}", stranger.stderr);
+    assert!(stranger.stderr.contains("can admit this node with `--allow "), "{}", stranger.stderr);
     let file = world.file("f", b"content");
     let copied = world.run(&["cp", file.to_str().unwrap(), &listener.peer]).expect(4);
     assert!(copied.stdout.contains("does not let this node in"), "{}", copied.stdout);
@@ -278,7 +278,7 @@ fn a_ping_of_who_does_not_let_us_in_says_so_at_once() {
     let pinged = world.run(&["ping", &listener.peer, "--timeout", "60s", "--json"]).expect(4);
     assert_eq!(pinged.of_type("ping")[0]["refused"], "the peer does not let this node in");
     assert_eq!(pinged.summary()["sent"], 1, "the next one would be refused too");
-    assert!(pinged.stderr.contains("lets this node in with `--allow "), "{}", pinged.stderr);
+    assert!(pinged.stderr.contains("can admit this node with `--allow "), "{}", pinged.stderr);
 }
 
 #[test]
@@ -332,8 +332,8 @@ fn a_listener_keeps_its_identity() {
         (ended.of_type("listening")[0]["id"].clone(), ended.stderr)
     });
     assert_eq!(ids[0].0, ids[1].0);
-    assert!(ids[0].1.contains("made identity default"), "{}", ids[0].1);
-    assert!(!ids[1].1.contains("made identity"), "{}", ids[1].1);
+    assert!(ids[0].1.contains("created identity default"), "{}", ids[0].1);
+    assert!(!ids[1].1.contains("created identity"), "{}", ids[1].1);
     let shown = world.run(&["id", "--json"]).expect(0);
     assert_eq!(shown.lines()[0]["id"], ids[0].0);
 }

@@ -27,7 +27,7 @@ fn scrape(address: &str) -> (String, BTreeMap<String, f64>) {
 
 /// Where a process says that its figures are.
 fn place(running: &mut Running) -> String {
-    let said = running.says("figures for Prometheus at http://");
+    let said = running.says("metrics for Prometheus at http://");
     said.split("http://").nth(1).unwrap().trim().trim_end_matches("/metrics").to_owned()
 }
 

@@ -111,7 +111,7 @@ fn an_identity_that_never_arrived_is_taken_back() {
     assert!(left.stderr.contains("has moved"), "{}", left.stderr);
     let back = at(&world, "here", &["move", "--as", "calc", "--take-back", "--json"]).end().expect(0);
     assert_eq!(back.of_type("taken_back")[0]["generation"], 2);
-    assert!(back.stderr.contains("nobody was asked"), "{}", back.stderr);
+    assert!(back.stderr.contains("no name service was asked"), "{}", back.stderr);
     drop(world.listener_of("listening", serve(&world, "here", &[])));
 }
 
@@ -138,7 +138,7 @@ fn an_identity_that_has_arrived_is_not_taken_back() {
     std::fs::remove_file(world.path("services")).unwrap();
     let back = take_back().expect(0);
     assert!(
-        back.stderr.contains("generation 2") && !back.stderr.contains("nobody was asked"),
+        back.stderr.contains("generation 2") && !back.stderr.contains("no name service was asked"),
         "{}",
         back.stderr
     );
@@ -199,7 +199,7 @@ fn a_background_node_goes_on_if_it_does_not_move() {
     let (there, door) = arrive_as_listener(&world, &id, "door: load:die");
     let args = ["move", "--as", "sender", "--to", &door, "--timeout", "1s", "--freeze", "500ms"];
     let cut = world.run(&args).expect(1);
-    assert!(cut.stderr.contains("goes on here"), "{}", cut.stderr);
+    assert!(cut.stderr.contains("still runs here"), "{}", cut.stderr);
     assert_eq!(there.end().code, None);
     up.line_of("stays");
     until("it can be asked again", || Path::new(&said("control")).exists());

@@ -94,7 +94,7 @@ fn a_slip_in_an_id_is_shown() {
 fn the_first_question_makes_an_identity_and_says_so() {
     let world = World::new();
     let first = world.run(&["id"]).expect(0);
-    assert!(first.stderr.contains("made identity default"), "{}", first.stderr);
+    assert!(first.stderr.contains("created identity default"), "{}", first.stderr);
     let again = world.run(&["id", "--json"]).expect(0);
     assert_eq!(again.lines()[0]["id"], first.stdout.trim());
     assert_eq!(again.lines()[0]["new"], false);

@@ -168,7 +168,7 @@ fn when_all_are_gone_what_has_come_stays_and_another_goes_on() {
     first.running.kill();
     let ended = get.end().expect(1);
     assert!(ended.stderr.contains("no node has answered for 1 s"), "{}", ended.stderr);
-    assert!(ended.stderr.contains("the same command goes on"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("the same command continues"), "{}", ended.stderr);
     assert!(!films.target().exists());
     // With another node, under another name of its own.
     let second = films.share("second", &OPEN);
@@ -243,7 +243,7 @@ fn an_interrupt_keeps_what_has_come() {
     let ended = get.end().expect(130);
     let summary = ended.summary();
     assert_eq!(summary["end"], "interrupted");
-    assert!(ended.stderr.contains("the same command goes on"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("the same command continues"), "{}", ended.stderr);
     assert!(films.part().exists() && films.map().exists() && !films.target().exists());
     // All that had come was brought to the disk.
     let again = complete(&films, films.get(&[&server.peer], &[]).end());
@@ -291,7 +291,7 @@ fn a_server_that_brings_something_else_is_banned_and_named() {
     let ended = films.get(&[&liar.peer, &good.peer], &[]).end();
     let name = liar.peer.get(..8).unwrap();
     assert!(
-        ended.stderr.contains(&format!("{name}: what it brings is not of this file")),
+        ended.stderr.contains(&format!("{name}: what it sends is not part of this file")),
         "{}",
         ended.stderr
     );
@@ -307,7 +307,7 @@ fn a_server_that_brings_something_else_is_banned_and_named() {
     // Alone, it brings nothing.
     fs::remove_file(films.target()).unwrap();
     let ended = films.get(&[&liar.peer], &[]).end().expect(1);
-    assert!(ended.stderr.contains("no node brings new/film"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("no node sends new/film"), "{}", ended.stderr);
     assert!(!films.target().exists() && !films.part().exists() && !films.map().exists());
 }
 
@@ -454,7 +454,7 @@ fn what_is_there_is_not_replaced_unless_that_is_said() {
     fs::remove_file(films.target()).unwrap();
     fs::write(films.part(), b"mine").unwrap();
     let ended = films.get(&[&server.peer], &[]).end().expect(1);
-    assert!(ended.stderr.contains("film.part is there"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("film.part exists"), "{}", ended.stderr);
     assert_eq!(fs::read(films.part()).unwrap(), b"mine");
 }
 

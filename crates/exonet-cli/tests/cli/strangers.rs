@@ -119,7 +119,7 @@ fn a_removed_directory_keeps_messages_with_their_senders() {
     fs::create_dir(&out).unwrap();
     sender.end().expect(0);
     copy.end().expect(0);
-    assert!(listener.running.end().expect(0).stderr.contains("storing works again"));
+    assert!(listener.running.end().expect(0).stderr.contains("messages can be stored again"));
     assert_eq!(entries(&out).len(), 2);
 }
 

@@ -65,7 +65,7 @@ fn a_message_in_doubt_is_found_by_its_number_and_by_its_id() {
         let told = world.run(&["trace", message, "--as", "sender", "--timeout", "200ms"]).expect(0);
         assert!(told.stdout.contains("open when the trace began"), "{}", told.stdout);
         assert!(told.stdout.contains("bound early, to slot"), "{}", told.stdout);
-        assert!(told.stdout.contains("not over yet"), "{}", told.stdout);
+        assert!(told.stdout.contains("not ended yet"), "{}", told.stdout);
         assert!(told.stdout.lines().all(|line| line.chars().count() <= 80), "{}", told.stdout);
     }
     let told = world.run(&["trace", "7", "--as", "sender"]).expect(1);

@@ -146,7 +146,7 @@ fn outcomes_come_back() {
     let send = |args: &[&str]| world.run(&[&["send", "--as", "sender", "--json"], args].concat());
     let timed_out = send(&[&away.peer, "x", "--timeout", "300ms"]).expect(6);
     assert_eq!((count(&timed_out, "kept"), &timed_out.summary()["end"]), (1, &"timed out".into()));
-    assert!(timed_out.stderr.contains("goes on with them"), "{}", timed_out.stderr);
+    assert!(timed_out.stderr.contains("continues with them"), "{}", timed_out.stderr);
     let expired = send(&[&away.peer, "x", "--no-early", "--deadline", "1ms"]).expect(4);
     assert_eq!(count(&expired, "expired"), 1);
     let listener = world.listen(&["--exit-after", "3"]);
@@ -163,7 +163,7 @@ fn outcomes_come_back() {
     let strict = world.listen(&["--as", "strict", "--allow", &friend]);
     let refused = send(&[&strict.peer, "x"]).expect(4);
     assert_eq!(count(&refused, "refused"), 1);
-    assert!(refused.stderr.contains("lets this node in with `--allow "), "{}", refused.stderr);
+    assert!(refused.stderr.contains("can admit this node with `--allow "), "{}", refused.stderr);
     let missing = send(&[&strict.peer, "x", "--tag", &"t".repeat(256)]).expect(1);
     assert!(missing.stderr.contains("255"), "{}", missing.stderr);
     let large = world.file("large", &vec![0; (16 << 20) + 1]);
@@ -177,7 +177,7 @@ fn a_background_node_may_be_demanded() {
     let world = &away.world;
     let send = |args: &[&str]| world.run(&[&["send", "--as", "sender", &away.peer], args].concat());
     let none = send(&["x", "--up"]).expect(1);
-    assert!(none.stderr.contains("start one with: exon up --as sender"), "{}", none.stderr);
+    assert!(none.stderr.contains("to start one: exon up --as sender"), "{}", none.stderr);
     assert_eq!(open(world), 0);
     let listener = world.listen(&["--as", "sender"]);
     let busy = send(&["x"]).expect(1);
@@ -370,7 +370,7 @@ fn who_talks_nonsense_or_not_at_all_hinders_nobody() {
     // None of these says anything.
     let silent: Vec<UnixStream> = (0..40).map(|_| UnixStream::connect(&socket).unwrap()).collect();
     let refused = outbox(&away.world, &["ls"]).expect(1);
-    assert!(refused.stderr.contains("asked by too many"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("too many commands ask it"), "{}", refused.stderr);
     writeln!(stdin, "after").unwrap();
     drop(stdin);
     let (_world, listener) = away.come(22);

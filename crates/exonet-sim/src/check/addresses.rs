@@ -7,11 +7,12 @@ use exonet_proto::NodeId;
 
 use super::Breach;
 
-/// The bytes exchanged by every node with every address.
+/// The bytes that every node has exchanged with every address.
 ///
-/// A node may send three times the bytes that it received from an address (RFC 9000, section 8.1), unless its
-/// application chose the address, or a host that received the node's datagrams there has since made a datagram that
-/// the node received. The checker knows more than the node does, so it forbids nothing that the node may do.
+/// A node may send three times the bytes that it received from an address (RFC 9000, section 8.1). This limit ends
+/// when its application chooses the address, or when the node receives a datagram from a host that made it after it
+/// had received the node's datagrams at that address. The checker knows more than the node does, so it forbids
+/// nothing that the node may do.
 #[derive(Debug, Default)]
 pub(crate) struct Addresses {
     nodes: BTreeMap<usize, Process>,
@@ -23,7 +24,7 @@ struct Process {
     bytes: BTreeMap<SocketAddr, Bytes>,
     /// Addresses that the application chose, or that are proven.
     free: BTreeSet<SocketAddr>,
-    /// The addresses at which each receiver has received from this process, and the first step at which it did.
+    /// The addresses at which each receiver has received from this process, and the first step in which it did.
     heard: BTreeMap<usize, BTreeMap<SocketAddr, u64>>,
 }
 
@@ -34,17 +35,17 @@ struct Bytes {
 }
 
 impl Addresses {
-    /// The process is gone, with its knowledge.
+    /// Notes that the process has ended, and with it what it knew.
     pub(crate) fn dies(&mut self, node: usize) {
         self.nodes.remove(&node);
     }
 
-    /// The application of `node` may have named these addresses.
+    /// Notes that the application of `node` may have named these addresses.
     pub(crate) fn chosen(&mut self, node: usize, addresses: impl IntoIterator<Item = SocketAddr>) {
         self.nodes.entry(node).or_default().free.extend(addresses);
     }
 
-    /// `receiver` has received, at `to`, a datagram of `sender`.
+    /// Notes that `receiver` has received a datagram of `sender` at `to`.
     pub(crate) fn heard(&mut self, sender: usize, receiver: usize, to: SocketAddr, step: u64) {
         let Some(process) = self.nodes.get_mut(&sender).filter(|process| !process.free.contains(&to)) else {
             return;
@@ -52,7 +53,8 @@ impl Addresses {
         process.heard.entry(receiver).or_default().entry(to).or_insert(step);
     }
 
-    /// A datagram has arrived at `node`. `maker`: the node that made it, and the step, if it arrived unchanged.
+    /// Notes that a datagram has arrived at `node`. `maker` is the node that made it, and the step, if it arrived
+    /// unchanged.
     pub(crate) fn taken(&mut self, node: usize, from: SocketAddr, bytes: u64, maker: Option<(usize, u64)>) {
         let process = self.nodes.entry(node).or_default();
         process.bytes.entry(from).or_default().taken += bytes;
@@ -69,7 +71,7 @@ impl Addresses {
         }
     }
 
-    /// `node` sends `bytes` to an address.
+    /// Checks that `node` may send `bytes` to an address.
     pub(crate) fn given(&mut self, node: usize, by: NodeId, to: SocketAddr, bytes: u64) -> Option<Breach> {
         let process = self.nodes.entry(node).or_default();
         if process.free.contains(&to) {

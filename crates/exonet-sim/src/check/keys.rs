@@ -1,4 +1,4 @@
-//! Keys and nonces, as seen on the wire.
+//! Keys and nonces, as they appear on the wire.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ const DATA: u8 = 0x14;
 
 /// The packet numbers and keys of every node, across crashes.
 ///
-/// * Packet numbers increase strictly under every channel index, from the Noise message that chose it: so none is used
-///   twice under a key.
-/// * An ephemeral key appears in one Noise message only, however often that message is sent: so no two handshakes have
-///   the same keys.
+/// * Packet numbers strictly increase under every channel index, from the Noise message that chose the index. So no
+///   number is used twice under a key.
+/// * An ephemeral key appears in one Noise message only, however many times that message is sent. So no two
+///   handshakes have the same keys.
 #[derive(Debug, Default)]
 pub(crate) struct Keys {
     /// The last packet for each index and sending host.
@@ -32,7 +32,7 @@ struct Last {
 }
 
 impl Keys {
-    /// `host` sends a datagram. `receiver`: the host at its destination, if there is one.
+    /// Checks a datagram that `host` sends. `receiver` is the host at its destination, if there is one.
     pub(crate) fn sees(
         &mut self,
         (host, by): (usize, NodeId),
@@ -60,7 +60,7 @@ impl Keys {
         (same && number <= last).then_some(Breach::Nonce { by, index, number, last })
     }
 
-    /// Copies of a Noise message are equal to the byte, except for mac2.
+    /// Copies of a Noise message are equal in every byte, except for mac2.
     fn noise(&mut self, (host, by): (usize, NodeId), index: u32, noise: &[u8]) -> Option<Breach> {
         let ephemeral = *noise.first_chunk()?;
         let content =
@@ -68,7 +68,7 @@ impl Keys {
                 (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
             });
         let Some(before) = self.ephemerals.insert(ephemeral, content) else {
-            // A new handshake: the index may, by chance, have been in use before.
+            // This is a new handshake. By chance, its index may have been in use before.
             let at_index = self.numbers.range_mut((index, 0)..=(index, usize::MAX));
             let here = |last: &Last| last.receiver.is_none_or(|receiver| receiver == host);
             let gone: Vec<_> = at_index.filter(|(_, last)| here(last)).map(|(key, _)| *key).collect();

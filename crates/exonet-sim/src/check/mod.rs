@@ -21,13 +21,13 @@ pub use violation::{Breach, Violation};
 use crate::Ledger;
 use crate::host::Host;
 
-/// A half-connection of a node with more peers than this is checked only when something arrives from the peer or goes
+/// If a node has more peers than this, a half-connection is checked only when something arrives from the peer or goes
 /// to it.
 const FEW: usize = 8;
-/// How many steps of a node lie between two counts of its holdings; more when it holds more.
+/// The holdings of a node are counted after this many of its steps; less often if it holds more.
 const AUDIT_EVERY: usize = 64;
 
-/// The peers that a step may have concerned.
+/// The peers that a step may have affected.
 #[derive(Debug, Default)]
 pub(crate) struct Touched {
     pub(crate) peers: BTreeSet<NodeId>,
@@ -40,15 +40,15 @@ pub(crate) struct Checks {
     pub(crate) keys: Keys,
     pub(crate) addresses: Addresses,
     pairs: Pairs,
-    /// The host of each identity. None: it has two, which voids every promise about it.
+    /// The host of each identity. None: two hosts have it, so no guarantee holds for it.
     homes: BTreeMap<NodeId, Option<usize>>,
     pub(crate) touched: Touched,
-    /// The latest step of a maker from which a receiver has got something.
+    /// The latest step of a maker from which a receiver has received something.
     newest: BTreeMap<(usize, usize), u64>,
 }
 
 impl Checks {
-    /// A host starts with an identity.
+    /// Notes that a host starts with an identity.
     pub(crate) fn settles(&mut self, id: NodeId, host: usize) {
         self.homes
             .entry(id)
@@ -56,25 +56,25 @@ impl Checks {
             .or_insert(Some(host));
     }
 
-    /// An identity is gone for good.
+    /// Notes that an identity is gone for good.
     pub(crate) fn leaves(&mut self, id: &NodeId) {
         self.homes.remove(id);
     }
 
-    /// A conflict was reported for this identity. Returns true if exactly one host has it.
+    /// Notes that a conflict was reported for this identity. Returns whether exactly one host has it.
     pub(crate) fn is_one(&self, id: &NodeId) -> bool {
         matches!(self.homes.get(id), Some(Some(_)))
     }
 
-    /// A datagram that `maker` made in a step arrives at `node`. Returns true when one that was made later has arrived
-    /// before.
+    /// Notes that a datagram which `maker` made in a step arrives at `node`. Returns whether one that was made later
+    /// has arrived before.
     pub(crate) fn is_reordered(&mut self, node: usize, (maker, made): (usize, u64)) -> bool {
         let newest = self.newest.entry((maker, node)).or_insert(made);
         *newest = made.max(*newest);
         made < *newest
     }
 
-    /// Checks every half-connection of `index` that the step may have changed, and at times counts its holdings.
+    /// Checks every half-connection of `index` that the step may have changed, and now and then counts its holdings.
     pub(crate) fn look(&mut self, index: usize, hosts: &BTreeMap<usize, Host>, ledger: &mut Ledger) {
         let Touched { mut peers, all } = std::mem::take(&mut self.touched);
         let Some(host) = hosts.get(&index) else { return };
@@ -116,7 +116,8 @@ impl Checks {
     }
 }
 
-/// Checks that the holdings of a node are within their limits and correctly counted, and that no message has vanished.
+/// Checks that the holdings of a node are within their limits and correctly counted, and that no message has
+/// vanished.
 pub(crate) fn audit(host: &mut Host, ledger: &mut Ledger) {
     let node = host.node.id();
     host.audit_in = AUDIT_EVERY + host.node.peer_count() * 4 + host.waiting.len();

@@ -1,5 +1,5 @@
-//! Invariants A to D of the half-connection (PROTOCOL.md "Half-connection"), and those of early messages, in the full
-//! node, on every step.
+//! Checks invariants A to D of the half-connection (PROTOCOL.md, "Half-connection"), and those of early messages, in
+//! the whole node, in every step.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,15 +14,14 @@ use crate::host::Host;
 
 /// The history of every half-connection, across crashes of either end.
 ///
-/// The node's additions to the algorithm weaken the invariants only in these ways:
+/// The node's additions to the algorithm weaken the invariants in these ways only:
 ///
-/// * The receive queue comes before the slot test: a message that waits there is undelivered and has its slot. A slot
-///   is consumed when the application takes the message, or by the sender's frontier.
-/// * A crash of the sender takes its record: then `sck` is its clock. A crash of the receiver, or an eviction,
-///   takes `R`: then B holds by `r < b`. An identity that is gone has neither `R` nor `b`, and A to C are
-///   about nothing.
-/// * Messages that were given to the core without the world's knowledge have no entry in the ledger: whether they were
-///   delivered is not known, and B is not asserted for their tokens.
+/// * The receive queue comes before the slot test: a message that waits there is undelivered, and its slot is still
+///   free. The slot is consumed when the application takes the message, or by the sender's frontier.
+/// * A crash of the sender takes its record: then `sck` is its clock. A crash of the receiver, or an eviction, takes
+///   `R`: then B holds since `r < b`. An identity that is gone has neither `R` nor `b`, and A to C do not apply.
+/// * If the core got a message without the world's knowledge, the ledger has no entry for it. Whether it was
+///   delivered is not known, so B is not checked for its token.
 #[derive(Debug, Default)]
 pub(crate) struct Pairs {
     pairs: BTreeMap<(NodeId, NodeId), Pair>,
@@ -33,14 +32,14 @@ pub(crate) struct Pairs {
 /// One half-connection.
 #[derive(Debug, Default)]
 struct Pair {
-    /// C: the highest number that was ever asked for.
+    /// C: the highest number that the sender has ever asked for.
     asked: Slot,
     /// D: every number below it was bound, or never will be.
     next: Slot,
-    /// `R` as it was last seen.
+    /// `R` as it was seen last.
     seen: Option<(Incarnation, IntervalSet)>,
-    /// When the receiver had last heard the sender, when `R` was last seen. None: the sender had not proven
-    /// that it was there.
+    /// When the receiver had last heard from the sender at the time when `R` was seen last. None: the sender had not
+    /// proven that it was there.
     heard: Option<Mono>,
     /// The stamps of the numbers that were sent early.
     early: BTreeMap<Slot, Stamp>,
@@ -54,9 +53,10 @@ struct Record {
     /// The process of the receiver that made the record.
     boot: u32,
     ended: bool,
-    /// It ended, and the amnesia frontier rose past it in the same step.
+    /// Whether it ended, and the amnesia frontier rose past it in the same step.
     evicted: bool,
-    /// It ended with its node, and the sender had been told which of its slots were free: no message is in doubt.
+    /// Whether it ended with its node, after the sender had learned which of its slots were free, so that no message
+    /// is in doubt.
     told: bool,
 }
 
@@ -66,7 +66,7 @@ struct Look<'a> {
     to: NodeId,
     sender: Option<&'a Sender<MessageKey>>,
     receiver: Option<&'a Receiver>,
-    /// When the receiver had last heard the sender, if the sender has proven that it is there.
+    /// When the receiver last heard from the sender, if the sender has proven that it is there.
     heard: Option<Mono>,
     /// The receiver's amnesia frontier; None: its identity is gone.
     b: Option<Incarnation>,
@@ -75,13 +75,13 @@ struct Look<'a> {
 }
 
 impl Pairs {
-    /// Looks at the half-connection from `from` to `to`, an identity that is gone if `host` is None.
+    /// Checks the half-connection from `from` to `to`. If `host` is None, the identity `to` is gone.
     pub(crate) fn look(&mut self, from: &Host, to: NodeId, host: Option<&Host>, ledger: &mut Ledger) {
         let id = from.node.id();
         let sender = from.node.records(&to).and_then(|records: Records<'_>| records.sender);
         let records = host.and_then(|host| host.node.records(&id));
         let receiver = records.and_then(|records| records.receiver);
-        // The receiver may know the stamps of a sender that it has otherwise forgotten.
+        // The receiver may still know the stamps of a sender that it has otherwise forgotten.
         let bound = host.map(|host| host.node.bound(&id)).unwrap_or_default();
         let pair = self.pairs.entry((id, to)).or_default();
         pair.refused.extend(records.map(|records| records.rejected).filter(|ts| ts.is_some()));
@@ -100,16 +100,17 @@ impl Pairs {
         }
     }
 
-    /// Whether what is known accounts for an Unknown of the message `id`, told by `host`.
+    /// Whether what is known explains that the message `id`, which `host` has bound, ended Unknown.
     ///
-    /// * The process that made the record has died since; but not in an orderly way, if the sender had been told what
-    ///   it took.
+    /// * The process that made the record has died since. An orderly end does not count if the sender had learned
+    ///   what the process took.
     /// * The record was evicted.
-    /// * The record was dropped with all of its slots used up, which implies that the message had been delivered; then
-    ///   another record was evicted, and the amnesia frontier passed both.
-    /// * It was early, and its own stamp was rejected; or a lost record took its slot, or a higher one, early.
+    /// * The record was dropped when all of its slots were used up, which implies that the message had been
+    ///   delivered; then another record was evicted, and the amnesia frontier passed both.
+    /// * The message was early, and its own stamp was rejected; or a lost record took its slot, or a higher one,
+    ///   early.
     ///
-    /// Whether a record was dropped that its sender might miss is checked separately: see `Look::hasty`.
+    /// `Look::hasty` checks separately whether a record was dropped that its sender might still need.
     pub(crate) fn explain_unknown(&self, id: MessageId, host: &Host, used: bool) -> bool {
         if id.r == Incarnation::UNNAMED {
             let pair = self.pairs.get(&(id.sender, host.node.id()));
@@ -146,12 +147,12 @@ impl Look<'_> {
         }
     }
 
-    /// The number by which the ledger knows a message.
+    /// The number of the message in the ledger.
     fn number(&self, key: MessageKey) -> Option<u64> {
         self.from.waiting.get(&key).map(|waiting| waiting.number)
     }
 
-    /// **D**, and that a sender record stays within its durable limit.
+    /// Checks **D**, and that a sender record stays within its durable limit.
     fn bindings(&self, pair: &mut Pair, ledger: &mut Ledger) {
         let Some(sender) = self.sender else { return };
         let (e, sck, hi, limit) = (sender.e(), sender.sck(), sender.hi(), self.from.node.clock().limit());
@@ -160,7 +161,7 @@ impl Look<'_> {
         let again = e < pair.next;
         self.ensure(ledger, "D", !again, || format!("{e:?} is bound next, {:?} came before", pair.next));
         let from = pair.next.max(first(sender));
-        // A message that a journal brings back has a number far below the next ones.
+        // A message that comes from a journal has a number far below the next ones.
         let far = e.0.saturating_sub(from.0) > FAR;
         let all = sender.tokens().map(|(s, ..)| s.0).filter(|s| far && *s >= from.0);
         for s in (if far { 0..0 } else { from.0..e.0 }).chain(all).map(Slot) {
@@ -176,7 +177,7 @@ impl Look<'_> {
         pair.asked = pair.asked.max(hi);
     }
 
-    /// **B** for tokens: a slot that is no longer in `R` was delivered, or belongs to a forgotten incarnation.
+    /// Checks **B** for tokens: a slot that is no longer in `R` was delivered, or belongs to a forgotten incarnation.
     fn changes(&self, pair: &Pair, ledger: &mut Ledger) {
         let (Some((r, before)), Some(sender)) = (&pair.seen, self.sender) else { return };
         let now = self.receiver.filter(|record| record.incarnation() == *r);
@@ -207,7 +208,7 @@ impl Look<'_> {
         self.ensure(ledger, "B", delivered, || format!("token {s:?} of {r:?} lost its slot undelivered"));
     }
 
-    /// The life of records, and that each incarnation names only one.
+    /// Checks the life of records, and that each incarnation names only one record.
     fn record(
         &self,
         pair: &mut Pair,
@@ -229,8 +230,8 @@ impl Look<'_> {
             if let Some(r) = now {
                 let born = Record { boot: host.boots, ended: false, evicted: false, told: false };
                 let before = records.insert((self.to, r), born);
-                // A process with a journal continues a record if the previous process had not forced its removal to
-                // the disk.
+                // A process with a journal continues a record if the previous process had not yet forced its removal
+                // to the disk.
                 let journaled = host.disk.as_ref().is_some_and(|disk| disk.journal.is_some());
                 let twice = before.is_some_and(|before| !journaled || before.boot == host.boots);
                 self.ensure(ledger, "incarnation", !twice, || format!("{r:?} is handed out twice"));
@@ -263,10 +264,10 @@ impl Look<'_> {
         self.sender.is_some_and(|sender| sender.tokens().any(|(_, bound, key)| bound == r && is_call(key)))
     }
 
-    /// **Patience**: how long the sender was silent when a record that it misses was dropped, and how long the
-    /// receiver has to bear silence: `dead_after`, unless only calls were taken under the record, or may have arrived
-    /// in part. None: the receiver was patient, or the record made room, or the sender had not proven that it was
-    /// there.
+    /// Checks **patience**: returns how long the sender had been silent when a record that it needs was dropped, and
+    /// how long the receiver must wait. The latter is `dead_after`, unless only calls were taken under the record, or
+    /// may have arrived in part. None: the receiver waited long enough, the record made room for another, or the
+    /// sender had not proven that it was there.
     fn hasty(&self, pair: &Pair, r: Incarnation, host: &Host, ledger: &Ledger) -> Option<[Duration; 2]> {
         let Config { dead_after, caller_patience, limits, .. } = &host.config;
         let full = host.node.peer_count() >= limits.peers;
@@ -277,7 +278,7 @@ impl Look<'_> {
         (silence < patience).then_some([silence, patience])
     }
 
-    /// **A**, **B** for envelopes and for tokens that were just bound, **C**.
+    /// Checks **A**, **B** for envelopes and for tokens that were just bound, and **C**.
     fn slots(&self, pair: &Pair, ledger: &mut Ledger) {
         let clock = Slot(self.from.node.clock().ck());
         let sck = self.sender.map_or(clock, |sender| sender.sck().max(sender.e()));
@@ -303,9 +304,9 @@ impl Look<'_> {
 }
 
 impl Look<'_> {
-    /// Early messages: an ASK never begins above an early message that is open; a slot may wait for an early message
-    /// only if its stamp is not above the bound that the record has for the sender; and the receiver knows which of
-    /// the early messages were delivered, or knows that it has forgotten.
+    /// Checks early messages. An ASK never begins above an open early message. A slot may wait for an early message
+    /// only if its stamp is not above the bound that the record has for the sender. The receiver knows which early
+    /// messages were delivered, or knows that it has forgotten.
     fn early(&self, pair: &mut Pair, host: &Host, ledger: &mut Ledger) {
         let Some(sender) = self.sender.filter(|sender| sender.stamp().is_some()) else { return };
         let (ts, sck, stamps) = (sender.stamp(), sender.sck(), host.node.clock().stamps());

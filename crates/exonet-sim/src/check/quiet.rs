@@ -1,4 +1,4 @@
-//! The check that nothing is left when all is quiet.
+//! Checks that nothing is left when all is quiet.
 
 use exonet_proto::node::Stats;
 
@@ -6,8 +6,9 @@ use super::Breach;
 use crate::Ledger;
 use crate::host::Host;
 
-/// **G**, and zero bytes for a forgotten peer: the node knows no peer, holds nothing by its own counts, and waits for
-/// nothing. `kept_alive`: an application keeps a channel alive, so that peers stay known, and timers set.
+/// Checks **G**, and that a forgotten peer takes no memory: the node knows no peer, holds nothing by its own counts,
+/// and waits for nothing. With `kept_alive`, an application keeps a channel alive, so peers stay known, and timers
+/// stay set.
 pub(crate) fn quiet(host: &Host, kept_alive: bool, ledger: &mut Ledger) {
     let (node, core) = (host.node.id(), &host.node);
     let Stats { peers, half_open, sender_records, receiver_records, open_messages, received_bytes, .. } =
@@ -23,7 +24,7 @@ pub(crate) fn quiet(host: &Host, kept_alive: bool, ledger: &mut Ledger) {
     let mut left: Vec<String> = Vec::new();
     left.extend(counts.iter().filter(|(_, count)| *count > 0).map(|(what, count)| format!("{count} {what}")));
     core.audit(|holding| {
-        // This much is kept about early messages of a sender that has vanished.
+        // The node keeps this much about early messages of a sender that has vanished.
         let stays = holding.what == "bounds of lost records";
         if holding.held > 0 && !kept_alive && !stays {
             left.push(format!("{} {}", holding.held, holding.what));

@@ -1,11 +1,11 @@
-//! Broken promises, and where in the run they were seen.
+//! Broken guarantees, and when they were seen in the run.
 
 use core::fmt;
 
 use exonet_proto::node::{Holding, Outcome};
 use exonet_proto::{Incarnation, Mono, NodeId, Slot};
 
-/// A broken promise, and when it was seen.
+/// A broken guarantee, and when it was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// Virtual time.
@@ -16,45 +16,46 @@ pub struct Violation {
     pub breach: Breach,
 }
 
-/// The promise that was broken. Messages have the ledger's numbers.
+/// The guarantee that was broken. Messages have the numbers of the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Breach {
-    /// Delivered more than once.
+    /// The message was delivered more than once.
     Duplicate(u64),
-    /// Taken after a message that was sent later in its stream.
+    /// The message was taken after one that was sent later in its stream.
     OutOfOrder(u64),
-    /// Not taken, although the application took a later message of its stream and was not told of the gap.
+    /// The message was not taken, although the application took a later one of its stream and was not told of the
+    /// gap.
     SilentGap(u64),
-    /// Reported Delivered before it was delivered.
+    /// The message was reported Delivered before it was delivered.
     FalseDelivered(u64),
-    /// Delivered, though reported Expired, Cancelled, Refused or Rejected.
+    /// The message was delivered, although it was reported Expired, Cancelled, Refused or Rejected.
     FalseWithdrawn(u64, Outcome),
-    /// A call has the reply to another call, or one that no node gave.
+    /// A call has the reply to another call, or a reply that no node gave.
     FalseReply(u64),
     /// The application has a call that it cannot answer.
     Unanswerable(u64),
-    /// Taken by a node that had told its peers what it had not taken.
+    /// A node took the message after it had told its peers what it had not taken.
     TakenAfterEnd(u64),
-    /// Taken by an old state of an identity that has moved, though its sender has met the later generation.
+    /// An old state of an identity that has moved took the message, although the sender has met the later generation.
     TakenByCopy(u64),
     /// A conflict was reported for this identity, which only one node has.
     FalseConflict(NodeId),
-    /// Reported Unknown though both sides still knew.
+    /// The message was reported Unknown, although both sides still knew its outcome.
     FalseUnknown(u64),
-    /// Two outcomes.
+    /// The message has two outcomes.
     TwoOutcomes(u64, Outcome, Outcome),
-    /// No outcome, although the world is quiet.
+    /// The message has no outcome, although the world is quiet.
     Vanished(u64),
-    /// The core holds fewer messages than it owes outcomes for.
+    /// The core holds fewer messages than wait for an outcome.
     Lost {
         /// Messages that wait for an outcome.
         waiting: usize,
         /// Messages that the core has.
         held: usize,
     },
-    /// Delivered but never sent, or sent to another node, or changed on the way.
+    /// The message was never sent, or was sent to another node, or was changed on its way.
     Forged,
-    /// The two ends have different names for it.
+    /// The two ends have different names for the message.
     Misnamed {
         /// The message.
         message: u64,
@@ -74,7 +75,7 @@ pub enum Breach {
         /// The values that violate it.
         seen: String,
     },
-    /// A packet number that does not increase under its keys: a nonce is used again.
+    /// A packet number does not increase under its keys, so a nonce is used again.
     Nonce {
         /// The node that sealed the packet.
         by: NodeId,
@@ -85,12 +86,12 @@ pub enum Breach {
         /// The number before.
         last: u32,
     },
-    /// One ephemeral key in two different Noise messages.
+    /// Two different Noise messages have the same ephemeral key.
     Ephemeral {
         /// The owner of the key.
         by: NodeId,
     },
-    /// More than three times as many bytes sent to an unproven address as were received from it.
+    /// A node sent more than three times as many bytes to an unproven address as it received from it.
     Amplified {
         /// The sender.
         by: NodeId,

@@ -13,7 +13,7 @@ const HEADERS: u64 = 28;
 /// How long a random delay lasts.
 const WOBBLE: Duration = Duration::from_millis(10);
 
-/// The mark of a queue: both ECN bits.
+/// The mark of congestion: both ECN bits.
 const CE: u8 = 0b11;
 
 /// One direction between the two sides of a course.
@@ -23,23 +23,23 @@ pub struct Way {
     pub rate: u64,
     /// The delay from one side to the other, without queueing.
     pub delay: Duration,
-    /// The largest additional delay. It keeps the order, and changes every hundredth of a second.
+    /// The largest additional delay. Datagrams stay in order. The delay changes every 10 ms.
     pub jitter: Duration,
     /// The capacity of the queue in bytes; datagrams that do not fit are dropped.
     pub queue: u64,
-    /// Probability that a datagram is lost after the queue.
+    /// The probability that a datagram is lost after the queue.
     pub loss: f64,
     /// Additional losses in bursts.
     pub bursts: Option<Bursts>,
     /// When the queue holds more bytes than this, datagrams marked ECT are marked CE as they leave.
     pub marks_above: Option<u64>,
-    /// CoDel signals a standing queue, by drops or marks.
+    /// How CoDel signals a standing queue, if at all.
     pub codel: Option<Signal>,
-    /// How the marks of arriving datagrams are treated.
+    /// What happens to the marks of arriving datagrams.
     pub marks: Marks,
 }
 
-/// How a link treats datagrams that are marked ECT.
+/// What a link does to datagrams that are marked ECT.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Marks {
     /// The mark stays.
@@ -52,8 +52,8 @@ pub enum Marks {
 }
 
 impl Way {
-    /// A direction with `megabits` per second and half of a round trip of `rtt`, behind a queue of one bandwidth-delay
-    /// product, and at least ten packets.
+    /// Makes a direction with `megabits` per second and half of a round trip of `rtt`. Its queue holds one
+    /// bandwidth-delay product, and at least ten packets.
     pub fn new(megabits: f64, rtt: Duration) -> Self {
         let rate = whole(megabits * 125_000.0);
         let queue = whole(megabits * 125_000.0 * rtt.as_secs_f64()).max(15_000);
@@ -70,36 +70,36 @@ impl Way {
         }
     }
 
-    /// The same, with this jitter.
+    /// Like this direction, with this jitter.
     #[must_use]
     pub fn jittering(self, jitter: Duration) -> Self {
         Self { jitter, ..self }
     }
 
-    /// The same, with this random loss rate.
+    /// Like this direction, with this random loss rate.
     #[must_use]
     pub fn losing(self, loss: f64) -> Self {
         Self { loss, ..self }
     }
 
-    /// The same, marking datagrams when the queue holds more than `bytes`.
+    /// Like this direction, but marks datagrams while the queue holds more than `bytes`.
     #[must_use]
     pub fn marking_above(self, bytes: u64) -> Self {
         Self { marks_above: Some(bytes), ..self }
     }
 
-    /// The same, with CoDel and a queue four times as long.
+    /// Like this direction, with CoDel, and a queue four times as long.
     #[must_use]
     pub fn with_codel(self, signal: Signal) -> Self {
         Self { codel: Some(signal), queue: 4 * self.queue, ..self }
     }
 
-    /// The share of datagrams that is not lost at random.
+    /// The share of datagrams that are not lost at random.
     pub fn kept(&self) -> f64 {
         (1.0 - self.loss) * self.bursts.map_or(1.0, |it| it.leave / (it.leave + it.enter))
     }
 
-    /// The same, losing this share in bursts of `length` on average.
+    /// Like this direction, but loses this share in bursts of `length` datagrams on average.
     #[must_use]
     pub fn bursting(self, loss: f64, length: f64) -> Self {
         let leave = 1.0 / length;
@@ -108,7 +108,7 @@ impl Way {
     }
 }
 
-/// The traffic in one direction since the last query.
+/// The traffic in one direction since the last call.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Traffic {
     /// Datagrams that arrived at the queue.
@@ -117,9 +117,9 @@ pub struct Traffic {
     pub bytes: u64,
     /// Datagrams for which there was no room in the queue, or that CoDel dropped.
     pub dropped: u64,
-    /// Datagrams that arrived marked ECT, and datagrams that were marked CE.
+    /// Datagrams that arrived with the mark ECT.
     pub ect: u64,
-    /// See `ect`.
+    /// Datagrams that were marked CE.
     pub ce: u64,
     /// How long each datagram waited in the queue, in nanoseconds.
     waits: Vec<u64>,
@@ -152,7 +152,7 @@ pub(super) struct Bottleneck {
     dice: Dice,
     /// When the last datagram of the queue leaves.
     busy: Mono,
-    /// The additional delay, and when it ends; then when the last datagram arrives.
+    /// The additional delay, and until when it applies; then, when the last datagram arrives.
     wobble: (Duration, Mono),
     arrived: Mono,
     codel: Codel,

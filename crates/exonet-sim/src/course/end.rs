@@ -14,24 +14,24 @@ pub const SIZE: usize = 1_024;
 /// The method of all calls.
 static METHOD: Bytes = Bytes::from_static(b"echo");
 
-/// The size of a datagram with one message and nothing else, including the headers of IPv4 and UDP.
+/// The size in bytes of a datagram with one message and nothing else, including the headers of IPv4 and UDP.
 pub const PACKET: usize = SIZE + 61;
 
-/// The number of messages that a sender without end keeps open: more than any link of a course holds.
+/// How many messages a bulk sender keeps open: more than any link of a course holds.
 const BACKLOG: u64 = 12_288;
 
-/// The work of an end's application.
+/// What the application of an end does.
 #[derive(Debug)]
 pub(super) enum Work {
     /// Sends as fast as the node allows.
     Bulk { open: u64 },
     /// Sends `left` more messages, or makes as many calls, and no more.
     Batch { left: u64, open: u64, calls: bool },
-    /// Sends one message at a time, at fixed intervals, whatever the fate of the earlier ones.
+    /// Sends one message at a time, at fixed intervals, whatever happens to the earlier ones.
     Visitor { every: Duration, next: Mono },
     /// Takes messages.
     Sink,
-    /// Each actor calls, and calls again when it has the reply.
+    /// Each actor makes a call, and makes the next one when it has the reply.
     Caller { since: Vec<Mono>, idle: Vec<u64>, latencies: Latencies },
     /// Answers calls.
     Server,
@@ -53,7 +53,7 @@ impl Latencies {
         self.0.len()
     }
 
-    /// The latency that this share of the calls did not exceed.
+    /// The latency that this share of the calls did not exceed. The share is from 0 to 1.
     pub fn quantile(&self, share: f64) -> Duration {
         let mut sorted = self.0.clone();
         sorted.sort_unstable();
@@ -75,7 +75,7 @@ pub(super) struct End {
     /// The other end of the pair, and the direction to it.
     pub(super) peer: usize,
     pub(super) way: usize,
-    /// Known to the end that begins; the other end learns it.
+    /// The end that begins knows it; the other end learns it.
     pub(super) peer_id: Option<(NodeId, SocketAddr)>,
     pub(super) timer: Option<Mono>,
     /// Datagrams that have arrived, and for which the node has not woken up.
@@ -119,7 +119,7 @@ impl End {
         }
     }
 
-    /// When the application next acts by itself.
+    /// When the application acts next without an event.
     pub(super) fn next_work(&self) -> Option<Mono> {
         if let Work::Visitor { next, .. } = &self.work { Some(*next) } else { None }
     }
@@ -164,7 +164,7 @@ impl End {
         let Some(peer) = self.peer_id else { return };
         match &mut self.work {
             Work::Bulk { open } => {
-                // In batches, so that a sender is not called for every single outcome.
+                // It sends in batches, so that it is not called for every single outcome.
                 if *open > BACKLOG / 2 {
                     return;
                 }
@@ -195,7 +195,7 @@ impl End {
             Work::Visitor { every, next } => {
                 if *next <= now.mono {
                     *next = now.mono + *every;
-                    // A message for which there is no room is left out, as a sensor would do.
+                    // If there is no room for a message, the application skips it, as a sensor would.
                     let _ = send(&mut self.node, now, peer, &self.body);
                 }
             }

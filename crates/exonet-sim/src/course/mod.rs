@@ -1,6 +1,6 @@
-//! A course for measuring how nodes use a link: two sides, one shared bottleneck in each direction, and pairs of real
-//! nodes with an application that sends without end, or calls and waits for replies. It runs on virtual time, so the
-//! results are exact and quick.
+//! A course, for measuring how nodes use a link: two sides, one shared bottleneck in each direction, and pairs of
+//! real nodes. Their applications send without end, or make calls and wait for replies. The course runs on virtual
+//! time, so the results are exact, and a run is quick.
 
 mod bottleneck;
 mod end;
@@ -20,7 +20,7 @@ pub use end::{Latencies, PACKET, SIZE};
 
 /// The start of virtual time.
 const START: Mono = Mono(1_000_000_000_000);
-/// The largest number of segments in one transmit, as drivers request.
+/// The largest number of segments in one transmission, as drivers request it.
 const SEGMENTS: usize = 64;
 
 /// Pairs of nodes across two bottlenecks.
@@ -37,8 +37,8 @@ pub struct Course {
     buffer: Vec<u8>,
     /// How late timers fire.
     pub slack: Duration,
-    /// How long it takes a node to wake up for a datagram: it then takes every datagram that has arrived, and so does
-    /// its application.
+    /// How long a node takes to wake up when a datagram arrives. Then it takes all datagrams that have arrived, and
+    /// its application takes all messages.
     pub drowsiness: Duration,
 }
 
@@ -55,7 +55,7 @@ struct Flight {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair(usize);
 
-/// The direction of the messages or calls of a pair.
+/// The direction in which the messages or calls of a pair go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// Along the first direction of the course.
@@ -65,7 +65,7 @@ pub enum Direction {
 }
 
 impl Course {
-    /// A course without nodes.
+    /// Makes a course without nodes.
     pub fn new(seed: u64, there: Way, back: Way) -> Self {
         let way = |label, way| Bottleneck::new(way, Dice::derived(seed, &[label]));
         Self {
@@ -82,30 +82,30 @@ impl Course {
         }
     }
 
-    /// A pair whose sender sends messages of [`SIZE`] bytes without end, after `wait`.
+    /// Adds a pair whose sender begins after `wait` to send messages of [`SIZE`] bytes, without end.
     pub fn bulk(&mut self, config: &Config, direction: Direction, wait: Duration) -> Pair {
         self.pair(config, direction, wait, Work::Bulk { open: 0 }, Work::Sink)
     }
 
-    /// A pair in which both ends send to the other, on one connection, like senders of [`bulk`](Self::bulk).
+    /// Adds a pair in which each end sends to the other, over one channel, like the sender of [`bulk`](Self::bulk).
     pub fn both(&mut self, config: &Config) -> Pair {
         self.pair(config, Direction::There, Duration::ZERO, Work::Bulk { open: 0 }, Work::Bulk { open: 0 })
     }
 
-    /// A pair with this many actors, each of which repeatedly calls with [`SIZE`] bytes and waits for a reply of the
-    /// same size.
+    /// Adds a pair with this many actors. Each makes one call after the other, with [`SIZE`] bytes, and waits for a
+    /// reply of the same size.
     pub fn calls(&mut self, config: &Config, actors: u64) -> Pair {
         self.pair(config, Direction::There, Duration::ZERO, Work::caller(actors), Work::Server)
     }
 
-    /// A pair whose sender submits this many messages at once, of [`SIZE`] bytes each, to a peer that it has never
-    /// met. With `calls` they are calls, and each reply has the same size.
+    /// Adds a pair whose sender submits this many messages at once, of [`SIZE`] bytes each, to a peer that it has
+    /// never met. With `calls` they are calls, and each reply has the same size.
     pub fn batch(&mut self, config: &Config, messages: u64, calls: bool) -> Pair {
         let batch = Work::Batch { left: messages, open: 0, calls };
         self.pair(config, Direction::There, Duration::ZERO, batch, Work::Sink)
     }
 
-    /// Lets time pass until the sender of a [`batch`](Self::batch) has all its outcomes, but at most `limit`. Returns
+    /// Lets time pass until the sender of a [`batch`](Self::batch) has all outcomes, for `limit` at most. Returns
     /// when the other end took the last message, and when the sender had the last outcome.
     pub fn run_until_settled(&mut self, pair: Pair, limit: Duration) -> Option<(Duration, Duration)> {
         let (begun, until) = (self.now, self.now + limit);
@@ -117,7 +117,8 @@ impl Course {
         Some((taken.since(begun), settled.since(begun)))
     }
 
-    /// A pair whose sender sends one message of [`SIZE`] bytes at each multiple of `every`, the first after `wait`.
+    /// Adds a pair whose sender sends one message of [`SIZE`] bytes at each multiple of `every`, the first after
+    /// `wait`.
     pub fn visits(&mut self, config: &Config, wait: Duration, every: Duration) -> Pair {
         let visitor = Work::Visitor { every, next: self.now + wait };
         self.pair(config, Direction::There, wait, visitor, Work::Sink)
@@ -150,7 +151,7 @@ impl Course {
         Now { mono: self.now, wall: Wall(self.now.0) }
     }
 
-    /// Changes one direction from now on.
+    /// Changes one direction of the course from now on.
     pub fn set_way(&mut self, direction: Direction, way: Way) {
         if let Some(it) = self.ways.get_mut(direction as usize) {
             it.way = way;

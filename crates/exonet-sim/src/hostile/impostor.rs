@@ -12,8 +12,8 @@ use crate::Dice;
 
 const SUITE: Suite = Suite::Aes128Gcm;
 
-/// Attacks nodes through a channel of its own: it opens the channel with a valid key, and then seals whatever frames
-/// it likes. It acknowledges, retransmits and believes nothing unless told to.
+/// Attacks nodes through a channel of its own. It opens the channel with a valid key, and then seals any frames. It
+/// acknowledges, retransmits and accepts nothing unless the test tells it to.
 pub struct Impostor {
     key: SecretKey,
     dice: Dice,
@@ -25,12 +25,12 @@ pub struct Impostor {
     pub room: usize,
 }
 
-/// An opening under way.
+/// An opening in progress.
 struct Begun {
     initiator: Initiator,
     index: ChannelIndex,
     base: u64,
-    /// The datagram up to mac2.
+    /// The datagram without mac2.
     datagram: Vec<u8>,
     mac1: [u8; crypto::MAC_LEN],
 }
@@ -48,9 +48,9 @@ struct Channel {
 /// The claim of a live record, as the impostor receives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claimed {
-    /// The bounds.
+    /// The bounds of the claim.
     pub claim: Claim,
-    /// Free ranges in the claim.
+    /// How many free ranges the claim has.
     pub ranges: u64,
 }
 
@@ -128,7 +128,7 @@ impl Impostor {
 
     // --- openings ---
 
-    /// A fresh opening, with PARAMS and whatever else `fill` writes. None if the victim's id is not a valid key.
+    /// Makes a new opening, with PARAMS and what `fill` writes. None: the victim's id is not a valid key.
     pub fn open(&mut self, params: Params, fill: impl FnOnce(&mut Writer<'_>)) -> Option<Vec<u8>> {
         let index = ChannelIndex(u32::from_be_bytes(self.dice.bytes()));
         let header = wire::opening_header(SUITE.as_u8(), index);
@@ -146,14 +146,14 @@ impl Impostor {
         self.again()
     }
 
-    /// The current opening once more, with the cookie if there is one.
+    /// Returns the current opening once more, with the cookie if there is one.
     pub fn again(&self) -> Option<Vec<u8>> {
         let begun = self.opening.as_ref()?;
         let mac2 = self.cookie.as_ref().map_or([0; 16], |cookie| OpeningMac::mac2(cookie, &begun.datagram));
         Some([begun.datagram.as_slice(), &mac2].concat())
     }
 
-    /// The answer to an opening that the victim has begun. The channel is established at once.
+    /// Answers an opening that the victim has sent. The channel is established at once.
     pub fn answer(
         &mut self,
         opening: &Opening<'_>,
@@ -184,7 +184,7 @@ impl Impostor {
 
     // --- receiving ---
 
-    /// Handles a datagram of the victim: keeps a cookie, establishes the channel by an ANSWER, reads a packet.
+    /// Handles a datagram of the victim: keeps a cookie, establishes the channel by an ANSWER, or reads a packet.
     pub fn hear(&mut self, datagram: &[u8]) -> Vec<Said> {
         let mut datagram = datagram.to_vec();
         match Datagram::parse(&mut datagram) {
@@ -231,7 +231,7 @@ impl Impostor {
 
     // --- sending ---
 
-    /// A packet with the frames that `fill` writes. None without a channel.
+    /// Makes a packet with the frames that `fill` writes. None: there is no channel.
     pub fn packet(&mut self, fill: impl FnOnce(&mut Writer<'_>)) -> Option<Vec<u8>> {
         let mut payload = vec![0; self.room];
         let mut writer = Writer::new(&mut payload, self.bases());
@@ -241,7 +241,7 @@ impl Impostor {
         self.packet_of(&payload)
     }
 
-    /// A packet with this payload.
+    /// Makes a packet with this payload.
     pub fn packet_of(&mut self, payload: &[u8]) -> Option<Vec<u8>> {
         let channel = self.channel.as_mut()?;
         let header = wire::data_header(channel.remote, channel.next);
@@ -265,7 +265,7 @@ impl Impostor {
     }
 }
 
-/// PARAMS, which is the first frame of either handshake message.
+/// The PARAMS of a handshake message, where it is the first frame.
 fn params_of(payload: &[u8]) -> Option<Params> {
     match Frames::new(payload, Bases::default()).next() {
         Some(Ok(Frame::Params(params))) => Some(params),

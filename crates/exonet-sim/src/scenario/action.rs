@@ -38,12 +38,12 @@ impl fmt::Display for Ears {
     }
 }
 
-/// An event that happens at a time and, if it lasts, ends at another.
+/// An event that begins at one time and, if it lasts, ends at another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Action {
-    /// When it begins, from the start of the scenario.
+    /// When it begins, counted from the start of the scenario.
     pub at: Duration,
-    /// How long it lasts; without meaning for an action that does not last.
+    /// How long it lasts. For an action that does not last, this means nothing.
     pub span: Duration,
     /// What happens.
     pub what: What,
@@ -62,16 +62,16 @@ pub enum What {
         count: u32,
         /// The size of each message, in bytes.
         size: u32,
-        /// The messages are calls.
+        /// Whether the messages are calls.
         call: bool,
-        /// The class of the messages.
+        /// The priority of the messages.
         priority: Priority,
-        /// How long after its sending a message may still leave.
+        /// How long after it is sent a message may still leave.
         deadline: Option<Duration>,
-        /// The sender takes messages back.
+        /// How the sender withdraws messages, if it does.
         withdraw: Option<Withdraw>,
     },
-    /// A large message that its application writes in pieces over the span.
+    /// Sends a large message that its application writes in pieces over the span.
     Stream {
         /// The sender.
         from: usize,
@@ -80,16 +80,16 @@ pub enum What {
         /// The length in bytes, at least eight.
         len: u32,
     },
-    /// Nothing passes from one set of nodes to the other.
+    /// Lets nothing pass from one set of nodes to the other.
     Cut {
         /// The senders.
         from: NodeSet,
         /// The receivers.
         to: NodeSet,
-        /// Nothing passes in the other direction either.
+        /// Whether nothing passes in the other direction either.
         both: bool,
     },
-    /// The links from one set of nodes to the other change.
+    /// Changes the links from one set of nodes to the other.
     Weather {
         /// The senders.
         from: NodeSet,
@@ -98,40 +98,40 @@ pub enum What {
         /// The change.
         change: Change,
     },
-    /// The node gets another address.
+    /// Gives the node another address.
     Roam(usize),
-    /// The node gets another port.
+    /// Gives the node another port.
     Port(usize),
-    /// A NAT that forgets its mappings after this much silence.
+    /// Puts a NAT in front of the node, which forgets its mappings after this much silence.
     Nat(usize, Duration),
-    /// The process dies, and is down for the span.
+    /// Kills the process, which is down for the span.
     Crash(usize),
-    /// The machine is suspended.
+    /// Suspends the machine.
     Suspend(usize),
-    /// The process hangs; datagrams that arrive wait.
+    /// Makes the process hang. Datagrams that arrive wait.
     Stuck(usize),
-    /// The wall clock is set by this many seconds.
+    /// Sets the wall clock forward or back by this many seconds.
     Wall(usize, i64),
-    /// The application accepts some of what arrives, or nothing.
+    /// Makes the application accept only some of what arrives, or nothing.
     Deaf(usize, Ears),
-    /// The application takes this many messages at a time, at this interval.
+    /// Makes the application take this many messages at a time, at this interval.
     Slow(usize, u32, Duration),
-    /// A write to the disk takes up to this long.
+    /// Makes a write to the disk take up to this long.
     SlowDisk(usize, Duration),
-    /// The disk fails; at the end it is repaired and the process is started anew.
+    /// Makes the disk fail. At the end it is repaired, and the process is started again.
     BrokenDisk(usize),
-    /// The disk has no room for the span; a process that stops because of that is started again and again.
+    /// Leaves no room on the disk for the span. A process that stops because of that is started again and again.
     FullDisk(usize),
-    /// No write to the disk ends within the span. True: then the process dies, and starts again.
+    /// Lets no write to the disk end within the span. True: the process then dies, and starts again.
     StuckDisk(usize, bool),
-    /// The node ends in an orderly way, and is down for the span. True: for good.
+    /// Ends the node in an orderly way; it is down for the span. True: for good.
     Leave(usize, bool),
-    /// The identity moves to another machine, and runs nowhere for the span.
+    /// Moves the identity to another machine. It runs nowhere for the span.
     Move(usize, Mishap, Names),
-    /// Keepalives to a peer.
+    /// Makes a node send keepalives to a peer, at this interval.
     Keepalive(usize, usize, Duration),
-    /// The process dies, and finds an old state on its disk. This breaks the promise, and shows that the checkers
-    /// notice it.
+    /// Kills the process, which then finds an old state on its disk. This breaks the guarantee, and shows that the
+    /// checkers notice that.
     Rollback(usize),
 }
 
@@ -140,28 +140,28 @@ pub enum What {
 pub enum Mishap {
     /// Nothing.
     None,
-    /// The machine that the identity leaves dies before it has ceded the identity, which stays where it was.
+    /// The machine that the identity should leave dies before it has ceded the identity, which stays there.
     Stays,
     /// The new machine dies this long after it has begun to send, and starts again.
     Dies(Duration),
     /// The old state starts again on the old machine.
     Copied,
-    /// What has arrived at the new machine arrives at one more, which has used this many numbers before.
+    /// What has arrived at the new machine also arrives at another one, which has already used this many numbers.
     Twice(u64),
 }
 
-/// The place at which the other nodes look for an identity after a move.
+/// Where the other nodes look for an identity after a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
-    /// The new place: every node is told.
+    /// At the new place: every node is told.
     Right,
-    /// The place that was known before.
+    /// At the place that was known before.
     Stale,
-    /// The place of another node.
+    /// At the place of another node.
     Lie,
 }
 
-/// How a message is taken back, and how long after it was sent.
+/// How a message is withdrawn, and how long after it was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Withdraw {
     /// Only if it has not left.
@@ -177,15 +177,15 @@ pub enum Change {
     Loss(f64),
     /// Datagrams are lost in bursts.
     Bursts(Bursts),
-    /// One-way delay, and jitter.
+    /// The one-way delay, and the jitter.
     Delay(Duration, Duration),
-    /// Bytes per second behind a queue of this length in bytes.
+    /// A rate in bytes per second, behind a queue of this length in bytes.
     Narrow(u64, u64),
-    /// This fraction is changed on the way.
+    /// This fraction of datagrams is changed on the way.
     Corrupt(f64),
-    /// This fraction arrives twice.
+    /// This fraction of datagrams arrives twice.
     Copies(f64),
-    /// This fraction arrives again, up to this much later.
+    /// This fraction of datagrams arrives again, up to this much later.
     Echoes(f64, Duration),
 }
 
@@ -241,7 +241,7 @@ impl What {
         matches!(self, Self::Send { .. } | Self::Stream { .. })
     }
 
-    /// The nodes that it concerns.
+    /// The nodes that the action affects.
     pub fn nodes(&self) -> NodeSet {
         let none = NodeSet::default();
         match self {

@@ -12,11 +12,12 @@ use crate::{Bursts, ClockConfig, Dice, Disk, LinkConfig, NodeSet, Serving};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
-/// The most bytes that one action sends: more is left to another profile.
+/// The largest number of bytes that one action sends. Another profile sends more.
 const MOST_BYTES: u64 = 1 << 20;
-/// The longest patience of nodes with peers: ephemeral nodes vanish for good.
+/// The longest time for which nodes keep records of silent peers: ephemeral nodes vanish for good.
 const PATIENCE: Duration = Duration::from_secs(7_200);
-/// The least time after which senders give up a message in doubt: by then a working network has told them the outcome.
+/// The shortest time after which senders give up a message in doubt: by then a working network has told them the
+/// outcome.
 const LEAST_PATIENCE: Duration = Duration::from_secs(120);
 
 pub(super) fn generate(seed: u64, profile: Profile) -> Scenario {
@@ -112,7 +113,7 @@ fn serve(dice: &mut Dice, profile: Profile, plan: &mut NodePlan) {
     let within = if dice.chance(0.3) { Duration::ZERO } else { dice.span(MS, 60 * SECOND) };
     let never = if wild && dice.chance(0.3) { 0.03 } else { 0.0 };
     let fails = if dice.chance(0.3) { 0.1 } else { 0.0 };
-    // From a reply that fits into a packet to one that is read as it arrives.
+    // From a reply that fits into a packet to one that is read while it arrives.
     let octave = 8 << dice.below(16);
     let size = usize::try_from(octave + dice.below(octave)).unwrap_or(usize::MAX);
     plan.config.serves = dice.chance(0.9);
@@ -125,7 +126,8 @@ fn serve(dice: &mut Dice, profile: Profile, plan: &mut NodePlan) {
         plan.config.limits.replies = dice.pick(&[4, 64]).unwrap_or(4);
     }
     if wild && dice.chance(0.2) {
-        // One call of each peer can be answered whatever its size; bursts lose replies.
+        // One call of each peer can be answered, whatever the size of its reply. If there are more at once, replies
+        // are lost.
         plan.config.limits.reply_bytes = 8 * (size + 1_000);
     }
 }
@@ -159,7 +161,7 @@ fn link(dice: &mut Dice, mix: Mix) -> LinkConfig {
 /// Draws the actions of a scenario.
 struct Draw<'a> {
     dice: Dice,
-    /// Decides which messages are calls: everything else is the same without calls.
+    /// Decides which messages are calls. It is separate, so that everything else is the same without calls.
     calls: Dice,
     mix: Mix,
     nodes: &'a [NodePlan],
@@ -323,7 +325,7 @@ impl Draw<'_> {
                     0 | 1 => Mishap::Stays,
                     2 => Mishap::Dies(dice.span(MS / 10, 2 * SECOND)),
                     3 | 4 => Mishap::Copied,
-                    // By its numbers, it might be the next life of the first.
+                    // Otherwise, by its numbers, the second place could be the next life of the first.
                     5 => Mishap::Twice(u64::from(span.subsec_nanos().is_multiple_of(2)) << 40),
                     _ => Mishap::None,
                 };

@@ -1,5 +1,5 @@
-//! Generated worlds: a seed and a profile give nodes, links and a list of timed actions, and running them gives a
-//! report. A schedule whose report has findings can be shrunk to the few actions that cause them.
+//! Generated worlds. A seed and a profile give nodes, links and a list of timed actions. Running them gives a report.
+//! If the report has findings, the schedule can be shrunk to the few actions that cause them.
 //!
 //! ```text
 //! seed, profile --generate--> Scenario --run--> Report
@@ -7,8 +7,8 @@
 //!                            Schedule <---shrink---+
 //! ```
 //!
-//! Every link and every node has its own dice, so that removing an action leaves the chances of the others unchanged,
-//! unless they depend on it.
+//! Every link and every node has its own dice. So if an action is removed, the random events of the other actions
+//! stay the same, unless they depend on it.
 
 mod action;
 mod generate;
@@ -32,8 +32,8 @@ pub use run::{run, run_traced};
 pub use schedule::{ParseScheduleError, Schedule, Trim};
 pub use shrink::{Shrunk, shrink};
 
-/// Everything is forgotten and still within this time after the last fault and the last old copy; with dead peers, the
-/// patience with them is added.
+/// Within this time after the last fault and the last old copy, all nodes have forgotten each other and send nothing.
+/// If peers are dead, the time for which nodes keep them is added.
 pub const FORGETS_WITHIN: Duration = Duration::from_secs(4_000);
 
 /// The properties of a node.
@@ -52,11 +52,11 @@ pub struct NodePlan {
 /// Everything that happens in a world.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
-    /// Determines all random events.
+    /// The seed, which determines all random events.
     pub seed: u64,
     /// The kind of the world.
     pub profile: Profile,
-    /// The nodes; their places in this list are their names.
+    /// The nodes. The place of a node in this list is its name.
     pub nodes: Vec<NodePlan>,
     /// The properties of links without faults, by sender and receiver.
     pub links: BTreeMap<(usize, usize), LinkConfig>,
@@ -86,12 +86,12 @@ impl Scenario {
         self.actions.iter().map(|(_, action)| action.ends()).max().unwrap_or_default()
     }
 
-    /// How long the most patient node keeps what a peer that is gone might still ask about.
+    /// How long nodes keep, at most, what a peer that is gone might still ask for.
     fn patience(&self) -> Duration {
         self.nodes.iter().map(|plan| plan.config.dead_after).max().unwrap_or_default()
     }
 
-    /// Whether nothing goes wrong, and no application takes a message back.
+    /// Whether nothing goes wrong, and no application withdraws a message.
     fn is_undisturbed(&self) -> bool {
         let steady = |action: &Action| match action.what {
             What::Send { deadline, withdraw, .. } => deadline.is_none() && withdraw.is_none(),

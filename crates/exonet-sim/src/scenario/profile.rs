@@ -7,7 +7,7 @@ use core::time::Duration;
 /// The kind of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Profile {
-    /// Everything, moderately.
+    /// Faults of all kinds, at a moderate rate.
     Default,
     /// Datagrams are lost, duplicated, changed, delayed and replayed.
     Lossy,
@@ -34,7 +34,7 @@ pub enum Profile {
     Moves,
     /// Nothing goes wrong: everything must be delivered.
     Calm,
-    /// A disk that forgets what was written: this breaks the promise, and the checkers must notice.
+    /// A disk that forgets what was written. This breaks the guarantee, and the checkers must notice it.
     Rollback,
 }
 
@@ -73,7 +73,7 @@ pub(super) struct Mix {
     pub(super) nodes: (u64, u64),
     /// The length in minutes.
     pub(super) minutes: (u64, u64),
-    /// The least number of messages to send.
+    /// The range of the number of messages.
     pub(super) messages: (u64, u64),
     /// The share of messages that are larger than one packet, and the size of the largest in bytes.
     pub(super) large: (f64, u64),
@@ -82,13 +82,13 @@ pub(super) struct Mix {
     /// The number of faults, and their kinds.
     pub(super) faults: (u64, u64),
     pub(super) kinds: &'static [Fault],
-    /// The number of more faults, and their kinds: drawn separately, so that the rest of a seed's world is the same
-    /// without them.
+    /// The number of further faults, and their kinds. They are drawn separately, so that the rest of a seed's world
+    /// is the same without them.
     pub(super) more: (u64, u64),
     pub(super) further: &'static [Fault],
     /// The longest that a fault lasts, in seconds.
     pub(super) longest: u64,
-    /// The share of nodes that are ephemeral, and of those that write `D` all the time.
+    /// The share of nodes that are ephemeral, and the share of nodes that write `D` all the time.
     pub(super) ephemeral: f64,
     pub(super) tiny_blocks: f64,
     /// The share of nodes that keep a journal.
@@ -118,7 +118,7 @@ const USUAL: Mix = Mix {
 };
 
 impl Profile {
-    /// All profiles whose worlds must never break a promise.
+    /// All profiles whose worlds must never break a guarantee.
     pub const SOUND: [Self; 13] = [
         Self::Default,
         Self::Lossy,
@@ -175,16 +175,16 @@ impl Profile {
         }
     }
 
-    /// After the last fault has ended, every message has its outcome within this time: about four times the longest
-    /// that was seen in 485 worlds, where the median was 0.3 to 1.2 s. Where no node can know the address of a peer,
-    /// 45 s of it pass until one is told.
+    /// Within this time after the end of the last fault, every message has its outcome. It is about four times the
+    /// longest time that was seen in 485 worlds, in which the median was 0.3 to 1.2 s. If no node can know the
+    /// address of a peer, 45 s of it pass before a node is told the address.
     pub const fn settles_within(self) -> Duration {
         Duration::from_secs(match self {
-            // 53 s; 46 s in the others.
+            // The longest time seen was 53 s, and 46 s in the other profiles of this line.
             Self::Roaming | Self::Default | Self::Crowd | Self::Calls | Self::Moves => 220,
-            // 15 s.
+            // The longest time seen was 15 s.
             Self::Partitions => 60,
-            // 8 s.
+            // The longest time seen was 8 s.
             _ => 40,
         })
     }

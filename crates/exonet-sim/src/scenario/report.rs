@@ -8,21 +8,21 @@ use super::Profile;
 use crate::Totals;
 use crate::trace::Moment;
 
-/// A fault that a run found.
+/// What a run has found to be wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// A promise was broken.
+    /// A guarantee was broken.
     Broken {
         /// The kind of the breach: [`Breach::kind`](crate::Breach::kind).
         kind: &'static str,
-        /// The time, from the start.
+        /// When it was seen, from the start.
         at: Duration,
-        /// The step of the run.
+        /// The step of the run in which it was seen.
         step: u64,
         /// The details.
         what: String,
     },
-    /// Messages without an outcome, long after the last fault.
+    /// Some messages have no outcome, long after the last fault.
     Unsettled {
         /// The number of messages.
         open: usize,
@@ -32,7 +32,7 @@ pub enum Finding {
         /// The number of messages.
         messages: u64,
     },
-    /// The nodes still send after every request is done.
+    /// The nodes still send, although every request is done.
     Restless,
     /// A node remembers something that is of no use to any node.
     Remembers {
@@ -55,7 +55,7 @@ impl Finding {
         }
     }
 
-    /// Whether it can only be seen at the end of a run.
+    /// Whether it can be seen only at the end of a run.
     pub fn is_of_the_end(&self) -> bool {
         !matches!(self, Self::Broken { .. })
     }
@@ -77,7 +77,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// How often each kind of event happened.
+/// How many times each kind of event happened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coverage(pub BTreeMap<&'static str, u64>);
 
@@ -107,7 +107,7 @@ pub struct Report {
     pub seed: u64,
     /// The profile of the run.
     pub profile: Profile,
-    /// The faults that were found; empty if there are none. A run ends with the first broken promise.
+    /// What was found to be wrong; empty if nothing was. A run ends with the first broken guarantee.
     pub findings: Vec<Finding>,
     /// The number of steps: every input of a node is a step.
     pub steps: u64,
@@ -115,7 +115,7 @@ pub struct Report {
     pub lasted: Duration,
     /// Messages and their outcomes.
     pub totals: Totals,
-    /// How often each kind of event happened.
+    /// How many times each kind of event happened.
     pub coverage: Coverage,
     /// The longest time until every message had an outcome, after the last fault.
     pub settled_in: Duration,

@@ -12,11 +12,11 @@ use crate::check::short;
 use crate::moving::Image;
 use crate::{Disk, LinkConfig, NodeIndex, Serving, Violation, World};
 
-/// How long a node that ends tells its peers what it has not taken, and how often it checks whether they know: as in
-/// the library.
+/// How long a node that ends tells its peers what it has not taken, and how often it checks whether they know that:
+/// as in the library.
 const FAREWELL: Duration = Duration::from_millis(500);
 const LOOKS: Duration = Duration::from_millis(10);
-/// When the name of a node leads to its copy for the second time. The further times are twice as far apart each.
+/// When the name of a node leads to its copy for the second time. Each further time comes after twice as long.
 const MISLEADS: Duration = Duration::from_millis(50);
 /// After this long, the peers' applications assume that a node has ended for good.
 const GOES_ON: Duration = Duration::from_secs(5);
@@ -28,12 +28,12 @@ const TRIES_ALL: Duration = Duration::from_secs(45);
 /// The number of pieces in which a streamed message is written.
 const PIECES: u32 = 10;
 
-/// Runs a scenario to its end, or to the first broken promise.
+/// Runs a scenario to its end, or to the first broken guarantee.
 pub fn run(scenario: &Scenario) -> Report {
     Run::new(scenario, None).complete()
 }
 
-/// Like [`run`]; `tell` gets every datagram, fault, delivery and outcome, in lines.
+/// Like [`run`], but passes every datagram, fault, delivery and outcome to `tell`, in lines.
 pub fn run_traced(scenario: &Scenario, tell: &mut dyn FnMut(&str)) -> Report {
     Run::new(scenario, Some(tell)).complete()
 }
@@ -51,20 +51,20 @@ enum Due {
     SendAll(usize),
     /// A process that stopped because its disk was full is started again.
     Supervise(usize),
-    /// A node that ends leaves when it has told all its peers, or at this time.
+    /// A node that ends leaves once it has told all its peers, or at this time.
     Part(usize, Mono),
     /// A node that has moved dies, and starts again.
     Relapse(usize),
-    /// The name of the first node leads to the second, which is a copy that the first has left behind. The next time is this
-    /// long after.
+    /// The name of the first node leads to the second, which is a copy that the first has left behind. The next such
+    /// time is this long after.
     Mislead(NodeIndex, NodeIndex, Duration),
     /// The peers' applications use other nodes from now on.
     GoOn(usize),
     /// The application of a slow node takes some more messages.
     Feed(usize),
-    /// More of a message is written, if its process is still the same.
+    /// The application writes more of a message, if its process is still the same.
     Write(Sent, usize),
-    /// The message is taken back.
+    /// The sender withdraws the message.
     Withdraw(Sent, Withdraw),
 }
 
@@ -77,7 +77,7 @@ struct Sent {
     key: MessageKey,
 }
 
-/// A promise was broken: the run ends here.
+/// A guarantee was broken, so the run ends here.
 struct Broken;
 
 struct Run<'a> {
@@ -87,13 +87,13 @@ struct Run<'a> {
     begun: Mono,
     due: BTreeMap<(Mono, u64), Due>,
     next_due: u64,
-    /// How often each node's process was started.
+    /// How many times each node's process was started.
     boots: Vec<u32>,
     /// The nodes that have ended for good.
     over: BTreeSet<usize>,
     /// The old states of the identities that are moving.
     left: BTreeMap<usize, Option<Image>>,
-    /// The pairs of nodes that have sent, from the first to the second. True: calls, too.
+    /// The pairs of nodes of which the first has sent to the second. True: it has also made calls.
     pairs: BTreeSet<(usize, usize, bool)>,
     coverage: Coverage,
     /// The longest time until every message had an outcome, after the last fault.
@@ -180,7 +180,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// A violation in the terms of the trace: nodes by their places, times from the start.
+    /// A violation in the terms of the trace: nodes by their places, and times from the start.
     fn broken(&self, violation: &Violation) -> Finding {
         let mut what = violation.breach.to_string();
         for node in 0..self.boots.len() {
@@ -199,7 +199,7 @@ impl<'a> Run<'a> {
         self.due.insert((at, self.next_due), due);
     }
 
-    /// Performs everything that is planned.
+    /// Does everything that is due.
     fn acts(&mut self) -> Result<(), Broken> {
         while let Some(((at, _), due)) = self.due.pop_first() {
             self.advance(at)?;
@@ -223,7 +223,7 @@ impl<'a> Run<'a> {
         if self.world.violations().is_empty() { Ok(()) } else { Err(Broken) }
     }
 
-    /// Passes the trace on.
+    /// Passes the trace to the caller.
     fn pour(&mut self) {
         if let Some(tell) = &mut self.tell {
             tell(&self.world.trace.take());
@@ -250,7 +250,7 @@ impl<'a> Run<'a> {
             Due::Mislead(node, copy, next) => self.mislead(node, copy, next),
             Due::GoOn(node) => self.go_on(node),
             Due::Write(sent, _) | Due::Withdraw(sent, _) if !self.is_same(sent) => {}
-            // A process that stands still continues later.
+            // A process that is stopped continues later.
             due @ (Due::Write(sent, _) | Due::Withdraw(sent, _))
                 if !self.world.is_up(NodeIndex(sent.node)) =>
             {
@@ -379,7 +379,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Starts a process that has stopped because of the full disk, again and again while the disk is full.
+    /// Starts a process that has stopped because its disk is full, again and again as long as the disk is full.
     fn supervise(&mut self, place: usize) {
         let Some(action) = self.action(place) else { return };
         let What::FullDisk(node) = action.what else { return };
@@ -404,7 +404,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// A node that ends leaves, if it has told every peer that can be told, or has tried for long enough.
+    /// Lets a node that ends leave, if it has told every peer that it can reach, or has tried for long enough.
     fn part(&mut self, place: usize, until: Mono) {
         let Some(Action { what: What::Leave(node, for_good), span, .. }) = self.action(place) else { return };
         let (node, now) = (NodeIndex(*node), self.world.now());
@@ -425,7 +425,8 @@ impl<'a> Run<'a> {
         self.plan(now + *span, Due::End(place));
     }
 
-    /// The peers of a node that has ended for good send to another node the messages that they can take back.
+    /// The peers of a node that has ended for good withdraw their messages to it if they can, and send these to
+    /// another node.
     fn go_on(&mut self, gone: usize) {
         let Some(id) = self.world.id(NodeIndex(gone)) else { return };
         let others: Vec<usize> =
@@ -446,7 +447,7 @@ impl<'a> Run<'a> {
         others.find(|node| *node != from && !self.over.contains(node)).unwrap_or(to)
     }
 
-    /// An identity begins to move. Returns false if it cannot.
+    /// Begins to move an identity. Returns false if that is not possible.
     fn departs(&mut self, place: usize, node: usize, mishap: Mishap) -> bool {
         let node = NodeIndex(node);
         if !self.world.is_up(node) || self.world.has_stopped(node) {
@@ -489,8 +490,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The name of a node that has moved leads to the copy that it left behind, now and for as long as the copy runs: also nodes
-    /// that have met the later generation are told the copy's address.
+    /// Makes the name of a node that has moved lead to the copy that it left behind, now and as long as the copy
+    /// runs. Even nodes that have met the later generation are told the copy's address.
     fn mislead(&mut self, node: NodeIndex, copy: NodeIndex, next: Duration) {
         if self.world.address(copy).is_none() {
             return;
@@ -504,7 +505,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The slow application takes some messages, and schedules its next turn.
+    /// Makes the slow application take some messages, and plans its next turn.
     fn serve(&mut self, place: usize) {
         let Some(action) = self.action(place) else { return };
         let What::Slow(node, bites, every) = action.what else { return };
@@ -563,7 +564,7 @@ impl<'a> Run<'a> {
         self.pairs.insert((from, to, false));
         let sent = self.world.send_together((NodeIndex(from), NodeIndex(to)), size, count, &message);
         self.coverage.add("refused_messages", u64::from(count) - sent.len() as u64);
-        // Every second message, so that those between them continue.
+        // Every second message is withdrawn; those in between continue.
         for (nth, one) in sent.into_iter().enumerate() {
             let sent = self.sent(from, one);
             self.plan_withdrawal(sent, withdraw.filter(|_| nth % 2 == 0));
@@ -642,12 +643,12 @@ impl<'a> Run<'a> {
 
     // --- the end ---
 
-    /// Ends all faults; then every message must settle, the pairs must work, and in the end no node may know another.
+    /// Ends all faults. Then every message must settle, the pairs must work, and in the end no node may know another.
     fn ends(&mut self, findings: &mut Vec<Finding>) -> Result<(), Broken> {
         self.heal();
         self.settle(findings)?;
         let pairs: Vec<_> = std::mem::take(&mut self.pairs).into_iter().collect();
-        // The envelopes of a dead incarnation end Unknown, once; after that there are none.
+        // The messages in envelopes of a dead incarnation end Unknown once. After that, there are no such envelopes.
         for last in [false, true] {
             let sent: Vec<Sent> =
                 pairs.iter().filter_map(|pair| self.submit(*pair, 100, Outgoing::default())).collect();
@@ -664,7 +665,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Echoes end; nodes that are gone for good are given up. No node is told where another is.
+    /// Ends echoes, and makes nodes give up those that are gone for good. No node is told the address of another.
     fn heal(&mut self) {
         self.world.trace.tell(self.world.now(), 0, "* the last fault has ended");
         for ((a, b), link) in &self.scenario.links {

@@ -12,7 +12,7 @@ use super::{Action, Profile, Scenario, What};
 /// The first line of a schedule's text.
 const HEAD: &str = "exonet schedule 1";
 
-/// A reduction of an action.
+/// How an action was made smaller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trim {
     /// The number of messages.
@@ -21,11 +21,11 @@ pub struct Trim {
     pub size: Option<u32>,
     /// How long the action lasts.
     pub span: Option<Duration>,
-    /// Whether class, deadline and withdrawal are removed.
+    /// Whether priority, deadline and withdrawal are removed.
     pub plain: bool,
 }
 
-/// The part of a generated scenario that is left. Its text can be read, kept and run again.
+/// What is left of a generated scenario. Its text can be stored, read and run again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
     /// The seed of the scenario.
@@ -41,7 +41,7 @@ pub struct Schedule {
     pub(super) full: Scenario,
 }
 
-/// The reason for which a text is not a schedule.
+/// Why a text is not a schedule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseScheduleError {
     /// The first line is not that of a schedule.
@@ -50,7 +50,7 @@ pub enum ParseScheduleError {
     /// A line cannot be read.
     #[error("line {0} cannot be understood: {1:?}")]
     Line(usize, String),
-    /// The seed gives another scenario in this version.
+    /// In this version, the seed gives another scenario.
     #[error("the schedule was written by another version, whose seeds give other scenarios")]
     OtherVersion,
     /// The seed or the profile is missing.

@@ -35,8 +35,8 @@ pub struct Shrunk {
     pub runs: u32,
 }
 
-/// The smallest schedule that still shows the first finding of `schedule`, found in at most `most` runs. None:
-/// `schedule` shows no fault.
+/// Finds the smallest schedule that still shows the first finding of `schedule`, in at most `most` runs. None:
+/// `schedule` shows nothing wrong.
 pub fn shrink(schedule: &Schedule, most: u32) -> Option<Shrunk> {
     let report = run(&schedule.scenario());
     let kind = report.findings.first()?.kind();
@@ -82,7 +82,7 @@ impl Search {
         Schedule { kept, ..self.best.clone() }
     }
 
-    /// Removes the actions that had not begun when the fault was seen.
+    /// Removes the actions that had not begun when the finding was seen.
     fn drop_later(&mut self) {
         if self.report.findings.first().is_none_or(super::Finding::is_of_the_end) {
             return;
@@ -115,7 +115,7 @@ impl Search {
         }
     }
 
-    /// Removes all actions that concern a node.
+    /// Removes all actions that affect a node.
     fn drop_nodes(&mut self) {
         for node in 0..64 {
             let mut kept = self.best.kept.clone();

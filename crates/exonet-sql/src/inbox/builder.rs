@@ -1,4 +1,4 @@
-//! An inbox whose handler is in Rust, with a transaction of `sqlx`.
+//! An inbox whose handler is written in Rust and gets a transaction of `sqlx`.
 
 use core::fmt;
 use core::future::Future;
@@ -19,10 +19,11 @@ use crate::inbox::{Failed, HandlerError, Inbox, InboxMessage, InboxTx, Process, 
 use crate::pooled::{Database, Pooled};
 use crate::statements::Statement;
 
-/// How long a rollback may take. The inbox does not wait for a longer one, which counts as a database that is away.
+/// How long a rollback may take. If it takes longer, the inbox no longer waits for it, and treats the database as
+/// away.
 const ROLLBACK: Duration = Duration::from_secs(10);
 
-/// Settings of an inbox to be started: created by [`Inbox::builder`].
+/// The settings of an inbox that is not yet started. [`Inbox::builder`] creates it.
 #[must_use = "an inbox begins with `start`"]
 pub struct InboxBuilder<DB: Database> {
     pool: Pool<DB>,
@@ -32,40 +33,41 @@ pub struct InboxBuilder<DB: Database> {
 }
 
 impl<DB: Database> InboxBuilder<DB> {
-    /// The number of handlers that run at once, each with a connection of the pool. Default: 16.
+    /// How many handlers run at the same time, each with a connection of the pool. Default: 16.
     pub fn concurrency(mut self, most: usize) -> Self {
         self.settings.concurrency = most.max(1);
         self
     }
 
-    /// How long a handler may take. One that takes longer is dropped at its next await, its transaction is rolled back,
-    /// and it gets the message again. Default: one minute. None: without limit.
+    /// How long a handler may take. At its next await after that, the inbox drops it and rolls its transaction back,
+    /// and the handler gets the message again. None: no limit. Default: one minute.
     pub fn handler_timeout(mut self, most: impl Into<Option<Duration>>) -> Self {
         self.handler_timeout = most.into();
         self
     }
 
-    /// How often a message is handed out to a handler that fails. After the last time it is rejected with the handler's
-    /// error: it becomes a [dead letter](exonet::dead) of the node, and its row at the sender is marked as failed. A
-    /// hand-out that ended because the inbox or the node stopped counts; one that ended because the database was away
-    /// does not. Default: 10. None: without limit.
+    /// How many times a message is handed out to a handler that fails. After the last time, the inbox rejects the
+    /// message with the handler's error: the message becomes a [dead letter](exonet::dead) of the node, and its row
+    /// at the sender is marked as failed. An attempt counts even if it ended because the inbox or the node stopped,
+    /// but not if the database was away. None: no limit. Default: 10.
     pub fn attempts(mut self, most: impl Into<Option<NonZeroU32>>) -> Self {
         self.settings.attempts = most.into();
         self
     }
 
-    /// How often senders are asked which of their rows are gone. Default: 30 s.
+    /// How often the inbox asks senders which of their rows are gone. Default: 30 s.
     pub fn collect_every(mut self, interval: Duration) -> Self {
         self.settings.collect_every = interval;
         self
     }
 
-    /// Starts the inbox, on its own tasks. `handler` is an async function that gets each message with a transaction:
-    /// its work there is committed if it returns `Ok`, and rolled back if not. A handler that fails gets the message
-    /// again, after growing waits of up to a minute, until the message is rejected after [`Self::attempts`]; other
-    /// messages go on. A handler rejects a message at once with [`HandlerError::reject`].
+    /// Starts the inbox, in tasks of its own. `handler` is an async function that gets each message with a
+    /// transaction. If it returns `Ok`, the inbox commits its work there; otherwise it rolls the work back. If a
+    /// handler fails, it gets the message again, after growing pauses of up to a minute, until the message is
+    /// rejected after [`Self::attempts`]; other messages go on. With [`HandlerError::reject`], a handler rejects a
+    /// message at once.
     ///
-    /// The handler must not leave work behind that uses the transaction.
+    /// After it has returned, nothing that the handler has started may use the transaction.
     ///
     /// # Errors
     /// [`Error::Attempts`], [`Error::NotMigrated`], and errors of the database.
@@ -86,7 +88,7 @@ impl Inbox {
     /// Starts an inbox with the default settings: see [`InboxBuilder::start`].
     ///
     /// # Errors
-    /// As for [`InboxBuilder::start`].
+    /// The errors of [`InboxBuilder::start`].
     pub async fn start<DB, F, Fut, E>(pool: &Pool<DB>, node: &Node, handler: F) -> Result<Self, Error>
     where
         DB: Database,
@@ -120,7 +122,7 @@ impl From<sqlx::Error> for Failed {
     }
 }
 
-/// A handler in Rust, with a transaction of `sqlx`.
+/// A handler in Rust that gets a transaction of `sqlx`.
 struct Handled<DB: Database, F> {
     pool: Pool<DB>,
     handler: F,
@@ -163,7 +165,7 @@ where
     Fut: Future<Output = Result<(), E>> + Send + 'static,
     E: Into<HandlerError> + Send + 'static,
 {
-    /// Calls the handler, on its own task, to which a panic is confined.
+    /// Calls the handler in a task of its own, so that a panic ends only that task.
     async fn handle(&self, tx: InboxTx<DB>, message: InboxMessage) -> Result<(), HandlerError> {
         let begin = core::panic::AssertUnwindSafe(|| (self.handler)(tx, message));
         let Ok(handling) = std::panic::catch_unwind(begin) else {

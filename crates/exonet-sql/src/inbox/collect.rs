@@ -13,7 +13,7 @@ use crate::inbox::Counters;
 use crate::inbox::handed::HandedOut;
 use crate::wire::{GONE, KEYS, KEYS_BYTES, Owner, decode_keys, encode_keys};
 
-/// How long a sender may take to answer before it is asked again later.
+/// How long a sender may take to answer. After that, it is asked again later.
 const ANSWER: Duration = Duration::from_secs(10);
 
 pub(super) async fn run(
@@ -67,7 +67,7 @@ async fn collect(
         let mut reply = call.await.map_err(|error| error.to_string())?;
         let answer = reply.body.bytes(KEYS_BYTES).await.map_err(|error| error.to_string())?;
         let mut gone = decode_keys(&answer).map_err(|error| error.to_string())?;
-        // The answer may contain no other keys than the question.
+        // The answer may contain only keys of the question.
         gone.retain(|key| keys.contains(key));
         let gone = handed.without(gone).await;
         if !gone.is_empty() {

@@ -2,9 +2,9 @@
 
 use core::fmt;
 
-/// The reason for which a handler has not processed a message. Any error that implements `Display` becomes
-/// [`Self::Retry`], so `?` works in a handler that returns this. A handler that never rejects a message may return
-/// another error, such as `sqlx::Error`.
+/// Why a handler has not processed a message. Any error that implements `Display` becomes [`Self::Retry`], so `?`
+/// works in a handler that returns this type. A handler that never rejects a message may return another error, such
+/// as `sqlx::Error`.
 ///
 /// ```
 /// use exonet_sql::{HandlerError, InboxMessage, InboxTx};
@@ -23,24 +23,24 @@ pub enum HandlerError {
     /// The message was not processed this time: the handler gets it again, until the
     /// [`attempts`](crate::InboxBuilder::attempts) are used up.
     Retry(String),
-    /// The message can never be processed: it becomes a [dead letter](exonet::dead) of the node, and its sender is
-    /// told.
+    /// The message can never be processed. It becomes a [dead letter](exonet::dead) of the node, and its sender
+    /// learns that.
     Reject {
-        /// A number whose meaning the two applications agree on.
+        /// A number whose meaning the two applications have agreed on.
         status: u32,
-        /// The reason for people: the first 200 bytes are sent.
+        /// The reason, for people. The sender gets the first 200 bytes.
         reason: String,
     },
 }
 
 impl HandlerError {
-    /// Rejects a message that can never be processed.
+    /// Makes the error that rejects a message, since it can never be processed.
     pub fn reject(status: u32, reason: impl Into<String>) -> Self {
         Self::Reject { status, reason: reason.into() }
     }
 }
 
-// This type must not implement `Display` itself: then it would have two conversions from itself.
+// This type must not implement `Display` itself: it would then have two conversions from itself.
 impl<E: fmt::Display> From<E> for HandlerError {
     fn from(error: E) -> Self {
         Self::Retry(error.to_string())

@@ -1,7 +1,7 @@
-//! The messages that the node has handed out and that the inbox has not finished.
+//! The messages that the node has handed out and the inbox has not finished.
 //!
-//! A copy of a message may be handed out, its slot may die, another copy may be processed, and the sender may say that
-//! the row is gone, all before the handler of the first copy has begun its transaction. If the inbox row were deleted
+//! The following may happen before the handler of a first copy of a message has begun its transaction: the slot of
+//! that copy dies, another copy is processed, and the sender says that the row is gone. If the inbox deleted its row
 //! then, the first copy would be processed as well. So the row stays until all copies of the message that were handed
 //! out before the answer are finished.
 
@@ -16,7 +16,7 @@ use crate::Key;
 #[derive(Default)]
 struct Table {
     next: u64,
-    /// The messages by ticket. None: the key has not been read yet.
+    /// The messages, by ticket. None: the key has not been read yet.
     out: BTreeMap<u64, Option<Key>>,
 }
 
@@ -30,7 +30,7 @@ struct Shared {
 #[derive(Clone, Default)]
 pub(crate) struct HandedOut(Arc<Shared>);
 
-/// A message that is handed out. When it is dropped, the message is finished.
+/// A message that was handed out. When this is dropped, the message is finished.
 pub(crate) struct Ticket {
     of: HandedOut,
     number: u64,
@@ -52,8 +52,8 @@ impl HandedOut {
         })
     }
 
-    /// Those of these keys that belong to no message that is handed out now. Waits for keys that have not been read
-    /// yet.
+    /// Returns those of these keys that belong to no message that is handed out now. Waits for keys that have not
+    /// been read yet.
     pub(crate) async fn without(&self, keys: Vec<Key>) -> Vec<Key> {
         let mark = self.table().next;
         loop {
@@ -108,7 +108,7 @@ mod tests {
         let ticket = hand_out(&handed);
         let mut asked = pin!(handed.without(keys.to_vec()));
         assert!(asked.as_mut().poll(&mut cx).is_pending(), "it may be a copy of either");
-        // Messages that are handed out later are not waited for.
+        // It does not wait for messages that are handed out later.
         let later = hand_out(&handed);
         ticket.has_key(keys[0]);
         assert_eq!(asked.poll(&mut cx), Poll::Ready(vec![keys[1]]));

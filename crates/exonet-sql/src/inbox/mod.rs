@@ -1,12 +1,12 @@
-//! Takes messages from a node, and processes each in its own transaction.
+//! Takes messages from a node, and processes each in a transaction of its own.
 //!
 //! # Rules
 //!
-//! Each of these rules was verified by a search: without it a message is lost, or processed twice.
+//! A search has verified each of these rules: without it, a message is lost or processed twice.
 //!
-//! * The record that a message is processed, and the work of the handler, are one transaction ([`process`]).
-//! * The message is acknowledged after the commit, never before ([`work`]).
-//! * The message is rejected after its transaction was rolled back, and never if the record is there ([`work`]).
+//! * One transaction contains the record that a message is processed and the work of the handler ([`process`]).
+//! * The inbox acknowledges the message after the commit, never before ([`work`]).
+//! * The inbox rejects the message after its transaction was rolled back, and never if the record exists ([`work`]).
 //! * The record stays until the sender has said that the row is gone ([`collect`]).
 //! * After that, it stays until no handler runs that got a copy of the message before the answer ([`handed`]).
 
@@ -45,20 +45,20 @@ pub use tx::InboxTx;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InboxMessage {
-    /// The node that has sent it: proven, and admitted by the policy of this node.
+    /// The node that sent the message: its id is proven, and this node's policy admits it.
     pub from: NodeId,
-    /// Its key, the same each time it comes.
+    /// The key of the message, which is the same each time that the message comes.
     pub key: Key,
-    /// The tag for dispatch, as the sender set it.
+    /// The tag that the sender has set, for dispatch.
     pub tag: Bytes,
-    /// The key of the order that it belongs to; empty: none.
+    /// The order key. Empty: the message belongs to no order.
     pub order: Bytes,
     /// The body.
     pub body: Bytes,
-    /// The number of times that the message has been handed out, this time included: the first is 1. If this node has
+    /// How many times the message has been handed out, including this time: the first time, it is 1. If this node has
     /// crashed, the message may have been handed out before the crash, and the count assumes that it was.
     pub attempt: u32,
-    /// Its id at both nodes, this time.
+    /// The id of the message at both nodes. Another copy of the message has another id.
     pub id: MessageId,
 }
 
@@ -68,14 +68,14 @@ pub struct InboxMessage {
 pub struct InboxStats {
     /// Messages whose handler's transaction was committed.
     pub processed: u64,
-    /// Messages that came again after they were processed.
+    /// Messages that came again after they had been processed.
     pub repeated: u64,
-    /// Attempts at which a message was not processed: a handler failed, panicked or took too long, or the database was
-    /// away.
+    /// Attempts in which a message was not processed: a handler failed, panicked or took too long, or the database
+    /// was away.
     pub failed: u64,
-    /// Messages that were rejected, and are dead letters of the node.
+    /// Messages that were rejected, and became dead letters of the node.
     pub rejected: u64,
-    /// Inbox rows that were deleted because the sender has said that its row is gone.
+    /// Inbox rows that were deleted because the sender had said that its row is gone.
     pub collected: u64,
 }
 
@@ -88,14 +88,14 @@ pub(crate) struct Counters {
     collected: AtomicU64,
 }
 
-/// Settings of an inbox, whoever processes its messages: as the builder of an inbox explains them.
+/// The settings of an inbox of any kind. The builder of an inbox explains them.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The number of messages that are processed at once.
+    /// How many messages are processed at the same time.
     pub concurrency: usize,
-    /// How often a message is handed out to a handler that fails.
+    /// How many times a message is handed out to a handler that fails.
     pub attempts: Option<NonZeroU32>,
-    /// How often senders are asked which of their rows are gone.
+    /// How often the inbox asks senders which of their rows are gone.
     pub collect_every: Duration,
 }
 
@@ -105,10 +105,10 @@ impl Default for Settings {
     }
 }
 
-/// Takes messages from a node, and processes each in a transaction, exactly once. It takes the messages that a
+/// Takes messages from a node, and processes each exactly once, in a transaction. It takes the messages that a
 /// [`Relay`](crate::Relay) sends, and leaves others to the node's other receivers.
 ///
-/// It runs until [`Self::stop`], or until the node closes; when this handle is dropped, it stops in the background.
+/// It runs until [`Self::stop`], or until the node closes. If this handle is dropped, it stops in the background.
 #[derive(Debug)]
 pub struct Inbox {
     stop: watch::Sender<bool>,
@@ -117,11 +117,10 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// Starts an inbox that reaches its database by the application's own driver, and whose messages `process`
-    /// processes.
+    /// Starts an inbox that uses the application's own driver. `process` processes its messages.
     ///
     /// # Errors
-    /// As for [`InboxBuilder::start`].
+    /// The errors of [`InboxBuilder::start`].
     pub async fn over(
         store: Arc<dyn Store>,
         node: &Node,
@@ -152,11 +151,11 @@ impl Inbox {
         }
     }
 
-    /// Takes no further messages, waits until the handlers that run have ended, for `timeout` at most, then drops them
-    /// at their next await. The node hands messages out again that were not processed.
+    /// Takes no further messages, and waits for running handlers, for `timeout` at most. Then it drops those that
+    /// still run at their next await. The node hands out again the messages that were not processed.
     ///
     /// # Errors
-    /// None yet.
+    /// There are none yet.
     pub async fn stop(mut self, timeout: Duration) -> Result<(), Error> {
         self.stop.send_replace(true);
         if let Some(mut task) = self.task.take()

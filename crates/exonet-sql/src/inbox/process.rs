@@ -7,21 +7,21 @@ use crate::error::StoreError;
 use crate::inbox::{HandlerError, InboxMessage};
 use crate::statements::Statement;
 
-/// The end of a transaction that is no failure.
+/// How a transaction ended that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Processed {
     /// It is committed.
     Now,
-    /// The record was there: the message was processed before. The handler was not called.
+    /// The record was already there, since the message was processed before. The handler was not called.
     Before,
 }
 
-/// The reason for which a message is not processed this time.
+/// Why a message is not processed this time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failed {
-    /// The handler failed, and its transaction is rolled back.
+    /// The handler failed, and its transaction was rolled back.
     Handler(HandlerError),
-    /// The database failed. It is not known whether the transaction has ended.
+    /// The database failed. Nobody knows whether the transaction has ended.
     Database(String),
 }
 
@@ -45,14 +45,14 @@ impl fmt::Display for Failed {
 
 /// Processes messages, each in a transaction of the inbox's database.
 pub trait Process: Send + Sync + 'static {
-    /// Begins a transaction and runs `record` in it, as its first statement. If that changes no row, the message was
+    /// Begins a transaction, and runs `record` in it as its first statement. If that changes no row, the message was
     /// processed before. If it changes one, calls the handler, and commits.
     ///
-    /// If this future is dropped, the transaction must not be begun any more; one that has run `record` by then may
-    /// end in either way.
+    /// If this future is dropped, it must not begin the transaction any more. If the transaction has already run
+    /// `record`, it may end in either way.
     ///
     /// # Errors
-    /// [`Failed::Handler`] only when the transaction is certainly rolled back.
+    /// [`Failed::Handler`] only if the transaction was certainly rolled back.
     fn process(
         &self,
         record: Statement,

@@ -9,8 +9,9 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::pooled::Database;
 
-/// The transaction in which a message is processed: a connection, for queries and for
-/// [`Outbox::send`](crate::Outbox::send). The inbox commits it when the handler has returned `Ok` and has dropped this.
+/// The transaction in which a message is processed. It is a connection, for queries and for
+/// [`Outbox::send`](crate::Outbox::send). The inbox commits it when the handler has returned `Ok` and has dropped
+/// this value.
 pub struct InboxTx<DB: Database> {
     inner: OwnedMutexGuard<Transaction<'static, DB>>,
 }
@@ -25,7 +26,7 @@ impl<DB: Database> Lent<DB> {
         (Self(shared), InboxTx { inner })
     }
 
-    /// The transaction, if the handler has dropped its part.
+    /// Returns the transaction, if the handler has dropped its part.
     pub(crate) fn back(self) -> Option<Transaction<'static, DB>> {
         Arc::into_inner(self.0).map(Mutex::into_inner)
     }

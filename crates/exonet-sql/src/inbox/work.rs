@@ -1,4 +1,4 @@
-//! The way of a message from its delivery to its acknowledgement.
+//! What the inbox does with a message, from its delivery to its acknowledgement.
 
 use core::future::poll_fn;
 use core::num::NonZeroU32;
@@ -25,12 +25,12 @@ use crate::outbox::MAX_BODY;
 use crate::statements::{Statement, Statements};
 use crate::wire::{Envelope, Owner, Row, TAG};
 
-/// The first and the longest wait after the handler or the database has failed.
+/// The first and the longest pause after the handler or the database has failed.
 const AGAIN: Duration = Duration::from_millis(50);
 const LONGEST_AGAIN: Duration = Duration::from_secs(60);
 
-/// The number of messages that wait after a failure, or for a handler. Beyond that, the inbox asks the node for no
-/// more, and the node holds senders back.
+/// How many messages may wait after a failure or for a handler. If there are more, the inbox asks the node for none,
+/// and the node holds senders back.
 const WAITING: usize = 1_024;
 
 pub(super) struct Work<P>(Arc<Inner<P>>);
@@ -43,7 +43,7 @@ struct Inner<P> {
     attempts: Option<NonZeroU32>,
     counters: Arc<Counters>,
     handed: HandedOut,
-    /// The nodes that speak for outboxes, according to the database.
+    /// The node that speaks for each outbox, according to the database.
     senders: Mutex<HashMap<Owner, NodeId>>,
 }
 
@@ -99,7 +99,7 @@ impl<P: Process> Work<P> {
 }
 
 impl<P: Process> Inner<P> {
-    /// Processes a message once. After that it is acknowledged, handed out again later, or rejected.
+    /// Processes a message once. Then acknowledges it, postpones it, or rejects it.
     async fn take(self: Arc<Self>, mut delivery: Delivery, ticket: Ticket) {
         let limit = MAX_BODY as u64 + 1_024;
         let body = match delivery.body_mut().bytes(limit).await {
@@ -128,8 +128,8 @@ impl<P: Process> Inner<P> {
         let mut wait = AGAIN;
         let why = loop {
             let failed = match self.process(&delivery, owner, &row).await {
-                // If the record of the message has died meanwhile, the sender hands the row over again, and the inbox
-                // row says that it is processed.
+                // If the node no longer has its record of the message, the sender hands the row over again, and the
+                // inbox row says that it is processed.
                 Ok(()) => {
                     let _ = delivery.ack();
                     return;
@@ -140,7 +140,8 @@ impl<P: Process> Inner<P> {
             tracing::warn!(key = %row.key, attempt = delivery.attempt(), "a message is not processed: {failed}");
             match failed {
                 Failed::Handler(why) => break why,
-                // It does not count as an attempt: the message waits here for the database. It may even be processed.
+                // This attempt does not count: the message waits here for the database. It may even have been
+                // processed.
                 Failed::Database(_) => sleep(wait).await,
             }
             wait = (2 * wait).min(LONGEST_AGAIN);
@@ -154,11 +155,11 @@ impl<P: Process> Inner<P> {
                 delivery.retry_after((AGAIN * (1 << doublings)).min(LONGEST_AGAIN));
             }
         }
-        // Not before: until here the message was handed out.
+        // Not earlier, since the message was handed out until now.
         drop(ticket);
     }
 
-    /// Rejects a message. Its transaction, if it had one, is rolled back.
+    /// Rejects a message. Its transaction, if there was one, was rolled back.
     fn reject(&self, delivery: Delivery, status: u32, reason: &str) {
         tracing::error!(attempt = delivery.attempt(), status, "a message is rejected: {reason}");
         self.counters.rejected.fetch_add(1, Ordering::Relaxed);
@@ -195,7 +196,7 @@ impl<P: Process> Inner<P> {
         self.store.dialect().statements()
     }
 
-    /// Notes which node speaks for an outbox: the inbox asks this node which rows are gone.
+    /// Notes which node speaks for an outbox: the inbox asks that node which rows are gone.
     async fn speaks(&self, owner: Owner, node: NodeId) -> Result<(), StoreError> {
         let mut conn = self.store.acquire().await?;
         let args = vec![Value::blob(owner.0), Value::blob(self.node.id().0), Value::blob(node.0)];

@@ -1,4 +1,4 @@
-//! Wakes a relay when something may have been committed.
+//! Wakes a relay when a transaction may have been committed.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use tokio::sync::Notify;
 
 use crate::database::Store;
 
-/// How long to wait before the next connection, if one is lost.
+/// How long to wait before connecting again after a connection was lost.
 const RECONNECT: Duration = Duration::from_secs(1);
 
-/// Notifies `wake` whenever something may have been committed. Runs until it is dropped.
+/// Notifies `wake` whenever a transaction may have been committed. Runs until it is dropped.
 pub(super) async fn watch(store: Arc<dyn Store>, wake: Arc<Notify>) {
     loop {
         let lost = store.listen(&|| wake.notify_one()).await;

@@ -1,10 +1,10 @@
 //! The messages that were open in the node when the relay began.
 //!
-//! A node with a journal goes on with the messages of its former life, and a node may have had a relay before in this
-//! life. Copies of rows may be among these messages. If a row were handed over while such a copy is open, the copy
-//! could be processed after the row and its inbox row are gone. So the rows for a receiver wait until everything that
-//! was open to it is settled. Rows that were processed meanwhile are handed over once more, and the receiver's inbox
-//! recognizes them.
+//! A node with a journal continues with the messages of its former life, and a node may have had a relay before in
+//! this life. Copies of rows may be among these messages. If a row were handed over while such a copy is open, the
+//! copy could be processed after the row and its inbox row are gone. So the rows for a receiver wait until all
+//! messages that were open to it are settled. Rows that were processed meanwhile are handed over once more, and the
+//! receiver's inbox recognizes them.
 
 use core::time::Duration;
 use std::collections::{HashMap, HashSet};
@@ -29,7 +29,7 @@ impl Former {
         found
     }
 
-    /// Checks which messages are settled by now.
+    /// Checks which messages are settled now.
     pub(crate) async fn update(&mut self, node: &Node) {
         if self.is_empty() {
             return;
@@ -45,7 +45,7 @@ impl Former {
         self.open.is_empty()
     }
 
-    /// The receivers that rows wait for.
+    /// The receivers whose rows have to wait.
     pub(crate) fn peers(&self) -> impl Iterator<Item = NodeId> {
         self.open.keys().copied()
     }

@@ -1,4 +1,4 @@
-//! The call with which a receiver asks which rows are gone, so that it may delete the inbox rows of these messages.
+//! The call with which a receiver asks which rows are gone, so that it can delete the inbox rows of these messages.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::Key;
 use crate::database::{Store, Value};
 use crate::wire::{GONE, KEYS_BYTES, decode_keys, encode_keys};
 
-/// Serves the call. A node has one relay: for the second, the method is already served.
+/// Serves the call. If the node already has a relay, this fails, since the method is already served.
 pub(crate) fn serve(store: &Arc<dyn Store>, node: &Node) -> Result<Serving, ServeError> {
     let store = Arc::clone(store);
     let answer = move |request| {
@@ -24,7 +24,7 @@ async fn answer(store: &dyn Store, mut request: Request) -> Result<bytes::Bytes,
     let body = request.body.bytes(KEYS_BYTES).await?;
     let keys = decode_keys(&body).map_err(Failure::error)?;
     let mut conn = store.acquire().await.map_err(Failure::error)?;
-    // One statement, so that rows and former owners are read at one moment.
+    // One statement, so that rows and former owners are read at the same time.
     let keys = keys.into_iter().map(Key::to_vec).collect();
     let gone = conn
         .fetch(store.dialect().statements().gone, vec![Value::Blobs(keys)])

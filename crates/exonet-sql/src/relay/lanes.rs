@@ -1,4 +1,4 @@
-//! The lanes that the relay owns, and those that it has to leave.
+//! The lanes that the relay owns, and those that it must leave.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,10 +14,10 @@ use crate::relay::peers::address;
 use crate::statements::Statements;
 use crate::wire::{Envelope, Owner, TAG};
 
-/// A relay with a shorter `take_after` than this takes lanes over when it starts, and never afterwards.
+/// If `take_after` is shorter than this, the relay takes lanes over only when it starts.
 const LEAST_SILENCE: Duration = Duration::from_secs(3);
 
-/// How long a fence may take before another is sent.
+/// How long a fence may take before another one is sent.
 const FENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Lanes {
@@ -26,10 +26,10 @@ pub(crate) struct Lanes {
     wanted: Vec<u8>,
     take_after: Duration,
     started: bool,
-    /// The owner and the beat of each lane, and since when it has had both.
+    /// The owner and the beat of each lane, and since when both have been the same.
     seen: BTreeMap<u8, (Option<Vec<u8>>, i64, Instant)>,
     pub(crate) owned: BTreeSet<u8>,
-    /// The lanes that this relay is a former owner of.
+    /// The lanes of which this relay is a former owner.
     pub(crate) leaving: BTreeSet<u8>,
     fence: Option<(BTreeSet<u8>, JoinHandle<bool>)>,
 }
@@ -65,8 +65,8 @@ impl Lanes {
         self.node.id().0.to_vec()
     }
 
-    /// Notes that this node is alive, reads the owners of all lanes, and takes the wanted lanes that are free. True: it
-    /// has taken some.
+    /// Notes that this node is alive, reads the owners of all lanes, and takes the wanted lanes that are free.
+    /// Returns whether it has taken any.
     pub(crate) async fn look(&mut self, takes: bool) -> Result<bool, StoreError> {
         let mut conn = self.store.acquire().await?;
         conn.execute(self.statements().beat, vec![Value::blob(self.me())]).await?;
@@ -100,7 +100,7 @@ impl Lanes {
         Ok(taken)
     }
 
-    /// Takes a lane over, if its owner and beat have not changed since `seen`.
+    /// Takes a lane over, if its owner and beat are still those in `seen`.
     async fn take(&self, seen: &Lane) -> Result<bool, StoreError> {
         let (number, me) = (Value::Int(seen.lane.into()), self.me());
         let mut tx = self.store.begin().await?;
@@ -112,7 +112,7 @@ impl Lanes {
         for prev in &mut prevs {
             is_prev |= number == Value::Int(prev.int()?) && prev.bytes()? == me;
         }
-        // Messages that this node has sent as a former owner may still arrive: it has to leave first.
+        // Messages that this node sent as a former owner may still arrive, so it must leave first.
         if is_prev || node != seen.node || beat != seen.beat {
             return Ok(false);
         }
@@ -146,11 +146,11 @@ impl Lanes {
         Ok(())
     }
 
-    /// Tells all receivers that this node now speaks for the outbox: they ask it which rows are gone.
+    /// Tells all receivers that this node now speaks for the outbox, so that they ask it which rows are gone.
     pub(crate) async fn greet(&self) -> Result<(), StoreError> {
         for (peer, addr, owner) in self.receivers().await? {
             let hello = Message::new(Envelope::Hello { owner }.encode()).tag(TAG).early(false);
-            // A receiver that does not get this learns it from the next row.
+            // A receiver that does not get this message learns it from the next row.
             drop(self.node.peer(address(peer, addr.as_deref())).try_send(hello));
         }
         Ok(())
@@ -161,7 +161,7 @@ impl Lanes {
         let rows = conn.fetch(self.statements().peers, Vec::new()).await?;
         let read = |mut row: Cells| {
             let (peer, addr, owner) = (row.bytes()?, row.maybe_text()?, row.bytes()?);
-            // Rows that do not parse were inserted by hand, and nothing was sent to them.
+            // Rows that cannot be read were inserted by hand, and nothing was sent to their receivers.
             Ok(peer
                 .try_into()
                 .ok()
@@ -172,7 +172,7 @@ impl Lanes {
         rows.into_iter().filter_map(|row| read(row).transpose()).collect()
     }
 
-    /// Leaves the lanes that others own by now, if `may_leave` says that none of their rows are under way here.
+    /// Leaves the lanes that now belong to others, if `may_leave` says that none of their rows are under way here.
     pub(crate) async fn leave(&mut self, may_leave: impl Fn(u8) -> bool) -> Result<(), StoreError> {
         if let Some((_, sent)) = &self.fence
             && !sent.is_finished()
@@ -209,8 +209,8 @@ impl Drop for Lanes {
 }
 
 /// Sends a fence to every receiver. A receiver takes it in a slot that it has granted to this life of the node, and
-/// only after it has made the slots of former lives useless. So it takes nothing any more that a former life has sent.
-/// False: not every receiver has taken it.
+/// only after it has made the slots of former lives useless. After that, it takes nothing that a former life has
+/// sent. Returns false if not every receiver has taken the fence.
 async fn fence(node: Node, receivers: Vec<(NodeId, Option<String>, Owner)>) -> bool {
     let mut receipts = Vec::new();
     for (peer, addr, owner) in receivers {
@@ -220,7 +220,8 @@ async fn fence(node: Node, receivers: Vec<(NodeId, Option<String>, Owner)>) -> b
         receipts.push(receipt);
     }
     for receipt in receipts {
-        // A fence that is not taken within this time is not withdrawn: another is sent after it, with the same effect.
+        // A fence that is not taken within this time is not withdrawn. Another one follows, which has the same
+        // effect.
         let Ok(settled) = tokio::time::timeout(FENCE, receipt).await else { return false };
         if settled.outcome != Outcome::Delivered {
             return false;
@@ -235,7 +236,7 @@ impl Lane {
     }
 }
 
-/// The number of a lane. A number out of range stands for a lane without an owner.
+/// The number of a lane. A number out of range means a lane without an owner.
 pub(crate) fn number(lane: i64) -> u8 {
     u8::try_from(lane).unwrap_or(u8::MAX)
 }

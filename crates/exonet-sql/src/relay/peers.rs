@@ -6,13 +6,13 @@ use std::collections::HashMap;
 use exonet::{Node, NodeId, Peer, PeerAddr};
 use tokio::time::Instant;
 
-/// The first and the longest rest after a failure.
+/// The first and the longest pause after a failure.
 const REST: Duration = Duration::from_millis(50);
 const LONGEST_REST: Duration = Duration::from_secs(30);
 
 pub(crate) struct Receiver {
     pub(crate) peer: Peer,
-    /// The number of rows to it that are under way.
+    /// How many rows to it are under way.
     pub(crate) open: usize,
     pause: Pause,
 }
@@ -26,8 +26,8 @@ struct Pause {
 impl Pause {
     const NONE: Self = Self { next: REST, until: None };
 
-    /// Notes a failure. All failures until the end of a rest are one: a receiver that is started anew fails many rows
-    /// at once.
+    /// Notes a failure. All failures until the end of a pause count as one, since a receiver that is restarted fails
+    /// many rows at once.
     fn begin(&mut self, now: Instant) {
         if self.until.is_none_or(|until| until <= now) {
             self.until = Some(now + self.next);
@@ -63,7 +63,7 @@ impl Receivers {
         self.0.get_mut(id)
     }
 
-    /// The receivers that take no row now: they rest, or have reached their limit.
+    /// The receivers that take no row now: they pause, or have reached their limit.
     pub(crate) fn shut(&self, most: usize) -> impl Iterator<Item = NodeId> {
         let now = Instant::now();
         let shut = move |receiver: &Receiver| {
@@ -72,14 +72,14 @@ impl Receivers {
         self.0.iter().filter(move |(_, receiver)| shut(receiver)).map(|(id, _)| *id)
     }
 
-    /// The time at which the next rest ends.
+    /// When the next pause ends.
     pub(crate) fn next(&self) -> Option<Instant> {
         let now = Instant::now();
         self.0.values().filter_map(|receiver| receiver.pause.until).filter(|until| *until > now).min()
     }
 }
 
-/// The address of a receiver, as stored in a row. A text that is not an address counts as none.
+/// The address of a receiver, as stored in a row. A text that is not an address is ignored.
 pub(crate) fn address(id: NodeId, addr: Option<&str>) -> PeerAddr {
     addr.and_then(|addr| PeerAddr::new(id, addr.split(',')).ok()).unwrap_or_else(|| PeerAddr::from(id))
 }

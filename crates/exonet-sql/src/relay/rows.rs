@@ -17,7 +17,7 @@ use crate::error::StoreError;
 use crate::relay::lanes::number;
 use crate::wire::{Envelope, Owner, Row, TAG};
 
-/// A row as it was read.
+/// A row as it was read from the database.
 pub(crate) struct Found {
     pub(crate) id: i64,
     pub(crate) lane: u8,
@@ -42,19 +42,19 @@ impl Found {
         Ok(Self { id, lane, peer, addr, owner, row: Row { key, tag: tag.into(), order, body: body.into() } })
     }
 
-    /// The peer and the order of the row, if it has an order.
+    /// The peer and the order key of the row, if it has an order key.
     pub(crate) fn turn(&self) -> Option<Vec<u8>> {
         (!self.row.order.is_empty()).then(|| [&self.peer.0[..], &self.row.order].concat())
     }
 
-    /// The message of the row. It does not leave beside an opening: it has to be bound to a slot that was granted to
-    /// this life of the node.
+    /// The message of the row. It does not leave together with an opening, since it must be bound to a slot that was
+    /// granted to this life of the node.
     pub(crate) fn message(&self, owner: Owner) -> Message {
         Message::new(Envelope::Row { owner, row: self.row.clone() }.encode()).tag(TAG).early(false)
     }
 }
 
-/// A row that is under way, or whose end has not been written to the database yet.
+/// A row that is under way, or whose end is not yet written to the database.
 pub(crate) struct OpenRow {
     pub(crate) key: Key,
     pub(crate) lane: u8,
@@ -73,7 +73,7 @@ impl Future for Tracked {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let settled = ready!(Pin::new(&mut self.receipt).poll(cx));
-        // Read at once: a node keeps reasons only for a while.
+        // Read at once, since a node keeps reasons only for a while.
         Poll::Ready((self.id, settled, self.receipt.reason()))
     }
 }

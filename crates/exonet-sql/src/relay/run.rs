@@ -23,34 +23,33 @@ use crate::statements::Statements;
 use crate::wire::Owner;
 use crate::{Error, Key};
 
-/// How often the relay notes that it is alive, reads the owners of lanes, and looks for rows that it was not notified
-/// of.
+/// How often the relay notes that it is alive, reads the owners of lanes, and looks for rows of which it was not
+/// notified.
 const BEAT: Duration = Duration::from_secs(1);
-/// How often it looks for rows while many come, or while it waits for something that notifies no task.
+/// How often the relay looks for rows while many come, or while it waits for something that notifies no task.
 const LOOK: Duration = Duration::from_millis(2);
-/// If this many rows come within `MANY_WITHIN`, `send` need not wake the relay any more.
+/// If this many rows come within `MANY_WITHIN`, `send` no longer needs to wake the relay.
 const MANY: usize = 8;
 const MANY_WITHIN: Duration = Duration::from_millis(50);
-/// How long without a row before the relay sleeps.
+/// After this long without a row, the relay sleeps.
 const QUIET: Duration = Duration::from_millis(100);
-/// How long processed rows wait for others, to be deleted together.
+/// How long processed rows wait for others, so that they are deleted together.
 const GATHER: Duration = Duration::from_millis(4);
-/// The number of processed rows that do not wait any longer.
+/// If this many processed rows wait, they are deleted at once.
 const GATHERED: usize = 128;
-/// The number of rows per read.
+/// How many rows are read at a time.
 const READ: usize = 256;
-/// The number of bytes that one read should have; `OPEN_ROWS` is the number of rows under way to all receivers
-/// together.
+/// About how many bytes are read at a time. `OPEN_ROWS` is how many rows to all receivers together may be under way.
 const READ_BYTES: usize = 4 << 20;
 const OPEN_ROWS: usize = 1 << 16;
-/// The first and the longest wait for a database that is away.
+/// The first and the longest pause while the database is away.
 const AWAY: Duration = Duration::from_millis(50);
 const LONGEST_AWAY: Duration = Duration::from_secs(5);
-/// How often the relay looks for rows that were kept long enough, and how many it deletes at once.
+/// How often the relay looks for rows that were kept long enough, and how many it deletes at a time.
 const PURGE: Duration = Duration::from_secs(10);
 const PURGED: i64 = 5_000;
 
-/// Results to write to the database.
+/// Results that the relay has yet to write to the database.
 #[derive(Default)]
 struct Told {
     processed: Vec<i64>,
@@ -73,11 +72,11 @@ impl Told {
 
 /// How the relay finds rows.
 struct Watch {
-    /// Whether it looks by itself, so that `send` does not wake it.
+    /// Whether the relay looks for rows by itself, so that `send` need not wake it.
     awake: bool,
-    /// Whether it sleeps while there may be transactions that have not seen that.
+    /// Whether it sleeps while there may be transactions that do not know that yet.
     falling_asleep: bool,
-    /// The beginning of a period, and the number of rows since then.
+    /// When the current period began, and how many rows have come in it.
     recent: (Instant, usize),
     last_row: Instant,
     next_look: Instant,
@@ -96,7 +95,7 @@ pub(super) struct Runner {
     open: OpenRows,
     told: Told,
     watch: Watch,
-    /// The number of rows of the next read.
+    /// How many rows the next read takes.
     batch: usize,
     next_beat: Instant,
     next_purge: Instant,
@@ -112,7 +111,7 @@ impl Runner {
         let RelayBuilder { store, node, lanes, take_after, keep_settled, in_flight, .. } = builder;
         let (former, now) = (Former::find(&node).await, Instant::now());
         let lanes = Lanes::new(Arc::clone(&store), node.clone(), lanes, take_after);
-        // The previous relay may have left it awake.
+        // The previous relay may not have noted that `send` must wake it.
         let (awake, falling_asleep) = (store.dialect().notifies(), false);
         let watch = Watch { awake, falling_asleep, recent: (now, 0), last_row: now, next_look: now };
         let (receivers, open, told) = Default::default();
@@ -166,7 +165,7 @@ impl Runner {
         note(&mut self.stats.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Does the work that is due. True: the relay has ended.
+    /// Does the work that is due. Returns whether the relay has ended.
     async fn turn(&mut self) -> Result<bool, Error> {
         let (now, wish) = (Instant::now(), *self.wished.borrow_and_update());
         if wish == Wish::SignOff && !self.released {
@@ -198,7 +197,7 @@ impl Runner {
         Ok(false)
     }
 
-    /// Whether the relay ends: nothing is under way that it waits for.
+    /// Whether the relay can end: nothing for which it waits is under way.
     fn ends(&self, wish: Wish) -> bool {
         wish != Wish::Run && self.open.rows.is_empty()
     }
@@ -250,14 +249,14 @@ impl Runner {
             let keep = i64::try_from(keep.as_secs()).unwrap_or(i64::MAX / 1_000);
             conn.execute(self.statements().purge, vec![Value::Int(keep), Value::Int(PURGED)]).await?;
         }
-        // Looks for rows that it was not notified of.
+        // Looks for rows of which it was not notified.
         self.watch.next_look = Instant::now();
         Ok(())
     }
 
     // ---- rows that are settled
 
-    /// Notes the end of a row. It counts as under way until this is written to the database.
+    /// Notes the end of a row. The row counts as under way until this is written to the database.
     fn settle(&mut self, id: i64, settled: Settled, reason: Option<Arc<str>>) {
         let Some(row) = self.open.rows.get(&id) else { return };
         let (peer, ordered, key) = (row.peer, row.turn.is_some(), row.key);
@@ -277,8 +276,9 @@ impl Runner {
                 self.told.failed.push((id, why));
             }
             Outcome::Refused(Refusal::Ended) => self.told.failed.push((id, Refusal::Ended.to_string())),
-            // Unknown: its slot is dead, so no copy of it is taken any more. It is handed over again; if it was
-            // processed, the receiver's inbox recognizes it. With the other outcomes it was not processed.
+            // If it is Unknown, its slot is dead, so that no copy of it can be taken any more. The row is handed over
+            // again; if it was processed, the receiver's inbox recognizes it. With any other outcome it was not
+            // processed.
             outcome => {
                 tracing::debug!(%key, peer = %peer.short(), ?outcome, "the row is handed over again");
                 if let Some(receiver) = receiver {
@@ -312,7 +312,7 @@ impl Runner {
             let ids = self.told.processed.clone();
             let gone = conn.execute(sql, vec![me.clone(), Value::Ints(ids)]).await?;
             self.note(|stats| stats.processed += gone);
-            // These rows are not read any more, whichever relay owns their lanes.
+            // From now on no relay reads these rows, not even a later owner of their lanes.
             core::mem::take(&mut self.told.processed).into_iter().for_each(|id| self.close(id));
         }
         while let Some((id, why)) = self.told.failed.last().cloned() {
@@ -331,8 +331,8 @@ impl Runner {
 
     // ---- rows to hand over
 
-    /// Reads rows, and hands them over. No row is deleted in between: only this task deletes them, and a relay that
-    /// took a lane over has recorded this one as a former owner.
+    /// Reads rows, and hands them over. No row is deleted meanwhile: only this task deletes its rows, and a relay
+    /// that took a lane over has recorded this one as a former owner.
     async fn look(&mut self) -> Result<(), Error> {
         let found = self.read().await?;
         let (now, rows) = (Instant::now(), found.len());
@@ -377,7 +377,7 @@ impl Runner {
         Ok(rows.into_iter().map(Found::read).collect::<Result<_, _>>()?)
     }
 
-    /// Hands a row to the node, if it may go now. False: it has to wait.
+    /// Hands a row to the node, if it may go now. Returns false if it has to wait.
     fn hand_over(&mut self, found: &Found, owner: Owner) -> Result<bool, Error> {
         let receiver = self.receivers.get(&self.node, found.peer, found.addr.as_deref());
         let turn = found.turn();
@@ -400,7 +400,7 @@ impl Runner {
             Err(error) => {
                 tracing::debug!(peer = %found.peer.short(), %error, "rows for this peer wait");
                 receiver.pause();
-                // Waiting for a place in the queue looks host names up.
+                // Host names are looked up while the task waits for a place in the queue.
                 let peer = receiver.peer.clone();
                 tokio::spawn(async move { drop(tokio::time::timeout(BEAT, peer.reserve()).await) });
             }
@@ -408,7 +408,7 @@ impl Runner {
         Ok(false)
     }
 
-    /// Makes accounts with this outbox for receivers that nothing was sent to before.
+    /// Makes accounts for receivers to which this outbox has not sent anything yet.
     async fn meet(&mut self, strangers: Vec<(NodeId, Option<String>)>) -> Result<(), Error> {
         let mut met = BTreeSet::new();
         for (peer, addr) in strangers {
@@ -422,7 +422,7 @@ impl Runner {
         Ok(())
     }
 
-    /// If `send` wakes a relay that sleeps: sleeps while few rows come, and looks by itself while many do.
+    /// If `send` can wake a sleeping relay: sleeps while few rows come, and looks by itself while many do.
     async fn fall_asleep(&mut self, rows: usize) -> Result<(), Error> {
         if !self.store.dialect().notifies() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! The statements of this crate, in the dialect of each database. They are the one place that knows the tables.
+//! The statements of this crate, in the dialect of each database. Only this module knows the tables.
 
 mod postgres;
 mod sqlite;
@@ -10,8 +10,8 @@ use crate::database::Value;
 pub enum Dialect {
     /// PostgreSQL.
     Postgres,
-    /// SQLite, 3.41 or later. A version from 3.35 on will do if each connection has the functions `unhex` (of 3.41) and
-    /// `unixepoch` (of 3.38).
+    /// SQLite, 3.41 or later. A version from 3.35 on works too, if each connection has the functions `unhex` (of
+    /// 3.41) and `unixepoch` (of 3.38).
     Sqlite,
 }
 
@@ -24,12 +24,12 @@ impl Dialect {
         }
     }
 
-    /// Whether `send` notifies a relay that sleeps; a relay that is awake looks by itself.
+    /// Whether `send` can notify a sleeping relay. A relay that is awake looks by itself.
     pub(crate) fn notifies(self) -> bool {
         self == Self::Postgres
     }
 
-    /// Arguments as the statements take them: SQLite has no lists, so it gets them as JSON.
+    /// Converts arguments into the form that the statements take: SQLite has no lists, so it gets them as JSON.
     pub fn arguments(self, args: Vec<Value>) -> Vec<Value> {
         match self {
             Self::Postgres => args,
@@ -38,7 +38,7 @@ impl Dialect {
     }
 }
 
-/// A statement and its arguments: `$1` is the first, and may occur several times.
+/// A statement and its arguments. `$1` is the first argument, and may occur several times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement {
     /// The text.
@@ -49,11 +49,11 @@ pub struct Statement {
 
 /// The statements that this crate runs. Each comment lists the arguments in order, and the columns of the result.
 pub(crate) struct Statements {
-    /// Make the tables: in this order, in one transaction.
+    /// Creates the tables: run these in order, in one transaction.
     pub(crate) migrate: &'static [&'static str],
     /// The version of the tables.
     pub(crate) version: &'static str,
-    /// Inserts a row, and wakes a relay that sleeps: key, lane, peer, addr, ord, tag, body.
+    /// Inserts a row, and wakes a sleeping relay: key, lane, peer, addr, ord, tag, body.
     pub(crate) send: &'static str,
     /// Deletes rows of lanes that this node owns: node, ids.
     pub(crate) settle: &'static str,
@@ -63,16 +63,16 @@ pub(crate) struct Statements {
     pub(crate) fail: &'static str,
     /// Deletes rows that were settled long ago: seconds, limit.
     pub(crate) purge: &'static str,
-    /// Rows to hand over, in order: node, ids that are under way, peers that take no more now, peer and ord of the rows
-    /// under way, limit. Returns id, key, lane, peer, addr, ord, tag, body, account.
+    /// Returns rows to hand over, in order: node, ids that are under way, peers that take no more now, peer and ord
+    /// of the rows under way, limit. Columns: id, key, lane, peer, addr, ord, tag, body, account.
     pub(crate) read: &'static str,
     /// Makes an account for a receiver: peer, addr, account.
     pub(crate) add_peer: &'static str,
-    /// All receivers: peer, addr, account.
+    /// Returns all receivers: peer, addr, account.
     pub(crate) peers: &'static str,
-    /// All lanes: lane, node, beat.
+    /// Returns all lanes: lane, node, beat.
     pub(crate) lanes: &'static str,
-    /// All lanes that have a former owner which has not left: lane, node.
+    /// Returns all lanes with a former owner that has not left: lane, node.
     pub(crate) prevs: &'static str,
     /// Notes that a node is alive: node.
     pub(crate) beat: &'static str,
@@ -84,23 +84,23 @@ pub(crate) struct Statements {
     pub(crate) add_prev: &'static str,
     /// Notes that a node has left lanes: node, lanes.
     pub(crate) leave: &'static str,
-    /// Sets whether `send` has to wake the owner: node, 1 or 0.
+    /// Sets whether `send` must wake the owner: node, 1 or 0.
     pub(crate) sleep: &'static str,
-    /// 1 if a transaction that has rows in the outbox has not ended, else 0.
+    /// Returns 1 if a transaction with rows in the outbox has not ended, else 0.
     pub(crate) writers: &'static str,
-    /// Those of these keys that have no row any more, provided that every former owner has left and this is not a copy
-    /// of the database: keys.
+    /// Returns those of these keys that have no row any more, provided that every former owner has left and this is
+    /// not a copy of the database: keys.
     pub(crate) gone: &'static str,
     /// Records that a message is processed: owner, key.
     pub(crate) process: &'static str,
     /// Sets the node that speaks for an outbox: owner, this node, that node.
     pub(crate) set_sender: &'static str,
-    /// The outboxes that send to this node: this node. Returns owner, node.
+    /// Returns the outboxes that send to this node: this node. Columns: owner, node.
     pub(crate) senders: &'static str,
-    /// Inbox rows of an owner, after a key: owner, key, limit. Returns keys.
+    /// Returns the inbox rows of an owner that follow a key: owner, key, limit. Columns: keys.
     pub(crate) processed: &'static str,
     /// Deletes inbox rows: owner, keys.
     pub(crate) collect: &'static str,
-    /// 1 if a power failure may undo a commit, else 0.
+    /// Returns 1 if a power failure may undo a commit, else 0.
     pub(crate) unforced: &'static str,
 }

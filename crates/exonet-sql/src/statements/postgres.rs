@@ -9,7 +9,7 @@ pub(super) static STATEMENTS: Statements = Statements {
         "create table if not exists exonet_lane (lane bigint primary key, node bytea, beat bigint not null default 0,
            asleep boolean not null default true)",
         "create table if not exists exonet_prev (lane bigint not null, node bytea not null, primary key (lane, node))",
-        // A relay reads over dead rows at the front of the index, so they are vacuumed early.
+        // A relay has to skip dead rows at the front of the index, so they are vacuumed early.
         "create table if not exists exonet_outbox (key bytea primary key, id bigint generated always as identity,
            lane bigint not null, peer bytea not null, addr text, ord bytea, tag bytea not null, body bytea not null,
            at timestamptz not null default now(), failed text, settled_at timestamptz)
@@ -24,7 +24,7 @@ pub(super) static STATEMENTS: Statements = Statements {
         "insert into exonet_schema (version) values (1) on conflict do nothing",
     ],
     version: "select coalesce(max(version), 0) from exonet_schema",
-    // NOTIFY makes commits wait for each other, so only a relay that sleeps is woken with it.
+    // With NOTIFY, commits wait for each other, so it is used only to wake a sleeping relay.
     send: "with row as (insert into exonet_outbox (key, lane, peer, addr, ord, tag, body) values ($1, $2, $3, $4, $5, $6, $7))
            select pg_notify('exonet_outbox', '')::text from exonet_lane where lane = $2 and asleep",
     // The lock on the lane makes a relay that takes the lane over wait for the end of this statement.

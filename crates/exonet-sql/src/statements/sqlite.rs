@@ -22,7 +22,7 @@ pub(super) static STATEMENTS: Statements = Statements {
     ],
     version: "select coalesce(max(version), 0) from exonet_schema",
     send: "insert into exonet_outbox (key, lane, peer, addr, ord, tag, body) values ($1, $2, $3, $4, $5, $6, $7)",
-    // One statement is one transaction, and there is one writer at a time: nothing needs a lock.
+    // One statement is one transaction, and there is one writer at a time, so nothing needs a lock.
     settle: "delete from exonet_outbox where lane in (select lane from exonet_lane where node = $1)
                and id in (select value from json_each($2)) and settled_at is null and failed is null",
     settle_and_keep: "update exonet_outbox set settled_at = unixepoch()
@@ -63,7 +63,7 @@ pub(super) static STATEMENTS: Statements = Statements {
     unforced: "select case (select synchronous from pragma_synchronous) when 0 then 1 when 1 then 1 else 0 end",
 };
 
-/// An argument as SQLite takes it.
+/// Converts an argument into a form that SQLite takes.
 pub(super) fn plain(arg: Value) -> Value {
     match arg {
         Value::Ints(ints) => Value::Text(Some(list(&ints, |int, out| out.push_str(&int.to_string())))),
@@ -76,7 +76,7 @@ pub(super) fn plain(arg: Value) -> Value {
     }
 }
 
-/// A list as JSON: bytes in hexadecimal digits, as `hex` of SQLite writes them.
+/// A list as JSON. Bytes are hexadecimal digits, as `hex` of SQLite writes them.
 fn list<T>(items: &[T], put: impl Fn(&T, &mut String)) -> String {
     let mut out = String::from("[");
     for (n, item) in items.iter().enumerate() {

@@ -1,18 +1,18 @@
-//! Files that are written by copying into memory.
+//! Files that are written through a mapping into memory.
 //!
-//! With `shelf.rs` this is the only `unsafe` of the crate. It is sound because:
+//! The only `unsafe` of the crate is here and in `shelf.rs`. It is sound because:
 //!
 //! * **Bounds.** Each write is checked against the length that was mapped.
-//! * **One writer.** A [`Map`] is not `Clone`, and writing takes `&mut self`. [`Flush`] shares the mapping and never
-//!   reads or writes its bytes. No reference to the bytes is ever made, so changes by another process cannot break a
-//!   guarantee that the compiler relies on.
+//! * **One writer.** A [`Map`] is not `Clone`, and writing takes `&mut self`. [`Flush`] shares the mapping, but never
+//!   reads or writes its bytes. No reference to the bytes ever exists, so changes by another process cannot break a
+//!   guarantee on which the compiler relies.
 //! * **The file is as long as the mapping.** Beyond the end of a file that was cut, a write would raise SIGBUS. This
-//!   process never cuts a segment. The lock that the caller holds excludes another process that runs this identity, and
-//!   the files are closed to other users.
-//! * **The blocks are allocated.** A segment is filled with zeros and forced before it is mapped, and it is mapped only
-//!   on file systems that write a block in place. On others, which take a new block for each write and may find none,
-//!   segments are written by calls (see `real.rs`). What remains is a disk that cannot read back one of its own pages:
-//!   SIGBUS then stops the process, which is a crash like any other.
+//!   process never cuts a segment. The lock that the caller holds excludes other processes that run this identity,
+//!   and other users cannot open the files.
+//! * **The blocks are allocated.** A segment is filled with zeros and forced before it is mapped. Segments are mapped
+//!   only on file systems that write a block in place. Other file systems take a new block for each write and may
+//!   find none; there, segments are written by system calls (see `real.rs`). One case remains: a disk that cannot
+//!   read back one of its own pages. Then SIGBUS stops the process, which is a crash like any other.
 
 #![allow(unsafe_code)]
 
@@ -24,11 +24,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
 
-/// The number of bytes that are copied at once. For more, the C library uses an instruction that is several times
-/// slower on some processors if source and target are not aligned alike.
+/// How many bytes are copied at a time. For more, the C library uses an instruction that is several times slower on
+/// some processors if source and target are not aligned alike.
 const PIECE: usize = 2 << 10;
 
-/// A mapped file, shared with the system: written bytes survive the process.
+/// A mapped file. The operating system shares the mapping, so bytes that were written survive the process.
 pub(super) struct Map {
     raw: Arc<MmapRaw>,
 }
@@ -52,15 +52,16 @@ impl Map {
         self.check(at, bytes.len())?;
         let mut at = at;
         for piece in bytes.chunks(PIECE) {
-            // SAFETY: `at + bytes.len()` lies within the mapping, which lives as long as `self`, so each piece does. `bytes`
-            // cannot overlap it, since no reference to the mapping exists. `&mut self` makes this the only writer of this process.
+            // SAFETY: `at + bytes.len()` lies within the mapping, which lives as long as `self`, so each piece does
+            // too. `bytes` cannot overlap the mapping, since no reference to it exists. `&mut self` makes this the
+            // only writer of this process.
             unsafe { ptr::copy_nonoverlapping(piece.as_ptr(), self.raw.as_mut_ptr().add(at), piece.len()) };
             at += piece.len();
         }
         Ok(())
     }
 
-    /// Stores a number at `at`, after all earlier writes, whole or not at all.
+    /// Stores a number at `at`, after all earlier writes. The store is atomic.
     pub(super) fn store(&mut self, at: usize, number: u64) -> io::Result<()> {
         self.check(at, 8)?;
         let pointer = self.raw.as_mut_ptr().wrapping_add(at).cast::<u64>();
@@ -81,7 +82,7 @@ impl Map {
 }
 
 impl Flush {
-    /// Hands the written pages to the file. Linux knows them already: there, `fdatasync` also writes bytes that were
+    /// Passes the written pages to the file. Linux already knows them: there, `fdatasync` also writes bytes that were
     /// written through a mapping.
     pub(super) fn flush(&self) -> io::Result<()> {
         #[cfg(not(target_os = "linux"))]

@@ -1,4 +1,4 @@
-//! The interface of a disk and its system, so that the log runs on real files and on a simulated disk alike.
+//! The interface of a disk and its system. The log uses it, so that it runs on real files and on a simulated disk.
 
 mod map;
 mod place;
@@ -14,53 +14,54 @@ use crate::error::StoreError;
 pub use place::boot_id;
 pub(crate) use real::RealDisk;
 
-/// One directory, and the system that it belongs to.
+/// One directory, and the system to which it belongs.
 pub(crate) trait Disk: Send + Sync {
-    /// The path of a name, for errors. An empty name stands for the directory.
+    /// The path of a name, for errors. An empty name means the directory.
     fn path(&self, name: &str) -> PathBuf;
     /// All names.
     fn names(&self) -> io::Result<Vec<String>>;
-    /// The file of that name, if there is one.
+    /// Opens the file of that name. None: there is none.
     fn open(&self, name: &str) -> io::Result<Option<Box<dyn DiskFile>>>;
-    /// A new, empty file, which others cannot read. Fails if there is one of that name.
+    /// Creates an empty file, which other users cannot read. Fails if there is already a file of that name.
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
-    /// Renames a file, and replaces the one at `to`.
+    /// Renames a file. A file at `to` is replaced.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
-    /// Removes a name; not an error if there is none.
+    /// Removes a name. It is no error if there is none.
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Forces the names to the disk.
     fn sync_names(&self) -> io::Result<()>;
     /// An id of the current boot of the system, if the system has one.
     fn boot(&self) -> Option<[u8; 16]>;
-    /// The kind of file system, if its memory may be lost with a process.
+    /// The kind of file system, if its memory may be lost when the process ends. None: it may not.
     fn remote(&self) -> io::Result<Option<&'static str>>;
-    /// A witness in memory that outlives the process, but not the system, if there is one.
+    /// A witness in memory that outlives the process, but not the system. None: there can be none.
     fn witness(&self) -> Option<Box<dyn Witness>>;
 }
 
-/// One file. The holder of this is its only writer.
+/// One file. The holder of this value is its only writer.
 pub(crate) trait DiskFile: Send {
     /// Its length in bytes.
     fn len(&self) -> io::Result<u64>;
-    /// Reads up to `to.len()` bytes; fewer at the end.
+    /// Reads up to `to.len()` bytes; fewer at the end of the file.
     fn read_at(&self, at: u64, to: &mut [u8]) -> io::Result<usize>;
-    /// Writes the parts one after the other. Written bytes survive the process once this returns.
+    /// Writes the parts one after the other. When this returns, the bytes survive the process.
     fn write_at(&mut self, at: u64, parts: &[&[u8]]) -> io::Result<()>;
-    /// Makes later writes within the present length as fast as possible. It is not an error if they are not.
+    /// Makes later writes within the present length as fast as possible. If that is not possible, nothing changes.
     fn map(&mut self);
-    /// Ends the mapping: the file is not written until it is mapped again.
+    /// Ends the mapping. The file is not written until it is mapped again.
     fn unmap(&mut self) {}
-    /// A handle that forces the file from another thread.
+    /// A handle with which another thread can force the file.
     fn syncer(&self) -> Arc<dyn Syncer>;
 }
 
 /// Forces one file to the disk.
 pub(crate) trait Syncer: Send + Sync {
-    /// On return, all bytes that were written before the call are on disk.
+    /// Forces the file: when this returns, all bytes that were written before the call are on disk.
     fn sync(&self) -> io::Result<()>;
 }
 
-/// Keeps the last LSN where a crash of the process leaves it, and a lost page of the log does not change it.
+/// Keeps the last LSN in a place where it survives a crash of the process, and where the loss of a page of the log
+/// does not change it.
 pub(crate) trait Witness: Send {
     /// Generation and LSN.
     fn read(&self) -> Option<(u64, u64)>;
@@ -68,7 +69,7 @@ pub(crate) trait Witness: Send {
     fn begin(&mut self, generation: u64, lsn: u64) -> io::Result<()>;
     /// Notes one more group.
     fn note(&mut self, lsn: u64);
-    /// Ends the witness: there is nothing to note.
+    /// Removes the witness, since there is nothing to note.
     fn remove(&mut self);
 }
 
@@ -86,8 +87,8 @@ pub(crate) fn read_full(file: &dyn DiskFile, at: u64, to: &mut [u8]) -> io::Resu
     Ok(done)
 }
 
-/// Makes `parts` the content of `name`: durable on return. If the process or the machine dies before, the file has the
-/// old or the new content.
+/// Makes `parts` the content of `name`; it is durable when this returns. If the process or the machine dies before,
+/// the file has the old or the new content.
 pub(crate) fn replace(disk: &dyn Disk, name: &str, parts: &[&[u8]]) -> Result<(), StoreError> {
     let temp = format!("{name}.new");
     let path = disk.path(&temp);
@@ -108,8 +109,8 @@ fn write_new(disk: &dyn Disk, name: &str, parts: &[&[u8]]) -> Result<(), StoreEr
     sync_new(&*file.syncer(), &path)
 }
 
-/// Forces a file that nothing depends on yet. If there is no room for it, the error is the same as if the write had
-/// found none.
+/// Forces a file on which nothing depends yet. If there is no room for it, the error is the same as if writing had
+/// found no room.
 pub(crate) fn sync_new(file: &dyn Syncer, path: &std::path::Path) -> Result<(), StoreError> {
     file.sync().map_err(|error| match StoreError::io("sync", path)(error) {
         full @ StoreError::Full { .. } => full,

@@ -1,9 +1,10 @@
-//! Properties of the system and of the file system of a directory.
+//! Properties of the system, and of the file system of a directory.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The id of the current boot of the system. None: the system has none, or does not show it, as Linux without `/proc`.
+/// The id of the current boot of the system. None: the system has none, or does not show it, for example Linux
+/// without `/proc`.
 #[must_use]
 pub fn boot_id() -> Option<[u8; 16]> {
     let text = boot_text()?;
@@ -23,7 +24,7 @@ fn boot_text() -> Option<String> {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()
 }
 
-/// From the system's own tool, since the call behind it needs `unsafe`.
+/// Read with a tool of the system, since the system call would need `unsafe`.
 #[cfg(target_os = "macos")]
 fn boot_text() -> Option<String> {
     let output =
@@ -36,7 +37,7 @@ fn boot_text() -> Option<String> {
     None
 }
 
-/// The kind of file system, if it is not one of the kernel's own on a disk of this machine.
+/// The kind of file system, unless it is one of the kernel's own on a disk of this machine.
 #[cfg(target_os = "linux")]
 pub(super) fn remote(dir: &Path) -> io::Result<Option<&'static str>> {
     Ok(match magic(dir)? {
@@ -71,8 +72,8 @@ pub(super) fn remote(_: &Path) -> io::Result<Option<&'static str>> {
     Ok(None)
 }
 
-/// Whether the file system writes an allocated block in place, so that a write into a mapping always finds room. A file
-/// system that copies on write may find none, and raises SIGBUS.
+/// Whether the file system writes an allocated block in place, so that a write into a mapping always finds room. A
+/// copy-on-write file system may find none, and then raises SIGBUS.
 #[cfg(target_os = "linux")]
 pub(super) fn writes_in_place(dir: &Path) -> bool {
     // ext2 to ext4, XFS, tmpfs.

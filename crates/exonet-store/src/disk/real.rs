@@ -1,4 +1,4 @@
-//! The disk of the system.
+//! The disk of the operating system.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -10,7 +10,7 @@ use super::witness::RealWitness;
 use super::{Disk, DiskFile, Syncer, Witness, place};
 use crate::{Options, Runtime};
 
-/// A directory of the system.
+/// A directory of the operating system.
 pub(crate) struct RealDisk {
     dir: PathBuf,
     identity: [u8; 32],
@@ -20,7 +20,7 @@ pub(crate) struct RealDisk {
 }
 
 impl RealDisk {
-    /// Creates the directory if it is missing, closed to others.
+    /// Opens the directory. If it is missing, creates it so that only the owner may enter.
     pub(crate) fn open(dir: &Path, options: &Options, may_map: bool) -> io::Result<Self> {
         if !dir.try_exists()? {
             #[cfg_attr(not(unix), allow(unused_mut))]
@@ -140,7 +140,8 @@ impl DiskFile for RealFile {
         }
         match parts {
             [part] => write_all_at(&self.shared.file, part, at),
-            // A group is small, and a second call costs more than a copy. A snapshot is not small, and has few parts.
+            // A group is small, so a copy costs less than a second system call. A snapshot is large, and has few
+            // parts.
             _ if parts.iter().map(|part| part.len()).sum::<usize>() <= 1 << 20 => {
                 write_all_at(&self.shared.file, &parts.concat(), at)
             }
@@ -158,8 +159,8 @@ impl DiskFile for RealFile {
     fn map(&mut self) {
         if self.maps && self.map.is_none() {
             self.map = Map::new(&self.shared.file).ok();
-            // Linux needs no mapping to force bytes that were written through one, and the mapping can end before the
-            // file.
+            // On Linux, bytes that were written through a mapping can be forced without it, and the mapping may end
+            // before the file.
             if let Some(map) = self.map.as_ref().filter(|_| cfg!(not(target_os = "linux"))) {
                 let _ = self.shared.flush.set(map.flush());
             }
@@ -208,7 +209,8 @@ fn sync_dir(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-/// On other systems a directory cannot be opened to be forced; the file system's own journal orders the names.
+/// On other systems a directory cannot be opened for that. There the file system's own journal keeps the order of
+/// names.
 #[cfg(not(unix))]
 fn sync_dir(_: &Path) -> io::Result<()> {
     Ok(())

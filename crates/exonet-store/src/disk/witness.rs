@@ -1,5 +1,5 @@
-//! The witness: the last LSN in a file in memory. It shows that pages of the log were lost, or that the disk was rolled
-//! back, while the system ran on.
+//! The witness: a file in memory with the last LSN. It shows whether pages of the log were lost, or the disk was
+//! rolled back, while the system kept running.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -10,7 +10,7 @@ use super::map::Map;
 
 const MAGIC: &[u8; 8] = b"exonwit1";
 const LEN: usize = 64;
-/// Magic, generation, LSN, identity.
+/// The offset of the LSN. The file has magic, generation, LSN and identity.
 const LSN: usize = 16;
 
 pub(super) struct RealWitness {
@@ -25,7 +25,7 @@ impl RealWitness {
         Self { path: dir.join(format!("exonet-{name}")), identity, map: None }
     }
 
-    /// The directory may be open to all users, so a file of that name may have any content and any owner.
+    /// All users may be allowed to write in the directory, so a file of that name may have any content and any owner.
     fn open(&self) -> io::Result<File> {
         let mut options = OpenOptions::new();
         options.read(true).write(true);
@@ -55,7 +55,8 @@ impl RealWitness {
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let mut file = options.open(&self.path)?;
-        // By a call, not through the mapping: if there is no room, this returns an error instead of raising SIGBUS.
+        // Written by a system call and not through the mapping: if there is no room, this returns an error instead of
+        // raising SIGBUS.
         file.write_all(bytes).inspect_err(|_| {
             let _ = fs::remove_file(&self.path);
         })?;

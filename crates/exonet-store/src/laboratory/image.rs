@@ -1,15 +1,15 @@
-//! The state of a directory that a power failure would leave: the content of each file when it was last forced, and the
-//! names when the directory was last forced.
+//! The state in which a power failure would leave a directory: the content of each file when it was last forced, and
+//! the names when the directory was last forced.
 //!
-//! The process that writes the files keeps the image, after each operation and before the operation returns. So a
-//! process that dies in between has forced something without knowing it, as can happen on a disk.
+//! The process that writes the files updates the image after each operation, before the operation returns. If the
+//! process dies in between, it has forced something without learning that, as can happen with a real disk.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// One file, whatever its name.
+/// The number of a file, whatever its name.
 pub(super) type Number = u64;
 
 /// Names, and the numbers of their files.
@@ -32,7 +32,7 @@ pub(super) struct Image {
 const PAGE: usize = 4096;
 
 impl Image {
-    /// The image at `dir` of the directory `real`. Files that are in that directory before there is an image count as
+    /// Opens the image at `dir` of the directory `real`. Files that are there before the image exists count as
     /// forced.
     pub(super) fn open(dir: &Path, real: &Path) -> io::Result<Self> {
         fs::create_dir_all(dir)?;
@@ -151,9 +151,9 @@ impl Table {
     }
 }
 
-/// Leaves in the directory `real` the state that a power failure could leave: the files whose names were forced, each
-/// with its forced content. For each page that was written since, `chance` decides whether it is present as well. No
-/// process may use the directory or the image.
+/// Puts the directory `real` into a state that a power failure could leave. It has the files whose names were forced,
+/// each with its forced content. For each page that was written after that, `chance` decides whether the page is
+/// present as well. No process may use the directory or the image meanwhile.
 ///
 /// # Errors
 /// The errors of the file system.

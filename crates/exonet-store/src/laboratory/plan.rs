@@ -8,7 +8,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::PLAN;
 
-/// The points at which a process can be told to die.
+/// The points at which the plan can kill a process.
 pub const POINTS: [&str; 19] = [
     "create.before",
     "create.after",
@@ -45,7 +45,7 @@ pub(super) struct Plan {
     pub(super) boot: Option<[u8; 16]>,
     pub(super) memory: Option<PathBuf>,
     pub(super) image: Option<PathBuf>,
-    /// How often each point was passed.
+    /// How many times each point was passed.
     passed: Mutex<BTreeMap<String, u64>>,
 }
 
@@ -56,7 +56,7 @@ pub(super) fn plan() -> &'static Plan {
 }
 
 impl Plan {
-    /// Reads a plan. A term that is not understood would make a test useless: the process ends.
+    /// Reads a plan. If a term cannot be read, the process ends, since the test would be useless.
     fn read(text: &str) -> Self {
         let mut plan = Self::default();
         for term in text.split(';').filter(|term| !term.is_empty()) {
@@ -105,7 +105,7 @@ impl Plan {
         *count
     }
 
-    /// Whether this passage of the point is the one to die at.
+    /// Whether the process dies at this passage of the point.
     pub(super) fn is_last(&self, name: &str) -> bool {
         self.die.as_ref().is_some_and(|(point, nth)| point == name && self.count(name) == *nth)
     }
@@ -116,7 +116,7 @@ impl Plan {
         }
     }
 
-    /// Runs an operation of the disk between two points, unless it has to fail.
+    /// Runs an operation of the disk between two points, unless the plan makes it fail.
     pub(super) fn run<T>(&self, kind: &str, operation: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         if self.fails.iter().any(|fail| fail.kind == kind) {
             let count = self.count(kind);

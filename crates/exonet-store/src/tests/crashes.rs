@@ -1,4 +1,5 @@
-//! Tests of any course of appends, snapshots and forced writes, with any crash, on the simulated disk.
+//! Tests of random sequences of appends, snapshots and forced writes, with crashes at any step, on the simulated
+//! disk.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ enum Act {
     /// Kills the process after this many steps.
     KillIn(usize),
     CutIn(usize),
-    /// A clean end, and then nothing, or a power failure.
+    /// Ends cleanly. True: a power failure follows.
     Close(bool),
     Full(usize),
     Free,
@@ -50,7 +51,7 @@ fn failing() -> impl Strategy<Value = Act> {
     prop_oneof![20 => act(), 1 => (0..4usize, kind).prop_map(|(syncs, kind)| Act::SyncFails(syncs, kind))]
 }
 
-/// The knowledge of a test about a journal.
+/// What a test knows about a journal.
 struct Course {
     level: Level,
     sim: Sim,
@@ -59,7 +60,7 @@ struct Course {
     dice: Dice,
     /// Every group that may be present, by its number.
     groups: Vec<Vec<u8>>,
-    /// The number of groups that were appended; `forced` is the number of those on disk.
+    /// How many groups were appended. `forced` is how many of them are on disk.
     appended: usize,
     forced: usize,
     through: u64,
@@ -72,18 +73,18 @@ struct Course {
     closing: bool,
     /// Whether a process died while it opened the journal.
     stumbled: bool,
-    /// The step at which the next opening dies, and its system with it; None: drawn by the dice.
+    /// The step in which the next opening dies, and its system with it. None: the dice decide.
     script: Option<usize>,
     lies: bool,
     /// Everything that was ever appended.
     ever: BTreeSet<Vec<u8>>,
-    /// How many snapshots there were, which tells them apart.
+    /// How many snapshots there were. The number distinguishes them.
     snapshots: u32,
-    /// The first group that a snapshot may still count on.
+    /// The first group on which a snapshot may still depend.
     floor: usize,
 }
 
-/// Groups that a snapshot counts on, with their LSNs.
+/// Groups on which a snapshot depends, with their LSNs.
 type Kept = Vec<(u64, Vec<u8>)>;
 
 /// The groups that are read: those that are not kept, and those that are.
@@ -103,14 +104,14 @@ fn number(group: &[u8]) -> usize {
     usize::try_from(u32::from_le_bytes(*group[1..].first_chunk().unwrap())).unwrap()
 }
 
-/// The number of groups that were read, if they are the first ones of the journal.
+/// How many groups were read, if they are the first ones of the journal.
 fn prefix(known: &[Vec<u8>], read: &[Vec<u8>], ever: &BTreeSet<Vec<u8>>) -> Option<usize> {
     let count = any_order(read, ever)?;
     let is_known = |group: &Vec<u8>| group[0] == b'S' || known.contains(group);
     read.iter().all(is_known).then_some(count)
 }
 
-/// The number of groups that were read, if each was appended at some time, after the one before.
+/// How many groups were read, if each was appended at some time, and after the one before.
 fn any_order(read: &[Vec<u8>], ever: &BTreeSet<Vec<u8>>) -> Option<usize> {
     let first = read.first().filter(|first| first[0] == b'S').map_or(0, |first| number(first));
     let groups: Vec<_> =
@@ -162,7 +163,7 @@ impl Course {
         let (log, found) = loop {
             let options = Options { segment: 4096, snapshot_after: 10_000, pool: 2, ..options(self.level) };
             let helper = Arc::clone(&self.jobs) as Arc<dyn Helper>;
-            // The opening may be cut short too, more than once.
+            // The opening may be interrupted too, more than once.
             let script = self.script.take();
             if script.is_some() {
                 self.sim.world().dies_in = script;
@@ -207,7 +208,7 @@ impl Course {
         (self.clean, self.closing, self.stumbled) = (false, false, false);
     }
 
-    /// Up to `forced` of the groups are on disk by now; the others are forced later.
+    /// Up to `forced` of the groups are on disk now; the others are forced later.
     fn check(&mut self, end: Option<End>, found: Found, had_failed: bool, forced: usize) {
         let (trust, is_new) = (found.trust, found.is_new);
         let (read, kept) = read_all(found);
@@ -228,7 +229,7 @@ impl Course {
                     && prefix(&self.groups, &read, &self.ever).is_none_or(|_| self.groups.is_empty())
                     && any_order(&read, &self.ever).is_some()))
         {
-            // The new journal had nothing, or a power failure lost the names that had just been changed.
+            // The new journal was empty, or a power failure lost the names that had just been changed.
             let is_empty = self.forced == 0 && (self.appended == 0 || end == Some(End::Cut) || had_failed);
             assert!(self.lies || self.stumbled || is_empty, "{context}");
             if !aside.starts_with(&read) {
@@ -243,14 +244,14 @@ impl Course {
             known.map_or_else(|| any_order(&read, &self.ever), |known| prefix(known, &read, &self.ever));
         let count = count.unwrap_or_else(|| panic!("what was read was not appended: {context}"));
         if self.lies {
-            // Checks only that nothing is invented.
+            // Checks only that no group is invented.
         } else if self.clean && self.stumbled && trust != Trust::Trusted {
-            // The run that did not get far had begun, and had not ended cleanly.
+            // The interrupted run had begun, and had not ended cleanly.
             assert_eq!((self.level, end), (Level::Process, Some(End::Cut)), "{context}");
         } else if self.clean {
             assert_eq!((trust, count), (Trust::Trusted, self.appended), "{context}");
         } else if self.closing && self.level == Level::Process && trust == Trust::Trusted {
-            // The end was noted, and the process died before it knew.
+            // The clean end was noted, and the process died before it learned that.
             assert_eq!(count, self.appended, "{context}");
         } else if end == Some(End::Cut) && self.level == Level::Process {
             assert_eq!(trust, Trust::Untrusted(Reason::Rebooted), "{context}");
@@ -263,7 +264,7 @@ impl Course {
         }
         assert_eq!(is_new, trust == Trust::Trusted && read.is_empty(), "{context}");
         if trust == Trust::Trusted {
-            // A power failure may still lose all that was appended since.
+            // A power failure may still lose everything that was appended meanwhile.
             self.aside.take_if(|_| forced > 0 || count == 0);
             self.groups.truncate(count);
         } else {
@@ -274,7 +275,7 @@ impl Course {
         (self.appended, self.forced) = (self.groups.len(), self.groups.len().min(forced));
     }
 
-    /// A trusted snapshot has all groups that it counts on.
+    /// A trusted snapshot has all groups on which it depends.
     fn check_kept(&mut self, trust: Trust, read: &[Vec<u8>], kept: &[(u64, Vec<u8>)]) {
         assert!(kept.iter().all(|(_, group)| self.ever.contains(group)));
         assert!(kept.is_sorted_by(|(one, _), (next, _)| one + 1 == *next));
@@ -351,7 +352,7 @@ impl Course {
         }
     }
 
-    /// After one failure every call fails in the same way.
+    /// After one failure, every call fails in the same way.
     fn fails(&mut self, error: &StoreError) {
         let is_over = { self.sim.world().dead || self.sim.world().failed };
         assert!(is_over, "{error}");
@@ -412,7 +413,7 @@ fn run(level: Level, seed: u64, acts: &[Act], lies: bool, witness: bool) {
     course.close(true);
 }
 
-/// Each step of a run may be the last, and then each step of the opening after it.
+/// Interrupts a run at each step, and then the opening after it at each step.
 #[test]
 fn every_step_of_a_run_and_of_an_opening_may_be_the_last() {
     let acts = [
@@ -445,7 +446,8 @@ fn every_step_of_a_run_and_of_an_opening_may_be_the_last() {
     }
 }
 
-/// A segment that a run began, and whose groups were lost, begins with the same LSN as one that a snapshot counts on.
+/// Two segments begin with the same LSN: one that a run began and whose groups were lost, and one on which a snapshot
+/// depends.
 #[test]
 fn what_a_snapshot_counts_on_is_not_what_was_lost_before() {
     let acts = [
@@ -488,19 +490,20 @@ fn acts(act: impl Strategy<Value = Act>) -> impl Strategy<Value = Vec<Act>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 3_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// After a kill all groups are present, after a power failure those that were forced, and never anything else.
+    /// After a kill all groups are present. After a power failure those that were forced are present. Other groups
+    /// never are.
     #[test]
     fn a_crash_takes_what_its_level_allows(level in level(), seed: u64, acts in acts(act()), witness: bool) {
         run(level, seed, &acts, false, witness);
     }
 
-    /// A failed sync loses nothing that was forced before, and groups that only the process had are not trusted.
+    /// A failed sync loses nothing that was forced before. Groups that only the process had are not trusted.
     #[test]
     fn a_failed_sync_ends_the_journal_and_invents_nothing(level in level(), seed: u64, acts in acts(failing())) {
         run(level, seed, &acts, false, true);
     }
 
-    /// A disk that lies may lose anything; the groups that are read were appended, in that order.
+    /// A disk that lies may lose anything, but the groups that are read were appended, in that order.
     #[test]
     fn a_disk_that_lies_makes_nothing_up(level in level(), seed: u64, acts in acts(act())) {
         run(level, seed, &acts, true, true);

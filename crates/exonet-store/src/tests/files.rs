@@ -65,7 +65,7 @@ fn a_snapshot_stands_for_what_came_before_and_gives_its_space_back() {
     let bytes = |dir: &Path| -> u64 {
         std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum()
     };
-    // The pool, the segment that is written, and perhaps one that was filled ahead.
+    // The pool, the current segment, and perhaps one that was filled in advance.
     assert!(bytes(&dir) <= (4 * 64 + 1) << 10, "{}", bytes(&dir));
     let (_journal, found) = open(&dir, options).unwrap();
     assert_eq!(read(found), [b"the last".to_vec()]);
@@ -104,7 +104,7 @@ fn three(level: Level, clean: bool) -> (tempfile::TempDir, std::path::PathBuf, V
     (temp, dir, bytes)
 }
 
-/// The starts of the groups of [`three`], and the end of the last one.
+/// The offsets of the groups of [`three`], and the end of the last one.
 const STARTS: [usize; 4] = [128, 184, 256, 352];
 
 #[test]
@@ -126,12 +126,12 @@ fn a_tail_that_is_cut_or_changed_at_any_byte_is_the_end() {
             let (mut journal, found) = open(&dir, Options { segment: 4096, ..options(Level::Sync) }).unwrap();
             assert_eq!((found.trust, found.is_new), (Trust::Trusted, false));
             assert_eq!(read(found).len(), if whole { 3 } else { 2 }, "{at} {cut}");
-            // The journal goes on.
+            // The journal can be continued.
             journal.append(1, b"more").unwrap();
             journal.close().unwrap();
             let (_, found) = open(&dir, Options { segment: 4096, ..options(Level::Sync) }).unwrap();
             assert_eq!(read(found).last().unwrap(), b"more");
-            // A file that was cut is not written any more.
+            // A file that was cut is no longer written.
             let len = std::fs::metadata(&segment).unwrap().len();
             assert_eq!(len, if cut { at as u64 } else { 4096 });
             for entry in std::fs::read_dir(&dir).unwrap() {
@@ -167,7 +167,7 @@ fn another_identity_and_a_newer_format_are_told_and_nothing_is_changed() {
     let other = Options { identity: [9; 32], ..options(Level::Sync) };
     assert!(matches!(open(&dir, other.clone()), Err(StoreError::Identity { .. })));
 
-    // The same with the segment alone.
+    // The same for the segment alone.
     let theirs = dir.with_file_name("theirs");
     drop(open(&theirs, other.clone()).unwrap());
     std::fs::write(theirs.join("log-1.seg-0"), &bytes).unwrap();
@@ -205,7 +205,7 @@ fn segments_that_are_used_again_show_nothing_of_what_they_held() {
         assert_eq!(found.trust, Trust::Trusted);
         drop(found);
         for through in 1..=400u64 {
-            // All groups have one length, so that old groups lie where new ones may begin.
+            // All groups have the same length, so that old groups lie where new ones may begin.
             let mut group = appended.to_le_bytes().to_vec();
             group.resize(480, 3);
             journal.append(through, &group).unwrap();
@@ -246,7 +246,7 @@ fn the_witness_lies_in_the_runtime_directory_and_goes_with_a_clean_end() {
     let witness = std::fs::read_dir(&runtime).unwrap().next().unwrap().unwrap().path();
     let bytes = std::fs::read(&witness).unwrap();
     assert_eq!(bytes[16..24], 2u64.to_le_bytes());
-    // The last group is lost, and the log looks whole.
+    // The last group is lost, and the log looks complete.
     std::fs::write(dir.join("log-1.seg-0"), log).unwrap();
     let (mut journal, found) = open(&dir, options.clone()).unwrap();
     assert_eq!(found.trust, Trust::Untrusted(Reason::CutShort));
@@ -283,7 +283,7 @@ fn without_a_boot_id_the_level_process_is_refused_and_what_it_left_is_not_truste
         let (looked, _) = crate::read(&dir, nameless(Level::Sync)).unwrap().unwrap();
         let (journal, found) = open(&dir, nameless(Level::Sync)).unwrap();
         assert_eq!((looked, found.trust, read(found).len()), (left, left, 3));
-        // What such a system has written is trusted there, since it was forced.
+        // On such a system, what was written is trusted, since it was forced.
         drop(journal);
         let (mut journal, _) = open(&dir, nameless(Level::Sync)).unwrap();
         journal.append(1, b"more").unwrap();

@@ -1,5 +1,5 @@
-//! Tests with other processes: kills, and file systems of a test's own. A test that needs such a process runs itself
-//! again as a child, which a variable in its environment marks.
+//! Tests with other processes: kills, and file systems of a test's own. A test that needs another process runs itself
+//! again as a child, which an environment variable marks.
 
 use std::env;
 use std::io::{BufRead, BufReader, Write};
@@ -10,7 +10,7 @@ use super::*;
 
 const ROLE: &str = "EXONET_STORE_TEST_DIR";
 
-/// The directory to work on, when this process is the child.
+/// The directory to work on, if this process is the child.
 fn child_dir() -> Option<PathBuf> {
     env::var_os(ROLE).map(PathBuf::from)
 }
@@ -22,7 +22,7 @@ fn spawn(test: &str, dir: &Path) -> Child {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
 }
 
-/// The words after "report" in the child's output, line by line.
+/// What follows "report" in the child's output, line by line.
 fn reports(child: &mut Child) -> impl Iterator<Item = String> + use<> {
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     lines.map_while(Result::ok).filter_map(|line| Some(line.split_once("report ")?.1.to_owned()))
@@ -35,7 +35,7 @@ fn group(number: u64) -> Vec<u8> {
     group
 }
 
-/// The number of a group, or of the last group that a snapshot stands for.
+/// The number of a group, or of the last group that a snapshot replaces.
 fn number(group: &[u8]) -> u64 {
     u64::from_le_bytes(*group.first_chunk().unwrap())
 }
@@ -55,7 +55,7 @@ fn what_a_killed_process_had_appended_is_there() {
             through += 1;
             journal.append(through, &group(next)).unwrap();
             next += 1;
-            // The parent relies on this line: everything below was appended.
+            // The parent relies on this line: everything up to it was appended.
             writeln!(out, "report {next}").unwrap();
             if journal.wants_snapshot() {
                 // It replaces the group before.
@@ -72,7 +72,7 @@ fn what_a_killed_process_had_appended_is_there() {
             let mut said = reports(&mut child);
             let told: u64 = said.nth(round * 331).unwrap().parse().unwrap();
             child.kill().unwrap();
-            // The reports that it had made before the kill reached it.
+            // The reports that the child had made before it was killed.
             let told = said.filter_map(|it| it.parse().ok()).last().unwrap_or(told);
             child.wait().unwrap();
             assert!(told > least);
@@ -91,7 +91,8 @@ fn what_a_killed_process_had_appended_is_there() {
     }
 }
 
-/// Runs `test` again with `/mnt` replaced by a new file system with `options`. False: this machine does not permit it.
+/// Runs `test` again with a new file system with `options` at `/mnt`. Returns false if this machine does not permit
+/// that.
 #[cfg(target_os = "linux")]
 fn on_own_mount(test: &str) -> bool {
     let mut child = spawn(test, Path::new("/mnt"));

@@ -1,4 +1,4 @@
-//! Tests of each rule of opening by itself, on the simulated disk.
+//! Tests of each rule of opening alone, on the simulated disk.
 
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ fn a_journal_that_is_not_trusted_is_told_of_until_its_successor_has_something() 
     log.append(1, &[9; 9]).unwrap();
     let sim = sim.killed();
     assert_eq!(again(&sim, Level::Process), (Trust::Trusted, vec![9]));
-    // At most one log lies aside.
+    // At most one log is put aside.
     let sim = sim.killed().cut();
     assert_eq!(again(&sim, Level::Process).0, Trust::Untrusted(Reason::Rebooted));
     let logs: Vec<_> = sim.names().into_iter().filter(|name| name.starts_with("untrusted-1.")).collect();
@@ -88,13 +88,13 @@ fn a_clean_end_is_trusted_after_a_boot_and_only_with_the_log_that_was_noted() {
     let put_back = sim.image();
     assert_eq!(again(&sim, Level::Process), (Trust::Trusted, vec![1, 2, 3, 4, 5]));
 
-    // One group less.
+    // With one group fewer.
     put_back(&sim);
     let at = HEADER + 4 * (GROUP + 104);
     sim.tamper(SEGMENT, |bytes| bytes[at] ^= 1);
     assert!(matches!(try_open(&sim.killed(), options(Level::Process)), Err(StoreError::Corrupt { .. })));
 
-    // One group more, from the history of another journal.
+    // With one group more, from the history of another journal.
     let (other, mut log) = five(Level::Process);
     log.append(6, &[6; 100]).unwrap();
     log.close().unwrap();
@@ -111,7 +111,7 @@ fn damage_in_the_part_that_was_forced_is_an_error_and_behind_it_is_the_end() {
         for damaged in 0..5usize {
             let (sim, mut log) = five(level);
             log.forcer().force().unwrap();
-            // This group says how far the log was forced.
+            // This group says up to where the log was forced.
             log.append(6, &[6; 100]).unwrap();
             sim.world().dead = true;
             let at = |group: usize| HEADER + group * (GROUP + 104) + 50;
@@ -160,7 +160,7 @@ fn a_log_that_lacks_what_its_snapshot_counts_on_is_not_trusted() {
         sim.world().has_witness = false;
         if lost {
             sim.tamper(SEGMENT, |bytes| bytes[HEADER + 4 * (GROUP + 104) + 50] ^= 1);
-            // The segment after it does not show that there was more either.
+            // The segment after it does not show either that there was more.
             sim.tamper("log-1.seg-1", |bytes| bytes[..HEADER].fill(0));
         }
         let sim = sim.killed();
@@ -188,7 +188,7 @@ fn what_is_kept_is_not_much_more_than_what_is_needed() {
     for n in 1..=3 {
         log.append(n, &[7; 3_000]).unwrap();
     }
-    // The first segment, of 4 KiB, has one group, and so have the others.
+    // The first segment, of 4 KiB, has one group. So do the others.
     assert_eq!(log.keep_from(&[]), u64::MAX);
     assert_eq!(log.keep_from(&[(3, 1_000)]), 3);
     assert_eq!(log.keep_from(&[(1, 10), (3, 1_000)]), 3, "the first is copied");
@@ -205,14 +205,14 @@ fn a_disk_that_was_rolled_back_under_a_running_system_is_noticed() {
     put_back(&sim);
     assert_eq!(again(&sim, Level::Process).0, Trust::Untrusted(Reason::CutShort));
 
-    // Rolled back by a whole run, which appended nothing.
+    // Rolled back by a whole run, which had appended nothing.
     let (sim, _log) = five(Level::Process);
     let put_back = sim.image();
     drop(open(&sim.killed(), Level::Process));
     put_back(&sim);
     assert_eq!(again(&sim, Level::Process).0, Trust::Untrusted(Reason::CutShort));
 
-    // Rolled back only in the file that says how the last run ended.
+    // Only the file that says how the last run ended was rolled back.
     let (sim, log) = five(Level::Sync);
     log.close().unwrap();
     let mut run = Vec::new();
@@ -244,7 +244,7 @@ fn after_a_failed_sync_memory_is_not_trusted_and_the_forced_part_is() {
                 _ => assert_eq!(trust, Trust::Trusted),
             }
             if failure == Failure::Kept && level == Level::Sync {
-                // The groups that were found are on disk now, though the system had taken them for written.
+                // The groups that were found are now on disk, although the system had treated them as written.
                 let (_, read) = again(&sim.cut(), level);
                 assert_eq!(read, [1, 2, 3, 4, 5, 6]);
             }
@@ -275,7 +275,8 @@ fn a_sync_that_fails_at_the_opening_takes_the_trust_in_memory() {
     }
 }
 
-/// A journal of five groups that a killed process left and the next one has opened, with the jobs of that one.
+/// A journal of five groups that a killed process has left and the next process has opened, with the jobs of the
+/// latter.
 fn reopened() -> (Sim, Box<Log>, Arc<Jobs>) {
     let (sim, _log) = five(Level::Process);
     let (sim, jobs) = (sim.killed(), Arc::new(Jobs::default()));
@@ -297,7 +298,7 @@ fn what_a_witness_vouches_for_is_forced_once_the_node_runs() {
     assert_eq!(log.forced(), 5);
     assert!(log.wants_snapshot());
 
-    // A forced write, a snapshot and a clean end do not go before it.
+    // A forced write, a snapshot and a clean end must wait for it.
     let (_, log, _) = reopened();
     log.forcer().force().unwrap();
     assert_eq!(log.forced(), 5);
@@ -323,7 +324,7 @@ fn what_a_witness_vouches_for_is_forced_once_the_node_runs() {
 #[test]
 fn what_a_failed_sync_took_for_written_is_on_the_disk_at_a_clean_end() {
     let (sim, _log) = five(Level::Process);
-    // Somebody else was told that the sync has failed.
+    // Another caller has got the error that the sync failed.
     let file = disk::Disk::open(&sim, SEGMENT).unwrap().unwrap();
     sim.world().fails_in = Some((0, Failure::Kept));
     file.syncer().sync().unwrap_err();
@@ -443,7 +444,7 @@ fn a_snapshot_that_finds_no_room_leaves_the_log_and_is_not_wanted_at_once() {
     sim.world().fill(16 + 3);
     log.snapshot(vec![9; 5000]).unwrap();
     assert!(!log.wants_snapshot(), "it is being written");
-    // The next call has to wait for it, and returns its error.
+    // The next call must wait for it, and returns its error.
     assert!(matches!(log.snapshot(vec![8; 10]), Err(StoreError::Full { .. })));
     assert!(!log.wants_snapshot());
     let before = through;
@@ -507,7 +508,7 @@ fn a_group_that_is_appended_while_the_disk_stalls_is_not_safe_by_that() {
     let mut forcer = log.forcer();
     let forcing = std::thread::spawn(move || forcer.force());
     began.recv().unwrap();
-    // Nothing holds up the thread that appends.
+    // Nothing delays the thread that appends.
     log.append(6, &[6; 100]).unwrap();
     end.send(()).unwrap();
     assert_eq!(forcing.join().unwrap().unwrap(), 5);
@@ -613,7 +614,7 @@ fn what_lies_aside_is_told_after_a_cut_too() {
         drop(log);
         let mut sim = sim.cut();
         for _ in 0..4 {
-            // Killed at once: nothing after the opening forces names.
+            // Killed at once: after the opening, nothing forces names.
             let (log, found) = open(&sim, Level::Process);
             assert_eq!((found.trust, first_bytes(found)), (Trust::Untrusted(Reason::Rebooted), vec![1]));
             sim.world().dead = true;
@@ -683,7 +684,7 @@ fn the_next_segment_shows_that_the_end_of_one_was_lost() {
         log.append(3, &[3; 1900]).unwrap();
         sim.tamper(SEGMENT, |bytes| bytes[HEADER + 1936 + 50] ^= 1);
         if begun {
-            // There is no whole group, only the header.
+            // Only the header is there, not the whole group.
             sim.tamper("log-1.seg-1", |bytes| bytes[HEADER + 50] ^= 1);
         }
         let opened = try_open(&sim.killed(), options(level)).map(|(_, found)| found.trust);
@@ -721,7 +722,7 @@ fn a_group_that_was_refused_is_not_found() {
     sim.world().refuses = true;
     assert!(matches!(log.append(6, &[6; 100]), Err(StoreError::Full { .. })));
     assert_eq!(again(&sim, Level::Sync), (Trust::Trusted, vec![1, 2, 3, 4, 5]));
-    // The same with another group in its place.
+    // The same, with another group in its place.
     let (sim, mut log) = five(Level::Sync);
     sim.world().refuses = true;
     log.append(6, &[6; 100]).unwrap_err();
@@ -740,7 +741,7 @@ fn no_snapshot_is_wanted_while_one_is_being_written() {
     log.snapshot(vec![2]).unwrap();
     log.append(2, &[1; 2000]).unwrap();
     assert!(!log.wants_snapshot());
-    // Waits for the previous snapshot, which stood for the first group only.
+    // Waits for the previous snapshot, which replaced only the first group.
     log.snapshot(vec![3]).unwrap();
     log.snapshot(vec![4]).unwrap();
     while crate::shared::Helper::help(&*jobs) {}

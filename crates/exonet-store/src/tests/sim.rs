@@ -1,8 +1,8 @@
-//! A simulated disk in memory, with the ways in which disks and processes end.
+//! A simulated disk in memory, and the ways in which disks and processes end.
 //!
-//! A file has pages that the system knows and pages that are on disk; so have the names. The death of a process leaves
-//! what the system knows. A power failure leaves the old or the new content of each page that was not forced, or a part
-//! of either, and the old or the new file of each name.
+//! A file has pages that the system has and pages that are on disk; so do the names. If a process dies, what the
+//! system has stays. A power failure leaves the old or the new content of each page that was not forced, or a part of
+//! either, and the old or the new file of each name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use crate::disk::{Disk, DiskFile, Syncer, Witness};
 use crate::shared::Helper;
 
-/// Small, so that little data has many pages.
+/// The size of a page in bytes. It is small, so that a little data has many pages.
 pub(super) const PAGE: usize = 256;
 
 /// Pseudo-random numbers.
@@ -69,7 +69,7 @@ impl Inode {
     }
 }
 
-/// The effect of a failed sync on the pages that it did not write.
+/// What a failed sync does to the pages that it has not written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     /// They stay in memory, and count as written.
@@ -86,20 +86,20 @@ pub(super) struct World {
     boot: u8,
     witness: Option<(u64, u64)>,
     dice: Dice,
-    /// Handles of earlier lives do nothing.
+    /// The life of the process. Handles of earlier lives do nothing.
     life: u64,
-    /// After this many steps the process is killed, in the middle of a step.
+    /// After this many steps the process is killed, within a step.
     pub(super) dies_in: Option<usize>,
     pub(super) dead: bool,
     /// After this many forced writes, one fails.
     pub(super) fails_in: Option<(usize, Failure)>,
-    /// The next write reports that it found no room, although it was done.
+    /// Whether the next write reports that there was no room, although it was done.
     pub(super) refuses: bool,
-    /// The next sync reports that it has begun, and waits.
+    /// The next sync reports through this that it has begun, and then waits.
     pub(super) stalls: Option<(Sender<()>, Receiver<()>)>,
     /// Whether a sync has failed.
     pub(super) failed: bool,
-    /// Syncs do nothing.
+    /// Whether syncs do nothing.
     pub(super) lies: bool,
     /// The number of pages of the disk.
     pub(super) capacity: usize,
@@ -178,7 +178,7 @@ impl Sim {
         self.world().names.keys().cloned().collect()
     }
 
-    /// Changes a file durably, in a way in which no process of ours would.
+    /// Changes a file durably, as no process of the journal would.
     pub(super) fn tamper(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
         let mut world = self.world();
         let inode = world.names[name];
@@ -187,7 +187,7 @@ impl Sim {
         inode.durable = inode.cached.clone();
     }
 
-    /// The content of the disk, to be put back later.
+    /// The content of the disk. The result puts it back.
     pub(super) fn image(&self) -> impl Fn(&Sim) + use<> {
         let world = self.world();
         let (inodes, names, durable) = (world.inodes.clone(), world.names.clone(), world.durable.clone());
@@ -197,7 +197,7 @@ impl Sim {
         }
     }
 
-    /// One step of the process. Returns whether the process lives to complete it.
+    /// Makes one step of the process. Returns whether the process lives long enough to complete it.
     fn step(&self) -> io::Result<(MutexGuard<'_, World>, bool)> {
         let mut world = self.world();
         if world.life != self.life || world.dead {
@@ -212,7 +212,7 @@ impl Sim {
         Ok((world, whole))
     }
 
-    /// A step that is done as a whole or not at all.
+    /// Makes a step that is done completely or not at all.
     fn act(&self) -> io::Result<MutexGuard<'_, World>> {
         let (mut world, whole) = self.step()?;
         if whole || world.dice.roll(2) == 0 {
@@ -344,7 +344,7 @@ impl DiskFile for SimFile {
         let (at, bytes) = (usize::try_from(at).unwrap(), parts.concat());
         let mut writes = [0..bytes.len(), 0..0];
         if !whole {
-            // Any parts of the bytes may have been copied.
+            // Any part of the bytes may have been copied.
             let [a, b, c] = [0; 3].map(|_| world.dice.roll(bytes.len() + 1));
             writes = [a.min(b)..a.max(b), c..bytes.len()];
         }

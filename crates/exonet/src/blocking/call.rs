@@ -9,7 +9,7 @@ use super::runtime::Runtime;
 use crate::call::CallId;
 use crate::error::BodyError;
 
-/// A call to be answered by a function that may block: see [`crate::call::Request`].
+/// A call that a function which may block answers: see [`crate::call::Request`].
 pub struct Request {
     request: crate::call::Request,
     runtime: Handle,
@@ -20,7 +20,7 @@ impl Request {
         Self { request, runtime }
     }
 
-    /// The caller, the id of the call and its method; [`Self::bytes`] reads its body.
+    /// The request itself, with the caller, the id of the call and its method. [`Self::bytes`] reads its body.
     pub const fn get_ref(&self) -> &crate::call::Request {
         &self.request
     }
@@ -34,7 +34,7 @@ impl Request {
     }
 }
 
-/// The answer to a call: see [`crate::call::Reply`].
+/// The reply to a call: see [`crate::call::Reply`].
 pub struct Reply {
     reply: crate::call::Reply,
     runtime: Arc<Runtime>,
@@ -45,7 +45,7 @@ impl Reply {
         Self { reply, runtime: Arc::clone(runtime) }
     }
 
-    /// The reply, for methods that do not wait.
+    /// The async reply, for its methods that do not wait.
     pub const fn get_ref(&self) -> &crate::call::Reply {
         &self.reply
     }

@@ -13,7 +13,7 @@ use crate::error::GroupError;
 use crate::group::{self, Departure, MemberLine, Mode, Remove, Verdict, WhenFull};
 use crate::send::message::Message;
 
-/// Peers that messages are sent to together: see [`group::Group`]. Made by [`Node::group`](super::Node::group).
+/// Peers to which messages are sent together: see [`group::Group`]. [`Node::group`](super::Node::group) makes it.
 #[derive(Clone)]
 pub struct Group {
     group: group::Group,
@@ -25,7 +25,7 @@ impl Group {
         Self { group, runtime: Arc::clone(runtime) }
     }
 
-    /// The group, for methods that do not wait, such as those that change its members.
+    /// The async group, for its methods that do not wait, such as those that change its members.
     pub const fn get_ref(&self) -> &group::Group {
         &self.group
     }
@@ -33,16 +33,16 @@ impl Group {
     /// Sends a message to the current members: see [`group::Group::send`].
     ///
     /// # Errors
-    /// As for that method.
+    /// The errors of that method.
     pub fn send(&self, mode: Mode, message: impl Into<Message>) -> Result<GroupReceipt, GroupError> {
         let receipt = self.runtime.wait(self.group.send(mode, message))?;
         Ok(GroupReceipt { receipt, runtime: Arc::clone(&self.runtime) })
     }
 
-    /// A stream to the current members: see [`group::Group::stream`].
+    /// Makes a stream to the current members: see [`group::Group::stream`].
     ///
     /// # Errors
-    /// As for that method.
+    /// The errors of that method.
     pub fn stream(&self, name: impl Into<Bytes>) -> Result<GroupStream, GroupError> {
         let stream = self.runtime.wait(async { self.group.stream(name) })?;
         Ok(GroupStream { stream, runtime: Arc::clone(&self.runtime) })
@@ -57,7 +57,7 @@ pub struct GroupReceipt {
 }
 
 impl GroupReceipt {
-    /// The receipt, for methods that do not wait.
+    /// The async receipt, for its methods that do not wait.
     pub const fn get_ref(&self) -> &group::GroupReceipt {
         &self.receipt
     }
@@ -67,7 +67,7 @@ impl GroupReceipt {
         self.runtime.wait(self.receipt.decided())
     }
 
-    /// Waits for the verdict for `timeout` at most. None: there is none by then.
+    /// Waits for the verdict, for `timeout` at most. None: there is no verdict yet.
     pub fn decided_timeout(&mut self, timeout: Duration) -> Option<Verdict> {
         self.runtime.wait_for(timeout, self.receipt.decided())
     }
@@ -78,7 +78,7 @@ impl GroupReceipt {
         self.runtime.wait(self.receipt.ended())
     }
 
-    /// Like [`Self::ended`], for `timeout` at most. None: some copy is open by then.
+    /// Like [`Self::ended`], but waits for `timeout` at most. None: some copy is still open.
     pub fn ended_timeout(&mut self, timeout: Duration) -> Option<Vec<MemberLine>> {
         self.runtime.wait_for(timeout, self.receipt.ended())
     }
@@ -92,7 +92,7 @@ pub struct GroupStream {
 }
 
 impl GroupStream {
-    /// The stream, for methods that do not wait: `try_send`, `add`, `backlog`.
+    /// The async stream, for its methods that do not wait: `try_send`, `add`, `backlog`.
     pub const fn get_ref(&self) -> &group::GroupStream {
         &self.stream
     }
@@ -103,13 +103,13 @@ impl GroupStream {
         Self { stream: self.stream.priority(priority), runtime: self.runtime }
     }
 
-    /// The number of messages that a member may have open: see [`group::GroupStream::queue`].
+    /// How many messages of the stream may be open at a member: see [`group::GroupStream::queue`].
     #[must_use]
     pub fn queue(self, most: usize) -> Self {
         Self { stream: self.stream.queue(most), runtime: self.runtime }
     }
 
-    /// The treatment of a member that has reached this limit: see [`group::GroupStream::when_full`].
+    /// What happens to a member that has reached this limit: see [`group::GroupStream::when_full`].
     #[must_use]
     pub fn when_full(self, when_full: WhenFull) -> Self {
         Self { stream: self.stream.when_full(when_full), runtime: self.runtime }
@@ -123,7 +123,7 @@ impl GroupStream {
     /// Removes a member from this stream only: see [`group::GroupStream::remove`].
     ///
     /// # Errors
-    /// As for that method.
+    /// The errors of that method.
     pub fn remove(&self, member: &NodeId, how: Remove) -> Result<(), GroupError> {
         self.stream.remove(member, how)
     }
@@ -131,19 +131,19 @@ impl GroupStream {
     /// Sends a message to all members of the stream: see [`group::GroupStream::send`].
     ///
     /// # Errors
-    /// As for that method.
+    /// The errors of that method.
     pub fn send(&self, mode: Mode, message: impl Into<Message>) -> Result<GroupReceipt, GroupError> {
         let receipt = self.runtime.wait(self.stream.send(mode, message))?;
         Ok(self.told(receipt))
     }
 
-    /// Waits for the next member that leaves the stream before its end: see [`group::GroupStream::departed`].
+    /// Waits until a member leaves the stream before its end: see [`group::GroupStream::departed`].
     pub fn departed(&self) -> Option<Departure> {
         self.runtime.wait(self.stream.departed())
     }
 
-    /// Like [`Self::departed`], for `timeout` at most. None: no member has left by then; `Some(None)`: the stream has
-    /// ended.
+    /// Like [`Self::departed`], but waits for `timeout` at most. None: no member has left; `Some(None)`: the stream
+    /// has ended.
     pub fn departed_timeout(&self, timeout: Duration) -> Option<Option<Departure>> {
         self.runtime.wait_for(timeout, self.stream.departed())
     }
@@ -153,10 +153,10 @@ impl GroupStream {
         self.stream.answers(member).map(|receiver| StreamReceiver::new(receiver, &self.runtime))
     }
 
-    /// Ends the stream at every member after everything that was sent: see [`group::GroupStream::close`].
+    /// Ends the stream at every member, after everything that was sent: see [`group::GroupStream::close`].
     ///
     /// # Errors
-    /// As for that method.
+    /// The errors of that method.
     pub fn close(&self) -> Result<GroupReceipt, GroupError> {
         self.runtime.wait(self.stream.close()).map(|receipt| self.told(receipt))
     }
@@ -164,7 +164,7 @@ impl GroupStream {
     /// Ends the stream at every member by a reset: see [`group::GroupStream::reset`].
     ///
     /// # Errors
-    /// As for that method.
+    /// The errors of that method.
     pub fn reset(&self) -> Result<GroupReceipt, GroupError> {
         self.runtime.wait(self.stream.reset()).map(|receipt| self.told(receipt))
     }

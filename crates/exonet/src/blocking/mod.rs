@@ -1,8 +1,8 @@
-//! For programs without an async runtime: the same node, whose methods block the calling thread.
+//! The node for programs without an async runtime: methods block the calling thread.
 //!
-//! A [`Node`] has its own thread, which runs its runtime. Methods that never block stay on the async types, which
-//! [`Node::get_ref`] and [`Peer::get_ref`] lend. If called from an async task, everything here blocks the thread of
-//! that task.
+//! A [`Node`] has a thread of its own, which runs the async runtime. Methods that never block are those of the async
+//! types, which [`Node::get_ref`] and [`Peer::get_ref`] lend. Called from an async task, a method of this module
+//! blocks the thread of that task.
 //!
 //! ```
 //! use std::time::Duration;
@@ -22,7 +22,7 @@
 //! # }
 //! ```
 
-/// Implements `Debug` like that of the async type within.
+/// Implements `Debug` by that of the async type inside.
 macro_rules! debugs {
     ($($kind:ident . $field:ident),*) => {
         $(impl core::fmt::Debug for $kind {

@@ -33,14 +33,14 @@ impl Node {
     /// Makes the node, and the thread that runs it.
     ///
     /// # Errors
-    /// As for [`Builder::build`], and [`BuildError::Runtime`].
+    /// The errors of [`Builder::build`], and [`BuildError::Runtime`].
     pub fn build(builder: Builder) -> Result<Self, BuildError> {
         let runtime = Runtime::start()?;
         let node = runtime.wait(builder.build())?;
         Ok(Self { node, runtime })
     }
 
-    /// The node, for methods that do not wait.
+    /// The async node, for its methods that do not wait.
     pub const fn get_ref(&self) -> &crate::Node {
         &self.node
     }
@@ -50,10 +50,10 @@ impl Node {
         Peer::new(self.node.peer(to), &self.runtime)
     }
 
-    /// A group, made from a builder of [`crate::Node::group`] on [`Self::get_ref`].
+    /// Makes a group from a builder. [`crate::Node::group`] of [`Self::get_ref`] gives the builder.
     ///
     /// # Errors
-    /// As for [`GroupBuilder::build`].
+    /// The errors of [`GroupBuilder::build`].
     pub fn group(&self, builder: GroupBuilder) -> Result<Group, GroupError> {
         builder.build().map(|group| Group::new(group, &self.runtime))
     }
@@ -66,10 +66,10 @@ impl Node {
         self.runtime.wait(self.node.recv()).map(|delivery| self.guard(delivery))
     }
 
-    /// Waits for the next message for `timeout` at most. None: none came.
+    /// Waits for the next message, for `timeout` at most. None: no message came.
     ///
     /// # Errors
-    /// As for [`Self::recv`].
+    /// The errors of [`Self::recv`].
     pub fn recv_timeout(&self, timeout: Duration) -> Result<Option<Delivery>, Closed> {
         let next = self.runtime.wait_for(timeout, self.node.recv());
         next.transpose().map(|delivery| delivery.map(|delivery| self.guard(delivery)))
@@ -80,7 +80,7 @@ impl Node {
         Receiver::new(self.node.receiver(filter), &self.runtime)
     }
 
-    /// Waits for the next stream that a peer has begun: see [`crate::Node::accept_stream`].
+    /// Waits until a peer begins a stream: see [`crate::Node::accept_stream`].
     ///
     /// # Errors
     /// [`Closed`], when the node is closed.
@@ -91,12 +91,12 @@ impl Node {
     /// Accepts the streams of one name: see [`crate::Node::stream_listener`].
     ///
     /// # Errors
-    /// As for [`crate::Node::stream_listener`].
+    /// The errors of [`crate::Node::stream_listener`].
     pub fn stream_listener(&self, name: impl Into<Bytes>) -> Result<StreamListener, OpenError> {
         self.node.stream_listener(name).map(|listener| StreamListener::new(listener, &self.runtime))
     }
 
-    /// Waits for the next session that a peer opens: see [`crate::Node::accept_session`].
+    /// Waits until a peer opens a session: see [`crate::Node::accept_session`].
     ///
     /// # Errors
     /// [`Closed`], when the node is closed.
@@ -107,7 +107,7 @@ impl Node {
     /// Accepts the sessions of one name: see [`crate::Node::session_listener`].
     ///
     /// # Errors
-    /// As for [`crate::Node::session_listener`].
+    /// The errors of [`crate::Node::session_listener`].
     pub fn session_listener(&self, name: impl Into<Bytes>) -> Result<SessionListener, SessionOpenError> {
         self.node.session_listener(name).map(|listener| SessionListener::new(listener, &self.runtime))
     }
@@ -126,7 +126,8 @@ impl Node {
         Delivery::new(delivery, &self.runtime)
     }
 
-    /// Serves a method with a function, which runs each call on a thread that may block: see [`crate::Node::serve`].
+    /// Serves a method with a function. A thread that may block runs the function for each call: see
+    /// [`crate::Node::serve`].
     ///
     /// # Errors
     /// [`ServeError`].
@@ -148,8 +149,8 @@ impl Node {
         self.node.serve(method, serve).start()
     }
 
-    /// Serves a method with a function of typed requests, replies and errors, which runs each call on a thread that may
-    /// block: see [`crate::Node::serve_typed`].
+    /// Serves a method with a function of typed requests, replies and errors. A thread that may block runs the
+    /// function for each call: see [`crate::Node::serve_typed`].
     ///
     /// # Errors
     /// [`ServeError`].
@@ -177,7 +178,7 @@ impl Node {
     /// Waits until the journal keeps every message accepted so far: see [`crate::Node::journaled`].
     ///
     /// # Errors
-    /// [`Closed`]: the node has ended before.
+    /// [`Closed`] if the node ended before.
     pub fn journaled(&self) -> Result<(), Closed> {
         self.runtime.wait(self.node.journaled())
     }

@@ -7,8 +7,8 @@ use super::runtime::Runtime;
 use crate::error::Closed;
 use crate::send::Ended;
 
-/// The outcomes of a node's messages: see [`crate::send::Outcomes`]. An iterator that waits for the next outcome, and
-/// ends with the node.
+/// The outcomes of a node's messages: see [`crate::send::Outcomes`]. It is an iterator that waits for the next
+/// outcome, and ends when the node has ended.
 pub struct Outcomes {
     outcomes: crate::send::Outcomes,
     runtime: Arc<Runtime>,
@@ -22,15 +22,15 @@ impl Outcomes {
     /// Waits for the next outcome.
     ///
     /// # Errors
-    /// [`Closed`]: the node has ended, and all outcomes have been returned.
+    /// [`Closed`] if the node has ended and all outcomes have been returned.
     pub fn recv(&mut self) -> Result<Ended, Closed> {
         self.runtime.wait(self.outcomes.recv())
     }
 
-    /// Waits for the next outcome for `timeout` at most. None: none came.
+    /// Waits for the next outcome, for `timeout` at most. None: no message was settled.
     ///
     /// # Errors
-    /// As for [`Self::recv`].
+    /// The errors of [`Self::recv`].
     pub fn recv_timeout(&mut self, timeout: Duration) -> Result<Option<Ended>, Closed> {
         self.runtime.wait_for(timeout, self.outcomes.recv()).transpose()
     }

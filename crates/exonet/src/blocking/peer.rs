@@ -1,4 +1,4 @@
-//! A peer that blocking threads send messages to.
+//! A peer to which blocking threads send messages.
 
 use core::future::IntoFuture;
 use core::time::Duration;
@@ -26,12 +26,12 @@ impl Peer {
         Self { peer, runtime: Arc::clone(runtime) }
     }
 
-    /// The peer, for methods that do not wait.
+    /// The async peer, for its methods that do not wait.
     pub const fn get_ref(&self) -> &crate::Peer {
         &self.peer
     }
 
-    /// Sends a message, waiting for room in the peer's queue: see [`crate::Peer::send`].
+    /// Waits for room in the peer's queue, and sends a message: see [`crate::Peer::send`].
     ///
     /// # Errors
     /// [`SendError`]; nothing has been queued.
@@ -43,12 +43,12 @@ impl Peer {
     /// Sends a message if there is room, without waiting: see [`crate::Peer::try_send`].
     ///
     /// # Errors
-    /// [`SendError::Full`] instead of waiting, and the other errors of [`SendError`].
+    /// [`SendError::Full`] if there is no room, and the other errors of [`SendError`].
     pub fn try_send(&self, message: impl Into<Message>) -> Result<Receipt, SendError> {
         self.peer.try_send(message).map(|receipt| Receipt::new(receipt, &self.runtime))
     }
 
-    /// Sends several messages, waiting for room in the peer's queue: see [`crate::Peer::send_batch`].
+    /// Sends several messages, and waits for room in the peer's queue as needed: see [`crate::Peer::send_batch`].
     ///
     /// # Errors
     /// [`BatchError`]: the error of the first message that was not sent, and the receipt of those before it.
@@ -60,11 +60,11 @@ impl Peer {
         Ok(BatchReceipt::new(sent, &self.runtime))
     }
 
-    /// Sends several messages that have only a body, which is borrowed, waiting for room in the peer's queue: see
-    /// [`crate::Peer::send_bodies`].
+    /// Sends several messages that have a body and nothing else, and waits for room in the peer's queue as needed.
+    /// This method borrows the bodies: see [`crate::Peer::send_bodies`].
     ///
     /// # Errors
-    /// As for [`Self::send_batch`].
+    /// The errors of [`Self::send_batch`].
     pub fn send_bodies<B: AsRef<[u8]>>(
         &self,
         bodies: impl IntoIterator<Item = B>,
@@ -89,7 +89,7 @@ impl Peer {
     /// A handle on the stream of this name with the peer: see [`crate::Peer::stream`].
     ///
     /// # Errors
-    /// As for [`crate::Peer::stream`].
+    /// The errors of [`crate::Peer::stream`].
     pub fn stream(&self, name: impl Into<Bytes>) -> Result<Stream, OpenError> {
         self.peer.stream(name).map(|stream| Stream::new(stream, &self.runtime))
     }
@@ -108,7 +108,7 @@ impl Peer {
         Ok(Session::new(session, &self.runtime))
     }
 
-    /// Goes on with a session: see [`SessionBuilder::attach`].
+    /// Continues a session: see [`SessionBuilder::attach`].
     ///
     /// # Errors
     /// [`SessionOpenError`].
@@ -116,11 +116,11 @@ impl Peer {
         self.peer.session(name)?.attach(id).map(|session| Session::new(session, &self.runtime))
     }
 
-    /// Sends a message whose body of `len` bytes (None: everything) is read from `reader`: see
-    /// [`crate::Peer::send_from`].
+    /// Sends a message of `len` bytes whose body this method reads from `reader`; if `len` is None, it reads
+    /// everything. See [`crate::Peer::send_from`].
     ///
     /// # Errors
-    /// [`SendFromError`]; the message has been withdrawn.
+    /// [`SendFromError`]; the node has withdrawn the message.
     pub fn send_from(
         &self,
         head: impl Into<Message>,
@@ -140,7 +140,7 @@ impl Peer {
                 (0, None) => break,
                 _ => {}
             }
-            // A message that is settled meanwhile is not an error: its receipt has the outcome.
+            // If the message is settled before the end of its body, that is no error: its receipt has the outcome.
             match self.runtime.wait(writer.write_chunk(Bytes::copy_from_slice(&chunk))) {
                 Err(error) if error.kind() == std::io::ErrorKind::FileTooLarge => {
                     return Err(SendFromError::TooLarge(error));
@@ -153,8 +153,8 @@ impl Peer {
         Ok(Receipt::new(receipt, &self.runtime))
     }
 
-    /// Calls a method of the peer, and waits for the reply: see [`crate::Peer::call`]. If `deadline` is None, it waits
-    /// without limit.
+    /// Calls a method of the peer, and waits for the reply: see [`crate::Peer::call`]. If `deadline` is None, it
+    /// waits without a limit.
     ///
     /// # Errors
     /// [`CallError`].
@@ -170,7 +170,7 @@ impl Peer {
     }
 
     /// Calls a method whose request, reply and error are typed, and waits for the reply: see
-    /// [`crate::Peer::call_typed`]. If `deadline` is None, it waits without limit.
+    /// [`crate::Peer::call_typed`]. If `deadline` is None, it waits without a limit.
     ///
     /// ```
     /// # use exonet::{Allow, blocking, error::TypedError};
@@ -211,13 +211,13 @@ impl Peer {
         Receiver::new(self.peer.receiver(), &self.runtime)
     }
 
-    /// Waits until every message sent to the peer is settled, for `timeout` at most, then gives the rest up: see
+    /// Waits until every message sent to the peer is settled, for `timeout` at most, and then gives up the rest: see
     /// [`crate::Peer::close`].
     pub fn close(&self, timeout: Duration) -> Vec<OpenMessage> {
         self.runtime.wait(self.peer.close(timeout))
     }
 
-    /// Measures a round trip to the peer, and waits for it for `timeout` at most: see [`crate::Peer::ping`].
+    /// Measures the round-trip time to the peer, for `timeout` at most: see [`crate::Peer::ping`].
     ///
     /// # Errors
     /// [`PingError`].

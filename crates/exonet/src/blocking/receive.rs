@@ -23,7 +23,7 @@ impl Delivery {
         Self { delivery, runtime: Arc::clone(runtime) }
     }
 
-    /// The delivery, for methods that do not wait.
+    /// The async delivery, for its methods that do not wait.
     pub const fn get_ref(&self) -> &crate::Delivery {
         &self.delivery
     }
@@ -38,7 +38,7 @@ impl Delivery {
         self.delivery.from()
     }
 
-    /// Its id at both ends.
+    /// The id of the message: the same at both ends.
     pub const fn id(&self) -> MessageId {
         self.delivery.id()
     }
@@ -64,7 +64,7 @@ impl Delivery {
         self.delivery.ack_with(status)
     }
 
-    /// Rejects the message, which is not handed out again: see [`crate::Delivery::reject`].
+    /// Rejects the message, so that it is not handed out again: see [`crate::Delivery::reject`].
     pub fn reject(self, reason: impl AsRef<str>) {
         self.delivery.reject(reason);
     }
@@ -79,7 +79,7 @@ impl Delivery {
         self.delivery.retry_after(wait);
     }
 
-    /// Acknowledges the message: from here on it is delivered.
+    /// Acknowledges the message: with this, it is delivered.
     ///
     /// # Errors
     /// [`NotDelivered`].
@@ -90,7 +90,7 @@ impl Delivery {
     /// Acknowledges the message and sends an answer to its sender, in one step: see [`crate::Delivery::answer`].
     ///
     /// # Errors
-    /// As for that method.
+    /// The errors of that method.
     pub fn answer(self, answer: impl Into<Message>) -> Result<Receipt, AnswerError<SendError, Self>> {
         let answered = self.runtime.wait(self.delivery.answer(answer));
         Self::answered(answered, &self.runtime)
@@ -99,7 +99,7 @@ impl Delivery {
     /// Acknowledges the message and sends another, in one step: see [`crate::Delivery::ack_and_send`].
     ///
     /// # Errors
-    /// As for that method.
+    /// The errors of that method.
     pub fn ack_and_send(
         self,
         to: &Peer,
@@ -122,7 +122,7 @@ impl Delivery {
     /// Acknowledges the message, and returns its parts.
     ///
     /// # Errors
-    /// As for [`Self::ack`].
+    /// The errors of [`Self::ack`].
     pub fn take(self) -> Result<crate::receive::Received, NotDelivered> {
         self.delivery.take()
     }
@@ -130,7 +130,7 @@ impl Delivery {
 
 /// Receives the messages that its filter selects, each under a guard: see [`crate::receive::Receiver`].
 ///
-/// An iterator that waits for each message, and ends when the node is closed.
+/// It is an iterator that waits for each message, and ends when the node is closed.
 #[derive(Clone)]
 pub struct Receiver {
     receiver: crate::receive::Receiver,
@@ -142,7 +142,7 @@ impl Receiver {
         Self { receiver, runtime: Arc::clone(runtime) }
     }
 
-    /// The receiver, for methods that do not wait.
+    /// The async receiver, for its methods that do not wait.
     pub const fn get_ref(&self) -> &crate::receive::Receiver {
         &self.receiver
     }
@@ -155,16 +155,16 @@ impl Receiver {
         self.runtime.wait(self.receiver.recv()).map(|delivery| Delivery::new(delivery, &self.runtime))
     }
 
-    /// Waits for the next message for `timeout` at most. None: none came.
+    /// Waits for the next message, for `timeout` at most. None: no message came.
     ///
     /// # Errors
-    /// As for [`Self::recv`].
+    /// The errors of [`Self::recv`].
     pub fn recv_timeout(&self, timeout: Duration) -> Result<Option<Delivery>, Closed> {
         let next = self.runtime.wait_for(timeout, self.receiver.recv()).transpose()?;
         Ok(next.map(|delivery| Delivery::new(delivery, &self.runtime)))
     }
 
-    /// Receives the same messages without a guard: each is delivered when it is returned.
+    /// Receives the same messages without a guard: a message counts as delivered when it is returned.
     #[must_use]
     pub fn at_most_once(self) -> AtMostOnce {
         AtMostOnce { messages: self.receiver.at_most_once(), runtime: self.runtime }
@@ -179,7 +179,7 @@ impl Iterator for Receiver {
     }
 }
 
-/// A message that was taken when it was received: see [`crate::receive::Received`].
+/// A message that this node took when it received it: see [`crate::receive::Received`].
 pub struct Received {
     received: crate::receive::Received,
     runtime: Arc<Runtime>,
@@ -190,7 +190,7 @@ impl Received {
         Self { received, runtime: Arc::clone(runtime) }
     }
 
-    /// The message, for methods that do not wait.
+    /// The async message, for its methods that do not wait.
     pub const fn get_ref(&self) -> &crate::receive::Received {
         &self.received
     }
@@ -200,7 +200,7 @@ impl Received {
         self.received.from
     }
 
-    /// Its id at both ends.
+    /// The id of the message: the same at both ends.
     pub const fn id(&self) -> MessageId {
         self.received.id
     }
@@ -219,9 +219,9 @@ impl Received {
     }
 }
 
-/// Receives without a guard: a message is delivered when it is returned. See [`crate::receive::AtMostOnce`].
+/// Receives without a guard: a message counts as delivered when it is returned. See [`crate::receive::AtMostOnce`].
 ///
-/// An iterator that waits for each message, and ends when the node is closed.
+/// It is an iterator that waits for each message, and ends when the node is closed.
 #[derive(Clone)]
 pub struct AtMostOnce {
     messages: crate::receive::AtMostOnce,
@@ -233,7 +233,7 @@ impl AtMostOnce {
         Self { messages, runtime: Arc::clone(runtime) }
     }
 
-    /// The receiver, for methods that do not wait.
+    /// The async receiver, for its methods that do not wait.
     pub const fn get_ref(&self) -> &crate::receive::AtMostOnce {
         &self.messages
     }
@@ -242,7 +242,7 @@ impl AtMostOnce {
         Received::new(received, &self.runtime)
     }
 
-    /// Waits for the next message; returning it delivers it.
+    /// Waits for the next message, which is delivered when this method returns it.
     ///
     /// # Errors
     /// [`Closed`], when the node is closed and no message waits.
@@ -250,19 +250,19 @@ impl AtMostOnce {
         self.runtime.wait(self.messages.recv()).map(|received| self.taken(received))
     }
 
-    /// Waits for the next message for `timeout` at most. None: none came.
+    /// Waits for the next message, for `timeout` at most. None: no message came.
     ///
     /// # Errors
-    /// As for [`Self::recv`].
+    /// The errors of [`Self::recv`].
     pub fn recv_timeout(&self, timeout: Duration) -> Result<Option<Received>, Closed> {
         let next = self.runtime.wait_for(timeout, self.messages.recv()).transpose()?;
         Ok(next.map(|received| self.taken(received)))
     }
 
-    /// Waits for a message, then takes up to `most` that are there.
+    /// Waits for a message, then takes up to `most` messages that are there.
     ///
     /// # Errors
-    /// As for [`Self::recv`].
+    /// The errors of [`Self::recv`].
     pub fn recv_batch(&self, most: usize) -> Result<Batch, Closed> {
         self.runtime.wait(self.messages.recv_batch(most))
     }

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use crate::error::BuildError;
 
-/// A thread that runs the tasks of a node, for as long as this has a holder.
+/// A thread that runs the tasks of a node, until the last clone of this is dropped.
 pub(super) struct Runtime {
     pub(super) handle: Handle,
     /// The thread ends when this is dropped.
@@ -26,9 +26,9 @@ impl Runtime {
         let runtime = runtime.map_err(BuildError::Runtime)?;
         let (handle, (stop, stopped)) = (runtime.handle().clone(), oneshot::channel::<()>());
         let run = move || {
-            // The receiver fails once the last holder is gone, so an error is expected.
+            // The receiver fails once the last clone is gone, so an error is expected.
             let _ = runtime.block_on(stopped);
-            // A look-up or a write to disk that is under way goes on by itself.
+            // Look-ups and writes to the disk that are in progress end without this thread.
             runtime.shutdown_background();
         };
         let spawned = thread::Builder::new().name("exonet".to_owned()).spawn(run);
@@ -36,7 +36,7 @@ impl Runtime {
         Ok(Arc::new(Self { handle, _stop: stop }))
     }
 
-    /// The result of `future`. It uses the timers and sockets of the thread.
+    /// Waits for the result of `future`, which uses the timers and sockets of the thread.
     pub(super) fn wait<T>(&self, future: impl Future<Output = T>) -> T {
         let _context = self.handle.enter();
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
@@ -49,7 +49,7 @@ impl Runtime {
         }
     }
 
-    /// The result of `future`, if it is ready within `timeout`.
+    /// Waits for the result of `future`, for `timeout` at most.
     pub(super) fn wait_for<T>(&self, timeout: Duration, future: impl Future<Output = T>) -> Option<T> {
         self.wait(async { tokio::time::timeout(timeout, future).await }).ok()
     }

@@ -1,4 +1,4 @@
-//! Sending on threads that block, and the outcomes.
+//! Sending by threads that block, and the outcomes.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ impl Receipt {
         Self { receipt, runtime: Arc::clone(runtime) }
     }
 
-    /// The receipt, for methods that do not wait.
+    /// The async receipt, for its methods that do not wait.
     pub const fn get_ref(&self) -> &crate::Receipt {
         &self.receipt
     }
@@ -30,7 +30,7 @@ impl Receipt {
         self.runtime.wait(self.receipt)
     }
 
-    /// Waits for the outcome of the message for `timeout` at most. None: it is not known yet.
+    /// Waits for the outcome of the message, for `timeout` at most. None: it is not known yet.
     pub fn wait_timeout(&mut self, timeout: Duration) -> Option<Settled> {
         self.runtime.wait_for(timeout, self.receipt.outcome())
     }
@@ -48,7 +48,7 @@ impl BatchReceipt {
         Self { receipt, runtime: Arc::clone(runtime) }
     }
 
-    /// The receipt, for methods that do not wait.
+    /// The async receipt, for its methods that do not wait.
     pub const fn get_ref(&self) -> &crate::send::BatchReceipt {
         &self.receipt
     }
@@ -58,7 +58,7 @@ impl BatchReceipt {
         self.runtime.wait(self.receipt)
     }
 
-    /// Waits until every message is settled, for `timeout` at most. None: some are not.
+    /// Waits until every message is settled, for `timeout` at most. None: some messages are still open.
     pub fn wait_timeout(&mut self, timeout: Duration) -> Option<Tally> {
         self.runtime.wait_for(timeout, self.receipt.outcomes())
     }
@@ -79,7 +79,7 @@ impl Permit {
     /// Queues the message at once, without waiting.
     ///
     /// # Errors
-    /// As for [`crate::send::Permit::send`].
+    /// The errors of [`crate::send::Permit::send`].
     pub fn send(self, message: impl Into<Message>) -> Result<Receipt, SendError> {
         self.permit.send(message).map(|receipt| Receipt::new(receipt, &self.runtime))
     }
@@ -97,23 +97,24 @@ impl MessageSink {
         Self { sink, runtime: Arc::clone(runtime) }
     }
 
-    /// The sink, for methods that do not wait.
+    /// The async sink, for its methods that do not wait.
     pub const fn get_ref(&self) -> &crate::send::MessageSink {
         &self.sink
     }
 
-    /// Adds a message; if enough have been collected, first waits for room in the peer's queue.
+    /// Adds a message. If the sink has collected enough, it first waits for room in the peer's queue, and queues
+    /// them.
     ///
     /// # Errors
-    /// As for [`crate::send::MessageSink::feed`].
+    /// The errors of [`crate::send::MessageSink::feed`].
     pub fn feed(&mut self, message: impl Into<Message>) -> Result<(), SendError> {
         self.runtime.wait(self.sink.feed(message))
     }
 
-    /// Queues the messages that were fed, waiting for room in the peer's queue.
+    /// Waits for room in the peer's queue, and queues the messages that were fed.
     ///
     /// # Errors
-    /// As for [`crate::send::MessageSink::flush`].
+    /// The errors of [`crate::send::MessageSink::flush`].
     pub fn flush(&mut self) -> Result<(), SendError> {
         self.runtime.wait(self.sink.flush())
     }
@@ -121,7 +122,7 @@ impl MessageSink {
     /// Flushes, and waits until every message is settled. Counts all messages since the sink was made.
     ///
     /// # Errors
-    /// As for [`Self::flush`].
+    /// The errors of [`Self::flush`].
     pub fn settled(&mut self) -> Result<Tally, SendError> {
         self.runtime.wait(self.sink.settled())
     }

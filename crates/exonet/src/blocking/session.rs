@@ -23,7 +23,7 @@ impl Session {
         Self { session, runtime: Arc::clone(runtime) }
     }
 
-    /// The session, for methods that do not wait.
+    /// The async session, for its methods that do not wait.
     pub const fn get_ref(&self) -> &crate::Session {
         &self.session
     }
@@ -33,10 +33,10 @@ impl Session {
         Peer::new(self.session.peer().clone(), &self.runtime)
     }
 
-    /// Sends a message, waiting for room: see [`session::SessionSender::send`].
+    /// Waits for room, and sends a message: see [`session::SessionSender::send`].
     ///
     /// # Errors
-    /// As for that method.
+    /// The errors of that method.
     pub fn send(&mut self, message: impl Into<Message>) -> Result<Receipt, SessionSendError> {
         let receipt = self.runtime.wait(self.session.send(message))?;
         Ok(Receipt::new(receipt, &self.runtime))
@@ -45,7 +45,7 @@ impl Session {
     /// Acknowledges a message and sends another, in one step: see [`session::SessionSender::answer`].
     ///
     /// # Errors
-    /// As for that method.
+    /// The errors of that method.
     pub fn answer(
         &mut self,
         taken: SessionMessage,
@@ -58,15 +58,16 @@ impl Session {
     /// Waits for the next message, under a guard: see [`session::SessionReceiver::recv`].
     ///
     /// # Errors
-    /// As for that method.
+    /// The errors of that method.
     pub fn recv(&mut self) -> Result<Option<SessionMessage>, SessionError> {
         self.runtime.wait(self.session.recv())
     }
 
-    /// Waits for the next message for `timeout` at most. None: none came; `Some(None)`: the peer has closed the session.
+    /// Waits for the next message, for `timeout` at most. None: no message came; `Some(None)`: the peer has closed
+    /// the session.
     ///
     /// # Errors
-    /// As for [`Self::recv`].
+    /// The errors of [`Self::recv`].
     pub fn recv_timeout(
         &mut self,
         timeout: Duration,
@@ -81,11 +82,11 @@ impl Session {
         (SessionSender { sender, runtime: self.runtime }, SessionReceiver { receiver, runtime })
     }
 
-    /// Ends the session, and waits until everything that was sent is settled, for `timeout` at most: see
+    /// Ends the session, and waits for `timeout` at most until everything that was sent is settled: see
     /// [`crate::Session::close`].
     ///
     /// # Errors
-    /// As for that method.
+    /// The errors of that method.
     pub fn close(self, timeout: Duration) -> Result<(), SessionError> {
         self.runtime.wait(self.session.close(timeout))
     }
@@ -100,7 +101,7 @@ impl Session {
         self.session.refuse(reason);
     }
 
-    /// Gives the handle up and leaves the session as it is: see [`crate::Session::detach`].
+    /// Drops the handle, and leaves the session as it is: see [`crate::Session::detach`].
     pub fn detach(self) -> SessionId {
         self.session.detach()
     }
@@ -113,10 +114,10 @@ pub struct SessionSender {
 }
 
 impl SessionSender {
-    /// Sends a message, waiting for room: see [`session::SessionSender::send`].
+    /// Waits for room, and sends a message: see [`session::SessionSender::send`].
     ///
     /// # Errors
-    /// As for that method.
+    /// The errors of that method.
     pub fn send(&mut self, message: impl Into<Message>) -> Result<Receipt, SessionSendError> {
         let receipt = self.runtime.wait(self.sender.send(message))?;
         Ok(Receipt::new(receipt, &self.runtime))
@@ -125,7 +126,7 @@ impl SessionSender {
     /// Acknowledges a message and sends another, in one step: see [`session::SessionSender::answer`].
     ///
     /// # Errors
-    /// As for that method.
+    /// The errors of that method.
     pub fn answer(
         &mut self,
         taken: SessionMessage,
@@ -138,7 +139,7 @@ impl SessionSender {
     /// Closes this direction: see [`session::SessionSender::close`].
     ///
     /// # Errors
-    /// As for that method.
+    /// The errors of that method.
     pub fn close(&mut self) -> Result<Receipt, SessionSendError> {
         let receipt = self.runtime.wait(self.sender.close())?;
         Ok(Receipt::new(receipt, &self.runtime))
@@ -155,7 +156,7 @@ impl SessionReceiver {
     /// Waits for the next message, under a guard: see [`session::SessionReceiver::recv`].
     ///
     /// # Errors
-    /// As for that method.
+    /// The errors of that method.
     pub fn recv(&mut self) -> Result<Option<SessionMessage>, SessionError> {
         self.runtime.wait(self.receiver.recv())
     }

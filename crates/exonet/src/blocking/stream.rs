@@ -26,7 +26,7 @@ impl Stream {
         Self { stream, runtime: Arc::clone(runtime) }
     }
 
-    /// The stream, for methods that do not wait.
+    /// The async stream, for its methods that do not wait.
     pub const fn get_ref(&self) -> &crate::Stream {
         &self.stream
     }
@@ -41,7 +41,7 @@ impl Stream {
         self.stream.name()
     }
 
-    /// Splits the stream into its two directions. The name is free again when both are dropped.
+    /// Splits the stream into its two directions. When both are dropped, a new handle on the name can be made.
     pub fn split(self) -> (StreamSender, StreamReceiver) {
         let (sender, receiver) = self.stream.split();
         let runtime = Arc::clone(&self.runtime);
@@ -63,7 +63,7 @@ pub struct StreamSender {
 }
 
 impl StreamSender {
-    /// The sender, for methods that do not wait.
+    /// The async sender, for its methods that do not wait.
     pub const fn get_ref(&self) -> &stream::StreamSender {
         &self.sender
     }
@@ -74,7 +74,8 @@ impl StreamSender {
         Self { sender: self.sender.priority(priority), runtime: self.runtime }
     }
 
-    /// Sends a message after all that were sent before it in this stream, waiting for room in the peer's queue.
+    /// Waits for room in the peer's queue, and sends a message. It follows all that were sent before it in this
+    /// stream.
     ///
     /// # Errors
     /// [`StreamSendError`]; nothing has been queued.
@@ -86,7 +87,7 @@ impl StreamSender {
     /// Acknowledges a message and sends another in this stream, in one step: see [`stream::StreamSender::ack_and_send`].
     ///
     /// # Errors
-    /// As for that method.
+    /// The errors of that method.
     pub fn ack_and_send(
         &mut self,
         taken: Delivery,
@@ -99,12 +100,12 @@ impl StreamSender {
     /// Sends a message if there is room, without waiting.
     ///
     /// # Errors
-    /// As for [`stream::StreamSender::try_send`].
+    /// The errors of [`stream::StreamSender::try_send`].
     pub fn try_send(&mut self, message: impl Into<Message>) -> Result<Receipt, StreamSendError> {
         self.sender.try_send(message).map(|receipt| Receipt::new(receipt, &self.runtime))
     }
 
-    /// Ends this direction after everything that was sent in it: see [`stream::StreamSender::close`].
+    /// Ends this direction, after everything that was sent in it: see [`stream::StreamSender::close`].
     ///
     /// # Errors
     /// [`StreamSendError`].
@@ -134,7 +135,7 @@ impl StreamReceiver {
         Self { receiver, runtime: Arc::clone(runtime) }
     }
 
-    /// The receiver, for methods that do not wait.
+    /// The async receiver, for its methods that do not wait.
     pub const fn get_ref(&self) -> &stream::StreamReceiver {
         &self.receiver
     }
@@ -142,16 +143,16 @@ impl StreamReceiver {
     /// Waits for the next message, under a guard. None: the stream has ended, and every message was received.
     ///
     /// # Errors
-    /// As for [`stream::StreamReceiver::recv`].
+    /// The errors of [`stream::StreamReceiver::recv`].
     pub fn recv(&mut self) -> Result<Option<Delivery>, StreamError> {
         let next = self.runtime.wait(self.receiver.recv())?;
         Ok(next.map(|delivery| Delivery::new(delivery, &self.runtime)))
     }
 
-    /// Waits for the next message for `timeout` at most. None: none came; `Some(None)`: the stream has ended.
+    /// Waits for the next message, for `timeout` at most. None: no message came; `Some(None)`: the stream has ended.
     ///
     /// # Errors
-    /// As for [`Self::recv`].
+    /// The errors of [`Self::recv`].
     pub fn recv_timeout(&mut self, timeout: Duration) -> Result<Option<Option<Delivery>>, StreamError> {
         let next = self.runtime.wait_for(timeout, self.receiver.recv()).transpose()?;
         Ok(next.map(|next| next.map(|delivery| Delivery::new(delivery, &self.runtime))))
@@ -160,16 +161,17 @@ impl StreamReceiver {
     /// Waits for the next message without a guard: see [`stream::StreamReceiver::recv_at_most_once`].
     ///
     /// # Errors
-    /// As for [`Self::recv`].
+    /// The errors of [`Self::recv`].
     pub fn recv_at_most_once(&mut self) -> Result<Option<Received>, StreamError> {
         let next = self.runtime.wait(self.receiver.recv_at_most_once())?;
         Ok(next.map(|received| Received::new(received, &self.runtime)))
     }
 
-    /// Waits for a message, then takes up to `most` that are there: see [`stream::StreamReceiver::recv_batch`].
+    /// Waits for a message, then takes up to `most` messages that are there: see
+    /// [`stream::StreamReceiver::recv_batch`].
     ///
     /// # Errors
-    /// As for [`Self::recv`].
+    /// The errors of [`Self::recv`].
     pub fn recv_batch(&mut self, most: usize) -> Result<Option<Batch>, StreamError> {
         self.runtime.wait(self.receiver.recv_batch(most))
     }
@@ -180,8 +182,8 @@ impl StreamReceiver {
     }
 }
 
-/// Accepts the streams of one name: see [`stream::StreamListener`]. An iterator that waits for each stream, and ends
-/// when the node is closed.
+/// Accepts the streams of one name: see [`stream::StreamListener`]. It is an iterator that waits for each stream, and
+/// ends when the node is closed.
 pub struct StreamListener {
     listener: stream::StreamListener,
     runtime: Arc<Runtime>,
@@ -192,7 +194,7 @@ impl StreamListener {
         Self { listener, runtime: Arc::clone(runtime) }
     }
 
-    /// The listener, for methods that do not wait.
+    /// The async listener, for its methods that do not wait.
     pub const fn get_ref(&self) -> &stream::StreamListener {
         &self.listener
     }
@@ -226,18 +228,18 @@ impl Read for ByteReader {
     }
 }
 
-/// Writes the bytes of a stream. If it is dropped together with its [`ByteReader`] before [`Self::shutdown`], it resets
-/// its direction.
+/// Writes the bytes of a stream. If the application drops it and its [`ByteReader`] before [`Self::shutdown`], this
+/// direction ends with a reset.
 pub struct ByteWriter {
     writer: WriteHalf<stream::ByteStream>,
     runtime: Arc<Runtime>,
 }
 
 impl ByteWriter {
-    /// Ends this direction after everything that was written: the reader gets the end of file.
+    /// Ends this direction, after everything that was written: the reader gets the end of file.
     ///
     /// # Errors
-    /// As for a write.
+    /// The errors of a write.
     pub fn shutdown(&mut self) -> io::Result<()> {
         self.runtime.wait(self.writer.shutdown())
     }

@@ -27,32 +27,32 @@ pub(crate) struct Line {
     pub(crate) ended: Semaphore,
 }
 
-/// A reply that came.
+/// The status and the body of a reply that has arrived.
 pub(crate) type Replied = (u32, ReplyBody);
 
 #[derive(Default)]
 pub(crate) struct Calls {
-    /// Calls whose caller waits, and replies that the caller has not taken yet.
+    /// The calls whose callers wait, each with its reply if that has arrived and its caller has not taken it yet.
     pending: BTreeMap<MessageKey, Option<Replied>>,
     lines: BTreeMap<Bytes, Arc<Line>>,
     /// Whether the node takes no further calls, and asks callers to try again.
     pub(crate) draining: bool,
-    /// Whether no further call is taken and none is refused: calls wait for the next life of the identity.
+    /// Whether the node neither takes nor refuses calls: they wait for the next life of the identity.
     pub(crate) paused: bool,
 }
 
 impl Calls {
-    /// Ends all methods: they take no more calls. Their servers refuse those that wait.
+    /// Ends all methods: the node takes no more calls of them, and their servers refuse the calls that wait.
     pub(crate) fn end(&self, after: &mut After) {
         after.chores.extend(self.lines.values().map(|line| Chore::Ended(Arc::clone(line))));
     }
 
-    /// Whether the holders of this line serve the method.
+    /// Whether this line is the one that serves the method now.
     fn is_current(&self, line: &Arc<Line>) -> bool {
         self.lines.get(&line.method).is_some_and(|current| Arc::ptr_eq(current, line))
     }
 
-    /// The answer to calls of a method that nothing serves.
+    /// The status for calls of a method that nothing serves.
     fn refusal(&self) -> u32 {
         let refusal = if self.draining { ReplyStatus::DRAINING } else { ReplyStatus::NO_SUCH_METHOD };
         refusal.0
@@ -66,7 +66,7 @@ impl Calls {
 impl Engine {
     // ---- calling
 
-    /// Queues a call, or returns Full without touching it.
+    /// Queues a call. If the queue is full, returns Full and leaves the call to the caller.
     pub(crate) fn call(
         &mut self,
         now: Now,
@@ -81,8 +81,8 @@ impl Engine {
         self.redeem_call(now, peer, hints, head, stream)
     }
 
-    /// Calls with a promised place. A refused call stays with the caller, which drops it after it has released the
-    /// lock.
+    /// Queues a call in a place that was reserved. If the core refuses it, the caller gets it back, and drops it
+    /// after it has released the lock.
     pub(crate) fn redeem_call(
         &mut self,
         now: Now,
@@ -103,7 +103,7 @@ impl Engine {
         Ok((self.queued(now, key, &peer, stream.is_some()), key))
     }
 
-    /// A reply has come. If no caller waits for it, it is dropped.
+    /// Takes in a reply that has arrived. If no caller waits for it, drops it.
     pub(crate) fn replied(&mut self, now: Now, key: MessageKey, status: u32, body: ReplyBody) {
         match self.calls.pending.get_mut(&key) {
             Some(place) => *place = Some((status, body)),
@@ -117,7 +117,7 @@ impl Engine {
         }
     }
 
-    /// The caller is gone: withdraws the call or gives it up, and drops its reply.
+    /// Notes that the caller has gone: withdraws the call or gives it up, and drops its reply.
     pub(crate) fn leave_call(&mut self, now: Now, key: MessageKey) {
         self.withdraw(now, key);
         if let Some((_, body)) = self.calls.take_reply(key)
@@ -129,7 +129,7 @@ impl Engine {
 
     // ---- serving
 
-    /// Makes calls of this method wait from now on; until now, they were refused.
+    /// Lets calls of this method wait from now on, instead of refusing them.
     pub(crate) fn serve(&mut self, method: &Bytes) -> Result<Arc<Line>, ServeError> {
         if self.phase != Phase::Open {
             return Err(ServeError::Closed);
@@ -158,7 +158,7 @@ impl Engine {
         }
     }
 
-    /// A call has come. True: its method is served.
+    /// Notes a call that has arrived. Returns whether its method is served.
     pub(crate) fn called(&mut self, now: Now, method: &Bytes) -> bool {
         match self.calls.lines.get(method) {
             Some(line) => self.after.chores.push(Chore::Called(Arc::clone(line))),
@@ -167,7 +167,7 @@ impl Engine {
         self.calls.lines.contains_key(method)
     }
 
-    /// The next call. None: no call waits, or none may be taken.
+    /// Takes the next call. None: no call waits, or the node takes none now.
     pub(crate) fn take_call(&mut self, now: Now, line: &Arc<Line>) -> Option<Incoming> {
         if self.calls.paused {
             return None;
@@ -183,7 +183,7 @@ impl Engine {
         self.write_journal(now).then_some(call)
     }
 
-    /// Declines the rest of the body of a call or a reply. Returns the waker of the task that waits for it.
+    /// Discards the rest of the body of a call or a reply. Returns the waker of the task that waits for that body.
     pub(crate) fn cut(&mut self, now: Now, key: DeliveryKey) -> Option<core::task::Waker> {
         if self.phase < Phase::Stopped {
             self.core.cut(now, key);

@@ -1,4 +1,4 @@
-//! Calls: messages that are answered. Made with [`Peer::call`], answered with [`Node::serve`](crate::Node::serve).
+//! Calls: messages that get a reply. [`Peer::call`] makes them, and [`Node::serve`](crate::Node::serve) answers them.
 //!
 //! A call runs at most once, even if the network fails or either end crashes. It ends with its [`Reply`], or with a
 //! [`CallError`].
@@ -46,23 +46,24 @@ use crate::send::receipts::{Settled, SlotIndex};
 use crate::send::writer::BodyWriter;
 use crate::shared::Shared;
 
-/// The answer to a call.
+/// The reply to a call.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Reply {
     /// The id of the call: the same at both ends, and never used again.
     pub id: CallId,
-    /// The body. A large one is read while it arrives. If it is dropped before its end, the rest does not come.
+    /// The body. A large one arrives while the application reads it. If the application drops it before its end, the
+    /// rest does not come.
     pub body: Body,
 }
 
-/// The source of the body of a call.
+/// Where the body of a call comes from.
 enum Content {
     Whole(Bytes),
     From { len: u64, reader: Box<dyn AsyncRead + Send + Unpin> },
 }
 
-/// A call to be made: created by [`Peer::call`], made by awaiting it or with [`Self::start`].
+/// A call that is not yet made. [`Peer::call`] creates it; await it, or call [`Self::start`], to make the call.
 #[must_use = "a call is made by `.await` or `.start().await`"]
 pub struct Call {
     peer: Peer,
@@ -86,7 +87,7 @@ impl Options {
         Self { method, priority, deadline: None, early, traceparent: None }
     }
 
-    /// The span of the call. The id of the call is recorded when the call ends.
+    /// The span of the call. It gets the id of the call when the call ends.
     fn span(&self, peer: NodeId) -> Span {
         let span = tracing::info_span!("call", peer = Empty, method = Empty, id = Empty);
         if !span.is_disabled() {
@@ -106,8 +107,9 @@ impl Options {
 }
 
 impl Peer {
-    /// Calls a method of the peer: a message that is answered, and that runs there at most once, even if the network
-    /// fails or either end crashes. The method has at most 255 bytes, the body any size.
+    /// Calls a method of the peer: sends a message that gets a reply. The call runs at the peer at most once, even if
+    /// the network fails or either end crashes. The name of the method has at most 255 bytes; the body may have any
+    /// size.
     ///
     /// ```
     /// # use exonet::{Allow, Node, call::{Failure, Request}};
@@ -130,7 +132,8 @@ impl Peer {
         Call { peer: self.clone(), options: Options::new(method.into()), content }
     }
 
-    /// Like [`Self::call`], with a body of `len` bytes that is read from `reader` during the call, in bounded memory.
+    /// Like [`Self::call`], with a body of `len` bytes that the call reads from `reader` while it goes on, in bounded
+    /// memory.
     pub fn call_from(
         &self,
         method: impl Into<Bytes>,
@@ -143,10 +146,10 @@ impl Peer {
 }
 
 impl Call {
-    /// How long after its start the call is wanted. If it has not left by then, it ends [Expired](CallError::Expired)
-    /// and certainly does not run; if it has, it ends [Unknown](CallError::Unknown). A reply that has already come
-    /// wins. Default: the caller waits until the outcome is known, even if the peer is dead; see
-    /// [`Builder::doubt_timeout`](crate::Builder::doubt_timeout).
+    /// How long after its start the call is wanted. If the call has not left by then, it ends
+    /// [Expired](CallError::Expired), and certainly does not run. If it has left, it ends
+    /// [Unknown](CallError::Unknown), unless its reply has already arrived. Default: the caller waits until the
+    /// outcome is known, even if the peer is dead; see [`Builder::doubt_timeout`](crate::Builder::doubt_timeout).
     pub fn deadline(mut self, from_now: Duration) -> Self {
         self.options.deadline = Some(from_now);
         self
@@ -158,27 +161,29 @@ impl Call {
         self
     }
 
-    /// Whether the call may leave beside the opening of a channel: see [`Builder::early`](crate::Builder::early). A
-    /// first call then takes one round trip, if the clocks agree.
+    /// Whether the call may leave together with the opening of a channel: see
+    /// [`Builder::early`](crate::Builder::early). Then a first call takes one round trip, if the two clocks agree.
     pub fn early(mut self, early: bool) -> Self {
         self.options.early = if early { Early::Yes } else { Early::No };
         self
     }
 
-    /// The trace that the call is part of, as in W3C Trace Context. The handler finds it in [`Request::traceparent`].
-    /// With the feature `opentelemetry`, the default is the trace of the span that is current when the call is made.
+    /// The trace that the call belongs to, as in W3C Trace Context. The handler finds it in [`Request::traceparent`].
+    /// With the feature `opentelemetry`, the default is the trace of the span in which the application makes the
+    /// call.
     pub fn traceparent(mut self, parent: Traceparent) -> Self {
         self.options.traceparent = Some(parent);
         self
     }
 
-    /// Makes the call, waiting for room in the peer's queue, and returns a handle on it. To await the [`Call`] is the
-    /// same as to start it and await the handle.
+    /// Waits for room in the peer's queue, makes the call, and returns a handle on it. Awaiting the [`Call`] has
+    /// the same effect as starting it and awaiting the handle.
     ///
-    /// Cancel-safe: if the future is dropped early, the call has not been made.
+    /// Cancel-safe: if the application drops the future early, the call has not been made.
     ///
     /// # Errors
-    /// [`CallError::Refused`], or [`CallError::Expired`] if the deadline came first: the call has not been made.
+    /// [`CallError::Refused`], or [`CallError::Expired`] if the deadline passed first. In both cases the call has not
+    /// been made.
     pub async fn start(self) -> Result<PendingCall, CallError> {
         let Self { peer, options, content } = self;
         let (shared, to) = (peer.shared(), peer.id());
@@ -191,7 +196,7 @@ impl Call {
         let mut head = Some(options.head(body, began));
         let made = async {
             peer.resolve().await?;
-            // A tight loop of calls must let the driver run on the same thread.
+            // In a tight loop of calls, this lets the driver run on the same thread.
             tokio::task::coop::consume_budget().await;
             let queue = || {
                 let hints = peer.hints();
@@ -222,10 +227,10 @@ impl IntoFuture for Call {
 }
 
 impl Permit {
-    /// Makes a call at once: see [`Peer::call`].
+    /// Makes a call without waiting: see [`Peer::call`].
     ///
     /// # Errors
-    /// As for [`Self::send`].
+    /// The errors of [`Self::send`].
     pub fn call(self, method: impl Into<Bytes>, body: impl Into<Bytes>) -> Result<PendingCall, SendError> {
         self.call_as(Options::new(method.into()), body.into())
     }
@@ -245,8 +250,8 @@ type Feed = Pin<Box<dyn Future<Output = Result<(), SendFromError>> + Send>>;
 
 /// A call that has been made: a future that resolves to its reply, or to a [`CallError`].
 ///
-/// If it is dropped, the call is given up: it is withdrawn if it has not left; else it may run, and its reply is
-/// dropped.
+/// If the application drops it, the node gives the call up. A call that has not left is withdrawn; a call that has
+/// left may run, and its reply is discarded.
 #[must_use = "a call that is dropped is given up"]
 pub struct PendingCall {
     span: Span,
@@ -267,12 +272,13 @@ impl PendingCall {
         Self { span, began, receipt, shared, key, to, feed: None, given_up: false, ended: false }
     }
 
-    /// The call's id at both ends, once it has left. An application can use it as the key to find out about an effect.
+    /// The id of the call at both ends, once the call has left. An application can use it as a key to find out
+    /// whether the call had an effect.
     pub fn id(&self) -> Option<CallId> {
         self.receipt.id().map(|id| CallId { caller: id.sender, s: id.s })
     }
 
-    /// The state of the call: in doubt from its departure until it ends.
+    /// The state of the call. It is in doubt from the time it leaves until it ends.
     pub fn status(&self) -> Status {
         self.receipt.status()
     }
@@ -280,15 +286,15 @@ impl PendingCall {
     /// Withdraws the call if it has not left: it ends [Cancelled](CallError::Cancelled), and certainly does not run.
     ///
     /// # Errors
-    /// [`CancelError::InDoubt`]: it has left, and the caller goes on waiting; [`Self::give_up`] ends that.
-    /// [`CancelError::Settled`]: it has ended.
+    /// [`CancelError::InDoubt`] if the call has left: the caller goes on waiting, and [`Self::give_up`] ends that.
+    /// [`CancelError::Settled`] if the call has ended.
     pub fn cancel(&self) -> Result<(), CancelError> {
-        // A call that has left is not withdrawn: the result is Done, or an error.
+        // The node cannot withdraw a call that has left, so the result is Done or an error.
         self.receipt.cancel().map(|_| ())
     }
 
-    /// Ends the call now: [Cancelled](CallError::Cancelled) if it has not left, else [Unknown](CallError::Unknown),
-    /// unless its reply has come.
+    /// Ends the call now, unless its reply has arrived: [Cancelled](CallError::Cancelled) if it has not left, else
+    /// [Unknown](CallError::Unknown).
     pub fn give_up(&mut self) {
         self.given_up = true;
         self.receipt.abandon();
@@ -344,7 +350,7 @@ impl Future for PendingCall {
         {
             call.feed = None;
             if let Err(source) = fed {
-                // The writer of the body has withdrawn the call.
+                // The writer of the body has already withdrawn the call.
                 call.ended = true;
                 call.shared.step_calmly(|engine, now| engine.leave_call(now, call.key));
                 return Poll::Ready(Err(CallError::Body(source)));

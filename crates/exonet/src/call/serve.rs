@@ -1,4 +1,4 @@
-//! Serves calls of peers: takes them when there is capacity to run them, and answers them.
+//! Serves calls of peers: takes a call when there is capacity to run it, and answers it.
 
 use core::fmt;
 use core::future::Future;
@@ -31,28 +31,28 @@ const CONCURRENCY: usize = 256;
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Request {
-    /// The caller: proven, and admitted by the node's policy.
+    /// The id of the caller. The caller has proven it, and the node's policy admits it.
     pub caller: NodeId,
-    /// The call's id at both ends, for ever. An application can use it as the key that lets an external effect happen
-    /// only once.
+    /// The id of the call at both ends. No other call ever has it. An application can use it as a key, so that an
+    /// effect outside of the node happens only once.
     pub id: CallId,
     /// The method that was called.
     pub method: Bytes,
-    /// The trace that the call is part of, as given by its caller. With the feature `opentelemetry` it is the current
+    /// The trace that the call belongs to, as its caller gave it. With the feature `opentelemetry` it is the current
     /// context while the handler runs.
     pub traceparent: Option<Traceparent>,
-    /// The body. A large one ([`Body::is_stream`]) is read while it arrives: the handler must not act on any of it
-    /// before it has read the end without an error. If the body is dropped or the call answered before the end, the
-    /// rest does not come.
+    /// The body. A large one ([`Body::is_stream`]) arrives while the handler reads it: the handler must not act on
+    /// any part before it has read the end without an error. If the handler drops the body or answers before the end,
+    /// the rest does not come.
     pub body: Body,
 }
 
-/// The server of a method: an async function behind an `Arc`, or a service.
+/// What answers the calls of a method: an async function behind an `Arc`, or a service.
 pub(crate) trait Work: Send + 'static {
-    /// Waits until a call can be taken. False: no call will ever be taken again.
+    /// Waits until a call can be taken. Returns false if no call can ever be taken again.
     fn ready(&mut self) -> impl Future<Output = bool> + Send;
 
-    /// Begins to answer.
+    /// Begins to answer a call.
     fn work(&mut self, request: Request) -> impl Future<Output = Result<Bytes, Failure>> + Send + 'static;
 }
 
@@ -75,10 +75,11 @@ where
 }
 
 impl Node {
-    /// Serves a method: passes each call to `handler`, an async function that returns bytes, or a `Result` with bytes
-    /// or an error that converts into a [`Failure`]. See [`Serve`] for the limits on concurrency and time.
+    /// Serves a method: passes each call to `handler`. The handler is an async function that returns bytes, or a
+    /// `Result` of bytes and an error that converts into a [`Failure`]. See [`Serve`] for the limits on concurrency
+    /// and time.
     ///
-    /// A call of a method that nothing serves fails at once with [`ReplyStatus::NO_SUCH_METHOD`].
+    /// If nothing serves a method, its calls fail at once with [`ReplyStatus::NO_SUCH_METHOD`].
     ///
     /// ```
     /// # use exonet::{Allow, Node, call::{Failure, Request}, error::CallError};
@@ -120,7 +121,7 @@ impl Node {
     }
 }
 
-/// A method to be served: created by [`Node::serve`], in force from [`Self::start`] on.
+/// A method that is not yet served. [`Node::serve`] creates it, and [`Self::start`] begins to serve it.
 #[must_use = "a method is served from `start` on"]
 pub struct Serve<W> {
     shared: Arc<Shared>,
@@ -132,25 +133,27 @@ pub struct Serve<W> {
 
 #[allow(private_bounds)] // only `Node` makes a worker
 impl<W: Work> Serve<W> {
-    /// Runs this many calls of the method at once, at least one. Default: 256. The node does not take further calls:
-    /// they use up nothing that it grants, so that only their callers have to wait. Other methods and ordinary messages
-    /// go on.
+    /// How many calls of the method run at once, at least one. Default: 256. The node does not take further calls.
+    /// They use up nothing that the node grants, so only their callers wait; other methods and ordinary messages go
+    /// on.
     pub fn concurrency(mut self, most: usize) -> Self {
         self.concurrency = most.max(1);
         self
     }
 
-    /// Drops a call that runs for longer at its next await; its caller gets [`ReplyStatus::TIMED_OUT`]. Default:
-    /// without limit; the caller, which asks from time to time, is told that the call still runs.
+    /// How long a call may run. At its next await after that, the node drops it, and its caller gets
+    /// [`ReplyStatus::TIMED_OUT`]. Default: no limit; the caller's node asks now and then, and learns that the call
+    /// still runs.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// Serves the method, on its own task, until the [`Serving`] is stopped or dropped or the node closes.
+    /// Serves the method, in a task of its own, until the application stops or drops the [`Serving`], or the node
+    /// closes.
     ///
     /// # Errors
-    /// [`ServeError`]: the method is already served, or cannot be.
+    /// [`ServeError`]: another server already serves the method, or the node cannot serve it.
     pub fn start(self) -> Result<Serving, ServeError> {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| ServeError::NoRuntime)?;
         let Self { shared, method, work, concurrency, timeout } = self;
@@ -172,9 +175,9 @@ impl<W: Work> IntoFuture for Serve<W> {
     }
 }
 
-/// A method that is served. When it is dropped, it takes no new calls, those that wait are refused with
-/// [`ReplyStatus::NO_SUCH_METHOD`] ([`ReplyStatus::DRAINING`] after [`Node::drain`](crate::Node::drain)), and those
-/// that run go on to their end.
+/// A method that is served. If the application drops this, the node takes no new calls of the method. It refuses the
+/// calls that wait with [`ReplyStatus::NO_SUCH_METHOD`] ([`ReplyStatus::DRAINING`] after
+/// [`Node::drain`](crate::Node::drain)), and lets the calls that run come to their end.
 #[must_use = "a method is served until this is dropped"]
 pub struct Serving {
     shared: Arc<Shared>,
@@ -185,7 +188,7 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// The method that is served.
+    /// The name of the method.
     pub fn method(&self) -> &Bytes {
         &self.line.method
     }
@@ -195,9 +198,9 @@ impl Serving {
         self.running.load(Ordering::Acquire)
     }
 
-    /// Takes no new calls, and waits until those that run have been answered, for `timeout` at most. Calls that still
-    /// run are then dropped at their next await, their callers get [`ReplyStatus::FAILED`], and their number is
-    /// returned.
+    /// Takes no new calls, and waits for `timeout` at most until the running calls have been answered. Then it drops
+    /// the calls that still run at their next await; their callers get [`ReplyStatus::FAILED`]. Returns the number of
+    /// those calls.
     pub async fn stop(mut self, timeout: Duration) -> usize {
         self.end();
         let Some(mut task) = self.task.take() else { return 0 };
@@ -206,7 +209,7 @@ impl Serving {
         }
         let left = self.running();
         self.cut.notify_one();
-        // The task fails if the runtime ends, so an error is expected.
+        // If the runtime ends, the task fails, so an error is expected.
         let _ = task.await;
         left
     }
@@ -222,7 +225,7 @@ impl Drop for Serving {
     }
 }
 
-/// Takes the calls of one method. When it is dropped, they are refused.
+/// Takes the calls of one method. Its destructor refuses those that still wait.
 struct Desk {
     shared: Arc<Shared>,
     line: Arc<Line>,
@@ -242,7 +245,7 @@ impl Desk {
             };
             let Some((request, unanswered)) = taken else { break };
             let trace = Trace::of(&request);
-            // The call begins here, as a service requires; a panic affects only this call.
+            // A service requires that the call begins here. A panic affects only this call.
             let begin = core::panic::AssertUnwindSafe(|| work.work(request));
             let Ok(answer) = trace.within(|| std::panic::catch_unwind(begin)) else {
                 unanswered.answer(Err(ReplyStatus::PANICKED.into()));
@@ -269,11 +272,11 @@ impl Desk {
         }
     }
 
-    /// The next call. Cancel-safe.
+    /// Waits for the next call. Cancel-safe.
     async fn next(&self) -> (Request, Unanswered) {
         tokio::task::coop::consume_budget().await;
         loop {
-            // Created before the look, so that no wake-up is missed between the look and the wait.
+            // Created before the look at the line, so that no wake-up between the look and the wait is missed.
             let called = self.line.called.notified();
             let taken = self.shared.step_calmly(|engine, now| engine.take_call(now, &self.line));
             if let Some(incoming) = taken
@@ -310,7 +313,7 @@ impl Drop for Desk {
     }
 }
 
-/// The trace that a call continues while it is served.
+/// The trace that continues while a call is served.
 #[cfg(feature = "opentelemetry")]
 struct Trace(opentelemetry::Context);
 
@@ -349,7 +352,7 @@ impl Trace {
     }
 }
 
-/// A call that was taken. It is answered even if its handler fails.
+/// A call that was taken. Its destructor answers it, even if its handler panicked or was dropped.
 struct Unanswered {
     shared: Arc<Shared>,
     running: Arc<AtomicUsize>,

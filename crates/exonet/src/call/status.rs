@@ -8,22 +8,22 @@ use exonet_proto::node::{FAILED, NO_SUCH_METHOD, TOO_LARGE};
 
 use crate::error::BodyError;
 
-/// How a call went, according to its server. Zero is success. Values from [`Self::RESERVED`] on come from nodes and
-/// from this library. All values between belong to the application.
+/// How a call went, as its server says. Zero is success. Nodes and this library use the values from
+/// [`Self::RESERVED`] on. All values in between belong to the application.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReplyStatus(pub u32);
 
 impl ReplyStatus {
-    /// The call went well.
+    /// The call succeeded.
     pub const OK: Self = Self(0);
-    /// An error of the application, without a more specific number: [`Failure::error`] returns it.
+    /// An error of the application without a number of its own. [`Failure::error`] returns it.
     pub const ERROR: Self = Self(1);
-    /// The least value that does not belong to the application.
+    /// The smallest value that does not belong to the application.
     pub const RESERVED: Self = Self(u32::MAX - 255);
-    /// There will be no answer: the server was stopped, or dropped the call. The call has run in part, in full or not
+    /// There will be no reply: the server was stopped, or dropped the call. The call has run in full, in part or not
     /// at all.
     pub const FAILED: Self = Self(FAILED);
-    /// The call has run, and its reply is longer than the caller accepts.
+    /// The call has run, and its reply is longer than the caller's node accepts.
     pub const TOO_LARGE: Self = Self(TOO_LARGE);
     /// Nothing serves the method. The call has certainly not run.
     pub const NO_SUCH_METHOD: Self = Self(NO_SUCH_METHOD);
@@ -31,12 +31,13 @@ impl ReplyStatus {
     pub const PANICKED: Self = Self(u32::MAX - 3);
     /// The handler took longer than [`Serve::timeout`](crate::call::Serve::timeout). The call has run in part.
     pub const TIMED_OUT: Self = Self(u32::MAX - 4);
-    /// The method does not accept the body. The call has certainly not run.
+    /// The body is not what the method expects. The call has certainly not run.
     pub const BAD_REQUEST: Self = Self(u32::MAX - 5);
-    /// The server is ending, and takes no new calls. The call has certainly not run: try again, there or elsewhere.
+    /// The server is about to end, and takes no new calls. The call has certainly not run: repeat it there later, or
+    /// elsewhere now.
     pub const DRAINING: Self = Self(u32::MAX - 6);
 
-    /// Whether the call has certainly not run, so that it may be made again.
+    /// Whether the call has certainly not run, so that the caller may repeat it.
     pub const fn has_not_run(self) -> bool {
         matches!(self, Self::NO_SUCH_METHOD | Self::BAD_REQUEST | Self::DRAINING)
     }
@@ -72,9 +73,9 @@ impl fmt::Debug for ReplyStatus {
     }
 }
 
-/// The answer of a handler that has no reply: a status that is not zero, and a body with details.
+/// What a handler returns instead of a reply: a status that is not zero, and a body with details.
 ///
-/// An application's error converts into a failure with `From`, or with [`Self::error`]:
+/// An error of the application becomes a failure by `From`, or by [`Self::error`]:
 ///
 /// ```
 /// use exonet::call::Failure;
@@ -98,21 +99,21 @@ impl fmt::Debug for ReplyStatus {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Failure {
-    /// Not zero.
+    /// The status: not zero.
     pub status: ReplyStatus,
     /// The details, for the caller.
     pub body: Bytes,
 }
 
 impl Failure {
-    /// A failure. Status zero, which means success, becomes [`ReplyStatus::ERROR`].
+    /// Makes a failure. Status zero means success, so it becomes [`ReplyStatus::ERROR`].
     pub fn new(status: impl Into<ReplyStatus>, body: impl Into<Bytes>) -> Self {
         let status = status.into();
         let status = if status == ReplyStatus::OK { ReplyStatus::ERROR } else { status };
         Self { status, body: body.into() }
     }
 
-    /// [`ReplyStatus::ERROR`], with the text of `error` as its body, which the caller reads.
+    /// Makes a failure with [`ReplyStatus::ERROR`] and the text of `error` as its body, which the caller can read.
     #[allow(clippy::needless_pass_by_value)] // as `map_err` wants it
     pub fn error(error: impl fmt::Display) -> Self {
         Self::new(ReplyStatus::ERROR, error.to_string())
@@ -125,7 +126,7 @@ impl From<ReplyStatus> for Failure {
     }
 }
 
-/// A body that cannot be read, or is longer than the handler accepts.
+/// For a body that the handler cannot read, or that is longer than the handler accepts.
 impl From<BodyError> for Failure {
     fn from(error: BodyError) -> Self {
         let long = matches!(error, BodyError::TooLarge { .. });
@@ -147,9 +148,9 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// The return type of a handler: bytes of any kind, or a result with an error that converts into a [`Failure`].
+/// What a handler may return: bytes of any kind, or a result whose error converts into a [`Failure`].
 pub trait Answer {
-    /// The reply, or the failure.
+    /// Converts the value into the reply, or into the failure.
     ///
     /// # Errors
     /// The failure that the caller gets instead of a reply.

@@ -1,4 +1,4 @@
-//! Calls as services: methods of a peer, and methods that this node serves.
+//! Calls as services of `tower`: the methods of a peer, and the methods that this node serves.
 
 use core::fmt;
 use core::future::{Future, poll_fn};
@@ -23,15 +23,15 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A method of a peer as a [`Service`], whose request is a body. It is ready when the peer's queue has room, and keeps
-/// the place until the call is made. Clones share the queue and nothing else.
+/// A method of a peer as a [`Service`]. A request is a body. The service is ready when it has reserved a place in the
+/// peer's queue, and keeps the place until the call is made. Clones share the queue and nothing else.
 pub struct CallService {
     peer: Peer,
     options: Options,
     place: Place,
 }
 
-/// A place in the peer's queue.
+/// The service's place in the peer's queue.
 enum Place {
     None,
     Waited(Boxed<Result<Permit, SendError>>),
@@ -39,12 +39,12 @@ enum Place {
 }
 
 impl CallService {
-    /// The service of a method of `peer`.
+    /// Makes the service of a method of `peer`.
     pub fn new(peer: Peer, method: impl Into<Bytes>) -> Self {
         Self { peer, options: Options::new(method.into()), place: Place::None }
     }
 
-    /// See [`Call::deadline`](crate::call::Call::deadline): it counts from the call of `call`.
+    /// See [`Call::deadline`](crate::call::Call::deadline). The time begins when `call` is called.
     #[must_use]
     pub fn deadline(mut self, from_now: Duration) -> Self {
         self.options.deadline = Some(from_now);
@@ -91,7 +91,7 @@ impl Service<Bytes> for CallService {
         }
     }
 
-    /// Makes the call at once if the service is ready; if not, fails with [`SendError::Full`].
+    /// Makes the call at once. If the service is not ready, fails with [`SendError::Full`].
     fn call(&mut self, body: Bytes) -> Self::Future {
         let call = match core::mem::replace(&mut self.place, Place::None) {
             Place::Held(permit) => permit.call_as(self.options.clone(), body),
@@ -101,15 +101,16 @@ impl Service<Bytes> for CallService {
     }
 }
 
-/// A service that answers calls.
+/// Answers calls with a service.
 pub struct ServiceHandler<S>(S);
 
 impl Node {
-    /// Like [`Self::serve`], with a service and all its layers. Its `poll_ready` gives back-pressure: a call is taken
-    /// only when the service is ready. If `poll_ready` fails, the method is no longer served.
+    /// Like [`Self::serve`], with a service and all its layers. The node takes a call only when `poll_ready` says
+    /// that the service is ready, so the service can slow callers down. If `poll_ready` fails, the node stops serving
+    /// the method.
     ///
-    /// An error that is a [`Failure`] is answered as such; any other error is answered with [`ReplyStatus::ERROR`] and
-    /// its text.
+    /// If the error of the service is a [`Failure`], the caller gets that failure. For any other error the caller
+    /// gets [`ReplyStatus::ERROR`] and the text of the error.
     pub fn serve_service<S>(&self, method: impl Into<Bytes>, service: S) -> Serve<ServiceHandler<S>>
     where
         S: Service<Request> + Send + 'static,

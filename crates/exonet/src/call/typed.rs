@@ -1,5 +1,5 @@
-//! Calls whose requests, replies and errors are typed. They are JSON, so that any program that uses JSON can call and
-//! serve.
+//! Calls with typed requests, replies and errors. They are sent as JSON, so that any program that reads and writes
+//! JSON can call and serve.
 
 use core::fmt;
 use core::future::{Future, IntoFuture};
@@ -22,43 +22,43 @@ use crate::node::Node;
 use crate::peer::Peer;
 use crate::receive::body::Body;
 
-/// The longest body that is held in memory to be read as JSON, in bytes.
+/// The longest body that is read into memory as JSON, in bytes.
 pub(crate) const LONGEST: u64 = 16 << 20;
 
-/// The error of a typed call. `E` is the application's error, as its server returned it. It is displayed with its
-/// `Debug`, so that it need not implement more.
+/// The error of a typed call. `E` is the application's error, as the handler returned it. Its text is its `Debug`
+/// form, so `E` need not implement `Display`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TypedError<E> {
     /// The error that the handler returned instead of a reply.
     #[error("the method returned an error: {0:?}")]
     Application(E),
-    /// The call itself failed.
+    /// The call failed.
     #[error(transparent)]
     Call(CallError),
-    /// The request cannot be written as JSON. Nothing has been sent.
+    /// The request could not be written as JSON. Nothing has been sent.
     #[error("the request cannot be written as JSON: {0}")]
     Request(#[source] serde_json::Error),
-    /// The call has run, and its answer is not of the expected type.
+    /// The call has run, and its answer does not have the expected type.
     #[error("the answer to the call {id} is not what was expected: {source}")]
     Answer {
         /// The id of the call.
         id: CallId,
-        /// The error.
+        /// Why the answer could not be read as JSON.
         source: serde_json::Error,
     },
-    /// The call has run, and its answer cannot be read, or has more than 16 MiB.
+    /// The call has run, and its answer could not be received, or has more than 16 MiB.
     #[error("the answer to the call {id} cannot be read: {source}")]
     Body {
         /// The id of the call.
         id: CallId,
-        /// The error.
+        /// Why the body could not be read.
         source: BodyError,
     },
 }
 
 impl<E> TypedError<E> {
-    /// Whether the call has certainly not run, so that it may be made again.
+    /// Whether the call has certainly not run, so that the caller may repeat it.
     pub const fn has_not_run(&self) -> bool {
         match self {
             Self::Call(error) => error.has_not_run(),
@@ -68,7 +68,8 @@ impl<E> TypedError<E> {
     }
 }
 
-/// A typed call to be made: created by [`Peer::call_typed`], made by awaiting it or with [`Self::start`].
+/// A typed call that is not yet made. [`Peer::call_typed`] creates it; await it, or call [`Self::start`], to make the
+/// call.
 #[must_use = "a call is made by `.await` or `.start().await`"]
 pub struct TypedCall<Resp, E> {
     call: Result<Call, serde_json::Error>,
@@ -76,8 +77,8 @@ pub struct TypedCall<Resp, E> {
 }
 
 impl Peer {
-    /// Calls a method that [`Node::serve_typed`] serves, or any server that takes and returns JSON. `Resp` is its
-    /// reply; `E` is its error, which comes with [`ReplyStatus::ERROR`].
+    /// Calls a method that [`Node::serve_typed`] serves, or any other server that takes and returns JSON. `Resp` is
+    /// the type of the reply. `E` is the type of the error, which comes with [`ReplyStatus::ERROR`].
     ///
     /// ```
     /// # use exonet::{Allow, Node, error::TypedError};
@@ -118,8 +119,8 @@ impl Peer {
 }
 
 impl Node {
-    /// Like [`Self::serve`], for requests, replies and errors that are typed. A request that is not of the method's
-    /// type, or has more than 16 MiB, is answered with [`ReplyStatus::BAD_REQUEST`].
+    /// Like [`Self::serve`], for typed requests, replies and errors. If a request does not have the method's type, or
+    /// has more than 16 MiB, its caller gets [`ReplyStatus::BAD_REQUEST`].
     pub fn serve_typed<Req, Resp, E, F, Fut>(
         &self,
         method: impl Into<Bytes>,
@@ -135,7 +136,7 @@ impl Node {
         self.serve_typed_by(method, move |_, request| handler(request))
     }
 
-    /// Like [`Self::serve_typed`], for a handler that needs the caller's id or the call's id.
+    /// Like [`Self::serve_typed`], for a handler that needs the id of the caller or of the call.
     pub fn serve_typed_by<Req, Resp, E, F, Fut>(
         &self,
         method: impl Into<Bytes>,
@@ -168,7 +169,7 @@ pub(crate) fn answer<Req: DeserializeOwned, Resp: Serialize, E: Serialize>(
     said(handler(serde_json::from_slice(request).map_err(bad_request)?))
 }
 
-/// The result of a handler, as JSON.
+/// Writes the result of a handler as JSON.
 fn said<Resp: Serialize, E: Serialize>(answer: Result<Resp, E>) -> Result<Bytes, Failure> {
     match answer {
         Ok(reply) => json(&reply),
@@ -184,7 +185,7 @@ fn bad_request(error: serde_json::Error) -> Failure {
     Failure::new(ReplyStatus::BAD_REQUEST, error.to_string())
 }
 
-/// If writing fails, the call has run, and there is no other way to report its result.
+/// Writes a value as JSON. If that fails, the call has run, and this failure is all that the caller can be told.
 fn json(value: &impl Serialize) -> Result<Bytes, Failure> {
     let written = serde_json::to_vec(value).map(Bytes::from);
     written.map_err(|error| Failure::new(ReplyStatus::FAILED, error.to_string()))
@@ -242,7 +243,7 @@ where
 
 /// A typed call that has been made: a future that resolves to its reply, or to a [`TypedError`].
 ///
-/// If it is dropped, the call is given up: see [`PendingCall`].
+/// If the application drops it, the node gives the call up: see [`PendingCall`].
 #[must_use = "a call that is dropped is given up"]
 pub struct TypedPending<Resp, E> {
     call: PendingCall,
@@ -253,7 +254,7 @@ pub struct TypedPending<Resp, E> {
 /// The answer to the call, while it arrives.
 struct Answer {
     id: CallId,
-    /// Whether it is a reply and not an error.
+    /// Whether the answer is a reply, not an error of the application.
     ok: bool,
     body: Pin<Box<dyn Future<Output = Result<Bytes, BodyError>> + Send>>,
 }
@@ -278,7 +279,7 @@ impl<Resp, E> TypedPending<Resp, E> {
     /// See [`PendingCall::cancel`].
     ///
     /// # Errors
-    /// As for [`PendingCall::cancel`].
+    /// The errors of [`PendingCall::cancel`].
     pub fn cancel(&self) -> Result<(), CancelError> {
         self.call.cancel()
     }

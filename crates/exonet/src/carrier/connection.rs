@@ -13,12 +13,12 @@ pub(super) type Writer = Box<dyn AsyncWrite + Send + Unpin>;
 
 /// A connection that carries packets instead of datagrams: bytes in both directions, in order, until it breaks.
 ///
-/// A node writes its packets one after the other, each preceded by its length. It encrypts and authenticates them
-/// itself, so the bytes need no protection, and the other end needs no name. A connection that breaks loses no message:
-/// the node opens another.
+/// A node writes its packets one after the other, each with its length in front. The node encrypts and authenticates
+/// the packets, so the bytes need no further protection, and the connection need not prove who is at the other end.
+/// If a connection breaks, no message is lost: the node opens another.
 ///
-/// A writer has to be honest about room: it should accept no more than leaves soon. Bytes that wait in its buffers
-/// cannot be overtaken by an urgent message.
+/// A writer should accept no more bytes than it can send soon. No urgent message can overtake bytes that wait in its
+/// buffers.
 ///
 /// ```
 /// use exonet::carrier::Connection;
@@ -33,13 +33,13 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Makes a connection from a stream that goes both ways.
+    /// Makes a connection from a stream that can be read and written.
     pub fn new(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
         let (reader, writer) = tokio::io::split(stream);
         Self::of_halves(reader, writer)
     }
 
-    /// Makes a connection from a stream for each direction.
+    /// Makes a connection from one stream for each direction.
     pub fn of_halves(
         reader: impl AsyncRead + Send + Unpin + 'static,
         writer: impl AsyncWrite + Send + Unpin + 'static,
@@ -47,10 +47,11 @@ impl Connection {
         Self { reader: Box::new(reader), writer: Box::new(writer) }
     }
 
-    /// Makes a connection from a TCP connection, and sets the latter so that little waits in the system.
+    /// Makes a connection from a TCP connection. Sets options of the TCP connection, so that few bytes wait in the
+    /// system.
     ///
     /// # Errors
-    /// The error of the system for these settings.
+    /// The error of the system for these options.
     pub fn tcp(stream: TcpStream) -> io::Result<Self> {
         tune(&stream)?;
         let (reader, writer) = stream.into_split();

@@ -1,6 +1,7 @@
-//! Counts accepted connections, and bounds their number, in total and for each source.
+//! Counts accepted connections, and limits their number, in total and for each source.
 //!
-//! There are two such counts: of strangers, whose sources are networks, and of peers that have proven their identity.
+//! A node has two such counts: of strangers, whose sources are networks, and of peers that have proven their
+//! identity.
 
 use core::net::IpAddr;
 use std::collections::BTreeMap;
@@ -9,12 +10,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use exonet_proto::NodeId;
 use exonet_proto::node::{Limits, Prefix};
 
-/// The most connections of strangers.
+/// The largest number of connections of strangers.
 const STRANGERS: usize = 1_024;
-/// The most connections of strangers of one network. There is no such bound for this machine.
+/// The largest number of connections of strangers of one network. For this machine there is no such limit.
 const OF_NETWORK: usize = 16;
 
-/// The bounds.
+/// The limits.
 #[derive(Clone, Copy, Debug)]
 struct Most {
     all: usize,
@@ -34,7 +35,7 @@ pub(crate) struct Crowd<K> {
     counts: Arc<Mutex<Counts<K>>>,
 }
 
-/// The place of one connection, until it is dropped.
+/// One connection in the count, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Place<K: Ord> {
     counts: Arc<Mutex<Counts<K>>>,
@@ -61,7 +62,7 @@ impl<K: Copy + Ord> Crowd<K> {
         lock(&self.counts).all < self.most.all
     }
 
-    /// Adds a connection. None: there are too many. Without a source, only the total is bounded.
+    /// Adds a connection. None: there are too many. If there is no source, only the total is limited.
     fn enter(&self, from: Option<K>) -> Option<Place<K>> {
         let mut counts = lock(&self.counts);
         let of_it = from.and_then(|from| counts.each.get(&from)).copied().unwrap_or(0);

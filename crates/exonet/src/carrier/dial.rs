@@ -1,4 +1,4 @@
-//! The opening of connections.
+//! Opening connections.
 
 use core::fmt;
 use core::future::Future;
@@ -10,14 +10,14 @@ use tokio::net::TcpStream;
 
 use super::connection::Connection;
 
-/// A connection that is being opened.
+/// The future of a connection that is being opened.
 pub type Dialling<'a> = Pin<Box<dyn Future<Output = io::Result<Connection>> + Send + 'a>>;
 
 /// Opens connections for a node: see [`Builder::dialler`](crate::Builder::dialler).
 ///
-/// The node calls it when it wants a connection to a peer (`docs/carriers.md`, "Who dials"), and calls it again after a
-/// failure, with growing waits. An attempt that takes longer than 10 s is dropped. When the network may be back, an attempt
-/// that is older than 1 s is dropped and made again.
+/// The node calls it when it wants a connection to a peer (`docs/carriers.md`, "Who dials"). After a failure it calls
+/// again, with growing pauses. The node drops an attempt after 10 s. When the network may be back, it drops an
+/// attempt that is older than 1 s, and begins a new one.
 ///
 /// ```
 /// use std::net::SocketAddr;
@@ -26,7 +26,7 @@ pub type Dialling<'a> = Pin<Box<dyn Future<Output = io::Result<Connection>> + Se
 /// use exonet::{Allow, Carrier, Node};
 /// use tokio::net::TcpStream;
 ///
-/// /// Every connection goes to a relay, which knows the way.
+/// /// Every connection goes to a relay, which forwards it.
 /// #[derive(Debug)]
 /// struct Relayed(SocketAddr);
 ///
@@ -46,31 +46,30 @@ pub type Dialling<'a> = Pin<Box<dyn Future<Output = io::Result<Connection>> + Se
 /// # let _ = builder;
 /// ```
 pub trait Dialler: fmt::Debug + Send + Sync + 'static {
-    /// Opens a connection to a node that is believed to be at this address.
+    /// Opens a connection to the node that is probably at this address.
     ///
     /// # Errors
-    /// The reason for which there is no connection. The node logs it, and tries again for as long as it wants a
-    /// connection.
+    /// Why there is no connection. The node logs the error, and tries again for as long as it wants a connection.
     fn dial(&self, to: SocketAddr) -> Dialling<'_>;
 
-    /// Decides which end looks up `name`, the `HOST:PORT` of a peer. Default: the system.
+    /// Decides who looks up `name`, the `HOST:PORT` of a peer. Default: the system.
     ///
-    /// If the other end looks names up, the dialler returns an address that stands for the name. [`Self::dial`] then gets that
-    /// address, in this process and, if the node keeps a journal, in later ones.
+    /// If the other end of the dialler looks names up, this method returns an address that stands for the name.
+    /// [`Self::dial`] then gets that address, in this process and, if the node keeps a journal, in later ones.
     fn look_up(&self, name: &str) -> LookUp {
         let _ = name;
         LookUp::Here
     }
 }
 
-/// The place where a host name is looked up.
+/// Who looks up a host name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LookUp {
     /// The system.
     Here,
-    /// The system, and then the other end of the dialler, for which the address stands for the name.
+    /// The system first; if it fails, the other end of the dialler. The address stands for the name.
     HereFirst(SocketAddr),
-    /// Only the other end: the system does not learn the name.
+    /// Only the other end of the dialler: the system does not learn the name. The address stands for the name.
     There(SocketAddr),
 }
 

@@ -1,4 +1,4 @@
-//! Opens connections, and reopens them.
+//! Opens connections, and opens them again after they break.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -17,57 +17,57 @@ use super::{Carriers, canonical};
 use crate::engine::Phase;
 use crate::shared::Shared;
 
-/// The wait before the second try. It doubles before each further try, up to `LAST_WAIT`.
+/// The pause before the second attempt. It doubles before each further attempt, up to `LAST_WAIT`.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LAST_WAIT: Duration = Duration::from_secs(10);
-/// How long an address may take to answer before the next one is tried.
+/// How long an attempt may take before the next address is tried.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long the system waits for an answer before it asks again, the first time.
+/// How long the system waits before it repeats its first request for a connection.
 const ASKS_AGAIN: Duration = Duration::from_secs(1);
-/// Within this time, all nodes that hear that the network is back try again.
+/// All nodes that learn that the network is back try again at random times within this span.
 const TOGETHER: Duration = Duration::from_millis(5);
-/// The number of peers whose tries are remembered.
+/// The number of peers whose attempts are remembered.
 const REMEMBERED: usize = 4_096;
 
-/// The peers that connections are opened to.
+/// The peers to which connections are being opened.
 #[derive(Default)]
 pub(super) struct Dials {
-    /// The peers that a task dials.
+    /// The peers for which a task opens a connection.
     dialling: BTreeSet<NodeId>,
-    /// What was tried since a connection to the peer has worked.
+    /// The failed attempts since a connection to the peer last worked.
     tries: BTreeMap<NodeId, Tries>,
 }
 
 #[derive(Default)]
 struct Tries {
-    /// How often.
+    /// The number of attempts.
     count: u32,
-    /// A warning that there is no connection was logged.
+    /// Whether a warning was logged that there is no connection.
     told: bool,
 }
 
 impl Dials {
-    /// A try to reach the peer failed. Whether that is news: no try has failed since a connection has worked.
+    /// Notes that an attempt to reach the peer failed. Returns whether it is the first since a connection worked.
     fn is_news(&mut self, peer: &NodeId) -> bool {
         self.tries.get_mut(peer).is_some_and(|tries| !core::mem::replace(&mut tries.told, true))
     }
 
-    /// The network may be back: the next try comes at once.
+    /// Notes that the network may be back: the next attempt follows at once.
     fn begin_anew(&mut self, peer: &NodeId) {
         if let Some(tries) = self.tries.get_mut(peer) {
             tries.count = 0;
         }
     }
 
-    /// A connection to the peer works. Whether that is news: it was said that there is none.
+    /// Notes that a connection to the peer works. Returns whether a warning had said that there is none.
     fn works_again(&mut self, peer: &NodeId) -> bool {
         self.tries.remove(peer).is_some_and(|tries| tries.told)
     }
 }
 
-/// Opens a connection that the core has asked for, and goes on trying as long as the core wants one.
+/// Opens a connection that the core has asked for, and tries again as long as the core wants it.
 pub(crate) fn dial(shared: &Arc<Shared>, dial: Dial) {
-    // One task for a peer is enough.
+    // One task per peer is enough.
     if shared.carriers.dials().dialling.insert(dial.peer) {
         tokio::spawn(keep_dialling(Arc::clone(shared), dial));
     }
@@ -105,7 +105,8 @@ async fn keep_dialling(shared: Arc<Shared>, Dial { peer, addresses }: Dial) {
     }
 }
 
-/// Opens a connection. If the network may be back and the system has asked in vain, it asks again at once.
+/// Opens a connection. If the network may be back, and the system still waits to repeat its request, this begins anew
+/// at once.
 async fn connect(carriers: &Carriers, peer: &NodeId, address: SocketAddr) -> io::Result<Connection> {
     loop {
         let news = async {
@@ -120,7 +121,7 @@ async fn connect(carriers: &Carriers, peer: &NodeId, address: SocketAddr) -> io:
     }
 }
 
-/// Puts an open connection to use. False: it is no longer wanted.
+/// Puts an open connection to use. Returns false if the core no longer wants it.
 fn begin(shared: &Arc<Shared>, peer: NodeId, address: SocketAddr, connection: Connection) -> bool {
     let Connection { reader, writer } = connection;
     let (outlet, remote) = (Arc::new(Outlet::new(writer)), canonical(address));
@@ -141,9 +142,10 @@ impl Carriers {
         self.dials.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The wait before the next try; None: no connection is wanted any more, and the peer is released.
+    /// Returns how long to wait before the next attempt. None: the core no longer wants a connection, and another
+    /// task may dial the peer.
     fn next_try(&self, shared: &Shared, peer: NodeId) -> Option<Duration> {
-        // Under the lock, so that a request that comes just now finds the peer released.
+        // Taken under the lock, so that another request that comes just now sees that no task dials the peer.
         let mut dials = self.dials();
         let wanted = |engine: &mut crate::engine::Engine| {
             engine.phase < Phase::Stopped && engine.core.wants_pipe(&peer)
@@ -163,8 +165,8 @@ impl Carriers {
         Some(jitter(most))
     }
 
-    /// Logs the first failure as a warning: nothing else shows why a proxy lets nothing through. Later failures, and those at further
-    /// addresses, show the same.
+    /// Logs the first failure as a warning, since nothing else shows why a proxy lets nothing through. Later
+    /// failures, and those at further addresses, have a lower level.
     fn failed(&self, peer: &NodeId, address: SocketAddr, error: &io::Error) {
         let news = self.dials().is_news(peer);
         let peer = peer.short();
@@ -183,10 +185,10 @@ impl Carriers {
     }
 }
 
-/// A random wait up to `most`, so that peers that were cut off together do not all come back together.
+/// A random duration up to `most`, so that peers that were cut off together do not all come back at the same time.
 fn jitter(most: Duration) -> Duration {
     let mut bytes = [0; 4];
-    // Without randomness, the longest wait.
+    // Without random numbers, this is `most`.
     let share = getrandom::fill(&mut bytes)
         .map_or(1.0, |()| f64::from(u32::from_be_bytes(bytes)) / f64::from(u32::MAX));
     most.mul_f64(share)
@@ -199,7 +201,7 @@ mod tests {
     use super::*;
     use crate::carrier::{Dialler, Dialling};
 
-    /// Counts its dials. The first has no answer.
+    /// A dialler that counts its attempts. The first attempt never ends.
     #[derive(Debug, Default)]
     struct Counts(AtomicUsize);
 
@@ -239,7 +241,7 @@ mod tests {
     fn a_failure_is_news_once_until_a_connection_works() {
         let (mut dials, peer) = (Dials::default(), NodeId([1; 32]));
         for _ in 0..2 {
-            // Three tries, each with two addresses.
+            // Three rounds, each of two addresses.
             let news: Vec<_> = (0..6)
                 .map(|n| {
                     dials.tries.entry(peer).or_default().count += u32::from(n % 2 == 0);

@@ -1,17 +1,17 @@
-//! Datagrams in a stream of bytes: `u16 big-endian length | datagram`, repeated.
+//! Datagrams in a stream of bytes: a length (u16, big-endian) and a datagram, repeated.
 
-/// The length of the field before each datagram.
+/// The number of bytes of the length before each datagram.
 pub(crate) const LENGTH: usize = 2;
-/// The longest datagram that a peer may send.
+/// The longest datagram that a peer may send, in bytes.
 pub(crate) const MAX_FRAME: usize = 16_384;
-/// The longest datagram that a stranger may begin with: an opening, with some room.
+/// The longest datagram that a stranger may send first, in bytes: an opening, with some room.
 pub(crate) const MAX_FIRST: usize = 1_500;
-/// Memory beyond this is freed once it holds nothing.
+/// An empty buffer that is larger than this is freed.
 const KEPT: usize = 4_096;
-/// How much is read at once beyond the current frame.
+/// How many bytes are read at once beyond the current frame.
 const AHEAD: usize = 49_152;
 
-/// The stream is not made of frames: nothing after this point can be read.
+/// A length is not allowed: nothing after it can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a frame of {len} bytes, where 1 to {most} are taken")]
 pub(crate) struct BadLength {
@@ -19,38 +19,39 @@ pub(crate) struct BadLength {
     most: usize,
 }
 
-/// Appends the datagrams in `data` to `to` as frames. Each datagram has `segment` bytes, except the last.
+/// Appends the datagrams in `data` to `to`, as frames. Each datagram has `segment` bytes; only the last may be
+/// shorter.
 pub(crate) fn frame(data: &[u8], segment: usize, to: &mut Vec<u8>) {
     for datagram in data.chunks(segment.max(1)) {
-        // The core makes no longer datagram.
+        // The core makes no longer datagrams, so this skips none.
         let Ok(len) = u16::try_from(datagram.len()) else { continue };
         to.extend_from_slice(&len.to_be_bytes());
         to.extend_from_slice(datagram);
     }
 }
 
-/// Finds the frames in the bytes that have been read.
+/// Finds the frames in bytes that were read.
 #[derive(Debug)]
 pub(crate) struct Unframer {
     memory: Vec<u8>,
-    /// The bytes between `from` and `to` are read and not yet handed out.
+    /// The bytes between `from` and `to` were read, and not yet handed out.
     from: usize,
     to: usize,
     most: usize,
 }
 
 impl Unframer {
-    /// An unframer for a stranger's frames.
+    /// Makes an unframer for the frames of a stranger.
     pub(crate) const fn new() -> Self {
         Self { memory: Vec::new(), from: 0, to: 0, most: MAX_FIRST }
     }
 
-    /// The other end is known: accepts frames of the length that peers may send.
+    /// Notes that the other end is a known peer: accepts frames as long as peers may send.
     pub(crate) const fn trust(&mut self) {
         self.most = MAX_FRAME;
     }
 
-    /// The buffer to read into; call [`filled`](Self::filled) afterwards.
+    /// The buffer to read into. The caller calls [`filled`](Self::filled) afterwards.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         self.memory.copy_within(self.from..self.to, 0);
         (self.from, self.to) = (0, self.to - self.from);
@@ -74,7 +75,7 @@ impl Unframer {
         self.filled(bytes.len());
     }
 
-    /// Notes that this many bytes were read.
+    /// Notes that `count` bytes were read into the buffer.
     pub(crate) fn filled(&mut self, count: usize) {
         self.to = self.to.saturating_add(count).min(self.memory.len());
     }
@@ -95,7 +96,7 @@ impl Unframer {
         Ok(self.memory.get_mut(begin..begin + len))
     }
 
-    /// Nothing more is here for now: frees memory that is not needed.
+    /// Frees memory that is not needed while nothing arrives.
     pub(crate) fn rest(&mut self) {
         if self.from == self.to && self.memory.len() > KEPT {
             (self.memory, self.from, self.to) = (Vec::new(), 0, 0);
@@ -110,7 +111,7 @@ mod tests {
 
     use super::*;
 
-    /// Reads `stream` in pieces of these lengths, repeatedly.
+    /// Reads `stream` in pieces of these lengths, and begins again with the first when they are used up.
     fn read(stream: &[u8], cuts: &[usize], trusted: bool) -> Result<Vec<Vec<u8>>, BadLength> {
         let (mut unframer, mut found, mut rest) = (Unframer::new(), Vec::new(), stream);
         if trusted {
@@ -137,7 +138,7 @@ mod tests {
     }
 
     proptest! {
-        /// The frames are the same for every division of the stream.
+        /// The frames are the same, however the stream is divided.
         #[test]
         fn any_split_of_the_stream_gives_the_same_frames(
             datagrams in vec(vec(any::<u8>(), 1..MAX_FRAME), 0..12),
@@ -148,7 +149,7 @@ mod tests {
             prop_assert_eq!(read(&stream, &cuts, true), Ok(datagrams));
         }
 
-        /// No frame is longer than allowed, and none is made up, for any input.
+        /// For any input, no frame is longer than allowed, and every frame is a part of the input.
         #[test]
         fn any_stream_is_frames_or_an_error(
             stream in vec(any::<u8>(), 0..5_000),

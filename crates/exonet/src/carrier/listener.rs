@@ -17,21 +17,21 @@ use super::traffic::{FIRST_WORD, Origin, Traffic, Whose};
 use crate::shared::Shared;
 use crate::socket::Socket as UdpSocket;
 
-/// The number of connections that may wait to be accepted.
+/// The number of connections that may wait in the system to be accepted.
 const BACKLOG: i32 = 128;
-/// The number of ports that are tried where the system chooses the port.
+/// How many ports to try if the system chooses the port.
 const TRIES: u32 = 16;
-/// The pause after an error such as too many open files.
+/// The pause after an error of the system, such as too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Binds to `address`; to both families if it is the unspecified IPv6 address.
+/// Binds to `address`; if that is the unspecified address of IPv6, to both families.
 fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     if address.is_ipv6() {
         socket.set_only_v6(!address.ip().is_unspecified())?;
     }
-    // Connections of a former process that have not quite ended do not block the port. On other systems the option
-    // means something else.
+    // So connections of a former process that have not quite ended do not block the port. On other systems the option
+    // has another meaning.
     #[cfg(unix)]
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
@@ -40,8 +40,8 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-/// Binds a UDP socket with `udp`, and a listener at its port. Another program may use the port for TCP; if the system
-/// chose the port, both are bound anew.
+/// Binds a UDP socket with `udp`, and a listener at the same port. Another program may use that port for TCP: if the
+/// system chose it, both are bound again.
 pub(crate) fn bind_beside<E>(
     chosen: bool,
     udp: impl Fn() -> Result<UdpSocket, E>,
@@ -59,7 +59,7 @@ pub(crate) fn bind_beside<E>(
 
 /// Accepts connections until the node ends.
 pub(crate) async fn listen(shared: Arc<Shared>, listener: TcpListener) {
-    // Dropped last: a task that waits for the end finds the port free.
+    // Dropped last: the port is free before the tasks that wait for the end wake.
     let _ended = Ended(Arc::clone(&shared));
     let mut listener = listener;
     loop {
@@ -73,7 +73,7 @@ pub(crate) async fn listen(shared: Arc<Shared>, listener: TcpListener) {
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            // A connection beyond the limit is closed at once.
+            // The node closes a connection beyond the limit at once.
             Ok((stream, remote)) => {
                 if let Some(stranger) = shared.carriers.admit(remote.ip()) {
                     tokio::spawn(take(Arc::clone(&shared), stream, canonical(remote), stranger));
@@ -95,7 +95,7 @@ impl Drop for Ended {
     }
 }
 
-/// Finds out whether the connection speaks TLS, and lets it carry packets.
+/// Finds out whether the connection begins with TLS, and passes packets over it.
 async fn take(shared: Arc<Shared>, stream: TcpStream, remote: SocketAddr, stranger: Stranger) {
     let connection = tokio::select! {
         biased;
@@ -122,7 +122,7 @@ async fn open(_: &Shared, stream: TcpStream) -> io::Result<Connection> {
     Connection::tcp(stream)
 }
 
-/// Takes in a connection that the application has accepted. False: there are too many.
+/// Takes over a connection that the application has accepted. Returns false if there are too many.
 pub(crate) fn admit(shared: &Arc<Shared>, connection: Connection, remote: SocketAddr) -> bool {
     let Some(stranger) = shared.carriers.admit(remote.ip()) else { return false };
     tokio::spawn(carry(shared, connection, canonical(remote), stranger).run());

@@ -1,15 +1,16 @@
 //! Connections instead of datagrams: TCP, for paths where UDP does not get through or is not wanted.
 //!
-//! A node opens connections with a [`Dialler`]: straight ([`Tcp`]), through a proxy (`Proxy`, feature `proxy`), in TLS
-//! (`Tls`, feature `tls`), or with one of the application. It accepts connections at the port of its socket, and takes
-//! them from the application ([`Node::take_connection`]). So packets can use anything that carries bytes both ways.
-//! `docs/carriers.md` says when a node uses connections.
+//! A node opens connections with a [`Dialler`]: straight ([`Tcp`]), through a proxy (`Proxy`, feature `proxy`), in
+//! TLS (`Tls`, feature `tls`), or with a dialler of the application. It accepts connections at the port of its
+//! socket, and the application can give it more ([`Node::take_connection`]). So packets can use anything that carries
+//! bytes both ways. `docs/carriers.md` says when a node uses connections.
 //!
 //! [`Node::take_connection`]: crate::Node::take_connection
 
-// The core decides when it wants a connection, which packets go there, and whether the connection is still of use. This
-// module opens, accepts, reads, writes and closes connections. Each has a task (`traffic`). The task that flushes
-// writes the packets; bytes that the connection does not take at once are written by the connection's task (`Outlet`).
+// The core decides when it wants a connection, which packets go over it, and whether the connection is still of use.
+// This module opens, accepts, reads, writes and closes connections. Each connection has a task (`traffic`). The
+// thread that flushes writes the packets; if the connection does not take all bytes at once, its task writes the rest
+// (`Outlet`).
 
 mod connection;
 mod crowd;
@@ -52,38 +53,38 @@ pub use self::proxy::{BadProxy, Proxy};
 #[cfg(feature = "tls")]
 pub use self::tls::{Tls, TlsServer};
 
-/// The number of openings that wait for the driver.
+/// How many openings may wait for the driver.
 const MAX_OPENINGS: usize = 256;
-/// The system accepts no more bytes while this many have not left: bytes that wait there cannot be taken back.
+/// The system accepts no more bytes for a connection while this many have not left: the node cannot take them back.
 #[cfg(target_os = "linux")]
 const UNSENT: u32 = 16_384;
-/// The connection breaks if the other end's system does not acknowledge bytes for this long.
+/// The system breaks the connection if the other end's system acknowledges no bytes for this long.
 #[cfg(target_os = "linux")]
 const UNACKED: Duration = Duration::from_secs(10);
 
 /// The connections of a node.
 pub(crate) struct Carriers {
-    /// Locked under the node's lock, or alone.
+    /// To be locked under the node's lock, or alone.
     open: Mutex<BTreeMap<Pipe, Arc<Outlet>>>,
-    /// The node's lock may be taken under this one, never this under the node's.
+    /// A thread that holds this lock may take the node's lock, never the other way round.
     dials: Mutex<Dials>,
-    /// Openings that have come. Like those that come as datagrams, they wait for their share of the driver's time.
+    /// Openings that have arrived. Like those in datagrams, they wait for their share of the driver's time.
     openings: Mutex<Vec<(Arrival, Box<[u8]>)>>,
-    /// The listener that accepts connections from now on.
+    /// The new listener, after the node has moved to another address.
     moved: Mutex<Option<TcpListener>>,
     moving: Notify,
     /// Notified when the network may be back.
     pub(crate) hasten: Notify,
-    /// Opens connections.
+    /// What opens connections.
     pub(crate) dialler: Arc<dyn Dialler>,
-    /// The dialler is the usual one.
+    /// Whether the dialler is the default one.
     pub(crate) straight: bool,
-    /// Accepts connections that begin with TLS.
+    /// What accepts connections that begin with TLS.
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<TlsServer>,
     strangers: Crowd<Prefix>,
     peers: Crowd<NodeId>,
-    /// Closed when the node takes no connections in any more.
+    /// Closed when the node no longer accepts connections.
     pub(crate) listening: Semaphore,
 }
 
@@ -117,8 +118,8 @@ impl Carriers {
         self.peers = Crowd::of_peers(limits);
     }
 
-    /// A place for an accepted connection. None: there are too many of strangers, or of peers. If a connection is closed before it
-    /// brings anything, the other end waits longer and longer before it dials again.
+    /// A place for an accepted connection. None: there are too many, of strangers or of peers. If a connection is
+    /// closed before a packet has arrived on it, the other end waits longer before each further attempt.
     fn admit(&self, from: IpAddr) -> Option<Stranger> {
         self.strangers.admit(from).filter(|_| self.peers.has_room())
     }
@@ -141,7 +142,7 @@ impl Carriers {
         self.moved.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Stores openings that have come. True: there are some to take. Openings beyond the limit are dropped, and their
+    /// Stores openings that have arrived. Returns whether any wait. Openings beyond the limit are dropped, and their
     /// senders repeat them.
     fn put(&self, mut openings: Vec<(Arrival, Box<[u8]>)>) -> bool {
         let mut waiting = self.openings.lock().unwrap_or_else(PoisonError::into_inner);
@@ -162,8 +163,7 @@ impl Carriers {
     }
 }
 
-/// Sets the options that the carrier needs on a connection. On systems without them, more bytes wait in the system, and
-/// for longer.
+/// Sets the TCP options that a carrier needs. On systems without them, more bytes wait in the system, and for longer.
 fn tune(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let socket = SockRef::from(stream);

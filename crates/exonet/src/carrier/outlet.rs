@@ -1,5 +1,5 @@
-//! The sending side of a connection: bytes that it does not take at once wait here, and the core is told how many more
-//! may.
+//! The sending side of a connection. Bytes that the connection does not take at once wait here, and the core learns
+//! how many more it may send.
 
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
@@ -14,24 +14,24 @@ use tokio::sync::Notify;
 use super::connection::Writer;
 use super::frame::frame;
 
-/// The number of bytes beyond those that the connection has taken for which the core makes packets.
+/// How many bytes of packets the core may make beyond those that the connection has taken.
 pub(crate) const ROOM: usize = 65_536;
-/// The largest number of bytes that wait. Acknowledgements need no room; if this many bytes of them wait, the other end
-/// does not read.
+/// The largest number of bytes that wait. Acknowledgements may leave without room; if this many bytes of them wait,
+/// the other end does not read.
 const MOST: usize = 1 << 20;
 
 /// The result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Written {
-    /// There is nothing to tell the core.
+    /// The core need not be told anything.
     Quietly,
-    /// The core may make packets for this many bytes from now on.
+    /// The core may make packets of this many bytes from now on.
     Room(usize),
     /// The connection is broken.
     Broken,
 }
 
-/// Wakes the task of the connection: the connection may take more, or is broken.
+/// Wakes the task of the connection when the connection may take more, or is broken.
 #[derive(Default)]
 struct Work(Notify);
 
@@ -48,13 +48,13 @@ impl Wake for Work {
 struct Waiting {
     writer: Writer,
     bytes: Vec<u8>,
-    /// The number of those bytes that have left.
+    /// How many of those bytes have left.
     gone: usize,
-    /// Whether the writer has taken bytes that it still buffers.
+    /// Whether the writer has taken bytes and may still hold them in its buffer.
     kept: bool,
-    /// The room that the core knows of.
+    /// The number of bytes that the core was last told it may send.
     told: usize,
-    /// The time since which the connection has taken none of the bytes that wait.
+    /// Since when the connection has taken none of the waiting bytes.
     stuck: Option<Mono>,
     broken: bool,
 }
@@ -62,7 +62,7 @@ struct Waiting {
 pub(crate) struct Outlet {
     waiting: Mutex<Waiting>,
     work: Arc<Work>,
-    /// The waker of `work`, which every write leaves with the connection.
+    /// The waker of `work`. Every write leaves it with the connection.
     waker: Waker,
 }
 
@@ -90,7 +90,7 @@ impl Outlet {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends the datagrams in `data`. Each has `segment` bytes, except the last.
+    /// Sends the datagrams in `data`. Each has `segment` bytes; only the last may be shorter.
     pub(crate) fn send(&self, now: Mono, data: &[u8], segment: usize) -> Written {
         let mut waiting = self.waiting();
         if waiting.broken {
@@ -111,7 +111,7 @@ impl Outlet {
         written
     }
 
-    /// Writes as many of the bytes that wait as the connection takes.
+    /// Writes as many of the waiting bytes as the connection takes.
     pub(crate) fn flush(&self, now: Mono) -> Written {
         self.write(now, &mut self.waiting())
     }
@@ -140,18 +140,18 @@ impl Outlet {
         Written::Quietly
     }
 
-    /// Whether bytes wait for the connection to take them, or for its writer to release them.
+    /// Whether bytes wait, either here or in the buffer of the writer.
     pub(crate) fn is_waiting(&self) -> bool {
         let waiting = self.waiting();
         !waiting.bytes.is_empty() || waiting.kept
     }
 
-    /// The time since which the connection has taken none of the bytes that wait.
+    /// Since when the connection has taken none of the waiting bytes.
     pub(crate) fn stuck_since(&self) -> Option<Mono> {
         self.waiting().stuck
     }
 
-    /// Frees the memory of an idle connection.
+    /// Frees memory while the connection is idle.
     pub(crate) fn rest(&self) {
         let mut waiting = self.waiting();
         if waiting.bytes.is_empty() {
@@ -159,12 +159,12 @@ impl Outlet {
         }
     }
 
-    /// Whether the connection failed or is given up: nothing more is written.
+    /// Whether the connection has failed or was given up. Then nothing more is written.
     pub(crate) fn is_broken(&self) -> bool {
         self.waiting().broken
     }
 
-    /// Gives the connection up: nothing more is written.
+    /// Gives the connection up. Nothing more is written.
     pub(crate) fn give_up(&self) {
         self.waiting().broken = true;
         self.work.0.notify_one();

@@ -27,9 +27,9 @@ enum Kind {
 
 /// Connections through a proxy: HTTP CONNECT (RFC 9110, section 9.3.6) or SOCKS5 (RFC 1928).
 ///
-/// The proxy sees addresses and sizes, and no content: packets are encrypted from node to node. The node asks the proxy for the
-/// address of the peer. If the peer is given by a host name, and the system finds no address for it, the node asks the proxy for the
-/// name. With `socks5h`, the proxy looks up all names, and the system none.
+/// The proxy sees addresses and sizes, but no content: the nodes encrypt packets end to end. The node asks the proxy
+/// to connect to the address of the peer. If the peer has a host name for which the system finds no address, the node
+/// gives the proxy the name. With `socks5h`, the proxy looks up all names, and the system none.
 ///
 /// ```
 /// use exonet::carrier::Proxy;
@@ -43,11 +43,11 @@ enum Kind {
 #[derive(Clone)]
 pub struct Proxy {
     kind: Kind,
-    /// The system looks up no names of peers.
+    /// Whether the proxy looks up all names of peers, and the system none.
     names_there: bool,
-    /// `HOST:PORT`, looked up at each dialling.
+    /// `HOST:PORT` of the proxy, looked up for each attempt.
     at: String,
-    /// Name and password.
+    /// The user name and the password.
     user: Option<(String, String)>,
     names: StandIns,
 }
@@ -61,7 +61,7 @@ impl PartialEq for Proxy {
 
 impl Eq for Proxy {}
 
-/// The text names no proxy.
+/// The text is not the address of a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "write a proxy as http://HOST:PORT or socks5://HOST:PORT, with NAME:PASSWORD@ before HOST if it asks for that"
@@ -99,7 +99,7 @@ impl FromStr for Proxy {
 }
 
 impl fmt::Display for Proxy {
-    /// Without the password.
+    /// The password is left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = match self.kind {
             Kind::Http => "http",

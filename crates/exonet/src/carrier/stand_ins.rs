@@ -1,4 +1,4 @@
-//! Addresses that stand for names of hosts which a proxy looks up.
+//! Addresses that stand for host names which a proxy looks up.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -7,18 +7,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use blake2::{Blake2s256, Digest};
 
-/// The prefix of these addresses, 100::/64 (RFC 6666). Packets to it are discarded.
+/// The prefix of these addresses, 100::/64 (RFC 6666). The network discards packets to it.
 const FRONT: [u8; 8] = [1, 0, 0, 0, 0, 0, 0, 0];
-/// The longest name that a proxy accepts, by SOCKS5.
+/// The longest name in bytes that a proxy accepts: that of SOCKS5.
 const LONGEST: usize = 255;
-/// The most names that are remembered. The address of a forgotten name has no meaning until its peer is named again.
+/// How many names are remembered. If a name is forgotten, its address means nothing until the application names the
+/// peer again.
 const CAPACITY: usize = 1_024;
 
 /// Names, and the addresses that stand for them. Clones share them.
 #[derive(Clone, Default)]
 pub(super) struct StandIns(Arc<Mutex<BTreeMap<Ipv6Addr, Box<str>>>>);
 
-/// The target of a connection through a proxy.
+/// What a proxy should connect to.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Target {
     Address(SocketAddr),
@@ -35,7 +36,8 @@ impl fmt::Display for Target {
 }
 
 impl StandIns {
-    /// The address that stands for `name`, which is `HOST:PORT`: the same in each process. None: no proxy accepts the name.
+    /// The address that stands for `name`, which is `HOST:PORT`. It is the same in each process. None: no proxy
+    /// accepts the name.
     pub(super) fn of(&self, name: &str) -> Option<SocketAddr> {
         let (host, port) = name.rsplit_once(':')?;
         let port = port.parse().ok()?;
@@ -56,7 +58,7 @@ impl StandIns {
         Some(SocketAddr::new(ip.into(), port))
     }
 
-    /// The target that `address` stands for: a name, or the address itself. None: the name is not known.
+    /// What `address` stands for: a name, or the address itself. None: the table does not know the name.
     pub(super) fn target(&self, address: SocketAddr) -> Option<Target> {
         match address.ip() {
             IpAddr::V6(ip) if ip.octets().starts_with(&FRONT) => {

@@ -22,15 +22,17 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 use super::connection::Connection;
 use super::dial::{Dialler, Dialling, LookUp, Tcp};
 
-/// The first byte of a TLS handshake record, which begins a connection (RFC 8446, section 5.1).
+/// The first byte of a TLS handshake record, with which a TLS connection begins (RFC 8446, section 5.1).
 const HANDSHAKE: u8 = 0x16;
-/// The largest number of bytes that TLS buffers when the connection does not take them: they cannot be overtaken.
+/// The largest number of bytes that TLS buffers if the connection does not take them: no urgent message can overtake
+/// them.
 const KEPT: usize = 16_384;
 
-/// Connections in TLS: a network that inspects them sees those of a web client.
+/// Connections in TLS. To a network that inspects traffic, they look like those of a web client.
 ///
-/// The certificate proves nothing that a node needs, since the peer proves its id inside. So any certificate will do,
-/// unless [authorities](Self::authorities) are given, for example because a network's rules require one.
+/// A node does not need the certificate of the other end, since the peer proves its id inside of the connection. So a
+/// `Tls` accepts any certificate, unless [authorities](Self::authorities) are given, for example because the rules of
+/// a network require that.
 ///
 /// ```
 /// use exonet::carrier::Tls;
@@ -48,37 +50,38 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// Connects straight to the peer, accepts any certificate, and uses the peer's address as its name.
+    /// A dialler that connects straight to the peer, accepts any certificate, and uses the peer's address as the
+    /// server name.
     ///
     /// # Errors
-    /// The cryptographic library rejects its own settings.
+    /// The cryptographic library does not support the settings.
     pub fn new() -> io::Result<Self> {
         let verifier = Arc::new(Any(Arc::new(aws_lc_rs::default_provider())));
         let config = client()?.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
         Ok(Self { config: Arc::new(config), name: None, inner: Box::new(Tcp) })
     }
 
-    /// Uses connections that `inner` opens, for example through a proxy.
+    /// Opens the connections with `inner`, for example through a proxy.
     #[must_use]
     pub fn over(mut self, inner: impl Dialler) -> Self {
         self.inner = Box::new(inner);
         self
     }
 
-    /// Sends this name to the other end (SNI), visible to every observer on the path.
+    /// The server name to send to the other end (SNI). Every observer on the path can read it.
     ///
     /// # Errors
-    /// The text is not the name of a host.
+    /// The text is not a host name.
     pub fn server_name(mut self, name: &str) -> io::Result<Self> {
         let name = ServerName::try_from(name).map_err(io::Error::other)?.to_owned();
         self.name = Some(name);
         Ok(self)
     }
 
-    /// Accepts only certificates of these authorities, given as PEM.
+    /// Accepts only certificates of these authorities, given in PEM.
     ///
     /// # Errors
-    /// The text has no certificate, or has one that cannot be read.
+    /// The text contains no certificate, or one that cannot be read.
     pub fn authorities(mut self, pem: &[u8]) -> io::Result<Self> {
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(pem) {
@@ -119,15 +122,15 @@ impl Dialler for Tls {
     }
 }
 
-/// Accepts connections in TLS, at the port that accepts others too: see [`Builder::tls`](crate::Builder::tls).
+/// Accepts connections in TLS, at the same port as connections without: see [`Builder::tls`](crate::Builder::tls).
 #[derive(Clone)]
 pub struct TlsServer(TlsAcceptor);
 
 impl TlsServer {
-    /// Uses a self-signed certificate that is made now. It is enough for [`Tls`] without authorities.
+    /// Makes a self-signed certificate, which is enough for a [`Tls`] without authorities.
     ///
     /// # Errors
-    /// There is no randomness for a key.
+    /// The system gives no random numbers for a key.
     pub fn self_signed() -> io::Result<Self> {
         let made =
             rcgen::generate_simple_self_signed([String::from("localhost")]).map_err(io::Error::other)?;
@@ -135,10 +138,10 @@ impl TlsServer {
         Self::of(vec![made.cert.der().clone()], key.into())
     }
 
-    /// Uses a chain of certificates and a key, given as PEM.
+    /// Uses a certificate chain and a private key, given in PEM.
     ///
     /// # Errors
-    /// One of them is missing, cannot be read, or does not belong to the other.
+    /// One of them is missing or cannot be read, or the key does not belong to the certificate.
     pub fn from_pem(chain: &[u8], key: &[u8]) -> io::Result<Self> {
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain).collect();
         let key = PrivateKeyDer::from_pem_slice(key).map_err(io::Error::other)?;
@@ -167,7 +170,8 @@ impl fmt::Debug for TlsServer {
     }
 }
 
-/// Whether a connection begins with TLS. A packet never begins with the same byte: its length would be 5,632 bytes at least.
+/// Whether a connection begins with TLS. A connection without TLS never begins with that byte: its first length would
+/// be at least 5,632, which is too long for an opening.
 pub(super) async fn is_spoken(stream: &TcpStream) -> io::Result<bool> {
     let mut first = [0];
     Ok(stream.peek(&mut first).await? == 1 && first == [HANDSHAKE])
@@ -179,7 +183,7 @@ fn client() -> io::Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerif
         .map_err(io::Error::other)
 }
 
-/// Accepts any certificate: the node inside proves its id.
+/// Accepts any certificate, since the node inside of the connection proves its id.
 #[derive(Debug)]
 struct Any(Arc<CryptoProvider>);
 

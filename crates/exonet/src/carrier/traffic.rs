@@ -1,5 +1,5 @@
-//! The traffic of one connection: its task reads it, writes the bytes that had to wait, and closes it when it is no
-//! longer of use.
+//! The traffic of one connection. Its task reads the connection, writes the bytes that had to wait, and closes it
+//! when it is no longer of use.
 
 use core::net::SocketAddr;
 use core::pin::{Pin, pin};
@@ -19,33 +19,33 @@ use super::outlet::{Outlet, Written};
 use crate::engine::Phase;
 use crate::shared::Shared;
 
-/// How long a connection may be open before it has brought something authentic; then it is closed.
+/// How long a connection may be open before an authentic packet has arrived on it. Then the node closes it.
 pub(super) const FIRST_WORD: Duration = Duration::from_secs(3);
-/// How often the task checks whether the connection is of use.
+/// How often the task checks whether the connection is still of use.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// How long the other end may take no bytes; then the connection is closed.
+/// How long the other end may take no bytes. Then the node closes the connection.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The number of bytes that are read from a stranger: an opening, and some copies of it.
+/// How many bytes are read from a stranger: an opening, and some copies of it.
 const HEARD: usize = 16_384;
-/// The size of the read buffer of a connection that brings nothing.
+/// The size in bytes of the read buffer before anything has arrived on a connection.
 const FIRST_BYTES: usize = 256;
-/// The number of reads after which other tasks have their turn.
+/// After this many reads, other tasks get their turn.
 const READS: u32 = 8;
-/// How long after the end of the node the remaining bytes are still written.
+/// How long the task goes on writing the remaining bytes after the node has ended.
 const LAST_WORD: Duration = Duration::from_secs(1);
 
-/// The origin of the connection.
+/// Who opened the connection.
 pub(super) enum Origin {
-    /// This node dialled it, for this peer.
+    /// This node, to this peer.
     Dialled(NodeId),
-    /// It dialled.
+    /// The other end. The value says who that is.
     Taken(Whose),
 }
 
-/// The count in which an accepted connection is included.
+/// The count that includes an accepted connection.
 #[expect(dead_code, reason = "a place is held for as long as it lives")]
 pub(super) enum Whose {
-    /// The node that dialled is not known yet.
+    /// The other end has not proven its id yet.
     Stranger(Stranger),
     Peer(Guest),
 }
@@ -57,12 +57,12 @@ pub(super) struct Traffic {
     pipe: Pipe,
     remote: SocketAddr,
     origin: Origin,
-    /// The number of bytes that have come.
+    /// The number of bytes that have arrived.
     said: usize,
 }
 
 impl Traffic {
-    /// The traffic of a connection that has brought nothing yet.
+    /// Makes the traffic of a connection on which nothing has arrived yet.
     pub(super) fn new(
         shared: &Arc<Shared>,
         (reader, outlet): (Reader, Arc<Outlet>),
@@ -127,13 +127,14 @@ impl Traffic {
         }
     }
 
-    /// `first` has come: reads the bytes after it, up to a limit. False: the connection is over.
+    /// Reads what follows `first`, which has arrived, up to a limit. Returns false if the connection is over.
     fn read(&mut self, first: &[u8], unframer: &mut Unframer, known: &mut bool) -> bool {
         unframer.add(first);
         let mut count = first.len();
         if count == FIRST_BYTES {
             let mut more = ReadBuf::new(unframer.room());
-            // The next turn reads again, with a real waker, and then also finds an error.
+            // This read wakes nobody. The next turn of the task reads again with a real waker, and then also finds an
+            // error.
             let mut cx = Context::from_waker(Waker::noop());
             let read = Pin::new(&mut self.reader).poll_read(&mut cx, &mut more);
             let behind = if let Poll::Ready(Ok(())) = read { more.filled().len() } else { 0 };
@@ -175,7 +176,8 @@ impl Traffic {
         self.meet(known, peer) && sound
     }
 
-    /// The other end has proven that it is `peer`, if it has. False: this peer, or all peers together, have too many connections.
+    /// Notes the peer at the other end, if that has proven its id. Returns false if this peer, or all peers together,
+    /// have too many connections.
     fn meet(&mut self, known: &mut bool, peer: Option<NodeId>) -> bool {
         let Some(peer) = peer.filter(|_| !*known) else { return true };
         *known = true;
@@ -192,7 +194,7 @@ impl Traffic {
         true
     }
 
-    /// Writes the bytes that wait. False: the connection is over.
+    /// Writes the waiting bytes. Returns false if the connection is over.
     fn write(&self) -> bool {
         let Self { shared, outlet, pipe, .. } = self;
         match outlet.flush(shared.clock().mono()) {
@@ -216,7 +218,7 @@ impl Traffic {
     }
 }
 
-/// The node has ended: bytes that still wait leave if the other end takes them soon.
+/// Writes the waiting bytes after the node has ended, if the other end takes them soon.
 async fn say_the_rest(shared: &Shared, outlet: &Outlet) {
     let rest = async {
         while outlet.flush(shared.clock().mono()) != Written::Broken && outlet.is_waiting() {

@@ -1,4 +1,4 @@
-//! The claim on a dead letter, for a task that tries it again.
+//! The claim of a task that tries a dead letter again.
 
 use core::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -19,16 +19,17 @@ const ENDING: &str = "lock";
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Claimed {
-    /// The caller has the letter, until the [`Claim`] is dropped.
+    /// The caller has the letter until it drops the [`Claim`].
     Here(Claim),
-    /// Another task has it, in this process or another.
+    /// Another task has the letter, in this process or in another.
     Elsewhere,
-    /// There is no such letter, or it is gone.
+    /// There is no letter with this id, or it was removed.
     Gone,
 }
 
-/// A dead letter that no other task can claim meanwhile. When it is dropped, the letter stays as it was and can be
-/// claimed again; the same holds when the process dies, whatever it had done with the letter.
+/// A dead letter that no other task can claim while this value exists. If the claim is dropped, or its process dies,
+/// the letter is still there and unchanged, and another task can claim it. What the first task has done with the
+/// message is not undone.
 #[must_use = "a claim that is dropped lets the letter go"]
 pub struct Claim {
     letters: DeadLetters,
@@ -43,10 +44,10 @@ impl Claim {
         &self.letter
     }
 
-    /// Removes the letter: the application has dealt with it.
+    /// Removes the letter, since the application has dealt with it.
     ///
     /// # Errors
-    /// [`StateError`]: its file cannot be removed.
+    /// [`StateError`]: the node cannot remove the file of the letter.
     pub fn remove(self) -> Result<(), StateError> {
         self.letters.take(&self.letter.id).map(drop)
     }
@@ -68,11 +69,11 @@ impl fmt::Debug for Claim {
 }
 
 impl DeadLetters {
-    /// Claims a dead letter to try it again: if several tasks claim one at once, in any process of this machine, one of
-    /// them gets it. It does not wait. [`Self::take`] needs no claim.
+    /// Claims a dead letter, to try it again. If several tasks claim a letter at the same time, in any process of
+    /// this machine, one of them gets it. This method does not wait. [`Self::take`] needs no claim.
     ///
     /// # Errors
-    /// [`StateError`]: its file cannot be read or locked, or is damaged.
+    /// [`StateError`]: the node cannot read or lock the file of the letter, or the file is damaged.
     pub fn claim(&self, id: &MessageId) -> Result<Claimed, StateError> {
         let claim =
             |letter, lock| Claimed::Here(Claim { letters: self.clone(), letter: Box::new(letter), lock });
@@ -90,28 +91,28 @@ impl DeadLetters {
             }
             Place::Folder(folder) => {
                 let path = folder.path_of(id);
-                // No lock is made for a missing letter.
+                // Without a letter, no lock file is made.
                 if folder.get(id)?.is_none() {
                     return Ok(Claimed::Gone);
                 }
                 let Some(locked) = Locked::acquire(path.with_extension(ENDING))? else {
                     return Ok(Claimed::Elsewhere);
                 };
-                // The previous holder may have removed it.
+                // The previous holder of the lock may have removed the letter.
                 Ok(folder.get(id)?.map_or(Claimed::Gone, |letter| claim(letter, Some(locked))))
             }
         }
     }
 }
 
-/// The lock file beside a letter. The system releases the lock with the process, however that ends.
+/// The lock file beside a letter. When the process ends, in any way, the system releases the lock.
 struct Locked {
     path: PathBuf,
     file: File,
 }
 
 impl Locked {
-    /// None: another holder has it.
+    /// Takes the lock. None: another holder has it.
     fn acquire(path: PathBuf) -> Result<Option<Self>, StateError> {
         loop {
             let mut options = OpenOptions::new();
@@ -127,7 +128,7 @@ impl Locked {
             if is_at(&file, &path)? {
                 return Ok(Some(Self { path, file }));
             }
-            // The previous holder has removed the file meanwhile: a lock on it has no meaning.
+            // The previous holder has removed the file meanwhile, so a lock on it means nothing.
         }
     }
 }
@@ -144,12 +145,13 @@ fn is_at(file: &File, path: &Path) -> Result<bool, StateError> {
 
 impl Drop for Locked {
     fn drop(&mut self) {
-        // Removed while it is held: a process that has opened it meanwhile finds that out. Where files cannot be told
-        // apart, it stays.
+        // Removed while the lock is held: a process that opened the file meanwhile notices that. On systems that
+        // cannot tell files apart, the file stays.
         if cfg!(unix) {
             let _ = fs::remove_file(&self.path);
         }
-        // Closing is not enough, as with the lock of the directory: a process that was just forked shares it.
+        // Closing the file is not enough, as with the lock of the directory: a process that was just forked shares
+        // the lock.
         let _ = FileExt::unlock(&self.file);
     }
 }

@@ -14,10 +14,10 @@ use crate::state::{StateError, disk};
 /// The largest number of bytes that all files together may take.
 const MOST: u64 = 1 << 30;
 
-/// How long a file is kept.
+/// How long a letter is kept after it was written.
 const LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// The longest file: the node bounds the size of a body that is kept.
+/// The longest file. The node limits the size of a body that it keeps.
 const MOST_FILE: u64 = 1 << 30;
 
 /// The extension of the files.
@@ -42,7 +42,7 @@ impl Folder {
         self.path.join(format!("{}-{}-{}.{ENDING}", id.sender, id.r.0, id.s.0))
     }
 
-    /// The files, with their times of writing and their sizes, the oldest first.
+    /// The files with the times when they were written and their sizes, the oldest first.
     fn files(&self) -> Result<Vec<(SystemTime, u64, PathBuf)>, StateError> {
         let entries = match fs::read_dir(&self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -53,7 +53,7 @@ impl Folder {
             let path = entry.map_err(StateError::io("read", &self.path))?.path();
             #[cfg(windows)]
             if path.extension().is_some_and(|ending| ending == GONE) {
-                // A process that died had not removed it.
+                // A process died before it had removed the file.
                 let _ = fs::remove_file(&path);
             }
             if path.extension().is_some_and(|ending| ending == ENDING)
@@ -96,8 +96,8 @@ impl Folder {
         Ok(Some(letter))
     }
 
-    /// Keeps a letter, and replaces an older copy of it. The oldest letters are removed when there is no room, or when
-    /// their time is over.
+    /// Writes a letter, and replaces an older copy of it. If there is no room, or letters are too old, this removes
+    /// the oldest ones.
     pub(super) fn put(&self, letter: &DeadLetter) -> Result<(), StateError> {
         disk::create_dirs(&self.path)?;
         let content = letter.encode();
@@ -122,16 +122,16 @@ impl Folder {
     }
 }
 
-/// Removes a letter's file. On return nobody finds its name.
+/// Removes the file of a letter. When this returns, its name is gone.
 #[cfg(not(windows))]
 fn remove(path: &Path) -> io::Result<()> {
     fs::remove_file(path)
 }
 
-/// Removes a letter's file. On return nobody finds its name.
+/// Removes the file of a letter. When this returns, its name is gone.
 ///
-/// On some file systems Windows keeps the name of a removed file until all who read the file have closed it. So the file
-/// first gets another name, which nobody else has.
+/// On some file systems, Windows keeps the name of a removed file until every reader has closed the file. So this
+/// first gives the file another name, which is unique.
 #[cfg(windows)]
 fn remove(path: &Path) -> io::Result<()> {
     use std::sync::atomic::{AtomicU64, Ordering};
@@ -140,7 +140,7 @@ fn remove(path: &Path) -> io::Result<()> {
     let other = path.with_extension(format!("{}-{number}.{GONE}", std::process::id()));
     fs::rename(path, &other)?;
     match fs::remove_file(&other) {
-        // Another process has found it.
+        // Another process has already removed the file.
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         removed => removed,
     }

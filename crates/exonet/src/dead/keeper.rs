@@ -1,4 +1,4 @@
-//! Rejects messages: the letter is kept first, and then the sender is told.
+//! Rejects messages: it keeps the letter first, and then tells the sender.
 
 use core::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,13 +14,13 @@ use crate::shared::Shared;
 /// The dead letters of a node, and the thread that writes them.
 pub(crate) struct Keeper {
     pub(crate) letters: DeadLetters,
-    /// Made with the first job. None: the system cannot create a thread.
+    /// Made for the first job. None: the system cannot create a thread.
     jobs: OnceLock<Option<Sender<Job>>>,
     /// The number of messages whose letters are being written.
     under_way: AtomicUsize,
 }
 
-/// A message that is handed out and will be rejected.
+/// A message that was handed out, and that the node will reject.
 pub(crate) struct Job {
     pub(crate) key: DeliveryKey,
     pub(crate) verdict: Verdict,
@@ -32,7 +32,7 @@ impl Keeper {
         Self { letters, jobs: OnceLock::new(), under_way: AtomicUsize::new(0) }
     }
 
-    /// Rejects a message. If its letter has to be written to disk, a separate thread does that.
+    /// Rejects a message. If its letter goes to the disk, a separate thread writes it.
     pub(crate) fn reject(&self, shared: &Arc<Shared>, job: Job) {
         if self.letters.is_immediate() {
             return run(shared, &self.letters, job);
@@ -55,7 +55,7 @@ impl Keeper {
         }
     }
 
-    /// Whether each rejected message has its letter, and its sender's node is told.
+    /// Whether the letter of every rejected message is kept, and its sender's node has been told.
     pub(crate) fn is_quiet(&self) -> bool {
         self.under_way.load(Ordering::Acquire) == 0
     }
@@ -85,7 +85,7 @@ fn run(shared: &Arc<Shared>, letters: &DeadLetters, job: Job) {
     }
 }
 
-/// Hands a message out again that cannot be rejected, since its letter would be lost.
+/// Hands a message out again that the node cannot reject, since its letter would be lost.
 fn give_back(shared: &Shared, key: DeliveryKey, why: &dyn fmt::Display) {
     tracing::error!("a message that was rejected is handed out again: {why}");
     drop(shared.step_calmly(|engine, now| engine.release(now, key)));

@@ -6,52 +6,51 @@ use blake2::{Blake2s256, Digest};
 use bytes::{Buf, BufMut, Bytes};
 use exonet_proto::{Incarnation, MessageId, NodeId, Slot, Traceparent};
 
-/// The first bytes of the file of a letter.
+/// The first bytes of a letter's file.
 const MAGIC: &[u8; 16] = b"exonet-dead-1\r\n\n";
 
-/// The length of a checksum.
+/// The length of a checksum in bytes.
 const SUM: usize = 32;
 
-/// The most that a file has beside the body: magic, checksum, numbers, trace, tag, reason.
+/// The largest number of bytes that a file has besides the body: magic, checksum, numbers, trace, tag, reason.
 const MOST_HEADER: usize = 16 + SUM + 192 + 255 + 200;
 
 /// A message that the application has rejected: see the [module](crate::dead).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeadLetter {
-    /// Its id at both ends.
+    /// The id of the message: the same at both ends.
     pub id: MessageId,
     /// The node that sent it.
     pub from: NodeId,
     /// The tag for dispatch.
     pub tag: Bytes,
-    /// The status with which the application rejected it.
+    /// The status that the application gave when it rejected the message.
     pub status: u32,
-    /// The number of times that it was handed out.
+    /// How many times the node handed the message out.
     pub attempts: u32,
-    /// The reason for which it was rejected.
+    /// Why the application rejected the message.
     pub reason: Box<str>,
-    /// The time at which it was rejected.
+    /// When the message was rejected.
     pub at: SystemTime,
-    /// The length of its body in bytes; None: its sender had not said, and the body was incomplete.
+    /// The length of the body in bytes. None: the sender had not announced it, and the body was incomplete.
     pub len: Option<u64>,
-    /// Its body. None: it is in a file and was not asked for, or it was [not kept](Self::not_kept).
+    /// The body. None: it is in a file and the caller did not ask for it, or it was [not kept](Self::not_kept).
     pub body: Option<Bytes>,
-    /// The reason for which its body was not kept. None: the body was kept, or an older version of this crate has
-    /// written the letter.
+    /// Why the body was not kept. None: it was kept, or an older version of this crate has written the letter.
     pub not_kept: Option<NotKept>,
-    /// The trace that it is part of, as given by its sender. Older versions of this crate do not keep it.
+    /// The trace that the message belongs to, as its sender gave it. Older versions of this crate do not keep it.
     pub traceparent: Option<Traceparent>,
 }
 
-/// The reason for which a dead letter has no body: the body was large, and read while it arrived.
+/// Why a dead letter has no body. This concerns large bodies, which the application reads while they arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotKept {
-    /// The application had read a part of it when it rejected the message: only the application has that part.
+    /// The application had read a part of the body when it rejected the message: only the application has that part.
     #[error("the application had begun to read it as it came")]
     Read,
-    /// The body was incomplete when the message was rejected, and the rest is not sent after that.
+    /// The body was incomplete when the application rejected the message, and the sender does not send the rest.
     #[error("not all of it had come when the message was rejected")]
     Incomplete,
 }
@@ -61,7 +60,7 @@ impl DeadLetter {
         self.body.as_ref().map_or(0, Bytes::len) + self.tag.len() + self.reason.len()
     }
 
-    /// The letter as the content of a file.
+    /// Writes the letter as the content of a file.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut to = Vec::with_capacity(MOST_HEADER + self.size());
         let since = self.at.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -149,7 +148,7 @@ fn put_part(to: &mut Vec<u8>, part: Option<&[u8]>) {
     to.put_slice(part);
 }
 
-/// Reads an optional part. None: cut short. `Some(None)`: the part is absent.
+/// Reads an optional part. None: the content ends too early. `Some(None)`: the part is absent.
 fn part(from: &mut Bytes) -> Option<Option<Bytes>> {
     let there = from.try_get_u8().ok()? != 0;
     let len = usize::try_from(from.try_get_u64().ok()?).ok()?;
@@ -188,7 +187,7 @@ mod tests {
     fn a_letter_of_an_earlier_version_is_read() {
         let letter = letter(9, 100);
         let mut content = letter.encode();
-        // One version ended with the body, the next one with the reason for which there is none.
+        // One version wrote nothing after the body; the next one ended with the reason why there is no body.
         for fields in [9, 1] {
             content.truncate(content.len() - fields);
             let sum = DeadLetter::sum(&content[MAGIC.len() + SUM..]);

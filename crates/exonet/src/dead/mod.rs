@@ -1,14 +1,15 @@
 //! Dead letters: messages that the application of this node has rejected.
 //!
-//! [`Delivery::reject`](crate::Delivery::reject) ends a message with a reason, and so does the last of the attempts
-//! that [`Builder::attempts`](crate::Builder::attempts) allows. The sender is told
-//! [`Outcome::Rejected`](crate::Outcome::Rejected). Before that, the node keeps the message as a [`DeadLetter`], so
-//! that a rejected message is never lost. A node with a [state directory](crate::Builder::state_dir) keeps dead letters
-//! in its folder `dead`, one file each; other nodes keep them in memory.
+//! [`Delivery::reject`](crate::Delivery::reject) ends a message with a reason. So does the node after the last of the
+//! attempts that [`Builder::attempts`](crate::Builder::attempts) allows. The sender's outcome is
+//! [`Outcome::Rejected`](crate::Outcome::Rejected). Before the node tells the sender, it keeps the message as a
+//! [`DeadLetter`], so that a rejected message is never lost. A node with a [state
+//! directory](crate::Builder::state_dir) keeps dead letters in its folder `dead`, one file each; other nodes keep
+//! them in memory.
 //!
-//! The sender has its outcome, so the application decides what to do with a dead letter: inspect it, act on it by hand,
-//! or [take](DeadLetters::take) it away. [`DeadLetters::claim`] prevents two tasks from trying one letter again at
-//! once.
+//! The sender has its outcome, so the application of this node decides what to do with a dead letter: inspect it,
+//! process it by hand, or [take](DeadLetters::take) it away. [`DeadLetters::claim`] prevents two tasks from trying
+//! one letter at the same time.
 //!
 //! ```
 //! use exonet::{Allow, Node, Outcome};
@@ -46,16 +47,16 @@ pub use claim::{Claim, Claimed};
 pub(crate) use folder::Folder;
 pub use letter::{DeadLetter, NotKept};
 
-/// The number of dead letters that a node without a state directory keeps: the newest.
+/// How many dead letters a node without a state directory keeps: the newest ones.
 const KEPT: usize = 1_024;
 
-/// The number of bytes of bodies that such a node keeps with them.
+/// How many bytes of bodies such a node keeps with them.
 const KEPT_BYTES: usize = 64 << 20;
 
-/// A handle on the dead letters of a node or of an identity, cheap to clone: see the [module](self).
+/// A handle on the dead letters of a node or of an identity: see the [module](self). It is cheap to clone.
 ///
-/// A stored identity keeps up to 1 GiB of them, for 30 days; then the oldest are removed. Methods that read or change
-/// them work on files, and block for as long as the disk takes.
+/// A stored identity keeps up to 1 GiB of dead letters, for 30 days, and removes the oldest first. Methods that read
+/// or change them work on files, and block for as long as the disk takes.
 #[derive(Clone)]
 pub struct DeadLetters {
     place: Place,
@@ -71,7 +72,7 @@ enum Place {
 #[derive(Default)]
 struct Memory {
     kept: VecDeque<DeadLetter>,
-    /// The letters that are claimed.
+    /// The letters that tasks have claimed.
     claimed: Vec<MessageId>,
 }
 
@@ -84,10 +85,11 @@ impl DeadLetters {
         Self { place: Place::Folder(Arc::new(folder)) }
     }
 
-    /// All dead letters, the oldest first. Those of a stored identity come without their bodies: see [`Self::get`].
+    /// Returns all dead letters, the oldest first. Those of a stored identity come without their bodies: see
+    /// [`Self::get`].
     ///
     /// # Errors
-    /// [`StateError`]: the folder cannot be read. A damaged file is left out, and logged.
+    /// [`StateError`]: the folder cannot be read. If a file is damaged, this method skips it, and writes a log line.
     pub fn list(&self) -> Result<Vec<DeadLetter>, StateError> {
         match &self.place {
             Place::Memory(letters) => Ok(lock(letters).kept.iter().cloned().collect()),
@@ -95,10 +97,10 @@ impl DeadLetters {
         }
     }
 
-    /// A dead letter with its body. None: there is no letter with this id.
+    /// Returns a dead letter with its body. None: there is no letter with this id.
     ///
     /// # Errors
-    /// [`StateError`]: its file cannot be read, or is damaged.
+    /// [`StateError`]: the file of the letter cannot be read, or is damaged.
     pub fn get(&self, id: &MessageId) -> Result<Option<DeadLetter>, StateError> {
         match &self.place {
             Place::Memory(letters) => Ok(lock(letters).kept.iter().find(|letter| letter.id == *id).cloned()),
@@ -106,10 +108,11 @@ impl DeadLetters {
         }
     }
 
-    /// Removes a dead letter and returns it with its body. If two callers take one at once, one of them gets it.
+    /// Removes a dead letter, and returns it with its body. If two callers take one letter at the same time, one of
+    /// them gets it.
     ///
     /// # Errors
-    /// [`StateError`]: its file cannot be read or removed, or is damaged.
+    /// [`StateError`]: the file of the letter cannot be read or removed, or is damaged.
     pub fn take(&self, id: &MessageId) -> Result<Option<DeadLetter>, StateError> {
         match &self.place {
             Place::Memory(letters) => {
@@ -121,7 +124,7 @@ impl DeadLetters {
         }
     }
 
-    /// Keeps a letter. If it goes to disk, it is durable on return.
+    /// Keeps a letter. If it is kept on disk, it is durable when this returns.
     fn put(&self, letter: DeadLetter) -> Result<(), StateError> {
         let letters = match &self.place {
             Place::Folder(folder) => return folder.put(&letter),
@@ -137,7 +140,7 @@ impl DeadLetters {
         Ok(())
     }
 
-    /// Whether letters are kept without the disk.
+    /// Whether letters are kept in memory alone.
     const fn is_immediate(&self) -> bool {
         matches!(self.place, Place::Memory(_))
     }

@@ -1,4 +1,4 @@
-//! The records that the engine writes to the journal, and those that it finds there.
+//! The records that the engine writes to the journal, and those that a former life has left there.
 
 use std::io;
 use std::sync::{Arc, Weak};
@@ -22,15 +22,15 @@ use crate::shared::Shared;
 pub(crate) enum Hold {
     /// The receipt of one message.
     One(SlotIndex),
-    /// The receipts of as many messages that are kept together.
+    /// The receipts of several messages that are kept together, and their number.
     Lot(Arc<Lot>, u32),
 }
 
-/// The number of calls of a method that are taken ahead, to wait for the disk together.
+/// How many calls of a method are taken in advance, so that they wait for the disk together.
 const CALLS: usize = 32;
 
 impl Engine {
-    /// Uses this journal from now on. Messages that a former life has left count as sent now.
+    /// Uses this journal from now on. The messages that a former life has left count as sent now.
     pub(crate) fn keep_journal(&mut self, now: Now, journal: journal::Log, node: &Weak<Shared>) {
         (self.journal, self.is_journaled) = (Some(journal), true);
         let all = self.core.open_together();
@@ -55,7 +55,7 @@ impl Engine {
         self.journal.as_ref().map_or(Ok(()), |journal| journal.start_forcing(node))
     }
 
-    /// The messages that a former life has left, with their receipts, which belong to the caller from now on.
+    /// Returns the messages that a former life has left, with their receipts, which now belong to the caller.
     pub(crate) fn take_recovered(&mut self) -> Vec<(OpenMessage, Hold)> {
         core::mem::take(&mut self.recovered)
     }
@@ -66,7 +66,7 @@ impl Engine {
     }
 
     /// Writes the records that the core has appended. After that, everything that depends on them may leave the node.
-    /// False: the journal has failed, the node has stopped, and nothing may leave.
+    /// Returns false if the journal has failed: the node has stopped, and nothing may leave.
     pub(crate) fn write_journal(&mut self, now: Now) -> bool {
         if !self.is_journaled {
             return self.write_notes(now);
@@ -88,16 +88,17 @@ impl Engine {
             && journal.wants_snapshot()
             && let Err(error) = journal.snapshot(now, &self.core)
         {
-            // The appended records are there nevertheless.
+            // The journal has the appended records nevertheless.
             self.journal_failed(now, error.to_string());
         }
         true
     }
 
-    /// Writes the core's new notes of early messages. False: they cannot be written any more, and nothing may leave.
+    /// Writes the core's new notes of early messages. Returns false if that is no longer possible: then nothing may
+    /// leave.
     fn write_notes(&mut self, now: Now) -> bool {
         while let Some(notes) = self.core.poll_notes() {
-            // Without the store, the identity is released, and another process may have it.
+            // Without the store, the identity has been released, and another process may have it.
             let Some(store) = &self.notes else { return false };
             if let Err(error) = store.note(&notes) {
                 (self.notes, self.is_journaled) = (None, true);
@@ -107,7 +108,7 @@ impl Engine {
         true
     }
 
-    /// The journal can no longer be relied on: stops the node. Returns false.
+    /// Stops the node, since its journal can no longer be trusted. Returns false.
     pub(crate) fn journal_failed(&mut self, now: Now, why: String) -> bool {
         if let Some(journal) = &mut self.journal {
             journal.fail();
@@ -128,16 +129,16 @@ impl Engine {
         false
     }
 
-    /// Withdraws a message, at its receiver if it has left. The result is in the journal before it is returned.
+    /// Withdraws a message, at its receiver if it has left. The journal has the result before this returns.
     pub(crate) fn cancel(&mut self, now: Now, key: MessageKey) -> Result<Cancel, CancelError> {
         let cancel = self.core.cancel(now, key)?;
         if self.write_journal(now) { Ok(cancel) } else { Err(CancelError::InDoubt) }
     }
 
-    /// Whether the journal has room for new messages of this many bytes.
+    /// Checks that the journal has room for new messages of this many bytes.
     ///
     /// # Errors
-    /// [`CoreError::NoSpace`].
+    /// [`CoreError::NoSpace`] if it has not.
     pub(super) fn reserve_for(&mut self, bytes: impl FnOnce() -> usize) -> Result<(), CoreError> {
         let full = self.journal.as_mut().is_some_and(|journal| !journal.has_reserve(bytes()));
         if full { Err(CoreError::NoSpace) } else { Ok(()) }
@@ -145,17 +146,17 @@ impl Engine {
 
     // ---- waiting for the disk
 
-    /// Whether messages that are taken or accepted wait for the disk.
+    /// Whether messages wait for the disk before they count as taken or accepted.
     pub(crate) fn is_forced(&self) -> bool {
         self.journal.as_ref().is_some_and(journal::Log::is_forced)
     }
 
-    /// The end of the journal, if a message that was just accepted counts only once it is on disk.
+    /// The end of the journal, if a message that was just accepted counts only once that is on disk.
     pub(crate) fn accepted_at(&self) -> Option<Position> {
         self.is_forced().then(|| self.core.journal_end())
     }
 
-    /// Whether the journal survives a crash up to `at`. None: this cannot be known any more, since the node has ended.
+    /// Whether the journal up to `at` survives a crash. None: the node has ended, so nobody can tell.
     pub(crate) fn is_safe(&self, at: Position) -> Option<bool> {
         match self.core.is_safe(at) {
             false if self.phase >= Phase::Stopped => None,
@@ -163,7 +164,7 @@ impl Engine {
         }
     }
 
-    /// The journal is on disk up to `through`.
+    /// Notes that the journal is on disk up to `through`.
     pub(crate) fn journaled(&mut self, now: Now, through: Position) {
         if self.phase >= Phase::Stopped {
             return;
@@ -180,7 +181,8 @@ impl Engine {
         }
     }
 
-    /// Like [`Engine::take`]: takes a message, and returns one that would not be handed out again after a crash.
+    /// Like [`Engine::take`], but returns only messages whose taking is already on disk: a crash does not make the
+    /// node hand them out again.
     pub(super) fn take_when_safe(
         &mut self,
         now: Now,
@@ -193,7 +195,7 @@ impl Engine {
             let mut incoming = None;
             self.take_now(now, route, false, &mut incoming);
             match incoming {
-                // It is taken when its end is read.
+                // Such a message is taken when the application has read its end.
                 Some(incoming) if is_streamed(&incoming) => *place = Some(incoming),
                 Some(incoming) => self.held.put(self.core.journal_end(), taker.clone(), incoming),
                 None => {}
@@ -202,12 +204,12 @@ impl Engine {
         self.held.has(&taker, |at| self.core.is_safe(at)) || (self.held.has_room() && self.core.has_waiting())
     }
 
-    /// Whether a receiver that got nothing will get a message that waits for the disk.
+    /// Whether a message for this receiver waits for the disk.
     pub(crate) fn holds_for(&self, route: Option<&Arc<Route>>) -> bool {
         self.phase < Phase::Stopped && self.held.holds(&Taker::Receiver(route.cloned()))
     }
 
-    /// Like [`Engine::take_many`], for messages that would not be handed out again after a crash.
+    /// Like [`Engine::take_many`], for messages whose taking is already on disk.
     pub(super) fn take_many_when_safe(
         &mut self,
         now: Now,
@@ -237,7 +239,7 @@ impl Engine {
             || self.held.has(&taker, |at| self.core.is_safe(at))
     }
 
-    /// Like [`Engine::take_call`], for calls that would not run again after a crash.
+    /// Like [`Engine::take_call`], for calls whose taking is already on disk: a crash does not make them run again.
     pub(crate) fn take_call_when_safe(&mut self, now: Now, line: &Arc<Line>, open: bool) -> Option<Incoming> {
         let taker = Taker::Server(Arc::clone(line));
         if let Some(held) = self.held.take(&taker, |at| self.core.is_safe(at)) {
@@ -253,7 +255,7 @@ impl Engine {
             }
             let at = self.core.journal_end();
             if self.core.is_safe(at) {
-                // The call is not taken yet: its body is still coming.
+                // The call is not taken yet, since its body still arrives.
                 return Some(call);
             }
             self.held.put(at, taker.clone(), call);
@@ -261,7 +263,7 @@ impl Engine {
         None
     }
 
-    /// Fails calls that were taken and that no server runs.
+    /// Fails the calls that were taken and that no server runs.
     pub(crate) fn fail_held(&mut self, now: Now, line: &Arc<Line>) {
         let taker = Taker::Server(Arc::clone(line));
         while let Some(call) = self.held.take(&taker, |_| true) {
@@ -271,16 +273,16 @@ impl Engine {
 
     // ---- the end
 
-    /// The outcome of an open message that is in the journal when the node ends. None: it is not journaled.
+    /// The outcome of an open message if the journal has it when the node ends. None: the journal does not have it.
     pub(super) fn left_to_journal(&self, key: MessageKey) -> Option<Settled> {
         let journal = self.journal.as_ref()?;
         self.core.letter_id(key)?;
-        // A journal that has failed may have the message or not.
+        // If the journal has failed, nobody knows whether it has the message.
         let outcome = if journal.has_failed() { Outcome::Unknown } else { Outcome::Kept };
         Some(Settled { outcome, id: None, late: false })
     }
 
-    /// Takes the journal out, to be closed without the lock.
+    /// Takes the journal out. The caller closes it without the lock.
     pub(crate) fn leave_journal(&mut self) -> Option<journal::Log> {
         if self.phase >= Phase::Stopped {
             self.notes = None;
@@ -348,7 +350,7 @@ mod tests {
         assert_eq!(second.await.outcome, Outcome::Cancelled);
     }
 
-    /// Counts groups, and keeps none.
+    /// A store that counts groups and keeps none.
     struct Counts(Arc<AtomicUsize>);
 
     impl Storage for Counts {
@@ -400,7 +402,7 @@ mod tests {
         bob.shared().amend(|engine| engine.journal = Some(Log::on(Box::new(Counts(Arc::clone(&groups))))));
         drop(alice.peer(bob.peer_addr()).send("question").await.unwrap());
         let question = bob.recv().await.unwrap();
-        // What the hand-out has left to be written.
+        // Writes the record that handing the message out has left.
         bob.shared().amend(|_| ());
         let before = groups.load(Ordering::Relaxed);
         let (to, mut answer) = (question.from(), Some("answer".into()));
@@ -457,12 +459,13 @@ mod tests {
         }
     }
 
-    /// A node that has sent a message, none of which has left, and whose disk is full from now on.
+    /// Returns a node that has sent a message. Nothing of the message has left, and the node's disk is full from now
+    /// on.
     async fn unlucky(home: &tempfile::TempDir) -> (Node, crate::Receipt) {
         let builder = Node::builder(Allow::anyone()).bind("127.0.0.1:0").state_dir(home.path());
         let node = builder.build().await.unwrap();
         let receipt = node.peer(nobody()).send("x").await.unwrap();
-        // The test waits for nothing from here on: the driver does not run.
+        // From here on the test awaits nothing, so the driver does not run.
         node.shared().amend(|engine| engine.journal = Some(Log::on(Box::new(Full))));
         (node, receipt)
     }

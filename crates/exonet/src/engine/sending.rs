@@ -18,7 +18,7 @@ use crate::send::message::Message;
 use crate::send::receipts::{Receipts, Settled, SlotIndex};
 
 impl Engine {
-    /// Queues a message, or returns Full without touching it.
+    /// Queues a message. If the queue is full, returns Full and leaves the message in `message`.
     pub(crate) fn send(
         &mut self,
         now: Now,
@@ -34,12 +34,13 @@ impl Engine {
             return Err(CoreError::Full);
         }
         self.reserve_for(|| message.as_ref().map_or(0, Message::len))?;
-        // Taken only here: Full, the only refusal after which the caller tries again, has been ruled out.
+        // The message is taken out only here. Full is the only error after which the caller tries again, and it can
+        // no longer occur.
         let outgoing = message.take().ok_or(CoreError::Closed)?.into_outgoing(now.mono);
         self.queue(now, peer, hints, outgoing, stream)
     }
 
-    /// Queues the messages that have come in. A task that takes the lock begins with this.
+    /// Queues the messages that came in without the lock. A task that takes the lock does this first.
     pub(crate) fn take_in(&mut self, intake: &Intake, now: impl FnOnce() -> Now) {
         if !self.gathering.is_open {
             return;
@@ -69,7 +70,7 @@ impl Engine {
                 receipts.add_to_lot(now.mono, slot, at, key, count);
                 at += count;
             };
-            // The peer was given all hints when the intake was opened, and there was room for this many messages.
+            // When the intake was opened, the core got all hints for the peer, and had room for this many messages.
             let alike = &gathered.kind.alike;
             let _ = if gathered.is_short() {
                 self.core.send_bodies(now, peer, &[], alike, &mut gathered.short(), queued)
@@ -85,17 +86,18 @@ impl Engine {
         lot.end(at..gathered.count, never, |waker| self.after.wake(Some(waker)));
     }
 
-    /// Lets messages of a kind come in without the lock, from its release until it is taken again.
+    /// Allows messages of a kind to come in without the lock, from the time it is released until a task takes it
+    /// again.
     pub(crate) fn gather(&mut self, kind: Kind) {
         self.gathering.wanted = Some(kind);
         self.gathering.idle = 0;
     }
 
-    /// Opens the intake, if that is wanted, the driver is awake and the peer's queue has room. A task that releases the
-    /// lock ends with this.
+    /// Opens the intake if that is wanted, the driver is awake and the peer's queue has room. A task that releases
+    /// the lock does this last.
     pub(crate) fn let_in(&mut self, intake: &Intake) {
         let Some(kind) = self.gathering.wanted.take() else { return };
-        // A message that a crash must keep counts as sent only once the journal has it.
+        // If a crash must not lose a message, the message counts as sent only once the journal has it.
         if self.phase != Phase::Open || self.armed != AWAKE || self.is_journaled() {
             return;
         }
@@ -108,8 +110,7 @@ impl Engine {
         }
     }
 
-    /// Queues messages of a batch while there is room. Returns how many it has taken, and Full if that is not all of
-    /// them.
+    /// Queues messages of a batch while there is room. Returns how many it queued, and Full if some are left.
     pub(crate) fn send_many(
         &mut self,
         now: Now,
@@ -130,7 +131,7 @@ impl Engine {
         })
     }
 
-    /// Like [`Engine::send_many`], for messages that have only a body.
+    /// Like [`Engine::send_many`], for messages that have a body and nothing else.
     pub(crate) fn send_bodies(
         &mut self,
         now: Now,
@@ -151,7 +152,7 @@ impl Engine {
         })
     }
 
-    /// `send` gets the number of messages for which there is room, and returns how many of these are left.
+    /// Calls `send` with the number of messages for which there is room. `send` returns how many of these are left.
     fn send_batch(
         &mut self,
         now: Now,
@@ -174,7 +175,7 @@ impl Engine {
         let taken = room - left;
         match sent {
             Err(CoreError::Full) if taken == count => (taken, Ok(())),
-            // Places promised to others are not room.
+            // The remaining places are reserved for others.
             Ok(()) if taken < count => (taken, Err(CoreError::Full)),
             sent => (taken, sent),
         }
@@ -198,8 +199,9 @@ impl Engine {
         Ok((self.queued(now, key, &peer, stream.is_some()), key))
     }
 
-    /// Takes the message `taken`, which was handed out, and queues another, in one step and one group of the journal. `end` is
-    /// that of a message of a stream. None: `taken` was not delivered, and nothing was queued.
+    /// Takes the message `taken`, which was handed out, and queues another message, in one step and one group of the
+    /// journal. `end` is set if the latter is a message of a stream. None: `taken` was not delivered, and nothing was
+    /// queued.
     pub(crate) fn take_and_send(
         &mut self,
         now: Now,
@@ -213,7 +215,7 @@ impl Engine {
             return Err(CoreError::Closed);
         }
         if !self.core.would_take(taken) {
-            // Ends the hand-out as an acknowledgement would.
+            // Ends the hand-out, as an acknowledgement does.
             self.core.done(now, taken);
             return if self.write_journal(now) { Ok(None) } else { Err(CoreError::Closed) };
         }
@@ -228,7 +230,7 @@ impl Engine {
         };
         let done = self.core.done(now, taken);
         if !done {
-            // It has not left: nothing leaves before this step ends.
+            // The message has not left, since nothing leaves before this step ends.
             let _ = self.core.cancel(now, key);
         }
         if !self.write_journal(now) {
@@ -247,7 +249,7 @@ impl Engine {
         slot
     }
 
-    /// Promises a place in the queue.
+    /// Reserves a place in the queue of a peer.
     pub(crate) fn promise(&mut self, peer: NodeId) -> Result<(), CoreError> {
         if self.phase != Phase::Open {
             return Err(CoreError::Closed);
@@ -260,7 +262,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Ends a promise.
+    /// Gives a reserved place back.
     pub(crate) fn give_back(&mut self, peer: &NodeId) {
         self.room.end_promise(peer);
         if self.phase < Phase::Stopped {
@@ -268,8 +270,8 @@ impl Engine {
         }
     }
 
-    /// Sends with a promised place. A refused message stays with the caller, which drops it after it has released the
-    /// lock.
+    /// Queues a message in a reserved place. If the core refuses the message, the caller gets it back, and drops it
+    /// after it has released the lock.
     pub(crate) fn redeem(
         &mut self,
         now: Now,
@@ -285,7 +287,7 @@ impl Engine {
         self.queue(now, peer, hints, outgoing, None)
     }
 
-    /// Leaves the line for `peer`. If its turn had come, the turn goes to the next task.
+    /// Leaves the line of tasks that wait for room at `peer`. If it was this task's turn, wakes the next.
     pub(crate) fn leave_line(&mut self, peer: &NodeId) {
         self.room.leave(peer);
         if self.phase < Phase::Stopped {
@@ -293,7 +295,7 @@ impl Engine {
         }
     }
 
-    /// Writes on in a streamed body, or stores the waker.
+    /// Continues to write a streamed body, or stores the waker.
     pub(crate) fn write(&mut self, now: Now, key: MessageKey, data: &mut Bytes, waker: Waker) -> BodyWrite {
         let Some(place) = self.writers.get_mut(&key) else {
             self.after.forget(Some(waker));
@@ -310,24 +312,24 @@ impl Engine {
         write
     }
 
-    /// Ends a streamed body whose length is not known. False: its message is settled.
+    /// Ends a streamed body of unknown length. Returns false if its message is already settled.
     pub(crate) fn end_body(&mut self, now: Now, key: MessageKey) -> bool {
         self.core.body_end(now, key)
     }
 
-    /// Whether the writer's task is known to wait, and nothing has happened since.
+    /// Whether the writer's task already waits for room with this waker.
     pub(crate) fn is_blocked(&self, key: MessageKey, waker: &Waker) -> bool {
         self.writers.get(&key).and_then(Option::as_ref).is_some_and(|known| known.will_wake(waker))
     }
 
-    /// Gives up a message that will never be complete: Cancelled if that is still certain.
+    /// Gives up a message whose body will never be complete. It ends Cancelled if it had not left, else Unknown.
     pub(crate) fn withdraw(&mut self, now: Now, key: MessageKey) {
         if self.phase < Phase::Stopped && self.cancel(now, key) != Ok(Cancel::Done) {
             self.core.abandon(now, key);
         }
     }
 
-    /// Forgets a writer. Returns its waker.
+    /// Removes the writer of a streamed body. Returns its waker.
     pub(crate) fn leave_writable(&mut self, key: MessageKey) -> Option<Waker> {
         self.writers.remove(&key).flatten()
     }

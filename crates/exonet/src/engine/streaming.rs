@@ -15,7 +15,7 @@ use crate::send::receipts::SlotIndex;
 use crate::stream::desk::{Entrance, StreamId, Taken};
 
 impl Engine {
-    /// Queues a message of the stream that its tag names, or returns Full without touching it.
+    /// Queues a message of the stream that its tag names. If the queue is full, returns Full and leaves the message.
     pub(crate) fn send_in_stream(
         &mut self,
         now: Now,
@@ -59,7 +59,7 @@ impl Engine {
         }
     }
 
-    /// A reader has been told that its stream breaks before `next`.
+    /// Notes that a reader has been told that its stream breaks before `next`.
     pub(crate) fn break_stream(&mut self, now: Now, peer: &NodeId, name: &Bytes, next: MessageId) {
         if self.phase < Phase::Stopped {
             self.core.break_stream(peer, name, next);
@@ -67,8 +67,8 @@ impl Engine {
         }
     }
 
-    /// Takes the next message of a stream, if `wants` accepts it. A node that forces its journal to disk hands a
-    /// message out first, and waits.
+    /// Takes the next message of a stream, if `wants` accepts it. If the node forces its journal to the disk, it
+    /// hands the message out first, and waits for the disk.
     pub(crate) fn take_next_in_stream(
         &mut self,
         now: Now,
@@ -83,8 +83,8 @@ impl Engine {
         taken.filter(|_| self.write_journal(now))
     }
 
-    /// Like [`Self::take_next_in_stream`], for up to `most` messages that follow each other. The last argument of
-    /// `wants` is whether a message is the first of them.
+    /// Like [`Self::take_next_in_stream`], for up to `most` consecutive messages. The last argument of `wants` is
+    /// whether a message is the first of them.
     pub(crate) fn take_many_in_stream(
         &mut self,
         now: Now,
@@ -108,7 +108,7 @@ impl Engine {
         taken
     }
 
-    /// The next stream that waits for a handle at an entrance.
+    /// Returns the next stream that waits at an entrance for a handle.
     pub(crate) fn accept_stream(
         &mut self,
         entrance: &Entrance,
@@ -117,17 +117,17 @@ impl Engine {
         if next.is_none() && self.phase >= Phase::Closing { Err(Closed) } else { Ok(next) }
     }
 
-    /// A handle on a stream is gone.
+    /// Notes that a handle on a stream was dropped.
     pub(crate) fn leave_stream(&mut self, id: StreamId) {
         self.streams.leave(&self.core, id, &mut self.after);
     }
 
-    /// A listener is gone.
+    /// Notes that a listener was dropped.
     pub(crate) fn unlisten(&mut self, entrance: &Entrance) {
         self.streams.unlisten(entrance, &mut self.after);
     }
 
-    /// Stops reading a stream, for a reason; `last` is the last message that the reader had.
+    /// Stops reading a stream, and tells the peer the reason. `last` is the last message that the reader got.
     pub(crate) fn stop_stream(&mut self, now: Now, id: StreamId, reason: &str, last: Option<MessageId>) {
         if self.phase < Phase::Stopped {
             self.streams.stop(&mut self.core, now, id, (reason, last), &mut self.after);

@@ -1,62 +1,62 @@
-//! The verdict on a message to a group, decided from the ends of its copies.
+//! Decides the verdict on a message to a group from the ends of its copies.
 //!
-//! Pure: no clock, no randomness, no I/O. The members are numbered in the order in which they were chosen. The caller
-//! tells the ballot what happens, and does what the ballot wants. `tests` goes through every order of events at four
-//! members.
+//! A ballot has no clock, no randomness and no I/O. Members have numbers, in the order in which they were chosen. The
+//! caller tells the ballot what happens, and does what the ballot wants. The tests go through every order of events
+//! for four members.
 
 use std::collections::VecDeque;
 
 /// The rule of a message to a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rule {
-    /// The number of members that get it in the beginning: K. At least `need`.
+    /// K: the number of members that get the message in the beginning. At least `need`.
     pub(super) send: usize,
-    /// The number of members at which it has to arrive: P. At least 1.
+    /// P: the number of members at which the message has to arrive. At least 1.
     pub(super) need: usize,
-    /// Whether another member takes the place of a member that certainly does not have the message.
+    /// Whether another member takes the place of one that certainly does not have the message.
     pub(super) replace: bool,
-    /// Whether the copies that are open are withdrawn once `need` members have it.
+    /// Whether the open copies are withdrawn once `need` members have the message.
     pub(super) withdraw: bool,
 }
 
 /// The end of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// The member has it, in the sense in which the message asked for confirmation.
+    /// The member has the message: delivered or processed, whichever the message asked for.
     Good,
-    /// The member certainly has not acted on it and never will.
+    /// The member has certainly not acted on the message, and never will.
     Never,
-    /// The member may have it.
+    /// The member may have the message.
     Doubtful,
 }
 
-/// The reason for which a group has failed.
+/// Why a message to a group has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Why {
-    /// Too many members can no longer confirm the message, and no other may take their place.
+    /// Too few members can still confirm the message, and no other member may take the place of one that cannot.
     TooFew,
     /// The deadline of the message has passed.
     Deadline,
 }
 
-/// The end of a message to a group: returned once, and final.
+/// How a message to a group ended. There is exactly one verdict, and it is final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Verdict {
     /// As many members as required have the message.
     Reached {
-        /// The number of members that had it at that instant.
+        /// The number of members that had the message at that time.
         good: usize,
     },
-    /// The required number of members did not have it in time, or never will. Some of them may have it nevertheless,
-    /// and others may still get it: see the lines of the members.
+    /// Fewer members than required had the message in time, or enough of them never will. Some members may have it
+    /// nevertheless, and others may still get it: see the lines of the members.
     Failed {
-        /// The number of members that had it at that instant.
+        /// The number of members that had the message at that time.
         good: usize,
         /// The required number.
         need: usize,
-        /// The reason.
+        /// Why the message failed.
         why: Why,
     },
 }
@@ -75,14 +75,14 @@ pub(super) enum Act {
     Send(usize),
     /// Withdraw the member's copy. Once that is certain, call [`Ballot::ended`] with [`End::Never`].
     Withdraw(usize),
-    /// Report the verdict. Comes once.
+    /// Report the verdict. Happens once.
     Decide(Verdict),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Place {
     Spare,
-    /// A spare that left the group before it was chosen.
+    /// A spare that left the group before it got a place.
     Gone,
     Open,
     Ended,
@@ -93,7 +93,7 @@ enum Place {
 pub(super) struct Ballot {
     rule: Rule,
     places: Vec<Place>,
-    /// There is no spare below: a place never becomes a spare again.
+    /// All places from here on are spares. A place that is no spare never becomes one again.
     spares_from: usize,
     good: usize,
     open: usize,
@@ -102,7 +102,7 @@ pub(super) struct Ballot {
 }
 
 impl Ballot {
-    /// The ballot of a message to `members`. The first `rule.send` of them get it.
+    /// Makes the ballot of a message to `members` members. The first `rule.send` of them get it.
     pub(super) fn new(rule: Rule, members: usize) -> Self {
         let places = vec![Place::Spare; members];
         let acts = VecDeque::with_capacity(rule.send.min(members));
@@ -119,17 +119,17 @@ impl Ballot {
         self.verdict
     }
 
-    /// The next action; None: nothing until something happens.
+    /// Returns the next action; None if there is nothing to do before something else happens.
     pub(super) fn next_act(&mut self) -> Option<Act> {
         self.acts.pop_front()
     }
 
-    /// Whether no copy is open. A copy is open from its choice to its end.
+    /// Whether no copy is open. A copy is open from the time its member is chosen until it ends.
     pub(super) const fn is_over(&self) -> bool {
         self.open == 0
     }
 
-    /// The copy of a member has ended.
+    /// Notes that the copy of a member has ended.
     pub(super) fn ended(&mut self, member: usize, end: End) {
         match self.places.get_mut(member) {
             Some(place @ Place::Open) => *place = Place::Ended,
@@ -138,15 +138,15 @@ impl Ballot {
         self.open -= 1;
         match end {
             End::Good => self.good += 1,
-            // Only now: otherwise more members than asked for might have it.
+            // Not after the verdict: more members than asked for might then have the message.
             End::Never if self.rule.replace && self.verdict.is_none() => self.choose_next(),
             End::Never | End::Doubtful => {}
         }
         self.judge();
     }
 
-    /// A member has kept its copy for longer than others would. The copy is withdrawn if there is a spare; if there is
-    /// none, the ballot waits for this member.
+    /// Notes that a member's copy takes longer than it would elsewhere. If there is a spare, the copy is withdrawn;
+    /// if not, the ballot waits for this member.
     pub(super) fn overdue(&mut self, member: usize) {
         let open = self.places.get(member) == Some(&Place::Open);
         if open && self.rule.replace && self.verdict.is_none() && self.places.contains(&Place::Spare) {
@@ -154,7 +154,7 @@ impl Ballot {
         }
     }
 
-    /// A member has left the group. A copy that was sent to it goes on, unless `now` asks to withdraw it.
+    /// Notes that a member has left the group. A copy that was sent to it goes on, unless `now` asks to withdraw it.
     pub(super) fn removed(&mut self, member: usize, now: bool) {
         match self.places.get_mut(member) {
             Some(place @ Place::Spare) => *place = Place::Gone,
@@ -163,13 +163,13 @@ impl Ballot {
         }
     }
 
-    /// The application withdraws every copy, and no other is sent.
+    /// Notes that the application cancels the message: every copy is withdrawn, and no other is sent.
     pub(super) fn cancel(&mut self) {
         self.places.iter_mut().filter(|place| **place == Place::Spare).for_each(|place| *place = Place::Gone);
         self.withdraw_open();
     }
 
-    /// The deadline has passed.
+    /// Notes that the deadline has passed.
     pub(super) fn deadline(&mut self) {
         if self.verdict.is_none() {
             self.fail(Why::Deadline);
@@ -187,8 +187,8 @@ impl Ballot {
         }
     }
 
-    /// A spare takes a place in the same step in which the place becomes empty. So the members that have a copy, or
-    /// will get one, are the only ones that can still confirm.
+    /// A spare takes a place in the same step in which the place becomes empty. So only members that have a copy, or
+    /// will get one, can still confirm.
     fn judge(&mut self) {
         if self.verdict.is_some() {
             return;
@@ -226,7 +226,7 @@ mod tests {
 
     use super::*;
 
-    /// The state outside the ballot.
+    /// What surrounds the ballot in the search.
     #[derive(Clone, Default)]
     struct World {
         sent: BTreeSet<usize>,
@@ -247,7 +247,8 @@ mod tests {
         Cancel,
     }
 
-    /// Does what the ballot wants. The copies of the members in `left` have left, so they are not withdrawn at once.
+    /// Does what the ballot wants. The copies of the members in `left` have left their sender, so they do not end at
+    /// once when they are withdrawn.
     fn settle(ballot: &mut Ballot, world: &mut World, rule: Rule, left: u8) {
         while let Some(act) = ballot.next_act() {
             match act {
@@ -307,7 +308,7 @@ mod tests {
         settle(ballot, world, rule, left);
     }
 
-    /// Searches every continuation; returns whether one of them reaches the goal.
+    /// Searches every continuation. Returns whether one of them reaches the goal.
     fn search(ballot: &Ballot, world: &World, rule: Rule, left: u8) -> bool {
         let mut reaches = world.decided.is_some_and(|verdict| verdict.is_reached());
         let over = world.decided.is_some();
@@ -354,7 +355,7 @@ mod tests {
     fn every_order_of_ends_is_judged_as_it_should_be() {
         for members in 1..=4 {
             for rule in rules(members) {
-                // The members whose copies have left by the time that they are withdrawn.
+                // The members whose copies have left their sender before they are withdrawn.
                 for left in 0..1_u8 << members {
                     let (ballot, world) = begin(rule, members, left);
                     search(&ballot, &world, rule, left);

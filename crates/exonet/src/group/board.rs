@@ -1,4 +1,4 @@
-//! The state of a message to a group: written by its task, read by its receipt.
+//! The state of a message to a group: its task writes it, and its receipt reads it.
 
 use core::fmt;
 use core::future::{Future, IntoFuture};
@@ -21,17 +21,17 @@ use crate::send::receipts::Settled;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MemberState {
-    /// Not chosen: nothing was sent to it. It may still take the place of another member, until the [`Verdict`] is
-    /// returned.
+    /// The member was not chosen, and nothing was sent to it. Until the [`Verdict`] it may still take the place of
+    /// another member.
     Spare,
-    /// Chosen, and certainly not delivered as far as this node knows. The copy may have left since: the task looks that
-    /// up at the verdict, and when it withdraws the copy.
+    /// The member was chosen, and its copy has not left, as far as this node has looked: the task looks at the
+    /// verdict, and when it withdraws the copy.
     Queued,
-    /// It has left, and is in doubt until it ends.
+    /// The copy has left, and is in doubt until it ends.
     Bound(MessageId),
-    /// Chosen, but this node did not accept the copy: certainly nothing was sent.
+    /// The member was chosen, but this node did not accept the copy: certainly nothing was sent.
     Skipped(SendError),
-    /// It has ended.
+    /// The copy has ended.
     Settled(Settled),
 }
 
@@ -46,7 +46,8 @@ impl MemberState {
         matches!(self, Self::Settled(Settled { outcome: Outcome::Delivered | Outcome::Processed { .. }, .. }))
     }
 
-    /// Whether the member has certainly not acted on the message and never will: it was not sent, or its end says so.
+    /// Whether the member has certainly not acted on the message and never will: the copy was not sent, or its
+    /// outcome says so.
     pub fn is_certainly_not(&self) -> bool {
         match self {
             Self::Spare | Self::Skipped(_) => true,
@@ -56,11 +57,11 @@ impl MemberState {
     }
 }
 
-/// The meaning of an outcome for the group.
+/// What the outcome of a copy means for the group.
 pub(super) fn judge(outcome: &Outcome, confirm: Confirm) -> End {
     match outcome {
         Outcome::Processed { .. } => End::Good,
-        // The message asked for more: it may have been processed, without confirmation.
+        // The message asked for more. The member may have processed it without confirming that.
         Outcome::Delivered if confirm == Confirm::Processed => End::Doubtful,
         Outcome::Delivered => End::Good,
         Outcome::Rejected { .. } | Outcome::Expired | Outcome::Cancelled | Outcome::Refused(_) => End::Never,
@@ -68,19 +69,19 @@ pub(super) fn judge(outcome: &Outcome, confirm: Confirm) -> End {
     }
 }
 
-/// One line in the table of a message.
+/// One line in the table of members of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemberLine {
     /// The member.
     pub id: NodeId,
-    /// The state of the message there.
+    /// The state of the message at this member.
     pub state: MemberState,
     /// The reason that the member's application gave, if any.
     pub reason: Option<Arc<str>>,
 }
 
-/// An order of the application about a message under way.
+/// What the application wants for a message that is under way.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Order {
     Cancel,
@@ -92,7 +93,7 @@ pub(super) enum Order {
 struct State {
     lines: Vec<MemberLine>,
     verdict: Option<Verdict>,
-    /// Members whose line has changed since it was read, each once: those that `unread` marks.
+    /// The members whose lines have changed since the application read them, each once: those that `unread` marks.
     changed: VecDeque<usize>,
     unread: Vec<bool>,
     orders: Vec<Order>,
@@ -101,16 +102,16 @@ struct State {
 
 pub(super) struct Board {
     state: Mutex<State>,
-    /// Notified when something in the board has changed.
+    /// Notified when anything on the board has changed.
     told: Notify,
-    /// Notified when the verdict is known, and when the message has ended everywhere.
+    /// Notified when the verdict is known, and when the message has ended at every member.
     ends: Notify,
-    /// Rings when the application gives an order.
+    /// Wakes the task when the application gives an order.
     bell: Arc<Bell>,
 }
 
 impl Board {
-    /// `at` is the number that rings when the application gives an order.
+    /// `at` is the number of the future that an order wakes.
     pub(super) fn new(members: impl IntoIterator<Item = NodeId>, ready: &Arc<Ready>, at: usize) -> Arc<Self> {
         let line = |id| MemberLine { id, state: MemberState::Spare, reason: None };
         let lines: Vec<_> = members.into_iter().map(line).collect();
@@ -161,10 +162,10 @@ impl Board {
         self.bell.wake_by_ref();
     }
 
-    /// Waits until `look` finds something. It looks again whenever `told` is notified.
+    /// Waits until `look` returns something. It calls `look` again whenever `told` is notified.
     async fn wait<T>(&self, told: &Notify, mut look: impl FnMut(&mut State) -> Option<T>) -> T {
         loop {
-            // Created before the look, so that no change is missed between the look and the wait.
+            // Created before the look, so that no change between the look and the wait is missed.
             let told = told.notified();
             if let Some(found) = look(&mut self.state()) {
                 return found;
@@ -174,13 +175,13 @@ impl Board {
     }
 }
 
-/// The handle that [`Group::send`](crate::group::Group::send) returns: it tells the end of the message, as a whole and
+/// The handle that [`Group::send`](crate::group::Group::send) returns. It tells how the message ends, as a whole and
 /// at each member.
 ///
-/// The message ends in exactly one [`Verdict`], and in one state at each chosen member, in every case. Dropping the
-/// receipt neither cancels the message nor hurries it.
+/// In every case the message ends in exactly one [`Verdict`], and in one state at each chosen member. Dropping the
+/// receipt neither cancels the message nor speeds it up.
 ///
-/// Clones are receipts of the same message, for several tasks. [`Self::changed`] tells each change to one of them.
+/// Clones are receipts of the same message, for several tasks. [`Self::changed`] returns each change to one of them.
 #[derive(Clone)]
 #[must_use = "a receipt says what became of the message; drop it only if that does not matter"]
 pub struct GroupReceipt {
@@ -192,7 +193,7 @@ impl GroupReceipt {
         Self { board }
     }
 
-    /// The verdict, if it is known by now.
+    /// The verdict, if there is one yet.
     pub fn verdict(&self) -> Option<Verdict> {
         self.board.state().verdict
     }
@@ -202,13 +203,13 @@ impl GroupReceipt {
         self.board.wait(&self.board.ends, |state| state.verdict).await
     }
 
-    /// Every member, in the order in which they were chosen.
+    /// The lines of all members, in the order in which they were chosen.
     pub fn members(&self) -> Vec<MemberLine> {
         self.board.state().lines.clone()
     }
 
-    /// Waits until the state of the message has changed at a member, and returns its line. None: no line changes any
-    /// more. Changes of one member between two calls are returned as one. Cancel-safe.
+    /// Waits until the state of the message at some member has changed, and returns the line of that member. Several
+    /// changes at one member between two calls are returned as one. None: no line can change any more. Cancel-safe.
     pub async fn changed(&mut self) -> Option<MemberLine> {
         let next = |state: &mut State| match state.changed.pop_front() {
             Some(member) => {
@@ -221,19 +222,19 @@ impl GroupReceipt {
     }
 
     /// Waits until the message has ended at every chosen member, and returns the final table. Cancel-safe; the result
-    /// is the same every time. A dead member may keep it waiting for as long as the node's `doubt_timeout`, by default
-    /// without limit: see [`Self::abandon`].
+    /// is the same every time. If a member is dead, this waits for as long as the node's `doubt_timeout`, which by
+    /// default has no limit: see [`Self::abandon`].
     pub async fn ended(&mut self) -> Vec<MemberLine> {
         self.board.wait(&self.board.ends, |state| state.over.then(|| state.lines.clone())).await
     }
 
     /// Withdraws every copy, and sends no others. A copy that has left ends Cancelled if its member has not taken it,
-    /// else Delivered.
+    /// and otherwise as the member says.
     pub fn cancel(&self) {
         self.board.order(Order::Cancel);
     }
 
-    /// Gives every copy up: those that have left end Unknown, the others Cancelled.
+    /// Gives up every copy: those that have left end Unknown, the others Cancelled.
     pub fn abandon(&self) {
         self.board.order(Order::Abandon);
     }

@@ -1,4 +1,4 @@
-//! Calls to a group: several members are asked, and their replies are gathered.
+//! Calls to a group: they ask several members, and collect the replies.
 
 use core::fmt;
 use core::future::{Future, IntoFuture};
@@ -21,28 +21,28 @@ use crate::group::ready::{Bell, Ready};
 use crate::group::{Common, Group, GroupError};
 use crate::peer_addr::PeerAddr;
 
-/// The call of one member, under way.
+/// The call of one member, in progress.
 type Asking = Pin<Box<dyn Future<Output = Answered> + Send>>;
 
-/// The end of the call of one member.
+/// A member, and how its call ended.
 pub type Answered = (NodeId, Result<Reply, CallError>);
 
 /// Too few members have replied.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GatherError {
-    /// The group cannot be called in this way. Nothing was called.
+    /// The group cannot make this call. Nothing was called.
     #[error(transparent)]
     Group(#[from] GroupError),
-    /// Too many calls have failed for the others to suffice. Calls that still ran were given up.
+    /// Too many calls have failed for the others to be enough. The group has given up the calls that still ran.
     #[error("{} of the {need} replies that were asked for came; {} calls failed{}", replies.len(), failures.len(), First(failures))]
     TooFew {
-        /// The number of replies asked for.
+        /// The number of replies that were asked for.
         need: usize,
-        /// The replies that came before.
+        /// The replies that came before that.
         replies: Vec<(NodeId, Reply)>,
-        /// The errors of the other calls. [`CallError::has_not_run`] of each says whether the call has certainly not
-        /// run.
+        /// The members whose calls failed, with the errors. [`CallError::has_not_run`] says of each whether the call
+        /// has certainly not run.
         failures: Vec<(NodeId, CallError)>,
     },
 }
@@ -56,10 +56,10 @@ impl fmt::Display for First<'_> {
     }
 }
 
-/// A call to members of a group: created by [`Group::call`], and made by the method that gathers the replies.
+/// A call to members of a group. [`Group::call`] creates it, and the method that collects the replies makes it.
 ///
-/// A call that is no longer needed is given up: it is withdrawn if it has not left; else it may run, and its reply is
-/// dropped.
+/// If a member's call is no longer needed, it is given up. A call that has not left is withdrawn; a call that has
+/// left may run, and its reply is discarded.
 #[must_use = "a call to a group is made by what gathers its replies"]
 pub struct GroupCall {
     group: Group,
@@ -70,7 +70,7 @@ pub struct GroupCall {
 }
 
 impl Group {
-    /// Calls a method of the current members: at most once at each.
+    /// Calls a method of the current members: it runs at most once at each.
     ///
     /// ```
     /// # use exonet::{Allow, Node, call::{Failure, Request}};
@@ -112,10 +112,10 @@ impl GroupCall {
     /// Calls all members, and returns the first reply.
     ///
     /// # Errors
-    /// [`GatherError`]: every call has failed.
+    /// [`GatherError`]: every call failed.
     pub async fn first(self) -> Result<(NodeId, Reply), GatherError> {
         let need = 1;
-        // The quorum returns the number of replies that was asked for.
+        // `quorum` returns as many replies as were asked for.
         match self.quorum(need).await?.pop() {
             Some(reply) => Ok(reply),
             None => Err(GatherError::TooFew { need, replies: Vec::new(), failures: Vec::new() }),
@@ -125,7 +125,7 @@ impl GroupCall {
     /// Calls all members, and returns the first `need` replies, in order of arrival.
     ///
     /// # Errors
-    /// [`GatherError`]: too many calls have failed for the others to suffice.
+    /// [`GatherError`]: too many calls failed for the others to be enough.
     pub async fn quorum(self, need: usize) -> Result<Vec<(NodeId, Reply)>, GatherError> {
         let members = self.group.members().len();
         if need == 0 {
@@ -151,8 +151,8 @@ impl GroupCall {
         Err(GatherError::TooFew { need, replies, failures })
     }
 
-    /// Calls all members, and returns the end of each call, in the order in which they ended. It waits for a dead
-    /// member until the [deadline](Self::deadline).
+    /// Calls all members, and returns how each call ended, in the order of their ends. If a member is dead, this
+    /// waits until the [deadline](Self::deadline).
     ///
     /// # Errors
     /// [`GroupError`]; nothing was called.
@@ -164,8 +164,8 @@ impl GroupCall {
         .await
     }
 
-    /// Calls all members, and folds the end of each call into a value: `f` gets the value so far and each end, until
-    /// `f` breaks or all calls have ended.
+    /// Calls all members, and folds the ends of the calls into a value. `f` gets the value so far and the end of a
+    /// call, until `f` breaks or all calls have ended.
     ///
     /// # Errors
     /// [`GroupError`]; nothing was called.
@@ -184,11 +184,11 @@ impl GroupCall {
         Ok(made)
     }
 
-    /// Calls the cheapest member by the group's [`Load`](crate::group::Load), and another only if the call has
-    /// certainly not run there. So the call runs at most once in the whole group.
+    /// Calls the cheapest member by the group's [`Load`](crate::group::Load). Only if the call has certainly not run
+    /// there does it call the next. So the call runs at most once in the whole group.
     ///
     /// # Errors
-    /// [`GatherError`]: the call at the last of `failures` may have run; those before it certainly have not.
+    /// [`GatherError`]: the call of the last of `failures` may have run; those before it certainly have not.
     pub async fn cheapest(self) -> Result<(NodeId, Reply), GatherError> {
         let began = Instant::now();
         let mut failures = Vec::new();
@@ -208,7 +208,7 @@ impl GroupCall {
         Err(GatherError::TooFew { need: 1, replies: Vec::new(), failures })
     }
 
-    /// The members in the order of choice, the `k` cheapest first.
+    /// The members in the order in which they are chosen, the `k` cheapest first.
     fn order(&self, k: usize) -> Result<Vec<Arc<PeerAddr>>, GroupError> {
         let Group { inner } = &self.group;
         let members = self.group.roster().clone();
@@ -231,7 +231,7 @@ impl GroupCall {
             let answer = call.into_future().await;
             watch.end(match &answer {
                 Ok(_) => Ended::Good,
-                // The server has answered: a failed call does not make it slow.
+                // The server has answered: that its answer is a failure does not make it slow.
                 Err(CallError::Failed { status, .. }) if !status.has_not_run() => Ended::Good,
                 Err(_) => Ended::Bad,
             });
@@ -254,7 +254,7 @@ impl GroupCall {
     }
 }
 
-/// Reports one call to the group's load, even a call that is given up.
+/// Reports one call to the group's load metric, even if the call is given up.
 struct Watch {
     common: Arc<Common>,
     id: NodeId,
@@ -279,7 +279,7 @@ impl Drop for Watch {
     }
 }
 
-/// Calls under way.
+/// Calls in progress.
 struct Asked {
     calls: Vec<Option<(Asking, Arc<Bell>)>>,
     ready: Arc<Ready>,
@@ -289,7 +289,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// The end of the next call that ends. None: all have ended.
+    /// Waits for the next call that ends. None: all have ended.
     async fn next(&mut self) -> Option<Answered> {
         while self.open > 0 {
             self.woken.extend(self.ready.take());

@@ -1,18 +1,18 @@
-//! How a group chooses members. Time, randomness and the knowledge of members are passed in.
+//! How a group chooses members. The caller passes in time, randomness and what is known of members.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
 
 use exonet_proto::NodeId;
 
-/// Once in this many choices, a member that was not used for [`IDLE`] is chosen, if there is one: nothing else would
-/// show that it is fast again.
+/// Once in this many choices, the group chooses a member that it has not used for [`IDLE`], if there is one: nothing
+/// else would show that a slow member is fast again.
 const PROBE_EVERY: u64 = 32;
 
 /// See [`PROBE_EVERY`].
 const IDLE: Duration = Duration::from_secs(1);
 
-/// The memory of a group's choices.
+/// What a group remembers of its choices.
 #[derive(Debug)]
 pub(super) struct Choice {
     random: u64,
@@ -25,16 +25,17 @@ impl Choice {
         Self { random: seed, made: 0, used: BTreeMap::new() }
     }
 
-    /// All members in the order of sending, which begins with another member each time: if all get the message, no
-    /// member is always the last.
+    /// Returns all members in the order of sending. Each order begins with another member, so that no member is
+    /// always the last when all get the message.
     pub(super) fn rotate(&mut self, members: usize) -> Vec<usize> {
         let first = usize::try_from(self.made % members.max(1) as u64).unwrap_or(0);
         self.made = self.made.wrapping_add(1);
         (first..members).chain(0..first).collect()
     }
 
-    /// All members, with the `k` to send to in front: the cheapest of `2 k` drawn at random, so that many senders do
-    /// not all choose the same member. Spares follow in the order in which they take a place.
+    /// Returns all members, with the `k` to send to in front. Those are the cheapest of `2 k` members drawn at
+    /// random, so that many senders do not all choose the same member. The rest are spares, in the order in which
+    /// they take a place.
     pub(super) fn cheapest(
         &mut self,
         now: Duration,
@@ -43,7 +44,7 @@ impl Choice {
         mut cost: impl FnMut(usize) -> f64,
     ) -> Vec<usize> {
         let mut order: Vec<usize> = (0..members.len()).collect();
-        // Shuffles all places; the first `2 k` are the drawn ones.
+        // Draws members at random: the first `2 k` places.
         for at in 0..members.len() {
             let other = at + self.below(members.len() - at);
             order.swap(at, other);
@@ -69,7 +70,7 @@ impl Choice {
         self.used.remove(member);
     }
 
-    /// Puts a member that was not used for long in front.
+    /// Moves a member that was not used for long to the front.
     fn probe(&self, now: Duration, members: &[NodeId], order: &mut [usize]) {
         let last = |at: &usize| members.get(*at).and_then(|id| self.used.get(id)).copied();
         let idle = |at: &usize| last(at).is_none_or(|used| now.saturating_sub(used) >= IDLE);
@@ -81,7 +82,7 @@ impl Choice {
         }
     }
 
-    /// A number below `n`; zero for zero.
+    /// A random number below `n`; 0 if `n` is 0.
     fn below(&mut self, n: usize) -> usize {
         // SplitMix64.
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -23,10 +23,10 @@ use crate::send::receipt::Receipt;
 use crate::send::receipts::Settled;
 use crate::shared::Shared;
 
-/// How long a member without a known round-trip time may keep a copy before another gets it.
+/// How long a member whose round-trip time is not known may keep a copy before another member gets it.
 const STRANGER: Duration = Duration::from_secs(1);
 
-/// A future that waits for room in a member's queue, or for its address.
+/// A future that waits for room in the queue to a member, or for its address.
 type Entering = Pin<Box<dyn Future<Output = Result<Receipt, SendError>> + Send>>;
 
 /// The copy of one member.
@@ -43,18 +43,17 @@ struct Copy {
     hold: Hold,
     bell: Option<Arc<Bell>>,
     since: Instant,
-    /// The time at which another member might be better.
+    /// When another member would probably be faster.
     overdue: Option<Instant>,
     withdrawn: bool,
 }
 
-/// The plan for sending a message.
+/// How to send a message.
 pub(super) struct Plan {
     pub(super) rule: Rule,
-    /// Whether the task waits for room in a full queue; if not, such a member is skipped.
+    /// Whether the task waits for room in a full queue. If not, it skips a member whose queue is full.
     pub(super) waits: bool,
-    /// The least time for which a member may keep a copy that has not left, before another member gets it. None:
-    /// without limit.
+    /// How long at least a member may keep a copy that has not left before another member gets it. None: no limit.
     pub(super) patience: Option<Duration>,
 }
 
@@ -68,13 +67,13 @@ pub(super) struct Drive {
     board: Arc<Board>,
     ready: Arc<Ready>,
     deadline: Option<Instant>,
-    /// Held while a copy waits for room: the number of such messages is bounded.
+    /// Held while a copy waits for room: the number of messages with such copies is limited.
     permit: Option<OwnedSemaphorePermit>,
     acting: bool,
 }
 
 impl Drive {
-    /// The task of a message to `members`, in the order of choice.
+    /// Makes the task of a message to `members`, which are in the order of choice.
     pub(super) fn new(
         shared: &Arc<Shared>,
         common: &Arc<Common>,
@@ -107,13 +106,13 @@ impl Drive {
         &self.board
     }
 
-    /// Queues the message wherever there is room.
+    /// Queues the copies for which there is room.
     pub(super) fn begin(&mut self) {
         self.act();
         self.settle_permit();
     }
 
-    /// Goes on until the message has ended at every member.
+    /// Runs until the message has ended at every member.
     pub(super) async fn run(mut self) {
         loop {
             for order in self.board.take_orders() {
@@ -142,8 +141,8 @@ impl Drive {
         }
     }
 
-    /// Does what the ballot wants. Acts that follow from it are done by the same loop, without recursion: there may be
-    /// many spares.
+    /// Does what the ballot wants. A loop does the actions that follow from others, without recursion, since there
+    /// may be many spares.
     fn act(&mut self) {
         if core::mem::replace(&mut self.acting, true) {
             return;
@@ -193,7 +192,7 @@ impl Drive {
         self.poll(member);
     }
 
-    /// A future that waits until the copy of a member is queued.
+    /// A future that queues the copy of a member as soon as there is room.
     fn enter(&self, member: usize) -> Entering {
         let to = self.copies.get(member).map(|copy| Arc::clone(&copy.to));
         let (shared, message) = (Arc::clone(&self.shared), self.message.clone());
@@ -209,7 +208,7 @@ impl Drive {
         })
     }
 
-    /// Polls the copy of a member for its outcome.
+    /// Polls the receipt of a member's copy.
     fn poll(&mut self, member: usize) {
         let Some(copy) = self.copies.get_mut(member) else { return };
         let Some(bell) = &copy.bell else { return };
@@ -232,7 +231,8 @@ impl Drive {
     }
 
     fn ended(&mut self, member: usize, settled: Settled, reason: Option<Arc<str>>) {
-        // The node's clock may be ahead of this task's: the deadline has passed, and no other member takes the place.
+        // The node's clock may be ahead of this task's. Then the deadline has passed, and no other member takes the
+        // place.
         if settled.outcome == Outcome::Expired && self.deadline.is_some() {
             self.expire();
         }
@@ -261,7 +261,7 @@ impl Drive {
         match &copy.hold {
             Hold::No | Hold::Ended => {}
             Hold::Entering(_) => self.ended(member, never(Outcome::Cancelled), None),
-            // If the copy is settled, its receipt has the outcome.
+            // If the copy is already settled, its receipt has the outcome.
             Hold::Open(receipt) => {
                 if receipt.cancel() != Ok(Cancel::Done)
                     && let Status::InDoubt { id, .. } = receipt.status()
@@ -316,7 +316,7 @@ impl Drive {
         }
     }
 
-    /// The deadline has passed. Copies that wait for room end here; queued copies end by their own deadline.
+    /// Ends the copies that wait for room, since the deadline has passed. Queued copies have a deadline of their own.
     fn expire(&mut self) {
         self.deadline = None;
         self.ballot.deadline();
@@ -334,7 +334,7 @@ impl Drive {
         copies.iter().filter_map(|copy| copy.overdue).chain(self.deadline).min()
     }
 
-    /// Four round trips, or the patience of the group if that is longer.
+    /// Four round trips from now, or the patience of the group if that is longer.
     fn overdue_at(&self, member: usize, now: Instant) -> Option<Instant> {
         let (least, copy) = (self.plan.patience?, self.copies.get(member)?);
         let rtt = self.common.path(&self.shared, &copy.to.id).rtt;
@@ -352,7 +352,7 @@ impl Drive {
     }
 }
 
-/// The message with the rest of its deadline.
+/// The message with what is left of its deadline.
 pub(super) fn shortened(message: Message, deadline: Option<Instant>) -> Message {
     match deadline {
         None => message,
@@ -366,7 +366,7 @@ pub(super) const fn never(outcome: Outcome) -> Settled {
 }
 
 impl Drop for Drive {
-    /// The runtime may end first: then the outcomes of open copies are unknown.
+    /// If the runtime ends first, the outcomes of open copies are unknown.
     fn drop(&mut self) {
         self.ballot.cancel();
         while self.ballot.next_act().is_some() {}

@@ -1,36 +1,35 @@
-//! The cost of a message at a member: the measure by which a group chooses.
+//! Load metrics: what one more message would cost at a member. A group chooses members by that.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
 
 use exonet_proto::NodeId;
 
-/// The path from this node to a member, as far as the node knows it.
+/// What the node knows of the path to a member.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Path {
-    /// Smoothed round-trip time; None: it has not been measured.
+    /// The smoothed round-trip time. None: the node has not measured it.
     pub rtt: Option<Duration>,
     /// The share of packets that were lost, from 0 to 1.
     pub loss: f64,
 }
 
-/// The end of a message's copy, or of a call, as it concerns the load of its member.
+/// How a copy or a call ended, as far as that says something about the load of its member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Ended {
-    /// As it should end.
+    /// It ended as it should.
     Good,
-    /// It ended badly in any other way.
+    /// It failed in any other way.
     Bad,
-    /// This node has withdrawn it: the member is not at fault, though it may have been slow.
+    /// The node withdrew it. That is not the member's fault, though the member may have been slow.
     Withdrawn,
 }
 
-/// A measure of the load of members. A group asks for the cost of each member that it may choose, and chooses the
-/// cheapest.
+/// A load metric. A group asks for the cost of each member that it may choose, and chooses the cheapest.
 ///
-/// Times are durations since the group was made. No method may block: they are called under a lock of the group.
+/// Times are durations since the group was made. No method may block: the group calls them under a lock.
 ///
 /// ```
 /// use std::time::Duration;
@@ -50,54 +49,55 @@ pub enum Ended {
 /// }
 /// ```
 pub trait Load: Send + 'static {
-    /// The cost of one more message at the member. The least cost is chosen; any of several equal ones.
+    /// Returns what one more message would cost at the member. The group chooses a member with the smallest cost.
     fn cost(&mut self, now: Duration, member: &NodeId, path: Path) -> f64;
 
-    /// A message or a call has been handed to the member's queue.
+    /// Notes that a message or a call was put into the queue to the member.
     fn sent(&mut self, now: Duration, member: &NodeId);
 
-    /// Such a message or call has ended, `took` after it was handed over.
+    /// Notes that such a message or call has ended, `took` after it was put into the queue.
     fn ended(&mut self, now: Duration, member: &NodeId, took: Duration, how: Ended);
 
-    /// The member has left the group. Messages that are open there may still end.
+    /// Notes that the member has left the group. Messages that are still open there may end later.
     fn removed(&mut self, member: &NodeId);
 }
 
-/// The default measure of a group: `time x (1 + open) / (1 - loss)^2`.
+/// The default load metric: `time x (1 + open) / (1 - loss)^2`.
 ///
-/// *Time* is a mean of the times from the sending of a message to its end, over the last 10 s, which follows every rise
-/// at once. If a member with open messages has returned nothing for longer than a round trip, that silence counts as a
-/// time. A message that did not end well counts as at least one second: a member that refuses fast is not fast. Every 5
-/// s, the time of an unused member moves half-way to the median of all, so that a member that was slow is tried again.
+/// *Time* is a mean of how long messages took from sending to their end, with an exponential weight over 10 s. A
+/// higher value replaces it at once. If a member with open messages has returned nothing for longer than a round
+/// trip, this silence counts as a time too. A message that failed counts as at least one second: a member that
+/// refuses fast is not fast. Every 5 s, the time of an unused member moves half-way to the median of all, so that the
+/// group tries a slow member again.
 #[derive(Debug, Default)]
 pub struct PeakEwma {
     members: BTreeMap<NodeId, Member>,
     drifted: Duration,
 }
 
-/// The age at which a sample weighs 1/e.
+/// The age at which the weight of a sample is 1/e.
 const TAU: Duration = Duration::from_secs(10);
 
-/// How often the times of unused members move.
+/// How often the times of unused members move towards the median.
 const DRIFT: Duration = Duration::from_secs(5);
 
-/// The least time that a failure counts as, in seconds.
+/// The shortest time that a failure counts as, in seconds.
 const FAILURE: f64 = 1.0;
 
-/// The time that is assumed before anything is known, in seconds.
+/// The time in seconds that the metric assumes for a member before it has measured any.
 const UNKNOWN: f64 = 0.001;
 
-/// The largest loss that counts; more is treated as this.
+/// The largest loss that the metric uses: a larger one counts as this one.
 const WORST_LOSS: f64 = 0.9;
 
 #[derive(Debug, Default)]
 struct Member {
-    /// In seconds; None: nothing has ended there yet.
+    /// The mean time in seconds. None: nothing has ended at the member yet.
     time: Option<f64>,
     sampled: Duration,
     used: Duration,
     open: u64,
-    /// The time since which nothing has come back while a message was open.
+    /// Since when the member has returned nothing, although a message was open.
     silent_since: Duration,
 }
 
@@ -164,7 +164,7 @@ impl Load for PeakEwma {
     }
 
     fn ended(&mut self, now: Duration, member: &NodeId, took: Duration, how: Ended) {
-        // A member that has left the group is not entered again.
+        // If the member has left the group, it is not added again.
         let Some(member) = self.members.get_mut(member) else { return };
         member.open = member.open.saturating_sub(1);
         member.used = now;
@@ -172,7 +172,7 @@ impl Load for PeakEwma {
         match how {
             Ended::Good => member.sample(now, took),
             Ended::Bad => member.sample(now, took.max(FAILURE)),
-            // The copy would have taken at least this long.
+            // Without the withdrawal, the copy would have taken at least this long.
             Ended::Withdrawn if member.time.is_none_or(|time| took > time) => member.sample(now, took),
             Ended::Withdrawn => return,
         }

@@ -1,9 +1,9 @@
 //! Groups: one message to several nodes, and one answer to "did it arrive?".
 //!
-//! A [`Group`] is a list of members, made by [`Node::group`](crate::Node::group). The [`Mode`] of a message says how
-//! many members get it and how many must have it. [`Group::send`] returns a [`GroupReceipt`], which ends in one
-//! [`Verdict`] and has a line for each member. Every copy is an ordinary message: exactly once at each member, with its
-//! own outcome.
+//! A [`Group`] is a list of members. [`Node::group`](crate::Node::group) makes it. The [`Mode`] of a message says how
+//! many members get the message, and how many must have it. [`Group::send`] returns a [`GroupReceipt`], which ends in
+//! one [`Verdict`] and has a line for each member. Every copy is an ordinary message: it arrives exactly once at its
+//! member, and has its own outcome.
 //!
 //! ```
 //! use exonet::group::{Mode, Verdict};
@@ -28,22 +28,22 @@
 //! # }
 //! ```
 //!
-//! [`Group::call`] calls a method of the members and gathers the replies: the first, some, all.
+//! [`Group::call`] calls a method of the members and collects the replies: the first one, some or all.
 //!
 //! # What a verdict means
 //!
-//! *Reached*: as many members as required have the message: their applications have taken it, or processed it if it
-//! asked for [`Confirm::Processed`](crate::Confirm). *Failed*: the required number was not reached by the deadline, or
-//! cannot be reached any more. It does **not** say that no member has the message: the lines of the members say what is
-//! known of each, and go on to their ends. A verdict is never taken back.
+//! *Reached*: as many members as required have the message. Their applications have taken it, or have processed it if
+//! the message asked for [`Confirm::Processed`](crate::Confirm). *Failed*: fewer members than required had the
+//! message at the deadline, or enough of them never will. It does **not** mean that no member has the message: the
+//! lines of the members say what is known of each, and continue until each copy has ended. A verdict never changes.
 //!
-//! A copy that is no longer needed is withdrawn: at once if it has not left for its member, else at the member, which
-//! says whether its application has the copy. Until that is certain, a group never sends the message to another member
-//! instead. So no more members than asked for can have it. A dead member may hold such a copy in doubt for ever, so a
-//! message that must end has a [deadline](crate::Message::deadline).
+//! The group withdraws a copy that is no longer needed. If the copy has not left, it ends at once. If it has left,
+//! the member says whether its application has the copy. Until that is certain, the group sends the message to no
+//! other member instead, so no more members than asked for can have it. If a member is dead, such a copy may stay in
+//! doubt for ever. So give a message that must end a [deadline](crate::Message::deadline).
 //!
-//! A group exists in its process. If the process is killed, copies that a journal keeps go on as
-//! [messages](crate::Node::recovered); no verdict is returned, and no member is replaced.
+//! A group exists only in its process. If the process is killed, the copies that a journal keeps go on as
+//! [messages](crate::Node::recovered). There is no verdict then, and no other member replaces one that fails.
 
 mod ballot;
 mod board;
@@ -88,29 +88,32 @@ const WAITING: usize = 1_024;
 /// The default of [`GroupBuilder::patience`].
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// Selects the members that get a message to a group, and says when it has arrived. Chosen for each message.
+/// How many members get a message to a group, and how many must have it. The application chooses this for each
+/// message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Mode {
-    /// All members get it, and all must have it. The message waits for a member whose queue is full; the other members
-    /// do not.
+    /// All members get the message, and all must have it. For a member whose queue is full, the message waits; the
+    /// other members get it meanwhile.
     All,
-    /// All members get it, and one must have it. Then the other copies are withdrawn.
+    /// All members get the message, and one must have it. Then the group withdraws the other copies.
     Any,
-    /// `send` members get it, the cheapest by the group's [`Load`], and `acks` of them must have it. A member that
-    /// certainly does not get it is replaced. Once `acks` have it, the other copies are withdrawn.
+    /// `send` members get the message, the cheapest by the group's [`Load`], and `acks` of them must have it. The
+    /// group replaces a member that certainly does not get it. Once `acks` members have it, the group withdraws the
+    /// other copies.
     Quorum {
-        /// The number of members that get it: no more than that can ever have it.
+        /// The number of members that get the message. No more can ever have it.
         send: usize,
-        /// The number of members that must have it.
+        /// The number of members that must have the message.
         acks: usize,
     },
-    /// The `k` cheapest members by the group's [`Load`] get it, and all of these must have it. A member is replaced if
-    /// it certainly does not get the message, or if its copy has not left for four round trips and at least
-    /// [`GroupBuilder::patience`]. Such a message is not sent [early](Message::early) unless it says so: it leaves when
-    /// there is a channel, and can be withdrawn until then.
+    /// The `k` cheapest members by the group's [`Load`] get the message, and all of these must have it. The group
+    /// replaces a member that certainly does not get the message. It also replaces a member if the copy has not left
+    /// for four round trips and at least [`GroupBuilder::patience`]. Such a message does not leave
+    /// [early](Message::early), unless it asks for that: it leaves when there is a channel, and the group can
+    /// withdraw it until then.
     Balanced {
-        /// The number of members that get it: no more than that can ever have it.
+        /// The number of members that get the message. No more can ever have it.
         k: usize,
     },
 }
@@ -134,7 +137,7 @@ impl Mode {
         })
     }
 
-    /// The rule of a message in a stream: it goes to all members of the stream, and no copy is withdrawn.
+    /// The rule of a message in a stream: all members of the stream get it, and no copy is withdrawn.
     fn plan_in_stream(self, members: usize) -> Result<Rule, GroupError> {
         if members == 0 {
             return Err(GroupError::Empty);
@@ -152,7 +155,7 @@ impl Mode {
     }
 }
 
-/// Checks that a message can go to `send` of `members`, of which `need` must have it.
+/// Checks that a message can go to `send` of `members`, and that `need` of those can have it.
 const fn check(send: usize, need: usize, members: usize) -> Result<(), GroupError> {
     if need == 0 {
         Err(GroupError::NoAcks)
@@ -165,14 +168,15 @@ const fn check(send: usize, need: usize, members: usize) -> Result<(), GroupErro
     }
 }
 
-/// What happens to messages under way to a member that leaves a group. It gets no later messages.
+/// What happens to the messages under way to a member that leaves the group. It gets no later messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Remove {
-    /// They go on, and count.
+    /// The messages go on, and count.
     Drain,
-    /// They are withdrawn. Once it is certain that a message was withdrawn, the member is replaced if there are spares,
-    /// and counts as a member that does not have it. A message that was taken counts.
+    /// The group withdraws the messages. Once it is certain that a message was withdrawn, a spare replaces the
+    /// member; if there is none, the member counts as one that does not have the message. A message that the member
+    /// has taken counts.
     Now,
 }
 
@@ -180,7 +184,7 @@ pub enum Remove {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GroupError {
-    /// It has no members.
+    /// The group has no members.
     #[error("the group has no members: add one first")]
     Empty,
     /// The message requires no member to have it.
@@ -189,15 +193,15 @@ pub enum GroupError {
     /// The message requires more members to have it than get it.
     #[error("{acks} members must have the message, and only {send} get it: send it to as many at least")]
     TooManyAcks {
-        /// The number that must have it.
+        /// The number of members that must have it.
         acks: usize,
-        /// The number that get it.
+        /// The number of members that get it.
         send: usize,
     },
     /// The message is for more members than there are.
     #[error("{send} members are to get the message, and the group has {members}")]
     TooFewMembers {
-        /// The number that should get it.
+        /// The number of members that should get it.
         send: usize,
         /// The number of members.
         members: usize,
@@ -208,13 +212,13 @@ pub enum GroupError {
     /// The node is not a member.
     #[error("{0} is not a member of the group")]
     Unknown(NodeId),
-    /// The node itself is named; it does not send to itself.
+    /// The members include this node, and a node does not send to itself.
     #[error("a node cannot be a member of its own group")]
     Myself,
-    /// Not called within a tokio runtime.
+    /// The caller is not within a tokio runtime.
     #[error("a message to a group must be sent within a tokio runtime")]
     NoRuntime,
-    /// The system returns no random numbers.
+    /// The system gave no random numbers.
     #[error("the system's random generator failed: {0}")]
     Random(getrandom::Error),
     /// The node is closed.
@@ -225,14 +229,14 @@ pub enum GroupError {
         "a message of a stream goes to all its members, so it cannot be balanced: choose all, any or a quorum"
     )]
     Unordered,
-    /// The stream has been closed or reset, or the runtime that it was made in is gone.
+    /// The stream was closed or reset, or the runtime in which it was made has ended.
     #[error("the stream to the group has ended")]
     Ended,
-    /// Every member has reached its limit of open messages of the stream, or a member has that the stream waits for.
-    /// Only calls that do not wait return this.
+    /// Every member has reached its limit of open messages of the stream, or a member for which the stream waits has
+    /// reached it. Only calls that do not wait return this.
     #[error("the members have as many messages of the stream open as they may")]
     Full,
-    /// The message has a tag. The tag of a message of a stream is the name of the stream.
+    /// The message has a tag. In a stream, the tag of each message is the name of the stream.
     #[error("a message of a stream has no tag of its own")]
     Tagged,
     /// The message is longer than a message of a stream may be.
@@ -240,23 +244,23 @@ pub enum GroupError {
     TooLarge {
         /// The length of the message in bytes.
         size: usize,
-        /// [`MAX_STREAM_BODY`](crate::stream::MAX_STREAM_BODY).
+        /// The limit: [`MAX_STREAM_BODY`](crate::stream::MAX_STREAM_BODY) bytes.
         limit: usize,
     },
-    /// A stream cannot have that name.
+    /// The name cannot be the name of a stream.
     #[error(transparent)]
     Name(OpenError),
-    /// The stream of that name cannot be used with the member now.
+    /// The stream of that name cannot be used with this member now.
     #[error("no stream to {member}: {error}")]
     Stream {
         /// The member.
         member: NodeId,
-        /// The reason.
+        /// Why not.
         error: OpenError,
     },
 }
 
-/// A group to be made: created by [`Node::group`](crate::Node::group).
+/// A group that is not yet made. [`Node::group`](crate::Node::group) creates it.
 #[must_use = "a group is made by `build`"]
 pub struct GroupBuilder {
     node: Node,
@@ -267,7 +271,7 @@ pub struct GroupBuilder {
 }
 
 impl Node {
-    /// Begins to make a group of peers: addresses, or ids of peers that this node knows.
+    /// Begins to make a group of peers. Each is an address, or the id of a peer that this node knows.
     pub fn group<M: Into<PeerAddr>>(&self, members: impl IntoIterator<Item = M>) -> GroupBuilder {
         let members = members.into_iter().map(Into::into).collect();
         let load = Box::new(PeakEwma::default());
@@ -276,28 +280,28 @@ impl Node {
 }
 
 impl GroupBuilder {
-    /// Chooses members by this measure instead of [`PeakEwma`].
+    /// Chooses members by this load metric instead of [`PeakEwma`].
     pub fn load(mut self, load: impl Load) -> Self {
         self.load = Box::new(load);
         self
     }
 
-    /// The least time for which a [balanced](Mode::Balanced) message waits at a member before another is tried in its
-    /// place. Default: 50 ms. The message waits for four round trips if that is longer, and for 1 s at a member without
-    /// a recent round-trip time.
+    /// How long at least a [balanced](Mode::Balanced) message waits at a member before the group tries another
+    /// instead. Default: 50 ms. The message waits for four round trips if that is longer, and for 1 s at a member
+    /// whose round-trip time is not known.
     pub fn patience(mut self, least: Duration) -> Self {
         self.patience = least;
         self
     }
 
-    /// How many messages may wait for room in a member's queue, or for the look-up of its address; after that, the next
-    /// `send` waits. At least one. Default: 1,024.
+    /// How many messages may wait for room in the queue to a member, or for the look-up of its address. If there are
+    /// more, the next `send` waits. At least one. Default: 1,024.
     pub fn waiting(mut self, most: usize) -> Self {
         self.waiting = most.clamp(1, Semaphore::MAX_PERMITS);
         self
     }
 
-    /// Makes the group. Nothing is sent.
+    /// Makes the group. It sends nothing.
     ///
     /// # Errors
     /// [`GroupError::Double`], [`GroupError::Myself`], [`GroupError::Random`].
@@ -322,10 +326,10 @@ impl GroupBuilder {
     }
 }
 
-/// Peers that messages are sent to together. See the [module](self).
+/// Peers to which messages are sent together. See the [module](self).
 ///
-/// Cheap to clone: clones share their members and the knowledge of their load. Like every clone of a [`Node`], a group
-/// keeps the node going; a message under way goes on without the group.
+/// A group is cheap to clone. Clones share their members and what is known of their load. Like every clone of a
+/// [`Node`], a group keeps the node running; a message under way goes on without the group.
 #[derive(Clone)]
 pub struct Group {
     inner: Arc<Inner>,
@@ -339,7 +343,7 @@ struct Inner {
     waiting: Arc<Semaphore>,
 }
 
-/// The state that the messages of a group share. It does not keep the node going.
+/// What the messages of a group share. It does not keep the node running.
 struct Common {
     made: Instant,
     mind: Mutex<Mind>,
@@ -347,7 +351,7 @@ struct Common {
     streams: Mutex<Vec<Weak<stream::Core>>>,
 }
 
-/// The knowledge of members.
+/// What is known of the members.
 struct Mind {
     load: Box<dyn Load>,
     choice: Choice,
@@ -374,13 +378,13 @@ impl Common {
             return Path::default();
         };
         let rtt = (!stats.rtt.is_zero()).then_some(stats.rtt);
-        // Rounding does not matter here.
+        // The loss need not be exact.
         #[allow(clippy::cast_precision_loss)]
         let loss = stats.packets_lost as f64 / stats.packets_sent.max(1) as f64;
         Path { rtt, loss }
     }
 
-    /// The members in the order of choice.
+    /// The members in the order in which they are chosen.
     fn order(&self, shared: &Shared, members: &[Arc<PeerAddr>], rule: &Rule) -> Vec<Arc<PeerAddr>> {
         let now = self.made.elapsed();
         let mut mind = self.mind();
@@ -413,7 +417,7 @@ impl Common {
 }
 
 impl Group {
-    /// The node that sends.
+    /// The node that sends to this group.
     pub fn node(&self) -> &Node {
         &self.inner.node
     }
@@ -427,7 +431,7 @@ impl Group {
         self.inner.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a member. It gets later messages, and none that are under way. Open streams do not include it until
+    /// Adds a member. It gets later messages, but none that are already under way. Open streams include it only after
     /// [`GroupStream::add`].
     ///
     /// # Errors
@@ -445,9 +449,10 @@ impl Group {
         Ok(())
     }
 
-    /// Removes a member: it gets no later message, leaves every stream of the group, and takes no other member's place
-    /// in messages under way. [`Remove`] says what happens to messages already sent to it. A message keeps the number
-    /// of members that it was sent with: for [`Mode::All`], a member from which it was withdrawn makes it fail.
+    /// Removes a member. It gets no later message, leaves every stream of the group, and replaces no other member in
+    /// messages under way. [`Remove`] says what happens to messages that were already sent to it. The number of
+    /// members that must have such a message stays the same: with [`Mode::All`], a message that was withdrawn from
+    /// one member fails.
     ///
     /// # Errors
     /// [`GroupError::Unknown`].
@@ -466,29 +471,31 @@ impl Group {
         let open: Vec<_> = common.boards().iter().filter_map(Weak::upgrade).collect();
         open.iter().for_each(|board| board.order(Order::Removed(*member, how)));
         let streams: Vec<_> = common.streams().iter().filter_map(Weak::upgrade).collect();
-        // The member may not be in every stream.
+        // Not every stream has this member.
         streams.iter().for_each(|stream| drop(stream.remove(member, how)));
         Ok(())
     }
 
-    /// Sends a message to the current members. It is queued at once wherever there is room, with one body for all.
+    /// Sends a message to the current members. It queues the message at once wherever there is room, with one body
+    /// for all.
     ///
-    /// No member waits for another. A member whose queue is full is skipped, or waited for in [`Mode::All`]; if too
-    /// many messages [wait](GroupBuilder::waiting), this call waits.
+    /// No member waits for another. If the queue to a member is full, the group skips the member, except in
+    /// [`Mode::All`], where the message waits for it. If too many messages [wait](GroupBuilder::waiting), this method
+    /// waits.
     ///
-    /// The message's deadline counts from here, for the verdict and for each copy: a copy that is not taken by then is
-    /// withdrawn, and ends Expired.
+    /// The message's deadline counts from this call, for the verdict and for each copy: a copy that its member has
+    /// not taken by then is withdrawn, and ends Expired.
     ///
-    /// Cancel-safe until the message is queued. If the call is dropped while it waits for the disk, the message goes
-    /// on, and its outcome is not reported.
+    /// Cancel-safe until the message is queued. If the caller drops the future while it waits for the disk, the
+    /// message goes on without a receipt.
     ///
     /// # Errors
-    /// [`GroupError`]; nothing has been sent, unless the node stopped while the call waited for the disk. An error of
-    /// one member is not returned here: it is in the line of that member.
+    /// [`GroupError`]; nothing has been sent, unless the node stopped while this method waited for the disk. An error
+    /// of a single member is not returned here: it is in the line of that member.
     pub async fn send(&self, mode: Mode, message: impl Into<Message>) -> Result<GroupReceipt, GroupError> {
         let Inner { node, common, patience, waiting, .. } = &*self.inner;
         let (shared, message) = (node.shared(), message.into());
-        // Reports an impossible request without waiting.
+        // Reports an impossible request at once.
         let asked = mode.plan(self.roster().len(), *patience)?;
         let runtime = Handle::try_current().map_err(|_| GroupError::NoRuntime)?;
         take_turns(message.weight().saturating_mul(asked.rule.send)).await;
@@ -499,7 +506,7 @@ impl Group {
             let members = common.order(shared, &roster, &plan.rule);
             let message = if plan.patience.is_some() { message.or_late() } else { message };
             let drive = Drive::new(shared, common, members, message, plan, permit);
-            // Entered while the members are locked: a member that is removed from here on is also removed from this
+            // Added while the members are locked, so that removing a member from here on also removes it from this
             // message.
             common.boards().push(Arc::downgrade(drive.board()));
             drive

@@ -34,12 +34,12 @@ impl Bell {
         Arc::new(Self { at, rung: AtomicBool::new(false), ready: Arc::clone(ready) })
     }
 
-    /// Whether this is the waker of the future with this number.
+    /// Whether this is the waker of the future with the number `at`.
     pub(super) fn is(&self, at: usize) -> bool {
         self.at == at
     }
 
-    /// Polls a future, which is polled again after this bell has rung.
+    /// Polls a future. If this bell rings, the caller should poll the future again.
     pub(super) fn poll<T>(self: &Arc<Self>, poll: impl FnOnce(&mut Context<'_>) -> T) -> T {
         // Reset before the poll, so that a wake-up during the poll counts.
         self.rung.store(false, Ordering::Release);

@@ -1,8 +1,8 @@
-//! How much a crash may take.
+//! How much a crash may make a node forget.
 
 use core::time::Duration;
 
-/// How much of a node's knowledge a crash may take.
+/// How much of what a node knows a crash may make it forget.
 ///
 /// | | death of the process | power failure | forced writes |
 /// |---|---|---|---|
@@ -11,21 +11,21 @@ use core::time::Duration;
 /// | [`Batched`](Self::Batched) | loses nothing | loses nothing | one for all messages of an interval |
 /// | [`Sync`](Self::Sync) | loses nothing | loses nothing | one for all messages that wait |
 ///
-/// With every setting, nothing is delivered twice, and nothing is reported Delivered that was not: a node that has lost
-/// something knows that, and reports Unknown.
+/// With every setting, no message is delivered twice, and no message is reported Delivered that was not. A node that
+/// has lost something knows that, and reports Unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Durability {
     /// The node keeps no journal.
     Memory,
-    /// The node writes its journal to the system before it acts, and does not wait for the disk. This is the default of
-    /// a [stored](crate::Builder::state_dir) identity.
+    /// The node writes its journal to the operating system before it acts, and does not wait for the disk. This is
+    /// the default of a [stored](crate::Builder::state_dir) identity.
     Process,
-    /// Like [`Self::Sync`], but the journal collects records for this long and forces them with one write. At each
-    /// batched end, each message takes longer by that time.
+    /// Like [`Self::Sync`], but the journal collects records for this long, and forces them to the disk with one
+    /// write. Each end that has this setting makes each message slower by this time.
     Batched(Duration),
-    /// The node forces its journal to disk before it acts: a message that was accepted, taken or reported stays so
-    /// after a power failure.
+    /// The node forces its journal to the disk before it acts: what it has accepted, taken or reported stays so after
+    /// a power failure.
     Sync,
 }
 
@@ -35,7 +35,7 @@ impl Durability {
         self.interval().is_some()
     }
 
-    /// How long records collect before they are forced. None: nothing is forced.
+    /// How long the journal collects records before it forces them. None: it forces nothing.
     pub(super) const fn interval(self) -> Option<Duration> {
         match self {
             Self::Memory | Self::Process => None,

@@ -10,17 +10,17 @@ use exonet_store::Force;
 
 use crate::shared::Shared;
 
-/// Tells the thread how far to force. When it is dropped, the thread ends.
+/// Tells the thread up to where to force. Its destructor ends the thread.
 #[derive(Default)]
 pub(crate) struct Teller(Wanted);
 
 impl Teller {
-    /// Notes that the journal was appended to.
+    /// Notes that the journal was appended up to `through`.
     pub(super) fn appended(&self, through: Position) {
         self.0.appended(through);
     }
 
-    /// The state that the thread waits on.
+    /// What the thread waits for.
     pub(super) fn wanted(&self) -> Wanted {
         self.0.clone()
     }
@@ -37,7 +37,7 @@ pub(crate) struct Wanted(Arc<(Mutex<State>, Condvar)>);
 
 #[derive(Default)]
 struct State {
-    /// The position up to which the journal was appended.
+    /// Up to where the journal was appended.
     appended: u64,
     forced: u64,
     ended: bool,
@@ -58,14 +58,14 @@ impl Wanted {
         }
     }
 
-    /// Ends the thread: nothing is appended any more.
+    /// Ends the thread, since nothing is appended any more.
     fn end(&self) {
         self.state().ended = true;
         self.0.1.notify_one();
     }
 
-    /// Waits until there is something to force, and then for more for the time of `interval`. False: there will be
-    /// nothing more.
+    /// Waits until there is something to force, and then collects more for `interval`. Returns false once there will
+    /// be nothing more.
     fn wait(&self, interval: Duration) -> bool {
         let idle = |state: &mut State| state.appended == state.forced && !state.ended;
         let state = self.0.1.wait_while(self.state(), idle).unwrap_or_else(PoisonError::into_inner);
@@ -81,8 +81,8 @@ impl Wanted {
     }
 }
 
-/// Forces the journal of a node for as long as the node exists. Each write covers everything that was appended before
-/// it.
+/// Starts the thread, which forces the journal of a node for as long as the node exists. Each write covers everything
+/// that was appended before it.
 ///
 /// # Errors
 /// The system cannot create a thread.

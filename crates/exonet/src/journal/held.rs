@@ -1,4 +1,4 @@
-//! Messages that were taken and may be handed out only once a crash would not undo that.
+//! Messages that were taken, and that may be handed out only once a crash can no longer undo this.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use exonet_proto::node::{Incoming, Position};
 use crate::call::desk::Line;
 use crate::receive::routes::Route;
 
-/// The largest number of messages that wait for the disk at once, for all receivers together.
+/// How many messages may wait for the disk at the same time, for all receivers together.
 const MOST: usize = 1_024;
 
-/// The taker of a message or a call.
+/// Who has taken a message or a call.
 #[derive(Clone)]
 pub(crate) enum Taker {
-    /// A receiver: with a route, or without a filter.
+    /// A receiver: one with a filter, or, if None, any other.
     Receiver(Option<Arc<Route>>),
     /// The server of a method.
     Server(Arc<Line>),
@@ -31,7 +31,7 @@ impl PartialEq for Taker {
     }
 }
 
-/// The messages that were taken, in order, each with the position at which it becomes safe to hand out.
+/// The messages that were taken, in order. Each may be handed out once the journal is safe up to its position.
 #[derive(Default)]
 pub(crate) struct Held(VecDeque<(Position, Taker, Incoming)>);
 
@@ -44,7 +44,7 @@ impl Held {
         self.0.push_back((at, taker, incoming));
     }
 
-    /// The next message for this taker, if that is safe.
+    /// Takes the next message for this taker, if it may be handed out.
     pub(crate) fn take(&mut self, taker: &Taker, safe: impl Fn(Position) -> bool) -> Option<Incoming> {
         let place = self.0.iter().position(|(at, known, _)| known == taker && safe(*at))?;
         self.0.remove(place).map(|(_, _, incoming)| incoming)
@@ -54,12 +54,12 @@ impl Held {
         self.0.is_empty()
     }
 
-    /// Whether a message waits for this taker, safe or not.
+    /// Whether any message waits for this taker, even one that may not be handed out yet.
     pub(crate) fn holds(&self, taker: &Taker) -> bool {
         self.0.iter().any(|(_, known, _)| known == taker)
     }
 
-    /// Moves the messages of a receiver that is gone to the receivers without a filter.
+    /// Moves the messages of a receiver that was dropped to the receivers without a filter.
     pub(crate) fn leave(&mut self, route: &Arc<Route>) {
         let gone = Taker::Receiver(Some(Arc::clone(route)));
         for (_, taker, _) in self.0.iter_mut().filter(|(_, taker, _)| *taker == gone) {
@@ -67,12 +67,12 @@ impl Held {
         }
     }
 
-    /// The takers for which a safe message waits.
+    /// The takers for which a message waits that may be handed out.
     pub(crate) fn ready(&self, safe: impl Fn(Position) -> bool) -> impl Iterator<Item = &Taker> {
         self.0.iter().filter(move |(at, ..)| safe(*at)).map(|(_, taker, _)| taker)
     }
 
-    /// Whether a safe message waits for this taker.
+    /// Whether a message waits for this taker that may be handed out.
     pub(crate) fn has(&self, taker: &Taker, safe: impl Fn(Position) -> bool) -> bool {
         self.ready(safe).any(|known| known == taker)
     }

@@ -1,9 +1,9 @@
-//! The journal of a node: records of the core go into a store before anything that depends on them leaves the node.
+//! The journal of a node: it stores records of the core before anything that depends on them leaves the node.
 //!
-//! The engine writes under the node's lock: at the end of each hold, and before it reports an outcome or lends a
-//! datagram. These leave only when the lock is free, so nothing leaves before its records are written. With
-//! [`Durability::Batched`] and [`Durability::Sync`], the core itself keeps back everything that depends on records that
-//! are not forced yet. A thread ([`forcing`]) forces them and reports it.
+//! The engine writes while it holds the node's lock: at the end of each step, and before it reports an outcome or
+//! returns a datagram to send. Both take effect only after the lock is released, so nothing leaves before its records
+//! are written. With [`Durability::Batched`] and [`Durability::Sync`], the core itself keeps back everything that
+//! depends on records which are not forced yet. A thread ([`forcing`]) forces them, and reports that to the core.
 
 mod durability;
 mod forcing;
@@ -28,7 +28,7 @@ pub(crate) struct Log {
     storage: Box<dyn Storage>,
     durability: Durability,
     teller: forcing::Teller,
-    /// Whether an append has failed: the journal is incomplete, and nothing that the node says can be relied on.
+    /// Whether an append has failed. Then the journal is incomplete, and nothing that the node says can be trusted.
     failed: bool,
 }
 
@@ -73,7 +73,7 @@ impl Log {
         }
     }
 
-    /// Records that are appended from now on do not count.
+    /// Notes that records appended from now on do not count.
     pub(crate) const fn fail(&mut self) {
         self.failed = true;
     }
@@ -87,10 +87,10 @@ impl Log {
         !self.failed && self.storage.wants_snapshot()
     }
 
-    /// Replaces the appended records with the state of the core, except for groups that hold enough of the open
-    /// messages. If there is no room for it, the journal goes on as it is.
+    /// Replaces the appended records by the state of the core. It keeps groups that mostly hold open messages. If
+    /// there is no room for the state, the journal continues as it is.
     pub(crate) fn snapshot(&mut self, now: Now, core: &Core) -> Result<(), StoreError> {
-        // The core counts the groups that it appends; the store counts those that it has.
+        // The core counts the groups that it appends, and the store counts those that it has.
         let agree = core.journal_group() == self.storage.lsn();
         debug_assert!(agree, "each append is a group");
         let kept = if agree { self.storage.keep_from(&core.needed_groups()) } else { u64::MAX };
@@ -100,7 +100,7 @@ impl Log {
         }
     }
 
-    /// Closes the journal: the node has ended, and nothing is appended any more.
+    /// Closes the journal. The node has ended, and appends nothing more.
     pub(crate) fn close(self) -> Result<(), StoreError> {
         drop(self.teller);
         if self.failed { Ok(()) } else { self.storage.close() }

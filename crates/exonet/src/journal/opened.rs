@@ -1,4 +1,4 @@
-//! The records that a node finds of its former lives.
+//! The records that the former lives of a node have left.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ pub(crate) struct Opened {
 /// memory. None: this life keeps no journal.
 ///
 /// # Errors
-/// [`StateError`]: the journal cannot be read, or cannot be written.
+/// [`StateError`]: the journal cannot be read or written.
 pub(crate) fn open(
     dir: &StateDir,
     durability: Durability,
@@ -77,7 +77,7 @@ pub(crate) fn open(
     }))
 }
 
-/// Reads these groups, as far as they are present.
+/// Reads these groups, until one is missing.
 pub(crate) fn read(groups: &mut Groups, shelf: Shelf) -> Result<Recovered, StateError> {
     let mut found = Recovered::on(shelf);
     while let Some(FoundGroup { lsn, kept, bytes }) = groups.next_found()? {
@@ -86,13 +86,13 @@ pub(crate) fn read(groups: &mut Groups, shelf: Shelf) -> Result<Recovered, State
     Ok(found)
 }
 
-/// Bodies beyond `in_memory` bytes wait beside the journal.
+/// Where bodies beyond `in_memory` bytes wait: in files beside the journal.
 #[cfg(unix)]
 fn shelf(dir: &Path, in_memory: usize) -> Shelf {
     Shelf::new(std::sync::Arc::new(Beside(exonet_store::Shelf::new(dir))), in_memory as u64)
 }
 
-/// Bodies wait in memory: this system has no files without a name.
+/// The store for waiting bodies: memory, since this system has no files without a name.
 #[cfg(not(unix))]
 fn shelf(_: &Path, _: usize) -> Shelf {
     Shelf::default()

@@ -1,4 +1,4 @@
-//! Peers found by name, and names bound to this node.
+//! Peers that a node finds by name, and names that are bound to it.
 
 use core::fmt;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use crate::node::Node;
 use crate::peer::Peer;
 use crate::peer_addr::PeerAddr;
 
-/// A name that is bound to this node. It stays bound when this is dropped, for the next life of the identity: see
-/// [`Self::unbind`].
+/// A name that is bound to this node. If this value is dropped, the name stays bound, for the next life of the
+/// identity: see [`Self::unbind`].
 #[must_use = "it is needed to give the name up"]
 pub struct BoundName {
     service: Arc<dyn Naming>,
@@ -18,11 +18,11 @@ pub struct BoundName {
 }
 
 impl Node {
-    /// The peer that is bound to `name` now. The name is looked up once here, and again whenever the peer does not
-    /// answer.
+    /// Returns the peer to which `name` is bound now. The node looks the name up once in this method, and again
+    /// whenever the peer does not answer.
     ///
     /// # Errors
-    /// [`NamingError::Unbound`]; [`NamingError::OtherNode`]; an error of the service.
+    /// [`NamingError::Unbound`], [`NamingError::OtherNode`], or an error of the service.
     pub async fn named(&self, name: &Name) -> Result<Peer, NamingError> {
         let shared = self.shared();
         let service = shared.naming.as_ref().ok_or(NamingError::NoService)?;
@@ -32,12 +32,12 @@ impl Node {
         Ok(self.peer(peer.with_name(name)))
     }
 
-    /// Binds `name` to this node at `addresses`, which other nodes can reach. If the name is bound to this node
-    /// already, its record is replaced.
+    /// Binds `name` to this node at `addresses`, which other nodes must be able to reach. If the name is already
+    /// bound to this node, this replaces its record.
     ///
     /// # Errors
-    /// [`NamingError::Taken`]: another node has the name. [`NamingError::Superseded`]: the identity has moved, and this
-    /// node is what it left behind. An error of the service.
+    /// [`NamingError::Taken`]: another node has the name. [`NamingError::Superseded`]: the identity has moved away
+    /// from this node. Or an error of the service.
     pub async fn bind_name<H: AsRef<str>>(
         &self,
         name: &Name,
@@ -63,7 +63,7 @@ impl Node {
             };
             match service.bind(name, &record, expect).await {
                 Ok(version) => return Ok(BoundName { service, name: name.clone(), version }),
-                // Another node was faster: the next look-up returns it.
+                // Another node was faster, and the next look-up finds its record.
                 Err(NamingError::Changed(_)) => {}
                 Err(error) => return Err(error),
             }
@@ -72,7 +72,7 @@ impl Node {
 }
 
 impl PeerAddr {
-    /// The same address, which can also be found by `name`.
+    /// Adds `name` as a hint: the node also looks up that name.
     #[must_use]
     pub fn with_name(mut self, name: &Name) -> Self {
         self.add_name(format!("{PREFIX}{name}"));
@@ -86,10 +86,10 @@ impl BoundName {
         &self.name
     }
 
-    /// Unbinds the name, unless its record has changed since.
+    /// Unbinds the name, unless its record has changed meanwhile.
     ///
     /// # Errors
-    /// [`NamingError::Changed`]; an error of the service.
+    /// [`NamingError::Changed`], or an error of the service.
     pub async fn unbind(self) -> Result<(), NamingError> {
         self.service.unbind(&self.name, self.version).await
     }

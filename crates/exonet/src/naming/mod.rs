@@ -1,20 +1,20 @@
-//! Names of services: the node that has a name now, and its addresses.
+//! Names of services: which node has a name now, and at which addresses.
 //!
-//! A node is its key, and addresses are hints. A *name* leads to both, and is looked up again when the peer behind it
-//! does not answer. So a service that moves to another machine is found again. A [`Naming`] answers the look-ups: a
-//! file, a name server, etcd or DNS; the crate `exonet-names` has these.
+//! A node is identified by its key, and addresses are only hints. A *name* leads to both. The node looks it up again
+//! when the peer behind it does not answer, and so finds a service that has moved to another machine. A [`Naming`]
+//! answers the look-ups: a file, a name server, etcd or DNS. The crate `exonet-names` has these.
 //!
-//! A node trusts a name service about addresses, which the handshake proves right or wrong. It does not trust the
-//! service to change an identity: the first id that a node finds behind a name stays the only one that it talks to
-//! under that name ([`NamingError::OtherNode`]), and `ID@name:chat` fixes the id from the start. So a name service that
-//! lies can keep clients from their service, but cannot take its place.
+//! A node uses the addresses that a name service returns, since the handshake shows whether they are right. But the
+//! service cannot change the identity of a peer: the first id that a node finds behind a name stays the only one to
+//! which it talks under that name ([`NamingError::OtherNode`]), and `ID@name:chat` fixes the id from the start. So a
+//! name service that lies can keep clients away from their service, but cannot impersonate it.
 //!
 //! ```
 //! use exonet::naming::Name;
 //! use exonet::{NodeId, PeerAddr};
 //!
 //! let name: Name = "chat".parse()?;
-//! // A peer whose address is looked up by name, and whose id is certain.
+//! // The id of this peer is fixed; the node looks up its address by name.
 //! let peer: PeerAddr = format!("{}@name:chat", NodeId([7; 32])).parse()?;
 //! assert_eq!(peer.hints().next().as_deref(), Some("name:chat"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -39,19 +39,19 @@ pub(crate) use pins::Pins;
 pub use superseded::Superseded;
 pub(crate) use superseded::watch;
 
-/// The result of a [`Naming`]: a boxed future, since services are chosen while a program runs.
+/// What a [`Naming`] returns: a boxed future, since a program chooses its service at run time.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, NamingError>> + Send + 'a>>;
 
 /// The record of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// The node, and hints about its address. A hint is not itself such a name.
+    /// The node, and hints about its address. No hint may be a name of a service.
     pub peer: PeerAddr,
-    /// The number of times that the node's identity has [moved](crate::state::Term).
+    /// How many times the node's identity has [moved](crate::state::Term).
     pub generation: u64,
 }
 
-/// Identifies a record among all records of a name: each change makes a new version.
+/// Identifies a record among all records of a name: each change of the record has another version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(pub u64);
 
@@ -64,7 +64,7 @@ pub struct Found {
     pub version: Version,
 }
 
-/// The condition of a change.
+/// The condition under which a change is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
     /// The name is unbound.
@@ -73,28 +73,28 @@ pub enum Expect {
     Version(Version),
 }
 
-/// A service that keeps names.
+/// A name service.
 ///
-/// Every change has a condition ([`Expect`]) and is atomic: if two nodes want a name at once, one gets it. A service
-/// that cannot guarantee this ([`Self::is_authority`]) refuses changes.
+/// Every change has a condition ([`Expect`]) and is atomic: if two nodes want a name at the same time, one of them
+/// gets it. A service that cannot guarantee this refuses changes, and [`Self::is_authority`] says so.
 pub trait Naming: Send + Sync + 'static {
-    /// The current record of `name`. None: the name is unbound.
+    /// Returns the current record of `name`. None: the name is unbound.
     ///
     /// # Errors
     /// [`NamingError::Unreachable`], [`NamingError::Damaged`].
     fn look_up<'a>(&'a self, name: &'a Name) -> Answer<'a, Option<Found>>;
 
-    /// Waits until the record of `name` is no longer `since`, and returns the new one; None: the name is unbound. It
-    /// may end early with the old record.
+    /// Waits until the record of `name` is another than `since`, and returns the new one; None: the name is unbound.
+    /// It may return the old record early.
     ///
     /// # Errors
-    /// As for [`Self::look_up`].
+    /// The errors of [`Self::look_up`].
     fn watch<'a>(&'a self, name: &'a Name, since: Option<Version>) -> Answer<'a, Option<Found>>;
 
-    /// All names and their records, in the order of the names.
+    /// Returns all names and their records, in the order of the names.
     ///
     /// # Errors
-    /// As for [`Self::look_up`]; [`NamingError::NoAuthority`]: the service cannot list them.
+    /// Those of [`Self::look_up`]; [`NamingError::NoAuthority`]: the service cannot list its names.
     fn list(&self) -> Answer<'_, Vec<(Name, Found)>>;
 
     /// Binds `name` to `record` if the condition holds.
@@ -107,17 +107,18 @@ pub trait Naming: Send + Sync + 'static {
     /// Unbinds `name` if its record has this version.
     ///
     /// # Errors
-    /// As for [`Self::bind`].
+    /// The errors of [`Self::bind`].
     fn unbind<'a>(&'a self, name: &'a Name, version: Version) -> Answer<'a, ()>;
 
     /// Claims that the identity `id` lives where `term` says, and nowhere else. The service grants each generation
-    /// once: to the first lineage that claims it. It grants a repeated claim with the same term again.
+    /// once: to the first lineage that claims it. It grants the same claim again when it is repeated.
     ///
     /// # Errors
     /// [`NamingError::Superseded`]: the identity lives elsewhere. [`NamingError::NoAuthority`].
     fn claim<'a>(&'a self, id: &'a NodeId, term: Term) -> Answer<'a, ()>;
 
-    /// Whether [`Self::bind`] and [`Self::claim`] decide between concurrent requests.
+    /// Whether the service is an authority: it decides between concurrent calls of [`Self::bind`] and
+    /// [`Self::claim`].
     fn is_authority(&self) -> bool;
 }
 
@@ -140,7 +141,7 @@ pub enum NamingError {
     OtherNode {
         /// The name.
         name: Name,
-        /// The node that this node has met under the name.
+        /// The node that this node found under the name first.
         pinned: NodeId,
         /// The node that the name service returns now.
         now: NodeId,
@@ -150,22 +151,22 @@ pub enum NamingError {
     Taken {
         /// The name.
         name: Name,
-        /// Its owner.
+        /// The node that has the name.
         owner: NodeId,
     },
     /// Another node has changed the record meanwhile.
     #[error("the record of {0:?} was changed meanwhile by somebody else")]
     Changed(Name),
-    /// The identity lives elsewhere: it was moved, and this is the rest, or a copy.
+    /// The identity lives elsewhere: it was moved, and this is what was left behind, or a copy.
     #[error("this identity has moved: it lives elsewhere as generation {generation}")]
     Superseded {
-        /// The generation that is alive.
+        /// The generation that lives.
         generation: u64,
     },
-    /// The service does not decide between concurrent requests, and takes no changes.
+    /// The service is no authority, and accepts no changes.
     #[error("{0} only answers look-ups: it takes no names")]
     NoAuthority(&'static str),
-    /// The service does not permit this node to do that.
+    /// The service does not allow this node to do that.
     #[error("the name service refuses: {0}")]
     Denied(String),
     /// The service does not answer.

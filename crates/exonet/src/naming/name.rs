@@ -1,24 +1,25 @@
-//! The name of a service as text.
+//! The names of services.
 
 use core::fmt;
 use core::str::FromStr;
 
-/// The prefix of a name where an address is possible too.
+/// What precedes a name where an address is possible too.
 pub(crate) const PREFIX: &str = "name:";
 /// The longest name, in bytes.
 const LONGEST: usize = 64;
 
-/// The name of a service: 1 to 64 of `A-Z a-z 0-9 . _ -`, beginning with a letter. It is case-sensitive.
+/// The name of a service: 1 to 64 characters of `A-Z a-z 0-9 . _ -`, the first of which is a letter. It is
+/// case-sensitive.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Box<str>);
 
-/// The reason for which a text is not a [`Name`].
+/// Why a text is not a [`Name`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no name: 1 to 64 of A-Z a-z 0-9 . _ - are wanted, beginning with a letter")]
 pub struct NameError(String);
 
 impl Name {
-    /// The name as text.
+    /// The name as a string.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -47,7 +48,7 @@ impl fmt::Debug for Name {
     }
 }
 
-/// The name in a hint of the form `name:NAME`. A port is not a name, so a host called `name` is still a host.
+/// Returns the name in a hint of the form `name:NAME`. A port is no name, so `name:4455` is the port of a host.
 pub(crate) fn of_hint(hint: &str) -> Option<Name> {
     hint.strip_prefix(PREFIX)?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! The nodes that were met under each name.
+//! The nodes that this node found under each name.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -8,21 +8,21 @@ use exonet_proto::NodeId;
 use super::{Name, NamingError};
 use crate::state::StateDir;
 
-/// The largest number of names that are remembered; further names are not checked.
+/// How many names are remembered. Further names are not checked.
 const MOST: usize = 10_000;
 
-/// The first node that was found behind each name: this node talks to no other under that name. A stored identity keeps
-/// this across restarts.
+/// The first node that was found under each name: this node talks to no other under that name. A stored identity
+/// keeps the table across restarts.
 #[derive(Default)]
 pub(crate) struct Pins {
     known: Mutex<BTreeMap<Name, NodeId>>,
-    /// Held during a write: the last write contains everything.
+    /// Locked during a write. The last write contains everything.
     writing: Mutex<()>,
     store: Option<Weak<StateDir>>,
 }
 
 impl Pins {
-    /// The pins that a stored identity has.
+    /// The table of a stored identity.
     pub(crate) fn of(known: BTreeMap<Name, NodeId>, store: &Arc<StateDir>) -> Self {
         Self { known: Mutex::new(known), writing: Mutex::new(()), store: Some(Arc::downgrade(store)) }
     }
@@ -31,20 +31,21 @@ impl Pins {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Checks that `name` may be bound to `id`. A new pin of a stored identity is durable on return.
+    /// Checks that the node found under `name` may be `id`. If the entry is new and the identity is stored, the entry
+    /// is durable when this returns.
     ///
     /// # Errors
-    /// [`NamingError::OtherNode`]: the name was bound to another node.
+    /// [`NamingError::OtherNode`]: another node was found under the name before.
     pub(crate) async fn check(self: &Arc<Self>, name: &Name, id: NodeId) -> Result<(), NamingError> {
         if self.pin(name, id)? && self.store.is_some() {
             let pins = Arc::clone(self);
-            // If this fails, the node goes on: it knows the pin for as long as it lives.
+            // If this fails, the node goes on: it remembers the entry until it ends.
             let _ = tokio::task::spawn_blocking(move || pins.write()).await;
         }
         Ok(())
     }
 
-    /// True: the pin is new.
+    /// Returns whether the entry is new.
     fn pin(&self, name: &Name, id: NodeId) -> Result<bool, NamingError> {
         let mut known = self.known();
         match known.get(name) {
@@ -59,7 +60,7 @@ impl Pins {
     }
 
     fn write(&self) {
-        // Without the store, the identity is released, and another process may have it.
+        // Without the store, the identity has been released, and another process may have it.
         let Some(store) = self.store.as_ref().and_then(Weak::upgrade) else { return };
         let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let known = self.known().clone();

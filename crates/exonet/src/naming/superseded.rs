@@ -1,4 +1,4 @@
-//! A node whose identity lives elsewhere: this is the rest after a move, or a copy. It stops, for good.
+//! Stops a node whose identity lives elsewhere: the node is what a move has left behind, or a copy.
 
 use core::fmt;
 use core::time::Duration;
@@ -11,17 +11,17 @@ use crate::node::Node;
 use crate::shared::Shared;
 use crate::state::StateDir;
 
-/// How often the node asks the name service whether the identity still lives here.
+/// How often the node asks the name service whether its identity still lives here.
 const WATCH: Duration = Duration::from_secs(10);
-/// The least time between two such questions if peers report a later generation: any peer may do so.
+/// The shortest time between two such questions that reports of peers cause: any peer may make such a report.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The place where an identity lives of which this node was only a copy.
+/// Where the identity of this node lives now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superseded {
-    /// The generation that is alive.
+    /// The generation that lives.
     pub generation: u64,
-    /// Its addresses, if a name has them.
+    /// The addresses of the identity, if a name has them.
     pub addresses: Vec<String>,
 }
 
@@ -38,12 +38,12 @@ impl fmt::Display for Superseded {
 impl std::error::Error for Superseded {}
 
 impl Node {
-    /// Waits until it turns out that the identity lives elsewhere, which may never happen. The node has stopped by
-    /// then, and its identity no longer opens here.
+    /// Waits until the node learns that its identity lives elsewhere, which may never happen. When this returns, the
+    /// node has stopped, and its identity cannot be opened here again.
     ///
-    /// A node with a stored identity and a name service that [decides](Naming::is_authority) asks this service every
-    /// ten seconds, and when a peer reports that it has met a later generation. It does not trust the peer alone, which
-    /// could otherwise stop any node that it knows.
+    /// A node asks only if it has a stored identity and a name service that [is an
+    /// authority](Naming::is_authority). It asks the service every ten seconds, and when a peer reports that it has
+    /// met a later generation. The node does not trust the report alone: otherwise any peer could stop it.
     pub async fn superseded(&self) -> Superseded {
         let mut told = self.shared().superseded.subscribe();
         let waited = told.wait_for(Option::is_some).await.map(|told| told.clone());
@@ -54,7 +54,7 @@ impl Node {
     }
 }
 
-/// Stops `node` if its identity turns out to live elsewhere. Runs until the node ends.
+/// Stops `node` if its identity turns out to live elsewhere. Runs until the node has ended.
 pub(crate) async fn watch(node: Arc<Shared>, naming: Arc<dyn Naming>, store: Weak<StateDir>, term: Term) {
     loop {
         tokio::select! {
@@ -65,7 +65,7 @@ pub(crate) async fn watch(node: Arc<Shared>, naming: Arc<dyn Naming>, store: Wea
         if let Err(NamingError::Superseded { generation }) = naming.claim(&node.id, term).await {
             let superseded = Superseded { generation, addresses: whereabouts(&*naming, &node).await };
             tracing::error!(node = %node.id.short(), "{superseded}: the node stops");
-            // The mark is durable first: the identity does not start again.
+            // The mark is durable before the node stops, so that the identity does not start here again.
             if let Some(store) = Weak::upgrade(&store) {
                 let stored = tokio::task::spawn_blocking(move || store.supersede(generation)).await;
                 if let Ok(Err(error)) = stored {
@@ -83,7 +83,7 @@ pub(crate) async fn watch(node: Arc<Shared>, naming: Arc<dyn Naming>, store: Wea
     }
 }
 
-/// The addresses of the identity according to the names.
+/// The addresses that names have for the identity.
 async fn whereabouts(naming: &dyn Naming, node: &Shared) -> Vec<String> {
     let names = naming.list().await.unwrap_or_default();
     let later = names.into_iter().map(|(_, found)| found.record);

@@ -8,7 +8,7 @@ use exonet_proto::node::{Incoming, IncomingRun, View};
 use crate::receive::delivery::Received;
 use crate::shared::Shared;
 
-/// The messages that were taken under one lock: runs from the core, or single messages.
+/// Messages that were taken under one hold of the lock: runs from the core, or single messages.
 #[derive(Default)]
 pub(crate) struct Taken {
     pub(crate) runs: Vec<IncomingRun>,
@@ -21,17 +21,17 @@ impl Taken {
     }
 }
 
-/// Messages that were received together, in the order of each sender. All are delivered, except those whose body is
-/// still coming.
+/// Messages that were received together, in the order of each sender. All are delivered, except those whose body
+/// still arrives.
 ///
-/// An iterator: it makes each message on request. A streamed message that is still in the batch when the batch is
-/// dropped is handed out again.
+/// It is an iterator, which makes each message when it returns it. If the batch is dropped, the node hands out again
+/// the messages in it whose body still arrives.
 #[must_use = "these messages have been delivered"]
 pub struct Batch {
     shared: Arc<Shared>,
     runs: std::vec::IntoIter<IncomingRun>,
     current: Option<IncomingRun>,
-    /// Messages that came through a [`Filter`](crate::receive::Filter), or in a stream.
+    /// Messages that came through a [`Filter`](crate::receive::Filter) or in a stream.
     singles: std::vec::IntoIter<Received>,
     left: usize,
 }
@@ -50,9 +50,9 @@ impl Batch {
         Self { shared: Arc::clone(shared), runs: Vec::new().into_iter(), current: None, singles, left }
     }
 
-    /// Views of the messages that are left, in place: the batch makes nothing for each, so this is the fastest way to
-    /// read many small messages. A streamed message has no body to view: the application reads, and thereby delivers,
-    /// it through the iterator.
+    /// Views of the remaining messages, without copying. The batch creates no object for a message, so this is the
+    /// fastest way to read many small messages. A message whose body still arrives has no view: take it from the
+    /// iterator, and read its body to the end to deliver it.
     pub fn views(&self) -> impl Iterator<Item = View<'_>> {
         let runs = self.current.iter().chain(self.runs.as_slice()).flat_map(IncomingRun::views);
         runs.chain(self.singles.as_slice().iter().map(Received::view))
@@ -90,7 +90,7 @@ impl Drop for Batch {
         let streamed: Vec<_> = left.filter_map(IncomingRun::handed_out).collect();
         if !streamed.is_empty() {
             self.shared.step_calmly(|engine, now| {
-                // No task has begun to read these bodies, so there is no waker.
+                // No task has begun to read these bodies, so no waker is returned.
                 streamed.into_iter().for_each(|key| drop(engine.release(now, key)));
             });
         }

@@ -1,4 +1,4 @@
-//! The body of a received message, whole or streamed.
+//! The body of a received message, which is there as a whole or still arrives.
 
 use core::fmt;
 use core::pin::Pin;
@@ -17,33 +17,35 @@ use crate::shared::Shared;
 
 /// The body of a received message.
 ///
-/// A small body is present as a whole. A large one ([`Self::is_stream`]) is read while it arrives, with [`AsyncRead`],
-/// [`Self::chunk`] or [`Self::bytes`]. The application must not act on any of it before it has read the end without an
-/// error.
+/// A small body is there as a whole. A large one ([`Self::is_stream`]) arrives while the application reads it, with
+/// [`AsyncRead`], [`Self::chunk`] or [`Self::bytes`]. The application must not act on any part before it has read the
+/// end without an error.
 pub struct Body {
     len: Option<u64>,
     ready: Bytes,
     stream: Option<Box<Stream>>,
 }
 
-/// The rest of a body that is still coming.
+/// The rest of a body that still arrives.
 struct Stream {
     shared: Arc<Shared>,
     key: DeliveryKey,
     whose: Whose,
     state: StreamState,
-    /// Some of it has been read, and is no longer here.
+    /// Whether the application has read a part, which is no longer here.
     is_read: bool,
 }
 
-/// What takes a message whose body is read, and what happens to the rest.
+/// Who takes the message of a body, and what happens to the rest of the body.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Whose {
-    /// Reading the end takes the message; if the body is dropped before, the message is handed out again.
+    /// The message is taken when the application has read the end. If the body is dropped before, the message is
+    /// handed out again.
     Reader,
     /// The [`crate::Delivery`] takes the message.
     Guard,
-    /// Reading the end takes the call or reply. Dropping the body before the end takes it too, and declines the rest.
+    /// The call or reply is taken when the application has read the end, or drops the body before. In the latter case
+    /// the rest does not come.
     Call,
 }
 
@@ -85,8 +87,8 @@ impl Body {
         core::mem::replace(self, Self { len: Some(0), ready: Bytes::new(), stream: None })
     }
 
-    /// The length in bytes, including what has been read. None: the sender did not know it when it began to send; then
-    /// read to the end.
+    /// The length in bytes, including what the application has read. None: the sender did not announce it; then read
+    /// to the end.
     pub const fn len(&self) -> Option<u64> {
         self.len
     }
@@ -96,14 +98,15 @@ impl Body {
         matches!(self.len, Some(0))
     }
 
-    /// Whether the body is read while it arrives. Then the message is delivered once its end has been read, and a body
-    /// that is dropped before is handed out again later, from the start. If the body of a [call](crate::call::Request)
-    /// or a [reply](crate::call::Reply) is dropped before its end, the rest does not come.
+    /// Whether the body arrives while the application reads it. Then the message is delivered once the application
+    /// has read the end. If it drops the body before, the node hands the message out again later, and the body begins
+    /// anew. If it drops the body of a [call](crate::call::Request) or a [reply](crate::call::Reply) before the end,
+    /// the rest does not come.
     pub const fn is_stream(&self) -> bool {
         self.stream.is_some()
     }
 
-    /// The unread part of a body that is not streamed; None if it is streamed.
+    /// The unread part of a body that is there as a whole; None for a streamed body.
     pub const fn as_whole(&self) -> Option<&Bytes> {
         match &self.stream {
             None => Some(&self.ready),
@@ -111,10 +114,10 @@ impl Body {
         }
     }
 
-    /// The whole body of a message that is handed out, for its dead letter, if the body is still here.
+    /// The whole body of a message that was handed out, for its dead letter, if all of the body is still here.
     pub(crate) fn left(&self, shared: &Shared, key: DeliveryKey) -> Result<Bytes, NotKept> {
         match &self.stream {
-            // The node still has the part that the application has read.
+            // The node may still have the part that the application has read.
             None => shared
                 .look(|engine| engine.core.handed_body(key))
                 .or_else(|| Some(self.ready.clone()).filter(|ready| self.len == Some(ready.len() as u64)))
@@ -133,10 +136,10 @@ impl Body {
         }
     }
 
-    /// Reads the whole body, or the rest of it, if it has no more than `limit` bytes in all.
+    /// Reads the whole body, or what the application has not read yet. The body may have `limit` bytes at most.
     ///
     /// # Errors
-    /// [`BodyError`]; the body then stays failed, except after a `TooLarge` that was known at once.
+    /// [`BodyError`]. Later reads then fail too, except after a `TooLarge` by the announced length.
     pub async fn bytes(&mut self, limit: u64) -> Result<Bytes, BodyError> {
         if let Some(len) = self.len.filter(|len| *len > limit) {
             return Err(BodyError::TooLarge { len, limit });
@@ -159,8 +162,8 @@ impl Body {
         Ok(all.freeze())
     }
 
-    /// Checks a body of unknown length, which has at least `len` bytes. A body that is too large fails, since only part
-    /// of it was read.
+    /// Checks a body of unknown length, of which `len` bytes have come. If that is too much, the body fails, since a
+    /// part of it was read.
     fn within(&mut self, len: usize, limit: u64) -> Result<(), BodyError> {
         let len = len as u64;
         if len <= limit {
@@ -174,10 +177,10 @@ impl Body {
         Err(error)
     }
 
-    /// The next bytes, without copying them; None at the end. Cancel-safe.
+    /// Returns the next bytes without copying them; None at the end. Cancel-safe.
     ///
     /// # Errors
-    /// [`BodyError::NotDelivered`] or [`BodyError::Closed`], in every later call as well.
+    /// [`BodyError::NotDelivered`] or [`BodyError::Closed`]; every later call returns the same error.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, BodyError> {
         core::future::poll_fn(|cx| self.poll_chunk(cx)).await
     }
@@ -201,7 +204,7 @@ impl Stream {
             StreamState::Failed(error) => return Poll::Ready(Err(error)),
         }
         let (key, takes) = (self.key, self.whose != Whose::Guard);
-        // The waker is cloned without the lock: its code is the application's.
+        // Cloned without the lock, since the waker is code of the application.
         let mut waker = Some(cx.waker().clone());
         let read = self.shared.step_calmly(|engine, now| {
             if engine.phase >= Phase::Stopped {
@@ -232,7 +235,7 @@ impl Stream {
 }
 
 impl Stream {
-    /// Gives up the unread rest.
+    /// Gives up the part that was not read.
     fn let_go(&self) {
         if self.whose == Whose::Guard || self.state != StreamState::Coming {
             return;

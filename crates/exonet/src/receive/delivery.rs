@@ -15,8 +15,8 @@ use crate::error::NotDelivered;
 use crate::receive::body::Body;
 use crate::shared::Shared;
 
-/// A message that was taken when it was received: delivered, unless its body is still coming. [`AtMostOnce`] returns
-/// these.
+/// A message that the node took when it returned it. It is delivered, unless its body still arrives. [`AtMostOnce`]
+/// returns such messages.
 ///
 /// [`AtMostOnce`]: crate::receive::AtMostOnce
 #[derive(Debug)]
@@ -24,21 +24,22 @@ use crate::shared::Shared;
 pub struct Received {
     /// The node that sent it.
     pub from: NodeId,
-    /// Its id at both ends, for ever. An application can use it as the key that lets an external effect happen only
-    /// once.
+    /// The id of the message at both ends. No other message ever has it. An application can use it as a key, so that
+    /// an effect outside of the node happens only once.
     pub id: MessageId,
     /// The tag for dispatch.
     pub tag: Bytes,
     /// The priority that the sender set.
     pub priority: Priority,
-    /// The trace that it is part of, as given by its sender.
+    /// The trace that the message belongs to, as its sender gave it.
     pub traceparent: Option<Traceparent>,
     /// The body.
     pub body: Body,
 }
 
 impl Received {
-    /// With `takes`, the end of a streamed body takes the message.
+    /// Makes the message. With `takes`, the message is taken when the application has read the end of a streamed
+    /// body.
     #[inline]
     pub(crate) fn new(shared: &Arc<Shared>, incoming: Incoming, takes: bool) -> Self {
         let body = Body::new(shared, incoming.key, incoming.body, takes);
@@ -65,11 +66,11 @@ impl Received {
     }
 }
 
-/// The reason with which a message is rejected after its last attempt.
+/// The reason with which the node rejects a message after its last attempt.
 const LAST: &str = "it was handed out as often as it may be, and never acknowledged";
 
-/// A message that is delivered only when the application calls [`Self::ack`]. If it is dropped before, it is handed out
-/// again.
+/// A message that counts as delivered only when the application calls [`Self::ack`]. If the application drops it
+/// before, the node hands it out again.
 #[must_use = "a delivery that is dropped without `ack` is handed out again"]
 pub struct Delivery {
     shared: Arc<Shared>,
@@ -94,18 +95,18 @@ impl Delivery {
         self.key
     }
 
-    /// Ends the guard of a message that has been taken.
+    /// Ends the guard of a message that was taken.
     pub(crate) fn let_go(mut self) {
         self.open = false;
     }
 
-    /// The node that sent it: a proven id. Pass it to [`Node::peer`](crate::Node::peer) to answer.
+    /// The node that sent the message: a proven id. [`Node::peer`](crate::Node::peer) takes it, to answer.
     pub const fn from(&self) -> NodeId {
         self.message.from
     }
 
-    /// Its id at both ends, for ever. An application can use it as the key that lets an external effect happen only
-    /// once.
+    /// The id of the message at both ends. No other message ever has it. An application can use it as a key, so that
+    /// an effect outside of the node happens only once.
     pub const fn id(&self) -> MessageId {
         self.message.id
     }
@@ -120,19 +121,20 @@ impl Delivery {
         self.message.priority
     }
 
-    /// The trace that it is part of, as given by its sender: see [`Message::traceparent`](crate::Message::traceparent).
+    /// The trace that the message belongs to, as its sender gave it: see
+    /// [`Message::traceparent`](crate::Message::traceparent).
     pub const fn traceparent(&self) -> Option<Traceparent> {
         self.message.traceparent
     }
 
-    /// The number of times that the message has been handed out under a guard, this time included: the first is 1. If
-    /// this node has crashed, the message may have been handed out before the crash, and the count assumes that it was.
+    /// How many times the node has handed the message out under a guard, including this time: 1 the first time. If the
+    /// node has crashed, it may have handed the message out before the crash, and the count assumes that it did.
     pub const fn attempt(&self) -> u32 {
         self.attempt
     }
 
-    /// Whether the message may have been handed out before. The application may then have to find out what it did with
-    /// the message, by its [id](Self::id).
+    /// Whether the node may have handed the message out before. Then the application may have to find out, by the
+    /// [id](Self::id), what it did with the message.
     pub const fn is_redelivered(&self) -> bool {
         self.attempt > 1
     }
@@ -142,33 +144,34 @@ impl Delivery {
         &self.message.body
     }
 
-    /// The body, for reading.
+    /// The body, to read from.
     pub const fn body_mut(&mut self) -> &mut Body {
         &mut self.message.body
     }
 
-    /// A span for the handling of the message, with its id and its sender, by which the log lines within it can be
-    /// found at both ends. A [call](crate::call::Request) is served within a similar span.
+    /// A span for handling the message. It has the id and the sender of the message, by which one can find the log
+    /// lines of both ends. A [call](crate::call::Request) is handled within a similar span.
     pub fn span(&self) -> tracing::Span {
         tracing::info_span!("message", id = %self.message.id, from = %self.message.from.short())
     }
 
-    /// Acknowledges the message: from here on it is delivered. The sender is told, unless one of the two nodes dies
-    /// first. A streamed body must have been read to its end.
+    /// Acknowledges the message: with this, it is delivered. Its sender learns that, unless one of the two nodes dies
+    /// first. The application must have read a streamed body to its end before.
     ///
     /// # Errors
-    /// [`NotDelivered`]: the record of the message died meanwhile, or its body has not been read. The application must
-    /// not act on it.
+    /// [`NotDelivered`]: the node no longer has its record of the message, or the body was not read to its end. The
+    /// application must not act on the message.
     pub fn ack(self) -> Result<(), NotDelivered> {
         self.take().map(drop)
     }
 
-    /// Acknowledges the message like [`Self::ack`], with a `status`. A sender that asked for it
-    /// ([`Confirm::Processed`](crate::Confirm)) gets [`Outcome::Processed`](crate::Outcome::Processed) with this
-    /// status. The rest of a streamed body is given up.
+    /// Acknowledges the message like [`Self::ack`], with a `status`. If the sender asked for that
+    /// ([`Confirm::Processed`](crate::Confirm)), its outcome is [`Outcome::Processed`](crate::Outcome::Processed)
+    /// with this status. The rest of a streamed body is discarded.
     ///
     /// # Errors
-    /// [`NotDelivered`]: the record of the message died meanwhile. The application must not act on it.
+    /// [`NotDelivered`]: the node no longer has its record of the message. The application must not act on the
+    /// message.
     pub fn ack_with(mut self, status: u32) -> Result<(), NotDelivered> {
         if status == 0 {
             return self.ack();
@@ -179,20 +182,20 @@ impl Delivery {
         if judged { Ok(()) } else { Err(NotDelivered) }
     }
 
-    /// Rejects the message, which is not handed out again. Its sender is told
-    /// [`Outcome::Rejected`](crate::Outcome::Rejected) and the first 200 bytes of `reason`. The node keeps the message
-    /// as a [dead letter](crate::dead), which it writes first, on another thread if it goes to disk. If writing fails,
-    /// the message is handed out again.
+    /// Rejects the message, so that the node does not hand it out again. Its sender's outcome is
+    /// [`Outcome::Rejected`](crate::Outcome::Rejected), with the first 200 bytes of `reason`. Before that, the node
+    /// keeps the message as a [dead letter](crate::dead). If the letter goes to the disk, another thread writes it;
+    /// if that fails, the node hands the message out again.
     pub fn reject(self, reason: impl AsRef<str>) {
         self.reject_with(0, reason);
     }
 
-    /// Like [`Self::reject`], with a number whose meaning the two applications agree on.
+    /// Like [`Self::reject`], with a number whose meaning the two applications have agreed on.
     pub fn reject_with(mut self, status: u32, reason: impl AsRef<str>) {
         self.give_up(status, reason.as_ref());
     }
 
-    /// Hands the message out again after `wait`, and not before. This counts as an attempt.
+    /// Hands the message out again after `wait`, and not earlier. This attempt counts.
     pub fn retry_after(mut self, wait: Duration) {
         if self.is_last_attempt() {
             return self.give_up(0, LAST);
@@ -233,7 +236,7 @@ impl Delivery {
     /// Acknowledges the message like [`Self::ack`], and returns its parts.
     ///
     /// # Errors
-    /// As for [`Self::ack`].
+    /// The errors of [`Self::ack`].
     pub fn take(mut self) -> Result<Received, NotDelivered> {
         self.open = false;
         let taken = self.shared.step_calmly(|engine, now| engine.done(now, self.key));

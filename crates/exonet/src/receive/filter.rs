@@ -21,7 +21,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Every message that no other receiver gets.
+    /// Selects every message that no other receiver gets.
     pub const fn any() -> Self {
         Self { peer: None, tag: None }
     }

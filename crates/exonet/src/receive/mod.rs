@@ -1,11 +1,11 @@
-//! Receiving: deliveries under a guard, receivers for some peers or tags, and the short way that takes messages at
-//! once.
+//! Receiving messages: under a guard, through receivers for some peers or tags, or without a guard.
 //!
-//! [`Node::recv`] hands a message out. It is delivered, and its sender told so, when the application calls
-//! [`Delivery::ack`]. A [`Delivery`] that is dropped is handed out again.
+//! [`Node::recv`] hands a message out. When the application calls [`Delivery::ack`], the message is delivered, and
+//! its sender learns that. If the application drops the [`Delivery`] instead, the node hands the message out again.
 //!
-//! [`Node::receiver`] gives messages of one peer, or with one tag, their own queue. [`Node::at_most_once`] takes
-//! messages when it returns them: if a task dies before it has acted on one, the message is lost.
+//! [`Node::receiver`] gives the messages of one peer, or those with one tag, a queue of their own.
+//! [`Node::at_most_once`] takes messages when it returns them: if a task dies before it has acted on a message, the
+//! message is lost.
 
 pub(crate) mod answer;
 pub(crate) mod batch;

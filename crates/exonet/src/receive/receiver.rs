@@ -1,4 +1,4 @@
-//! The ways to wait for messages: under a guard, or taken at once.
+//! The ways to wait for messages: with and without a guard.
 
 use core::fmt;
 use core::future::Future;
@@ -20,13 +20,14 @@ use crate::shared::Shared;
 
 type Waiting<T> = Pin<Box<dyn Future<Output = Result<T, Closed>> + Send + Sync>>;
 
-/// Receives the messages that its [`Filter`] takes, each under a guard; made by [`Node::receiver`].
+/// Receives the messages that its [`Filter`] selects, each under a guard. [`Node::receiver`] makes it.
 ///
-/// A message goes to the first-made receiver that takes it, and to [`Node::recv`] if none does. Clones share a queue:
-/// each message goes to one of them. When the last clone is dropped, the messages that wait go to other receivers. A
-/// receiver whose messages are not collected holds back the senders of these messages, just as a node does.
+/// A message goes to the oldest receiver whose filter selects it, or to [`Node::recv`] if there is none. Clones share
+/// a queue: each message goes to one of them. When the last clone is dropped, the waiting messages go to other
+/// receivers. If nobody takes the messages of a receiver, their senders have to wait, as with a node whose messages
+/// nobody takes.
 ///
-/// A [`Stream`] that ends when the node is closed. Like every handle, it keeps the node going.
+/// It is a [`Stream`] that ends when the node is closed. Like every handle, it keeps the node running.
 ///
 /// ```
 /// # use exonet::{Allow, Message, Node, receive::Filter};
@@ -54,7 +55,7 @@ pub struct Receiver {
     waiting: Option<Waiting<Incoming>>,
 }
 
-/// A route that the engine knows for as long as this exists.
+/// A route. The engine has it for as long as this value exists.
 struct Registered {
     node: Node,
     route: Arc<Route>,
@@ -67,14 +68,14 @@ impl Drop for Registered {
 }
 
 impl Node {
-    /// The next message that is not a call, under a guard: [`Delivery::ack`] delivers it; otherwise it is handed out
-    /// again.
+    /// Waits for the next message that is not a call, and returns it under a guard. [`Delivery::ack`] delivers it;
+    /// otherwise the node hands it out again.
     ///
-    /// Use this for messages that the application acts on: a message counts as delivered only once the application has
-    /// said so, and a message whose handling fails is not lost. [`Self::at_most_once`] has no guard, for messages that
-    /// may be lost.
+    /// Use this method if the application acts on messages. A message counts as delivered only once the application
+    /// has said so, so a message is not lost when its handling fails. [`Self::at_most_once`] has no guard, and is for
+    /// messages that may be lost.
     ///
-    /// Cancel-safe. Many tasks may call it: each message goes to one at a time.
+    /// Cancel-safe. Many tasks may call it: a message is with one of them at a time.
     ///
     /// # Errors
     /// [`Closed`], when the node is closed and no message waits.
@@ -83,13 +84,13 @@ impl Node {
         Ok(Delivery::new(self.shared(), incoming))
     }
 
-    /// The next message under a guard, if one waits.
+    /// Returns the next message under a guard, if one waits.
     pub fn try_recv(&self) -> Option<Delivery> {
         let incoming = self.shared().take(None, true).ok()??;
         Some(Delivery::new(self.shared(), incoming))
     }
 
-    /// A receiver of the messages that `filter` selects, from now on: [`Self::recv`] no longer gets them.
+    /// Makes a receiver of the messages that `filter` selects from now on. [`Self::recv`] no longer gets these.
     pub fn receiver(&self, filter: Filter) -> Receiver {
         let route = (!filter.takes_any()).then(|| {
             let route = Arc::new(Route::new(filter));
@@ -99,11 +100,12 @@ impl Node {
         Receiver { node: self.clone(), route, waiting: None }
     }
 
-    /// Receives messages without a guard: each is delivered when it is returned, whatever happens to it afterwards.
+    /// Receives messages without a guard: a message counts as delivered when it is returned, whatever happens to it
+    /// afterwards.
     ///
-    /// Use [`Self::recv`] unless a message may be lost when its handling fails or the process dies while handling it,
-    /// such as one sensor reading among many. The sender of a message received this way gets Delivered in any case.
-    /// This is also the faster way, above all with [`AtMostOnce::recv_batch`].
+    /// Use [`Self::recv`], unless a message may be lost when its handling fails or the process dies: for example one
+    /// sensor reading among many. The outcome of a message received in this way is Delivered in any case. This way is
+    /// also faster, above all with [`AtMostOnce::recv_batch`].
     pub fn at_most_once(&self) -> AtMostOnce {
         self.receiver(Filter::any()).at_most_once()
     }
@@ -121,7 +123,7 @@ impl Receiver {
         self.route.as_ref().map(|registered| &registered.route)
     }
 
-    /// The next message, under a guard: see [`Node::recv`].
+    /// Waits for the next message, and returns it under a guard: see [`Node::recv`].
     ///
     /// Cancel-safe. Many tasks may call it.
     ///
@@ -132,13 +134,13 @@ impl Receiver {
         Ok(Delivery::new(self.node.shared(), incoming))
     }
 
-    /// The next message under a guard, if one waits.
+    /// Returns the next message under a guard, if one waits.
     pub fn try_recv(&self) -> Option<Delivery> {
         let incoming = self.node.shared().take(self.route(), true).ok()??;
         Some(Delivery::new(self.node.shared(), incoming))
     }
 
-    /// Receives the same messages without a guard: each is delivered when it is returned.
+    /// Receives the same messages without a guard: a message counts as delivered when it is returned.
     #[must_use]
     pub fn at_most_once(self) -> AtMostOnce {
         AtMostOnce { receiver: self }
@@ -147,7 +149,7 @@ impl Receiver {
     /// `guarded` never changes for one receiver.
     fn poll_next(&mut self, cx: &mut Context<'_>, guarded: bool) -> Poll<Option<Incoming>> {
         if self.waiting.is_none() {
-            // A message that waits is returned without allocating a future.
+            // If a message waits, this returns it without allocating a future.
             match self.node.shared().take(self.route(), guarded) {
                 Ok(Some(incoming)) => return Poll::Ready(Some(incoming)),
                 Ok(None) => {}
@@ -179,10 +181,10 @@ impl Stream for Receiver {
     }
 }
 
-/// Receives without a guard: a message is delivered when it is returned, and lost if the application dies before it has
-/// acted on it. Made by [`Node::at_most_once`] and [`Receiver::at_most_once`].
+/// Receives without a guard: a message counts as delivered when it is returned, and is lost if the application dies
+/// before it has acted on it. [`Node::at_most_once`] and [`Receiver::at_most_once`] make it.
 ///
-/// A [`Stream`] that ends when the node is closed.
+/// It is a [`Stream`] that ends when the node is closed.
 ///
 /// ```
 /// # use exonet::{Allow, Node};
@@ -202,10 +204,10 @@ pub struct AtMostOnce {
 }
 
 impl AtMostOnce {
-    /// The next message. Returning it delivers it, unless its body is still coming: then it is delivered once its body
-    /// has been read to the end.
+    /// Waits for the next message. The message is delivered when this method returns it, unless its body still
+    /// arrives: then it is delivered once the application has read the end of its body.
     ///
-    /// Cancel-safe. Many tasks may call it: each message goes to one.
+    /// Cancel-safe. Many tasks may call it: each message goes to one of them.
     ///
     /// # Errors
     /// [`Closed`], when the node is closed and no message waits.
@@ -215,15 +217,15 @@ impl AtMostOnce {
         Ok(Received::new(shared, incoming, true))
     }
 
-    /// The next message, if one waits.
+    /// Returns the next message, if one waits.
     pub fn try_recv(&self) -> Option<Received> {
         let shared = self.receiver.node.shared();
         let incoming = shared.take(self.receiver.route(), false).ok()??;
         Some(Received::new(shared, incoming, true))
     }
 
-    /// Up to `most` messages under one lock: waits for the first, then takes those that are there. It is faster than
-    /// [`Self::recv`] for small messages.
+    /// Waits for a message, then takes up to `most` messages that are there, under one hold of the lock. For small
+    /// messages this is faster than [`Self::recv`].
     ///
     /// Cancel-safe, like [`Self::recv`].
     ///
@@ -234,7 +236,7 @@ impl AtMostOnce {
         tokio::task::coop::consume_budget().await;
         let mut taken = Taken::default();
         loop {
-            // Created before the look, so that no wake-up is missed between the look and the wait.
+            // Created before the look at the queue, so that no wake-up between the look and the wait is missed.
             let readable = shared.readable(route).notified();
             shared.take_many(route, most, &mut taken)?;
             if !taken.is_empty() || most == 0 {
@@ -256,11 +258,11 @@ impl Stream for AtMostOnce {
     }
 }
 
-/// The next message of a route.
+/// Waits for the next message of a route.
 async fn next(shared: &Shared, route: Option<&Arc<Route>>, guarded: bool) -> Result<Incoming, Closed> {
     tokio::task::coop::consume_budget().await;
     loop {
-        // Created before the look, so that no wake-up is missed between the look and the wait.
+        // Created before the look at the queue, so that no wake-up between the look and the wait is missed.
         let readable = shared.readable(route).notified();
         if let Some(incoming) = shared.take(route, guarded)? {
             return Ok(incoming);

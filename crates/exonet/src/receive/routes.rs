@@ -1,9 +1,9 @@
 //! Routes messages to receivers: queues between the core and the receivers that have a filter.
 //!
 //! Without such receivers, the node takes messages from the core's own queue. As soon as there is one, the core hands
-//! out every message that waits, and each goes into the queue of the first receiver whose filter takes it, or into the
-//! queue for all others. This does not take the message: slots and bytes stay occupied, so that senders are held back
-//! as before.
+//! out every waiting message, and each goes into the queue of the first receiver whose filter selects it, or into the
+//! queue for all others. This does not take the message: it still occupies its slot and its bytes, so its sender is
+//! held back as before.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use tokio::sync::Notify;
 use crate::after::{After, Chore};
 use crate::receive::filter::Filter;
 
-/// The least number of messages in the queues at which messages that no peer waits for any more are swept out.
+/// Messages that their sender has given up are swept out once the queues hold at least this many messages.
 const SWEEP_FROM: usize = 1_024;
 
-/// The state that the handles on one receiver share.
+/// What the handles on one receiver share.
 pub(crate) struct Route {
     pub(crate) filter: Filter,
-    /// Notified when a message waits: wakes one task.
+    /// Wakes one task when a message waits.
     pub(crate) readable: Arc<Notify>,
 }
 
@@ -39,9 +39,9 @@ struct Lane {
 #[derive(Default)]
 pub(crate) struct Routes {
     lanes: Vec<Lane>,
-    /// The messages that no lane takes.
+    /// The messages that no filter selects.
     others: VecDeque<Incoming>,
-    /// The number of messages in all queues after the last sweep.
+    /// How many messages all queues held after the last sweep.
     swept: usize,
 }
 
@@ -62,14 +62,15 @@ impl Routes {
         others.into_iter().for_each(|incoming| drop(self.put(incoming)));
     }
 
-    /// Removes a receiver and moves its messages to others. True: some go to the receivers without a filter.
+    /// Removes a receiver, and moves its messages to others. Returns whether some go to the receivers without a
+    /// filter.
     pub(crate) fn remove(&mut self, route: &Arc<Route>, after: &mut After) -> bool {
         let place = self.lanes.iter().position(|lane| Arc::ptr_eq(&lane.route, route));
         let waiting = place.map(|place| self.lanes.remove(place).waiting).unwrap_or_default();
         self.spread(waiting, after)
     }
 
-    /// Hands out the messages that wait in the core. True: some wait for the receivers without a filter.
+    /// Hands out the messages that wait in the core. Returns whether some wait for the receivers without a filter.
     pub(crate) fn sort(&mut self, core: &mut Core, now: Now, after: &mut After) -> bool {
         if self.lanes.is_empty() {
             return false;
@@ -91,7 +92,7 @@ impl Routes {
         for_all
     }
 
-    /// Puts a message into its queue. Returns the task to wake; None: a receiver without a filter.
+    /// Puts a message into its queue. Returns whom to wake; None: the receivers without a filter.
     fn put(&mut self, incoming: Incoming) -> Option<Arc<Notify>> {
         match self.lanes.iter_mut().find(|lane| lane.route.filter.takes(&incoming)) {
             Some(lane) => {
@@ -105,9 +106,9 @@ impl Routes {
         }
     }
 
-    /// Sweeps out messages that no peer waits for any more: the queues give all messages back to the core, which drops
-    /// those when they are accepted again. The core has no other messages that wait. Bodies that are still coming stay:
-    /// they would start again.
+    /// Sweeps out messages that their sender has given up. It gives all messages in the queues back to the core,
+    /// which has no other messages that wait; the core then does not hand those out again. Bodies that still arrive
+    /// stay here, since they would begin anew.
     fn sweep(&mut self, core: &mut Core, now: Now) {
         if self.len() < SWEEP_FROM.max(self.swept.saturating_mul(2)) {
             return;
@@ -116,7 +117,7 @@ impl Routes {
             let (streamed, whole): (VecDeque<_>, VecDeque<_>) =
                 queue.drain(..).partition(|incoming| matches!(incoming.body, IncomingBody::Stream { .. }));
             *queue = streamed;
-            // The core puts each released message before the others.
+            // The core puts each message that it gets back before the others.
             whole.into_iter().rev().for_each(|incoming| core.release(now, incoming.key));
             while let Some(incoming) = core.accept(now) {
                 queue.push_back(incoming);
@@ -134,7 +135,8 @@ impl Routes {
         self.lanes.iter().map(|lane| lane.waiting.len()).sum::<usize>() + self.others.len()
     }
 
-    /// The next message of a receiver; None: one without a filter. Also says whether more messages wait.
+    /// Takes the next message of a receiver; None: of those without a filter. Also returns whether more messages
+    /// wait.
     pub(crate) fn next(&mut self, route: Option<&Arc<Route>>) -> (Option<Incoming>, bool) {
         let lane = route.and_then(|route| self.lanes.iter_mut().find(|lane| Arc::ptr_eq(&lane.route, route)));
         let queue = match (route, lane) {
@@ -146,7 +148,7 @@ impl Routes {
         (next, !queue.is_empty())
     }
 
-    /// Wakes every waiting receiver, to look again.
+    /// Wakes every receiver that waits, so that it looks again.
     pub(crate) fn wake_all(&self, after: &mut After) {
         let lanes = self.lanes.iter().map(|lane| Chore::All(Arc::clone(&lane.route.readable)));
         after.chores.extend(lanes);

@@ -11,13 +11,13 @@ use exonet_proto::{MessageId, NodeId, Now};
 use crate::engine::{Engine, Phase};
 use crate::node::Node;
 
-/// A message that has arrived and is not acknowledged: see [`Node::inbox`].
+/// A message that has arrived at a node and is not acknowledged: see [`Node::inbox`].
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unacked {
     /// The node that sent it.
     pub from: NodeId,
-    /// Its id at both ends.
+    /// The id of the message: the same at both ends.
     pub id: MessageId,
     /// The tag for dispatch.
     pub tag: Bytes,
@@ -25,32 +25,33 @@ pub struct Unacked {
     pub priority: Priority,
     /// Whether it is a call that waits for its server.
     pub is_call: bool,
-    /// The length of its body in bytes; None: the body is read while it arrives, and the sender has not said how long
-    /// it is.
+    /// The length of the body in bytes. None: the body arrives while the application reads it, and the sender has not
+    /// announced its length.
     pub size: Option<u64>,
-    /// The number of times that it was handed out under a guard, as far as that is known:
+    /// How many times the node has handed the message out under a guard, as far as it knows:
     /// [`Delivery::attempt`](crate::Delivery::attempt) of the last time.
     pub attempts: u32,
-    /// Where it stands.
+    /// Where the message is.
     pub stand: Standing,
-    /// The beginning of its body, as many bytes as were asked for; None: it is read while it arrives.
+    /// The beginning of the body, as many bytes as the caller asked for. None: the body arrives while the application
+    /// reads it.
     pub body: Option<Bytes>,
 }
 
-/// Where an [`Unacked`] message stands.
+/// Where an [`Unacked`] message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Standing {
-    /// The application has not asked for it yet.
+    /// It waits in the node: the application has not asked for it yet.
     Waiting,
     /// The application has it, under a guard.
     HandedOut {
-        /// The time since then.
+        /// How long the application has had it.
         since: Duration,
     },
-    /// The application has put it off, with [`Delivery::retry_after`](crate::Delivery::retry_after).
+    /// The application has postponed it with [`Delivery::retry_after`](crate::Delivery::retry_after).
     PutOff {
-        /// The time after which it is handed out again.
+        /// How long it is until the node hands it out again.
         again: Duration,
     },
 }
@@ -59,7 +60,7 @@ impl Unacked {
     fn new(seen: Seen, now: Now, queued: &BTreeSet<DeliveryKey>) -> Self {
         let Seen { id, tag, priority, is_call, size, mut attempts, body, stand, .. } = seen;
         let stand = match stand {
-            // The queue of a receiver with a filter has it.
+            // It waits in the queue of a receiver with a filter.
             Stand::HandedOut { key, .. } if queued.contains(&key) => {
                 attempts = attempts.saturating_sub(1);
                 Standing::Waiting
@@ -94,12 +95,13 @@ impl Engine {
 }
 
 impl Node {
-    /// The messages that have arrived here and are not acknowledged, whoever has them: first those that are handed out,
-    /// then those that wait, in order of arrival. The first `glance` bytes of each body are copied;
-    /// [`Self::inbox_body`] returns a whole body. A large body that is read while it arrives is not copied.
+    /// Returns the messages that have arrived here and are not acknowledged: first those that the application has,
+    /// then those that wait, in order of arrival. Each comes with a copy of the first `glance` bytes of its body;
+    /// [`Self::inbox_body`] returns a whole body. A large body that arrives while the application reads it is not
+    /// copied.
     ///
-    /// The call holds the node's lock, for a time in proportion to the number of messages. A message that has arrived
-    /// in part is not included, and a message that was taken without a guard is acknowledged.
+    /// This method holds the node's lock for a time in proportion to the number of messages. A message of which only
+    /// a part has arrived is not included. A message that was taken without a guard counts as acknowledged.
     ///
     /// ```
     /// # use exonet::{Allow, Node, receive::Standing};
@@ -122,8 +124,8 @@ impl Node {
         shared.look(|engine| engine.unacked(shared.clock().now(), glance))
     }
 
-    /// The body of a message of [`Self::inbox`]. None: the message is acknowledged or rejected by now, or its body is
-    /// large and read while it arrives.
+    /// Returns the body of a message of [`Self::inbox`]. None: the message was acknowledged or rejected meanwhile, or
+    /// its body is large and arrives while the application reads it.
     pub fn inbox_body(&self, id: &MessageId) -> Option<Bytes> {
         self.shared().look(
             |engine| {

@@ -1,10 +1,11 @@
-//! Messages that are sent one by one while the driver is awake. They wait without the node's lock, until the next task
-//! that takes the lock queues them together.
+//! Messages that are sent one by one while the driver is awake. They wait outside of the node's lock until the next
+//! task that takes the lock queues them together.
 //!
-//! The intake is open for messages of one length to one peer, as many as the core has room for, and only between two
-//! holds of the node's lock. Each hold begins by taking the messages that have come in. So no message is seen in
-//! another order than it was sent in, and none that has come in can still be refused. The intake is opened only while
-//! the driver is awake. The driver looks once more before it sleeps, so a message that comes in wakes no task.
+//! The intake is open for messages of one length to one peer, for as many as the core has room for, and only between
+//! two holds of the node's lock. Whoever takes the lock first queues the messages that have come in. So messages keep
+//! the order in which they were sent, and the core refuses none that has come in. The intake opens only while the
+//! driver is awake. The driver looks at it once more before it sleeps, so a message that comes in need not wake
+//! anybody.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,14 +19,14 @@ use crate::send::message::Message;
 use crate::send::receipt::Receipt;
 use crate::shared::Shared;
 
-/// The largest number of messages that wait together, and of their bytes. Beyond that the sender takes the lock.
+/// How many messages may wait together, and how many bytes. If there are more, the sender takes the lock.
 const MOST: usize = 256;
 const MOST_BYTES: usize = 256 << 10;
 
-/// Bodies up to this length are copied, which costs less than to keep the owner of their bytes.
+/// Bodies up to this length in bytes are copied, which costs less than keeping the owner of their bytes.
 const COPIED: usize = 256;
 
-/// The properties that messages which wait together share: their peer (by handle), their heads, and the length of their
+/// What messages that wait together have in common: their peer (by handle), their heads, and the length of their
 /// bodies.
 #[derive(Clone)]
 pub(crate) struct Kind {
@@ -42,18 +43,17 @@ impl Kind {
         same && self.alike.in_stream == in_stream && message.is(&self.alike)
     }
 
-    /// The kind of a message, whose tag is the name of its stream if it is `in_stream`. None: it does not wait with
-    /// others.
+    /// The kind of a message. If it is `in_stream`, its tag names its stream. None: it cannot wait with others.
     pub(crate) fn of(to: &Arc<PeerAddr>, message: &Message, in_stream: bool) -> Option<Self> {
         let alike = message.alike(in_stream)?;
-        // The intake takes no message that the core would refuse.
+        // The intake must not take a message that the core would refuse.
         let fits = !in_stream || message.len() <= MAX_STREAM_BODY;
         let (to, len) = (Arc::clone(to), message.len());
         (fits && alike.tag.len() <= MAX_TAG).then_some(Self { to, alike, len })
     }
 }
 
-/// Bodies that have come in: all of them short, or none.
+/// The bodies of messages that have come in: all of them are short, or none is.
 #[derive(Default)]
 pub(crate) struct Bodies {
     /// The bytes of all bodies, one after the other.
@@ -66,7 +66,7 @@ pub(crate) struct Gathered {
     pub(crate) kind: Kind,
     pub(crate) bodies: Bodies,
     pub(crate) count: u32,
-    /// Set once a message has come in.
+    /// Set when a message has come in.
     pub(crate) lot: Option<Arc<Lot>>,
 }
 
@@ -77,7 +77,7 @@ impl Gathered {
 
     /// The bodies, if they are short.
     pub(crate) fn short(&self) -> impl Iterator<Item = &[u8]> {
-        // Empty bodies occupy no bytes.
+        // Empty bodies take no bytes.
         let (all, len) = (&self.bodies.short, self.kind.len);
         (0..self.count as usize).map(move |n| all.get(n * len..(n + 1) * len).unwrap_or_default())
     }
@@ -97,8 +97,8 @@ impl Intake {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a message in if the intake is open for its kind; else leaves it. If it is `in_stream`, its tag names its
-    /// stream.
+    /// Takes a message in, if the intake is open for its kind; otherwise leaves it in `message`. If it is
+    /// `in_stream`, its tag names its stream.
     pub(crate) fn put(
         &self,
         shared: &Arc<Shared>,
@@ -116,7 +116,7 @@ impl Intake {
         let lot = gathered.lot.get_or_insert_with(|| Arc::new(Lot::new(Arc::downgrade(shared))));
         let receipt = Receipt::of_lot(Arc::clone(lot), at);
         if gathered.is_short() {
-            // The caller drops the body without any lock: its destructor is the application's code.
+            // The caller drops the body without any lock, since its destructor is code of the application.
             gathered.bodies.short.extend_from_slice(own.body());
         } else {
             // The message has no deadline, so the time does not matter.
@@ -125,7 +125,7 @@ impl Intake {
         Some(receipt)
     }
 
-    /// Opens the intake for `room` messages. It fills the memory of `bodies`.
+    /// Opens the intake for `room` messages. It reuses the memory of `bodies`.
     pub(crate) fn begin(&self, kind: Kind, room: usize, bodies: Bodies) {
         let room = room.min(MOST).min(MOST_BYTES / kind.len.max(1));
         let gathered = Gathered { kind, bodies, count: 0, lot: None };
@@ -151,7 +151,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(50);
 
-    /// Two nodes with a channel; the first takes messages in for the second. The test waits for nothing, so no driver
+    /// Two nodes with a channel. The first takes in messages for the second. The test awaits nothing, so no driver
     /// runs.
     async fn pair(queue: usize) -> (Node, Node, Arc<PeerAddr>) {
         let builder = || Node::builder(Allow::anyone()).bind("127.0.0.1:0");
@@ -220,7 +220,7 @@ mod tests {
         assert!(put(&alice, &to, Message::new("ab").tag("t")).is_none());
         assert!(put(&alice, &to, Message::new("ab").deadline(LONG)).is_none());
         assert!(put(&alice, &to, "ab").is_some());
-        // An intake that gets no messages is closed after a few holds of the lock.
+        // After a few holds of the lock without a message, the intake stays closed.
         (0..9).for_each(|_| drop(alice.peers()));
         assert!(put(&alice, &to, "ab").is_none());
     }

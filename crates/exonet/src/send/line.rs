@@ -1,4 +1,4 @@
-//! The lines of tasks that wait for room in a peer's queue.
+//! The lines of tasks that wait for room in the queue to a peer.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use crate::error::SendError;
 use crate::shared::Shared;
 
-/// A place in line. It is given up when dropped; a wake-up that had already come is then passed on to the next in line.
+/// A task's place in a line. If it is dropped after its turn has come, the turn goes to the next task in the line.
 struct Place<'a> {
     shared: &'a Shared,
     peer: NodeId,
@@ -29,7 +29,7 @@ impl Drop for Place<'_> {
     }
 }
 
-/// Repeats `attempt` until it returns anything but Full. If the future is dropped, nothing has been done.
+/// Repeats `attempt` until it returns anything but Full. If the caller drops the future, nothing has been done.
 pub(crate) async fn wait_for_room<T>(
     shared: &Shared,
     peer: NodeId,

@@ -1,4 +1,4 @@
-//! Messages that were sent one by one and are queued together: they share one record of their outcomes.
+//! Messages that were sent one by one and are queued together: one record has all their outcomes.
 
 use core::ops::Range;
 use core::task::{Poll, Waker};
@@ -10,24 +10,24 @@ use exonet_proto::{MessageId, Slot};
 use crate::send::receipts::Settled;
 use crate::shared::Shared;
 
-/// The state that the receipts of these messages share.
+/// What the receipts of these messages share.
 pub(crate) struct Lot {
-    /// The table of receipts holds the lot while a message is open.
+    /// Weak, since the table of receipts holds the lot while a message is open.
     pub(crate) shared: Weak<Shared>,
     fates: Mutex<Fates>,
 }
 
 #[derive(Default)]
 struct Fates {
-    /// The keys under which the messages were queued. Later messages count on from the entry before them.
+    /// The keys under which the messages were queued. The key of a later message follows from the entry before it.
     queued: Vec<Queued>,
-    /// Runs of messages that have ended, in order and without overlap.
+    /// Messages that have ended, as runs in order, without overlap.
     ended: Vec<Ended>,
-    /// The tasks that wait, each with its message.
+    /// The tasks that wait, each with the number of its message.
     waiting: Vec<(u32, Waker)>,
 }
 
-/// Messages from `at` on that the core keeps together.
+/// The messages from `at` on, which the core keeps together.
 struct Queued {
     at: u32,
     first: MessageKey,
@@ -36,7 +36,7 @@ struct Queued {
 /// Messages that have ended alike, with consecutive ids.
 struct Ended {
     these: Range<u32>,
-    /// The end of the first.
+    /// How the first of them ended.
     settled: Settled,
 }
 
@@ -49,12 +49,12 @@ impl Lot {
         self.fates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The core has taken messages from the `at`th on.
+    /// Notes that the core has taken messages from number `at` on.
     pub(crate) fn queued(&self, at: u32, first: MessageKey) {
         self.fates().queued.push(Queued { at, first });
     }
 
-    /// The core's name for a message that is open and queued.
+    /// The key of an open message in the core, once it is queued.
     pub(crate) fn key(&self, at: u32) -> Option<MessageKey> {
         let fates = self.fates();
         if fates.settled(at).is_some() {
@@ -69,8 +69,8 @@ impl Lot {
         self.fates().settled(at)
     }
 
-    /// The end of a message, if it has ended. Otherwise stores `waker`; a waker that it replaces is left in `waker`,
-    /// for the caller to drop without the lock.
+    /// How a message ended, if it has. Otherwise stores `waker`. If that replaces another waker, the other is left in
+    /// `waker`, so that the caller drops it without the lock.
     pub(crate) fn poll(&self, at: u32, waker: &mut Option<Waker>) -> Poll<Settled> {
         let mut fates = self.fates();
         if let Some(settled) = fates.settled(at) {
@@ -85,7 +85,7 @@ impl Lot {
         Poll::Pending
     }
 
-    /// No task waits for the message any more. Returns its waker.
+    /// Notes that no task waits for the message any more. Returns the waker.
     pub(crate) fn forget(&self, at: u32) -> Option<Waker> {
         let mut fates = self.fates();
         let place = fates.waiting.iter().position(|(other, _)| *other == at)?;
@@ -93,7 +93,7 @@ impl Lot {
     }
 
     /// Ends those of `these` that are open; the id in `settled` belongs to the first. Returns how many they are, and
-    /// hands the wakers of the tasks that waited to `wake`.
+    /// passes the wakers of the waiting tasks to `wake`.
     pub(crate) fn end(&self, these: Range<u32>, settled: Settled, mut wake: impl FnMut(Waker)) -> u32 {
         let mut fates = self.fates();
         let ended = fates.end(these.clone(), settled);
@@ -143,7 +143,7 @@ impl Fates {
 }
 
 impl Settled {
-    /// The end of the message `n` slots later in the same record, if the two have ended alike.
+    /// How the message that is `n` slots later in the same record ended, if the two have ended alike.
     fn nth(self, n: u32) -> Self {
         let id = self.id.map(|id| MessageId { s: Slot(id.s.0.saturating_add(n.into())), ..id });
         Self { id, ..self }

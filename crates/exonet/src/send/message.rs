@@ -1,4 +1,4 @@
-//! A message as the application builds it.
+//! A message as the application makes it.
 
 use core::time::Duration;
 
@@ -6,33 +6,34 @@ use bytes::Bytes;
 use exonet_proto::node::{Alike, Confirm, Early, Outgoing, Priority};
 use exonet_proto::{Mono, Traceparent};
 
-/// The number of bytes (as a power of two) that count as one unit of tokio's cooperative budget. A task has 128 units a
+/// This many bytes (as a power of two) count as one unit of tokio's cooperative budget. A task has 128 units per
 /// turn.
 const UNIT_SHIFT: u32 = 12;
 
-/// The number of units after which a turn is over, whatever is left of the budget.
+/// After this many units, the task yields in any case.
 const TURN: usize = 127;
 
-/// Lets other tasks run when a sender of `bytes` has used up its turn: above all the driver, which may share its
-/// thread. Bytes that are queued beyond that leave no sooner, and have left the processor's cache by then.
+/// If a sender of `bytes` has used up its turn, lets other tasks run: above all the driver, which may run on the same
+/// thread. Bytes that are queued beyond that would leave no sooner, and would have left the processor's cache by
+/// then.
 pub(crate) async fn take_turns(bytes: usize) {
     for _ in 0..(bytes >> UNIT_SHIFT).clamp(1, TURN) {
         tokio::task::coop::consume_budget().await;
     }
 }
 
-/// The share of its sender's turn that a message takes, in bytes, roughly.
+/// How much of its sender's turn a message uses up, in bytes, roughly.
 pub(crate) const fn weight(body: usize) -> usize {
     body + 64
 }
 
-/// Drops an empty [`Bytes`] at once. It may still have an owner, whose destructor is the application's code: it runs
-/// here and not later under the node's lock.
+/// Drops an empty [`Bytes`] at once. It may still have an owner, whose destructor is code of the application and must
+/// not run later, under the node's lock.
 pub(crate) fn drop_empty(bytes: Bytes) -> Bytes {
     if bytes.is_empty() { Bytes::new() } else { bytes }
 }
 
-/// A message to send: a body, and how the node treats it.
+/// A message to send: a body, and how the node should treat it.
 ///
 /// ```
 /// use exonet::{Message, Priority};
@@ -49,7 +50,7 @@ pub struct Message {
     traceparent: Option<Box<Traceparent>>,
 }
 
-/// The trace that messages continue if the application names none.
+/// The trace that a message continues if the application gives it none.
 #[cfg(not(feature = "opentelemetry"))]
 pub(crate) const fn current_trace() -> Option<Traceparent> {
     None
@@ -58,12 +59,12 @@ pub(crate) const fn current_trace() -> Option<Traceparent> {
 pub(crate) use crate::otel::current as current_trace;
 
 impl Message {
-    /// A message with this body, an empty tag, normal priority and no deadline.
+    /// Makes a message with this body, an empty tag, normal priority and no deadline.
     pub fn new(body: impl Into<Bytes>) -> Self {
         Self { body: drop_empty(body.into()), ..Self::default() }
     }
 
-    /// A tag for dispatch at the receiver: at most 255 bytes.
+    /// The tag, by which the receiver can dispatch the message: at most 255 bytes.
     #[must_use]
     pub fn tag(mut self, tag: impl Into<Bytes>) -> Self {
         self.tag = drop_empty(tag.into());
@@ -77,32 +78,33 @@ impl Message {
         self
     }
 
-    /// How long after the call of `send` the message is still wanted. A message that has not left by then ends Expired.
-    /// A message that has left is withdrawn at its receiver: it ends Expired, certainly never delivered, or Delivered
-    /// if it was taken, and its receipt is marked late. An expired message of a stream leaves no gap.
+    /// How long after the call of `send` the message is still wanted. If the message has not left by then, it ends
+    /// Expired. If it has left, the node withdraws it at its receiver: it ends Expired, and is certainly never
+    /// delivered, or Delivered if the receiver had already taken it; its receipt is then marked late. An expired
+    /// message of a stream leaves no gap.
     #[must_use]
     pub fn deadline(mut self, from_now: Duration) -> Self {
         self.deadline = Some(from_now);
         self
     }
 
-    /// Whether the message may leave beside the opening of a channel, before the channel has its own keys: see
-    /// [`Builder::early`](crate::Builder::early).
+    /// Whether the message may leave together with the opening of a channel, before the channel has keys of its own:
+    /// see [`Builder::early`](crate::Builder::early).
     #[must_use]
     pub fn early(mut self, early: bool) -> Self {
         self.early = if early { Early::Yes } else { Early::No };
         self
     }
 
-    /// The confirmation that the sender gets in the end: that the receiving application has the message, which is the
-    /// default, or that it has [processed](Confirm::Processed) it. A sender that needs neither drops the receipt.
+    /// What the receiver should confirm: that its application has the message, which is the default, or that the
+    /// application has [processed](Confirm::Processed) it. A sender that needs neither drops the receipt.
     #[must_use]
     pub fn confirm(mut self, confirm: Confirm) -> Self {
         self.confirm = confirm;
         self
     }
 
-    /// The trace that the message is part of, as in W3C Trace Context. The receiver finds it in
+    /// The trace that the message belongs to, as in W3C Trace Context. The receiver finds it in
     /// [`Delivery::traceparent`](crate::Delivery::traceparent). With the feature `opentelemetry`, the default is the
     /// trace of the current span.
     #[must_use]
@@ -111,7 +113,7 @@ impl Message {
         self
     }
 
-    /// Whether the message is part of a trace.
+    /// Whether the message belongs to a trace.
     fn is_traced(&self) -> bool {
         self.traceparent.is_some() || current_trace().is_some()
     }
@@ -129,13 +131,13 @@ impl Message {
         self.deadline
     }
 
-    /// The confirmation that the sender gets in the end.
+    /// What the receiver should confirm.
     pub(crate) const fn confirm_is(&self) -> Confirm {
         self.confirm
     }
 
-    /// Makes the message wait for the channel, unless the application has said otherwise. Until it leaves, it can
-    /// certainly be withdrawn.
+    /// Makes the message wait for a channel, unless the application has set [`Self::early`]: until it leaves, the
+    /// node can certainly withdraw it.
     pub(crate) fn or_late(mut self) -> Self {
         if self.early == Early::AsNode {
             self.early = Early::No;
@@ -152,7 +154,7 @@ impl Message {
         Self { body, ..self }
     }
 
-    /// The properties that the message may share with others. None: it has a deadline, is part of a trace, or sets
+    /// The properties that the message can share with others. None: it has a deadline, belongs to a trace, or sets
     /// `early` itself.
     pub(crate) fn alike(&self, in_stream: bool) -> Option<Alike> {
         let Self { tag, priority, early, confirm, .. } = self;
@@ -164,7 +166,7 @@ impl Message {
         usual.then(|| Alike { tag: tag(), priority, deadline: None, confirm, in_stream })
     }
 
-    /// Whether the message has these properties, and nothing of its own but its body.
+    /// Whether the message has these properties and no others.
     #[inline]
     pub(crate) fn is(&self, alike: &Alike) -> bool {
         let Self { tag, priority, deadline, early, confirm, .. } = self;

@@ -1,8 +1,8 @@
 //! Sending: the properties of a message, and its outcome.
 //!
 //! [`Peer::send`](crate::Peer::send) returns a [`Receipt`](crate::Receipt), which ends in one [`Settled`]. Messages
-//! that are sent together share a [`BatchReceipt`], which counts outcomes. A [`MessageSink`] collects the messages that
-//! one task sends.
+//! that are sent together share a [`BatchReceipt`], which counts their outcomes. A [`MessageSink`] collects the
+//! messages that one task sends.
 
 pub(crate) mod intake;
 pub(crate) mod line;

@@ -1,4 +1,4 @@
-//! A stream of the outcomes of all messages that a node sends, whoever holds their receipts.
+//! A stream of the outcomes of all messages that a node sends.
 
 use core::fmt;
 use core::pin::Pin;
@@ -18,30 +18,30 @@ use crate::node::Node;
 use crate::peer::Peer;
 use crate::send::receipts::Settled;
 
-/// The number of outcomes that the node remembers: the newest. Messages that ended together count as one.
+/// How many outcomes the node remembers: the newest. Messages that ended together count as one.
 const RECENT: usize = 1_024;
 
-/// The largest number of outcomes that wait in a stream, counted in the same way.
+/// How many outcomes may wait in a stream. Messages that ended together count as one.
 const WAITING: usize = 16_384;
 
-/// The number of places in the core's table that one hold of the node's lock looks at.
+/// How many places of the core's table are read in one hold of the node's lock.
 const PLACES: u32 = 64;
 
 /// The outcome of a message: see [`Node::outcomes`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Ended {
-    /// The peer that it was sent to.
+    /// The peer to which the message was sent.
     pub peer: NodeId,
-    /// The id of the message at both ends, which does not include the peer; None: the message never left.
+    /// The id of the message at both ends. It does not contain the peer. None: the message never left.
     pub id: Option<MessageId>,
     /// The outcome of the message.
     pub outcome: Outcome,
-    /// Whether the deadline passed before.
+    /// Whether the deadline had passed before.
     pub late: bool,
     /// The reason that the receiving application gave, if any.
     pub reason: Option<Arc<str>>,
-    /// The number of outcomes right before this one that were dropped, because the stream was not read for too long.
+    /// How many outcomes right before this one were dropped, because the application read the stream too slowly.
     pub missed: u64,
 }
 
@@ -51,10 +51,10 @@ pub struct Ended {
 pub enum Fate {
     /// It has left, and its outcome is not known yet.
     InDoubt {
-        /// Whether its deadline has passed.
+        /// Whether the deadline of the message has passed.
         late: bool,
     },
-    /// It has its outcome.
+    /// It has an outcome.
     Ended(Ended),
 }
 
@@ -63,7 +63,7 @@ pub enum Fate {
 pub(crate) struct Ending {
     pub(crate) peer: NodeId,
     pub(crate) count: u32,
-    /// The `id` belongs to the first.
+    /// The outcome; the `id` belongs to the first message.
     pub(crate) settled: Settled,
     pub(crate) reason: Option<Arc<str>>,
 }
@@ -83,7 +83,7 @@ impl Ending {
     }
 }
 
-/// The state that the engine and a stream share.
+/// What the engine and a stream share.
 #[derive(Default)]
 struct Feed {
     queue: Mutex<Queue>,
@@ -93,9 +93,9 @@ struct Feed {
 #[derive(Default)]
 struct Queue {
     waiting: VecDeque<Ending>,
-    /// The number of messages of the first entry that the stream has returned.
+    /// How many messages of the first entry the stream has already returned.
     told: u32,
-    /// The number of messages that were dropped before the first entry.
+    /// How many messages were dropped before the first entry.
     missed: u64,
     is_over: bool,
 }
@@ -124,7 +124,7 @@ impl Queue {
 }
 
 impl Queue {
-    /// The next outcome, or the end; None: nothing yet.
+    /// Returns the next outcome, or the end. None: there is nothing yet.
     fn next(&mut self) -> Option<Result<Ended, Closed>> {
         self.take().map(Ok).or_else(|| self.is_over.then_some(Err(Closed)))
     }
@@ -136,7 +136,7 @@ impl Feed {
     }
 }
 
-/// The streams of outcomes, and the outcomes that are remembered.
+/// The streams of outcomes, and the outcomes that the node remembers.
 #[derive(Default)]
 pub(crate) struct Outlets {
     feeds: Vec<Arc<Feed>>,
@@ -182,14 +182,14 @@ impl Outlets {
 }
 
 impl Engine {
-    /// Reports to the streams that messages have ended.
+    /// Passes the outcome of messages to the streams.
     pub(crate) fn tell_ended(&mut self, peer: NodeId, count: u32, settled: Settled) {
         let judged = matches!(settled.outcome, Outcome::Processed { .. } | Outcome::Rejected { .. });
         let reason = settled.id.filter(|_| judged).and_then(|id| self.reason(&id));
         self.outlets.tell(Ending { peer, count, settled, reason }, &mut self.after);
     }
 
-    /// Reports the last outcome of every open message to the streams.
+    /// Passes the last outcome of every open message to the streams.
     pub(crate) fn tell_last_words(&mut self, last_word: impl Fn(&Self, MessageKey) -> Option<Settled>) {
         if self.phase != Phase::Broken && self.outlets.are_read() {
             for open in self.core.open_messages() {
@@ -206,15 +206,15 @@ impl Engine {
     }
 }
 
-/// The future that waits for the next outcome of a stream.
+/// A future that waits for the next outcome of a stream.
 type Waiting = Pin<Box<dyn Future<Output = Result<Ended, Closed>> + Send + Sync>>;
 
-/// The outcomes of a node's messages: see [`Node::outcomes`]. A [`Stream`] that ends with the node. It does not keep
-/// the node going.
+/// The outcomes of a node's messages: see [`Node::outcomes`]. It is a [`Stream`] that ends when the node has ended.
+/// It does not keep the node running.
 pub struct Outcomes {
     node: std::sync::Weak<crate::shared::Shared>,
     feed: Arc<Feed>,
-    /// Set while the stream is being polled.
+    /// Set while the stream is polled.
     waiting: Option<Waiting>,
 }
 
@@ -224,7 +224,7 @@ async fn next(feed: Arc<Feed>) -> Result<Ended, Closed> {
         if let Some(told) = feed.queue().next() {
             return told;
         }
-        // `come` has listened since before the queue was looked at.
+        // `come` was created before the look at the queue, so nothing is missed.
         come.await;
     }
 }
@@ -238,7 +238,7 @@ impl Outcomes {
         next(Arc::clone(&self.feed)).await
     }
 
-    /// The next outcome, if one waits.
+    /// Returns the next outcome, if one waits.
     pub fn try_recv(&mut self) -> Option<Ended> {
         self.feed.queue().take()
     }
@@ -272,15 +272,15 @@ impl fmt::Debug for Outcomes {
 }
 
 impl Node {
-    /// The outcomes of all messages that this node sends, in the order in which it learns them, whoever holds their
-    /// receipts. The messages that a former life has left ([`Self::recovered`]) are included. The stream begins with
-    /// the outcomes that the node still remembers, as [`Peer::status`] does, so it misses none since the start of the
-    /// node.
+    /// Returns a stream of the outcomes of all messages that this node sends, in the order in which the node learns
+    /// them. It does not matter whether anybody holds their receipts. The messages that a former life has left
+    /// ([`Self::recovered`]) are included. The stream begins with the outcomes that the node still remembers for
+    /// [`Peer::status`]: the newest 1,024.
     ///
     /// The node does not wait for the reader. Up to 16,384 outcomes wait, where messages that ended together count as
-    /// one; then the oldest are dropped, and [`Ended::missed`] of the next outcome says how many. A call that has its
-    /// reply is not reported; one that ends without a reply is. At the end of the node, open messages are reported with
-    /// the outcome of their receipts: [`Outcome::Kept`], Cancelled or Unknown.
+    /// one. If there are more, the node drops the oldest, and [`Ended::missed`] of the next outcome says how many. A
+    /// call with a reply is not reported; a call that ends without one is. When the node ends, open messages are
+    /// reported with the outcome of their receipts: [`Outcome::Kept`], Cancelled or Unknown.
     ///
     /// ```
     /// # use exonet::{Allow, Node, Outcome};
@@ -308,13 +308,13 @@ impl Node {
 }
 
 impl Peer {
-    /// The state of a message to this peer, found by its id: it has left, or how it has ended. The node remembers its
-    /// last 1,024 outcomes over all peers, where messages that ended together count as one. None: the id is not known
-    /// or no longer known, or the message has come back and will leave with another id.
+    /// Returns the state of a message to this peer, by its id: it has left, or it has ended. The node remembers the
+    /// newest 1,024 outcomes of all peers together, where messages that ended together count as one. None: the node
+    /// does not know the id, or knows it no longer, or the message has come back and will leave with another id.
     ///
-    /// A message that has not left has no id, and a message that has left beside an opening has none until the peer has
-    /// answered: see [`Receipt::status`](crate::Receipt::status) and [`Node::outbox`] for these. The call takes time in
-    /// proportion to the number of open messages.
+    /// A message that has not left has no id, and a message that has left together with an opening has none until the
+    /// peer has answered: see [`Receipt::status`](crate::Receipt::status) and [`Node::outbox`] for these. This method
+    /// takes time in proportion to the number of open messages.
     pub fn status(&self, id: &MessageId) -> Option<Fate> {
         let (shared, peer) = (self.node().shared(), self.id());
         let mut from = Some(0);
@@ -336,7 +336,7 @@ impl Peer {
             }
             from = next;
         }
-        // Looked at last, to find a message that has ended meanwhile.
+        // Asked last, to find a message that has ended meanwhile.
         shared.look(|engine| engine.recent_fate(&peer, id)).map(Fate::Ended)
     }
 }

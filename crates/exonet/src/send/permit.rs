@@ -1,4 +1,4 @@
-//! A place in a peer's queue.
+//! A place in the queue to a peer.
 
 use core::fmt;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use crate::send::message::Message;
 use crate::send::receipt::Receipt;
 use crate::shared::Shared;
 
-/// A place in a peer's queue, as returned by [`Peer::reserve`](crate::Peer::reserve). If it is dropped unused, the
-/// place is given back and nothing has been queued.
+/// A place in the queue to a peer, which [`Peer::reserve`](crate::Peer::reserve) returns. If the caller drops it
+/// unused, the place is given back, and nothing has been queued.
 #[must_use = "a permit holds a place in the queue until it is used or dropped"]
 pub struct Permit {
     pub(crate) shared: Arc<Shared>,
@@ -26,8 +26,8 @@ impl Permit {
     /// Queues the message at once.
     ///
     /// # Errors
-    /// As for [`Peer::send`](crate::Peer::send). [`SendError::Full`] occurs only if other messages have since used up
-    /// the limit on *bytes*, of which a permit reserves none.
+    /// The errors of [`Peer::send`](crate::Peer::send). [`SendError::Full`] occurs only if other messages have
+    /// meanwhile used up the limit on *bytes*: a permit reserves none.
     pub fn send(self, message: impl Into<Message>) -> Result<Receipt, SendError> {
         let (shared, mut message) = (&self.shared, Some(message.into()));
         let hints = shared.names.known(&self.to);

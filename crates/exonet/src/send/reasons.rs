@@ -1,11 +1,11 @@
-//! The reasons that receiving applications gave for rejecting or processing messages.
+//! The reasons that receiving applications gave when they rejected or processed messages.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use exonet_proto::MessageId;
 
-/// The number of reasons that are kept: the newest.
+/// How many reasons are kept: the newest.
 const MOST: usize = 1_024;
 
 #[derive(Default)]

@@ -14,33 +14,33 @@ use crate::send::lot::Lot;
 use crate::send::receipts::{Settled, SlotIndex, Tally};
 use crate::shared::Shared;
 
-/// The handle that `send` returns: it tells where the message stands and, in the end, its outcome.
+/// The handle that `send` returns. It tells where the message is now and, in the end, its outcome.
 ///
-/// It ends in exactly one [`Settled`], in every case; awaiting it again returns the same. Dropping it neither cancels
-/// the message nor hurries it.
+/// In every case it ends in exactly one [`Settled`]; awaiting it again gives the same result. Dropping it neither
+/// cancels the message nor speeds it up.
 #[must_use = "a receipt says what became of the message; drop it only if that does not matter"]
 pub struct Receipt {
     hold: Hold,
     settled: Option<Settled>,
 }
 
-/// The place that holds the outcome of the message.
+/// Where the outcome of the message is stored.
 enum Hold {
-    /// In the node's table. The slot is freed when the outcome is returned, and on drop.
+    /// In the table of the node. The slot becomes free when the outcome is returned, or the receipt is dropped.
     Table { shared: Arc<Shared>, slot: SlotIndex },
     /// In the record of messages that were queued together.
     Lot { lot: Arc<Lot>, at: u32, waits: bool },
 }
 
 impl Hold {
-    /// Asks the engine about the message, if it is open and the node exists.
+    /// Asks the engine about the message, if the message is open and the node exists.
     fn ask<T>(&self, ask: impl FnOnce(&mut Engine, Now, MessageKey) -> T) -> Option<T> {
         match self {
             Self::Table { shared, slot } => shared.step(|engine, now| {
                 let key = engine.receipts.key(*slot)?;
                 Some(ask(engine, now, key))
             }),
-            // The message's key is known once the node's lock is held.
+            // The message has a key once someone holds the node's lock.
             Self::Lot { lot, at, .. } => {
                 lot.shared.upgrade()?.step(|engine, now| Some(ask(engine, now, lot.key(*at)?)))
             }
@@ -53,12 +53,12 @@ impl Receipt {
         Self { hold: Hold::Table { shared, slot }, settled: None }
     }
 
-    /// The receipt of the `at`th message of a lot.
+    /// The receipt of message `at` of a lot.
     pub(crate) fn of_lot(lot: Arc<Lot>, at: u32) -> Self {
         Self { hold: Hold::Lot { lot, at, waits: false }, settled: None }
     }
 
-    /// Where the message stands now.
+    /// Where the message is now.
     pub fn status(&self) -> Status {
         if self.settled.is_some() {
             return Status::Settled;
@@ -75,7 +75,7 @@ impl Receipt {
         }
     }
 
-    /// The outcome of the message, if it is known by now.
+    /// The outcome of the message, if it is known already.
     pub fn settled(&self) -> Option<Settled> {
         self.settled.or_else(|| match &self.hold {
             Hold::Table { shared, slot } => shared.look(|engine| engine.receipts.settled(*slot)),
@@ -83,31 +83,30 @@ impl Receipt {
         })
     }
 
-    /// The message's id at both ends, once it has left.
+    /// The id of the message at both ends, once the message has left.
     pub fn id(&self) -> Option<MessageId> {
         if let Some(settled) = self.settled() {
             return settled.id;
         }
         match self.status() {
             Status::InDoubt { id, .. } => Some(id),
-            // The message was settled between the two looks.
+            // The message was settled between the two questions.
             Status::Settled => self.settled().and_then(|settled| settled.id),
             Status::Queued => None,
         }
     }
 
-    /// The message as [`Node::outbox`](crate::Node::outbox) returns it, until it is settled.
-    /// [`Node::waiting`](crate::Node::waiting) takes it from any task, whoever holds the receipt, and knows its number
-    /// in the journal.
+    /// The message as [`Node::outbox`](crate::Node::outbox) returns it, until it is settled. Any task can pass it to
+    /// [`Node::waiting`](crate::Node::waiting), which also gives its number in the journal.
     pub fn open_message(&self) -> Option<OpenMessage> {
         self.hold.ask(|engine, _, key| engine.core.open_message(key)).flatten()
     }
 
-    /// The reason that the receiving application gave, if it did: with [`Outcome::Rejected`], or with
+    /// The reason that the receiving application gave, if any: with [`Outcome::Rejected`], or with
     /// [`Outcome::Processed`] and a status. The node keeps the newest 1,024 reasons.
     pub fn reason(&self) -> Option<Arc<str>> {
         let Settled { outcome, id: Some(id), .. } = self.settled()? else { return None };
-        // Most messages end without a reason: they are spared the node's lock.
+        // Most messages end without a reason: for them, this need not take the node's lock.
         if !matches!(outcome, Outcome::Rejected { .. } | Outcome::Processed { .. }) {
             return None;
         }
@@ -117,26 +116,26 @@ impl Receipt {
         }
     }
 
-    /// Waits for the outcome of the message. Cancel-safe; the result is the same every time. A dead peer leaves a
-    /// message in doubt for as long as the node's `doubt_timeout`, by default without limit: see [`Self::abandon`].
+    /// Waits for the outcome of the message. Cancel-safe; the result is the same every time. If the peer is dead, the
+    /// message stays in doubt for as long as the node's `doubt_timeout`, which by default has no limit: see
+    /// [`Self::abandon`].
     pub async fn outcome(&mut self) -> Settled {
         poll_fn(|cx| self.poll_settled(cx)).await
     }
 
-    /// Withdraws the message. [`Cancel::Done`]: it had not left, and its outcome is [`Outcome::Cancelled`], certainly
-    /// never delivered. [`Cancel::Asked`]: it has left, and its receiver is asked to withdraw it. Its outcome is then
-    /// Cancelled if it was not taken, and Delivered if it was. It is Unknown only in the cases where the outcome of any
-    /// message would be.
+    /// Withdraws the message. [`Cancel::Done`]: the message had not left, and ends [`Outcome::Cancelled`]: it is
+    /// certainly never delivered. [`Cancel::Asked`]: the message has left, and the node asks its receiver to withdraw
+    /// it. It then ends Cancelled if the receiver had not taken it, and otherwise as if it had not been withdrawn.
     ///
     /// # Errors
-    /// [`CancelError::InDoubt`]: the message has left and is a call or the end of a stream, so only its outcome will
-    /// tell; or the journal cannot be written. [`CancelError::Settled`]: its outcome is known.
+    /// [`CancelError::InDoubt`]: the message has left, and is a call or the end of a stream, which the node cannot
+    /// withdraw; or the node cannot write its journal. [`CancelError::Settled`]: the message already has an outcome.
     pub fn cancel(&self) -> Result<Cancel, CancelError> {
         let cancelled = self.hold.ask(|engine, now, key| engine.cancel(now, key));
         cancelled.unwrap_or(Err(CancelError::Settled))
     }
 
-    /// Gives the message up: its outcome is [`Outcome::Unknown`] now, or Cancelled if it never left.
+    /// Gives the message up. Its outcome is now Cancelled if it never left, else [`Outcome::Unknown`].
     pub fn abandon(&self) {
         self.hold.ask(|engine, now, key| engine.core.abandon(now, key));
     }
@@ -147,10 +146,10 @@ impl Receipt {
         }
         let settled = match &mut self.hold {
             Hold::Table { shared, slot } => {
-                // The waker is cloned without the lock: its code is the application's.
+                // Cloned without the lock, since the waker is code of the application.
                 let mut waker = Some(cx.waker().clone());
                 let polled = ready!(shared.amend(|engine| engine.receipts.poll(*slot, &mut waker)));
-                // This cannot happen: the slot is freed only here and on drop.
+                // This cannot happen: the slot becomes free only here and when the receipt is dropped.
                 polled.unwrap_or(Settled { outcome: Outcome::Unknown, id: None, late: false })
             }
             Hold::Lot { lot, at, waits } => match lot.settled(*at) {
@@ -179,7 +178,7 @@ impl Drop for Receipt {
         if self.settled.is_some() {
             return;
         }
-        // A waker is dropped without the lock.
+        // Dropped without the lock, since the waker is code of the application.
         drop(match &self.hold {
             Hold::Table { shared, slot } => shared.amend(|engine| engine.receipts.forget(*slot)),
             Hold::Lot { lot, at, waits: true } => lot.forget(*at),
@@ -194,10 +193,11 @@ impl fmt::Debug for Receipt {
     }
 }
 
-/// The handle that [`send_batch`](crate::Peer::send_batch) returns: it counts the outcomes of the messages of a batch.
+/// The handle that [`send_batch`](crate::Peer::send_batch) returns: it counts the outcomes of the messages of a
+/// batch.
 ///
-/// Each message ends in exactly one outcome, in every case. Dropping the receipt neither cancels a message nor hurries
-/// it.
+/// In every case, each message ends in exactly one outcome. Dropping the receipt neither cancels a message nor speeds
+/// it up.
 #[must_use = "it says what became of the messages; drop it only if that does not matter"]
 pub struct BatchReceipt {
     shared: Arc<Shared>,
@@ -214,18 +214,18 @@ impl BatchReceipt {
         self.slot
     }
 
-    /// How many messages have been queued.
+    /// The number of messages that were queued.
     pub fn len(&self) -> u64 {
         let (tally, open) = self.shared.look(|engine| engine.receipts.tally(self.slot));
         tally.settled() + open
     }
 
-    /// Whether no message has been queued.
+    /// Whether no message was queued.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The outcomes of the messages that are settled by now.
+    /// The outcomes of the messages that are settled already.
     pub fn tally(&self) -> Tally {
         self.shared.look(|engine| engine.receipts.tally(self.slot)).0
     }
@@ -235,13 +235,14 @@ impl BatchReceipt {
         poll_fn(|cx| self.poll_tally(cx)).await
     }
 
-    /// Withdraws the messages. Returns how many had not left: their outcome is [`Outcome::Cancelled`], certainly never
-    /// delivered. The receiver is asked to withdraw the others, whose outcome is then Cancelled if they were not taken.
+    /// Withdraws the messages. Returns how many had not left: those end [`Outcome::Cancelled`], and are certainly
+    /// never delivered. The node asks the receiver to withdraw the others; each of those ends Cancelled if the
+    /// receiver had not taken it.
     pub fn cancel(&self) -> u64 {
         self.each_open(|engine, now, key| u64::from(engine.cancel(now, key) == Ok(Cancel::Done)))
     }
 
-    /// Gives up the open messages: their outcome is Unknown now, or Cancelled if they never left.
+    /// Gives up the open messages. Their outcome is now Cancelled if they never left, else Unknown.
     pub fn abandon(&self) {
         self.each_open(|engine, now, key| {
             engine.core.abandon(now, key);

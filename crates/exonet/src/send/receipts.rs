@@ -1,7 +1,8 @@
-//! The table of receipts: it keeps the outcome of each message until the owner of the receipt has read it.
+//! The table of receipts: it keeps the outcome of a message until the owner of the receipt has read it.
 //!
-//! The core reuses the index of a settled message at once, while its receipt may be read much later; so a receipt has
-//! its own slot. A slot is free again when its message is settled and no receipt holds it.
+//! The core reuses the index of a settled message at once, but the owner may read its receipt much later. So a
+//! receipt has a slot of its own. The slot becomes free when its message is settled and the receipt was read or
+//! dropped.
 
 use core::task::{Poll, Waker};
 use std::collections::BTreeMap;
@@ -12,19 +13,19 @@ use exonet_proto::{MessageId, Mono};
 
 use crate::send::lot::Lot;
 
-/// The end of a message.
+/// How a message ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Settled {
-    /// The outcome: exactly one, once.
+    /// The outcome. Each message has exactly one, and it does not change.
     pub outcome: Outcome,
-    /// The message's id at both ends; None if it never left.
+    /// The id of the message at both ends. None: the message never left.
     pub id: Option<MessageId>,
-    /// Whether the deadline passed before.
+    /// Whether the deadline had passed before.
     pub late: bool,
 }
 
-/// The numbers of messages of a batch by outcome.
+/// How many messages of a batch ended with each outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Tally {
@@ -44,7 +45,7 @@ pub struct Tally {
     pub unknown: u64,
     /// [`Outcome::Kept`].
     pub kept: u64,
-    /// Those of all the above whose deadline passed before.
+    /// How many of all these messages ended after their deadline.
     pub late: u64,
 }
 
@@ -70,7 +71,7 @@ impl Tally {
     }
 }
 
-/// Place of a receipt in the table.
+/// The place of a receipt in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SlotIndex(usize);
 
@@ -83,7 +84,7 @@ enum State {
     },
     Settled(Settled),
     Batch(Batch),
-    /// Messages of a lot: the number of those that are open, and the epoch in which they were sent.
+    /// The messages of a lot: how many are open, and the epoch in which they were sent.
     Lot {
         lot: Arc<Lot>,
         open: u32,
@@ -91,17 +92,17 @@ enum State {
     },
 }
 
-/// Messages that share a receipt.
+/// The messages of a batch.
 #[derive(Default)]
 struct Batch {
     open: u64,
-    /// The epoch of the first open message.
+    /// The epoch of the oldest open message.
     epoch: u64,
     tally: Tally,
     waker: Option<Waker>,
 }
 
-/// The receipt of an open message, or of `count` messages that were queued together, of which `open` are open.
+/// An open message, or `count` messages that were queued together, `open` of which are open.
 #[derive(Clone, Copy)]
 struct Entry {
     /// The key of the first message.
@@ -109,14 +110,14 @@ struct Entry {
     count: u32,
     open: u32,
     slot: usize,
-    /// The place of the first message in its lot.
+    /// The number of the first message in its lot.
     at: u32,
-    /// The time at which it was queued.
+    /// When it was queued.
     since: Mono,
 }
 
 impl Entry {
-    /// The keys of all messages, open or not.
+    /// The keys of all messages of the entry, open or not.
     fn keys(self) -> impl Iterator<Item = MessageKey> {
         (0..self.count).map(move |n| self.key.nth(n))
     }
@@ -131,13 +132,13 @@ struct Slot {
 pub(crate) struct Receipts {
     slots: Vec<Slot>,
     free: Vec<usize>,
-    /// The entries, by the core's index.
+    /// The entries, by the core's index of their first message.
     by_key: Vec<Option<Entry>>,
-    /// Entries whose index the core has reused before their outcome could be reported, because that waits for the disk.
+    /// Entries whose index the core has reused before the node could report their outcome, which waits for the disk.
     displaced: BTreeMap<MessageKey, Entry>,
     /// The number of open messages.
     open: usize,
-    /// The number of receipts with open messages, by epoch; empty epochs are absent.
+    /// How many receipts have open messages, by epoch. An epoch without any is absent.
     epochs: BTreeMap<u64, usize>,
     epoch: u64,
 }
@@ -149,7 +150,7 @@ impl Receipts {
         self.by_key.reserve(more);
     }
 
-    /// Enters an accepted message; its receipt is held.
+    /// Adds a message that the core has accepted. The slot is held by its receipt.
     pub(crate) fn open(&mut self, now: Mono, key: MessageKey) -> SlotIndex {
         let slot = self.place(State::Open { key, epoch: self.epoch, waker: None });
         *self.epochs.entry(self.epoch).or_insert(0) += 1;
@@ -164,7 +165,7 @@ impl Receipts {
         slot
     }
 
-    /// Enters `count` accepted messages of a lot, from the `at`th on.
+    /// Adds `count` messages of a lot, from number `at` on, which the core has accepted.
     pub(crate) fn add_to_lot(&mut self, now: Mono, slot: SlotIndex, at: u32, key: MessageKey, count: u32) {
         if let Some(Slot { state: State::Lot { lot, open, .. }, .. }) = self.slots.get_mut(slot.0) {
             lot.queued(at, key);
@@ -173,8 +174,8 @@ impl Receipts {
         }
     }
 
-    /// Closes the lot: no more messages come. Its slot is free when all of them have ended, which is now if there are
-    /// none.
+    /// Closes the lot: it gets no more messages. Its slot becomes free when all of them have ended: at once if there
+    /// are none.
     pub(crate) fn close_lot(&mut self, slot: SlotIndex) {
         let Some(Slot { state: State::Lot { open, epoch, .. }, held }) = self.slots.get_mut(slot.0) else {
             return;
@@ -187,12 +188,12 @@ impl Receipts {
         }
     }
 
-    /// Makes a slot for the receipt of many messages; the receipt is held.
+    /// Makes a slot for the receipt of a batch. The slot is held by the receipt.
     pub(crate) fn open_batch(&mut self) -> SlotIndex {
         self.place(State::Batch(Batch::default()))
     }
 
-    /// Enters `count` accepted messages of a batch, from `key` on.
+    /// Adds `count` messages of a batch, from `key` on, which the core has accepted.
     pub(crate) fn add(&mut self, now: Mono, slot: SlotIndex, key: MessageKey, count: u32) {
         if let Some(Slot { state: State::Batch(batch), .. }) = self.slots.get_mut(slot.0) {
             if batch.open == 0 {
@@ -231,13 +232,14 @@ impl Receipts {
         self.by_key.iter().flatten().chain(self.displaced.values())
     }
 
-    /// The time at which an open message was queued.
+    /// When an open message was queued.
     pub(crate) fn since(&self, key: MessageKey) -> Option<Mono> {
         let entry = self.by_key.get(key.index())?.as_ref().filter(|entry| entry.key == key.first());
         Some(entry.or_else(|| self.displaced.get(&key.first()))?.since)
     }
 
-    /// Enters the outcome of `count` messages from `key` on. Hands the wakers of the tasks that wait for it to `wake`.
+    /// Notes the outcome of `count` messages from `key` on. Passes the wakers of the tasks that wait for it to
+    /// `wake`.
     pub(crate) fn settle(
         &mut self,
         key: MessageKey,
@@ -287,7 +289,7 @@ impl Receipts {
         }
     }
 
-    /// The messages of an entry are settled.
+    /// Notes that the messages of an entry are settled.
     fn leave(&mut self, key: MessageKey) {
         match self.by_key.get_mut(key.index()) {
             Some(place) if place.is_some_and(|entry| entry.key == key) => *place = None,
@@ -295,7 +297,7 @@ impl Receipts {
         }
     }
 
-    /// The messages of a receipt are settled.
+    /// Notes that the messages of a receipt are settled.
     fn leave_epoch(&mut self, epoch: u64) {
         if let Some(count) = self.epochs.get_mut(&epoch) {
             *count -= 1;
@@ -305,7 +307,7 @@ impl Receipts {
         }
     }
 
-    /// The numbers of settled messages of a batch by outcome, and the number of open ones.
+    /// How many messages of a batch ended with each outcome, and how many are open.
     pub(crate) fn tally(&self, index: SlotIndex) -> (Tally, u64) {
         match self.slots.get(index.0).map(|slot| &slot.state) {
             Some(State::Batch(batch)) => (batch.tally, batch.open),
@@ -313,7 +315,7 @@ impl Receipts {
         }
     }
 
-    /// Ready when no message of the batch is open; else like [`Receipts::poll`].
+    /// Ready when no message of the batch is open. Otherwise it stores `waker`, like [`Receipts::poll`].
     pub(crate) fn poll_batch(&mut self, index: SlotIndex, waker: &mut Option<Waker>) -> Poll<Tally> {
         match self.slots.get_mut(index.0).map(|slot| &mut slot.state) {
             Some(State::Batch(batch)) if batch.open > 0 => {
@@ -325,13 +327,14 @@ impl Receipts {
         }
     }
 
-    /// The open messages of a batch, and perhaps some that are settled. O(open messages of the node).
+    /// The open messages of a batch, and perhaps some that are settled. Takes time in proportion to all open messages
+    /// of the node.
     pub(crate) fn keys_of(&self, index: SlotIndex) -> Vec<MessageKey> {
         let own = self.entries().filter(|entry| entry.slot == index.0);
         own.copied().flat_map(Entry::keys).collect()
     }
 
-    /// The core's name for an open message.
+    /// The key of an open message in the core.
     pub(crate) fn key(&self, index: SlotIndex) -> Option<MessageKey> {
         match self.slots.get(index.0)?.state {
             State::Open { key, .. } => Some(key),
@@ -346,8 +349,8 @@ impl Receipts {
         }
     }
 
-    /// Ready: the outcome is returned and the slot is free. Otherwise stores `waker`; a waker that it replaces is left
-    /// in `waker`, for the caller to drop without the lock.
+    /// If it is ready, the outcome is returned, and the slot becomes free. Otherwise stores `waker`. If that replaces
+    /// another waker, the other is left in `waker`, so that the caller drops it without the lock.
     pub(crate) fn poll(&mut self, index: SlotIndex, waker: &mut Option<Waker>) -> Poll<Option<Settled>> {
         let Some(slot) = self.slots.get_mut(index.0) else {
             return Poll::Ready(None);
@@ -366,7 +369,7 @@ impl Receipts {
         }
     }
 
-    /// The owner of the receipt is gone. Returns its waker.
+    /// Notes that the receipt was dropped. Returns its waker.
     pub(crate) fn forget(&mut self, index: SlotIndex) -> Option<Waker> {
         let slot = self.slots.get_mut(index.0)?;
         match &mut slot.state {
@@ -397,7 +400,7 @@ impl Receipts {
         }
     }
 
-    /// Begins a new epoch. The mark stands for every message that was sent before.
+    /// Begins a new epoch. The mark that it returns refers to every message that was sent before.
     pub(crate) fn mark(&mut self) -> u64 {
         self.epoch += 1;
         self.epoch
@@ -408,7 +411,7 @@ impl Receipts {
         self.epochs.first_key_value().is_none_or(|(epoch, _)| *epoch >= mark)
     }
 
-    /// The least epoch with an open message. When it grows, a flush may have ended.
+    /// The oldest epoch with an open message. When it changes, a flush may have ended.
     pub(crate) fn oldest(&self) -> u64 {
         self.epochs.first_key_value().map_or(u64::MAX, |(epoch, _)| *epoch)
     }

@@ -1,4 +1,4 @@
-//! Room in the queues: places that are promised to permits, and the tasks that wait for a place.
+//! Room in the queues: the places that permits reserve, and the tasks that wait for a place.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,20 +9,20 @@ use tokio::sync::Notify;
 
 use crate::after::{After, Chore};
 
-/// The tasks that wait for room in one peer's queue, first come, first served.
+/// The tasks that wait for room in the queue to one peer. The first one to come is the first one served.
 #[derive(Default)]
 struct Line {
     notify: Arc<Notify>,
     waiting: usize,
 }
 
-/// The lines of waiting tasks. A wake-up wakes one task of a line; a task that has been served, or leaves, lets the
-/// next try.
+/// The lines of waiting tasks. A wake-up wakes one task of a line. A task that has got its place, or leaves the line,
+/// wakes the next.
 pub(crate) struct Room {
     lines: BTreeMap<NodeId, Line>,
-    /// The number of places promised to permits; peers without promises are absent.
+    /// How many places permits have reserved. A peer without any is absent.
     promised: BTreeMap<NodeId, usize>,
-    /// The number of messages that the queue to one peer holds.
+    /// How many messages the queue to one peer holds.
     limit: usize,
 }
 
@@ -31,7 +31,7 @@ impl Room {
         Self { lines: BTreeMap::new(), promised: BTreeMap::new(), limit }
     }
 
-    /// Whether the queue to `peer` would take a message now, not counting the places promised to permits.
+    /// Whether the queue to `peer` has room for a message now, apart from the places that permits have reserved.
     pub(crate) fn has(&self, core: &mut Core, peer: &NodeId) -> bool {
         if self.promised.is_empty() {
             core.has_room(peer)
@@ -40,7 +40,7 @@ impl Room {
         }
     }
 
-    /// The number of messages to `peer` that may be tried now.
+    /// How many messages to `peer` a caller may try to queue now.
     pub(crate) fn left(&self, core: &mut Core, peer: &NodeId) -> usize {
         let Some(promised) = self.promised.get(peer) else { return usize::MAX };
         let held = core.peer_stats(peer).map_or(0, |stats| stats.queued + stats.in_doubt);
@@ -60,12 +60,12 @@ impl Room {
         }
     }
 
-    /// Whether there are promises, which change the room without the core's knowledge.
+    /// Whether there are reserved places. They change the room, and the core does not know of them.
     pub(crate) fn has_promises(&self) -> bool {
         !self.promised.is_empty()
     }
 
-    /// Lets the first task in line for `peer` try, if there is room.
+    /// Wakes the first task in line for `peer`, if there is room.
     pub(crate) fn serve(&self, core: &mut Core, peer: &NodeId, after: &mut After) {
         if let Some(line) = self.lines.get(peer)
             && self.has(core, peer)
@@ -96,7 +96,7 @@ impl Room {
         }
     }
 
-    /// Wakes every waiting task to find that there will be no room.
+    /// Wakes every waiting task, since there will be no room.
     pub(crate) fn turn_away(&self, after: &mut After) {
         after.chores.extend(self.lines.values().map(|line| Chore::All(Arc::clone(&line.notify))));
     }

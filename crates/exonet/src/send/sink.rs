@@ -16,12 +16,12 @@ use crate::send::message::{Message, take_turns};
 use crate::send::receipt::BatchReceipt;
 use crate::send::receipts::{SlotIndex, Tally};
 
-/// The largest number of bytes of messages that are collected before they are queued.
+/// The sink queues its messages once it has collected this many bytes of them.
 const LOT_BYTES: usize = 1 << 20;
 
-/// Sends many messages to one peer and counts their outcomes. Made by [`Peer::sink`].
+/// Sends many messages to one peer, and counts their outcomes. [`Peer::sink`] makes it.
 ///
-/// The sink collects messages and queues them together: when there are a few hundred, and on [`Self::flush`]. A message
+/// The sink collects messages and queues them together: once it has a few hundred, and on [`Self::flush`]. A message
 /// that was fed and not flushed has not been sent. It is a [`Sink`], whose `poll_close` waits until every message is
 /// settled.
 ///
@@ -53,34 +53,34 @@ pub struct MessageSink {
     queueing: Option<Queueing>,
 }
 
-/// Resolves to the rest of the lot, which is empty unless a message was refused.
+/// Resolves to what is left of the lot: nothing, unless a message was refused.
 type Queueing = Pin<Box<dyn Future<Output = (Vec<Outgoing>, Result<(), SendError>)> + Send + Sync>>;
 
 impl Peer {
-    /// A sink of messages: the way to send many from one task.
+    /// Makes a sink of messages to this peer, for a task that sends many.
     pub fn sink(&self) -> MessageSink {
         let receipt = BatchReceipt::new(self.shared().clone());
         MessageSink { peer: self.clone(), receipt, lot: Vec::new(), bytes: 0, queueing: None }
     }
 
-    /// Queues messages from the front of `lot` for which there is room.
+    /// Queues the first messages of `lot`, as many as there is room for.
     fn queue_lot(&self, lot: &mut Vec<Outgoing>, slot: SlotIndex) -> Result<(), CoreError> {
         let hints = self.hints();
         let (taken, queued) =
             self.shared().step(|engine, now| engine.send_many(now, self.id(), &hints, lot, slot));
-        // A refused message counts as taken: the core asked for it. The rest of each message is dropped without the
-        // lock.
+        // A refused message counts as taken, since the core has asked for it. What is left of the messages is dropped
+        // without the lock.
         lot.drain(..taken.min(lot.len()));
         queued
     }
 }
 
 impl MessageSink {
-    /// Adds a message; if enough have been collected, first waits for room in the peer's queue. Cancel-safe: if the
-    /// future is dropped early, `message` has not been added.
+    /// Adds a message. If the sink has collected enough, it first waits for room in the queue to the peer.
+    /// Cancel-safe: if the caller drops the future early, `message` was not added.
     ///
     /// # Errors
-    /// [`SendError`] of a message that was fed before, which is dropped.
+    /// [`SendError`] of a message that was fed before. The sink has dropped that message.
     pub async fn feed(&mut self, message: impl Into<Message>) -> Result<(), SendError> {
         if !self.has_room() {
             self.flush().await?;
@@ -89,16 +89,16 @@ impl MessageSink {
         Ok(())
     }
 
-    /// Queues the messages that were fed, and waits for room in the peer's queue. Cancel-safe: messages that are not
-    /// queued stay in the sink.
+    /// Queues the messages that were fed, and waits for room in the queue to the peer. Cancel-safe: messages that are
+    /// not queued yet stay in the sink.
     ///
     /// # Errors
-    /// [`SendError`] of the first message that is refused: that message is dropped if it is itself at fault, for
-    /// example too large. The messages after it stay to be flushed.
+    /// [`SendError`] of the first message that the node refuses. If the fault is in that message, for example its
+    /// size, the sink drops it. The messages after it stay in the sink.
     pub async fn flush(&mut self) -> Result<(), SendError> {
         let bytes = self.bytes;
         poll_fn(|cx| self.poll_queue(cx)).await?;
-        // Only queued messages take time from the driver, which may share the thread.
+        // Only queued messages count: they cause work for the driver, which may run on the same thread.
         take_turns(bytes).await;
         Ok(())
     }
@@ -106,13 +106,13 @@ impl MessageSink {
     /// Flushes, and waits until every message is settled. Counts all messages since the sink was made.
     ///
     /// # Errors
-    /// As for [`Self::flush`].
+    /// The errors of [`Self::flush`].
     pub async fn settled(&mut self) -> Result<Tally, SendError> {
         self.flush().await?;
         Ok(self.receipt.outcomes().await)
     }
 
-    /// The outcomes of the messages that are settled by now.
+    /// The outcomes of the messages that are settled already.
     pub fn tally(&self) -> Tally {
         self.receipt.tally()
     }

@@ -1,4 +1,4 @@
-//! The messages that a node still has to send, for inspection.
+//! The messages that a node still has to send or settle, for inspection.
 
 use core::fmt;
 use core::net::SocketAddr;
@@ -10,25 +10,26 @@ use exonet_proto::node::{MessageKey, OpenMessage, Outcome, Priority, Status};
 use crate::engine::{Engine, Phase};
 use crate::node::Node;
 
-/// The number of places in the core's table that one hold of the node's lock looks at: 16 messages or bundles of small
-/// ones.
+/// How many places of the core's table are read in one hold of the node's lock. A place is a message, or a bundle of
+/// small ones.
 const PLACES: u32 = 16;
 
-/// A message that was given to a node and is not settled: see [`Node::outbox`].
+/// A message that the node has accepted and that is not settled: see [`Node::outbox`].
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Waiting {
-    /// Its number in the journal, the same in every life of the identity. None: it is not journaled.
+    /// The number of the message in the journal, which is the same in every life of the identity. None: the journal
+    /// does not have the message.
     pub number: Option<u64>,
-    /// The peer that it goes to, where it stands, and the length of its body.
+    /// The peer of the message, the state of the message, and the length of its body.
     pub message: OpenMessage,
-    /// The addresses at which the peer may be, the latest last.
+    /// The addresses at which the peer may be; the newest is the last.
     pub addresses: Vec<SocketAddr>,
     /// The tag for dispatch.
     pub tag: Bytes,
     /// The priority.
     pub priority: Priority,
-    /// The beginning of its body: as many bytes as were asked for, or all.
+    /// The beginning of the body: as many bytes as the caller asked for, or all.
     pub body: Bytes,
 }
 
@@ -62,7 +63,7 @@ impl Engine {
         (open.into_iter().filter_map(|message| self.waiting(message, glance)).collect(), next)
     }
 
-    /// Gives a message up, and returns its outcome. None: it is settled.
+    /// Gives a message up, and returns its outcome. None: the message is already settled.
     fn give_up(&mut self, now: Now, key: MessageKey) -> Option<Outcome> {
         let outcome = match self.core.status(key) {
             _ if self.phase >= Phase::Stopped => return None,
@@ -76,12 +77,12 @@ impl Engine {
 }
 
 impl Node {
-    /// The messages that this node was given and that are not settled, calls included, whoever holds the receipts.
-    /// Journaled messages are in the order in which they were given. The first `glance` bytes of each body are copied;
-    /// `usize::MAX` copies it whole.
+    /// Returns the messages that this node has accepted and that are not settled, including calls. It does not matter
+    /// who holds their receipts. Messages in the journal are in the order in which the node accepted them. Each comes
+    /// with a copy of the first `glance` bytes of its body; `usize::MAX` copies it whole.
     ///
-    /// The call looks at a part at a time, so that the node works on meanwhile: messages that come or go during the
-    /// call may be missing. It takes memory and time for every open message.
+    /// This method reads a few messages at a time, so that the node goes on meanwhile: a message that is accepted or
+    /// settled during the call may be missing. It takes memory and time for every open message.
     ///
     /// ```
     /// # use exonet::{Allow, Node};
@@ -110,7 +111,7 @@ impl Node {
         all
     }
 
-    /// The message as it is now, with the first `glance` bytes of its body. None: it is settled.
+    /// Returns the message as it is now, with the first `glance` bytes of its body. None: the message is settled.
     pub fn waiting(&self, message: &OpenMessage, glance: usize) -> Option<Waiting> {
         self.shared().look(|engine| {
             let mut now = *message;
@@ -119,16 +120,16 @@ impl Node {
         })
     }
 
-    /// Gives a message up, and returns its outcome: Cancelled if it never left, else Unknown. Its receipt says the
-    /// same. None: it is settled already.
+    /// Gives a message up, and returns its outcome: Cancelled if it never left, else Unknown. Its receipt has the
+    /// same outcome. None: the message is already settled.
     pub fn give_up(&self, message: &OpenMessage) -> Option<Outcome> {
         self.shared().step(|engine, now| engine.give_up(now, message.key))
     }
 
-    /// Waits until the journal keeps everything that was accepted, taken and given up so far, as the node's
-    /// [`Durability`](crate::Durability) requires. Returns at once unless that waits for the disk. One call makes all
-    /// messages safe that were sent by [`try_send`](crate::Peer::try_send), a [`Permit`](crate::send::Permit) or a
-    /// sink.
+    /// Waits until everything that was accepted, taken and given up so far is as safe as the node's
+    /// [`Durability`](crate::Durability) requires. Returns at once unless that setting waits for the disk. One call
+    /// makes all messages safe that were sent by [`try_send`](crate::Peer::try_send), a
+    /// [`Permit`](crate::send::Permit) or a sink.
     ///
     /// ```
     /// # use exonet::{Allow, Durability, Node};
@@ -148,7 +149,7 @@ impl Node {
     /// ```
     ///
     /// # Errors
-    /// [`Closed`](crate::error::Closed): the node has ended before.
+    /// [`Closed`](crate::error::Closed): the node ended before.
     pub async fn journaled(&self) -> Result<(), crate::error::Closed> {
         let shared = self.shared();
         let at = shared.look(Engine::accepted_at);

@@ -1,4 +1,4 @@
-//! The body of a message that is written piece by piece.
+//! The body of a message that the application writes in pieces.
 
 use core::fmt;
 use core::pin::Pin;
@@ -13,21 +13,23 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use crate::error::SendFromError;
 use crate::shared::Shared;
 
-/// The body of a message that is sent while it is written, with [`AsyncWrite`] or [`Self::write_chunk`].
+/// The body of a message that the node sends while the application writes it, with [`AsyncWrite`] or
+/// [`Self::write_chunk`].
 ///
-/// Exactly the announced number of bytes must be written. If none was announced, [`Self::finish`] or
-/// [`AsyncWrite::poll_shutdown`] ends the body. If the writer is dropped before, it withdraws the message: Cancelled if
-/// nothing of it has left, Unknown otherwise, and never delivered in part.
+/// The application must write exactly the announced number of bytes. If it announced none, [`Self::finish`] or
+/// [`AsyncWrite::poll_shutdown`] ends the body. If the writer is dropped before the end, the node withdraws the
+/// message: it ends Cancelled if nothing of it has left, and Unknown otherwise. A part of a message is never
+/// delivered.
 #[must_use = "a body that is dropped before its end withdraws the message"]
 pub struct BodyWriter {
     shared: Arc<Shared>,
     key: MessageKey,
-    /// The number of bytes that are missing; None while the length is not known.
+    /// The number of bytes that are still to be written. None: the length was not announced.
     left: Option<u64>,
     gone: bool,
 }
 
-/// The largest number of bytes that one call of [`AsyncWrite::poll_write`] copies.
+/// How many bytes one call of [`AsyncWrite::poll_write`] copies at most.
 const COPY: usize = 64 << 10;
 
 impl BodyWriter {
@@ -35,7 +37,7 @@ impl BodyWriter {
         Self { shared, key, left: len, gone: false }
     }
 
-    /// The number of bytes still to be written; None while the length is not known.
+    /// The number of bytes that are still to be written. None: the length was not announced.
     pub const fn remaining(&self) -> Option<u64> {
         self.left
     }
@@ -43,8 +45,8 @@ impl BodyWriter {
     /// Ends the body.
     ///
     /// # Errors
-    /// `UnexpectedEof`: bytes of the announced body are missing, and the message is withdrawn. `BrokenPipe`: the
-    /// message is settled already; its receipt has the outcome.
+    /// `UnexpectedEof`: bytes of the announced body are missing, and the node has withdrawn the message.
+    /// `BrokenPipe`: the message is already settled; its receipt has the outcome.
     pub fn finish(mut self) -> io::Result<()> {
         self.end()
     }
@@ -67,13 +69,13 @@ impl BodyWriter {
         }
     }
 
-    /// Writes all of `chunk` without copying it. Not cancel-safe: if the future is dropped early, a part may be
-    /// written; [`Self::remaining`] tells how much.
+    /// Writes all of `chunk` without copying it. Not cancel-safe: if the caller drops the future early, a part of
+    /// `chunk` may be written; [`Self::remaining`] then says how much is still missing.
     ///
     /// # Errors
     /// `InvalidInput`: `chunk` is longer than the rest of the body; nothing has been written. `FileTooLarge`: the
-    /// length was not announced, and the body exceeds the largest message. `BrokenPipe`: the message is settled
-    /// already; its receipt has the outcome.
+    /// length was not announced, and the body is longer than a message may be. `BrokenPipe`: the message is already
+    /// settled; its receipt has the outcome.
     pub async fn write_chunk(&mut self, mut chunk: Bytes) -> io::Result<()> {
         self.check(chunk.len())?;
         while !chunk.is_empty() {
@@ -82,8 +84,8 @@ impl BodyWriter {
         Ok(())
     }
 
-    /// Writes the rest of the body from `reader`, and ends it. If the message is settled meanwhile, that is not an
-    /// error: its receipt has the outcome.
+    /// Writes the rest of the body from `reader`, and ends it. It is no error if the message is settled meanwhile:
+    /// its receipt has the outcome.
     pub(crate) async fn copy(&mut self, reader: &mut (impl AsyncRead + Unpin)) -> Result<(), SendFromError> {
         const CHUNK: u64 = 256 << 10;
         let len = self.left;
@@ -105,7 +107,7 @@ impl BodyWriter {
                 Ok(()) => {}
             }
         }
-        // The message may have been settled meanwhile; its receipt has the outcome.
+        // It is no error if the message was settled meanwhile: its receipt has the outcome.
         let _ = self.end();
         Ok(())
     }
@@ -120,7 +122,7 @@ impl BodyWriter {
 
     fn poll_bytes(&mut self, cx: &Context<'_>, data: &mut Bytes) -> Poll<io::Result<usize>> {
         let key = self.key;
-        // The waker is cloned without the lock: its code is the application's.
+        // Cloned without the lock, since the waker is code of the application.
         let waker = cx.waker().clone();
         let write = self.shared.step(|engine, now| engine.write(now, key, data, waker));
         match write {
@@ -152,7 +154,7 @@ impl AsyncWrite for BodyWriter {
             return Poll::Ready(Ok(0));
         }
         writer.check(buf.len().min(1))?;
-        // While the body is full, looking avoids a useless copy.
+        // While the body is full, this avoids a useless copy.
         let key = writer.key;
         if writer.shared.look(|engine| engine.is_blocked(key, cx.waker())) {
             return Poll::Pending;

@@ -13,26 +13,27 @@ use crate::presence::{PeerEvent, Watch};
 pub enum SessionEvent {
     /// The server has accepted the session.
     Accepted,
-    /// There is a connection to the peer, the first since the application watches the events.
+    /// The node has a connection to the peer, for the first time since these events began.
     Connected(SocketAddr),
-    /// The peer answers none of the messages that are on their way to it. The value is the time since it was last
-    /// heard. The session goes on when the peer is back.
+    /// The peer answers none of the messages on their way to it. The value is the time since this node last heard
+    /// from it. The session goes on when the peer is back.
     Away(Duration),
-    /// The peer is heard again, after this time.
+    /// This node hears from the peer again, after this time.
     Back(Duration),
     /// The peer is at another address.
     Moved(SocketAddr),
-    /// Another process has the peer's identity. If it keeps no journal, the session will end `Forgotten`.
+    /// Another process than before runs the peer's identity. If it has no journal of the session, the session will
+    /// end `Forgotten`.
     Restarted,
     /// The peer sends nothing more. Messages that it has sent can still be received.
     Closing,
-    /// The session has ended, with this end.
+    /// The session has ended, and how.
     Ended(SessionEnd),
 }
 
 /// The events of a session: see [`Session::events`](super::Session::events).
 ///
-/// Events that the peer sends are noticed only while a task receives in the session.
+/// An event that the peer sends is noticed only while a task receives in the session.
 #[derive(Debug)]
 pub struct SessionEvents {
     state: State,
@@ -48,12 +49,12 @@ impl SessionEvents {
         Self { accepted: state.is_accepted(), closing: state.is_closing(), ended: false, state, watch }
     }
 
-    /// The time since the peer was last heard, if it is away.
+    /// The time since this node last heard from the peer; None if the peer is not away.
     pub fn away(&self) -> Option<Duration> {
         self.watch.away()
     }
 
-    /// The next event, if there is one.
+    /// Returns the next event, if there is one, without waiting.
     pub fn try_next(&mut self) -> Option<SessionEvent> {
         if !self.accepted && self.state.is_accepted() {
             self.accepted = true;
@@ -77,17 +78,17 @@ impl SessionEvents {
         Some(SessionEvent::Ended(end))
     }
 
-    /// Waits for the next event. [`Ended`](SessionEvent::Ended) is the last one. Events that followed each other
-    /// between two calls may be reported as one, as with [`Watch::next`].
+    /// Waits for the next event. [`Ended`](SessionEvent::Ended) is the last one. Several events between two calls may
+    /// be reported as one, as with [`Watch::next`].
     ///
     /// Cancel-safe.
     ///
     /// # Errors
-    /// [`Closed`], when the node is closed.
+    /// [`Closed`] when the node is closed.
     pub async fn next(&mut self) -> Result<SessionEvent, Closed> {
         let (news, peer) = (self.state.news(), self.watch.news());
         loop {
-            // Created before the look, so that nothing is missed between the look and the wait.
+            // Created before the look at the state, so that nothing between the look and the wait is missed.
             let (told, of_peer) = (news.notified(), peer.notified());
             if let Some(event) = self.try_next() {
                 return Ok(event);

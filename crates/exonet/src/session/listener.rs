@@ -1,4 +1,4 @@
-//! Sessions that peers open.
+//! Accepts the sessions that peers open.
 
 use core::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::stream::desk::Entrance;
 use crate::stream::listener::Listening;
 use crate::stream::{Stream, StreamError};
 
-/// The reason that a client gets for a session that this node does not know.
+/// The reason that a client gets if this node does not know its session.
 const NOT_KNOWN: &str = "the node knows nothing of this session";
 
-/// Accepts the sessions of one name. Made by [`Node::session_listener`].
+/// Accepts the sessions of one name. [`Node::session_listener`] makes it.
 #[derive(Debug)]
 pub struct SessionListener(Listening);
 
@@ -30,18 +30,18 @@ impl SessionListener {
         self.0.name()
     }
 
-    /// The next session of this name; [`Node::accept_session`] returns those of other names.
+    /// Waits for the next session of this name. [`Node::accept_session`] returns those of other names.
     ///
-    /// Cancel-safe. Many tasks may call it: each session goes to one.
+    /// Cancel-safe. Many tasks may call it: each session goes to one of them.
     ///
     /// # Errors
-    /// [`Closed`], when the node is closed.
+    /// [`Closed`] when the node is closed.
     pub async fn accept(&self) -> Result<Session, Closed> {
         accept(self.0.node(), self.0.entrance()).await
     }
 }
 
-/// The next session at an entrance.
+/// Waits for the next session at an entrance.
 pub(super) async fn accept(node: &Node, entrance: &Entrance) -> Result<Session, Closed> {
     loop {
         let stream = crate::stream::accept(node, entrance).await?;
@@ -51,7 +51,7 @@ pub(super) async fn accept(node: &Node, entrance: &Entrance) -> Result<Session, 
     }
 }
 
-/// The session that a stream carries. None: it carries none, and the peer was told so.
+/// The session that a stream carries. None: it carries none, and the peer has been told.
 async fn enter(node: &Node, stream: Stream) -> Result<Option<Session>, Closed> {
     let Some((id, name)) = SessionId::of_stream(stream.name()) else {
         stream.split().1.stop("it is no session");
@@ -60,7 +60,7 @@ async fn enter(node: &Node, stream: Stream) -> Result<Option<Session>, Closed> {
     let peer = stream.peer().id();
     let crowded = node.shared().look(|engine| {
         let (with_peer, with_all) = engine.streams.sessions(&peer);
-        // The counts include this session.
+        // Both counts include this session.
         limit((with_peer - 1, with_all - 1)).is_err()
     });
     let mut session = Session::new(stream, id, name, Limits { idle: IDLE, life: Duration::ZERO });
@@ -70,7 +70,7 @@ async fn enter(node: &Node, stream: Stream) -> Result<Option<Session>, Closed> {
     }
     let (first, opens) = match session.receiver.first().await {
         Ok(Some(first)) => first,
-        // The session ended, or was reset, before it began.
+        // The session ended or was reset before it began.
         Ok(None) | Err(StreamError::Reset | StreamError::Broken) => {
             session.turn_away(Code::Closed, "");
             return Ok(None);
@@ -83,7 +83,7 @@ async fn enter(node: &Node, stream: Stream) -> Result<Option<Session>, Closed> {
     };
     match Said::read(first.body().as_whole().cloned().unwrap_or_default()) {
         Some(Said::Open { idle, life }) if !session.is_client() => {
-            // A message that is not delivered after all comes again.
+            // If the acknowledgement fails, the message is handed out again later.
             if first.ack().is_err() {
                 session.sender.state().let_go();
                 return Ok(None);
@@ -91,7 +91,7 @@ async fn enter(node: &Node, stream: Stream) -> Result<Option<Session>, Closed> {
             session.sender.state().set_limits(Limits { idle, life });
             session.sender.owe_acceptance();
         }
-        // The client goes on with a session that this node does not know, or it guesses one.
+        // The client continues a session that this node does not know, or guesses the id of one.
         _ if opens && !session.has_begun() => {
             drop(first);
             session.turn_away(Code::Forgotten, NOT_KNOWN);

@@ -9,8 +9,8 @@ use exonet_proto::{MessageId, Traceparent};
 use crate::error::NotDelivered;
 use crate::receive::delivery::Delivery;
 
-/// A message of a session that is delivered only when the application calls [`Self::ack`]. If it is dropped before, it
-/// is handed out again, before any other message of the session.
+/// A message of a session that is delivered only when the application calls [`Self::ack`]. If the application drops
+/// it before, the node hands it out again, before any other message of the session.
 ///
 /// Its methods correspond to those of [`Delivery`].
 #[must_use = "a message that is dropped without `ack` is handed out again"]
@@ -33,22 +33,23 @@ impl SessionMessage {
         &self.body
     }
 
-    /// The content as an object that was sent with [`SessionSender::send_object`](super::SessionSender::send_object).
+    /// The content as an object, if the peer sent it with
+    /// [`SessionSender::send_object`](super::SessionSender::send_object).
     ///
     /// # Errors
-    /// The content is not such an object: the application can [reject](Self::reject) the message.
+    /// The content is not such an object. The application can [reject](Self::reject) the message.
     #[cfg(feature = "serde")]
     pub fn object<T: serde::de::DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_slice(&self.body)
     }
 
-    /// The id of the message at both ends, which no other message ever gets. An application can use it as the key that
-    /// lets an external effect happen only once. A message that came in parts has the id of its last part.
+    /// The id of the message at both ends. No other message ever has it. An application can use it as a key, so that
+    /// an effect outside of the node happens only once. A message that was sent in parts has the id of its last part.
     pub const fn id(&self) -> MessageId {
         self.delivery.id()
     }
 
-    /// See [`Delivery::traceparent`]. A message that came in parts has that of its last part.
+    /// See [`Delivery::traceparent`]. A message that was sent in parts has the trace of its last part.
     pub const fn traceparent(&self) -> Option<Traceparent> {
         self.delivery.traceparent()
     }
@@ -66,7 +67,7 @@ impl SessionMessage {
     /// See [`Delivery::ack`].
     ///
     /// # Errors
-    /// As for [`Delivery::ack`].
+    /// The errors of [`Delivery::ack`].
     pub fn ack(self) -> Result<(), NotDelivered> {
         self.delivery.ack()
     }
@@ -74,7 +75,7 @@ impl SessionMessage {
     /// See [`Delivery::ack_with`].
     ///
     /// # Errors
-    /// As for [`Delivery::ack_with`].
+    /// The errors of [`Delivery::ack_with`].
     pub fn ack_with(self, status: u32) -> Result<(), NotDelivered> {
         self.delivery.ack_with(status)
     }
@@ -82,7 +83,7 @@ impl SessionMessage {
     /// Acknowledges the message like [`Self::ack`], and returns its content.
     ///
     /// # Errors
-    /// As for [`Self::ack`].
+    /// The errors of [`Self::ack`].
     pub fn take(self) -> Result<Bytes, NotDelivered> {
         self.delivery.ack().map(|()| self.body)
     }
@@ -97,7 +98,7 @@ impl SessionMessage {
         self.delivery.reject_with(status, reason);
     }
 
-    /// See [`Delivery::retry_after`]. The whole session waits: no message overtakes another.
+    /// See [`Delivery::retry_after`]. The whole session waits, since no message overtakes another.
     pub fn retry_after(self, wait: Duration) {
         self.delivery.retry_after(wait);
     }

@@ -1,8 +1,8 @@
 //! Sessions: conversations that outlive connections.
 //!
-//! A session is two-way and ordered, preserves message boundaries for messages of any size, and has a beginning and an
-//! end that both sides know. It goes on through loss, silence and a change of address, and, if both nodes keep a
-//! journal, through crashes of either process. [`Peer::session`] opens a session, and [`Node::accept_session`] accepts
+//! A session has two directions. It keeps messages of any size in order, and has a beginning and an end that both
+//! sides know. It continues after loss, silence and a change of address; if both nodes keep a journal, it also
+//! continues after either process has crashed. [`Peer::session`] opens a session, and [`Node::accept_session`] accepts
 //! those that peers open. `docs/sessions.md` has the rules.
 //!
 //! ```
@@ -70,23 +70,23 @@ use wire::{Code, Said};
 /// The longest name of a session, in bytes.
 pub const MAX_NAME: usize = 200;
 
-/// The default of the silence after which a session ends; its client may set another.
+/// The silence after which a session ends, unless its client sets another.
 pub const IDLE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The default of the longest message that a session receives, in bytes; the application may set another.
+/// The longest message in bytes that a session receives, unless the application sets another.
 pub const LONGEST: usize = 16 << 20;
 
-/// The largest number of sessions that a node has with one peer.
+/// How many sessions a node may have with one peer.
 pub const PER_PEER: usize = 64;
 
-/// The largest number of sessions that a node has in all.
+/// How many sessions a node may have with all peers together.
 pub const PER_NODE: usize = 10_000;
 
-/// The reason for which a session cannot be opened.
+/// Why a session cannot be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionOpenError {
-    /// The name is empty, or has more than 200 bytes.
+    /// The name is empty, or has more than 200 bytes; the value is its length in bytes.
     #[error("the name of a session has 1 to 200 bytes, this has {0}")]
     Name(usize),
     /// This process already has a handle on the session.
@@ -95,21 +95,22 @@ pub enum SessionOpenError {
     /// This process already has a listener for the name.
     #[error("a listener of this name is in use: share it, or drop it first")]
     Listened,
-    /// This node has reached its limit of sessions, with the peer or in all.
+    /// This node has reached its limit of sessions, with the peer or with all peers; the value is that limit.
     #[error("this node has {0} sessions open, which is its limit: close some first")]
     TooMany(usize),
-    /// The system returns no random numbers.
+    /// The system gave no random numbers.
     #[error("the system's random generator failed: {0}")]
     Random(getrandom::Error),
-    /// The first message was not accepted.
+    /// The node did not accept the first message of the session.
     #[error(transparent)]
     Send(#[from] SessionSendError),
 }
 
-/// Identifies a session among all of a client with a server: for [`SessionBuilder::attach`], and for logs.
+/// Identifies a session among all sessions of a client with a server. Use it for [`SessionBuilder::attach`], and in
+/// logs.
 ///
-/// The client draws it at random. It is valid only under the client's key: a node that guesses it, with another key,
-/// names another session, which does not exist.
+/// The client chooses it at random. It is valid only together with the client's key: a node with another key that
+/// guesses it gets a session of its own, which does not exist yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionId(u64);
 
@@ -136,8 +137,8 @@ impl FromStr for SessionId {
 }
 
 impl SessionId {
-    /// Draws an id for a new session of a client. The lowest bit says which of the two nodes is the client, so that
-    /// both ends agree.
+    /// Chooses an id for a new session of a client at random. The lowest bit says which of the two nodes is the
+    /// client, so that both ends agree.
     fn draw(client: &NodeId, server: &NodeId) -> Result<Self, getrandom::Error> {
         let number = getrandom::u64()?;
         Ok(Self(number & !1 | u64::from(client > server)))
@@ -157,7 +158,7 @@ impl SessionId {
         out.freeze()
     }
 
-    /// The id and the name of the session that a stream carries. None: the stream carries none.
+    /// The id and the name of the session that a stream carries. None: the stream carries no session.
     fn of_stream(stream: &Bytes) -> Option<(Self, Bytes)> {
         let (number, name) = stream.strip_prefix(&[SESSION])?.split_first_chunk::<8>()?;
         (1..=MAX_NAME)
@@ -166,7 +167,7 @@ impl SessionId {
     }
 }
 
-/// A session to be opened: created by [`Peer::session`], completed by [`Self::open`] or [`Self::attach`].
+/// A session that is not yet open. [`Peer::session`] creates it; [`Self::open`] or [`Self::attach`] completes it.
 #[derive(Clone, Debug)]
 #[must_use = "a session is made by `open` or `attach`"]
 pub struct SessionBuilder {
@@ -177,8 +178,8 @@ pub struct SessionBuilder {
 }
 
 impl Peer {
-    /// Begins to build a session of this name with the peer. The name has 1 to 200 bytes. A short name is best, since
-    /// many messages carry it.
+    /// Begins to build a session of this name with the peer. The name has 1 to 200 bytes. A short name is better,
+    /// since many messages carry it.
     ///
     /// # Errors
     /// [`SessionOpenError::Name`].
@@ -198,28 +199,29 @@ fn checked(name: Bytes) -> Result<Bytes, SessionOpenError> {
 }
 
 impl SessionBuilder {
-    /// The time without a message in either direction after which the session ends [`Expired`](SessionEnd::Expired).
-    /// Zero: never. The default is 24 h.
+    /// After this time without a message in either direction, the session ends [`Expired`](SessionEnd::Expired). Zero
+    /// means never. Default: 24 h.
     pub const fn idle(mut self, idle: Duration) -> Self {
         self.limits.idle = idle;
         self
     }
 
-    /// The total time after which the session ends [`Expired`](SessionEnd::Expired). Zero, the default: never. Each
-    /// process that goes on with the session counts from its own beginning.
+    /// After this time in total, the session ends [`Expired`](SessionEnd::Expired). Zero means never, and is the
+    /// default. A process that continues the session counts from its own beginning.
     pub const fn life(mut self, life: Duration) -> Self {
         self.limits.life = life;
         self
     }
 
-    /// The longest message that this end receives, in bytes; a longer one is rejected. The default is 16 MiB.
+    /// The longest message that this end receives, in bytes. It rejects longer ones. Default: 16 MiB.
     pub const fn longest(mut self, bytes: usize) -> Self {
         self.longest = bytes;
         self
     }
 
-    /// Opens the session. It does not wait for the server: messages may follow at once and leave together with the
-    /// opening. If the server does not accept the session, they are rejected, and [`Session::recv`] returns the reason.
+    /// Opens the session. This method does not wait for the server: messages may follow at once, and leave together
+    /// with the opening. If the server does not accept the session, it rejects them, and [`Session::recv`] returns
+    /// the reason.
     ///
     /// # Errors
     /// [`SessionOpenError`]; nothing has been sent.
@@ -233,10 +235,10 @@ impl SessionBuilder {
         Ok(session)
     }
 
-    /// Takes a handle on a session in which this identity already takes part, in this process or a former one. Messages
-    /// that came meanwhile wait.
+    /// Makes a handle on a session that this identity already has, from this process or a former one. Messages that
+    /// have come meanwhile wait.
     ///
-    /// Nothing is sent. If the peer does not know the session, this shows only later: the session then ends
+    /// This method sends nothing. If the peer does not know the session, that shows only later: the session then ends
     /// [`Forgotten`](SessionEnd::Forgotten).
     ///
     /// # Errors
@@ -254,7 +256,7 @@ impl SessionBuilder {
     }
 }
 
-/// Whether the node takes one more session, given the number with the peer and the number in all.
+/// Checks that the node may have one more session, given how many it has with the peer and with all peers.
 const fn limit((with_peer, with_all): (usize, usize)) -> Result<(), SessionOpenError> {
     match (with_peer >= PER_PEER, with_all >= PER_NODE) {
         (true, _) => Err(SessionOpenError::TooMany(PER_PEER)),
@@ -264,19 +266,19 @@ const fn limit((with_peer, with_all): (usize, usize)) -> Result<(), SessionOpenE
 }
 
 impl Node {
-    /// The next session that a peer opens under a name without a [listener](Self::session_listener), or a session that
-    /// this identity accepted in a former process and that goes on.
+    /// Waits for the next session that a peer opens under a name without a [listener](Self::session_listener), or
+    /// that this identity accepted in a former process and that continues.
     ///
-    /// Cancel-safe. Many tasks may call it: each session goes to one.
+    /// Cancel-safe. Many tasks may call it: each session goes to one of them.
     ///
     /// # Errors
-    /// [`Closed`], when the node is closed.
+    /// [`Closed`] when the node is closed.
     pub async fn accept_session(&self) -> Result<Session, Closed> {
         listener::accept(self, &crate::stream::desk::Entrance::Sessions).await
     }
 
-    /// The sessions in which this node has sent something and that have not ended, including those of former processes
-    /// of this identity: the peer, the id and the name of each.
+    /// The sessions in which this node has sent something and that have not ended: the peer, the id and the name of
+    /// each. Those of former processes of this identity are included.
     pub fn sessions(&self) -> Vec<(NodeId, SessionId, Bytes)> {
         self.shared().look(|engine| {
             let peers = engine.core.peers();
@@ -288,8 +290,8 @@ impl Node {
         })
     }
 
-    /// Accepts the sessions of one name, of 1 to 200 bytes, from all peers. From now on they wait for this listener,
-    /// and [`Self::accept_session`] does not return them until the listener is dropped.
+    /// Accepts the sessions of one name, of 1 to 200 bytes, from all peers. As long as this listener exists, they
+    /// wait for it, and [`Self::accept_session`] does not return them.
     ///
     /// # Errors
     /// [`SessionOpenError::Name`] and [`SessionOpenError::Listened`].
@@ -300,8 +302,9 @@ impl Node {
 
 /// One end of a session.
 ///
-/// A session that is dropped is [aborted](Self::abort), unless it has ended, or its node was closed first: then the
-/// next process of this identity goes on with it, as after a crash. [`Self::detach`] keeps it for another handle.
+/// Dropping it [aborts](Self::abort) the session, unless the session has ended or its node was closed before. In the
+/// latter case the next process of this identity can continue the session, as after a crash. [`Self::detach`] keeps
+/// the session for another handle.
 #[derive(Debug)]
 pub struct Session {
     sender: SessionSender,
@@ -317,7 +320,7 @@ impl Session {
         Self { sender, receiver: SessionReceiver::new(receiver, state) }
     }
 
-    /// Sets the longest message that this end receives from now on, in bytes; a longer one is rejected.
+    /// Sets the longest message that this end receives from now on, in bytes. It rejects longer ones.
     #[must_use]
     pub fn longest(mut self, bytes: usize) -> Self {
         self.receiver.longest = bytes;
@@ -343,19 +346,19 @@ impl Session {
         self.state().peer()
     }
 
-    /// Whether this end has opened the session.
+    /// Whether this end opened the session.
     pub fn is_client(&self) -> bool {
         let peer = self.peer();
         self.id().is_of(&peer.node().id(), &peer.id())
     }
 
-    /// Whether this node has sent something in it, in this process or in a former one whose journal it has.
+    /// Whether this node has sent something in the session, in this process or in a former one whose journal it has.
     fn has_begun(&self) -> bool {
         let (peer, name) = (self.peer(), self.id().stream(self.name()));
         peer.shared().look(|engine| engine.core.has_begun_stream(&peer.id(), &name))
     }
 
-    /// The end of the session, if it has ended.
+    /// How the session has ended; None if it has not.
     pub fn ended(&self) -> Option<SessionEnd> {
         self.state().ended()
     }
@@ -368,7 +371,7 @@ impl Session {
     /// See [`SessionSender::send`].
     ///
     /// # Errors
-    /// As for [`SessionSender::send`].
+    /// The errors of [`SessionSender::send`].
     pub async fn send(&mut self, message: impl Into<Message>) -> Result<Receipt, SessionSendError> {
         self.sender.send(message).await
     }
@@ -376,7 +379,7 @@ impl Session {
     /// See [`SessionSender::try_send`].
     ///
     /// # Errors
-    /// As for [`SessionSender::try_send`].
+    /// The errors of [`SessionSender::try_send`].
     pub fn try_send(&mut self, message: impl Into<Message>) -> Result<Receipt, SessionSendError> {
         self.sender.try_send(message)
     }
@@ -384,7 +387,7 @@ impl Session {
     /// See [`SessionSender::answer`].
     ///
     /// # Errors
-    /// As for [`SessionSender::answer`].
+    /// The errors of [`SessionSender::answer`].
     pub async fn answer(
         &mut self,
         taken: SessionMessage,
@@ -396,7 +399,7 @@ impl Session {
     /// See [`SessionReceiver::recv`].
     ///
     /// # Errors
-    /// As for [`SessionReceiver::recv`].
+    /// The errors of [`SessionReceiver::recv`].
     pub async fn recv(&mut self) -> Result<Option<SessionMessage>, SessionError> {
         self.receiver.recv().await
     }
@@ -406,7 +409,7 @@ impl Session {
         (&mut self.sender, &mut self.receiver)
     }
 
-    /// Splits the session into its two directions. It is aborted if both are dropped before it has ended.
+    /// Splits the session into its two directions. If both are dropped before the session has ended, it is aborted.
     pub fn split(self) -> (SessionSender, SessionReceiver) {
         (self.sender, self.receiver)
     }
@@ -414,7 +417,7 @@ impl Session {
     /// Joins the two directions again: the inverse of [`Self::split`].
     ///
     /// # Errors
-    /// Returns both unchanged if they do not belong to one session handle.
+    /// Returns both unchanged if they do not belong to the same handle.
     #[allow(clippy::result_large_err)] // both halves come back, and this is rare
     pub fn unsplit(
         sender: SessionSender,
@@ -427,13 +430,13 @@ impl Session {
         }
     }
 
-    /// Ends the session: sends nothing more, and waits until everything that was sent is settled, for `timeout` at
-    /// most. Messages that the peer sends from now on are rejected. To go on receiving until the peer closes too, use
-    /// [`SessionSender::close`].
+    /// Ends the session. This end sends nothing more, and waits until everything that it sent is settled, for
+    /// `timeout` at most. It rejects messages that the peer sends from now on. To receive until the peer closes too,
+    /// use [`SessionSender::close`].
     ///
     /// # Errors
-    /// [`SessionError::Away`]: not everything was settled in time; delivery goes on while the node does.
-    /// [`SessionError::Send`]: this end had closed the session before.
+    /// [`SessionError::Away`]: not everything was settled in time; delivery goes on as long as the node runs.
+    /// [`SessionError::Send`]: this end had already closed the session.
     pub async fn close(self, timeout: Duration) -> Result<(), SessionError> {
         let (mut sender, mut receiver) = self.split();
         let closed = tokio::time::timeout(timeout, async {
@@ -443,20 +446,20 @@ impl Session {
             Ok(())
         });
         let closed = closed.await.unwrap_or(Err(SessionError::Away));
-        // If there was no room for the last word in time, there may be now.
+        // If there was no room for the closing message in time, there may be now.
         sender.bye_at_once(Code::Closed, "");
         receiver.end_reading("the session is closed");
         sender.state().let_go();
         closed
     }
 
-    /// Ends the session now: messages that have not left are cancelled, those that have left go on to their outcomes,
-    /// and messages that the peer sends are rejected. The peer's end is [`Aborted`](SessionEnd::Aborted).
+    /// Ends the session now. Messages that have not left are cancelled, those that have left go on to their outcomes,
+    /// and messages that the peer sends are rejected. At the peer, the session ends [`Aborted`](SessionEnd::Aborted).
     pub fn abort(self) {
         drop(self);
     }
 
-    /// Refuses the session, and tells its client the reason. If the client itself calls it, it does what
+    /// Refuses the session, and tells its client the reason. If the client itself calls this method, it does what
     /// [`Self::abort`] does.
     pub fn refuse(self, reason: impl AsRef<str>) {
         if !self.is_client() {
@@ -464,14 +467,14 @@ impl Session {
         }
     }
 
-    /// Ends both directions, with a reason for the peer.
+    /// Ends both directions, and gives the peer a reason.
     fn turn_away(mut self, code: Code, reason: &str) {
         self.sender.bye_at_once(code, reason);
         self.receiver.end_reading(reason);
     }
 
-    /// Gives the handle up and leaves the session as it is: for [`SessionBuilder::attach`], or for
-    /// [`Node::accept_session`], which returns it again when the peer sends something.
+    /// Drops the handle, and leaves the session as it is. [`SessionBuilder::attach`] makes a new handle; so does
+    /// [`Node::accept_session`] when the peer sends something.
     pub fn detach(self) -> SessionId {
         self.state().let_go();
         self.id()

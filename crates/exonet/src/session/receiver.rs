@@ -15,13 +15,13 @@ use crate::stream::{StreamError, StreamReceiver};
 #[non_exhaustive]
 pub enum SessionError {
     /// This number of messages, or parts of messages, is missing here: the peer gave them up, or was told that their
-    /// outcome is unknown. The session goes on after them.
+    /// outcome is Unknown. The session continues after them.
     #[error("{0} messages are missing before the next one of this session")]
     Missing(u64),
-    /// The session has ended, and not because both ends closed it.
+    /// The session has ended, but not because both ends have closed it.
     #[error("the session has ended: {0}")]
     Ended(SessionEnd),
-    /// The last message of this end was not accepted, for this reason.
+    /// The node did not accept the last message of this end.
     #[error(transparent)]
     Send(SessionSendError),
     /// The peer did not answer in time.
@@ -38,20 +38,20 @@ pub struct SessionReceiver {
     /// None: this end reads nothing more.
     stream: Option<StreamReceiver>,
     state: State,
-    /// The longest message that is assembled, in bytes.
+    /// The longest message that this end receives, in bytes.
     pub(super) longest: usize,
     parts: Parts,
-    /// The first message of a session that was begun in a former process.
+    /// The first message that was received after a former process began the session.
     next: Option<Delivery>,
 }
 
-/// The parts of the message that is being assembled.
+/// The parts of the message that is being put together.
 #[derive(Debug, Default)]
 struct Parts {
     data: BytesMut,
-    /// The total number of bytes, including those beyond the limit; None: the first part has not been seen.
+    /// The number of bytes so far, including those beyond the limit. None: the first part is missing.
     len: Option<u64>,
-    /// The whole message and the id of its last part, in case that part is handed out again.
+    /// The whole message and the id of its last part, in case the node hands that part out again.
     whole: Option<(MessageId, Bytes)>,
 }
 
@@ -68,7 +68,7 @@ impl Parts {
         }
     }
 
-    /// The message that ends with this part; else the reason to reject it.
+    /// Returns the message that ends with this part, or the reason to reject it.
     fn end(&mut self, id: MessageId, total: u64, data: &[u8], longest: usize) -> Result<Bytes, String> {
         if let Some((_, whole)) = self.whole.as_ref().filter(|(of, _)| *of == id) {
             return Ok(whole.clone());
@@ -97,7 +97,7 @@ impl SessionReceiver {
         &self.state
     }
 
-    /// The first message of the stream, unchanged, and whether it opens the stream.
+    /// Waits for the first message of the stream, and returns it unchanged, with whether it opens the stream.
     pub(super) async fn first(&mut self) -> Result<Option<(Delivery, bool)>, StreamError> {
         let Some(stream) = self.stream.as_mut() else { return Ok(None) };
         let first = stream.recv().await?;
@@ -109,13 +109,14 @@ impl SessionReceiver {
         self.next = Some(first);
     }
 
-    /// The next message, under a guard. None: the peer has closed the session, and every message was received.
+    /// Waits for the next message, and returns it under a guard. None: the peer has closed the session, and every
+    /// message was received.
     ///
     /// Cancel-safe.
     ///
     /// # Errors
-    /// [`SessionError`]: `Missing` is returned once, and the next call goes on. The other errors are returned from then
-    /// on.
+    /// [`SessionError`]. `Missing` is returned once, and the next call continues after the gap. Any other error is
+    /// returned by every later call.
     pub async fn recv(&mut self) -> Result<Option<SessionMessage>, SessionError> {
         loop {
             let delivery = match self.next.take() {
@@ -131,7 +132,7 @@ impl SessionReceiver {
         }
     }
 
-    /// The next message of the stream. None: there are no more.
+    /// Waits for the next message of the stream. None: there are no more.
     async fn wait(&mut self) -> Result<Option<Delivery>, SessionError> {
         if let Some(end) = self.state.ended().filter(|end| *end != SessionEnd::Closed) {
             return Err(SessionError::Ended(end));
@@ -141,7 +142,7 @@ impl SessionReceiver {
             let Some(at) = self.state.expires() else { break stream.recv().await };
             match tokio::time::timeout_at(at, stream.recv()).await {
                 Ok(next) => break next,
-                // This end sent something meanwhile.
+                // This end has sent something meanwhile.
                 Err(_) if self.state.expires().is_some_and(|later| later > at) => {}
                 Err(_) => return self.ends(SessionEnd::Expired),
             }
@@ -151,7 +152,7 @@ impl SessionReceiver {
                 self.state.touch();
                 Ok(Some(delivery))
             }
-            // The peer's last word came earlier: this is the end of its stream.
+            // The closing message of the peer came earlier, and this is the end of its stream.
             Ok(None) if self.state.is_closing() => Ok(None),
             Ok(None) | Err(StreamError::Reset) => self.ends(SessionEnd::Aborted),
             Err(StreamError::Missing(n)) => Err(SessionError::Missing(n)),
@@ -160,14 +161,14 @@ impl SessionReceiver {
         }
     }
 
-    /// Interprets a message of the stream. None: there is nothing for the application.
+    /// Interprets a message of the stream. None: it contains nothing for the application.
     fn heed(&mut self, delivery: Delivery) -> Option<SessionMessage> {
         let body = delivery.body().as_whole().cloned().unwrap_or_default();
         let Some(said) = Said::read(body) else {
             delivery.reject("it is nothing that a session knows");
             return None;
         };
-        // A message that is not delivered after all comes again.
+        // If the acknowledgement fails, the message is handed out again later.
         match said {
             Said::Part { first: true, last: true, data, .. } => {
                 return Some(SessionMessage::new(delivery, data));
@@ -208,7 +209,7 @@ impl SessionReceiver {
         Err(SessionError::Ended(end))
     }
 
-    /// Stops reading: messages that come are rejected with this reason.
+    /// Stops reading: rejects the messages that still come, with this reason.
     pub(super) fn end_reading(&mut self, reason: &str) {
         self.next = None;
         if let Some(stream) = self.stream.take().filter(|_| !self.state.is_closing()) {

@@ -13,15 +13,15 @@ use crate::send::message::Message;
 use crate::send::receipt::Receipt;
 use crate::stream::{MAX_STREAM_BODY, StreamSendError, StreamSender};
 
-/// The length of a part of a message, in bytes: the room that a message of a stream has beside the longest head of a
+/// How many bytes of a message go into one part: what a message of a stream may have, less the longest head of a
 /// part.
 const PART: usize = MAX_STREAM_BODY - TAIL_HEAD;
 
-/// The reasons for which a message of a session is not accepted.
+/// Why the node does not accept a message of a session.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionSendError {
-    /// As for any other message.
+    /// A reason that applies to any message.
     #[error(transparent)]
     Send(#[from] SendError),
     /// This end has closed the session.
@@ -30,10 +30,10 @@ pub enum SessionSendError {
     /// The session has ended.
     #[error("the session has ended: {0}")]
     Ended(SessionEnd),
-    /// The message has a tag. A message of a session has no tag of its own.
+    /// The message has a tag. A message of a session cannot have one.
     #[error("a message of a session has no tag of its own")]
     Tagged,
-    /// The object cannot be written as JSON, for this reason.
+    /// The object cannot be written as JSON; the value says why.
     #[error("the object cannot be written as JSON: {0}")]
     Object(String),
 }
@@ -63,7 +63,7 @@ impl From<SessionSendError> for SessionError {
 pub struct SessionSender {
     stream: StreamSender,
     state: State,
-    /// The server has accepted the session, and has had no room yet to say so.
+    /// Whether the server has accepted the session and had no room yet to tell the client.
     owes: bool,
 }
 
@@ -76,25 +76,27 @@ impl SessionSender {
         &self.state
     }
 
-    /// Sends a message after all that were sent before it in this session: waits for room in the peer's queue, then
-    /// queues it. A message that is longer than a message of a stream goes in parts, and its receipt is the receipt of
-    /// the last part. The peer's application gets the whole message or nothing of it.
+    /// Sends a message, after all that were sent before it in this session: waits for room in the queue to the peer,
+    /// then queues the message. If a message is longer than a message of a stream may be, it is sent in parts, and
+    /// its receipt is that of the last part. The peer's application gets the whole message, or nothing of it.
     ///
-    /// [`Message::confirm`] works as usual. A [deadline](Message::deadline) applies to the last part. Cancel-safe like
-    /// [`Peer::send`](crate::Peer::send): parts that were queued before have no effect without the last.
+    /// [`Message::confirm`] works as usual. A [deadline](Message::deadline) applies to the last part. Cancel-safe
+    /// like [`Peer::send`](crate::Peer::send): without the last part, the parts that were already queued have no
+    /// effect.
     ///
     /// # Errors
-    /// [`SessionSendError`]; the peer's application sees nothing of the message.
+    /// [`SessionSendError`]; the peer's application gets nothing of the message.
     pub async fn send(&mut self, message: impl Into<Message>) -> Result<Receipt, SessionSendError> {
         let last = self.all_but_last(message.into()).await?;
         Ok(self.stream.send(last).await?)
     }
 
-    /// Acknowledges `taken` and sends a message like [`Self::send`], in one step: see
-    /// [`Delivery::answer`](crate::Delivery::answer). If the answer goes in parts, the step sends the last.
+    /// Acknowledges `taken`, and sends a message like [`Self::send`], in one step: see
+    /// [`Delivery::answer`](crate::Delivery::answer). If the message is sent in parts, that step sends the last one.
     ///
     /// # Errors
-    /// [`AnswerError`], which has the message; the peer's application sees nothing of the answer, unless the node stopped while it waited for the disk.
+    /// [`AnswerError`], which gives the message back. The peer's application gets nothing of the answer, unless the reason is
+    /// [`NotAnswered::InDoubt`].
     pub async fn answer(
         &mut self,
         taken: SessionMessage,
@@ -108,7 +110,7 @@ impl SessionSender {
         answered.map_err(|error| error.map_delivery(|delivery| SessionMessage::new(delivery, body)))
     }
 
-    /// Sends all parts of a message but the last, and returns that.
+    /// Sends all parts of a message except the last, and returns the last.
     async fn all_but_last(&mut self, message: Message) -> Result<Message, SessionSendError> {
         self.settle_debt().await?;
         let (mut rest, message) = message.split();
@@ -123,11 +125,11 @@ impl SessionSender {
         Ok(message.with_body(last.write()))
     }
 
-    /// Sends a message of one part if there is room.
+    /// Sends a message that fits into one part, if there is room.
     ///
     /// # Errors
-    /// [`SendError::Full`] instead of waiting, [`SendError::TooLarge`] for a message that would go in parts, and the
-    /// other errors of [`SessionSendError`].
+    /// [`SendError::Full`] if there is no room, [`SendError::TooLarge`] for a message that would need several parts,
+    /// and the other errors of [`SessionSendError`].
     pub fn try_send(&mut self, message: impl Into<Message>) -> Result<Receipt, SessionSendError> {
         self.check()?;
         let (body, message) = message.into().split();
@@ -143,7 +145,7 @@ impl SessionSender {
     /// Sends an object as JSON.
     ///
     /// # Errors
-    /// As for [`Self::send`], and [`SessionSendError::Object`].
+    /// The errors of [`Self::send`], and [`SessionSendError::Object`].
     #[cfg(feature = "serde")]
     pub async fn send_object<T: serde::Serialize + ?Sized + Sync>(
         &mut self,
@@ -153,22 +155,22 @@ impl SessionSender {
         self.send(json).await
     }
 
-    /// Begins a message that the caller writes in chunks and ends with [`SessionWriter::finish`]. The body of `head` is
-    /// ignored.
+    /// Begins a message that the caller writes in pieces and ends with [`SessionWriter::finish`]. The body of `head`
+    /// is ignored.
     ///
     /// # Errors
-    /// As for [`Self::send`]; nothing has been queued.
+    /// The errors of [`Self::send`]; nothing has been queued.
     pub fn begin(&mut self, head: impl Into<Message>) -> Result<SessionWriter<'_>, SessionSendError> {
         self.check()?;
         let (_, head) = head.into().split();
         Ok(SessionWriter { sender: self, head, chunk: BytesMut::new(), total: 0, first: true })
     }
 
-    /// Closes this direction: the peer's application sees the end after everything that was sent. The receipt says
-    /// when it has seen it.
+    /// Closes this direction: the peer's application sees the end, after everything that was sent. The receipt says
+    /// when it has seen the end.
     ///
     /// # Errors
-    /// As for [`Self::send`].
+    /// The errors of [`Self::send`].
     pub async fn close(&mut self) -> Result<Receipt, SessionSendError> {
         self.settle_debt().await?;
         let bye = Said::bye(Code::Closed, "");
@@ -186,7 +188,7 @@ impl SessionSender {
     /// Tells the client that the session is accepted, as soon as there is room.
     pub(super) fn owe_acceptance(&mut self) {
         self.owes = true;
-        // If there is no room now, the acceptance goes before the first message.
+        // If there is no room now, the acceptance is sent before the first message.
         let _ = self.pay();
     }
 
@@ -212,7 +214,7 @@ impl SessionSender {
         self.state.begin_to_say().map_err(SessionSendError::Ended)
     }
 
-    /// Says why this end sends nothing more, if there is room for that.
+    /// If there is room, tells the peer why this end sends nothing more.
     pub(super) fn bye_at_once(&mut self, code: Code, reason: &str) {
         let bye = Said::bye(code, reason);
         self.stream.end_at_once(Message::new(bye.write()), StreamEnd::Last);
@@ -235,8 +237,8 @@ impl Drop for SessionSender {
     }
 }
 
-/// A message of a session that is sent in chunks: see [`SessionSender::begin`]. If it is dropped before
-/// [`Self::finish`], the peer's application sees nothing of it.
+/// A message of a session that is sent while the caller writes it: see [`SessionSender::begin`]. If the writer is
+/// dropped before [`Self::finish`], the peer's application gets nothing of the message.
 #[derive(Debug)]
 #[must_use = "a message is sent by `finish`"]
 pub struct SessionWriter<'a> {
@@ -248,10 +250,10 @@ pub struct SessionWriter<'a> {
 }
 
 impl SessionWriter<'_> {
-    /// Adds to the message, and sends each part that is full.
+    /// Adds bytes to the message, and sends each part that is full.
     ///
     /// # Errors
-    /// As for [`SessionSender::send`].
+    /// The errors of [`SessionSender::send`].
     pub async fn write(&mut self, mut data: &[u8]) -> Result<(), SessionSendError> {
         while !data.is_empty() {
             if self.chunk.len() == PART {
@@ -267,7 +269,7 @@ impl SessionWriter<'_> {
     /// Sends the bytes that were written so far.
     ///
     /// # Errors
-    /// As for [`SessionSender::send`].
+    /// The errors of [`SessionSender::send`].
     pub async fn flush(&mut self) -> Result<(), SessionSendError> {
         if !self.chunk.is_empty() {
             let data = self.chunk.split().freeze();
@@ -283,7 +285,7 @@ impl SessionWriter<'_> {
     /// Ends the message, and returns its receipt.
     ///
     /// # Errors
-    /// As for [`SessionSender::send`].
+    /// The errors of [`SessionSender::send`].
     pub async fn finish(mut self) -> Result<Receipt, SessionSendError> {
         self.sender.settle_debt().await?;
         let data: Bytes = self.chunk.split().freeze();

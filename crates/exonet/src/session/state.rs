@@ -12,29 +12,29 @@ use super::SessionId;
 use super::wire::Code;
 use crate::peer::Peer;
 
-/// The end of a session.
+/// How a session ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionEnd {
-    /// Both ends have closed it.
+    /// Both ends have closed the session.
     #[error("both sides have closed it")]
     Closed,
     /// One end has aborted the session, or its process has ended.
     #[error("the other side has given it up")]
     Aborted,
-    /// The server's application, or its node, does not want the session, for this reason.
+    /// The server's application, or its node, refused the session. The value is the reason.
     #[error("it was refused: {0}")]
     Refused(Arc<str>),
-    /// It has reached its limit of silence or of total time.
+    /// The session has reached its limit of silence or of total time.
     #[error("it was silent, or has lasted, for as long as it may")]
     Expired,
-    /// One of the two ends does not know the session: its process has ended, and kept no journal. Messages in doubt
-    /// with it are Unknown.
+    /// One of the two ends does not know the session, because its process has ended and kept no journal. Messages
+    /// that were in doubt then are Unknown.
     #[error("one side has forgotten it, as a process does that keeps no journal")]
     Forgotten,
 }
 
-/// The silence, and the total time, after which a session ends; zero: never.
+/// The silence and the total time after which a session ends. Zero means never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limits {
     pub(super) idle: Duration,
@@ -43,7 +43,7 @@ pub(super) struct Limits {
 
 struct Life {
     limits: Limits,
-    /// The time at which this handle began.
+    /// When this handle began.
     began: Instant,
     end: Option<SessionEnd>,
     /// Whether the server has accepted the session.
@@ -52,7 +52,7 @@ struct Life {
     closed: bool,
     /// Whether the peer has closed its direction.
     closing: bool,
-    /// The time of the last message sent or received.
+    /// When the last message was sent or received.
     used: Instant,
 }
 
@@ -75,7 +75,7 @@ struct Inner {
     name: Bytes,
     life: Mutex<Life>,
     news: Arc<Notify>,
-    /// Whether the session goes on without its handle.
+    /// Whether the session continues without its handle.
     left: AtomicBool,
 }
 
@@ -95,7 +95,7 @@ impl State {
         self.0.life.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the two belong to one handle.
+    /// Whether both belong to the same handle.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -142,10 +142,10 @@ impl State {
         self.life().used = Instant::now();
     }
 
-    /// Notes that something is about to be sent.
+    /// Notes that this end is about to send something.
     ///
     /// # Errors
-    /// The session has ended, perhaps just now by its age.
+    /// The session has ended, perhaps just now because of its total time.
     pub(super) fn begin_to_say(&self) -> Result<(), SessionEnd> {
         let now = Instant::now();
         let mut life = self.life();
@@ -161,17 +161,17 @@ impl State {
         Ok(())
     }
 
-    /// The time at which the session ends if it stays silent.
+    /// When the session ends if no message comes or goes.
     pub(super) fn expires(&self) -> Option<Instant> {
         self.life().expires()
     }
 
-    /// Lets the session go on without its handle.
+    /// Lets the session continue without its handle.
     pub(super) fn let_go(&self) {
         self.0.left.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the session goes on without its handle, because the handle was given up or its node is closed.
+    /// Whether the session continues without its handle: the application has detached the handle, or closed the node.
     pub(super) fn is_left(&self) -> bool {
         self.0.left.load(Ordering::Relaxed) || self.0.peer.shared().look(|engine| engine.is_ending())
     }
@@ -180,7 +180,7 @@ impl State {
         self.tell(|life| life.accepted = true);
     }
 
-    /// This end has closed its direction.
+    /// Notes that this end has closed its direction.
     pub(super) fn close(&self) {
         self.tell(|life| {
             life.closed = true;
@@ -188,7 +188,7 @@ impl State {
         });
     }
 
-    /// The peer has closed its direction, for this reason.
+    /// Notes that the peer has closed its direction, for this reason.
     pub(super) fn bye(&self, code: Code, reason: &str) {
         let end = match code {
             Code::Closed => None,
@@ -203,7 +203,7 @@ impl State {
         });
     }
 
-    /// Ends the session. The first end counts.
+    /// Ends the session. If it has already ended, nothing changes.
     pub(super) fn end(&self, end: SessionEnd) {
         self.tell(|life| life.end = life.end.take().or(Some(end)));
     }

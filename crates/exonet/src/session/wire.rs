@@ -1,4 +1,4 @@
-//! The wire format of sessions: the bodies of the messages of their streams. `docs/sessions.md`, "On the wire".
+//! The wire format of sessions: the bodies of the messages in their streams. See `docs/sessions.md`, "On the wire".
 
 use core::time::Duration;
 
@@ -7,7 +7,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 /// The version of the format.
 const VERSION: u8 = 1;
 
-/// Bits of a message that carries a part of an application's message.
+/// Bits of the kind of a message that carries a part of an application's message.
 const DATA: u8 = 0x10;
 const FIRST: u8 = 0x01;
 const LAST: u8 = 0x02;
@@ -16,8 +16,8 @@ const OPEN: u8 = 0x01;
 const ACCEPT: u8 = 0x02;
 const BYE: u8 = 0x03;
 
-/// The length of the head of the last of several parts, which is the longest head: its kind and the length of the whole
-/// message.
+/// The length in bytes of the longest head, which is that of the last of several parts: its kind, and the length of
+/// the whole message.
 pub(super) const TAIL_HEAD: usize = 1 + 8;
 
 /// The longest reason, in bytes.
@@ -34,7 +34,7 @@ pub(super) enum Code {
     Expired,
     /// This end does not know the session.
     Forgotten,
-    /// The node has reached its limit of sessions, with this peer or in all.
+    /// The node has reached its limit of sessions, with this peer or with all peers.
     TooMany,
 }
 
@@ -49,14 +49,15 @@ impl Code {
 /// An item of the format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Said {
-    /// The client opens the session, with the silence and the total time after which it ends; zero: never.
+    /// The client opens the session. The durations are the silence and the total time after which it ends; zero means
+    /// never.
     Open { idle: Duration, life: Duration },
     /// The server accepts the session.
     Accept,
-    /// A part of a message: whether it is the first and the last, and the length of the message, if the last part has
-    /// it.
+    /// A part of a message: whether it is the first, whether it is the last, and the length of the message if the
+    /// last part has it.
     Part { first: bool, last: bool, total: Option<u64>, data: Bytes },
-    /// The end sends nothing more, for this reason.
+    /// The sending end sends nothing more, for this reason.
     Bye(Code, Box<str>),
 }
 
@@ -94,7 +95,7 @@ impl Said {
         out.freeze()
     }
 
-    /// None: the item is unknown to this version.
+    /// None: this version does not know the item.
     pub(super) fn read(mut from: Bytes) -> Option<Self> {
         let kind = from.try_get_u8().ok()?;
         match kind {
@@ -109,7 +110,7 @@ impl Said {
                 let code = from.try_get_u8().ok()?;
                 let code = Code::ALL.into_iter().find(|known| known.number() == code);
                 let reason = String::from_utf8_lossy(&from);
-                // A code of a later version ends the session as well.
+                // A code that only later versions know ends the session too.
                 Some(Self::bye(code.unwrap_or(Code::Refused), &reason))
             }
             _ if kind & !(FIRST | LAST) == DATA => {
@@ -122,7 +123,7 @@ impl Said {
     }
 }
 
-/// The beginning of a text, cut at a character boundary.
+/// The beginning of a text, cut at the boundary of a character.
 fn clip(text: &str) -> &str {
     let mut end = text.len().min(LONGEST_REASON);
     while !text.is_char_boundary(end) {

@@ -1,4 +1,4 @@
-//! The durable record `{D, life, latest}` and the file that holds it.
+//! The durable record `{D, life, latest}`, and the file that has it.
 
 use std::path::{Path, PathBuf};
 
@@ -9,19 +9,19 @@ use super::{disk, line};
 
 pub(super) const FILE: &str = "clock";
 const LABEL: &str = "exonet-clock-2";
-/// Fingerprint of the key, D, life, latest.
+/// The bytes of its payload: fingerprint of the key, D, life, latest.
 const PAYLOAD: usize = 4 + 8 + 8 + 8;
 
-/// The state that a node must never forget: the bounds below which numbers and stamps may already be in use. They only
-/// ever grow.
+/// What a node must never forget: the limits below which numbers and stamps may already be in use. They only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClockRecord {
-    /// D: every number that this node has asked for or handed out is below D. After a crash, the node goes on from D.
-    /// At most [`MAX_NUMBER`].
+    /// D: every number that this node has asked for or given out is below D. After a crash, the node continues from
+    /// D. At most [`MAX_NUMBER`].
     pub d: u64,
-    /// How often the node has started: 0 before the first time. It tells the channels of different lives apart.
+    /// How many times the node has started: 0 before the first time. It distinguishes the channels of different
+    /// lives.
     pub life: u64,
-    /// At least every stamp under which this node has granted or accepted anything; 0 before the first.
+    /// No stamp under which this node has granted or accepted anything is later than this. 0 before the first.
     pub latest: u64,
 }
 
@@ -31,13 +31,13 @@ impl ClockRecord {
     }
 }
 
-/// The file, and the knowledge of its content.
+/// The file, and what is known of its content.
 pub(super) struct Clock {
     path: PathBuf,
-    /// Ties the file to its key: the clock of another identity says nothing about this one.
+    /// Binds the file to its key: the clock of another identity says nothing about this one.
     key: [u8; 4],
     durable: ClockRecord,
-    /// The largest record that may be on disk. Above `durable` after a store that failed half way.
+    /// The largest record that may be on disk. It is above `durable` after a write that failed half-way.
     floor: ClockRecord,
 }
 
@@ -75,8 +75,8 @@ impl Clock {
     }
 }
 
-/// Whether the record at `path` is that of a new identity, which has handed out no number. A record that cannot be read
-/// was possibly used.
+/// Whether the record at `path` is that of a new identity, which has given out no number. A record that cannot be
+/// read counts as used.
 pub(super) fn is_unused(path: &Path) -> Result<bool, StateError> {
     match read(path) {
         Ok((_, record)) => Ok(record == ClockRecord::default()),

@@ -9,11 +9,11 @@ use zeroize::Zeroizing;
 
 use super::error::StateError;
 
-/// The longest state file. Reading stops here if another file was put in its place.
+/// The longest state file in bytes. Reading stops here, in case another file is in its place.
 const MAX_LEN: usize = 256;
 
 pub(super) fn exists(path: &Path) -> Result<bool, StateError> {
-    // Not `try_exists`: a dangling link must not be overwritten.
+    // Not `try_exists`, since a dangling link must not be overwritten.
     match fs::symlink_metadata(path) {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
@@ -21,22 +21,22 @@ pub(super) fn exists(path: &Path) -> Result<bool, StateError> {
     }
 }
 
-/// Reads a state file, after `check` has accepted the metadata of the opened file.
+/// Reads a state file, if `check` accepts the metadata of the open file.
 pub(super) fn read(
     path: &Path,
     check: impl FnOnce(&Metadata) -> Result<(), StateError>,
 ) -> Result<Zeroizing<Vec<u8>>, StateError> {
     let file = File::open(path).map_err(StateError::io("open", path))?;
     check(&file.metadata().map_err(StateError::io("inspect", path))?)?;
-    // Twice the limit: a growing vector would leave a copy of a secret behind in freed memory.
+    // Twice the limit, since a vector that grows would leave a copy of a secret in freed memory.
     let mut text = Zeroizing::new(Vec::with_capacity(2 * MAX_LEN));
     let mut limited = file.take(MAX_LEN as u64 + 1);
     limited.read_to_end(&mut text).map_err(StateError::io("read", path))?;
     Ok(text)
 }
 
-/// Makes `text` the content of `path`, whether or not the file exists. On return it is durable and whole. If the
-/// process or the machine dies before, the file has the old content or `text`.
+/// Makes `text` the content of `path`, whether or not the file exists. It is durable and whole when this returns. If
+/// the process or the machine dies before, the file has the old content or `text`.
 pub(crate) fn replace(path: &Path, text: &[u8]) -> Result<(), StateError> {
     let temp = write_temp(path, text)?;
     point("state.rename.before");
@@ -48,8 +48,8 @@ pub(crate) fn replace(path: &Path, text: &[u8]) -> Result<(), StateError> {
     sync_dir(path.parent())
 }
 
-/// Makes `text` the content of `path`. The death of the process does not undo this; that of the machine may. Later
-/// writes to the returned file follow `text`.
+/// Makes `text` the content of `path`. It survives the death of the process, but perhaps not that of the machine.
+/// What is later written to the returned file follows `text`.
 pub(super) fn put(path: &Path, text: &[u8]) -> std::io::Result<File> {
     let temp = temp_of(path);
     match fs::remove_file(&temp) {
@@ -62,7 +62,7 @@ pub(super) fn put(path: &Path, text: &[u8]) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// Makes `text` the content of `path`, in place. Only for files that no process reads yet; the caller forces the file
+/// Makes `text` the content of `path`, in place. Only for files that no process reads yet. The caller forces the file
 /// and its name.
 pub(super) fn put_plain(path: &Path, text: &[u8]) -> Result<File, StateError> {
     remove_leftover(path)?;
@@ -77,17 +77,17 @@ pub(super) fn put_plain(path: &Path, text: &[u8]) -> Result<File, StateError> {
     Ok(file)
 }
 
-/// Like [`replace`], but fails if `path` exists, even if it has only just come into being.
+/// Like [`replace`], but fails if `path` exists, even if it has only just been created.
 pub(super) fn publish(path: &Path, text: &[u8]) -> Result<(), StateError> {
     let temp = write_temp(path, text)?;
-    // A link, because a rename replaces.
+    // This makes a link, since a rename would replace the file.
     let linked = fs::hard_link(&temp, path).map_err(StateError::io("create", path));
     let removed = fs::remove_file(&temp).map_err(StateError::io("remove", &temp));
     linked.and(removed)?;
     sync_dir(path.parent())
 }
 
-/// Removes the file that a process left behind if it died in [`replace`] or [`publish`].
+/// Removes the file that a process left behind when it died in [`replace`] or [`publish`].
 pub(super) fn remove_leftover(path: &Path) -> Result<(), StateError> {
     let temp = temp_of(path);
     match fs::remove_file(&temp) {
@@ -96,7 +96,7 @@ pub(super) fn remove_leftover(path: &Path) -> Result<(), StateError> {
     }
 }
 
-/// Creates `path` and the missing directories above it, closed to others, and makes them durable.
+/// Creates `path` and the missing directories above it, which only the owner may enter, and makes them durable.
 pub(crate) fn create_dirs(path: &Path) -> Result<(), StateError> {
     let mut created = Vec::new();
     for dir in path.ancestors() {
@@ -113,12 +113,12 @@ pub(crate) fn create_dirs(path: &Path) -> Result<(), StateError> {
     created.into_iter().try_for_each(|dir| sync_dir(dir.parent()))
 }
 
-/// There is one temporary name per file, since only the holder of the lock writes.
+/// One temporary name per file is enough, since only the holder of the lock writes.
 fn temp_of(path: &Path) -> PathBuf {
     path.with_extension("new")
 }
 
-/// Writes `text`, durable and readable by the owner only, beside `path`. Leaves nothing behind on failure.
+/// Writes `text` beside `path`, durably, so that only the owner can read it. If it fails, it leaves nothing behind.
 fn write_temp(path: &Path, text: &[u8]) -> Result<PathBuf, StateError> {
     remove_leftover(path)?;
     point("state.write.before");
@@ -141,7 +141,7 @@ fn create_new(path: &Path) -> std::io::Result<File> {
     options.open(path)
 }
 
-/// A new name is durable only once its directory is.
+/// Makes new names in a directory durable.
 #[cfg(unix)]
 pub(crate) fn sync_dir(dir: Option<&Path>) -> Result<(), StateError> {
     let dir = match dir {
@@ -154,7 +154,7 @@ pub(crate) fn sync_dir(dir: Option<&Path>) -> Result<(), StateError> {
     Ok(())
 }
 
-/// On other systems a directory cannot be opened to be synced; the file system's own journal orders the rename.
+/// On other systems a directory cannot be opened for that. There the file system's own journal keeps the order.
 #[cfg(not(unix))]
 pub(crate) fn sync_dir(_: Option<&Path>) -> Result<(), StateError> {
     Ok(())

@@ -1,11 +1,11 @@
-//! The errors of a state directory, each with the way out.
+//! The errors of a state directory. Each says what to do.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::clock::ClockRecord;
 
-/// The reason for which a state directory cannot be used. Each text names the path and the way out.
+/// Why a state directory cannot be used. Each text names the path, and says what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StateError {
@@ -15,13 +15,13 @@ pub enum StateError {
         /// The directory.
         path: PathBuf,
     },
-    /// The caller asked to create an identity where there is one.
+    /// The caller asked to create an identity, and there is one already.
     #[error("there is an identity in {} already: open it, or create the new one elsewhere", path.display())]
     Exists {
         /// The directory.
         path: PathBuf,
     },
-    /// The identity is in use.
+    /// A process already runs the identity.
     #[error(
         "{} is in use{}: an identity runs in one process at a time; stop that one, or use another identity",
         path.display(), holder(*pid)
@@ -29,7 +29,7 @@ pub enum StateError {
     Locked {
         /// The directory.
         path: PathBuf,
-        /// The process that holds it, if known.
+        /// The process that runs the identity, if known.
         pid: Option<u32>,
     },
     /// The lock file was removed or replaced while this process held it.
@@ -42,7 +42,7 @@ pub enum StateError {
         /// The directory.
         path: PathBuf,
     },
-    /// There is a clock that was used, and no key.
+    /// There is a clock that was used, but no key.
     #[error(
         "the key in {} is missing: put it back from a backup (it never changes), or move the directory away \
          and create a new identity",
@@ -52,7 +52,7 @@ pub enum StateError {
         /// The directory.
         path: PathBuf,
     },
-    /// There is a key and no clock.
+    /// There is a key, but no clock.
     #[error(
         "the clock in {} is missing, and with it the knowledge of which numbers are used up: this identity must \
          be retired; move the directory away, create a new identity and tell peers its id (do not restore the \
@@ -83,15 +83,15 @@ pub enum StateError {
     CorruptKey {
         /// The key file.
         path: PathBuf,
-        /// The damage.
+        /// What is damaged.
         what: &'static str,
     },
     /// The file of a dead letter is damaged.
     #[error("the dead letter {} is damaged ({what}): move it away; the others are whole", path.display())]
     DeadLetter {
-        /// Its file.
+        /// The file of the letter.
         path: PathBuf,
-        /// The damage.
+        /// What is damaged.
         what: &'static str,
     },
     /// The clock file is damaged.
@@ -104,7 +104,7 @@ pub enum StateError {
     CorruptClock {
         /// The clock file.
         path: PathBuf,
-        /// The damage.
+        /// What is damaged.
         what: &'static str,
     },
     /// The file that says where the identity lives is damaged.
@@ -112,7 +112,7 @@ pub enum StateError {
     CorruptTerm {
         /// The file.
         path: PathBuf,
-        /// The damage.
+        /// What is damaged.
         what: &'static str,
     },
     /// The identity was ceded to another node.
@@ -121,9 +121,9 @@ pub enum StateError {
         path.display()
     )]
     Moved {
-        /// The directory that it has left.
+        /// The directory that the identity has left.
         path: PathBuf,
-        /// The node that has taken it over.
+        /// The node to which it was ceded.
         to: exonet_proto::NodeId,
     },
     /// The identity lives elsewhere.
@@ -138,7 +138,7 @@ pub enum StateError {
         /// The generation that lives.
         generation: u64,
     },
-    /// The file of the nodes that were met under each name is damaged.
+    /// The file with the node of each name is damaged.
     #[error(
         "{} is damaged: remove it, and the nodes behind names are learnt anew, as at their first meeting",
         path.display()
@@ -147,7 +147,7 @@ pub enum StateError {
         /// The file.
         path: PathBuf,
     },
-    /// No identity can be ceded to this node.
+    /// An identity cannot be ceded to this node.
     #[error("an identity cannot be ceded to {to}: that is itself, or the id of no node")]
     Target {
         /// The node in question.
@@ -156,10 +156,10 @@ pub enum StateError {
     /// A checkpoint cannot be made or used.
     #[error("the checkpoint cannot be used: {what}")]
     Checkpoint {
-        /// The reason.
+        /// Why not.
         what: &'static str,
     },
-    /// A file was written by a release with another format.
+    /// A release with another format has written the file.
     #[error("{} was written by another version of Exonet: run that version or a newer one", path.display())]
     Version {
         /// The file.
@@ -188,7 +188,7 @@ pub enum StateError {
         /// The record that was refused.
         refused: ClockRecord,
     },
-    /// All numbers that the protocol can carry are used up.
+    /// All numbers that the protocol allows are used up.
     #[error("{} has run out of numbers: this identity must be retired; create a new one", path.display())]
     Exhausted {
         /// The clock file.
@@ -203,7 +203,7 @@ pub enum StateError {
         /// The name.
         name: String,
     },
-    /// The environment does not name a place for state.
+    /// The environment does not say where state is kept.
     #[error("no place for state: set EXONET_STATE to a directory, or HOME")]
     NoHome,
     /// The journal cannot be used.
@@ -215,10 +215,10 @@ pub enum StateError {
          were open end Unknown"
     )]
     Records(#[from] exonet_proto::node::BadJournal),
-    /// The system has returned an error.
+    /// The operating system returned an error.
     #[error("cannot {action} {}: {error}{}", path.display(), advice(error))]
     Io {
-        /// The failed action, as a verb.
+        /// What failed, as a verb.
         action: &'static str,
         /// The file or directory.
         path: PathBuf,

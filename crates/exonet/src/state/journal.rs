@@ -8,10 +8,10 @@ use super::disk;
 use super::error::StateError;
 
 pub(super) const DIR: &str = "journal";
-/// The folder of a journal that was put aside: there is at most one.
+/// The folder of a journal that was put aside. There is at most one.
 const ASIDE: &str = "journal.old";
 
-/// Puts the journal in the directory `of` aside: durable on return. False: there is none.
+/// Puts the journal in the directory `of` aside; this is durable when it returns. Returns false if there is none.
 pub(super) fn retire(of: &Path) -> Result<bool, StateError> {
     let (path, aside) = (of.join(DIR), of.join(ASIDE));
     if !disk::exists(&path)? {

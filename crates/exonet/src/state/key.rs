@@ -25,14 +25,14 @@ pub(super) fn read(path: &Path) -> Result<Zeroizing<[u8; 32]>, StateError> {
     })
 }
 
-/// 32 bits that tell keys apart and reveal nothing about them.
+/// A hash of 32 bits that distinguishes keys and reveals nothing about them.
 pub(super) fn fingerprint(secret: &[u8; 32]) -> [u8; 4] {
     let digest = Blake2s256::new().chain_update(b"exonet key fingerprint").chain_update(secret).finalize();
     let [a, b, c, d, ..] = <[u8; 32]>::from(digest);
     [a, b, c, d]
 }
 
-/// A tag that cannot be guessed without the secret, and that does not reveal it.
+/// A tag that nobody can guess without the secret, and that does not reveal the secret.
 pub(super) fn journal_tag(secret: &[u8; 32]) -> [u8; 32] {
     Blake2s256::new().chain_update(b"exonet journal tag").chain_update(secret).finalize().into()
 }
@@ -44,7 +44,7 @@ fn check_private(path: &Path, metadata: &Metadata) -> Result<(), StateError> {
     if mode & 0o077 == 0 { Ok(()) } else { Err(StateError::Exposed { path: path.into(), mode }) }
 }
 
-/// On other systems the directory's inherited access list decides; the user's own profile keeps it private.
+/// On other systems the inherited access list of the directory decides; the user's own profile keeps it private.
 #[cfg(not(unix))]
 fn check_private(_: &Path, _: &Metadata) -> Result<(), StateError> {
     Ok(())

@@ -1,24 +1,24 @@
-//! The form of every state file: one line `label-version hex(payload) hex(checksum)`, of fixed length.
+//! The form of every state file: one line `label-version hex(payload) hex(checksum)` of fixed length.
 //!
-//! It is text, so that a human can see what a file is and whether it is whole. It is strict: each content has exactly
-//! one form, and anything else is damage.
+//! It is text, so that a person can see what a file is and whether it is whole. It is strict: each content has
+//! exactly one form, and anything else counts as damage.
 
 use blake2::{Blake2s256, Digest};
 use zeroize::Zeroizing;
 
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
-/// The reason for which a text is not the expected line.
+/// Why a text is not the expected line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LineError {
-    /// The right kind of file, of a version that this release does not know.
+    /// The file has the right kind, but a version that this release does not know.
     Version,
-    /// Any other text, with the damage.
+    /// The text is anything else. The value says what is wrong.
     Malformed(&'static str),
 }
 
 pub(super) fn encode(label: &str, payload: &[u8]) -> Zeroizing<Vec<u8>> {
-    // The exact capacity: a growing vector would leave a copy of a secret behind in freed memory.
+    // The exact capacity, since a vector that grows would leave a copy of a secret in freed memory.
     let mut text = Zeroizing::new(Vec::with_capacity(length(label, payload.len())));
     text.extend_from_slice(label.as_bytes());
     text.push(b' ');
@@ -65,7 +65,7 @@ fn length(label: &str, payload: usize) -> usize {
     label.len() + 1 + 2 * payload + 1 + 8 + 1
 }
 
-/// Detects damage, not an attacker. It covers the label: a key is not a clock.
+/// Detects damage, but no attack. It covers the label, so that a key is not taken for a clock.
 fn checksum(label: &str, payload: &[u8]) -> [u8; 4] {
     let digest = Blake2s256::new().chain_update(label).chain_update(b" ").chain_update(payload).finalize();
     let [a, b, c, d, ..] = <[u8; 32]>::from(digest);

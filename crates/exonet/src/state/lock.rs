@@ -1,4 +1,4 @@
-//! The lock that lets one process at a time run an identity.
+//! The lock by which only one process at a time runs an identity.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
@@ -10,8 +10,8 @@ use super::error::StateError;
 
 const FILE: &str = "lock";
 
-/// The held lock of a state directory. The system releases it with the process, however that ends. The file stays,
-/// since removing it would let two processes hold locks on two files of the same name.
+/// The held lock of a state directory. When the process ends, in any way, the system releases it. The file stays: if
+/// it were removed, two processes could hold locks on two files of the same name.
 pub(super) struct Lock {
     dir: PathBuf,
     path: PathBuf,
@@ -38,7 +38,7 @@ impl Lock {
         Ok(lock)
     }
 
-    /// Fails once the lock file at this path is not the one that this process holds: it was removed, or the directory
+    /// Fails if the lock file at this path is not the one that this process holds: it was removed, or the directory
     /// was moved, and another process may run this identity.
     pub(super) fn verify(&self) -> Result<(), StateError> {
         let held = self.file.metadata().map_err(StateError::io("inspect", &self.path))?;
@@ -51,7 +51,8 @@ impl Lock {
         }
     }
 
-    /// Names the holder to a process that finds the lock taken. This is a courtesy: a failure to write it does no harm.
+    /// Writes the process id of the holder into the file, for a process that finds the lock taken. If writing fails,
+    /// nothing is lost.
     fn write_pid(&self) {
         let mut file = &self.file;
         if file.set_len(0).is_ok() {
@@ -63,26 +64,26 @@ impl Lock {
 impl Drop for Lock {
     fn drop(&mut self) {
         let _ = self.file.set_len(0);
-        // Closing is not enough: a process that another thread has forked and that has not reached its exec
-        // shares the open file, and with it the lock.
+        // Closing the file is not enough: a process that another thread has forked, and that has not yet reached its
+        // exec, shares the open file and so the lock.
         let _ = FileExt::unlock(&self.file);
     }
 }
 
-/// Whether the two are one file.
+/// Whether both are the same file.
 #[cfg(unix)]
 pub(crate) fn is_same(a: &Metadata, b: &Metadata) -> bool {
     use std::os::unix::fs::MetadataExt;
     (a.dev(), a.ino()) == (b.dev(), b.ino())
 }
 
-/// On other systems files have no comparable number; there, an open file is not replaced by accident.
+/// On other systems files have no number to compare; there, nothing replaces an open file by accident.
 #[cfg(not(unix))]
 pub(crate) fn is_same(_: &Metadata, _: &Metadata) -> bool {
     true
 }
 
-/// None if the system does not let others read a locked file, or the holder has not written yet.
+/// None: the system does not let others read a locked file, or the holder has not written its id yet.
 fn read_pid(file: &mut File) -> Option<u32> {
     let mut text = String::new();
     file.take(32).read_to_string(&mut text).ok()?;

@@ -3,30 +3,31 @@
 //! | File | Holds | Changes |
 //! |---|---|---|
 //! | `lock` | the pid of the process that runs this identity, which holds the lock | at every start |
-//! | `key` | the X25519 secret: the node *is* this key | never |
+//! | `key` | the X25519 secret, which defines the node's identity | never |
 //! | `clock` | [`ClockRecord`]: the numbers and stamps that may already be in use | once per block; every few seconds of first contacts |
 //! | `journal` | a folder: the records of messages that the node has not settled yet (see [`Durability`](crate::Durability)) | with each message |
 //! | `dead` | a folder: the messages that the node has rejected (see [`dead`](crate::dead)) | with each such message |
-//! | `moved` | the node that the identity was ceded to: it no longer opens here | once |
-//! | `attempt` | the checkpoint by which the identity came here; present if it ever has moved | at each move |
-//! | `pins` | a folder: the node that was met under each [name](crate::naming) | with each new name |
+//! | `moved` | the node to which the identity was ceded; it can no longer be opened here | once |
+//! | `attempt` | the checkpoint by which the identity came here; present if it ever moved | at each move |
+//! | `pins` | a folder: the node that was found under each [name](crate::naming) | with each new name |
 //! | `superseded` | the mark that the identity lives elsewhere, though it was not ceded here: this is a copy | once |
-//! | `term` | [`Term`]: how often the identity has moved; present if it ever has | at each move |
+//! | `term` | [`Term`]: how many times the identity has moved; present if it ever moved | at each move |
 //! | `strays` | the stamps of senders whose clocks are far ahead; present if there ever was such a sender | with each such sender |
-//! | `early` | the early messages that a node without a journal took, for the life after the death of the process; never forced | with each first message |
+//! | `early` | the early messages that a node without a journal took, for the next life if the process dies; never forced | with each first message |
 //!
-//! Exactly-once delivery requires that `clock` never goes back under a `key` that peers know. Hence the contract:
+//! Exactly-once delivery requires that `clock` never goes back as long as peers know `key`. So this module
+//! guarantees:
 //!
-//! * One process per identity: the owner of a [`StateDir`] holds the lock, and [`StateDir::store`] fails once
-//!   the lock file was replaced behind its back.
-//! * A damaged or missing file is an error that says what to do. It is never replaced silently, because a
-//!   fresh `clock` under an old `key` would use numbers twice.
+//! * Only one process at a time runs an identity: the owner of a [`StateDir`] holds the lock, and [`StateDir::store`]
+//!   fails if the lock file was removed or replaced meanwhile.
+//! * A damaged or missing file is an error that says what to do. This module never replaces such a file silently,
+//!   since a new `clock` under an old `key` would use numbers twice.
 //! * A record that [`StateDir::store`] has stored survives a crash of the process or of the machine, and every later
 //!   record is at least as large.
-//! * All calls block on the disk: make them from a thread that may block.
+//! * All calls wait for the disk. Call them from a thread that may block.
 //!
-//! The rest is up to the user: a copied or rolled-back directory cannot be told from the original. `key` may be
-//! restored from a backup, since it never changes; `clock` may not.
+//! The rest is up to the user: this module cannot tell a copied or rolled-back directory from the original. The user
+//! may restore `key` from a backup, since it never changes, but not `clock`.
 
 mod checkpoint;
 mod clock;
@@ -73,7 +74,7 @@ use notes::NotesFile;
 use strays::Strays;
 pub use term::Term;
 
-/// The open, locked directory of one identity. Dropping it releases the lock.
+/// The open and locked directory of one identity. Dropping it releases the lock.
 pub struct StateDir {
     path: PathBuf,
     lock: Lock,
@@ -88,11 +89,11 @@ impl StateDir {
     /// Opens the identity in `path` and locks it.
     ///
     /// # Errors
-    /// [`StateError::Missing`] if no identity was ever created there, [`StateError::Locked`] while another process (or
-    /// another `StateDir` of this process) has it; see [`StateError`] for damage.
+    /// [`StateError::Missing`] if no identity was ever created there. [`StateError::Locked`] while another process,
+    /// or another `StateDir` of this process, has it. See [`StateError`] for damage.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, StateError> {
         let path = path.as_ref();
-        // Checked first, so that opening a wrong path leaves no lock file there.
+        // Checked first, so that a wrong path gets no lock file.
         if !disk::exists(&path.join(key::FILE))? && !disk::exists(&path.join(clock::FILE))? {
             return Err(StateError::Missing { path: path.into() });
         }
@@ -100,11 +101,11 @@ impl StateDir {
         Self::load_locked(path, lock)?.map_err(|_| StateError::Missing { path: path.into() })
     }
 
-    /// Reads the secret of the identity in `path`, which another process may be running: enough to know the id, but not
-    /// to run the node.
+    /// Reads the secret of the identity in `path`, while another process may run it. That is enough to know the id,
+    /// but not to run the node.
     ///
     /// # Errors
-    /// [`StateError::Missing`] if there is no key; else the error of the key.
+    /// [`StateError::Missing`] if there is no key; otherwise an error about the key.
     pub fn peek(path: impl AsRef<Path>) -> Result<Zeroizing<[u8; 32]>, StateError> {
         let key = path.as_ref().join(key::FILE);
         if !disk::exists(&key)? {
@@ -113,20 +114,20 @@ impl StateDir {
         key::read(&key)
     }
 
-    /// Reads the term of the identity in `path`, which another process may be running.
+    /// Reads the term of the identity in `path`, while another process may run it.
     ///
     /// # Errors
-    /// As for [`StateDir::peek`].
+    /// The errors of [`StateDir::peek`].
     pub fn peek_term(path: impl AsRef<Path>) -> Result<Term, StateError> {
         let secret = Self::peek(&path)?;
         term::read(&path.as_ref().join(term::FILE), key::fingerprint(&secret))
     }
 
-    /// Makes `path` the directory of a new identity with this X25519 secret, and opens it. Directories that do
-    /// not exist are created, closed to group and others.
+    /// Makes `path` the directory of a new identity with this X25519 secret, and opens it. Creates missing
+    /// directories, which only the owner may enter.
     ///
     /// # Errors
-    /// [`StateError::Exists`] if an identity is there already; it stays as it was.
+    /// [`StateError::Exists`] if there is an identity already. It stays as it was.
     pub fn create(path: impl AsRef<Path>, secret: &[u8; 32]) -> Result<Self, StateError> {
         let path = path.as_ref();
         let lock = Self::lock_new(path)?;
@@ -141,15 +142,16 @@ impl StateDir {
         Self::dead_letters_of(&self.path)
     }
 
-    /// The dead letters of the identity in `path`, which another process may be running: each is in a whole file.
+    /// The dead letters of the identity in `path`, while another process may run it: each letter is a file of its
+    /// own.
     pub fn dead_letters_of(path: impl AsRef<Path>) -> DeadLetters {
         DeadLetters::in_folder(Folder::new(path.as_ref().join("dead")))
     }
 
-    /// Opens the identity in `path`, or creates it with a secret from `secret` if there is none.
+    /// Opens the identity in `path`. If there is none, creates it with a secret from `secret`.
     ///
     /// # Errors
-    /// As for [`StateDir::open`] and [`StateDir::create`]. A damaged identity is an error, and is not created anew.
+    /// The errors of [`StateDir::open`] and [`StateDir::create`]. A damaged identity is an error, and is not created anew.
     pub fn open_or_create(
         path: impl AsRef<Path>,
         secret: impl FnOnce() -> Zeroizing<[u8; 32]>,
@@ -162,12 +164,12 @@ impl StateDir {
         }
     }
 
-    /// Where the identity called `name` lives: `$EXONET_STATE/name` if that is set, otherwise below the place
-    /// for such data on this platform (`$XDG_STATE_HOME/exonet`, by default `~/.local/state/exonet`;
-    /// `~/Library/Application Support/exonet` on macOS; `%LOCALAPPDATA%\exonet` on Windows).
+    /// Where the identity called `name` lives: in `$EXONET_STATE/name` if that is set. Otherwise it lives where the
+    /// platform keeps such data: `$XDG_STATE_HOME/exonet`, by default `~/.local/state/exonet`; `~/Library/Application
+    /// Support/exonet` on macOS; `%LOCALAPPDATA%\exonet` on Windows.
     ///
     /// # Errors
-    /// [`StateError::Name`] unless `name` is 1 to 64 of `A-Z a-z 0-9 . _ -`, beginning with a letter or digit;
+    /// [`StateError::Name`] unless `name` is 1 to 64 of `A-Z a-z 0-9 . _ -` and begins with a letter or digit;
     /// [`StateError::NoHome`] if the environment names no such place.
     pub fn named(name: &str) -> Result<PathBuf, StateError> {
         place::named(name)
@@ -178,22 +180,23 @@ impl StateDir {
         &self.path
     }
 
-    /// The node's X25519 secret. A copy should stay in a [`Zeroizing`] buffer too.
+    /// The node's X25519 secret. The caller should keep copies in a [`Zeroizing`] buffer too.
     pub fn secret(&self) -> &Zeroizing<[u8; 32]> {
         &self.secret
     }
 
-    /// The durable record: the one found on opening, or the last one stored.
+    /// The durable record: the one that was found when the directory was opened, or the one last stored.
     pub fn load(&self) -> ClockRecord {
         self.clock.lock().unwrap_or_else(PoisonError::into_inner).durable()
     }
 
-    /// Makes `record` durable on return.
+    /// Stores `record`; it is durable when this returns.
     ///
     /// # Errors
-    /// [`StateError::Backwards`] if a field is smaller than one that was stored, or may have been;
+    /// [`StateError::Backwards`] if a field is smaller than one that was stored, or that may have been stored;
     /// [`StateError::Exhausted`] beyond [`exonet_proto::MAX_NUMBER`]; [`StateError::LockLost`]; [`StateError::Io`].
-    /// After an error, either the previous record or this one is on disk, and no other: a node that cannot store must
+    ///
+    /// After an error, either the previous record or this one is on disk, and no other. A node that cannot store must
     /// stop.
     pub fn store(&self, record: ClockRecord) -> Result<(), StateError> {
         let mut clock = self.clock.lock().unwrap_or_else(PoisonError::into_inner);
@@ -201,71 +204,76 @@ impl StateDir {
         clock.store(record)
     }
 
-    /// The path of the identity's journal, if it keeps one.
+    /// The path of the identity's journal. It exists if the identity keeps one.
     pub fn journal(&self) -> PathBuf {
         self.path.join(journal::DIR)
     }
 
-    /// The tag that tells this identity's journal from others: it is derived from the secret, and does not reveal it.
+    /// A tag that distinguishes the journal of this identity from others. It is derived from the secret, and does not
+    /// reveal it.
     pub(crate) fn journal_tag(&self) -> [u8; 32] {
         key::journal_tag(&self.secret)
     }
 
-    /// Puts the journal of a former life aside, since it would be out of date from now on. False: there is none.
+    /// Puts the journal of a former life aside, since it would be out of date from now on. Returns false if there is
+    /// none.
     pub(crate) fn retire_journal(&self) -> Result<bool, StateError> {
         self.lock.verify()?;
         journal::retire(&self.path)
     }
 
-    /// The term of the identity: its current stay.
+    /// The current term of the identity.
     pub const fn term(&self) -> Term {
         self.term
     }
 
-    /// Marks that the identity lives elsewhere as `generation`: it no longer opens here. The mark is durable on return.
+    /// Notes that the identity lives elsewhere, as `generation`: it can no longer be opened here. The note is durable
+    /// when this returns.
     ///
     /// # Errors
-    /// As for [`StateDir::store`].
+    /// The errors of [`StateDir::store`].
     pub fn supersede(&self, generation: u64) -> Result<(), StateError> {
         self.lock.verify()?;
         superseded::write(&self.path, key::fingerprint(&self.secret), generation)
     }
 
-    /// The nodes that were met under each name.
+    /// The nodes that were found under each name.
     pub(crate) fn pins(&self) -> Result<BTreeMap<Name, NodeId>, StateError> {
         pins::read(&self.path)
     }
 
-    /// Makes these pins durable.
+    /// Stores the nodes of all names; they are durable when this returns.
     pub(crate) fn store_pins(&self, pins: &BTreeMap<Name, NodeId>) -> Result<(), StateError> {
         self.lock.verify()?;
         pins::write(&self.path, pins)
     }
 
-    /// The senders, as found on opening, whose clocks are far ahead of this node's, each with its refused stamps.
+    /// The senders whose clocks are far ahead of this node's, as found when the directory was opened, with the
+    /// refused stamps of each.
     pub fn strays(&self) -> &[(NodeId, Far)] {
         self.strays.found()
     }
 
-    /// Makes `strays` durable, in place of the previous ones.
+    /// Stores `strays` in place of the previous ones; they are durable when this returns.
     ///
     /// # Errors
-    /// As for [`StateDir::store`].
+    /// The errors of [`StateDir::store`].
     pub fn store_strays(&self, strays: &[(NodeId, Far)]) -> Result<(), StateError> {
         self.lock.verify()?;
         self.strays.store(strays)
     }
 
-    /// The notes of the previous life about early messages, if the machine has run since and nothing is lost.
+    /// The notes of the previous life about early messages. None: some of them may be lost, for example because
+    /// the machine has restarted.
     pub fn notes(&self) -> Option<Notes> {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).found().cloned()
     }
 
-    /// Writes notes that survive the death of the process, though not of the machine. The first write of a life
-    /// replaces the previous notes with their hull.
+    /// Writes notes that survive the death of the process, but perhaps not that of the machine. The first write of a
+    /// life replaces the previous notes by a summary, their hull.
     ///
     /// # Errors
-    /// [`StateError::Io`]: the previous notes are still there, but are incomplete. The node must stop.
+    /// [`StateError::Io`]: the previous notes are still there, but they are incomplete. The node must stop.
     pub fn note(&self, notes: &Notes) -> Result<(), StateError> {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).write(notes)
     }
@@ -288,7 +296,7 @@ impl StateDir {
         disk::remove_leftover(&clock_path)?;
         match (disk::exists(&key_path)?, disk::exists(&clock_path)?) {
             (false, false) => Ok(Err(lock)),
-            // A creation writes the clock first, so this one was cut short; the identity was never used.
+            // A creation writes the clock first. So this one was cut short, and the identity was never used.
             (false, true) if clock::is_unused(&clock_path)? => Ok(Err(lock)),
             (false, true) => Err(StateError::KeyLost { path: path.into() }),
             (true, false) => Err(StateError::ClockLost { path: path.into() }),
@@ -306,7 +314,7 @@ impl StateDir {
     }
 
     fn create_locked(path: &Path, lock: Lock, secret: &[u8; 32]) -> Result<Self, StateError> {
-        // The key comes last: where there is a key, its clock is durable.
+        // The key is written last: if there is a key, its clock is durable.
         let clock = Mutex::new(Clock::create(path.join(clock::FILE), key::fingerprint(secret))?);
         let strays = Strays::read(path.join(strays::FILE), key::fingerprint(secret))?;
         let notes = Mutex::new(NotesFile::read(path.join(notes::FILE), key::fingerprint(secret), 0));
@@ -317,7 +325,7 @@ impl StateDir {
 }
 
 impl fmt::Debug for StateDir {
-    /// Shows the directory and its record, never the secret.
+    /// Shows the directory and its record, but never the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StateDir")
             .field("path", &self.path)

@@ -1,8 +1,9 @@
-//! The file of the messages that a node without a journal took early (PROTOCOL.md "Early messages").
+//! The file of the early messages that a node without a journal has taken (PROTOCOL.md, "Early messages").
 //!
-//! The node writes it before the application has the message, and never forces it: it serves the life after the death
-//! of a process. So its first line names the boot of the machine and the life that wrote it. A file of another boot, or
-//! of an earlier life, may be incomplete: then it is ignored, and everything up to `latest` counts as forgotten.
+//! The node writes the file before the application gets the message, and never forces it: the file is for the next
+//! life after the process has died. Its first line names the boot of the machine and the life that wrote it. A file
+//! of another boot, or of an earlier life, may be incomplete. Then it is ignored, and everything up to `latest`
+//! counts as forgotten.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -17,22 +18,22 @@ use super::{disk, line};
 
 pub(super) const FILE: &str = "early";
 const HEAD: &str = "exonet-early-1";
-/// Fingerprint of the key, boot of the machine, life, hull.
+/// The bytes of the payload of the first line: fingerprint of the key, boot of the machine, life, hull.
 const HEAD_PAYLOAD: usize = 4 + 16 + 8 + 16;
 const TAKEN: &str = "exonet-taken-1";
-/// Node id, stamp, end.
+/// The bytes of the payload of the other lines: node id, stamp, end.
 const TAKEN_PAYLOAD: usize = 32 + 16;
 
 /// Identifies a boot of the machine.
 type BootId = [u8; 16];
 
-/// The file, as this life writes it.
+/// The file that this life writes.
 pub(super) struct NotesFile {
     path: PathBuf,
     key: [u8; 4],
-    /// None: this system has no such id, and no file is ever trusted.
+    /// None: this system has no such id, so no file is trusted.
     boot: Option<BootId>,
-    /// The life that writes.
+    /// The number of this life.
     life: u64,
     /// The notes of the previous life.
     found: Option<Notes>,
@@ -40,13 +41,14 @@ pub(super) struct NotesFile {
 }
 
 impl NotesFile {
-    /// `last` is the last life whose clock is durable.
+    /// Reads the file. `last` is the last life whose clock is durable.
     pub(super) fn read(path: PathBuf, key: [u8; 4], last: u64) -> Self {
         Self::read_at(path, key, last, boot_id())
     }
 
     fn read_at(path: PathBuf, key: [u8; 4], last: u64, boot: Option<BootId>) -> Self {
-        // A life that has died before its clock was durable has taken nothing, and has kept the file that it found.
+        // A life that died before its clock was durable has taken nothing, and has not changed the file that it
+        // found.
         let lives = [last, last.saturating_add(1)];
         let found = boot.and_then(|boot| parse(&fs::read(&path).ok()?, key, boot, lives));
         Self { path, key, boot, life: last.saturating_add(1), found, file: None }
@@ -56,8 +58,8 @@ impl NotesFile {
         self.found.as_ref()
     }
 
-    /// On return the notes survive the death of the process. If they cannot be written, the earlier ones are no longer
-    /// trusted.
+    /// Writes notes. When this returns, they survive the death of the process. If it fails, the earlier notes are no
+    /// longer trusted.
     pub(super) fn write(&mut self, notes: &Notes) -> Result<(), StateError> {
         let Some(boot) = self.boot else { return Ok(()) };
         self.try_write(boot, notes).or_else(|error| {
@@ -98,7 +100,7 @@ fn filled<const N: usize>(fields: impl Iterator<Item = u8>) -> [u8; N] {
     payload
 }
 
-/// The notes, if they are whole. None: some may be lost.
+/// Reads the notes, if they are complete. None: some may be lost.
 fn parse(text: &[u8], key: [u8; 4], boot: BootId, lives: [u64; 2]) -> Option<Notes> {
     let mut lines = text.split_inclusive(|byte| *byte == b'\n');
     let head = line::decode::<HEAD_PAYLOAD>(HEAD, lines.next()?).ok()?;
@@ -113,7 +115,7 @@ fn parse(text: &[u8], key: [u8; 4], boot: BootId, lives: [u64; 2]) -> Option<Not
     let hull = Hull { above: Stamp(above), upto: Stamp(upto) };
     let mut taken = Vec::new();
     for line in lines {
-        // Cut short in the middle of a write: the application did not have this message.
+        // The process died while it wrote this line, so the application did not have this message.
         if !line.ends_with(b"\n") {
             break;
         }
@@ -148,7 +150,7 @@ mod tests {
         Notes { hull: Some(Hull { above: Stamp(2), upto: Stamp(5) }), taken }
     }
 
-    /// A file that life 3 has written.
+    /// Writes a file as life 3 would.
     fn written(path: &Path) {
         let mut file = NotesFile::read_at(path.into(), KEY, 2, BOOT);
         assert_eq!(file.found(), None);
@@ -195,7 +197,7 @@ mod tests {
         let path = dir.path().join(FILE);
         written(&path);
         let mut file = NotesFile::read_at(path.clone(), KEY, 3, BOOT);
-        // These notes would follow notes that this life has not written, so the file cannot be trusted.
+        // These notes would follow notes that this life has not written, so the file could not be trusted.
         file.write(&Notes { hull: None, taken: vec![note(4)] }).unwrap();
         assert!(!path.exists());
         file.write(&all(vec![note(4)])).unwrap();

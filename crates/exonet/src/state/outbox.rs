@@ -15,10 +15,9 @@ use super::{StateDir, StateError};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Outbox {
-    /// In the order in which the application gave them.
+    /// The messages, in the order in which the node accepted them.
     pub messages: Vec<KeptMessage>,
-    /// The reason for which the journal is not trusted: the next life does not go on with it, and there are no messages
-    /// here.
+    /// Why the journal is not trusted. Then the next life does not continue with it, and there are no messages here.
     pub forgotten: Option<String>,
 }
 
@@ -26,17 +25,17 @@ pub struct Outbox {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeptMessage {
-    /// Its number, the same for as long as the journal has it.
+    /// The number of the message. It stays the same as long as the journal has the message.
     pub number: u64,
-    /// The peer that it goes to.
+    /// The peer to which the message goes.
     pub peer: NodeId,
-    /// The addresses at which the peer was, the latest last.
+    /// The addresses at which the peer was; the newest is the last.
     pub addresses: Vec<SocketAddr>,
-    /// The message's id at both ends; None: it has certainly not left.
+    /// The id of the message at both ends. None: the message has certainly not left.
     pub id: Option<MessageId>,
     /// Its priority.
     pub priority: Priority,
-    /// The time at which it expires if it has not left.
+    /// When the message expires if it has not left.
     pub expires: Option<SystemTime>,
     /// The tag for dispatch.
     pub tag: Bytes,
@@ -59,25 +58,26 @@ impl KeptMessage {
     }
 }
 
-/// A message that has arrived and is not acknowledged, as known while no node runs: see [`StateDir::inbox`].
+/// A message that has arrived and is not acknowledged, as far as is known while no node runs: see
+/// [`StateDir::inbox`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeptDelivery {
     /// The node that sent it.
     pub from: NodeId,
-    /// Its id at both ends.
+    /// The id of the message: the same at both ends.
     pub id: MessageId,
-    /// The number of times that it was handed out.
+    /// How many times it was handed out.
     pub attempts: u32,
 }
 
 impl StateDir {
-    /// The messages that the former life of this identity handed out more than once and did not acknowledge, according
-    /// to its journal: the next life goes on with these counts. Changes nothing. Empty without a journal.
+    /// Returns the messages that the former life of this identity handed out more than once and did not acknowledge,
+    /// according to its journal: the next life continues with these counts. Changes nothing. Empty without a journal.
     ///
-    /// A journal has neither the bodies nor the tags of messages that arrive: a message that is not acknowledged stays
-    /// with its sender, which sends it again. A journal does not record that a message has come, or that it was handed
-    /// out for the first time.
+    /// The journal has neither the bodies nor the tags of messages that arrive: a message that is not acknowledged
+    /// stays with its sender, which sends it again. The journal does not record that a message has arrived, or that
+    /// it was handed out for the first time.
     ///
     /// # Errors
     /// [`StateError`]: the journal cannot be read.
@@ -87,7 +87,7 @@ impl StateDir {
         Ok(found.unacked().map(kept).collect())
     }
 
-    /// Reads the journal. The inner error is the reason for which it is not trusted.
+    /// Reads the journal. The inner error says why it is not trusted.
     fn recovered(&self) -> Result<Result<Recovered, String>, StateError> {
         let options = Options::new(self.journal_tag(), Level::Sync);
         let Some((trust, mut groups)) = exonet_store::read(&self.journal(), options)? else {
@@ -99,7 +99,8 @@ impl StateDir {
         Ok(Ok(crate::journal::read(&mut groups, Shelf::default())?.finish(0)?))
     }
 
-    /// The messages that the next life of this identity goes on with. Changes nothing. Empty without a journal.
+    /// Returns the messages with which the next life of this identity continues. Changes nothing. Empty without a
+    /// journal.
     ///
     /// # Errors
     /// [`StateError`]: the journal cannot be read.

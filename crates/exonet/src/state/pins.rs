@@ -1,4 +1,4 @@
-//! The nodes that were met under each name by a stored identity. The file is kept across restarts, and moves with the
+//! The nodes that a stored identity found under each name. The file is kept across restarts, and moves with the
 //! identity.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use super::disk;
 use super::error::StateError;
 use crate::naming::Name;
 
-/// The folder: everything in it moves.
+/// The folder. Everything in it moves.
 pub(super) const DIR: &str = "pins";
 /// The file: a name and an id on each line.
 const FILE: &str = "names";
@@ -41,7 +41,7 @@ pub(super) fn read(of: &Path) -> Result<BTreeMap<Name, NodeId>, StateError> {
     text.lines().map(|line| read(line).ok_or_else(damaged)).collect()
 }
 
-/// Makes `pins` the content of the file: durable on return.
+/// Writes `pins` to the file; they are durable when this returns.
 pub(super) fn write(of: &Path, pins: &BTreeMap<Name, NodeId>) -> Result<(), StateError> {
     disk::create_dirs(&of.join(DIR))?;
     let text: String = pins.iter().map(|(name, id)| format!("{name} {id}\n")).collect();

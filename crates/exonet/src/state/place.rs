@@ -16,8 +16,8 @@ pub(super) fn named(name: &str) -> Result<PathBuf, StateError> {
     Ok(root.join(name))
 }
 
-/// A name becomes a directory, so it must be one component on every platform, and must not look like an option on a
-/// command line.
+/// Whether `name` can be the name of a directory. So it must be one component of a path on every platform, and must
+/// not look like an option on a command line.
 fn is_name(name: &str) -> bool {
     name.len() <= MAX_NAME
         && name.starts_with(|c: char| c.is_ascii_alphanumeric())
@@ -35,7 +35,7 @@ fn root(variable: impl Fn(&str) -> Option<OsString>, home: Option<PathBuf>) -> O
     } else if cfg!(target_vendor = "apple") {
         home().map(|home| home.join("Library").join("Application Support"))
     } else {
-        // The XDG base directory specification: a relative path is invalid and ignored.
+        // According to the XDG base directory specification, a relative path is invalid and is ignored.
         let xdg = path("XDG_STATE_HOME").filter(|base| base.is_absolute());
         xdg.or_else(|| Some(home()?.join(".local").join("state")))
     };

@@ -1,4 +1,4 @@
-//! The file of senders whose clocks are far ahead, each with its refused stamps.
+//! The file of senders whose clocks are far ahead, with the refused stamps of each.
 
 use std::path::{Path, PathBuf};
 
@@ -10,13 +10,13 @@ use super::{disk, line};
 
 pub(super) const FILE: &str = "strays";
 const LABEL: &str = "exonet-stray-2";
-/// The label of a line of earlier releases: it has only the highest stamp, up to which all were refused.
+/// The label of lines of earlier releases. Such a line has only the highest stamp: all stamps up to it were refused.
 const FIRST: &str = "exonet-stray-1";
-/// Fingerprint of the key, node id, lowest stamp, highest.
+/// The bytes of the payload: fingerprint of the key, node id, lowest stamp, highest stamp.
 const PAYLOAD: usize = 4 + 32 + 16;
 const FIRST_PAYLOAD: usize = 4 + 32 + 8;
 
-/// The file: one line for each sender. There is no file if there never was one.
+/// The file: one line for each sender. It does not exist if there never was one.
 pub(super) struct Strays {
     path: PathBuf,
     key: [u8; 4],

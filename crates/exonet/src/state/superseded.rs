@@ -1,5 +1,5 @@
-//! The mark that an identity lives elsewhere, though it was not ceded here: this is a copy of it, or was restored from
-//! a backup.
+//! The mark that an identity lives elsewhere, though it was not ceded here: this is a copy of it, or was restored
+//! from a backup.
 
 use std::path::Path;
 
@@ -8,10 +8,10 @@ use super::{disk, line};
 
 pub(super) const FILE: &str = "superseded";
 const LABEL: &str = "exonet-superseded-1";
-/// Fingerprint of the key, generation.
+/// The bytes of the payload: fingerprint of the key, generation.
 const PAYLOAD: usize = 4 + 8;
 
-/// The generation that lives elsewhere. None: as far as is known in `of`, the identity lives there.
+/// The generation that lives elsewhere. None: nothing in `of` says that the identity lives elsewhere.
 pub(super) fn read(of: &Path) -> Result<Option<u64>, StateError> {
     let path = of.join(FILE);
     if !disk::exists(&path)? {
@@ -26,7 +26,7 @@ pub(super) fn read(of: &Path) -> Result<Option<u64>, StateError> {
     Ok(generation)
 }
 
-/// Writes the mark: durable on return.
+/// Writes the mark; it is durable when this returns.
 pub(super) fn write(of: &Path, key: [u8; 4], generation: u64) -> Result<(), StateError> {
     let mut payload = [0; PAYLOAD];
     payload.iter_mut().zip(key.into_iter().chain(generation.to_be_bytes())).for_each(|(to, from)| *to = from);

@@ -1,4 +1,4 @@
-//! The term of an identity: its stay at one of the places that it has lived at.
+//! The term of an identity: its stay at one place.
 
 use std::path::Path;
 
@@ -10,18 +10,18 @@ use super::{disk, line};
 
 pub(super) const FILE: &str = "term";
 const LABEL: &str = "exonet-term-1";
-/// Fingerprint of the key, generation, lineage.
+/// The bytes of the payload: fingerprint of the key, generation, lineage.
 const PAYLOAD: usize = 4 + 8 + 8;
 
-/// One stay of an identity at one place, from its arrival to its departure.
+/// One stay of an identity at one place, from its arrival until it leaves.
 ///
-/// The generation counts the moves. The lineage, which is random, tells two places apart that both claim one
+/// The generation counts the moves. The lineage is random: it distinguishes two places that both claim the same
 /// generation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Term {
-    /// The number of times that the identity has moved.
+    /// How many times the identity has moved.
     pub generation: u64,
-    /// Drawn at each arrival; all zero at the place where the identity was made.
+    /// Chosen at random at each arrival. All zero at the place where the identity was created.
     pub lineage: [u8; 8],
 }
 
@@ -33,7 +33,7 @@ impl Term {
     }
 }
 
-/// The term that is stored at `path`; the first one if there is no file.
+/// Reads the term at `path`; the first one if there is no file.
 pub(super) fn read(path: &Path, key: [u8; 4]) -> Result<Term, StateError> {
     if !disk::exists(path)? {
         return Ok(Term::default());
@@ -53,7 +53,7 @@ pub(super) fn read(path: &Path, key: [u8; 4]) -> Result<Term, StateError> {
     Ok(Term { generation: u64::from_be_bytes(*generation), lineage })
 }
 
-/// Makes `term` durable at `path`.
+/// Writes `term` to `path`; it is durable when this returns.
 pub(super) fn write(path: &Path, key: [u8; 4], term: Term) -> Result<(), StateError> {
     disk::replace(path, &encode(key, term))
 }

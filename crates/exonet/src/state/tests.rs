@@ -13,12 +13,12 @@ fn record(d: u64) -> ClockRecord {
     ClockRecord { d, life: 0, latest: 0 }
 }
 
-/// An identity that has been used: its clock stands at `d`.
+/// Makes an identity that has been used: its clock is at `d`.
 fn identity(path: &Path, d: u64) {
     StateDir::create(path, &SECRET).unwrap().store(record(d)).unwrap();
 }
 
-/// The files that matter, by name, with their content.
+/// The files that matter, each with its name and content.
 fn contents(path: &Path) -> Vec<(String, Vec<u8>)> {
     let entries = fs::read_dir(path).unwrap().map(|entry| entry.unwrap());
     let mut files: Vec<_> = entries

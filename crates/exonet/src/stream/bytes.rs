@@ -1,4 +1,4 @@
-//! A stream read and written as bytes.
+//! A stream that is read and written as bytes.
 
 use core::fmt;
 use core::future::Future;
@@ -15,29 +15,29 @@ use crate::peer::Peer;
 use crate::send::receipt::Receipt;
 use crate::send::receipts::Settled;
 
-/// The largest number of bytes in one message: large enough that the cost of a message is small, and small enough that
-/// a stream moves on while its window is small.
+/// How many bytes go into one message: enough that the cost of a message does not matter, and few enough that a
+/// stream makes progress while its window is small.
 const PART: usize = 16 << 10;
 
-/// The future of a reader that has found nothing.
+/// The future of a reader that waits for bytes.
 pub(super) type Waiting = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
 
-/// The future of a writer that waits for room; it gives the sender back.
+/// The future of a writer that waits for room. It returns the sender.
 type Sending = Pin<Box<dyn Future<Output = (StreamSender, Result<Receipt, StreamSendError>)> + Send + Sync>>;
 
-/// A stream that is read and written as bytes, like a TCP connection: any protocol that runs over TCP runs over it.
-/// Made by [`Stream::into_bytes`] at both ends.
+/// A stream that is read and written as bytes, like a TCP connection: any protocol for TCP can use it.
+/// [`Stream::into_bytes`] makes it, at both ends.
 ///
-/// * Bytes that are written leave at once. A flush waits until all of them are in the peer's queue.
-/// * A shutdown ends this direction after everything that was written; the other direction goes on. Only a shutdown
-///   gives the reader the end of file.
-/// * A handle that is dropped without a shutdown resets its direction. The reader gets
-///   [`io::ErrorKind::ConnectionReset`], as it does if bytes are missing or the process at the other end has started
-///   anew.
-/// * A reader that does not read holds back this stream only.
+/// * Bytes leave as soon as they are written. A flush waits until all of them are in the queue to the peer.
+/// * A shutdown ends this direction, after everything that was written; the other direction goes on. The reader gets
+///   the end of file only after a shutdown.
+/// * If a handle is dropped without a shutdown, its direction is reset, and the reader gets
+///   [`io::ErrorKind::ConnectionReset`]. The reader also gets this error if bytes are missing, or the process at the
+///   other end has been started again.
+/// * If an application does not read a stream, only this stream stands still.
 ///
-/// Bytes are taken when they are read: if a process dies before it has acted on bytes that it has read, these are lost.
-/// An application that has to act on each exactly once uses messages and [`StreamReceiver::recv`].
+/// Reading bytes takes them: if a process dies before it has acted on bytes that it has read, they are lost. An
+/// application that must act on each exactly once uses messages and [`StreamReceiver::recv`].
 pub struct ByteStream {
     peer: Peer,
     /// None while `sending` has it.
@@ -46,9 +46,9 @@ pub struct ByteStream {
     unread: Bytes,
     waiting: Option<Waiting>,
     sending: Option<Sending>,
-    /// The receipt of the last bytes that were written.
+    /// The receipt of the bytes that were written last.
     last: Option<Receipt>,
-    /// Nothing more can be read.
+    /// Whether there is nothing more to read.
     over: bool,
 }
 
@@ -78,15 +78,15 @@ impl ByteStream {
         self.receiver.name()
     }
 
-    /// The outcome of the last bytes that were written, once it is known.
-    /// [`Outcome::Delivered`](crate::Outcome::Delivered) means that the reader has these bytes and all before them.
-    /// None: nothing was written since the last call.
+    /// Waits for the outcome of the bytes that were written last. [`Outcome::Delivered`](crate::Outcome::Delivered)
+    /// means that the reader has these bytes and all bytes before them. None: nothing was written since the last
+    /// call.
     pub async fn settled(&mut self) -> Option<Settled> {
         let last = self.last.take()?;
         Some(last.await)
     }
 
-    /// Waits until the last bytes that were written are queued.
+    /// Waits until the bytes that were written last are queued.
     fn poll_queued(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if let Some(sending) = &mut self.sending {
             let (sender, sent) = ready!(sending.as_mut().poll(cx));
@@ -96,7 +96,7 @@ impl ByteStream {
         Poll::Ready(Ok(()))
     }
 
-    /// Starts a send that takes the sender and gives it back.
+    /// Starts a send, which takes the sender and returns it.
     fn begin<F, S>(&mut self, send: F) -> io::Result<()>
     where
         F: FnOnce(StreamSender) -> S,
@@ -115,7 +115,7 @@ impl AsyncRead for ByteStream {
             match ready!(this.receiver.poll_recv(cx, &mut this.waiting)) {
                 Ok(None) => this.over = true,
                 Ok(Some(delivery)) => {
-                    // A message whose record has died meanwhile was not delivered: it comes again.
+                    // If the record of the message is gone, the message was not delivered, and is handed out again.
                     if let Ok(received) = delivery.take() {
                         this.unread = received.body.as_whole().cloned().unwrap_or_default();
                     }

@@ -1,4 +1,4 @@
-//! The engine's table of stream handles, and of the streams that wait for one.
+//! The engine's table of the handles on streams, and of the streams that wait for a handle.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use crate::after::{After, Chore};
 /// A stream: the peer at its other end, and its name.
 pub(crate) type StreamId = (NodeId, Bytes);
 
-/// The first byte of the names of streams that carry sessions. The application's names do not begin with it.
+/// The first byte of the names of streams that carry sessions. No name of an application begins with it.
 pub(crate) const SESSION: u8 = 0;
 
-/// The length of the session's number, which lies between that byte and the session's name.
+/// The length of the session's number, between that byte and the session's name.
 const NUMBER: usize = 8;
 
-/// Where a task waits to accept streams.
+/// Where a task waits to accept streams or sessions.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Entrance {
     /// Streams whose names have no listener.
@@ -33,7 +33,7 @@ pub(crate) enum Entrance {
 }
 
 impl Entrance {
-    /// The entrance of a stream whose name has a listener, and the entrance of one whose name has none.
+    /// The entrances of a stream: if its name has a listener, and if it has none.
     fn of(name: &Bytes) -> (Self, Self) {
         match name.split_first() {
             Some((&SESSION, _)) => {
@@ -48,13 +48,13 @@ impl Entrance {
 /// The streams of a node.
 #[derive(Default)]
 pub(crate) struct Streams {
-    /// The streams that the application has a handle on, each with the notification that its reader waits for.
+    /// The streams on which the application has a handle, each with the notification for which its reader waits.
     held: BTreeMap<StreamId, Arc<Notify>>,
-    /// The number of these that carry sessions.
+    /// How many of these carry sessions.
     sessions: usize,
-    /// The streams without a handle. The doors for names without a listener are made when they are needed.
+    /// The streams without a handle. Doors for names without a listener are made when they are needed.
     doors: BTreeMap<Entrance, Door>,
-    /// The streams whose readers have stopped: messages that come are rejected until the stream ends.
+    /// The streams whose readers have stopped. Until such a stream ends, its messages are rejected.
     stopped: BTreeMap<StreamId, Stopped>,
 }
 
@@ -62,17 +62,16 @@ pub(crate) struct Streams {
 struct Stopped {
     /// The reader's reason.
     reason: Box<str>,
-    /// The last message of it that was handed out. A later message that opens a stream of this name belongs to another
-    /// stream.
+    /// The last message that was handed out. If a later message opens a stream of this name, it is another stream.
     last: Option<MessageId>,
 }
 
-/// Streams that have a message to take and no handle.
+/// Streams that have a message to take, but no handle.
 #[derive(Default)]
 struct Door {
-    /// In order of arrival.
+    /// The streams in order of arrival.
     waiting: VecDeque<StreamId>,
-    /// The same streams, for lookup.
+    /// The same streams, to look them up.
     known: BTreeSet<StreamId>,
     /// Wakes one of the tasks that accept.
     accepted: Arc<Notify>,
@@ -92,7 +91,7 @@ impl Door {
         Some(id)
     }
 
-    /// A handle takes this stream.
+    /// Removes this stream, for which a handle was made.
     fn leave(&mut self, id: &StreamId) {
         if self.known.remove(id) {
             self.waiting.retain(|waiting| waiting != id);
@@ -105,7 +104,7 @@ impl Door {
 }
 
 impl Streams {
-    /// A message of a stream can be taken.
+    /// Notes that a message of a stream can be taken.
     pub(crate) fn come(&mut self, core: &mut Core, now: Now, id: StreamId, after: &mut After) {
         if self.stopped.contains_key(&id) {
             return self.reject(core, now, id, after);
@@ -126,7 +125,7 @@ impl Streams {
         self.doors.entry(entrance).or_default()
     }
 
-    /// Streams for this entrance wait for its listener from now on. False: it has one already.
+    /// Lets the streams of this entrance wait for its listener from now on. Returns false if it already has one.
     pub(crate) fn listen(&mut self, entrance: &Entrance) -> bool {
         if self.doors.contains_key(entrance) {
             return false;
@@ -142,7 +141,7 @@ impl Streams {
         true
     }
 
-    /// A listener is gone. The streams that wait for it wait with those of all other names.
+    /// Notes that a listener was dropped. The streams that wait for it now wait with those of all other names.
     pub(crate) fn unlisten(&mut self, entrance: &Entrance, after: &mut After) {
         let left = self.doors.remove(entrance);
         left.into_iter().flat_map(|door| door.waiting).for_each(|id| self.wait(id, after));
@@ -153,7 +152,7 @@ impl Streams {
         Arc::clone(&self.doors.entry(entrance.clone()).or_default().accepted)
     }
 
-    /// The number of sessions that the application has a handle on: with this peer, and in all.
+    /// The number of sessions on which the application has a handle: with this peer, and with all peers.
     pub(crate) fn sessions(&self, peer: &NodeId) -> (usize, usize) {
         let from = (*peer, Bytes::from_static(&[SESSION]));
         let to = (*peer, Bytes::from_static(&[SESSION + 1]));
@@ -183,7 +182,7 @@ impl Streams {
         }
     }
 
-    /// Takes a handle on a stream. None: there is a handle already.
+    /// Makes a handle on a stream. None: there is already one.
     pub(crate) fn hold(&mut self, id: StreamId) -> Option<Arc<Notify>> {
         if self.held.contains_key(&id) {
             return None;
@@ -195,7 +194,7 @@ impl Streams {
         Some(readable)
     }
 
-    /// The next stream at an entrance.
+    /// Takes the next stream at an entrance.
     pub(crate) fn next(&mut self, entrance: &Entrance, after: &mut After) -> Option<(StreamId, Arc<Notify>)> {
         let door = self.doors.get_mut(entrance)?;
         let id = door.next()?;
@@ -206,7 +205,7 @@ impl Streams {
         Some((id, readable))
     }
 
-    /// A handle is gone. If messages of its stream wait, the stream waits for another handle.
+    /// Notes that a handle was dropped. If messages of its stream wait, the stream waits for another handle.
     pub(crate) fn leave(&mut self, core: &Core, id: StreamId, after: &mut After) {
         if self.held.remove(&id).is_some() {
             self.sessions -= usize::from(carries_session(&id));
@@ -216,7 +215,7 @@ impl Streams {
         }
     }
 
-    /// The reader of a stream stops, for a reason; `last` is the last message that it had.
+    /// Notes that the reader of a stream has stopped, with a reason. `last` is the last message that the reader got.
     pub(crate) fn stop(
         &mut self,
         core: &mut Core,
@@ -229,12 +228,12 @@ impl Streams {
         self.reject(core, now, id, after);
     }
 
-    /// Wakes all tasks that wait, to see that the node is ending.
+    /// Wakes all tasks that wait, so that they notice that the node is ending.
     pub(crate) fn wake_all(&self, after: &mut After) {
         let doors = self.doors.values().map(|door| &door.accepted);
         let readers = self.held.values().chain(doors);
         after.chores.extend(readers.map(|notify| Chore::All(Arc::clone(notify))));
-        // For a task that is just about to wait.
+        // This is for a task that is just about to wait.
         after.chores.extend(self.held.values().map(|notify| Chore::Next(Arc::clone(notify))));
     }
 }
@@ -243,7 +242,7 @@ fn carries_session(id: &StreamId) -> bool {
     id.1.first() == Some(&SESSION)
 }
 
-/// The next message of a stream, or the state of the stream without one.
+/// The next message of a stream, or the state of the stream if there is none.
 pub(crate) enum Taken {
     Message(Box<InStream>),
     Nothing,

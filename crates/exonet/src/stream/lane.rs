@@ -1,4 +1,4 @@
-//! One direction of a stream, which queues its messages.
+//! One direction of a stream: it queues the messages of the stream.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::send::receipt::Receipt;
 use crate::shared::Shared;
 use exonet_proto::node::Position;
 
-/// Holds the name of a stream until it is dropped. It does not keep the node going.
+/// Reserves the name of a stream until it is dropped. It does not keep the node running.
 pub(crate) struct Claim {
     pub(crate) shared: Arc<Shared>,
     pub(crate) to: Arc<PeerAddr>,
@@ -28,7 +28,7 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// None: this process holds the name already.
+    /// Reserves a name. None: this process has already reserved it.
     pub(crate) fn take(shared: &Arc<Shared>, to: &Arc<PeerAddr>, name: Bytes) -> Option<Self> {
         let id = (to.id, name);
         let readable = shared.amend(|engine| engine.streams.hold(id.clone()))?;
@@ -47,7 +47,7 @@ impl Drop for Claim {
 #[derive(Clone)]
 pub(crate) struct Lane {
     pub(crate) claim: Arc<Claim>,
-    /// One for all messages, since messages leave in the order of their priorities.
+    /// The priority of all messages: if they had several, they would not leave in order.
     pub(crate) priority: Priority,
 }
 
@@ -79,8 +79,8 @@ impl Lane {
         Ok(Receipt::new(Arc::clone(shared), slot))
     }
 
-    /// Queues a message as soon as there is room. Also returns its position in the journal; None: there is nothing to
-    /// wait for.
+    /// Waits for room, and queues a message. Also returns its position in the journal; None: there is nothing to wait
+    /// for.
     pub(crate) async fn queue(
         &self,
         message: Message,
@@ -106,13 +106,13 @@ impl Lane {
         Ok((Receipt::new(Arc::clone(shared), slot), at))
     }
 
-    /// Queues a message as soon as there is room, and acknowledges `taken` in the same step.
+    /// Waits for room, queues a message, and acknowledges `taken` in the same step.
     pub(crate) async fn answer(&self, taken: Delivery, message: Message) -> Result<Receipt, AnswerError> {
         let Claim { shared, to, .. } = &*self.claim;
         take_and_send(shared, to, taken, self.named(message), Some(StreamEnd::Open)).await
     }
 
-    /// Queues the message that `message` makes, as soon as there is room.
+    /// Waits for room, and queues the message that `message` makes.
     pub(crate) async fn queue_when_room(
         &self,
         message: impl Fn() -> Message,

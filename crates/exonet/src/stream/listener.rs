@@ -7,7 +7,7 @@ use super::{OpenError, Stream, accept};
 use crate::error::Closed;
 use crate::node::Node;
 
-/// Accepts the streams of one name. Made by [`Node::stream_listener`].
+/// Accepts the streams of one name. [`Node::stream_listener`] makes it.
 ///
 /// ```
 /// use exonet::{Allow, Node};
@@ -29,7 +29,7 @@ use crate::node::Node;
 #[derive(Debug)]
 pub struct StreamListener(Listening);
 
-/// Holds an entrance, and with it a name, until it is dropped.
+/// Reserves an entrance, and so a name, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Listening {
     node: Node,
@@ -38,11 +38,11 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
-    /// `of` makes the entrance of a name. None: the entrance has a listener already.
+    /// Begins to listen. `of` makes the entrance of a name. None: the entrance already has a listener.
     pub(crate) fn begin(node: Node, name: Bytes, of: impl FnOnce(Bytes) -> Entrance) -> Option<Self> {
         let entrance = of(name.clone());
         let free = node.shared().amend(|engine| engine.streams.listen(&entrance));
-        // Made only if the entrance is free: dropping it would take the entrance from the listener that has it.
+        // Made only if the entrance is free: its destructor would take the entrance from the listener that has it.
         free.then(|| Self { node, name, entrance })
     }
 
@@ -75,12 +75,12 @@ impl StreamListener {
         self.0.name()
     }
 
-    /// The next stream of this name; [`Node::accept_stream`] returns those of other names.
+    /// Waits for the next stream of this name. [`Node::accept_stream`] returns those of other names.
     ///
-    /// Cancel-safe. Many tasks may call it: each stream goes to one.
+    /// Cancel-safe. Many tasks may call it: each stream goes to one of them.
     ///
     /// # Errors
-    /// [`Closed`], when the node is closed.
+    /// [`Closed`] when the node is closed.
     pub async fn accept(&self) -> Result<Stream, Closed> {
         accept(self.0.node(), self.0.entrance()).await
     }

@@ -2,12 +2,12 @@
 //!
 //! [`Peer::stream`] returns a [`Stream`]: two directions under one name, each a sequence of messages.
 //! [`Node::accept_stream`] returns the streams that peers begin. The first message opens a stream, and
-//! [`StreamSender::close`] ends it. A stream outlives channels, changes of address and long silence, and, if the node
-//! of a process is durable, a crash of that process. Nothing extra is sent to open a stream. An idle stream costs an
-//! entry at each end, and nothing on the wire.
+//! [`StreamSender::close`] ends it. A stream outlives channels, changes of address and long silence. If the node of a
+//! process is durable, the stream also outlives a crash of that process. Opening a stream sends nothing besides its
+//! first message. An idle stream costs an entry at each end, and nothing on the wire.
 //!
-//! A reader is told of missing messages; they are never passed over: see [`StreamError`]. `docs/streams.md` has the
-//! rules.
+//! If messages are missing, the reader learns that: no message is skipped silently. See [`StreamError`].
+//! `docs/streams.md` has the rules.
 //!
 //! ```
 //! use exonet::{Allow, Node};
@@ -59,17 +59,18 @@ use lane::Claim;
 /// The longest name of a stream, in bytes.
 pub const MAX_NAME: usize = 255;
 
-/// The reason for which a stream cannot be opened.
+/// Why a stream cannot be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The name is empty, or has more than 255 bytes.
+    /// The name is empty, or has more than 255 bytes; the value is its length in bytes.
     #[error("the name of a stream has 1 to 255 bytes, this has {0}")]
     Name(usize),
-    /// The name begins with a zero byte: such names carry [sessions](crate::session).
+    /// The name begins with a zero byte, as the names of streams do that carry [sessions](crate::session).
     #[error("a name that begins with a zero byte is for sessions")]
     Reserved,
-    /// This process already has a handle on the stream. There is one at a time, since two could not agree on an order.
+    /// This process already has a handle on the stream. There is only one at a time, since two could not agree on an
+    /// order.
     #[error("a handle on this stream is in use: drop it first, or choose another name")]
     InUse,
     /// This process already has a listener for the name.
@@ -78,17 +79,18 @@ pub enum OpenError {
 }
 
 /// Both directions of a stream: the messages that this node sends to the peer under a name, and those that the peer
-/// sends to this node under it.
+/// sends to this node under that name.
 ///
-/// Each direction begins with its first message and ends by itself. Dropping the handle ends neither: another handle,
-/// of this process or of the next process of a durable node, goes on where this one stopped.
+/// Each direction begins with its first message, and ends independently of the other. Dropping the handle ends
+/// neither direction: another handle, of this process or of the next process of a durable node, continues where this
+/// one stopped.
 #[derive(Debug)]
 pub struct Stream {
     sender: StreamSender,
     receiver: StreamReceiver,
 }
 
-/// The state that the halves of a stream share: it holds the stream's name.
+/// What the two directions of a stream share. It reserves the name of the stream.
 struct Handle {
     peer: Peer,
     claim: Arc<Claim>,
@@ -101,10 +103,10 @@ impl core::fmt::Debug for Handle {
 }
 
 impl Peer {
-    /// A handle on the stream of this name with the peer. The name has 1 to 255 bytes. Nothing is sent before the first
-    /// message.
+    /// Returns a handle on the stream of this name with the peer. The name has 1 to 255 bytes. Nothing is sent before
+    /// the first message.
     ///
-    /// A short name is best, since every message carries it.
+    /// A short name is better, since every message carries it.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -112,7 +114,7 @@ impl Peer {
         self.stream_named(checked(name.into())?)
     }
 
-    /// A handle on the stream of a name that has been checked.
+    /// A handle on the stream of a name that was checked.
     pub(crate) fn stream_named(&self, name: Bytes) -> Result<Stream, OpenError> {
         let claim = Claim::take(self.shared(), &self.to, name).ok_or(OpenError::InUse)?;
         Ok(Stream::new(self.clone(), claim))
@@ -120,20 +122,20 @@ impl Peer {
 }
 
 impl Node {
-    /// The next stream that a peer has begun, or goes on with, and that has no handle in this process. Streams whose
-    /// name has a [listener](Self::stream_listener) are not included.
+    /// Waits for the next stream that a peer has begun or continues, and that has no handle in this process. Streams
+    /// whose name has a [listener](Self::stream_listener) are not included.
     ///
-    /// Until they are accepted, streams wait: their messages hold back only their own senders. Cancel-safe. Many tasks
-    /// may call it: each stream goes to one.
+    /// Until a stream is accepted, it waits, and holds back only its own sender. Cancel-safe. Many tasks may call it:
+    /// each stream goes to one of them.
     ///
     /// # Errors
-    /// [`Closed`], when the node is closed.
+    /// [`Closed`] when the node is closed.
     pub async fn accept_stream(&self) -> Result<Stream, Closed> {
         accept(self, &Entrance::Streams).await
     }
 
-    /// Accepts the streams of one name, of 1 to 255 bytes, from all peers. From now on they wait for this listener, and
-    /// [`Self::accept_stream`] does not return them until the listener is dropped.
+    /// Accepts the streams of one name, of 1 to 255 bytes, from all peers. As long as this listener exists, they wait
+    /// for it, and [`Self::accept_stream`] does not return them.
     ///
     /// # Errors
     /// [`OpenError::Name`] and [`OpenError::Listened`].
@@ -142,12 +144,12 @@ impl Node {
     }
 }
 
-/// The receiving direction of a stream whose name is held.
+/// The receiving direction of a stream whose name is reserved.
 pub(crate) fn receiver(peer: Peer, claim: Arc<Claim>) -> StreamReceiver {
     StreamReceiver::new(Arc::new(Handle { peer, claim }))
 }
 
-/// Checks the name of a stream, and copies it: the destructor of its owner does not run under the lock.
+/// Checks the name of a stream, and copies it, so that the destructor of its owner does not run under the lock.
 pub(crate) fn checked(name: Bytes) -> Result<Bytes, OpenError> {
     match name.len() {
         1..=MAX_NAME if name.first() == Some(&SESSION) => Err(OpenError::Reserved),
@@ -156,12 +158,12 @@ pub(crate) fn checked(name: Bytes) -> Result<Bytes, OpenError> {
     }
 }
 
-/// The next stream at an entrance.
+/// Waits for the next stream at an entrance.
 pub(crate) async fn accept(node: &Node, entrance: &Entrance) -> Result<Stream, Closed> {
     let shared = node.shared();
     let accepted = shared.amend(|engine| engine.streams.accepted(entrance));
     loop {
-        // Created before the look, so that no wake-up is missed between the look and the wait.
+        // Created before the look at the table, so that no wake-up between the look and the wait is missed.
         let waiting = accepted.notified();
         if let Some((id, readable)) = shared.amend(|engine| engine.accept_stream(entrance))? {
             let peer = node.peer(id.0);
@@ -193,12 +195,12 @@ impl Stream {
         (&mut self.sender, &mut self.receiver)
     }
 
-    /// Splits the stream into its two directions. The name is free again when both are dropped.
+    /// Splits the stream into its two directions. When both are dropped, the name can have a new handle.
     pub fn split(self) -> (StreamSender, StreamReceiver) {
         (self.sender, self.receiver)
     }
 
-    /// The stream as bytes, read and written as a TCP connection is.
+    /// Makes the stream one of bytes, which is read and written like a TCP connection.
     pub fn into_bytes(self) -> ByteStream {
         ByteStream::new(self)
     }

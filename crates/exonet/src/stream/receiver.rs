@@ -19,19 +19,19 @@ use crate::receive::delivery::Delivery;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StreamError {
-    /// This number of messages is missing here: their sender gave them up, or was told that their outcome is unknown.
-    /// The stream goes on after them.
+    /// This number of messages is missing here: their sender gave them up, or was told that their outcome is Unknown.
+    /// The stream continues after them.
     #[error("{0} messages are missing before the next one of this stream")]
     Missing(u64),
-    /// This number of messages came before the next one, and this process does not know them: they were for an earlier
-    /// process that kept no journal. The stream goes on.
+    /// This number of messages came before the next one, and this process does not know them: an earlier process,
+    /// which kept no journal, has taken them. The stream continues.
     #[error("{0} messages of this stream came before this process")]
     Continues(u64),
     /// The sender has given up the rest of the stream: there are no more messages.
     #[error("the stream was reset by its sender")]
     Reset,
-    /// The sender has forgotten the stream, as happens when its process ends and keeps no journal, and has begun
-    /// another of this name. This stream has no more messages. The other stream waits for a new handle.
+    /// The sender has forgotten the stream, because its process ended and kept no journal, and has begun another of
+    /// this name. This stream has no more messages. The other stream waits for a new handle.
     #[error("the sender has forgotten this stream, and begun another of this name")]
     Broken,
     /// The node is closed.
@@ -41,18 +41,18 @@ pub enum StreamError {
 
 /// Receives the messages of the peer in a stream, in order.
 ///
-/// A message is handed out once the application has finished with the one before it. A message that is dropped without
-/// [`Delivery::ack`] is handed out again before any other message of the stream.
+/// A message is handed out once the application has finished with the one before it. If the application drops a
+/// message without [`Delivery::ack`], the node hands it out again, before any other message of the stream.
 #[derive(Debug)]
 pub struct StreamReceiver {
     handle: Arc<Handle>,
-    /// A message that is handed out once the error that precedes it has been returned.
+    /// A message to hand out after the error that precedes it.
     next: Option<Delivery>,
-    /// The end of the stream, if it has ended.
+    /// How the stream has ended, if it has.
     end: Option<Result<(), StreamError>>,
-    /// The last message that this handle has had.
+    /// The last message that this handle has returned.
     last: Option<MessageId>,
-    /// Whether this handle has had the first message of the stream.
+    /// Whether this handle has returned the first message of the stream.
     opened: bool,
 }
 
@@ -71,13 +71,14 @@ impl StreamReceiver {
         &self.handle.claim.id.1
     }
 
-    /// The next message, under a guard. None: the stream has ended, and every message was received.
+    /// Waits for the next message, and returns it under a guard. None: the stream has ended, and every message was
+    /// received.
     ///
     /// Cancel-safe.
     ///
     /// # Errors
-    /// [`StreamError`]: `Missing` and `Continues` are returned once, and the next call goes on. The other errors are
-    /// returned from then on.
+    /// [`StreamError`]. `Missing` and `Continues` are returned once, and the next call continues after them. Any
+    /// other error is returned by every later call.
     pub async fn recv(&mut self) -> Result<Option<Delivery>, StreamError> {
         tokio::task::coop::consume_budget().await;
         loop {
@@ -88,13 +89,14 @@ impl StreamReceiver {
         }
     }
 
-    /// The next message without a guard: it is delivered when it is returned, and lost if the process dies before it
-    /// has acted on it. This is faster than [`Self::recv`].
+    /// Waits for the next message, and returns it without a guard: it counts as delivered when it is returned, and is
+    /// lost if the process dies before it has acted on it. This is faster than [`Self::recv`].
     ///
-    /// Cancel-safe, except on a node that forces its journal to disk: there a message may be lost with the call.
+    /// Cancel-safe, except on a node that forces its journal to the disk: if the caller drops the future there, a
+    /// message may be lost.
     ///
     /// # Errors
-    /// As for [`Self::recv`].
+    /// The errors of [`Self::recv`].
     pub async fn recv_at_most_once(&mut self) -> Result<Option<Received>, StreamError> {
         tokio::task::coop::consume_budget().await;
         loop {
@@ -102,7 +104,8 @@ impl StreamReceiver {
                 return Ok(Some(next));
             }
             let Some(delivery) = self.recv().await? else { return Ok(None) };
-            // A message whose record has died meanwhile was not delivered: it comes again, or its sender is told.
+            // If the record of the message is gone, the message was not delivered: it is handed out again, or its
+            // sender is told.
             if let Ok(received) = delivery.take() {
                 let shared = self.handle.peer.shared();
                 let at = shared.look(|engine| engine.accepted_at());
@@ -112,10 +115,10 @@ impl StreamReceiver {
         }
     }
 
-    /// Up to `most` messages without a guard, taken under one lock: waits for the first, then takes those that are
-    /// there. This is the fastest way. None: the stream has ended, and every message was received.
+    /// Waits for a message, then takes up to `most` messages that are there, under one hold of the lock and without a
+    /// guard. This is the fastest way. None: the stream has ended, and every message was received.
     ///
-    /// A batch ends before an error; the next call returns the error.
+    /// If an error lies between two messages, the batch ends before it, and the next call returns the error.
     ///
     /// Cancel-safe like [`Self::recv_at_most_once`].
     ///
@@ -142,12 +145,12 @@ impl StreamReceiver {
     /// ```
     ///
     /// # Errors
-    /// As for [`Self::recv`].
+    /// The errors of [`Self::recv`].
     pub async fn recv_batch(&mut self, most: usize) -> Result<Option<Batch>, StreamError> {
         let taken = self.take_many(most);
         let shared = Arc::clone(self.handle.peer.shared());
         if taken.is_empty() && most > 0 {
-            // No message is there yet, or there is an error to return.
+            // There is no message yet, or there is an error to return.
             let Some(received) = self.recv_at_most_once().await? else { return Ok(None) };
             let more = self.take_many(most - 1);
             let more = more.into_iter().map(|message| Received::new(&shared, message, true));
@@ -158,8 +161,8 @@ impl StreamReceiver {
         Ok(Some(Batch::of(&shared, taken.collect())))
     }
 
-    /// Whether the next message can be taken in one step, without an error to return: it follows directly on the one
-    /// before, or it opens the stream for a handle that has had no message.
+    /// Whether the next message can be taken in one step, without an error to return: it follows directly after the
+    /// one before, or it opens the stream for a handle that has returned no message yet.
     fn is_plain(gap: Gap, end: StreamEnd, first: bool) -> bool {
         match (gap, end) {
             (Gap::None, StreamEnd::Open) => true,
@@ -168,7 +171,7 @@ impl StreamReceiver {
         }
     }
 
-    /// The next message, if it is [plain](Self::is_plain).
+    /// Takes the next message, if it is [plain](Self::is_plain).
     fn take_next(&mut self) -> Option<Received> {
         if self.next.is_some() || self.end.is_some() {
             return None;
@@ -183,7 +186,7 @@ impl StreamReceiver {
         Some(Received::new(shared, said.message, true))
     }
 
-    /// The next messages, up to `most`, as long as they are [plain](Self::is_plain).
+    /// Takes up to `most` messages, as long as they are [plain](Self::is_plain).
     fn take_many(&mut self, most: usize) -> Vec<Incoming> {
         if self.next.is_some() || self.end.is_some() || most == 0 {
             return Vec::new();
@@ -198,7 +201,7 @@ impl StreamReceiver {
         taken.into_iter().map(|said| said.message).collect()
     }
 
-    /// Like [`Self::recv`], as a poll: the task is woken when there is something.
+    /// Like [`Self::recv`], as a poll: the task is woken when there is something to receive.
     pub(super) fn poll_recv(
         &mut self,
         cx: &mut Context<'_>,
@@ -217,13 +220,13 @@ impl StreamReceiver {
         }
     }
 
-    /// Whether this handle has had the first message of the stream.
+    /// Whether this handle has returned the first message of the stream.
     pub(crate) const fn has_opened(&self) -> bool {
         self.opened
     }
 
-    /// Stops reading: messages that come until the stream ends are rejected, with the first 200 bytes of this reason.
-    /// The sender is told of each rejected message.
+    /// Stops reading. The node rejects the messages that still come before the stream ends, with the first 200 bytes
+    /// of this reason. The sender learns this for each message.
     pub fn stop(mut self, reason: impl AsRef<str>) {
         self.next = None;
         if self.end.is_none() {
@@ -232,7 +235,7 @@ impl StreamReceiver {
         }
     }
 
-    /// The next message or end, if it is here; None: nothing yet.
+    /// Returns the next message, or the end, if it is there. None: there is nothing yet.
     fn look(&mut self) -> Option<Result<Option<Delivery>, StreamError>> {
         if let Some(next) = self.next.take() {
             return Some(Ok(Some(next)));
@@ -251,10 +254,11 @@ impl StreamReceiver {
         Some(self.heed(said))
     }
 
-    /// Interprets a message that has come. An error about it is returned before the message itself.
+    /// Interprets a message that has come. If there is an error about it, this returns the error, and keeps the
+    /// message.
     fn heed(&mut self, said: InStream) -> Result<Option<Delivery>, StreamError> {
         let InStream { message, gap, end, .. } = said;
-        // A message that is handed out again carries a gap that was reported before.
+        // A message that is handed out again carries a gap that was already reported.
         let again = self.last == Some(message.id);
         let gap = if again { Gap::None } else { gap };
         let other = match gap {
@@ -263,7 +267,7 @@ impl StreamReceiver {
             _ => false,
         };
         if other {
-            // The message is of another stream, and waits for another handle, which does not hear of the break.
+            // The message belongs to another stream. It waits for another handle, to which the break is not reported.
             if gap == Gap::Breaks {
                 let (peer, name) = &self.handle.claim.id;
                 let shared = self.handle.peer.shared();
@@ -281,7 +285,7 @@ impl StreamReceiver {
         };
         match (found, is_empty(&message)) {
             (Some(end), true) => {
-                // The message says only that the stream has ended.
+                // The message only says that the stream has ended.
                 let _ = Delivery::new(self.handle.peer.shared(), message).ack();
                 self.end = Some(end);
             }

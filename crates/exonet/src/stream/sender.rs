@@ -14,17 +14,18 @@ use crate::receive::{AnswerError, NotAnswered};
 use crate::send::message::{Message, take_turns};
 use crate::send::receipt::Receipt;
 
-/// The reasons for which a message of a stream is not accepted. Nothing has been queued.
+/// Why the node does not accept a message of a stream. It has not queued the message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StreamSendError {
-    /// As for any other message. A message of a stream has at most [`MAX_STREAM_BODY`](super::MAX_STREAM_BODY) bytes.
+    /// A reason that applies to any message. In a stream, a message may have
+    /// [`MAX_STREAM_BODY`](super::MAX_STREAM_BODY) bytes.
     #[error(transparent)]
     Send(#[from] SendError),
     /// This handle has closed or reset the stream.
     #[error("the stream has been closed at this end")]
     Ended,
-    /// The message has a tag. The tag of a message of a stream is the name of the stream.
+    /// The message has a tag. In a stream, the tag of each message is the name of the stream.
     #[error("a message of a stream has no tag of its own")]
     Tagged,
 }
@@ -33,7 +34,7 @@ pub enum StreamSendError {
 ///
 /// The peer's application takes the messages in the order in which they were sent here. A message that ends Cancelled
 /// or Expired leaves no gap, whether it has left or not. A message that is given up in doubt leaves a gap, and the
-/// reader is told of it.
+/// reader learns of it.
 ///
 /// Dropping the sender does not end the stream: [`Self::close`] does.
 #[derive(Debug)]
@@ -63,15 +64,15 @@ impl StreamSender {
         self.lane.name()
     }
 
-    /// The priority of the messages of this stream, which replaces their own: all messages of a stream have the same.
-    /// Set it before the first message is sent.
+    /// The priority of all messages of this stream, in place of their own. Set it before the first message.
     #[must_use]
     pub fn priority(mut self, priority: Priority) -> Self {
         self.lane.priority = priority;
         self
     }
 
-    /// Sends a message after all that were sent before it in this stream: waits for room in the peer's queue, then queues it.
+    /// Sends a message, after all that were sent before it in this stream: waits for room in the queue to the peer,
+    /// then queues the message.
     ///
     /// A [deadline](Message::deadline) and [`Message::confirm`] work as usual. Cancel-safe like [`Peer::send`].
     ///
@@ -89,7 +90,7 @@ impl StreamSender {
     /// [`Delivery::ack_and_send`].
     ///
     /// # Errors
-    /// [`AnswerError`], which has the message; nothing has been queued, unless the node stopped while it waited for the disk.
+    /// [`AnswerError`], which gives the message back. Nothing has been queued, unless the reason is [`NotAnswered::InDoubt`].
     pub async fn ack_and_send(
         &mut self,
         taken: Delivery,
@@ -108,7 +109,7 @@ impl StreamSender {
     /// Sends a message if there is room.
     ///
     /// # Errors
-    /// [`SendError::Full`] instead of waiting, and the other errors of [`StreamSendError`].
+    /// [`SendError::Full`] if there is no room, and the other errors of [`StreamSendError`].
     pub fn try_send(&mut self, message: impl Into<Message>) -> Result<Receipt, StreamSendError> {
         let message = message.into();
         if self.ended {
@@ -117,21 +118,21 @@ impl StreamSender {
         Ok(self.lane.try_queue(checked(message)?, StreamEnd::Open)?)
     }
 
-    /// Ends this direction of the stream after everything that was sent in it. The receipt says when the peer's
-    /// application has had the end.
+    /// Ends this direction of the stream, after everything that was sent in it. The receipt says when the peer's
+    /// application has got the end.
     ///
     /// # Errors
-    /// [`StreamSendError`]; [`Ended`](StreamSendError::Ended) if this handle has ended the stream before.
+    /// [`StreamSendError`]; [`Ended`](StreamSendError::Ended) if this handle has already ended the stream.
     pub async fn close(&mut self) -> Result<Receipt, StreamSendError> {
         self.end(Message::default(), StreamEnd::Last).await
     }
 
-    /// Ends this direction, and gives up the messages that have not left: they are Cancelled, and the peer's
-    /// application is told of the reset after those that have left. Messages that an earlier handle of this name sent
-    /// before it closed its stream are not given up.
+    /// Ends this direction, and cancels the messages that have not left. The peer's application learns of the reset
+    /// after the messages that have left. It does not cancel messages that an earlier handle of this name sent before
+    /// it closed its stream.
     ///
     /// # Errors
-    /// As for [`Self::close`].
+    /// The errors of [`Self::close`].
     pub async fn reset(&mut self) -> Result<Receipt, StreamSendError> {
         if !self.ended {
             self.lane.cancel();
@@ -153,13 +154,13 @@ impl StreamSender {
         Ok(receipt)
     }
 
-    /// Like [`Self::reset`], if there is room to say so; if there is none, the peer is not told.
+    /// Like [`Self::reset`], if there is room to tell the peer. If there is none, the peer is not told.
     pub(crate) fn reset_at_once(&mut self) {
         self.lane.cancel();
         self.end_at_once(Message::default(), StreamEnd::Reset);
     }
 
-    /// Ends this direction with a last message if there is room for it; if there is none, the peer is not told. The
+    /// Ends this direction with a last message, if there is room for it. If there is none, the peer is not told. The
     /// outcome of the message is ignored.
     pub(crate) fn end_at_once(&mut self, last: Message, end: StreamEnd) {
         if !self.ended {
@@ -182,7 +183,7 @@ impl StreamSender {
     }
 }
 
-/// Checks that a message may be one of a stream.
+/// Checks that a message can be sent in a stream.
 fn checked(message: Message) -> Result<Message, StreamSendError> {
     if message.has_tag() { Err(StreamSendError::Tagged) } else { Ok(message) }
 }

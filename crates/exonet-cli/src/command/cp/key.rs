@@ -23,7 +23,7 @@ pub(super) fn lasting(peer: &NodeId) -> Result<Hex32, Failure> {
     let secret = match place().map(|path| kept(&path)) {
         Some(Ok(secret)) => secret,
         Some(Err(error)) => {
-            tracing::warn!("copies cannot be gone on with by a later command: no key for that: {error}");
+            tracing::warn!("a later command cannot continue the copies: there is no key for that: {error}");
             return of_this_run();
         }
         None => return of_this_run(),

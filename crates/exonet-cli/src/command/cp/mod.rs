@@ -53,7 +53,7 @@ pub(super) async fn run(settings: &Settings, args: &CpArgs) -> Result<Exit, Fail
     let mut report = Report::new(settings);
     report.problems(&scan)?;
     let absent = format!(
-        "is {} running, is its address right, and does its --allow, if it has one, name {}?",
+        "is {} running, is its address right, and if it has --allow, does that name {}?",
         peer.id.short(),
         node.id()
     );

@@ -27,7 +27,7 @@ use crate::failure::Failure;
 use crate::node;
 use crate::settings::Settings;
 
-/// The time that another offer with the same number has to answer.
+/// How long another offer with the same number may take to answer.
 const TAKEN: Duration = Duration::from_millis(300);
 /// The maximum number of code numbers that are tried.
 const NUMBERS: usize = 32;
@@ -61,8 +61,8 @@ struct ReceiverLine {
 /// Runs the command with --code.
 pub(in crate::command) async fn run(settings: Settings, args: &CpArgs) -> Result<Exit, Failure> {
     if args.no_local && settings.names().is_none() {
-        return Err(Failure::new("without the local network only a name server leads to the offer")
-            .hint("give one: --names ID@HOST:PORT, or EXON_NAMES; or leave --no-local away"));
+        return Err(Failure::new("without the local network, only a name server can find the offer")
+            .hint("give one: --names ID@HOST:PORT, or EXON_NAMES; or leave out --no-local"));
     }
     let mut stop = pin!(stop(args.timeout)?);
     let scan = scan::scan(args.sources(), args)?;
@@ -91,7 +91,7 @@ pub(in crate::command) async fn run(settings: Settings, args: &CpArgs) -> Result
     let mut offer = Offer { settings: &settings, args, node: &node, scan, known, events };
     let done = offer.run(stop.as_mut()).await;
     place.leave(&settings).await;
-    // The answer to a wrong code may still be in flight.
+    // The answer to a wrong code may still be on its way.
     node.close(GOODBYE).await;
     drop(serving);
     drop(passing);
@@ -157,8 +157,8 @@ impl Place {
             let answering = if no_local { None } else { answer(settings, node, number, bound.is_some())? };
             return Ok(Self { number, answering, bound });
         }
-        Err(Failure::new(format!("{NUMBERS} numbers were tried, and other offers have them"))
-            .hint("try again later, or leave --names away on a local network"))
+        Err(Failure::new(format!("{NUMBERS} numbers were tried, and other offers use them"))
+            .hint("try again later, or leave out --names on a local network"))
     }
 
     /// Releases the number.
@@ -172,7 +172,7 @@ impl Place {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => settings.error(names::failed("unbind", &name, &error).to_string()),
                 Err(_) => {
-                    settings.note(format!("the name server does not answer, and keeps the name {name}"));
+                    settings.note(format!("the name server does not answer, and still has the name {name}"));
                 }
             }
         }
@@ -214,12 +214,14 @@ fn answer(
     match Answering::new(number, node.id(), node.local_addr()) {
         Ok(answering) => Ok(Some(tokio::spawn(answering.run()))),
         Err(error) if is_bound => {
-            settings.note(format!("the local network cannot be used: {error}; the name server leads here"));
+            settings.note(format!(
+                "the local network cannot be used: {error}; only the name server can find this offer"
+            ));
             Ok(None)
         }
         Err(error) => Err(Failure::new("cannot be found on the local network")
             .because(&error)
-            .hint("give a name server to both: --names ID@HOST:PORT; see `exon names serve`")),
+            .hint("give both machines a name server: --names ID@HOST:PORT; see `exon names serve`")),
     }
 }
 
@@ -241,7 +243,7 @@ impl Offer<'_> {
             why = &mut stop => return Ok(ended_early(self.settings, why)),
         };
         loop {
-            self.settings.note(format!("{} has brought the code", to.short()));
+            self.settings.note(format!("{} has given the code", to.short()));
             self.settings.output.line(&ReceiverLine { r#type: "receiver", peer: to.to_string() })?;
             match self.copy(to, stop.as_mut()).await? {
                 Over::Ended(exit) => return Ok(exit),
@@ -267,12 +269,12 @@ impl Offer<'_> {
         self.settings.output.line(&GuessLine { r#type: "guess", from: from.to_string(), left })?;
         if left == 0 {
             return Err(Failure::new(
-                "wrong codes were brought, and the offer has ended: somebody may be guessing",
+                "wrong codes were tried, and the offer has ended: somebody may be guessing",
             )
             .hint("the same command offers it again, under a new code"));
         }
         let tries = crate::units::counted(left.into(), "more wrong code");
-        self.settings.error(format!("{} brought a wrong code; {tries} will end the offer", from.short()));
+        self.settings.error(format!("{} tried a wrong code; {tries} will end the offer", from.short()));
         Ok(())
     }
 
@@ -295,7 +297,7 @@ impl Offer<'_> {
         };
         let mut report = Report::new(settings);
         report.problems(&self.scan)?;
-        let absent = "the receiver may bring the same code again, and goes on".to_owned();
+        let absent = "the receiver can give the same code again, and continues".to_owned();
         let mut progress = Progress::new(settings, only_name(&self.scan), absent);
         let items = self.scan.items.clone();
         let mut course = Course { node, copying: &copying, stopping: &stopping, progress: &mut progress };
@@ -320,7 +322,7 @@ impl Offer<'_> {
     }
 }
 
-/// The node with its current address: a receiver that leaves is forgotten, and may come back.
+/// The node with its current address: this node forgets a receiver that leaves, and the receiver may come back.
 fn where_it_is(node: &Node, id: NodeId) -> PeerAddr {
     let remote = node.peer(id).stats().and_then(|stats| stats.remote);
     let known = remote.and_then(|remote| PeerAddr::new(id, [remote.to_string()]).ok());
@@ -345,11 +347,11 @@ async fn tell(peer: &exonet::Peer, end: &str, stored: u64, left: u64) {
 fn ended_early(settings: &Settings, why: Stop) -> Exit {
     match why {
         Stop::Interrupted => {
-            settings.note("interrupted: the code is good for nothing any more");
+            settings.note("interrupted: the code is no longer valid");
             Exit::Interrupted
         }
         Stop::TimedOut => {
-            settings.note("nobody brought the code in time: it is good for nothing any more");
+            settings.note("nobody gave the code in time: it is no longer valid");
             Exit::Undelivered
         }
     }

@@ -82,7 +82,7 @@ impl Offering {
             Request::Meet { v, share } => self.meet(from, v, &share),
             Request::Confirm { proof } => {
                 let Some(key) = self.take_key(&from) else {
-                    return over("the conversation begins with a share");
+                    return over("the first request must have a share");
                 };
                 if !same(key.of_receiver(), proof) {
                     return self.wrong(from);
@@ -101,8 +101,8 @@ impl Offering {
                 self.tell(Event::Begin { from });
                 Reply::Begun
             }
-            Some(_) => over("the code was brought again, by another node"),
-            None => over("the code comes first"),
+            Some(_) => over("another node has given the code again"),
+            None => over("the code must come first"),
         }
     }
 
@@ -114,7 +114,7 @@ impl Offering {
             return over("too many wrong codes were tried: the offer has ended");
         }
         let (meeting, own) = Meeting::sender(&self.code, &self.id, &from);
-        let Some(key) = meeting.finish(share) else { return over("that is no share") };
+        let Some(key) = meeting.finish(share) else { return over("that is not a share") };
         let mut state = self.state();
         state.met.retain(|(known, _)| *known != from);
         if state.met.len() >= UNPROVEN {
@@ -158,7 +158,7 @@ impl Offering {
             }
             None => return over("the sender is about to end"),
         };
-        let Ok(manifest) = serde_json::to_string(&*manifest) else { return over("the offer cannot be told") };
+        let Ok(manifest) = serde_json::to_string(&*manifest) else { return over("the offer cannot be sent") };
         self.state().open = Some(from);
         Reply::Open { proof: key.of_sender(&manifest), manifest }
     }

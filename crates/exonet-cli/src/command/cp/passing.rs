@@ -38,8 +38,8 @@ impl Drop for Passing {
 impl Passing {
     /// Creates an identity, and returns `settings` with it.
     pub(super) async fn new(settings: Settings) -> Result<(Settings, Self), Failure> {
-        let any =
-            StateDir::named("default").map_err(|e| Failure::new("no place for identities").because(&e))?;
+        let any = StateDir::named("default")
+            .map_err(|e| Failure::new("there is no place for identities").because(&e))?;
         let root = any.parent().unwrap_or(Path::new(".")).join(DIRECTORY);
         fs::create_dir_all(&root).map_err(|e| Failure::path("make", &root, &e))?;
         tidy(&root, settings.names().unwrap_or_default()).await;
@@ -91,7 +91,7 @@ async fn give_up(identity: &Identity, path: &Path, names: &str) -> bool {
     }
 }
 
-/// Whether an offer needs such an identity: a name is to be bound, and the node has no stored identity.
+/// Whether an offer needs such an identity: it must bind a name, and the node has no stored identity.
 pub(super) fn is_needed(settings: &Settings) -> bool {
     settings.names().is_some() && !settings.identity.is_stored()
 }

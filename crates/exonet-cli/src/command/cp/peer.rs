@@ -65,7 +65,7 @@ pub(super) struct Peer {
     /// The receiver has answered once, so it accepts files, even if it refuses calls while it stops.
     met: AtomicBool,
     stopped: watch::Receiver<bool>,
-    /// A receiver that has ended may come back as another node. Nothing is given up until then.
+    /// A receiver that has ended may come back as another node. Until then, no item is given up.
     returns: bool,
 }
 
@@ -109,7 +109,9 @@ impl Peer {
                 Ok(reply) => {
                     self.met.store(true, Ordering::Relaxed);
                     return serde_json::from_slice(&reply).map_err(|error| {
-                        Fault::Failed(Failure::new("the receiver's answer makes no sense").because(&error))
+                        Fault::Failed(
+                            Failure::new("the receiver's answer cannot be understood").because(&error),
+                        )
                     });
                 }
                 Err(Once::Stopped { in_doubt: now }) => {
@@ -123,13 +125,13 @@ impl Peer {
                     if too_long() {
                         let what = format!("the receiver cannot take it now: {status}");
                         return Err(Fault::Failed(
-                            Failure::new(what).hint("repeat the command: it goes on then"),
+                            Failure::new(what).hint("repeat the command: it then continues"),
                         ));
                     }
                 }
                 Err(Once::NotNow) => {
                     if !self.met.load(Ordering::Relaxed) || too_long() {
-                        let why = "it takes no files: it has to run `exon listen --out DIR`";
+                        let why = "it takes no files: it must run `exon listen --out DIR`";
                         return Err(Fault::Refused(why.to_owned()));
                     }
                 }
@@ -171,7 +173,7 @@ impl Peer {
             CallError::Failed { status: ReplyStatus::NO_SUCH_METHOD, .. } => Once::NotNow,
             CallError::Failed { status: ReplyStatus::BAD_REQUEST, mut body, .. } => {
                 let why = body.bytes(LONGEST_OFFER).await.unwrap_or_default();
-                let why = format!("it does not understand: {}", String::from_utf8_lossy(&why));
+                let why = format!("it does not understand the request: {}", String::from_utf8_lossy(&why));
                 Once::Fault(Fault::Refused(why))
             }
             CallError::Unknown { why: Why::Closed, .. } => Once::Stopped { in_doubt: true },

@@ -36,7 +36,7 @@ pub(super) struct Progress<'a> {
     settings: &'a Settings,
     /// The message for a receiver that does not answer, with the remedy.
     absent: String,
-    /// The terminal, if progress is to be drawn.
+    /// The terminal, if the user wants progress to be shown there.
     term: Option<Term>,
     name: Option<String>,
     drawn: bool,

@@ -85,7 +85,7 @@ impl<'a> Report<'a> {
         let Copied { item, end, took, stored, anew } = copied;
         if let Some(why) = anew {
             let name = escape(item.name().as_bytes());
-            self.settings.note(format!("{name} was begun anew: {why}"));
+            self.settings.note(format!("{name} was started again: {why}"));
         }
         let (outcome, reason) = match end {
             End::Made => return Ok(()),
@@ -156,13 +156,17 @@ impl<'a> Report<'a> {
                 let rate = if size < 1 << 20 { String::new() } else { format!(", {}/s", Size(rate)) };
                 format!("{} in {}{rate}", Size(size), units::span(*took))
             }
-            End::There => "was there already".to_owned(),
+            End::There => "was already there".to_owned(),
             End::Cancelled { held: 0 } => {
                 self.not_begun += 1;
                 return Ok(());
             }
             End::Cancelled { held } => {
-                format!("{} of {} are there; the same command goes on from there", Size(*held), Size(size))
+                format!(
+                    "{} of {} have arrived; the same command continues from there",
+                    Size(*held),
+                    Size(size)
+                )
             }
             // A reason from the receiver is escaped exactly once; reasons of this process may have several lines.
             End::Refused(reason) => escape(reason.as_bytes()),
@@ -209,15 +213,15 @@ impl<'a> Report<'a> {
         if handled != 1 || self.untold || ended.is_some() {
             let took = units::span(self.started.elapsed());
             let there = if counts.there > 0 {
-                format!(", {} there already", count(counts.there))
+                format!(", {} already there", count(counts.there))
             } else {
                 String::new()
             };
             let rest = if left > 0 { format!(", {} not", count(left)) } else { String::new() };
             let end = match ended {
                 None => "",
-                Some(Stop::Interrupted) => "; interrupted: the same command goes on from here",
-                Some(Stop::TimedOut) => "; timed out: the same command goes on from here",
+                Some(Stop::Interrupted) => "; interrupted: the same command continues from here",
+                Some(Stop::TimedOut) => "; timed out: the same command continues from here",
             };
             let (stored, bytes) = (count(counts.stored), Size(counts.bytes));
             self.settings.note(format!("{stored} stored, {bytes} in {took}{there}{rest}{end}"));
@@ -237,8 +241,7 @@ impl<'a> Report<'a> {
     }
 }
 
-const UNKNOWN: &str = "all of it has been sent, and the receiver has not said that it is stored; \
-                       the same command finds out";
+const UNKNOWN: &str = "all of it has been sent, but the receiver has not said that it is stored; repeat the command to find out";
 
 impl Line {
     fn new(outcome: &'static str) -> Self {

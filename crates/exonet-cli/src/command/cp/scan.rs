@@ -47,8 +47,8 @@ pub(super) struct Scan {
 /// Examines all sources before anything is sent.
 pub(super) fn scan(sources: &[PathBuf], args: &CpArgs) -> Result<Scan, Failure> {
     if args.name.is_some() && sources.len() > 1 {
-        return Err(Failure::new("--name is for one source, and there are several")
-            .hint("copy them one by one, or a directory that has them under the wanted names"));
+        return Err(Failure::new("--name is for a single source, and there are several")
+            .hint("copy them one by one, or put them into a directory under these names and copy that"));
     }
     let mut scan = Scan::default();
     let mut names = BTreeSet::new();
@@ -59,7 +59,7 @@ pub(super) fn scan(sources: &[PathBuf], args: &CpArgs) -> Result<Scan, Failure> 
         };
         if !names.insert(name.clone()) {
             return Err(Failure::new(format!("two sources have the name {name}"))
-                .hint("copy one of them by itself, under another name: --name NAME"));
+                .hint("copy one of them separately, under another name: --name NAME"));
         }
         scan.source(source, name, args.recursive)?;
     }
@@ -109,7 +109,7 @@ impl Scan {
             self.directory(source, name, &about, true);
         } else if about.is_dir() {
             return Err(Failure::new(format!("{} is a directory", source.display()))
-                .hint("copy it with all that is in it: exon cp -r"));
+                .hint("to copy it with its content: exon cp -r"));
         } else {
             return Err(Failure::new(format!("{} is {}", source.display(), special(&about)))
                 .hint("files, directories, links and pipes can be copied"));
@@ -163,7 +163,7 @@ impl Scan {
             let target = fs::read_link(path).map_err(|error| error.to_string())?;
             let target = target.to_str().ok_or("it is a link whose target is not UTF-8")?;
             if !stays_inside(&name, target) {
-                return Err(format!("it is a link that leads out of what is copied: {target}"));
+                return Err(format!("it is a link that points out of the copied directory: {target}"));
             }
             self.push(path, Entry::Link { path: name, target: target.to_owned() }, false, false);
         } else if about.is_file() {

@@ -52,7 +52,7 @@ pub(super) struct Copied {
     pub(super) took: Duration,
     /// The number of its bytes at the receiver.
     pub(super) stored: u64,
-    /// The reason why it was begun anew, if it was.
+    /// The reason why it was started again from the beginning, if it was.
     pub(super) anew: Option<&'static str>,
 }
 
@@ -131,7 +131,7 @@ impl Copying {
         loop {
             let Answers { answers, .. } = self.calling(self.peer.ask(method, &offer)).await?;
             if answers.len() != wanted {
-                return Err(nonsense("it answers something else"));
+                return Err(nonsense("its answer is of another kind"));
             }
             let later = answers.iter().find_map(|answer| match answer {
                 Answer::Later { reason } => Some(reason.clone()),
@@ -242,7 +242,7 @@ impl Copying {
                 Answer::There => return Ok(End::There),
                 Answer::Refused { reason } => return Ok(End::Refused(reason)),
                 Answer::Made | Answer::Later { .. } => {
-                    return Err(nonsense("it takes a file for something else"));
+                    return Err(nonsense("it takes a file for another one"));
                 }
                 Answer::Hash => {
                     let hash = Some(source.hash().await?);
@@ -271,8 +271,7 @@ impl Copying {
                     tries += 1;
                     if tries == TRIES {
                         let what = format!("{} changes while it is read", item.path.display());
-                        let todo = "copy it when nothing writes to it, or what there is of it now: \
-                                    exon cp - --name NAME PEER < FILE";
+                        let todo = "copy it when nothing writes to it; or copy its present content: exon cp - --name NAME PEER < FILE";
                         return Err(Fault::Failed(Failure::new(what).hint(todo)));
                     }
                     let same = changed == file;
@@ -290,7 +289,7 @@ impl Copying {
     async fn offer(&self, key: Hex32, file: &FileInfo, hash: Option<Hex32>) -> Result<Answer, Fault> {
         let entry = Entry::File { file: file.clone(), hash };
         let answers = self.ask(copy::OFFER, key, vec![entry]).await?;
-        answers.into_iter().next().ok_or_else(|| nonsense("it answers nothing"))
+        answers.into_iter().next().ok_or_else(|| nonsense("its answer is empty"))
     }
 
     /// Sends the missing pieces. The last piece is sent when all others have arrived and the file is known to be
@@ -305,7 +304,7 @@ impl Copying {
     ) -> Result<End, Odd> {
         let (full, size) = (u64::from(piece), file.size.unwrap_or(0));
         if !piece.is_power_of_two() || piece < copy::PIECES.0 || piece > copy::PIECES.1 {
-            return Err(Odd::Fault(nonsense("it wants pieces of a size that there is not")));
+            return Err(Odd::Fault(nonsense("it asks for pieces of a size that does not exist")));
         }
         let is_there = |at: u64| have.iter().any(|(from, to)| (*from..*to).contains(&at));
         let last_piece = size.saturating_sub(1) / full;
@@ -357,10 +356,10 @@ impl Copying {
         let piece = match self.offer(self.of_this_run, &file, None).await? {
             Answer::Missing { piece, .. } => piece,
             Answer::Refused { reason } => return Ok(End::Refused(reason)),
-            _ => return Err(nonsense("it has what has never been sent")),
+            _ => return Err(nonsense("it says that it has bytes which were never sent")),
         };
         if !piece.is_power_of_two() || piece < copy::PIECES.0 || piece > copy::PIECES.1 {
-            return Err(nonsense("it wants pieces of a size that there is not"));
+            return Err(nonsense("it asks for pieces of a size that does not exist"));
         }
         let full = piece as usize;
         let send = |data: Vec<u8>, at: u64, end: bool| {
@@ -421,7 +420,7 @@ impl Copying {
             }
             PieceAnswer::Refused { reason } => Ok(End::Refused(reason)),
             PieceAnswer::Held | PieceAnswer::Later { .. } => {
-                Err(nonsense("it has lost a part of what cannot be read again"))
+                Err(nonsense("it has lost a part that cannot be read again"))
             }
         }
     }
@@ -486,7 +485,7 @@ fn done(item: Item, end: End) -> Copied {
 }
 
 fn nonsense(what: &str) -> Fault {
-    Fault::Failed(Failure::new(format!("the receiver's answer makes no sense: {what}")))
+    Fault::Failed(Failure::new(format!("the receiver's answer cannot be understood: {what}")))
 }
 
 fn now() -> i64 {

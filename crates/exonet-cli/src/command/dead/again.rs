@@ -16,11 +16,11 @@ pub(super) fn no_body(letter: &DeadLetter) -> String {
     let size = letter.len.map_or_else(|| "of unknown length".to_owned(), |len| Size(len).to_string());
     match letter.not_kept {
         Some(why) => format!("its body ({size}) was not kept: {why}"),
-        None => format!("its body ({size}) was not kept: it was long, and came as a stream"),
+        None => format!("its body ({size}) was not kept: it was long, and arrived as a stream"),
     }
 }
 
-/// Runs the command for a letter, and removes the letter if the command succeeds. None: the command was cut short.
+/// Runs the command for a letter, and removes the letter if the command succeeds. None: the command was ended early.
 ///
 /// # Errors
 /// The letter cannot be read, or cannot be removed: it may have been processed.
@@ -49,7 +49,7 @@ pub(super) fn remove(claim: Claim) -> Result<(), Failure> {
     claim.remove().map_err(|e| Failure::new("cannot remove a dead letter").because(&e))
 }
 
-/// The reason why a letter stays, if it does. None: the command was cut short.
+/// Why the letter stays, if it does. None: the command was ended early.
 async fn attempt(worker: &Worker, letter: &DeadLetter) -> Option<Option<String>> {
     let Some(body) = letter.body.clone() else { return Some(Some(no_body(letter))) };
     let head = Head {
@@ -63,7 +63,7 @@ async fn attempt(worker: &Worker, letter: &DeadLetter) -> Option<Option<String>>
         Ok(tried) if tried.status == 0 => Some(None),
         Ok(tried) => Some(Some(tried.reason)),
         Err(Undone::Cut) => None,
-        // A body in memory does not break off.
+        // A body in memory cannot end early.
         Err(Undone::Body(error)) => Some(Some(error.to_string())),
     }
 }
@@ -89,7 +89,7 @@ pub(in crate::command) fn tell(
         Retried::Processed if in_text => settings.output.text(&format!("processed  {id}"))?,
         Retried::Processed => {}
         Retried::Kept { reason } => settings.error(format!("kept: {id}: {}", escape(reason.as_bytes()))),
-        Retried::Busy => settings.error(format!("busy: {id}: another process is trying it just now")),
+        Retried::Busy => settings.error(format!("busy: {id}: another process is retrying it now")),
         Retried::Gone => settings.note(format!("gone: {id}: another process has processed or removed it")),
     }
     settings.output.line(&Line { r#type: "retried", ended, id: id.to_string(), by })

@@ -37,7 +37,7 @@ pub(super) async fn run(settings: &Settings, args: &DeadArgs) -> Result<Exit, Fa
 fn letters(settings: &Settings) -> Result<DeadLetters, Failure> {
     match &settings.identity {
         Identity::Stored { path, .. } => Ok(StateDir::dead_letters_of(path)),
-        Identity::Ephemeral => Err(Failure::new("an ephemeral identity has no dead letters")),
+        Identity::Ephemeral => Err(Failure::new("a temporary identity has no dead letters")),
     }
 }
 
@@ -67,13 +67,13 @@ fn whole(dead: &DeadLetters, id: &MessageId) -> Result<Option<DeadLetter>, Failu
 }
 
 fn gone(id: &MessageId) -> Failure {
-    Failure::new(format!("the dead letter {id} has gone meanwhile"))
+    Failure::new(format!("the dead letter {id} was deleted meanwhile"))
 }
 
 /// The error that another process retries the letter at the moment.
 fn busy(id: &MessageId) -> Failure {
-    Failure::new(format!("another process is trying the dead letter {id} just now"))
-        .hint("it stays if that fails: give the command again then")
+    Failure::new(format!("another process is retrying the dead letter {id} now"))
+        .hint("if that fails, the letter stays: then repeat the command")
 }
 
 #[derive(Serialize)]
@@ -163,7 +163,7 @@ fn show(settings: &Settings, dead: &DeadLetters, which: &str) -> Result<Exit, Fa
         let letter = whole(dead, &id)?.ok_or_else(|| gone(&id))?;
         let body = letter.body.as_deref().ok_or_else(|| {
             Failure::new(format!("{id}: {}", again::no_body(&letter)))
-                .hint("ask its sender for it: exon dead ls --json names that")
+                .hint("ask its sender for the body: exon dead ls --json names the sender")
         })?;
         if settings.output.is_json() {
             settings.output.line(&Row::new(number, &letter).with_body(body))?;

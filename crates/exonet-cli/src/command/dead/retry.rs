@@ -58,7 +58,7 @@ pub(super) async fn run(settings: &Settings, dead: &DeadLetters, args: &RetryArg
     if let By::Listener(process) = &by {
         let pid = process.pid;
         settings
-            .note(format!("the --exec of exon listen (process {pid}) was run, since that runs the identity"));
+            .note(format!("`exon listen` (process {pid}) runs the identity, so its --exec command was used"));
     }
     sum_up(settings, processed, kept)
 }
@@ -71,7 +71,7 @@ async fn ask(process: &Client, id: &MessageId) -> Result<Retried, Failure> {
             ended = Some(retried);
         }
     }
-    ended.ok_or_else(|| Failure::new("cannot understand the process that runs the identity"))
+    ended.ok_or_else(|| Failure::new("cannot understand the answer of the process that runs the identity"))
 }
 
 fn worker(settings: &Settings, args: &RetryArgs) -> Result<Worker, Failure> {

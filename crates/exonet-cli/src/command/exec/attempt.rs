@@ -23,7 +23,7 @@ pub(in crate::command) struct Worker {
     /// The time limit of an attempt.
     pub(in crate::command) timeout: Option<Duration>,
     pub(in crate::command) stdout: Stdout,
-    /// True when running commands are to be ended.
+    /// True when the running commands must end.
     pub(in crate::command) cut: watch::Receiver<bool>,
 }
 
@@ -75,9 +75,9 @@ impl Tried {
 
 /// The reason why an attempt does not count: it says nothing about the message.
 pub(in crate::command) enum Undone {
-    /// The body broke off.
+    /// The body ended early.
     Body(io::Error),
-    /// This process is to end.
+    /// This process is about to end.
     Cut,
 }
 
@@ -107,13 +107,13 @@ impl Worker {
                 }
                 Err(Broken::Body(error)) => return Err(Undone::Body(error)),
                 Err(Broken::System(error)) => (u32::MAX, error.to_string()),
-                Err(Broken::TooLong(_)) => (u32::MAX, "it wrote too much".to_owned()),
+                Err(Broken::TooLong(_)) => (u32::MAX, "it wrote too many bytes".to_owned()),
             },
             () = late => {
                 let span = units::span(self.timeout.unwrap_or_default());
                 (TOO_LONG, format!("the command took longer than {span}"))
             }
-            // If the sender of `cut` is dropped, the command is never cut short.
+            // If the sender of `cut` is dropped, the command is never ended early.
             () = async { if cut.wait_for(|cut| *cut).await.is_err() { pending().await } } => return Err(Undone::Cut),
         };
         Ok(Tried { status, reason, took: begun.elapsed() })

@@ -67,7 +67,7 @@ pub(in crate::command) struct Ended {
     pub(in crate::command) status: u32,
     /// The bytes that were read from its standard output.
     pub(in crate::command) output: Vec<u8>,
-    /// The last line that it wrote to standard error.
+    /// The last line that the process wrote to standard error.
     pub(in crate::command) last_words: String,
 }
 
@@ -77,7 +77,7 @@ pub(in crate::command) enum Broken {
         status: u32,
         error: io::Error,
     },
-    /// Its input broke off.
+    /// Its input ended early.
     Body(io::Error),
     /// It cannot be waited for, or its output cannot be read.
     System(io::Error),
@@ -252,7 +252,7 @@ async fn read(stdout: &mut Option<ChildStdout>, output: &mut Vec<u8>, most: u64)
     }
 }
 
-/// Writes the body, and returns only if the body breaks off. A process need not read all of it.
+/// Writes the body. Returns only if the body ends early. A process need not read all of it.
 async fn feed(body: &mut (impl AsyncRead + Unpin), stdin: &mut Option<ChildStdin>) -> io::Error {
     if let Some(pipe) = stdin {
         let mut chunk = vec![0; CHUNK];

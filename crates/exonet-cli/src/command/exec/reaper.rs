@@ -60,7 +60,9 @@ impl Reaper {
     fn say(&self, what: char, group: Pid) {
         let mut pipe = self.pipe.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = pipe.write_all(format!("{what}{}\n", group.as_raw_nonzero()).as_bytes()) {
-            tracing::error!("nobody would end the processes of calls if this one were killed: {error}");
+            tracing::error!(
+                "if this process is killed, the processes of its calls will not be ended: {error}"
+            );
         }
     }
 }

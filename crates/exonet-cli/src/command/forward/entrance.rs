@@ -40,7 +40,7 @@ async fn carry(
         Leads::WhereTheySay => match timeout(HANDSHAKE, SocksRequest::read(&mut socket)).await {
             Ok(Ok(request)) => (Way::Socks, request.target),
             Ok(Err(error)) => return tracing::info!("{from}: {error}"),
-            Err(_) => return tracing::info!("{from}: the client says nothing"),
+            Err(_) => return tracing::info!("{from}: the client sends nothing"),
         },
     };
     hold(&socket);
@@ -61,7 +61,7 @@ async fn carry(
             let (mut sender, receiver) = stream.split();
             // If the node is closed, nothing can be sent.
             let _ = sender.reset().await;
-            receiver.stop("the client is gone");
+            receiver.stop("the client has disconnected");
             Closed::unopened(Why::Local(error))
         }
         // A SOCKS client has got the reply, so its connection ends without a reset.

@@ -83,7 +83,7 @@ async fn say(near: &Near, sender: &mut StreamSender, hello: &bytes::Bytes) -> Op
     }
 }
 
-/// Tells the far end that this end stops.
+/// Tells the far end that this end is stopping.
 pub(super) async fn leave(near: &Near) {
     if let Ok(stream) = near.peer.stream(Name::hello(near.names.run())) {
         let _ = stream.split().0.close().await;
@@ -107,7 +107,7 @@ pub(super) async fn hear(near: &Near, stream: Stream, far: Run) {
                     known = welcome.listen;
                 }
             }
-            Some(_) => return receiver.stop("this is no word of a far end"),
+            Some(_) => return receiver.stop("this is not a message of a far end"),
             None => return near.left(far),
         }
     }
@@ -129,7 +129,8 @@ fn tell(near: &Near, welcome: &Welcome) {
                 let (peer, at) = (peer.short(), spec.bind);
                 near.tell.trouble(match refusal.code {
                     Code::Denied => format!(
-                        "{peer} does not allow to listen at {at}; its owner can: exon proxy serve --allow-listen {at}"
+                        "{peer} does not allow listening at {at}; its owner can allow it: exon proxy serve \
+                         --allow-listen {at}"
                     ),
                     _ => format!("{peer} cannot listen at {at}: {}", escape(refusal.text.as_bytes())),
                 });

@@ -67,7 +67,7 @@ pub(super) async fn run(settings: &Settings, args: &ForwardArgs) -> Result<Exit,
         }
     };
     drop(listening);
-    // Connections are reset at both ends, and the far end is told that this end stops.
+    // Connections are reset at both ends, and the far end is told that this end is stopping.
     let _ = timeout(GOODBYE, near.stop()).await;
     node.close(GOODBYE).await;
     while let Ok(event) = events.try_recv() {

@@ -112,7 +112,9 @@ impl Near {
         let peer = self.peer.id().short();
         match why {
             Why::Refused(Refusal { code: Code::Denied, .. }) => {
-                format!("{peer} does not allow {to}; its owner can: exon proxy serve --allow-to {to}")
+                format!(
+                    "{peer} does not allow {to}; its owner can allow it: exon proxy serve --allow-to {to}"
+                )
             }
             Why::Barred(barred) => format!("{peer}: {barred}; {}", remedy(*barred, self.peer.node().id())),
             Why::Unanswered(span) => format!("{peer} has not answered for {}", crate::units::span(*span)),

@@ -58,7 +58,7 @@ struct Summary<'a> {
     file: String,
     size: u64,
     root: Hex32,
-    /// Bytes that arrived, and bytes of an earlier run.
+    /// Bytes that arrived in this run, and bytes of an earlier run.
     fetched: u64,
     had: u64,
     /// Pieces that arrived twice.
@@ -98,7 +98,7 @@ pub(super) async fn run(settings: &Settings, args: &GetArgs) -> Result<Exit, Fai
 fn target(name: &str, out: Option<&Path>) -> Result<PathBuf, Failure> {
     let wrong = |_| {
         Failure::new(format!("{} cannot be the name of a shared file", escape(name.as_bytes())))
-            .hint("names are as `exon get --list` shows them, as in films/one.mkv")
+            .hint("use a name that `exon get --list` shows, such as films/one.mkv")
     };
     let path = SafePath::new(name, Names { hidden: true, portable: cfg!(not(unix)) }).map_err(wrong)?;
     let last = path.components().last().unwrap_or_default().to_owned();
@@ -113,20 +113,22 @@ fn unusable(error: PartError, target: &Path) -> Failure {
     let there = target.display();
     match error {
         PartError::Taken if target.is_dir() => {
-            Failure::new(format!("{there} is a directory")).hint("for another name: --out PATH")
+            Failure::new(format!("{there} is a directory")).hint("for another place: --out PATH")
         }
-        PartError::Taken => Failure::new(format!("{there} is there already"))
+        PartError::Taken => Failure::new(format!("{there} already exists"))
             .hint("for another place: --out PATH; to replace it: --force"),
         PartError::Other(Some(root)) => {
             let what = format!("{there}.part is of another version of the file, {root}");
-            Failure::new(what).hint("to go on with that: --root, with this hash; to begin anew: --force")
+            Failure::new(what).hint("to continue with it: --root, with this hash; to begin again: --force")
         }
-        PartError::Other(None) => Failure::new(format!("{there}.part is there, and is not of `exon get`"))
-            .hint("move it away, or choose another place: --out PATH"),
-        PartError::Busy => Failure::new(format!("another `exon get` is putting {there} together"))
+        PartError::Other(None) => {
+            Failure::new(format!("{there}.part exists, and `exon get` has not made it"))
+                .hint("move it away, or choose another place: --out PATH")
+        }
+        PartError::Busy => Failure::new(format!("another `exon get` is fetching {there}"))
             .hint("wait for it, or choose another place: --out PATH"),
         PartError::Damaged => Failure::new(format!(
-            "what an earlier run had left in {there}.part was damaged, and is forgotten"
+            "what an earlier run had left in {there}.part was damaged, and is discarded"
         ))
         .hint("the same command fetches that part again"),
         PartError::Disk(failure) => failure,
@@ -174,7 +176,7 @@ impl<'a> Download<'a> {
         let begun = tokio::select! {
             begun = self.begin() => begun?,
             _ = &mut stop => {
-                self.settings.note("interrupted; nothing had come");
+                self.settings.note("interrupted; nothing had arrived");
                 return Ok(Exit::Interrupted);
             }
         };
@@ -182,7 +184,7 @@ impl<'a> Download<'a> {
         let had = course.shape.size - course.plan().missing_bytes();
         if had > 0 {
             self.settings.note(format!(
-                "{} of {} are there; goes on from there",
+                "{} of {} are there; continues from there",
                 Size(had),
                 Size(course.shape.size)
             ));
@@ -193,7 +195,7 @@ impl<'a> Download<'a> {
             _ = &mut stop => Ok(true),
         };
         self.progress.clear();
-        // Nothing is fetched any more; what has come is kept in any case.
+        // From here on, the command fetches nothing more, and keeps the pieces that have arrived.
         tasks.shutdown().await;
         let marked = mark(&course).await.unwrap_or_else(|error| Err(std::io::Error::other(error)));
         let interrupted = interrupted.map_err(|failure| self.kept(failure, &course))?;
@@ -224,7 +226,7 @@ impl<'a> Download<'a> {
                 if !met.is_empty() {
                     let shape = settle(self.name, &met).await.ok_or_else(|| {
                         Failure::new(
-                            "the nodes say different sizes of the file, and none of them proves its own",
+                            "the nodes report different sizes of the file, and none has proven its own",
                         )
                         .hint("--root HASH, if you know the hash, and other nodes")
                     })?;
@@ -249,10 +251,10 @@ impl<'a> Download<'a> {
                 };
                 let lines: String = said().map(line).collect();
                 let what = format!(
-                    "the nodes have different files of the name {}:{lines}",
+                    "the nodes have different files under the name {}:{lines}",
                     escape(self.name.as_bytes())
                 );
-                Err(Failure::new(what).hint("say which: --root HASH"))
+                Err(Failure::new(what).hint("choose one: --root HASH"))
             }
         }
     }
@@ -274,7 +276,7 @@ impl<'a> Download<'a> {
             }
             tokio::select! {
                 event = self.next_event(Some(course)) => event?,
-                // It has seen that all is there, or is out, and has said so.
+                // The task has found that everything is present, or that its server is out, and has reported it.
                 Some(_) = tasks.join_next() => {}
                 _ = ticks.tick() => {
                     let now = now(&self.standings, course);
@@ -293,12 +295,12 @@ impl<'a> Download<'a> {
     async fn next_event(&mut self, course: Option<&Course>) -> Result<(), Failure> {
         if self.standings.are_out() {
             let name = escape(self.name.as_bytes());
-            return Err(Failure::new(format!("no node brings {name}:{}", self.standings.reasons())));
+            return Err(Failure::new(format!("no node sends {name}:{}", self.standings.reasons())));
         }
-        // One that no clock reaches does not end.
+        // A time that the clock cannot represent never comes.
         let patience = self.standings.nobody.and_then(|since| since.checked_add(self.args.patience));
         let (server, event) = tokio::select! {
-            // The servers have the other end.
+            // The servers hold the sending end of this channel.
             Some(event) = self.events.recv() => event,
             () = sleep_until(patience.map(Into::into)) => {
                 let span = units::span(self.args.patience);
@@ -324,17 +326,18 @@ impl<'a> Download<'a> {
         let Some(standing) = self.standings.all().get(server) else { return Ok(()) };
         let (state, reason) = standing.state.words();
         let name = self.standings.name(server);
-        // Once more, as after a call that failed, is nothing new.
+        // The same state again, for example after another failed call, is not news.
         if state == before {
             return Ok(());
         }
         self.progress.clear();
         match (state, reason) {
-            // It ends here, and the reasons of all are told together.
+            // The command ends here, and reports the reasons of all servers together.
             (_, Some(_)) if self.standings.are_out() => {}
             (_, Some(reason)) => self.settings.error(format!("{name}: {reason}; {}", told(state))),
             ("silent", None) => {
-                let instead = if begun { "others bring what it was asked for" } else { "goes on without it" };
+                let instead =
+                    if begun { "other nodes send what it was asked for" } else { "continues without it" };
                 self.settings.note(format!("{name}: no answer; {instead}, and it is tried again"));
             }
             _ if before == "silent" => self.settings.note(format!("{name}: is back")),
@@ -353,7 +356,7 @@ impl<'a> Download<'a> {
         }
         let part = course.part.path().display();
         self.settings.note(format!(
-            "{} of {} are kept in {part}: the same command goes on from there",
+            "{} of {} are kept in {part}: the same command continues from there",
             Size(here),
             Size(course.shape.size)
         ));
@@ -367,7 +370,7 @@ impl<'a> Download<'a> {
         let name = escape(self.name.as_bytes());
         if interrupted {
             self.settings.note(format!(
-                "interrupted; {} of {} are in {}: the same command goes on from there",
+                "interrupted; {} of {} are in {}: the same command continues from there",
                 Size(now.bytes),
                 Size(now.total),
                 course.part.path().display()
@@ -423,15 +426,15 @@ fn now<'s>(standings: &'s Standings, course: &Course) -> Now<'s> {
     Now { bytes: total - plan.missing_bytes(), total, servers: servers.collect() }
 }
 
-/// The advice for people.
+/// What the command prints about this state.
 fn told(state: &str) -> &'static str {
     match state {
-        "banned" => "it is banned: nothing more is taken of it",
-        _ => "goes on without it",
+        "banned" => "it is banned: nothing more is taken from it",
+        _ => "continues without it",
     }
 }
 
-/// Forces the pieces that have arrived to the disk, and marks them.
+/// Forces the pieces that have arrived to the disk, and then marks them.
 fn mark(course: &Arc<Course>) -> JoinHandle<std::io::Result<()>> {
     let this = Arc::clone(course);
     tokio::task::spawn_blocking(move || this.part.mark())

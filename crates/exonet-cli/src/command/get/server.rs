@@ -1,4 +1,5 @@
-//! One server. While it answers, it is asked for as much as its path has room for; when it does not, it is tried again.
+//! One server. While it answers, it is asked for as many pieces as its path has room for. If it does not answer, it
+//! is tried again.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -72,9 +73,9 @@ pub(super) enum Event {
 
 /// Why there is no answer.
 enum Fault {
-    /// None came, and there is no sign of life.
+    /// The server does not answer, and gives no sign of life.
     Silent,
-    /// The call has failed: another may go well.
+    /// The call has failed; another one may succeed.
     Lost,
     Out(Out),
     Failed(Failure),
@@ -85,7 +86,8 @@ pub(super) struct Server {
     pub(super) at: usize,
     pub(super) peer: exonet::Peer,
     pub(super) tell: mpsc::UnboundedSender<(usize, Event)>,
-    /// It has answered: it shares files, even if it denies that for a moment while it stops or starts.
+    /// Whether the server has answered once. Then it shares files, even if it denies that for a moment while it
+    /// starts or stops.
     met: Arc<AtomicBool>,
 }
 
@@ -122,7 +124,7 @@ impl Server {
                 Err(Fault::Out(out)) => return self.tell(Event::Out(out)),
                 Err(Fault::Failed(failure)) => return self.tell(Event::Failed(failure)),
                 Err(Fault::Lost) if failures >= MOST_FAILURES => {
-                    return self.tell(Event::Out(Out::refused("it answers, and brings no piece")));
+                    return self.tell(Event::Out(Out::refused("it answers, but sends no piece")));
                 }
                 Err(Fault::Lost) => tokio::time::sleep(AGAIN.0).await,
                 Err(Fault::Silent) => self.tell(Event::Silent),
@@ -146,7 +148,7 @@ impl Server {
                     return Ok(info);
                 }
                 Ok(_) => {
-                    return Err(Out::banned("it cuts the file in a way that the protocol does not have"));
+                    return Err(Out::banned("it divides the file in a way that the protocol does not know"));
                 }
                 Err(Fault::Out(out)) => return Err(out),
                 Err(Fault::Failed(failure)) => return Err(Out::refused(failure.to_string())),
@@ -177,11 +179,11 @@ impl Server {
         serde_json::from_slice(&reply).map_err(|error| Fault::Out(nonsense(&error)))
     }
 
-    /// Waits for as long as a server may be silent, and returns whether it was. Sends a ping after half of that time.
+    /// Waits as long as a server may be silent, and returns whether it was. Sends a ping after half of that time.
     async fn is_silent(&self) -> bool {
         let half = QUIET.0.max(self.srt() * QUIET.1) / 2;
         tokio::time::sleep(half).await;
-        // That it does not let this node in is an answer, and the call ends by it.
+        // If the server refuses this node, that is an answer, and it ends the call.
         matches!(self.peer.ping(half).await, Ok(None))
     }
 
@@ -189,13 +191,13 @@ impl Server {
         self.peer.stats().map_or(Duration::ZERO, |stats| stats.rtt)
     }
 
-    /// Fetches pieces until the file is there.
+    /// Fetches pieces until the file is complete.
     async fn bring(&self, course: &Arc<Course>) -> Result<(), Fault> {
         let (mut flights, mut handles) = (JoinSet::new(), BTreeMap::<u32, AbortHandle>::new());
         let mut silent = pin!(self.is_silent());
         loop {
             let mut changed = pin!(course.changed());
-            // From here on, not only from the first poll.
+            // Registered here, so that no change before the first poll is missed.
             changed.as_mut().enable();
             {
                 let (mut plan, srt) = (course.plan(), self.srt());
@@ -246,7 +248,7 @@ impl Server {
         let (this, at) = (Arc::clone(course), self.at);
         let work = tokio::task::spawn_blocking(move || {
             let Some((data, value)) = proven(&this.root, this.shape, index, &reply) else {
-                return Err(Fault::Out(Out::banned("what it brings is not of this file")));
+                return Err(Fault::Out(Out::banned("what it sends is not part of this file")));
             };
             let written = this.part.write(index, data, value);
             written.map_err(|error| Fault::Failed(Failure::path("write", this.part.path(), &error)))
@@ -291,7 +293,7 @@ impl Server {
             Ok(mut reply) => match reply.body.bytes(most).await {
                 Ok(body) => Ok(body),
                 Err(exonet::error::BodyError::TooLarge { .. }) => {
-                    Err(Fault::Out(Out::banned("its answer is longer than it may be")))
+                    Err(Fault::Out(Out::banned("its answer is too long")))
                 }
                 Err(_) => Err(Fault::Lost),
             },
@@ -301,7 +303,7 @@ impl Server {
 
     async fn judge(&self, error: CallError) -> Fault {
         if let Some(whose) = self.peer.conflict() {
-            // It would be so for ever.
+            // This state is permanent.
             let failure = super::super::show::conflict(whose, &self.peer.id());
             return Fault::Out(Out::refused(failure.to_string()));
         }
@@ -309,7 +311,7 @@ impl Server {
             CallError::Failed { status: ReplyStatus::NO_SUCH_METHOD, .. }
                 if !self.met.load(Ordering::Relaxed) =>
             {
-                Fault::Out(Out::refused("it shares no files: it has to run `exon share DIR`"))
+                Fault::Out(Out::refused("it shares no files: it must run `exon share DIR`"))
             }
             CallError::Failed { status, mut body, .. } => {
                 let why = body.bytes(LONGEST_ANSWER).await.unwrap_or_default();
@@ -318,7 +320,7 @@ impl Server {
                     status::CHANGED => Fault::Out(Out { state: "changed", reason }),
                     status::NOT_SHARED | status::UNREADABLE => Fault::Out(Out::refused(reason)),
                     _ if status == ReplyStatus::BAD_REQUEST => {
-                        Fault::Out(Out::refused(format!("it does not understand: {reason}")))
+                        Fault::Out(Out::refused(format!("it does not understand the request: {reason}")))
                     }
                     _ => Fault::Lost,
                 }
@@ -326,7 +328,7 @@ impl Server {
             CallError::NotTaken(why) => {
                 Fault::Out(Out::refused(format!("{why}; {}", remedy(why, self.peer.node().id()))))
             }
-            // A restart: pieces may be asked for any number of times.
+            // The server has restarted. Pieces may be requested any number of times.
             CallError::Unknown { .. } | CallError::Expired | CallError::Cancelled => Fault::Lost,
             error => Fault::Out(Out::refused(format!("it cannot be reached: {error}"))),
         }
@@ -353,13 +355,13 @@ fn fits(info: &Info, course: &Course) -> Result<(), Out> {
         return Err(Out::differs(info));
     }
     if info.shape() != Some(course.shape) {
-        return Err(Out::banned("it says that the file has another size, and the hash says otherwise"));
+        return Err(Out::banned("it reports a size of the file that does not match the hash"));
     }
     Ok(())
 }
 
 fn nonsense(error: &serde_json::Error) -> Out {
-    Out::banned(&format!("its answer makes no sense: {error}"))
+    Out::banned(&format!("its answer cannot be understood: {error}"))
 }
 
 /// The shape of the file. If the servers differ about it, the first server that proves its own decides.
@@ -368,7 +370,7 @@ pub(super) async fn settle(name: &str, met: &[(Server, Info)]) -> Option<Shape> 
     if met.iter().all(|(_, info)| info.shape() == Some(shape)) {
         return Some(shape);
     }
-    // The last piece tells which servers are right.
+    // The last piece proves which servers are right.
     for (server, info) in met {
         if server.proves(name, info).await {
             return info.shape();

@@ -8,13 +8,13 @@ use crate::share::Info;
 
 #[derive(Clone, Debug)]
 pub(super) enum State {
-    /// It has not answered yet.
+    /// The server has not answered yet.
     Asked,
-    /// It answers.
+    /// The server answers.
     Active,
-    /// It does not answer now, and is tried again.
+    /// The server does not answer now, and is tried again.
     Silent,
-    /// It is no longer asked.
+    /// The server is no longer asked.
     Out(Out),
 }
 
@@ -83,7 +83,7 @@ impl Standings {
         self.all.iter().all(|standing| matches!(standing.state, State::Out(_)))
     }
 
-    /// A line for each, with the reason for which it delivers nothing.
+    /// One line per server, with the reason why it delivers nothing.
     pub(super) fn reasons(&self) -> String {
         let reason = |standing: &Standing| match standing.state.words() {
             (_, Some(reason)) => format!("\n      {}: {reason}", standing.named.name),

@@ -87,7 +87,7 @@ impl fmt::Display for Done {
                 let from = from.get(..8).unwrap_or(from);
                 let again = units::span(Duration::from_secs_f64(again_ms / 1e3));
                 let reason = escape(reason.as_bytes());
-                write!(f, "{from}  put off for {again}, attempt {attempt}, status {status}: {reason}")
+                write!(f, "{from}  postponed for {again}, attempt {attempt}, status {status}: {reason}")
             }
             Self::Nothing { reason } => f.write_str(reason),
         }
@@ -125,7 +125,7 @@ impl Exec {
         match tried {
             Ok(tried) => self.judge(delivery, &head, size, tried),
             Err(Undone::Body(error)) => Done::Nothing { reason: format!("{}: {error}", head.id) },
-            Err(Undone::Cut) => Done::Nothing { reason: format!("{}: it comes again", head.id) },
+            Err(Undone::Cut) => Done::Nothing { reason: format!("{}: it will be handed out again", head.id) },
         }
     }
 

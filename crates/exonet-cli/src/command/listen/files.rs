@@ -108,7 +108,7 @@ impl Desk {
 }
 
 fn nothing_is_stored(path: &str) -> (Answer, Option<Event>) {
-    let reason = "this listener stores no files: it has to be started with --out DIR".to_owned();
+    let reason = "this listener stores no files: it must be started with --out DIR".to_owned();
     let event = Event::Refused { path: path.to_owned(), reason: reason.clone() };
     (Answer::Refused { reason }, Some(event))
 }

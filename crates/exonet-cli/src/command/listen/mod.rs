@@ -102,7 +102,7 @@ enum Over {
     Ended {
         interrupted: bool,
     },
-    /// The identity was to move, and did not: it continues at this address.
+    /// The identity was about to move, and did not: it continues at this address.
     Stays(SocketAddr),
 }
 
@@ -174,7 +174,7 @@ impl Life<'_> {
         }
     }
 
-    /// Takes what comes until told to stop (true) or until there was enough.
+    /// Takes what arrives until told to stop (true), or until enough has arrived (false).
     async fn work(
         &self,
         node: &Node,
@@ -226,7 +226,7 @@ impl<'a> Service<'a> {
         }
     }
 
-    /// Takes what comes until told to stop (true) or until there was enough.
+    /// Takes what arrives until told to stop (true), or until enough has arrived (false).
     async fn run(
         &mut self,
         stop: impl Future<Output = ()>,

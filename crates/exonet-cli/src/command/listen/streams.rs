@@ -47,7 +47,7 @@ impl Event {
             Ok(()) => "has ended".to_owned(),
             Err(StreamError::Missing(n)) => format!("lacks {} here", counted(n, "message")),
             Err(StreamError::Continues(n)) => {
-                format!("goes on: {} came before this process", counted(n, "message"))
+                format!("continues: {} came before this process", counted(n, "message"))
             }
             Err(StreamError::Reset) => "was given up by its sender".to_owned(),
             Err(error) => format!("has ended: {error}"),

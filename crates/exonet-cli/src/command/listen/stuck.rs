@@ -39,7 +39,7 @@ impl Stuck {
         if self.quiet_until.is_none_or(|until| now >= until) {
             let again = units::span(pause);
             settings.error(format!(
-                "cannot store what {} sends: {error}; it was not taken, and is tried again in {again}",
+                "cannot store what {} sends: {error}; it was not taken, and will be tried again in {again}",
                 from.short()
             ));
             self.pause = Some(pause.saturating_mul(2).min(LONGEST));
@@ -52,7 +52,7 @@ impl Stuck {
     pub(super) fn work_again(&mut self, settings: &Settings) {
         if self.pause.take().is_some() {
             self.quiet_until = None;
-            settings.note("storing works again");
+            settings.note("messages can be stored again");
         }
     }
 

@@ -112,9 +112,9 @@ impl Listener {
                 Err(error) => nothing(error.to_string()),
             }),
             Err(Refusal::GivenUp(error)) => Ok(nothing(error.to_string())),
-            Err(Refusal::Output(failure)) => {
-                Err(failure.broken_output().hint("what was not printed was not taken: its sender keeps it"))
-            }
+            Err(Refusal::Output(failure)) => Err(failure
+                .broken_output()
+                .hint("messages that were not printed were not taken: their senders keep them")),
             Err(Refusal::Disk(error)) => Ok(Taken::Stuck { delivery, error }),
             Err(refusal) => Ok(self.refuse(delivery, refusal.to_string()).await),
         }

@@ -73,7 +73,7 @@ impl Totals {
                 if !already_there {
                     self.bytes = self.bytes.saturating_add(size);
                 }
-                let remark = if already_there { ", was there already" } else { "" };
+                let remark = if already_there { ", was already there" } else { "" };
                 let name = text::escape(path.as_bytes());
                 settings.output.text(&format!("{}  {name}, {}{remark}", from.short(), Size(size)))?;
                 let line =

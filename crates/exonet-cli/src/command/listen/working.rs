@@ -93,7 +93,7 @@ impl<'a> Working<'a> {
         let at_work = running.len() + letters.len();
         if interrupted && at_work > 0 {
             let number = counted(u64::try_from(at_work).unwrap_or(u64::MAX), "command");
-            self.settings.note(format!("no further message is taken; {number} may finish"));
+            self.settings.note(format!("the node takes no further messages; {number} may finish"));
             #[derive(serde::Serialize)]
             struct Draining {
                 r#type: &'static str,

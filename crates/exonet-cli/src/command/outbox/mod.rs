@@ -54,7 +54,8 @@ pub(super) async fn run(settings: &Settings, args: &OutboxArgs) -> Result<Exit, 
 fn look(settings: &Settings) -> Result<Outbox, Failure> {
     let outbox = settings.identity.outbox()?;
     if let Some(why) = &outbox.forgotten {
-        settings.error(format!("{why}. What was open is forgotten: delivered once, or not at all"));
+        settings
+            .error(format!("{why}. The open messages are forgotten: each was delivered once, or not at all"));
     }
     Ok(outbox)
 }
@@ -149,7 +150,7 @@ fn list(settings: &Settings, outbox: &Outbox) -> Result<Exit, Failure> {
     if messages > 0 {
         let number = counted(u64::try_from(messages).unwrap_or(u64::MAX), "message");
         let options = settings.identity.options();
-        settings.note(format!("{number} to go on with: exon send{options} --continue"));
+        settings.note(format!("{number} left; to continue: exon send{options} --continue"));
     } else if outbox.forgotten.is_none() {
         settings.note(format!("{} has nothing to send", settings.identity));
     }

@@ -26,9 +26,9 @@ impl From<protocol::Row> for Row {
 }
 
 fn decoded(base64: &str) -> Result<Vec<u8>, Failure> {
-    BASE64
-        .decode(base64)
-        .map_err(|e| Failure::new("cannot understand the process that runs the identity").because(&e))
+    BASE64.decode(base64).map_err(|e| {
+        Failure::new("cannot understand the answer of the process that runs the identity").because(&e)
+    })
 }
 
 fn who(process: &Client) -> String {
@@ -51,7 +51,7 @@ pub(super) async fn list(settings: &Settings, process: &Client) -> Result<Exit, 
     settings.output.line(&Summary { r#type: "summary", messages, forgotten: None })?;
     if messages > 0 {
         let number = counted(u64::try_from(messages).unwrap_or(u64::MAX), "message");
-        settings.note(format!("{number} that {} goes on with", who(process)));
+        settings.note(format!("{number}, with which {} continues", who(process)));
     } else {
         settings.note(format!("{} has nothing to send", settings.identity));
     }
@@ -131,7 +131,7 @@ pub(super) async fn retry(
     if all.peers == 0 {
         settings.note(format!("{} has nothing to send", settings.identity));
     } else {
-        settings.note(format!("{} goes on with what is open, whether peers answer or not", who(process)));
+        settings.note(format!("{} continues with what is open, whether peers answer or not", who(process)));
     }
     Ok(if all.answered == all.peers { Exit::Success } else { Exit::Kept })
 }

@@ -34,7 +34,7 @@ pub(super) async fn keep(desk: Arc<Desk>, stream: Stream, run: Run) {
     let (ports, listening) = (BTreeMap::new(), JoinSet::new());
     let mut near = Near { desk: Arc::clone(&desk), peer: peer.clone(), run, ports, listening };
     let Ok(voice) = peer.stream(Name::welcome(desk.names.run(), run)) else {
-        return receiver.stop("this near end is heard already");
+        return receiver.stop("this near end is already connected");
     };
     let (mut voice, _) = voice.split();
     let mut life: Option<Life> = None;
@@ -49,7 +49,7 @@ pub(super) async fn keep(desk: Arc<Desk>, stream: Stream, run: Run) {
         };
         let hello = match said {
             Some(Ok(hello)) if hello.listen.len() <= MOST_LISTENED => hello,
-            Some(_) => return receiver.stop("this is no word of a near end"),
+            Some(_) => return receiver.stop("this is not a message of a near end"),
             None => {
                 desk.registry.end(peer.id(), run, Over::Left);
                 break;
@@ -88,7 +88,7 @@ impl Near {
 
     async fn listen(&mut self, place: SocketAddr, port: usize, life: &Life) -> Listened {
         if !self.desk.places.iter().any(|own| own.has(place)) {
-            let refusal = Refusal::new(Code::Denied, format!("nothing may listen at {place}"));
+            let refusal = Refusal::new(Code::Denied, format!("listening at {place} is not allowed"));
             return Listened::Error(refusal);
         }
         let listener = match TcpListener::bind(place).await {

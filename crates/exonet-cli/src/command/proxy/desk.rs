@@ -107,7 +107,7 @@ impl Desk {
             Err(refusal) => return tunnel::refuse(stream, refusal).await,
         };
         let Goal::To(target) = open.goal else {
-            let refusal = Refusal::new(Code::Malformed, "the far end asks for no ports");
+            let refusal = Refusal::new(Code::Malformed, "a far end must not ask for ports");
             return tunnel::refuse(stream, refusal).await;
         };
         let peer = stream.peer().id();

@@ -54,7 +54,7 @@ async fn serve(settings: &Settings, args: &ProxyServeArgs) -> Result<Exit, Failu
         }
     }
     control.close().await;
-    // Connections are reset at both ends, and the near ends are told that this end stops.
+    // Connections are reset at both ends, and the near ends are told that this end is stopping.
     let _ = timeout(GOODBYE, desk.stop()).await;
     node.close(GOODBYE).await;
     serving.abort();
@@ -71,7 +71,7 @@ fn allows(args: &ProxyServeArgs) -> String {
     let listen: Vec<_> = args.allow_listen.iter().map(ToString::to_string).collect();
     match (to.join(", "), listen.join(", ")) {
         (to, listen) if listen.is_empty() => format!("connections may go to {to}"),
-        (to, listen) if to.is_empty() => format!("connections may come to {listen}, and go nowhere"),
+        (to, listen) if to.is_empty() => format!("connections may come to {listen}, but go nowhere"),
         (to, listen) => format!("connections may go to {to}, and come to {listen}"),
     }
 }

@@ -31,16 +31,16 @@ pub(super) struct Book<'a> {
     settings: &'a Settings,
     refusals: &'a Refusals,
     own: NodeId,
-    /// The reason why the peer accepts nothing, once it has said so.
+    /// Why the peer accepts nothing, once it has told this node.
     turned_away: Option<Refusal>,
-    /// The peers whose messages are waited for.
+    /// The peers for whose messages this command waits.
     pub(super) peers: BTreeSet<NodeId>,
     started: Instant,
     /// The number of messages of a former run. They have the first numbers.
     recovered: u64,
     offered: u64,
     late: u64,
-    /// A message that was sent beside an opening ended as Unknown.
+    /// A message that left together with an opening ended as Unknown.
     early_unknown: bool,
     tally: Tally,
     pub(super) open: FuturesUnordered<Numbered>,
@@ -152,7 +152,7 @@ impl<'a> Book<'a> {
         self.open.push(Numbered::new(n, receipt));
     }
 
-    /// Records an outcome. `said`: the words of the receiving application.
+    /// Records an outcome. `said` is the reason of the receiving application.
     fn settle(&mut self, n: u64, settled: Settled, said: Option<Arc<str>>) -> Result<(), Failure> {
         if let Outcome::Refused(why) = settled.outcome
             && self.turned_away.replace(why) != Some(why)
@@ -236,8 +236,8 @@ impl<'a> Book<'a> {
         self.say_kept(others);
         if self.tally.unknown > 0 {
             self.settings.note(
-                "unknown: it arrived once or not at all. The receiver has restarted or forgotten it, or this stopped waiting; \
-                 its id (-v, --json) is the same there",
+                "unknown: it was delivered once or not at all. The receiver has restarted or forgotten it, \
+                 or this command stopped waiting; its id (-v, --json) is the same there",
             );
             if self.early_unknown && end == "done" {
                 show::say_clocks(self.settings, "send");
@@ -267,6 +267,6 @@ impl<'a> Book<'a> {
             }
         };
         let options = self.settings.identity.options();
-        self.settings.note(format!("kept: {what}. To go on: exon send{options} --continue"));
+        self.settings.note(format!("kept: {what}. To continue: exon send{options} --continue"));
     }
 }

@@ -28,21 +28,21 @@ const PARTING: Duration = Duration::from_secs(1);
 pub(super) async fn run(settings: &Settings, args: &SendArgs, up: &Client) -> Result<Exit, Failure> {
     let options = settings.identity.options();
     let Some(peer) = &args.peer else {
-        return Err(Failure::new(format!("{} goes on with its messages by itself", who(up))).hint(format!(
-            "to look at them, or to hurry them: exon outbox ls{options}, exon outbox retry{options}"
+        return Err(Failure::new(format!("{} continues with its messages by itself", who(up))).hint(format!(
+            "to see them, or to try the peers at once: exon outbox ls{options}, exon outbox retry{options}"
         )));
     };
     if !up.takes {
         return Err(Failure::new(format!("identity {} is in use by {}", settings.identity, who(up)))
-            .hint(format!("that takes no messages of other commands: end it and run exon up{options}, or use another identity: --as NAME")));
+            .hint(format!("it takes no messages of other commands: end it and run exon up{options}, or use another identity: --as NAME")));
     }
     if args.trace {
         return Err(Failure::new(format!("{} sends the messages, not this command", who(up)))
             .hint(format!("exon trace{options} shows what happens to them")));
     }
     if args.go_on {
-        return Err(Failure::new(format!("{} goes on with its messages by itself", who(up))).hint(format!(
-            "to hurry them: exon outbox retry{options}; to look at them: exon outbox ls{options}"
+        return Err(Failure::new(format!("{} continues with its messages by itself", who(up))).hint(format!(
+            "to try the peers at once: exon outbox retry{options}; to see the messages: exon outbox ls{options}"
         )));
     }
     if let Some(level) = settings.level().filter(|level| *level != up.durability) {
@@ -52,7 +52,7 @@ pub(super) async fn run(settings: &Settings, args: &SendArgs, up: &Client) -> Re
             up.durability
         ))
         .hint(format!(
-            "leave --durability out; or: exon down{options}; exon up{options} --durability {level}"
+            "leave out --durability; or: exon down{options}; exon up{options} --durability {level}"
         )));
     }
     let outcomes = !args.durable;
@@ -201,7 +201,7 @@ impl<'a> Handed<'a> {
                 () = &mut silence, if !told => {
                     told = true;
                     if self.outcomes && self.tally.ended() == 0 && self.accepted > 0 {
-                        self.settings.note("no answer from the peer yet; still trying, Ctrl-C leaves it to the background node");
+                        self.settings.note("no answer from the peer yet; still trying, Ctrl-C leaves the messages to the background node");
                     }
                 }
             }
@@ -309,14 +309,14 @@ impl<'a> Handed<'a> {
             Some(queued) => {
                 let queued = counted(queued, "message");
                 settings.note(format!("queued durably: {queued} in {took}; {} sends them", who(self.up)));
-                settings.note(format!("to look: exon outbox ls{options}"));
+                settings.note(format!("to see them: exon outbox ls{options}"));
             }
             None => settings.note(format!("{} in {took}", self.tally.describe())),
         }
         if self.tally.kept > 0 && end != "background node ended" {
             let kept = counted(self.tally.kept, "message");
             settings.note(format!(
-                "kept: {kept}; {} goes on with them. To look: exon outbox ls{options}",
+                "kept: {kept}; {} continues with them. To see them: exon outbox ls{options}",
                 who(self.up)
             ));
         }
@@ -331,11 +331,10 @@ impl<'a> Handed<'a> {
         let safe = if self.outcomes { accepted - settled } else { accepted };
         let safe = format!("{} of this run are safe in its journal", counted(safe, "message"));
         let doubt = match lost {
-            0 => "everything else has its outcome, or was not handed over".to_owned(),
-            lost => format!("of the last {} nobody has said whether they are", counted(lost, "message")),
+            0 => "all others have an outcome, or were not handed over".to_owned(),
+            lost => format!("it is not known of the last {} whether they are", counted(lost, "message")),
         };
-        Failure::new(format!("{} has ended: {safe}, and {doubt}", who(self.up))).hint(format!(
-            "to look at what is open: exon outbox ls{options}; to go on with it: exon up{options}"
-        ))
+        Failure::new(format!("{} has ended: {safe}, and {doubt}", who(self.up)))
+            .hint(format!("to see what is open: exon outbox ls{options}; to continue: exon up{options}"))
     }
 }

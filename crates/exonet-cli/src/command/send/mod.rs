@@ -60,7 +60,7 @@ pub(in crate::command) async fn run(settings: &Settings, args: &SendArgs) -> Res
 }
 
 /// Continues with the messages that a former run has left, or with the message of this number. In the latter case the
-/// other messages are also sent, but not waited for.
+/// command also sends the other messages, but does not wait for them.
 pub(in crate::command) async fn retry(
     settings: &Settings,
     number: Option<u64>,

@@ -53,7 +53,7 @@ impl fmt::Display for Event {
                 write!(f, "{client}  session {id}  {}", escape(name.as_bytes()))
             }
             Self::SessionEnd { id, end, status } => write!(f, "session {id}  {end}, exit code {status}"),
-            Self::Draining { running } => write!(f, "no further call is taken; {running} run"),
+            Self::Draining { running } => write!(f, "the node takes no further calls; {running} run"),
             Self::Answer { caller, method, status, ms, .. } => {
                 let (caller, method) = (caller.get(..8).unwrap_or(caller), escape(method.as_bytes()));
                 let took = units::span(Duration::from_secs_f64(ms / 1e3));
@@ -122,7 +122,7 @@ impl Desk {
     async fn answer_in_time(&self, request: Request) -> Result<Bytes, Answer> {
         let (len, limit) = (request.body.len(), self.max_body);
         if len.is_none_or(|len| len > limit) {
-            let len = len.map_or_else(|| "bytes without number".into(), |len| format!("{len} bytes"));
+            let len = len.map_or_else(|| "bytes without a number".into(), |len| format!("{len} bytes"));
             let why = format!("the body has {len}, the limit is {limit}");
             return Err(Answer::new(ReplyStatus::BAD_REQUEST, why));
         }

@@ -70,7 +70,7 @@ enum Over {
     Ended {
         interrupted: bool,
     },
-    /// The identity was to move, and did not: it continues at this address.
+    /// The identity was about to move, and did not: it continues at this address.
     Stays(SocketAddr),
 }
 
@@ -119,7 +119,9 @@ impl Life<'_> {
         let (at, began) = (node.local_addr(), Instant::now());
         let moves = leave.is_asked();
         if moves {
-            settings.note("the identity is to move: no further call is taken, and what runs may finish");
+            settings.note(
+                "the identity is about to move: the node takes no further calls, and running ones may finish",
+            );
             node.freeze(args.drain).await;
         }
         // Calls that still run have had their time.

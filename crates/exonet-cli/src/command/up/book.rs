@@ -130,7 +130,7 @@ impl<'a> Book<'a> {
         Ok(())
     }
 
-    /// Records an outcome. `said`: the words of the receiving application.
+    /// Records an outcome. `said` is the reason of the receiving application.
     fn settle(
         &mut self,
         settled: Settled,

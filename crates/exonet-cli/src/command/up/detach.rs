@@ -28,10 +28,10 @@ pub(super) async fn detach(settings: &Settings) -> Result<Exit, Failure> {
     if let Some(process) = Client::find(identity).await? {
         let who = format!("exon {} (process {})", process.command, process.pid);
         let failure = Failure::new(format!("identity {identity} is in use by {who}"));
-        return Err(failure.hint("for another identity: --as NAME"));
+        return Err(failure.hint("to use another identity: --as NAME"));
     }
     let Some(directory) = identity.directory() else {
-        return Err(Failure::new("an ephemeral identity cannot be up"));
+        return Err(Failure::new("a temporary identity cannot run in the background"));
     };
     let path = directory.join(LOG);
     let log = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&path);
@@ -50,7 +50,7 @@ pub(super) async fn detach(settings: &Settings) -> Result<Exit, Failure> {
         }
         if Instant::now() >= until {
             let failure = Failure::new(format!("process {} does not answer yet", child.id()));
-            return Err(failure.hint(format!("it goes on; what it says is in {}", path.display())));
+            return Err(failure.hint(format!("it goes on; its output is in {}", path.display())));
         }
         sleep(AGAIN).await;
     }
@@ -78,13 +78,13 @@ fn announce(settings: &Settings, process: &Client, log: &Path) -> Result<Exit, F
         places: &'a Places,
     }
     let (identity, pid, options) = (&settings.identity, process.pid, settings.identity.options());
-    settings.note(format!("identity {identity} is up (process {pid}); to end it: exon down{options}"));
+    settings.note(format!("the node of identity {identity} runs in the background (process {pid}); to end it: exon down{options}"));
     let Places { http, http_token, metrics, .. } = &*process.places;
     if let Some((http, token)) = http.as_ref().zip(http_token.as_ref()) {
-        settings.note(format!("HTTP at {http}; each request shows the token in {token}"));
+        settings.note(format!("HTTP at {http}; each request needs the token in {token}"));
     }
     if let Some(metrics) = metrics {
-        settings.note(format!("figures for Prometheus at {metrics}"));
+        settings.note(format!("metrics for Prometheus at {metrics}"));
     }
     settings.output.line(&Up {
         r#type: "up",

@@ -71,7 +71,7 @@ enum Over {
         /// The number of messages without an outcome.
         open: usize,
     },
-    /// The identity was to move, and did not: it continues at this address.
+    /// The identity was about to move, and did not: it continues at this address.
     Stays(SocketAddr),
 }
 
@@ -173,9 +173,13 @@ fn announce(
     }
     let options = settings.identity.options();
     let (identity, pid) = (&settings.identity, std::process::id());
-    settings.note(format!("identity {identity} is up (process {pid}): it sends as {}", node.id().short()));
-    settings
-        .note(format!("hand over: exon send{options} --durable PEER TEXT; look: exon outbox ls{options}"));
+    settings.note(format!(
+        "the node of identity {identity} runs (process {pid}), and sends as {}",
+        node.id().short()
+    ));
+    settings.note(format!(
+        "to send: exon send{options} --durable PEER TEXT; to see what is open: exon outbox ls{options}"
+    ));
     if let Some(gateway) = gateway {
         gateway.announce(settings);
     }
@@ -213,8 +217,9 @@ fn sum_up(
     if open > 0 && !moved {
         let number = counted(u64::try_from(open).unwrap_or(u64::MAX), "message");
         let options = settings.identity.options();
-        settings
-            .note(format!("kept: {number}. To go on: exon up{options}; to look: exon outbox ls{options}"));
+        settings.note(format!(
+            "kept: {number}. To continue: exon up{options}; to see them: exon outbox ls{options}"
+        ));
     }
     settings.output.line(&Summary {
         r#type: "summary",

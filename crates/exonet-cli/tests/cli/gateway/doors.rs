@@ -138,7 +138,7 @@ fn other_machines_are_let_in_on_request_only_and_what_is_wrong_is_said_first() {
     assert!(told.stderr.contains("--http-remote"), "{}", told.stderr);
     let gate = world.gateway("shop", &[]);
     let told = world.run(&["up", "--as", "other", "--http", &gate.at]).expect(1);
-    assert!(told.stderr.contains("for a free port"), "{}", told.stderr);
+    assert!(told.stderr.contains("to use a free port"), "{}", told.stderr);
     let short = world.file("short", b"abc\n");
     let told = world
         .run(&["up", "--as", "third", "--http", "127.0.0.1:0", "--http-token", crate::support::arg(&short)])

@@ -170,7 +170,7 @@ fn standard_input_and_output_are_a_connection() {
     let told = world.feed(&["forward", "--stdio", &free, &far.peer], b"").expect(1);
     assert!(told.stderr.contains("Connection refused"), "{}", told.stderr);
     let told = world.feed(&["forward", "--stdio", "db:5432", &far.peer], b"").expect(4);
-    let words = "does not allow db:5432; its owner can: exon proxy serve --allow-to db:5432";
+    let words = "does not allow db:5432; its owner can allow it: exon proxy serve --allow-to db:5432";
     assert!(told.stderr.contains(words), "{}", told.stderr);
 }
 
@@ -187,7 +187,10 @@ fn what_is_not_allowed_is_told_with_the_remedy() {
     let mut byte = [0];
     assert!(denied.read(&mut byte).is_err());
     let told = near.says("does not allow");
-    assert!(told.contains(&format!("its owner can: exon proxy serve --allow-to {}", target.at)), "{told}");
+    assert!(
+        told.contains(&format!("its owner can allow it: exon proxy serve --allow-to {}", target.at)),
+        "{told}"
+    );
     // It goes on.
     assert_eq!(
         {
@@ -217,10 +220,10 @@ fn what_is_not_allowed_is_told_with_the_remedy() {
     for (wrong, words) in [
         (&["forward", &calls.peer][..], "required"),
         (&["forward", "-L", "80:db", &calls.peer], "[BIND:]PORT:HOST:PORT"),
-        (&["forward", "-L", "80:127.1:80", &calls.peer], "no host"),
+        (&["forward", "-L", "80:127.1:80", &calls.peer], "not a host"),
         (&["proxy", "serve", "--anyone"], "--allow-to"),
         (&["proxy", "serve", "--allow-to", "db:80"], "--allow"),
-        (&["proxy", "serve", "--anyone", "--allow-to", "10.0.0.1/8:80"], "no network"),
+        (&["proxy", "serve", "--anyone", "--allow-to", "10.0.0.1/8:80"], "not a network"),
     ] {
         let told = world.run(wrong).expect(2);
         assert!(told.stderr.contains(words), "{}", told.stderr);

@@ -14,26 +14,26 @@ use crate::group::ready::Bell;
 use crate::send::receipt::Receipt;
 use crate::stream::lane::Lane;
 
-/// The reason for which a member is no longer in a stream.
+/// Why a member is no longer in a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cause {
-    /// It had reached its limit of open messages, and the stream does not wait for it: see
+    /// The member had reached its limit of open messages, and the stream does not wait for it: see
     /// [`WhenFull::FallOut`](super::WhenFull).
     Full,
-    /// It was removed from the stream, or from the group.
+    /// The application removed the member from the stream, or from the group.
     Removed(Remove),
-    /// A message of the stream could not be queued for it.
+    /// The node could not queue a message of the stream for the member.
     Failed(SendError),
 }
 
-/// A member has left a stream: it gets no later messages.
+/// A member that has left a stream, and gets no later messages of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Departure {
     /// The member.
     pub id: NodeId,
-    /// The reason.
+    /// Why it has left.
     pub cause: Cause,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Next {
     pub(super) end: StreamEnd,
 }
 
-/// An item that waits for room in the node's queue to the member, or for its address.
+/// An item that waits for room in the node's queue to the member, or for the member's address.
 pub(super) struct Entry {
     pub(super) next: Next,
     pub(super) entering: Entering,
@@ -59,9 +59,9 @@ pub(super) struct Member {
     /// The member's number in the stream.
     pub(super) key: usize,
     pub(super) lane: Lane,
-    /// Whether it gets later messages.
+    /// Whether the member gets later messages.
     pub(super) active: bool,
-    /// Whether the application has taken the other direction of the stream.
+    /// Whether the application has taken the receiving direction.
     pub(super) heard: bool,
     /// The number of copies that have not ended.
     pub(super) open: usize,

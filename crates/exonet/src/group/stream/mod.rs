@@ -31,7 +31,7 @@ use state::{Settings, State};
 /// The default of [`GroupStream::queue`].
 const QUEUE: usize = 1_024;
 
-/// The state that the handles on a stream share with its task. It does not keep the node going.
+/// What the handles on a stream share with its task. It does not keep the node running.
 pub(crate) struct Core {
     state: Mutex<State>,
     ready: Arc<Ready>,
@@ -65,7 +65,7 @@ impl Core {
 struct Task(Arc<Core>);
 
 impl Task {
-    /// Runs until there is no handle any more, and every message has ended at every member.
+    /// Runs until all handles are dropped and every message has ended at every member.
     async fn run(self) {
         let core = &self.0;
         loop {
@@ -99,15 +99,15 @@ impl Drop for Task {
     }
 }
 
-/// A stream to the members of a group, made by [`Group::stream`]. Every member takes its messages in the order in which
-/// they were sent here, as an ordinary [stream](crate::stream) of that name from this node.
+/// A stream to the members of a group. [`Group::stream`] makes it. Every member takes the messages in the order in
+/// which they were sent here, in an ordinary [stream](crate::stream) of that name from this node.
 ///
 /// A message goes to all members that are in the stream when it is sent; its [`Mode`] says how many of them must have
-/// it. No member takes the place of another, and no copy is withdrawn because others have the message. A member that
-/// sees a message has seen all messages that were sent to it before, or is told which are missing.
+/// it. No member replaces another, and no copy is withdrawn because other members have the message. A member that
+/// gets a message has got all messages that were sent to it before, or learns which are missing.
 ///
-/// No member waits for another. Each has its own queue, and [`WhenFull`] says what happens to a member that is too slow
-/// for it.
+/// No member waits for another. Each has a queue of its own, and [`WhenFull`] says what happens to a member that is
+/// too slow.
 ///
 /// ```
 /// use exonet::group::Mode;
@@ -137,8 +137,8 @@ impl Drop for Task {
 /// # }
 /// ```
 ///
-/// Cheap to clone: clones are the same stream. It keeps the node going. Dropping the last clone ends nothing: messages
-/// that were sent go on. [`Self::close`] ends the streams at the members.
+/// Cheap to clone: clones are handles on the same stream. A handle keeps the node running. Dropping the last one ends
+/// nothing: messages that were sent go on. [`Self::close`] ends the stream at the members.
 #[derive(Clone)]
 pub struct GroupStream {
     front: Arc<Front>,
@@ -158,7 +158,7 @@ impl Drop for Front {
 }
 
 impl Group {
-    /// A stream to the current members of the group. Nothing is sent before the first message.
+    /// Makes a stream to the current members of the group. Nothing is sent before the first message.
     ///
     /// [`GroupStream::add`] adds other members. A member that is [removed](Self::remove) from the group leaves the
     /// stream.
@@ -181,7 +181,7 @@ impl Group {
                 state.join(member.id, || claim(self.node().shared(), member, &name))?;
             }
             let core = Arc::new(Core { state: Mutex::new(state), ready, told: Notify::new() });
-            // Entered while the members are locked: a member that is removed from here on is also removed from this
+            // Added while the members are locked, so that removing a member from here on also removes it from this
             // stream.
             let mut streams = self.inner.common.streams();
             streams.retain(|other| other.strong_count() > 0);
@@ -193,7 +193,7 @@ impl Group {
     }
 }
 
-/// Takes the name of the stream with a member.
+/// Reserves the name of the stream with a member.
 fn claim(shared: &Arc<Shared>, member: &Arc<PeerAddr>, name: &Bytes) -> Result<Claim, GroupError> {
     let claim = Claim::take(shared, member, name.clone());
     claim.ok_or(GroupError::Stream { member: member.id, error: OpenError::InUse })
@@ -214,24 +214,24 @@ impl GroupStream {
         &self.front.name
     }
 
-    /// The priority of the messages of this stream, which replaces their own. Set it before the first message is sent;
-    /// it also applies to members that join later.
+    /// The priority of all messages of this stream, in place of their own. Set it before the first message. It also
+    /// applies to members that join later.
     #[must_use]
     pub fn priority(self, priority: Priority) -> Self {
         self.core().with(|state| state.set_priority(priority));
         self
     }
 
-    /// The number of messages of the stream that a member may have open, that is sent and not ended: at least one.
-    /// Default: 1,024. Together with the limit of [`MAX_STREAM_BODY`] bytes per body, which all members share, it
-    /// bounds the memory that the stream takes.
+    /// How many messages of the stream may be open at a member, which means sent and not ended: at least one.
+    /// Default: 1,024. All members share the bodies, and each body has at most [`MAX_STREAM_BODY`] bytes, so this
+    /// limits the memory that the stream takes.
     #[must_use]
     pub fn queue(self, most: usize) -> Self {
         self.core().with(|state| state.settings.queue = most.max(1));
         self
     }
 
-    /// The treatment of a member that has reached this limit. Default: it falls out.
+    /// What happens to a member that has reached this limit. Default: it falls out.
     #[must_use]
     pub fn when_full(self, when_full: WhenFull) -> Self {
         self.core().with(|state| state.settings.when_full = when_full);
@@ -245,17 +245,17 @@ impl GroupStream {
         self.core().with(|state| state.ids())
     }
 
-    /// The number of messages of the stream that a member has open. None: it is not in the stream.
+    /// How many messages of the stream are open at a member. None: the member is not in the stream.
     pub fn backlog(&self, member: &NodeId) -> Option<usize> {
         self.core().with(|state| state.backlog(member))
     }
 
-    /// Adds a member of the group to the stream: it gets later messages, and sees a stream that begins with the first
-    /// of them.
+    /// Adds a member of the group to the stream. It gets later messages: for the member, the stream begins with the
+    /// first of them.
     ///
     /// # Errors
-    /// [`GroupError::Unknown`]: it is not a member of the [group](Group::add). [`GroupError::Double`]: it is in the stream.
-    /// [`GroupError::Stream`], [`GroupError::Ended`].
+    /// [`GroupError::Unknown`]: the node is not a member of the [group](Group::add). [`GroupError::Double`]: it is
+    /// already in the stream. [`GroupError::Stream`], [`GroupError::Ended`].
     pub fn add(&self, member: &NodeId) -> Result<(), GroupError> {
         let group = self.group();
         let roster = group.roster();
@@ -264,10 +264,10 @@ impl GroupStream {
         self.core().with(|state| state.join(*member, claim))
     }
 
-    /// Removes a member from this stream only: it gets no later messages. With [`Remove::Drain`], messages that were
-    /// sent to it go on and count, and its stream is closed after them. With [`Remove::Now`], messages that have not
-    /// left for it are withdrawn and do not count, and its stream is reset after those that have left. The last member
-    /// can be removed too: then nothing can be sent until another is added.
+    /// Removes a member from this stream only: it gets no later messages. With [`Remove::Drain`], the messages that
+    /// were sent to it go on and count, and its stream is closed after them. With [`Remove::Now`], the messages that
+    /// have not left for it are withdrawn and do not count, and its stream is reset after those that have left. The
+    /// last member can be removed too: then nothing can be sent until another is added.
     ///
     /// # Errors
     /// [`GroupError::Unknown`].
@@ -275,11 +275,11 @@ impl GroupStream {
         self.core().remove(member, how)
     }
 
-    /// Waits for the next member that leaves the stream before its end, and returns the reason. Each departure is
+    /// Waits until a member leaves the stream before its end, and returns the member and the cause. Each departure is
     /// returned once, to one of the tasks that wait. None: the stream has ended. Cancel-safe.
     pub async fn departed(&self) -> Option<Departure> {
         loop {
-            // Created before the look, so that no change is missed between the look and the wait.
+            // Created before the look, so that no change between the look and the wait is missed.
             let told = self.core().told.notified();
             let (next, ended) = self.core().with(|state| (state.next_departure(), state.has_ended()));
             if next.is_some() || ended {
@@ -289,8 +289,8 @@ impl GroupStream {
         }
     }
 
-    /// Receives the messages that a member sends under the name of the stream. None: it is not in the stream, or this
-    /// was taken before.
+    /// Receives the messages that a member sends under the name of the stream. None: the member is not in the stream,
+    /// or this was called for it before.
     pub fn answers(&self, member: &NodeId) -> Option<StreamReceiver> {
         let claim = self.core().with(|state| state.hear(member))?;
         let peer = self.group().node().peer(PeerAddr::clone(&claim.to));
@@ -302,15 +302,15 @@ impl GroupStream {
     /// Sends a message to all members of the stream, after all that were sent before. It waits while the stream is
     /// full: see [`Self::queue`] and [`WhenFull`].
     ///
-    /// [`Mode::All`], [`Mode::Any`] and [`Mode::Quorum`] say how many members must have it; the `send` of a quorum is
-    /// the least number of members in the stream. The message's deadline counts for the verdict and for each copy: a
-    /// copy that has not left by then ends Expired and leaves no gap.
+    /// [`Mode::All`], [`Mode::Any`] and [`Mode::Quorum`] say how many members must have the message; the `send` of a
+    /// quorum is the smallest number of members that the stream must have. The message's deadline counts for the
+    /// verdict and for each copy: a copy that has not left by then ends Expired, and leaves no gap.
     ///
-    /// Cancel-safe like [`Group::send`]. If several tasks send, their messages have some order, the same at all
-    /// members.
+    /// Cancel-safe like [`Group::send`]. If several tasks send, all members get their messages in one and the same
+    /// order.
     ///
     /// # Errors
-    /// [`GroupError`]; nothing has been sent, unless the node stopped while the call waited for the disk.
+    /// [`GroupError`]; nothing has been sent, unless the node stopped while this method waited for the disk.
     /// [`GroupError::Unordered`] for [`Mode::Balanced`].
     pub async fn send(&self, mode: Mode, message: impl Into<Message>) -> Result<GroupReceipt, GroupError> {
         let message = checked(message.into())?;
@@ -329,26 +329,26 @@ impl GroupStream {
     /// Like [`Self::send`], without waiting.
     ///
     /// # Errors
-    /// [`GroupError::Full`] instead of waiting, and the other errors of [`Self::send`].
+    /// [`GroupError::Full`] if the stream is full, and the other errors of [`Self::send`].
     pub fn try_send(&self, mode: Mode, message: impl Into<Message>) -> Result<GroupReceipt, GroupError> {
         let message = checked(message.into())?;
         self.core().with(|state| state.send(mode, message)).map(GroupReceipt::new)
     }
 
-    /// Ends the stream at every member after everything that was sent. The receipt says for each member when its
-    /// application has had the end.
+    /// Ends the stream at every member, after everything that was sent. The receipt says for each member when its
+    /// application has got the end.
     ///
     /// # Errors
-    /// [`GroupError::Ended`]: the stream has been closed or reset. [`GroupError::Empty`], [`GroupError::Closed`].
+    /// [`GroupError::Ended`]: the stream was already closed or reset. [`GroupError::Empty`], [`GroupError::Closed`].
     pub async fn close(&self) -> Result<GroupReceipt, GroupError> {
         self.end(StreamEnd::Last).await
     }
 
-    /// Withdraws the messages that have not left, and ends the stream at every member by a reset after those that
-    /// have.
+    /// Withdraws the messages that have not left. Then it ends the stream at every member by a reset, after the
+    /// messages that have left.
     ///
     /// # Errors
-    /// As for [`Self::close`].
+    /// The errors of [`Self::close`].
     pub async fn reset(&self) -> Result<GroupReceipt, GroupError> {
         self.end(StreamEnd::Reset).await
     }
@@ -359,7 +359,7 @@ impl GroupStream {
         Ok(GroupReceipt::new(board))
     }
 
-    /// Waits until the queued messages are safe on disk, if the durability asks for that.
+    /// Waits until the queued messages are safe on disk, if the node's durability asks for that.
     async fn until_safe(&self) -> Result<(), GroupError> {
         let shared = self.group().node().shared();
         let safe = shared.until_safe(shared.look(Engine::accepted_at)).await;
@@ -367,7 +367,7 @@ impl GroupStream {
     }
 }
 
-/// Checks that a message may be one of a stream.
+/// Checks that a message can be sent in a stream.
 fn checked(message: Message) -> Result<Message, GroupError> {
     match message.len() {
         _ if message.has_tag() => Err(GroupError::Tagged),

@@ -1,29 +1,30 @@
-//! Decides when the next message of a stream may be sent to its members, and which of them have fallen too far behind.
-//! Pure.
+//! Decides when the next message of a stream may be sent to its members, and which of them are too far behind. It
+//! does no I/O.
 
 /// What happens to a member of a stream that has reached its limit of open messages:
 /// [`GroupStream::queue`](super::GroupStream::queue).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WhenFull {
-    /// It falls out of the stream. This is reported as a [`Departure`](super::Departure) here, and as a reset at the
-    /// member. The stream runs at the pace of its fastest member: it waits while every member has half of its queue
-    /// open. So a member falls out when it is half a queue behind the fastest, and no member waits for another.
+    /// The member falls out of the stream. The application here gets a [`Departure`](super::Departure), and the
+    /// member sees a reset. The stream runs at the pace of its fastest member: it waits while every member has at
+    /// least half of its limit open. So a member falls out when it is half of the limit behind the fastest, and no
+    /// member waits for another.
     #[default]
     FallOut,
-    /// The whole stream waits for it.
+    /// The whole stream waits for the member.
     Wait,
 }
 
 /// The decision about the next message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Pace {
-    /// It goes to all members but these, given by their places, which fall out.
+    /// It goes to all members except those at these places, which fall out.
     GoWithout(Vec<usize>),
     Wait,
 }
 
-/// Decides for members with these numbers of `open` messages, each of which may have `queue`, at least one.
+/// Decides for members that have these numbers of `open` messages. Each may have `queue` of them, at least one.
 pub(super) fn pace(when_full: WhenFull, queue: usize, open: &[usize]) -> Pace {
     let all_have = |most: usize| !open.is_empty() && open.iter().all(|open| *open >= most);
     let full = || open.iter().enumerate().filter(|(_, open)| **open >= queue).map(|(at, _)| at);
@@ -53,7 +54,7 @@ mod tests {
     }
 
     proptest! {
-        /// Members settle their messages at any speed, while messages are sent as fast as allowed.
+        /// Members settle their messages at any speed, and messages are sent as fast as the pace allows.
         #[test]
         fn whatever_the_speeds_queues_are_bounded_and_the_fastest_stays(
             waits: bool,

@@ -1,8 +1,8 @@
-//! The state of a stream to a group: its members, and its messages that have not ended at each.
+//! The state of a stream to a group: its members, and the messages that are open at some of them.
 //!
-//! Each member has its own queue, from which its messages go in order into the node's queue to it. Like any message to
-//! a group, a message of the stream has a [`Ballot`] and a [`Board`]. It goes to every member that was in the stream
-//! when it was sent.
+//! Each member has a queue of its own, from which its messages go in order into the node's queue to it. Like any
+//! message to a group, a message of the stream has a [`Ballot`] and a [`Board`]. It goes to every member that was in
+//! the stream when it was sent.
 
 use core::pin::Pin;
 use core::task::Poll;
@@ -32,7 +32,7 @@ struct Sent {
     /// Empty once no copy waits any more.
     message: Message,
     deadline: Option<Instant>,
-    /// The copies that have not ended, by the place of the member.
+    /// The copies that have not ended, by the place of their member.
     copies: Vec<Option<usize>>,
     open: usize,
     waiting: usize,
@@ -45,7 +45,7 @@ struct Copy {
     /// The place of the member in the message's table.
     at: usize,
     member: usize,
-    /// None: it waits to be queued.
+    /// None: the copy waits to be queued.
     receipt: Option<(Receipt, Arc<Bell>)>,
 }
 
@@ -64,18 +64,18 @@ pub(super) struct State {
     sent: BTreeMap<usize, Sent>,
     copies: BTreeMap<usize, Copy>,
     deadlines: BTreeSet<(Instant, usize)>,
-    /// The next number for a member, a message or a copy: no two have the same.
+    /// The next number for a member, a message or a copy. No two of them have the same number.
     next: usize,
-    /// The member that the next message begins with: each message begins with another.
+    /// The member to which the next message goes first: another one each time.
     first: usize,
     departures: VecDeque<Departure>,
-    /// Whether it has been closed or reset.
+    /// Whether the stream was closed or reset.
     ended: bool,
-    /// Whether the application has no handle on it any more.
+    /// Whether the application has dropped all handles.
     pub(super) orphan: bool,
-    /// Whether its task is gone, so that nothing goes on.
+    /// Whether the task has ended, so that nothing goes on.
     pub(super) over: bool,
-    /// Whether a member may have more messages than a moment ago, or has departed.
+    /// Whether something has changed: some member may have more messages, or has departed.
     pub(super) stirred: bool,
 }
 
@@ -113,7 +113,7 @@ impl State {
 
     // ---- members
 
-    /// Sets the priority of all messages to come.
+    /// Sets the priority of all later messages.
     pub(super) fn set_priority(&mut self, priority: Priority) {
         self.settings.priority = priority;
         self.members.iter_mut().for_each(|member| member.lane.priority = priority);
@@ -135,7 +135,7 @@ impl State {
         self.departures.pop_front()
     }
 
-    /// Takes the direction from a member, once.
+    /// Takes the receiving direction of a member. It can be taken once.
     pub(super) fn hear(&mut self, id: &NodeId) -> Option<Arc<Claim>> {
         let mut members = self.members.iter_mut().filter(|member| member.active && !member.heard);
         let member = members.find(|member| member.id() == *id)?;
@@ -143,8 +143,8 @@ impl State {
         Some(Arc::clone(&member.lane.claim))
     }
 
-    /// Adds a member, which gets later messages. `claim` takes the name of its stream, which a departing member still
-    /// has.
+    /// Adds a member, which gets later messages. `claim` reserves the name of its stream; it fails if a departing
+    /// member of the same id still has it.
     pub(super) fn join(
         &mut self,
         id: NodeId,
@@ -172,8 +172,8 @@ impl State {
         Ok(())
     }
 
-    /// The member gets no later messages, and its stream ends: after all messages that were sent to it if it drains,
-    /// else by a reset after those that have left.
+    /// Removes a member, which gets no later messages. Its stream ends: if it drains, after all messages that were
+    /// sent to it; else by a reset after those that have left.
     fn depart(&mut self, key: usize, cause: Cause) {
         let Some(member) = self.member(key).filter(|member| member.active) else { return };
         member.active = false;
@@ -187,7 +187,7 @@ impl State {
         }
         let Some(member) = self.member(key) else { return };
         let end = if drains { StreamEnd::Last } else { StreamEnd::Reset };
-        // Otherwise this would begin a stream only to say that it ends.
+        // Otherwise the item would begin a stream only to end it.
         if member.lane.has_begun() || (drains && member.open > 0) {
             member.waiting.push_back(Next { copy: None, end });
         }
@@ -282,7 +282,7 @@ impl State {
         board
     }
 
-    /// Does what the ballot of a message wants. Each member has been sent it already.
+    /// Does what the ballot of a message wants. The message was already sent to every member.
     fn act(&mut self, key: usize) {
         loop {
             let Some(sent) = self.sent.get_mut(&key).filter(|sent| !sent.acting) else { return };
@@ -324,7 +324,7 @@ impl State {
     fn withdraw(&mut self, copy: usize) {
         match self.copies.get(&copy).map(|copy| &copy.receipt) {
             None => {}
-            // If the copy is settled, its receipt has the outcome.
+            // If the copy is already settled, its receipt has the outcome.
             Some(Some((receipt, _))) => {
                 let _ = receipt.cancel();
                 self.look(copy);
@@ -359,8 +359,8 @@ impl State {
 
     // ---- the queue of a member
 
-    /// Queues the items that wait for a member, as far as there is room. A member that has left is forgotten once no
-    /// item waits.
+    /// Queues the items that wait for a member, as long as there is room. A departed member is forgotten once no item
+    /// waits.
     fn pump(&mut self, key: usize) {
         while let Some(member) = self.member(key).filter(|member| member.entry.is_none()) {
             let Some(next) = member.waiting.pop_front() else { break };
@@ -390,7 +390,7 @@ impl State {
         self.members.retain(|member| member.key != key || member.active || member.has_backlog());
     }
 
-    /// The message of the next item, and its deadline. None: it has been withdrawn.
+    /// The message of the next item, and its deadline. None: the message was withdrawn.
     fn content(&self, next: Next) -> Option<(Message, Option<Instant>)> {
         let Some(copy) = next.copy else { return Some((Message::default(), None)) };
         let sent = self.sent.get(&self.copies.get(&copy)?.of)?;
@@ -405,8 +405,8 @@ impl State {
         self.entered(key, next, queued);
     }
 
-    /// An item of a member has been queued, or never will be. In the latter case the member gets no later messages,
-    /// since it would not see the gap.
+    /// Notes that an item of a member was queued, or never will be. In the latter case the member gets no later
+    /// messages, since it could not see the gap.
     fn entered(&mut self, key: usize, next: Next, queued: Result<Receipt, SendError>) {
         match (next.copy, queued) {
             (Some(copy), Ok(receipt)) => {
@@ -421,7 +421,7 @@ impl State {
                 self.end(copy, MemberState::Skipped(error.clone()), None, End::Never);
                 self.depart(key, Cause::Failed(error));
             }
-            // The outcome of an end without a copy is ignored.
+            // An end without a copy has no outcome to note.
             (None, queued) => drop(queued),
         }
     }
@@ -432,7 +432,7 @@ impl State {
         };
         let Poll::Ready(settled) = bell.poll(|cx| Pin::new(&mut *receipt).poll(cx)) else { return };
         let (of, reason) = (*of, receipt.reason());
-        // The node's clock may be ahead of this task's: the deadline has passed.
+        // The node's clock may be ahead of this task's, so the deadline has passed.
         if settled.outcome == Outcome::Expired {
             self.expire(of);
         }
@@ -443,7 +443,7 @@ impl State {
 
     // ---- for the task
 
-    /// Handles the ring of a member, a message or a copy, by its number.
+    /// Handles what woke a member, a message or a copy with this number.
     pub(super) fn rung(&mut self, number: usize) {
         if self.copies.contains_key(&number) {
             return self.poll_copy(number);
@@ -458,7 +458,7 @@ impl State {
         }
     }
 
-    /// Obeys the orders of the application about a message.
+    /// Does what the application ordered for a message.
     fn obey(&mut self, key: usize) {
         let orders = self.sent.get(&key).map(|sent| sent.board.take_orders()).unwrap_or_default();
         for order in orders {
@@ -484,7 +484,8 @@ impl State {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
-    /// The deadline of a message has passed. Copies that wait end here; queued copies end by their own deadline.
+    /// Ends the copies of a message that wait to be queued, since its deadline has passed. Queued copies have a
+    /// deadline of their own.
     fn expire(&mut self, key: usize) {
         let Some(sent) = self.sent.get_mut(&key) else { return };
         let Some(deadline) = sent.deadline.take() else { return };
@@ -499,7 +500,7 @@ impl State {
         }
     }
 
-    /// Whether nothing is left to be done. Releases the names of members for which nothing waits.
+    /// Whether nothing is left to do. Releases the names of members for which no item waits.
     pub(super) fn is_done(&mut self) -> bool {
         if self.orphan {
             self.members.retain(Member::has_backlog);
@@ -507,7 +508,7 @@ impl State {
         self.orphan && self.members.is_empty() && self.sent.is_empty()
     }
 
-    /// The task ends, perhaps with its runtime: the outcomes of open copies are unknown.
+    /// Ends the task, perhaps with its runtime: the outcomes of open copies are unknown.
     pub(super) fn give_up(&mut self) {
         (self.over, self.ended, self.stirred) = (true, true, true);
         self.members.iter_mut().for_each(|member| drop(member.drop_backlog()));
@@ -523,7 +524,7 @@ impl State {
 }
 
 impl Sent {
-    /// One copy less waits. The content is kept while any copy waits.
+    /// Notes that one copy fewer waits. The content is kept while any copy waits.
     fn has_one_waiting_less(&mut self) {
         self.waiting -= 1;
         if self.waiting == 0 {

@@ -1,4 +1,4 @@
-//! The data that is sent ahead of a checkpoint, while the node still runs.
+//! What is sent ahead of a checkpoint, while the node still runs.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File};
@@ -15,35 +15,35 @@ use crate::state::{disk, journal, key};
 
 /// The first bytes of a piece.
 const PIECE: &[u8; 20] = b"exonet-ahead-000001\n";
-/// The most bytes of one piece.
+/// The largest number of bytes of one piece.
 const MOST: usize = 4 << 20;
 
-/// The data that was sent ahead of a checkpoint. Another process, or this one, may write to the identity meanwhile. The
-/// settled part of its journal is sent piece by piece, and [assembled](super::Landing::ahead) where the identity will
-/// live. The [checkpoint](crate::state::StateDir::checkpoint_after) then has only the data that came since.
+/// Data of an identity that is sent ahead of its checkpoint. Meanwhile this process or another may write to the
+/// identity. The settled part of the journal is sent piece by piece, and [assembled](super::Landing::ahead) where the
+/// identity will live. The [checkpoint](crate::state::StateDir::checkpoint_after) then contains only what is left.
 ///
-/// A segment of a journal is settled up to its last group until it is used again. When the checkpoint is made, it finds
-/// the segments that were used again and contains them in full.
+/// A segment of a journal is settled up to its last group, until it is used again. The checkpoint contains segments
+/// that were used again in full.
 #[derive(Debug)]
 pub struct Ahead {
     attempt: Attempt,
     dir: PathBuf,
     tag: [u8; 32],
     files: BTreeMap<String, Progress>,
-    /// The data to be sent in this pass: names, and the settled part of each.
+    /// What is still to be sent in this pass: the names, and the settled part of each.
     left: VecDeque<(String, Settled)>,
 }
 
 #[derive(Debug)]
 struct Progress {
     settled: Settled,
-    /// How many of these bytes were returned.
+    /// How many of these bytes were returned already.
     given: u64,
     digest: Blake2s256,
 }
 
 impl Ahead {
-    /// Begins to send the identity in `path`, of which nothing was sent yet.
+    /// Begins to send the identity in `path`, of which nothing has been sent yet.
     ///
     /// # Errors
     /// [`StateError::Missing`]; [`StateError::Io`].
@@ -70,7 +70,7 @@ impl Ahead {
             match exonet_store::standing(&self.dir, self.tag, &name, known) {
                 Ok(Standing::Settled(settled)) => drop(found.insert(name, settled)),
                 Ok(Standing::Spare | Standing::Loose) => {}
-                // The owner has removed the file meanwhile.
+                // The owner of the identity has removed the file meanwhile.
                 Err(_) if !disk::exists(&self.dir.join(&name))? => {}
                 Err(error) => return Err(error.into()),
             }
@@ -85,7 +85,7 @@ impl Ahead {
         Ok(bytes)
     }
 
-    /// The next piece of the data that the last look has found. None: there is no more.
+    /// Returns the next piece of what the last look has found. None: there is no more.
     ///
     /// # Errors
     /// [`StateError::Io`].
@@ -103,7 +103,7 @@ impl Ahead {
             let whole = fs::metadata(&path).map_or(settled.end, |about| about.len().max(settled.end));
             let len = usize::try_from(settled.end - given).unwrap_or(MOST).min(MOST);
             let Some(bytes) = read_at(&path, given, len).map_err(StateError::io("read", &path))? else {
-                // The file is gone, or is another by now: the next look finds out.
+                // The file is gone, or is another one now: the next look finds out.
                 self.files.remove(&name);
                 self.left.pop_front();
                 continue;
@@ -133,7 +133,7 @@ impl Ahead {
 pub(super) struct Piece<'a> {
     pub(super) attempt: Attempt,
     pub(super) name: PathBuf,
-    /// The length of the file in bytes. The part that is not sent yet is zeros.
+    /// The length of the file in bytes. What is not sent yet is zeros.
     pub(super) len: u64,
     pub(super) at: u64,
     pub(super) bytes: &'a [u8],
@@ -159,7 +159,8 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// All files of the identity in `of` that move, without the data that was sent ahead. No process writes to them.
+/// Reads all files of the identity in `of` that move, without the data that was sent ahead. No process writes to
+/// them.
 pub(super) fn read_files(
     of: &Path,
     tag: [u8; 32],
@@ -186,7 +187,7 @@ pub(super) fn read_files(
     Ok(files)
 }
 
-/// A file of the journal. None: nothing in it counts.
+/// Reads a file of the journal. None: it contains nothing that counts.
 fn of_journal(
     dir: &Path,
     tag: [u8; 32],
@@ -215,7 +216,7 @@ fn of_journal(
     }
 }
 
-/// The content of a file from `from` to `to`, or to its end, without the zeros there.
+/// Reads a file from `from` to `to`, or to its end, without the zeros at its end.
 fn entire(path: &Path, from: u64, to: Option<u64>) -> Result<Kept, StateError> {
     let read = || {
         let mut file = File::open(path)?;
@@ -231,7 +232,7 @@ fn entire(path: &Path, from: u64, to: Option<u64>) -> Result<Kept, StateError> {
     Ok(Kept { len, ahead: None, bytes })
 }
 
-/// `len` bytes of a file. None: the file is gone, or shorter.
+/// Reads `len` bytes of a file. None: the file is gone, or is shorter.
 fn read_at(path: &Path, at: u64, len: usize) -> std::io::Result<Option<Vec<u8>>> {
     let mut file = match File::open(path) {
         Ok(file) => file,
@@ -239,7 +240,7 @@ fn read_at(path: &Path, at: u64, len: usize) -> std::io::Result<Option<Vec<u8>>>
         Err(error) => return Err(error),
     };
     file.seek(SeekFrom::Start(at))?;
-    // Data that is forced now need not be forced when the journal is closed, while the service stands still. Some
+    // What is forced now need not be forced when the journal is closed, during which the service stands still. Some
     // systems force only files that are open for writing.
     let _ = file.sync_data();
     let mut bytes = Vec::with_capacity(len);
@@ -247,7 +248,7 @@ fn read_at(path: &Path, at: u64, len: usize) -> std::io::Result<Option<Vec<u8>>>
     Ok(Some(bytes).filter(|bytes| bytes.len() == len))
 }
 
-/// The names of the files in a folder, in order. Empty if there is no folder.
+/// The names of the files in a folder, in order. Empty if the folder does not exist.
 fn names(folder: &Path) -> Result<Vec<String>, StateError> {
     if !disk::exists(folder)? {
         return Ok(Vec::new());

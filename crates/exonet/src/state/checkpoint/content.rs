@@ -13,7 +13,7 @@ use crate::state::error::StateError;
 /// The first bytes of the content of a load.
 const LOAD: &[u8; 20] = b"exonet-checkpoint-2\n";
 
-/// A file: the data that was sent ahead, then `bytes`, then zeros.
+/// A file: what was sent ahead, then `bytes`, then zeros.
 #[derive(Debug)]
 pub(super) struct Kept {
     pub(super) len: u64,
@@ -22,7 +22,7 @@ pub(super) struct Kept {
     pub(super) bytes: Vec<u8>,
 }
 
-/// The first bytes of a file, as they were sent ahead of the checkpoint.
+/// The first bytes of a file, which were sent ahead of the checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Carried {
     pub(super) len: u64,
@@ -34,7 +34,7 @@ pub(super) struct Content {
     pub(super) id: NodeId,
     pub(super) attempt: Attempt,
     pub(super) generation: u64,
-    /// The fingerprint that tells the files of this identity from those of others.
+    /// A fingerprint, by which the files of this identity differ from those of others.
     pub(super) fingerprint: [u8; 4],
     pub(super) clock: ClockRecord,
     pub(super) strays: Vec<(NodeId, Far)>,
@@ -61,7 +61,7 @@ impl Content {
         }
         out.extend_from_slice(&(self.files.len() as u64).to_be_bytes());
         for (name, file) in &self.files {
-            // These names are our own, so they are plain text.
+            // The names are those of this library, so they are plain ASCII.
             put(&mut out, name.to_string_lossy().as_bytes());
             out.extend_from_slice(&file.len.to_be_bytes());
             let ahead = file.ahead.unwrap_or(Carried { len: 0, digest: [0; 32] });
@@ -120,7 +120,7 @@ pub(super) fn put(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// The input that is left to be read.
+/// The input that is still to be read.
 pub(super) struct Take<'a>(pub(super) &'a [u8]);
 
 impl<'a> Take<'a> {

@@ -1,4 +1,4 @@
-//! The place where a checkpoint is assembled, beside the place where the identity will live.
+//! Where a checkpoint is put together, beside the directory in which the identity will live.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -16,18 +16,18 @@ use crate::state::clock;
 use crate::state::error::StateError;
 use crate::state::{Term, disk, key, line, strays, term};
 
-/// The file that names the attempt of which everything but the key is present.
+/// The file that names the attempt whose data has arrived completely, except for the key.
 const ATTEMPT: &str = "attempt";
 const ATTEMPT_LABEL: &str = "exonet-attempt-1";
 
-/// The place beside a directory where an identity is assembled that will live in the directory. It may take pieces
-/// [ahead](super::Ahead) of the load, then the load, and last the deed.
+/// Beside the directory in which an identity will live: the place where the identity is put together. It can take
+/// pieces [ahead](super::Ahead) of the load, then the load, and at last the deed.
 #[derive(Debug)]
 pub struct Landing {
     /// The directory in which the identity will live.
     to: PathBuf,
     dir: PathBuf,
-    /// The attempt of the pieces that have come ahead.
+    /// The attempt to which the pieces belong that have come ahead.
     attempt: Option<Attempt>,
     files: BTreeMap<PathBuf, Come>,
 }
@@ -45,13 +45,13 @@ impl Landing {
         Self { to: path.to_owned(), dir: sibling(path, "arriving"), attempt: None, files: BTreeMap::new() }
     }
 
-    /// Keeps a piece that came ahead: durable on return. A piece of another attempt than the pieces before replaces all
-    /// of them.
+    /// Keeps a piece that was sent ahead; it is durable when this returns. If the piece belongs to another attempt
+    /// than the pieces before, it replaces all of them.
     ///
     /// The caller must know that the piece comes from the holder of the identity.
     ///
     /// # Errors
-    /// [`StateError::Checkpoint`]: the piece is damaged, or earlier ones are missing. [`StateError::Io`].
+    /// [`StateError::Checkpoint`]: the piece is damaged, or an earlier one is missing. [`StateError::Io`].
     pub fn ahead(&mut self, piece: &[u8]) -> Result<(), StateError> {
         let piece = Piece::decode(piece)?;
         if self.attempt != Some(piece.attempt) {
@@ -69,7 +69,7 @@ impl Landing {
             let mut to = OpenOptions::new().create(true).truncate(piece.at == 0).write(true).open(&path)?;
             to.seek(SeekFrom::Start(piece.at))?;
             to.write_all(piece.bytes)?;
-            // All its blocks are allocated from now on: the journal writes through a mapping.
+            // From here on, all blocks of the file are allocated, since the journal writes through a mapping.
             fill(&mut to, piece.at + piece.bytes.len() as u64, piece.len)?;
             to.sync_data()
         };
@@ -79,12 +79,13 @@ impl Landing {
         Ok(())
     }
 
-    /// Assembles the data in `load` and the data that came ahead of it: the whole identity but its key, durable on
-    /// return.
+    /// Puts together what is in `load` and what was sent ahead of it: the whole identity except its key. It is
+    /// durable when this returns.
     ///
     /// # Errors
-    /// [`StateError::Checkpoint`]: the load is for another node than that of `reader`, or is damaged, or some of the
-    /// data ahead of it is missing. [`StateError::Exists`]: an identity lives here. [`StateError::Io`].
+    /// [`StateError::Checkpoint`]: the load is for another node than that of `reader`, or is damaged, or something
+    /// that was sent ahead of it is missing. [`StateError::Exists`]: an identity already lives here.
+    /// [`StateError::Io`].
     pub fn land(&mut self, load: &[u8], reader: &SecretKey) -> Result<Arriving, StateError> {
         let arriving = open_load(load, reader)?;
         is_free_for(&self.to, &arriving)?;
@@ -94,10 +95,10 @@ impl Landing {
         Ok(arriving)
     }
 
-    /// Like [`super::restore`], for a load that may have [landed](Self::land).
+    /// Like [`super::restore`], for a load that may already have [landed](Self::land).
     ///
     /// # Errors
-    /// As for [`super::restore`].
+    /// The errors of [`super::restore`].
     pub fn restore(&mut self, reader: &SecretKey, load: &[u8], deed: &[u8]) -> Result<Restored, StateError> {
         let arriving = open_load(load, reader)?;
         let secret = open_deed(deed, reader, &arriving)?;
@@ -112,13 +113,13 @@ impl Landing {
         Ok(Restored { id: arriving.id, term, application })
     }
 
-    /// Removes the data that has come.
+    /// Removes everything that has arrived.
     ///
     /// # Errors
     /// [`StateError::Io`].
     pub fn clear(&mut self) -> Result<(), StateError> {
         (self.attempt, self.files) = (None, BTreeMap::new());
-        // The mark goes first: without it, the rest is not mistaken for the whole.
+        // Removes the mark first: without it, nobody takes the rest for the whole.
         let mark = self.dir.join(ATTEMPT);
         if disk::exists(&mark)? {
             super::remove(&mark)?;
@@ -152,17 +153,17 @@ impl Landing {
         for folder in FOLDERS {
             self.remove_others(folder, content)?;
         }
-        // All files are written before the first is forced: the file system then forces most of them at once.
+        // Writes all files before it forces the first: the file system then forces most of them together.
         let mut written = Vec::with_capacity(content.files.len() + 2);
         for (name, file) in &content.files {
             let path = self.dir.join(name);
             let file = put(&path, file).map_err(StateError::io("write", &path))?;
             written.push((path, file));
         }
-        // The data that came ahead has just been overwritten.
+        // This has just overwritten what was sent ahead.
         (self.attempt, self.files) = (None, BTreeMap::new());
-        // No process reads here before the mark is made: these files need not be whole or absent, and their names are
-        // forced together.
+        // No process reads here before the mark exists. So these files need not be whole or absent at any moment, and
+        // their names are forced together.
         let (own, term) = (content.fingerprint, Term { generation: content.generation, lineage: fresh()? });
         let (term, clock) = (term::encode(own, term), clock::encode(own, content.clock));
         for (file, text) in [(term::FILE, &term), (clock::FILE, &clock)] {
@@ -182,11 +183,11 @@ impl Landing {
             strays::Strays::read(self.dir.join(strays::FILE), own)?.store(&content.strays)?;
         }
         disk::sync_dir(Some(&self.dir))?;
-        // Last: once the mark is here, everything else is durable.
+        // This comes last: once the mark exists, everything else is durable.
         disk::replace(&self.dir.join(ATTEMPT), &line::encode(ATTEMPT_LABEL, &content.attempt.0))
     }
 
-    /// Removes files that came ahead and no longer belong to the identity.
+    /// Removes files that were sent ahead and no longer belong to the identity.
     fn remove_others(&self, folder: &str, content: &Content) -> Result<(), StateError> {
         let dir = self.dir.join(folder);
         let entries: Result<Vec<_>, _> = fs::read_dir(&dir).and_then(Iterator::collect);
@@ -199,11 +200,11 @@ impl Landing {
         Ok(())
     }
 
-    /// Gives the landed identity its key, and moves it into its place.
+    /// Gives the identity its key, and moves it to its directory.
     fn live(&self, secret: &[u8; 32]) -> Result<(), StateError> {
         let key_path = self.dir.join(key::FILE);
         disk::remove_leftover(&key_path)?;
-        // A former try may have reached this point.
+        // An earlier attempt may have got this far.
         if !disk::exists(&key_path)? {
             key::create(&key_path, secret)?;
         }
@@ -219,7 +220,7 @@ impl Landing {
     }
 }
 
-/// The attempt of which everything but the key is in `dir`.
+/// The attempt of which everything except the key is in `dir`.
 fn landed(dir: &Path) -> Result<Option<Attempt>, StateError> {
     let path = dir.join(ATTEMPT);
     if !disk::exists(&path)? {
@@ -229,7 +230,8 @@ fn landed(dir: &Path) -> Result<Option<Attempt>, StateError> {
     Ok(line::decode::<16>(ATTEMPT_LABEL, &text).ok().map(|attempt| Attempt(*attempt)))
 }
 
-/// Fails unless `path` has nothing that could be lost: no identity, or the same one, which was ceded before.
+/// Fails if `path` has anything that could be lost. It may have nothing, or the same identity, which was ceded there
+/// before.
 fn is_free_for(path: &Path, arriving: &Arriving) -> Result<(), StateError> {
     if !is_there(path)? {
         return Ok(());
@@ -240,10 +242,10 @@ fn is_free_for(path: &Path, arriving: &Arriving) -> Result<(), StateError> {
     }
 }
 
-/// Checks that `deed` belongs to this load, and that both are for the node of `reader`.
+/// Checks that `deed` belongs to `load`, and that both are for the node of `reader`.
 ///
 /// # Errors
-/// [`StateError::Checkpoint`]: one of them does not fit.
+/// [`StateError::Checkpoint`]: they are not.
 pub fn check_deed(load: &[u8], deed: &[u8], reader: &SecretKey) -> Result<(), StateError> {
     open_deed(deed, reader, &open_load(load, reader)?).map(drop)
 }
@@ -267,18 +269,18 @@ fn open_deed(deed: &[u8], reader: &SecretKey, of: &Arriving) -> Result<Zeroizing
     Ok(secret)
 }
 
-/// Writes the data that a checkpoint has of a file after the data that came ahead. The caller forces it.
+/// Writes what a checkpoint has of a file after what was sent ahead. The caller forces the file.
 fn put(path: &Path, file: &Kept) -> std::io::Result<File> {
     let mut to = OpenOptions::new().create(true).truncate(file.ahead.is_none()).write(true).open(path)?;
     let at = file.ahead.map_or(0, |ahead| ahead.len);
     to.seek(SeekFrom::Start(at))?;
     to.write_all(&file.bytes)?;
-    // The end that was cut off was zeros.
+    // The end that was cut off consists of zeros.
     fill(&mut to, at + file.bytes.len() as u64, file.len)?;
     Ok(to)
 }
 
-/// Extends a file to this length with zeros. The file has data up to `from` or further.
+/// Extends a file to this length with zeros. Its data reaches up to `from` or further.
 fn fill(to: &mut File, from: u64, len: u64) -> std::io::Result<()> {
     static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
     let mut at = to.metadata()?.len().max(from);
@@ -302,7 +304,7 @@ fn id_in(path: &Path) -> Result<exonet_proto::NodeId, StateError> {
     Ok(SecretKey::from_bytes(*key::read(&path.join(key::FILE))?).node_id())
 }
 
-/// The directory beside `path` with this suffix.
+/// The directory beside `path` with the suffix `mark`.
 fn sibling(path: &Path, mark: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".");
@@ -320,7 +322,7 @@ fn clear(path: &Path) -> Result<(), StateError> {
     }
 }
 
-/// Removes a directory in which there never was an identity or anything else.
+/// Removes a directory that has never held an identity or anything else.
 fn clear_unused(path: &Path) -> Result<(), StateError> {
     let entries: Result<Vec<_>, _> = fs::read_dir(path).and_then(Iterator::collect);
     let entries = entries.map_err(StateError::io("read", path))?;

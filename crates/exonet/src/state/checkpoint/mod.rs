@@ -1,13 +1,13 @@
-//! An identity that moves: a consistent copy of everything that it keeps, sealed for the node that takes it over.
+//! Moving an identity: a consistent copy of everything that it keeps, sealed for the node that takes it over.
 //!
-//! A checkpoint has two parts. The [`Load`] is everything but the key: its holder cannot act as the identity. The
+//! A checkpoint has two parts. The [`Load`] is everything except the key: its holder cannot act as the identity. The
 //! [`Deed`] is the key: it exists only once the identity has been [ceded](StateDir::cede) here, durably and for good.
-//! So at any moment at most one place can act as the identity: a holder of the load waits for the deed, and once the
-//! deed exists, the original no longer opens.
+//! So at most one place can act as the identity at any time. Whoever has the load must wait for the deed, and once
+//! the deed exists, the original cannot be opened any more.
 //!
-//! Both are sealed for one node, and name one attempt. Where they are [restored](restore), the identity begins a new
-//! [generation](super::Term), with numbers that no earlier generation can have drawn. Peers that have met it talk to no
-//! earlier one.
+//! Both are sealed for one node, and belong to one attempt. Where they are [restored](restore), the identity begins a
+//! new [generation](super::Term), with numbers that no earlier generation can have used. Peers that have met the new
+//! generation do not talk to earlier ones.
 
 mod ahead;
 mod content;
@@ -31,23 +31,23 @@ pub use landing::{Landing, check_deed};
 
 /// The first bytes of the content of a deed.
 const DEED: &[u8; 20] = b"exonet-deed-0000001\n";
-/// The file that marks that the identity was ceded.
+/// The file that says that the identity was ceded.
 pub(super) const MARK: &str = "moved";
 const MARK_LABEL: &str = "exonet-moved-1";
-/// Fingerprint of the key, attempt, target, generation.
+/// The bytes of its payload: fingerprint of the key, attempt, target, generation.
 const MARK_PAYLOAD: usize = 4 + 16 + 32 + 8;
-/// The number of bits of a generation's own numbers: those of the next generation lie above them.
+/// How many bits the own numbers of a generation have. The numbers of the next generation are above them.
 const LANE: u32 = 48;
-/// The folders whose files move, besides the small files.
+/// The folders whose files move. The small files move too.
 const FOLDERS: [&str; 3] = [journal::DIR, "dead", pins::DIR];
 /// The longest content of a load, in bytes.
 const LONGEST: u64 = 4 << 30;
 
-/// Identifies one attempt to move an identity: parts of different attempts do not fit together.
+/// Identifies one attempt to move an identity: parts of different attempts do not belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attempt(pub [u8; 16]);
 
-/// Everything that an identity keeps but its key, sealed.
+/// Everything that an identity keeps except its key, sealed.
 #[derive(Clone, Debug)]
 pub struct Load {
     attempt: Attempt,
@@ -64,69 +64,70 @@ pub struct Deed(Vec<u8>);
 pub struct Ceded {
     /// The attempt.
     pub attempt: Attempt,
-    /// The node that it was ceded to.
+    /// The node to which it was ceded.
     pub to: NodeId,
-    /// The generation that lives there.
+    /// The generation in which the identity lives there.
     pub generation: u64,
 }
 
-/// The result of a restoration.
+/// What [`restore`] returns.
 #[derive(Debug)]
 pub struct Restored {
     /// The id of the identity.
     pub id: NodeId,
-    /// Its current term.
+    /// The current term of the identity.
     pub term: Term,
-    /// The data of the application.
+    /// The data that the application passed to [`StateDir::checkpoint`].
     pub application: Zeroizing<Vec<u8>>,
 }
 
-/// The content of a load, as its reader sees it before there is a deed.
+/// What the reader of a load can see before there is a deed.
 #[derive(Debug)]
 pub struct Arriving {
     /// The id of the identity.
     pub id: NodeId,
     /// The attempt.
     pub attempt: Attempt,
-    /// The generation that it will have.
+    /// The generation that the identity will have.
     pub generation: u64,
     content: Content,
 }
 
 impl Load {
-    /// The attempt that it belongs to.
+    /// The attempt to which the load belongs.
     pub const fn attempt(&self) -> Attempt {
         self.attempt
     }
 
-    /// The bytes to send to the node that it is for.
+    /// The bytes to send to the node for which the load is sealed.
     pub fn as_bytes(&self) -> &[u8] {
         &self.sealed
     }
 }
 
 impl Deed {
-    /// The bytes to send to the node that it is for.
+    /// The bytes to send to the node for which the deed is sealed.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 }
 
 impl StateDir {
-    /// A consistent copy of everything that the identity keeps, for the node `to`, with data of the `application` for
-    /// that node. The identity goes on here until it is [ceded](Self::cede); nothing may change it between the two.
+    /// Makes a consistent copy of everything that the identity keeps, for the node `to`, together with data of the
+    /// `application` for that node. The identity lives on here until it is [ceded](Self::cede); nothing may change it
+    /// before.
     ///
     /// # Errors
     /// [`StateError::Target`]: `to` is not the id of a key, or is the identity itself. [`StateError::Io`].
-    /// [`StateError::Exhausted`]: it has moved too often.
+    /// [`StateError::Exhausted`]: the identity has moved too often.
     pub fn checkpoint(&self, to: &NodeId, application: &[u8]) -> Result<Load, StateError> {
         self.checkpoint_after(to, application, None)
     }
 
-    /// Like [`Self::checkpoint`], without the data that was sent [`Ahead`] of it.
+    /// Like [`Self::checkpoint`], without what was sent [`Ahead`] of it.
     ///
     /// # Errors
-    /// As for [`Self::checkpoint`].
+    /// The errors of [`Self::checkpoint`].
     pub fn checkpoint_after(
         &self,
         to: &NodeId,
@@ -165,8 +166,8 @@ impl StateDir {
         Ok(Load { attempt, to: *to, sealed })
     }
 
-    /// Closes the journal cleanly if the process that wrote it was killed: the machine that it goes to could not tell
-    /// that nothing of it is missing.
+    /// Closes the journal in order if the process that wrote it was killed: the machine to which the journal moves
+    /// could not tell whether anything of it is missing.
     fn end_journal(&self) -> Result<(), StateError> {
         let options = || Options::new(self.journal_tag(), Level::Sync);
         let path = self.journal();
@@ -182,9 +183,10 @@ impl StateDir {
         Ok(storage.close()?)
     }
 
-    /// Cedes the identity to the node that `load` is for: durably on return, and for good. It no longer opens here.
+    /// Cedes the identity to the node for which `load` is sealed, for good: it can no longer be opened here. This is
+    /// durable when the method returns.
     ///
-    /// The caller must know that the load is safe at the place where it will be restored.
+    /// The caller must know that the load is safe where it will be restored.
     ///
     /// # Errors
     /// [`StateError::Io`]: the identity may be ceded or not; [`ceded`] tells.
@@ -201,10 +203,10 @@ impl StateDir {
     }
 }
 
-/// The record that the identity in `path` was ceded. None: it lives there, or there is none.
+/// Returns the record that the identity in `path` was ceded. None: it lives there, or there is none.
 ///
 /// # Errors
-/// [`StateError::CorruptTerm`]: the mark cannot be read.
+/// [`StateError::CorruptTerm`]: the record cannot be read.
 pub fn ceded(path: impl AsRef<Path>) -> Result<Option<Ceded>, StateError> {
     let mark = path.as_ref().join(MARK);
     if !disk::exists(&mark)? {
@@ -223,7 +225,7 @@ pub fn ceded(path: impl AsRef<Path>) -> Result<Option<Ceded>, StateError> {
     ({ read })().map(Some).ok_or_else(|| corrupt("wrong length"))
 }
 
-/// Whether there is an identity in `path` that was neither ceded there nor, as far as is known there, lives elsewhere.
+/// Whether an identity lives in `path`: it was not ceded there, and nothing there says that it lives elsewhere.
 ///
 /// # Errors
 /// [`StateError::Io`]; [`StateError::CorruptTerm`].
@@ -232,7 +234,7 @@ pub fn lives(path: impl AsRef<Path>) -> Result<bool, StateError> {
     Ok(disk::exists(&path.join(key::FILE))? && left_as(path)?.is_none())
 }
 
-/// The generation that lives elsewhere, if the identity in `path` does not live there.
+/// The generation that lives elsewhere; None if the identity lives in `path`.
 fn left_as(path: &Path) -> Result<Option<u64>, StateError> {
     match ceded(path)? {
         Some(ceded) => Ok(Some(ceded.generation)),
@@ -240,7 +242,7 @@ fn left_as(path: &Path) -> Result<Option<u64>, StateError> {
     }
 }
 
-/// Makes the deed of an identity that was ceded in `path` again.
+/// Makes the deed of an identity again that was ceded in `path`.
 ///
 /// # Errors
 /// [`StateError::Missing`]: the identity was not ceded there.
@@ -251,10 +253,11 @@ pub fn deed(path: impl AsRef<Path>) -> Result<Deed, StateError> {
     deed_of(&secret, &ceded)
 }
 
-/// Takes back an identity that was ceded in `path`, or was a copy there, and that certainly lives nowhere: its
-/// checkpoint was lost, or never restored. It begins a new generation, above the one that it was ceded as.
+/// Takes back an identity that was ceded in `path`, or of which `path` has a copy. Use it only if the identity
+/// certainly lives nowhere, because its checkpoint was lost or never restored. The identity begins a new generation,
+/// above the one under which it was ceded.
 ///
-/// If it lives elsewhere after all, two nodes have it: peers that meet both talk to this one.
+/// If it lives elsewhere nevertheless, two nodes have it: peers that meet both talk to this one.
 ///
 /// # Errors
 /// [`StateError::Missing`]: the identity was not ceded there.
@@ -281,10 +284,10 @@ pub fn take_back(path: impl AsRef<Path>) -> Result<Term, StateError> {
     Ok(term)
 }
 
-/// Reads a load that is for the node of `reader`.
+/// Reads a load that is sealed for the node of `reader`.
 ///
 /// # Errors
-/// [`StateError::Checkpoint`]: it is for another node, or damaged, or has another version.
+/// [`StateError::Checkpoint`]: the load is for another node, is damaged, or has another version.
 pub fn open_load(load: &[u8], reader: &SecretKey) -> Result<Arriving, StateError> {
     let content =
         sealed::open(load, reader).map_err(|_| checkpoint("it is not whole, or sealed for another node"))?;
@@ -292,11 +295,12 @@ pub fn open_load(load: &[u8], reader: &SecretKey) -> Result<Arriving, StateError
     Ok(Arriving { id: content.id, attempt: content.attempt, generation: content.generation, content })
 }
 
-/// Restores an identity to `path`: durable on return. `path` must have nothing that could be lost: no identity, or the
-/// same one, which was ceded before.
+/// Restores an identity to `path`; it is durable when this returns. `path` must have nothing that could be lost: it
+/// has no identity, or the same one, which was ceded there before.
 ///
 /// # Errors
-/// [`StateError::Checkpoint`]: load and deed do not belong together. [`StateError::Exists`]. [`StateError::Io`]: nothing has changed.
+/// [`StateError::Checkpoint`]: load and deed do not belong together. [`StateError::Exists`]. [`StateError::Io`]:
+/// nothing has changed.
 pub fn restore(
     path: impl AsRef<Path>,
     reader: &SecretKey,
@@ -315,7 +319,7 @@ fn deed_of(secret: &[u8; 32], ceded: &Ceded) -> Result<Deed, StateError> {
     sealed.map(Deed).ok_or(StateError::Target { to: ceded.to })
 }
 
-/// Removes a file: durable on return.
+/// Removes a file; this is durable when it returns.
 fn remove(path: &Path) -> Result<(), StateError> {
     fs::remove_file(path).map_err(StateError::io("remove", path))?;
     disk::sync_dir(path.parent())

@@ -1,4 +1,4 @@
-//! Tests of missing, cut, changed, exposed and exchanged files, and of disks that refuse writes.
+//! Tests of files that are missing, cut, changed, exposed or exchanged, and of disks that refuse writes.
 
 use super::*;
 
@@ -58,7 +58,7 @@ fn leftovers_of_a_killed_process_are_cleared_and_never_read() {
         let dir = StateDir::open(temp.path()).unwrap();
         assert_eq!(dir.load(), record(5));
         assert_eq!(names(temp.path()), ["clock", "key"]);
-        // A leftover that appears later must neither block the store nor remain in its content.
+        // A leftover file that appears later must neither prevent the write nor become a part of its content.
         fs::write(temp.path().join("clock.new"), [b'x'; 200]).unwrap();
         dir.store(record(5)).unwrap();
         assert_eq!(fs::read(temp.path().join("clock")).unwrap(), whole);
@@ -74,7 +74,7 @@ fn a_secret_that_a_killed_creation_left_behind_is_cleared() {
     assert_eq!(names(temp.path()), ["clock", "key"]);
 }
 
-/// Every way to cut `file`, and every single bit of it flipped.
+/// Every prefix of `file`, and `file` with each single bit flipped.
 fn damages(file: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     let cuts = (0..file.len()).map(|cut| file[..cut].to_vec());
     let flips = (0..file.len() * 8).map(|bit| {
@@ -174,12 +174,12 @@ fn a_store_that_fails_leaves_the_old_record_and_is_no_way_back() {
     let temp = tempfile::tempdir().unwrap();
     let dir = StateDir::create(temp.path(), &SECRET).unwrap();
     dir.store(record(5)).unwrap();
-    // A directory in the place of the file refuses the write, even to root.
+    // A directory in the place of the file makes the write fail, even for root.
     let blocked = temp.path().join("clock.new");
     fs::create_dir(&blocked).unwrap();
     assert!(matches!(dir.store(record(9)), Err(StateError::Io { .. })));
     assert_eq!(dir.load(), record(5));
-    // Some failures come after the new record has reached the disk, so none may be followed by a smaller one.
+    // Some failures occur after the new record has reached the disk, so no smaller record may follow any failure.
     assert!(matches!(dir.store(record(8)), Err(StateError::Backwards { .. })));
     fs::remove_dir(&blocked).unwrap();
     dir.store(record(9)).unwrap();

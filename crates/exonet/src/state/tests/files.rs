@@ -138,8 +138,8 @@ fn neither_debug_nor_an_error_shows_the_secret() {
 
 #[test]
 fn a_relative_path_works() {
-    // The parent of a single component is the empty path, which the system does not accept as a directory. All tests
-    // share the working directory of their process, so this test uses a unique name in it.
+    // The parent of a path with a single component is the empty path, which the system does not accept as a
+    // directory. All tests share the working directory of their process, so this test uses a unique name in it.
     let temp = tempfile::tempdir_in(".").unwrap();
     let relative = Path::new(temp.path().file_name().unwrap()).join("x");
     identity(&relative, 4);

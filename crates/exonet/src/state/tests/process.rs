@@ -1,5 +1,5 @@
-//! Tests with other processes: contention, kills and limits. A test that needs such a process runs itself again as a
-//! child, which a variable in its environment marks.
+//! Tests with other processes: contention, kills and limits. A test that needs another process runs itself again as a
+//! child, which an environment variable marks.
 
 use std::env;
 use std::io::{BufRead, BufReader};
@@ -9,12 +9,12 @@ use super::*;
 
 const ROLE: &str = "EXONET_STATE_TEST_DIR";
 
-/// The directory to work on, when this process is the child.
+/// The directory to work on, if this process is the child.
 fn child_dir() -> Option<PathBuf> {
     env::var_os(ROLE).map(PathBuf::from)
 }
 
-/// Runs `command`, whose last arguments will be those of the test runner, as `test` on `dir`.
+/// Runs `command`, with the arguments of the test runner appended, as `test` on `dir`.
 fn spawn(mut command: Command, test: &str, dir: &Path) -> Child {
     let name = format!("state::tests::process::{test}");
     command
@@ -29,10 +29,10 @@ fn this_test() -> Command {
     Command::new(env::current_exe().unwrap())
 }
 
-/// The words after "report" in the child's output, line by line.
+/// What follows "report" in the child's output, line by line.
 fn reports(child: &mut Child) -> impl Iterator<Item = String> + use<> {
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    // The runner's own text may precede ours on a line.
+    // Text of the test runner may stand before it on the line.
     lines.map_while(Result::ok).filter_map(|line| Some(line.split_once("report ")?.1.to_owned()))
 }
 
@@ -41,7 +41,7 @@ fn two_processes_never_run_one_identity() {
     if let Some(dir) = child_dir() {
         let _held = StateDir::open(dir).unwrap();
         println!("report held");
-        // Until the parent closes our input, or kills us.
+        // Until the parent closes this input, or kills this process.
         let _ = std::io::stdin().read_line(&mut String::new());
         return;
     }
@@ -103,7 +103,7 @@ fn a_kill_in_the_middle_of_storing_loses_nothing_that_was_reported() {
         let test = "a_kill_in_the_middle_of_storing_loses_nothing_that_was_reported";
         let mut child = spawn(this_test(), test, temp.path());
         let mut reports = reports(&mut child);
-        // Killed while it is busy with a later record.
+        // Killed while it writes a later record.
         reports.by_ref().take(1 + round).for_each(drop);
         child.kill().unwrap();
         child.wait().unwrap();
@@ -117,11 +117,11 @@ fn a_kill_in_the_middle_of_storing_loses_nothing_that_was_reported() {
     }
 }
 
-/// A disk that takes no more bytes, even from root: a limit of 0 on the bytes that a process may write to a file.
+/// A disk that takes no more bytes, even from root: the process may write 0 bytes to a file.
 #[cfg(unix)]
 fn without_space(test: &str, dir: &Path) -> Child {
     let mut shell = Command::new("sh");
-    // The signal would kill the child before the write could fail.
+    // Otherwise the signal would kill the child before the write could fail.
     shell.args(["-c", r#"trap "" XFSZ; ulimit -f 0; exec "$@""#, "sh"]).arg(env::current_exe().unwrap());
     spawn(shell, test, dir)
 }

@@ -19,7 +19,7 @@ const FIRST: Duration = Duration::from_secs(6);
 const PROOF: Duration = Duration::from_secs(24 * 3_600);
 /// The time after which the command prints what it waits for.
 const SOON: Duration = Duration::from_secs(2);
-/// Signs of life.
+/// The interval of the sender's signs of life.
 const ALIVE: Duration = Duration::from_secs(1);
 
 /// The sender, which has proven that it knows the code.
@@ -36,7 +36,7 @@ pub(super) enum Met {
     Wrong {
         left: u32,
     },
-    /// No answer continues the exchange.
+    /// The node gave no answer with which the exchange can continue.
     Over(String),
 }
 
@@ -66,21 +66,22 @@ async fn talk(settings: &Settings, code: &Code, node: &Node, peer: &Peer) -> Res
         Reply::Met { share } => share,
         other => return Err(unexpected(other)),
     };
-    let key = meeting.finish(&share).ok_or_else(|| Met::Over("its share is none".to_owned()))?;
+    let key = meeting.finish(&share).ok_or_else(|| Met::Over("its share is not valid".to_owned()))?;
     let confirm = Request::Confirm { proof: key.of_receiver() };
     let mut confirm = std::pin::pin!(ask(peer, &confirm, PROOF));
     let reply = tokio::select! {
         reply = &mut confirm => reply?,
         () = tokio::time::sleep(SOON) => {
-            settings.note("the sender still reads what it offers");
+            settings.note("the sender is still reading what it offers");
             confirm.await?
         }
     };
     match reply {
         Reply::Open { proof, manifest } if same(proof, key.of_sender(&manifest)) => {
-            serde_json::from_str(&manifest).map_err(|_| Met::Over("what it offers makes no sense".to_owned()))
+            serde_json::from_str(&manifest)
+                .map_err(|_| Met::Over("its offer cannot be understood".to_owned()))
         }
-        // It took the guess, and does not know the code.
+        // The node has accepted the guess without knowing the code.
         Reply::Open { .. } => Err(Met::Wrong { left: 0 }),
         other => Err(unexpected(other)),
     }
@@ -90,13 +91,13 @@ fn unexpected(reply: Reply) -> Met {
     match reply {
         Reply::Wrong { left } => Met::Wrong { left },
         Reply::Over { why } => Met::Over(escape(why.as_bytes())),
-        _ => Met::Over("its answer makes no sense".to_owned()),
+        _ => Met::Over("its answer cannot be understood".to_owned()),
     }
 }
 
 /// One request.
 pub(super) async fn ask(peer: &Peer, request: &Request, patience: Duration) -> Result<Reply, Met> {
-    let no_sense = |_| Met::Over("its answer makes no sense".to_owned());
+    let no_sense = |_| Met::Over("its answer cannot be understood".to_owned());
     let body = serde_json::to_vec(request).map_err(no_sense)?;
     let called = async { peer.call(METHOD, body).deadline(patience).await };
     let reply = match tokio::time::timeout(patience, called).await {

@@ -33,8 +33,8 @@ const KEEP_PARTS: Duration = Duration::from_secs(7 * 24 * 3_600);
 
 pub(super) async fn run(settings: &Settings, args: &GetArgs, code: Code) -> Result<Exit, Failure> {
     if args.no_local && settings.names().is_none() {
-        return Err(Failure::new("without the local network only a name server leads to the offer")
-            .hint("give one: --names ID@HOST:PORT, or EXON_NAMES; or leave --no-local away"));
+        return Err(Failure::new("without the local network, only a name server can find the offer")
+            .hint("give one: --names ID@HOST:PORT, or EXON_NAMES; or leave out --no-local"));
     }
     let mut stop = pin!(stop(None)?);
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from("."));
@@ -49,7 +49,7 @@ pub(super) async fn run(settings: &Settings, args: &GetArgs, code: Code) -> Resu
     let open = tokio::select! {
         open = find(settings, args, &code) => open?,
         _ = &mut stop => {
-            settings.note("interrupted; nothing had come");
+            settings.note("interrupted; nothing had arrived");
             return Ok(Exit::Interrupted);
         }
     };
@@ -78,7 +78,7 @@ async fn find(settings: &Settings, args: &GetArgs, code: &Code) -> Result<Open, 
             Met::Open(open) => return Ok(*open),
             Met::Wrong { left } => {
                 wrong.push((candidate.id, left));
-                // Each node that answers learns as much as one guess reveals, so few nodes are asked.
+                // Each node that answers can test one guess against this code, so this asks few nodes.
                 if wrong.len() >= GUESSES as usize {
                     return Err(nothing(args, code, &wrong, silent));
                 }
@@ -99,11 +99,11 @@ fn nothing(
     let number = code.number();
     if let Some((id, left)) = wrong.last() {
         let failure = Failure::new(format!(
-            "the code is wrong: the offer of {number}, at {}, has other words",
+            "the code is wrong: the offer with number {number}, at {}, has other words",
             id.short()
         ));
         return match left {
-            0 => failure.hint("that was one wrong code too many: the offer has ended; ask for a new code"),
+            0 => failure.hint("too many wrong codes: the offer has ended; ask for a new code"),
             left => failure.hint(format!(
                 "compare it with what `exon cp --code` shows; {} will end the offer",
                 units::counted((*left).into(), "more wrong code")
@@ -111,12 +111,16 @@ fn nothing(
         };
     }
     if let Some((id, why)) = silent {
-        return Failure::new(format!("the offer of {number}, at {}, is gone: {why}", id.short()))
+        return Failure::new(format!("the offer with number {number}, at {}, has ended: {why}", id.short()))
             .hint("is `exon cp --code` still running there? each run has a code of its own");
     }
-    let failure = Failure::new(format!("no offer of {number} was found for {}", units::span(args.patience)));
+    let failure = Failure::new(format!(
+        "no offer with number {number} was found within {}",
+        units::span(args.patience)
+    ));
     failure.hint(
-        "is `exon cp --code` still running, and on this network? across networks give both a name server: --names ID@HOST:PORT",
+        "is `exon cp --code` still running, and on this network? on different networks, give both machines \
+         a name server: --names ID@HOST:PORT",
     )
 }
 

@@ -40,7 +40,7 @@ impl<'a> Search<'a> {
             (false, Err(error)) if names.is_none() => {
                 return Err(Failure::new("cannot search the local network")
                     .because(&error)
-                    .hint("give a name server to both: --names ID@HOST:PORT"));
+                    .hint("give both machines a name server: --names ID@HOST:PORT"));
             }
             (false, Err(_)) => None,
         };
@@ -87,7 +87,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// A name server that does not answer leaves the local network.
+    /// If the name server does not answer, the search continues on the local network.
     fn failed(&mut self, error: &NamingError) -> Result<(), Failure> {
         let Some((_, name)) = &self.names else { return Ok(()) };
         let failure = name_failed(name, error);

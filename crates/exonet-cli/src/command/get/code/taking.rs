@@ -110,23 +110,24 @@ impl<'a> Taking<'a> {
         match ask(&self.open.peer, &Request::Begin, READY).await {
             Ok(Reply::Begun) => {}
             Ok(Reply::Over { why }) => return Err(self.gone(&escape(why.as_bytes()))),
-            Ok(_) => return Err(self.gone("it does not begin")),
+            Ok(_) => return Err(self.gone("it does not start")),
             Err(Met::Over(why)) => return Err(self.gone(&why)),
-            Err(_) => return Err(self.gone("its answer makes no sense")),
+            Err(_) => return Err(self.gone("its answer cannot be understood")),
         }
         let ended = self.take(taken, ended, watch, stop).await?;
         self.clear();
         match ended {
             None => {
-                self.settings.note("interrupted; the same command goes on from here, while the offer lasts");
+                self.settings
+                    .note("interrupted; the same command continues from here, while the offer lasts");
                 self.sum_up("interrupted", None)?;
                 Ok(Exit::Interrupted)
             }
             Some(ended) if ended.end == "done" => self.check(&ended).await,
             Some(ended) if ended.end == "elsewhere" => {
-                Err(self.gone("the code was brought again, by another node"))
+                Err(self.gone("another node has given the code again"))
             }
-            Some(_) => Err(self.gone("its sender has ended it")),
+            Some(_) => Err(self.gone("the sender has ended it")),
         }
     }
 
@@ -250,8 +251,8 @@ impl<'a> Taking<'a> {
         if ended.left > 0 || self.refused > 0 {
             self.sum_up("done", None)?;
             let left = counted(ended.left.max(self.refused), "file");
-            return Err(Failure::new(format!("{left} did not come: refused here, or not readable there"))
-                .hint("the lines above, here or at the sender, say why"));
+            return Err(Failure::new(format!("{left} did not arrive: refused here, or not readable there"))
+                .hint("see the lines above, here or at the sender"));
         }
         let root = match self.open.manifest.root {
             None => None,
@@ -259,12 +260,12 @@ impl<'a> Taking<'a> {
                 let (out, paths) = (self.out.clone(), self.here.clone());
                 let found = tokio::task::spawn_blocking(move || hash(&out, &paths)).await;
                 let found =
-                    found.map_err(|error| Failure::new("cannot read what came").because(&error))??;
+                    found.map_err(|error| Failure::new("cannot read what has arrived").because(&error))??;
                 if found != Some(root) {
                     return Err(Failure::new(
-                        "what came is not what the sender had read when it offered it: a file has changed meanwhile",
+                        "what has arrived is not what the sender offered: a file has changed meanwhile",
                     )
-                    .hint("what came is stored; for what is there now, ask for a new code"));
+                    .hint("what has arrived is stored; for the new content, ask for a new code"));
                 }
                 found
             }
@@ -293,8 +294,9 @@ impl<'a> Taking<'a> {
     }
 
     fn gone(&self, why: &str) -> Failure {
-        Failure::new(format!("the offer of {} is gone: {why}", self.open.peer.id().short()))
-            .hint("what has come is kept: with a new code for the same files it goes on from there")
+        Failure::new(format!("the offer of {} has ended: {why}", self.open.peer.id().short())).hint(
+            "what has arrived is kept: with a new code for the same files, the copy continues from there",
+        )
     }
 }
 
