@@ -56,8 +56,11 @@ pub(crate) fn draw(rows: &[Row]) -> String {
 
     for (n, row) in rows.iter().enumerate() {
         let y = TOP + ROW * n as f64 + 10.0;
-        let clients =
-            if row.clients == 1 { "1 client".to_owned() } else { format!("{} clients", row.clients) };
+        let clients = match (row.clients / 1_000, row.clients % 1_000) {
+            (0, 1) => "1 client".to_owned(),
+            (0, few) => format!("{few} clients"),
+            (many, rest) => format!("{many},{rest:03} clients"),
+        };
         text(&mut svg, LEFT - 8.0, y + 16.0, 12.0, "end", &clients);
         let mut from = 0.0;
         for (nth, (_, took)) in row.steps.iter().enumerate().skip(1) {
