@@ -123,7 +123,7 @@ figures! {
         early_received,
         /// Stamps of peers that were not above their bound: clocks behind this one, replays, or forgotten stamps.
         stamps_stale,
-        /// Stamps of peers too far ahead of this node's clock, and stored: their messages take two trips more.
+        /// Stamps of peers too far ahead of this node's clock, and stored: their messages take one round trip longer.
         stamps_astray,
         /// Stamps too far ahead, beyond `Limits::strays`: their messages ended Unknown.
         stamps_ahead,
