@@ -98,8 +98,8 @@ class SendError(Error):
 
 
 class AnswerError(Error):
-    """A message was neither acknowledged nor answered, and nothing was sent. The ``__cause__`` is what ``send`` would have raised.
-    If the node closed while the answer waited for the disk, the next process of the identity may have done both: the text says so.
+    """A message was neither acknowledged nor answered. The ``__cause__`` is what ``send`` would have raised. Nothing was sent,
+    unless the node closed while the answer waited for the disk: then the next process of the identity may have done both, and the text says so.
 
     Unless the node has closed, the delivery is as it was before: acknowledge, reject or put it off, or answer with something else. If
     it is dropped instead, the message is handed out again.

@@ -103,9 +103,9 @@ impl World {
         });
         // Whether a conflict is real is checked where it is reported.
         let parted = self.hosts.get(&sender.0).is_some_and(|host| host.node.conflict(&waiting.to).is_some());
-        let used = self.ledger.used_slot(waiting.number);
-        let explained =
-            parted || id.is_some_and(|id| self.checks.explains_unknown(&self.hosts, waiting.to, id, used));
+        let (taken, used) = (self.ledger.is_taken(waiting.number), self.ledger.used_slot(waiting.number));
+        let explained = parted
+            || id.is_some_and(|id| self.checks.explains_unknown(&self.hosts, waiting.to, id, [taken, used]));
         explained || (id.is_some() && impatient) || self.explains_no_reply(waiting)
     }
 }

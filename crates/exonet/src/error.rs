@@ -67,7 +67,7 @@ pub enum BuildError {
     Timer(io::Error),
 }
 
-/// Why the node does not accept a message. The node has not queued it.
+/// Why the node does not accept a message. The node has not queued it, unless it stopped while it waited for the disk.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {

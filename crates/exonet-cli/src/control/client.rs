@@ -46,13 +46,18 @@ impl Client {
         let Some(connection) = connect(identity).await? else { return Ok(None) };
         // What the system says of it, rather than what the process says of itself.
         let known = connection.stream.peer_cred().ok().and_then(|peer| u32::try_from(peer.pid()?).ok());
+        let known = known.filter(|pid| *pid > 0);
+        if connection.foreign && known.is_none() {
+            let text = "the system does not say which process of the other user runs identity";
+            return Err(Failure::new(format!("{text} {identity}")));
+        }
         let asked = timeout(HELLO, async {
             let mut hearer = connection.ask(Request::Status).await?;
             let first = hearer.next().await;
             let Some(Reply::Node { command, pid, id, durability, takes, works, places, .. }) = first? else {
                 return Ok(None);
             };
-            let pid = known.filter(|pid| *pid > 0).unwrap_or(pid);
+            let pid = known.unwrap_or(pid);
             Ok(Some(Self { identity: identity.clone(), command, pid, id, durability, takes, works, places }))
         });
         let hangs = |_| Failure::new(format!("the process that runs identity {identity} does not answer"));

@@ -48,8 +48,7 @@ impl Lines {
         Self { from: BufReader::new(from), line: Vec::new(), foreign: false }
     }
 
-    /// As [`Self::new`], from a process that runs as another user than this one, neither being root: its texts are escaped, since
-    /// they may be shown in a terminal.
+    /// As [`Self::new`], for a process of root that asks another user's: all texts are escaped, since a terminal may show them.
     pub(super) fn foreign(from: OwnedReadHalf) -> Self {
         Self { foreign: true, ..Self::new(from) }
     }
@@ -83,11 +82,17 @@ impl Lines {
 /// The value, with every text escaped that could control a terminal.
 fn harmless(value: Value) -> Value {
     match value {
-        Value::String(text) if text.chars().any(is_hidden) => Value::String(escape(text.as_bytes())),
+        Value::String(text) => Value::String(shown(text)),
         Value::Array(values) => values.into_iter().map(harmless).collect(),
-        Value::Object(fields) => fields.into_iter().map(|(name, value)| (name, harmless(value))).collect(),
+        Value::Object(fields) => {
+            fields.into_iter().map(|(name, value)| (shown(name), harmless(value))).collect()
+        }
         value => value,
     }
+}
+
+fn shown(text: String) -> String {
+    if text.chars().any(is_hidden) { escape(text.as_bytes()) } else { text }
 }
 
 /// Writes `value` as a line, and waits for as long as the other end does not read.
@@ -116,9 +121,8 @@ mod tests {
 
     #[test]
     fn texts_of_another_user_control_no_terminal() {
-        let said =
-            serde_json::json!({"error": "no\u{1b}[2J", "list": [{"hint": "a\u{202e}b"}, 7, "plain \\ text"]});
-        let shown = serde_json::json!({"error": "no\\u{1b}[2J", "list": [{"hint": "a\\u{202e}b"}, 7, "plain \\ text"]});
+        let said = serde_json::json!({"error": "no\u{1b}[2J", "list": [{"hint\u{1b}": "a\u{202e}b"}, 7, "plain \\ text"]});
+        let shown = serde_json::json!({"error": "no\\u{1b}[2J", "list": [{"hint\\u{1b}": "a\\u{202e}b"}, 7, "plain \\ text"]});
         assert_eq!(harmless(said), shown);
     }
 }

@@ -150,6 +150,7 @@ pub(crate) struct Outbound {
     /// When to probe those messages below `overdue_below` that are still in doubt while later ones settle.
     overdue_at: Mono,
     overdue_below: Slot,
+    overdue_backoff: Backoff,
     revoking: Revoking,
     /// Since when there is nothing to send.
     idle_since: Mono,
@@ -204,6 +205,7 @@ impl Outbound {
             trials: PROBES,
             overdue_at: Mono::NEVER,
             overdue_below: Slot(0),
+            overdue_backoff: Backoff::default(),
             revoking: Revoking::default(),
             idle_since: now,
             farewell_due: false,
@@ -604,6 +606,7 @@ impl Outbound {
     pub(crate) fn drop_record(&mut self, clock: &mut Clock) {
         if self.ends.is_empty() && Sender::close(&mut self.sender, clock).is_some() {
             self.forget_given_up();
+            (self.overdue_at, self.no_room) = (Mono::NEVER, false);
         }
         self.farewell_due = false;
     }

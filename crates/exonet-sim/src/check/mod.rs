@@ -104,12 +104,12 @@ impl Checks {
         hosts: &BTreeMap<usize, Host>,
         to: NodeId,
         id: exonet_proto::MessageId,
-        used: bool,
+        fate: [bool; 2],
     ) -> bool {
         match self.homes.get(&to) {
             Some(None) => true,
             Some(Some(home)) => {
-                hosts.get(home).is_some_and(|host| self.pairs.explain_unknown(id, host, used))
+                hosts.get(home).is_some_and(|host| self.pairs.explain_unknown(id, host, fate))
             }
             None => false,
         }

@@ -110,8 +110,10 @@ impl Pairs {
     /// * The message was early, and its own stamp was rejected; or a lost record took its slot, or a higher one,
     ///   early.
     ///
+    /// `taken`: an application has taken the message; `used`: it has taken or rejected the message.
+    ///
     /// `Look::hasty` checks separately whether a record was dropped that its sender might still need.
-    pub(crate) fn explain_unknown(&self, id: MessageId, host: &Host, used: bool) -> bool {
+    pub(crate) fn explain_unknown(&self, id: MessageId, host: &Host, [taken, used]: [bool; 2]) -> bool {
         if id.r == Incarnation::UNNAMED {
             let pair = self.pairs.get(&(id.sender, host.node.id()));
             let Some((pair, ts)) = pair.and_then(|pair| Some((pair, *pair.early.get(&id.s)?))) else {
@@ -129,7 +131,7 @@ impl Pairs {
         if record.told {
             return false;
         }
-        record.boot < host.boots || (passed && record.ended && (record.evicted || used))
+        record.boot < host.boots || (passed && record.ended && (record.evicted || taken))
     }
 }
 

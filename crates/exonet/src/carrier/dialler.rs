@@ -17,7 +17,7 @@ use super::{Carriers, canonical};
 use crate::engine::Phase;
 use crate::shared::Shared;
 
-/// The pause before the second attempt. It doubles before each further attempt, up to `LAST_WAIT`.
+/// The longest pause before the second attempt. It doubles before each further attempt, up to `LAST_WAIT`.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LAST_WAIT: Duration = Duration::from_secs(10);
 /// How long an attempt may take before the next address is tried.
@@ -34,7 +34,7 @@ const REMEMBERED: usize = 4_096;
 pub(super) struct Dials {
     /// The peers for which a task opens a connection.
     dialling: BTreeSet<NodeId>,
-    /// The failed attempts since a connection to the peer last worked.
+    /// The attempts since a connection to the peer last worked.
     tries: BTreeMap<NodeId, Tries>,
 }
 

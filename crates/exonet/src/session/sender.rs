@@ -95,7 +95,7 @@ impl SessionSender {
     /// [`Delivery::answer`](crate::Delivery::answer). If the message is sent in parts, that step sends the last one.
     ///
     /// # Errors
-    /// [`AnswerError`], which gives the message back. The peer's application gets nothing of the answer, unless the reason is
+    /// [`AnswerError`], which gives the message back if it can still be acknowledged. The peer's application gets nothing of the answer, unless the reason is
     /// [`NotAnswered::InDoubt`].
     pub async fn answer(
         &mut self,

@@ -14,7 +14,8 @@ use crate::receive::{AnswerError, NotAnswered};
 use crate::send::message::{Message, take_turns};
 use crate::send::receipt::Receipt;
 
-/// Why the node does not accept a message of a stream. It has not queued the message.
+/// Why the node does not accept a message of a stream. It has not queued the message, unless it stopped while it waited for
+/// the disk.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StreamSendError {
@@ -77,7 +78,7 @@ impl StreamSender {
     /// A [deadline](Message::deadline) and [`Message::confirm`] work as usual. Cancel-safe like [`Peer::send`].
     ///
     /// # Errors
-    /// [`StreamSendError`]; nothing has been queued.
+    /// [`StreamSendError`]; nothing has been queued, unless the node stopped while this method waited for the disk.
     pub async fn send(&mut self, message: impl Into<Message>) -> Result<Receipt, StreamSendError> {
         let message = message.into();
         if self.ended {
@@ -90,7 +91,8 @@ impl StreamSender {
     /// [`Delivery::ack_and_send`].
     ///
     /// # Errors
-    /// [`AnswerError`], which gives the message back. Nothing has been queued, unless the reason is [`NotAnswered::InDoubt`].
+    /// [`AnswerError`], which gives the message back if it can still be acknowledged. Nothing has been queued, unless the reason is
+    /// [`NotAnswered::InDoubt`].
     pub async fn ack_and_send(
         &mut self,
         taken: Delivery,

@@ -40,6 +40,31 @@ fn a_probe_waits_for_two_probe_timeouts() {
 }
 
 #[test]
+fn a_message_without_room_is_probed_while_one_is_held_and_others_flow() {
+    let mut pair = Pair::new([config(), limited(Limits { received_bytes: 20_000, ..Limits::default() })]);
+    pair.talk(0);
+    pair.send(0, 100);
+    pair.pass(10 * MS);
+    let held = pair.ends[1].accept(pair.now).unwrap();
+    // From here on this node looks at what is bound before the others.
+    pair.send(0, 100);
+    pair.pass(10 * MS);
+    assert!(pair.ends[1].recv(pair.now).is_some());
+    pair.pass(10 * MS);
+    let old: Vec<_> = (0..30).map(|_| pair.send(0, 1_000)).collect();
+    pair.pass(300 * MS);
+    assert!(pair.ends[1].counts().dropped_for_room > 0);
+    for _ in 0..8_000 {
+        pair.send(0, 10);
+        pair.pass(MS);
+        while pair.ends[1].recv(pair.now).is_some() {}
+    }
+    let open = old.iter().filter(|key| pair.ends[0].status(**key) != Status::Settled).count();
+    assert_eq!(open, 0, "none of them waits for the one that is held");
+    assert!(pair.ends[1].done(pair.now, held.key));
+}
+
+#[test]
 fn a_deadline_that_passes_in_doubt_makes_the_receipt_late() {
     let mut pair = Pair::open();
     pair.talk(0);

@@ -74,10 +74,12 @@ impl Outbound {
             self.overdue_at = match sender {
                 None => Mono::NEVER,
                 // Later messages that settle put off the probe, but not that of a message that they have overtaken.
-                Some(sender) if sender.frontier() < self.overdue_below => self.overdue_at,
+                Some(sender) if self.overdue_at != Mono::NEVER && sender.frontier() < self.overdue_below => {
+                    self.overdue_at
+                }
                 Some(sender) => {
                     self.overdue_below = sender.e();
-                    now + wait
+                    now + self.overdue_backoff.peek(wait, MAX_BACKOFF)
                 }
             };
         }
@@ -128,6 +130,7 @@ impl Outbound {
         let may = self.trials > 0;
         if may {
             self.trials -= 1;
+            self.overdue_backoff.reset();
             // The next probe begins behind it: messages that never fit do not keep others from their turn.
             self.probe_from = Slot(s.0 + 1);
         }
@@ -149,12 +152,18 @@ impl Outbound {
             if !self.probes.is_empty() {
                 self.probe_at = now + self.probe_backoff.next(wait, self.most_between_probes());
             }
+            // These are among them.
+            if self.overdue_at != Mono::NEVER {
+                self.overdue_at = now + MAX_BACKOFF;
+            }
         } else if self.overdue_at <= now {
             self.choose_probes(store, self.overdue_below);
-        }
-        if self.overdue_at <= now {
-            let open = self.sender.as_ref().is_some_and(|sender| !sender.is_idle());
-            self.overdue_at = if open { now + MAX_BACKOFF } else { Mono::NEVER };
+            self.overdue_at = Mono::NEVER;
+            if !self.probes.is_empty() {
+                self.overdue_at = now + self.overdue_backoff.next(wait, MAX_BACKOFF);
+            }
+            // What is bound by now is overdue the next time.
+            self.overdue_below = self.sender.as_ref().map_or(Slot(0), Sender::e);
         }
     }
 
