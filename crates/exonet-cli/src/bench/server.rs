@@ -52,9 +52,19 @@ struct Taken {
     body: Bytes,
 }
 
+/// What is known of a client.
+#[derive(Default)]
+struct Client {
+    seen: Seen,
+    /// Its large messages that are still being read.
+    reading: usize,
+    /// It waits for its report.
+    asks: bool,
+}
+
 async fn take(node: Node) -> Result<(), Failure> {
     let messages = node.at_most_once();
-    let mut seen: BTreeMap<NodeId, Seen> = BTreeMap::new();
+    let mut clients: BTreeMap<NodeId, Client> = BTreeMap::new();
     let mut replies: Vec<(NodeId, Message)> = Vec::new();
     let (sink, mut streamed) = mpsc::unbounded_channel();
     loop {
@@ -63,19 +73,25 @@ async fn take(node: Node) -> Result<(), Failure> {
                 let Ok(batch) = batch else { return Ok(()) };
                 for Received { from, tag, mut body, .. } in batch {
                     if let Some(body) = body.as_whole() {
-                        answer(Taken { from, tag, body: body.clone() }, &mut seen, &mut replies);
+                        answer(Taken { from, tag, body: body.clone() }, &mut clients, &mut replies);
                         continue;
                     }
                     // A large message is read while it arrives, beside all others; the node limits their number.
                     let sink = sink.clone();
+                    clients.entry(from).or_default().reading += 1;
                     tokio::spawn(async move {
-                        if let Ok(body) = body.bytes(u64::MAX).await {
-                            let _ = sink.send(Taken { from, tag, body });
-                        }
+                        let body = body.bytes(u64::MAX).await;
+                        let _ = sink.send((from, body.ok().map(|body| Taken { from, tag, body })));
                     });
                 }
             }
-            Some(taken) = streamed.recv() => answer(taken, &mut seen, &mut replies),
+            Some((from, taken)) = streamed.recv() => {
+                clients.entry(from).or_default().reading -= 1;
+                if let Some(taken) = taken {
+                    answer(taken, &mut clients, &mut replies);
+                }
+                report(from, &mut clients, &mut replies);
+            }
         }
         while let Some((to, _)) = replies.first() {
             let to = *to;
@@ -87,17 +103,27 @@ async fn take(node: Node) -> Result<(), Failure> {
 }
 
 /// Counts a message, and makes the reply.
-fn answer(taken: Taken, seen: &mut BTreeMap<NodeId, Seen>, replies: &mut Vec<(NodeId, Message)>) {
+fn answer(taken: Taken, clients: &mut BTreeMap<NodeId, Client>, replies: &mut Vec<(NodeId, Message)>) {
     let Taken { from, tag, body } = taken;
-    let here = seen.entry(from).or_default();
+    let client = clients.entry(from).or_default();
     if tag == REPORT {
-        let report = serde_json::to_vec(&here.report()).unwrap_or_default();
-        replies.push((from, Message::new(report).tag(REPORT).priority(Priority::Urgent)));
-        return;
+        client.asks = true;
+        return report(from, clients, replies);
     }
-    here.note(&body);
+    client.seen.note(&body);
     if tag == ECHO {
         replies.push((from, Message::new(body)));
+    }
+}
+
+/// Makes the report that a client waits for, once all of its messages are counted. One that is read as it comes is delivered before it
+/// is counted here.
+fn report(from: NodeId, clients: &mut BTreeMap<NodeId, Client>, replies: &mut Vec<(NodeId, Message)>) {
+    let client = clients.entry(from).or_default();
+    if client.asks && client.reading == 0 {
+        client.asks = false;
+        let report = serde_json::to_vec(&client.seen.report()).unwrap_or_default();
+        replies.push((from, Message::new(report).tag(REPORT).priority(Priority::Urgent)));
     }
 }
 
