@@ -648,8 +648,8 @@ void exonet_delivery_free(struct exonet_delivery *delivery);
 // If it fails, nothing was sent, and the delivery is as it was before: it can be acknowledged, rejected, put off, or
 // answered with something else. If it is freed instead, the message is handed out again. Only EXONET_NOT_DELIVERED,
 // and EXONET_CLOSED when the node has ended, leave nothing to do but free it. If the node is closed while the answer
-// waits for the disk, the next process of the identity may have done both: the text of the error says so. A message of a session is answered by
-// exonet_session_answer.
+// waits for the disk, the next process of the identity may have done both: the text of the error says so. A message of
+// a session is answered by exonet_session_answer.
 exonet_code exonet_delivery_answer(const struct exonet_delivery *delivery,
                                    const struct exonet_node *node,
                                    struct exonet_bytes body,

@@ -1,6 +1,7 @@
 //! Answers: a message is acknowledged, and another is sent, in one step.
 
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 
 use exo::receive::{AnswerError, NotAnswered};
 use exo::session::SessionMessage;
@@ -69,22 +70,24 @@ impl exonet_delivery {
     }
 }
 
-/// The options of an answer, and its message.
+/// Reads the options of an answer and its message, has `send` send it, and hands the receipt out.
 ///
 /// # Safety
 /// `options` is NULL, or options with their size.
 unsafe fn answer(
-    options: *const exonet_send_options,
-    body: &exonet_bytes,
-    journal: bool,
-) -> Result<(exonet_send_options, Message), Fault> {
+    inner: &Arc<Inner>,
+    mut place: Option<Out<'_, *mut exonet_receipt>>,
+    (body, options): (exonet_bytes, *const exonet_send_options),
+    send: impl FnOnce(Message) -> Result<Receipt, Fault>,
+) -> Result<(), Fault> {
     // SAFETY: as above.
     let options: exonet_send_options = unsafe { raw::options(options, "options") }?;
     if options.no_wait() {
         return Err(Fault::usage("options->no_wait is not for answers: they wait for room in the queue"));
     }
-    let message = options.message(body, journal)?;
-    Ok((options, message))
+    let receipt = send(options.message(&body, inner.journal())?)?;
+    hand_out(inner, &mut place, receipt, options.token());
+    Ok(())
 }
 
 /// Acknowledges the message like exonet_delivery_ack, and sends an answer to its sender like exonet_send, in one step:
@@ -94,8 +97,8 @@ unsafe fn answer(
 /// If it fails, nothing was sent, and the delivery is as it was before: it can be acknowledged, rejected, put off, or
 /// answered with something else. If it is freed instead, the message is handed out again. Only EXONET_NOT_DELIVERED,
 /// and EXONET_CLOSED when the node has ended, leave nothing to do but free it. If the node is closed while the answer
-/// waits for the disk, the next process of the identity may have done both: the text of the error says so. A message of a session is answered by
-/// exonet_session_answer.
+/// waits for the disk, the next process of the identity may have done both: the text of the error says so. A message of
+/// a session is answered by exonet_session_answer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn exonet_delivery_answer(
     delivery: Option<&exonet_delivery>,
@@ -106,13 +109,11 @@ pub unsafe extern "C" fn exonet_delivery_answer(
     error: Option<&mut MaybeUninit<*mut exonet_error>>,
 ) -> exonet_code {
     border(error, || {
-        let mut place = Out::optional(receipt);
+        let place = Out::optional(receipt);
         let (delivery, inner) = (given(delivery, "delivery")?, given(node, "node")?.inner());
-        // SAFETY: the caller gives NULL, or options with their size.
-        let (options, message) = unsafe { answer(options, &body, inner.journal()) }?;
         let to = inner.core().node.peer(delivery.sender());
-        hand_out(inner, &mut place, delivery.ack_and_send(inner, &to, message)?, options.token());
-        Ok(())
+        // SAFETY: the caller gives NULL, or options with their size.
+        unsafe { answer(inner, place, (body, options), |message| delivery.ack_and_send(inner, &to, message)) }
     })
 }
 
@@ -129,13 +130,11 @@ pub unsafe extern "C" fn exonet_delivery_ack_and_send(
     error: Option<&mut MaybeUninit<*mut exonet_error>>,
 ) -> exonet_code {
     border(error, || {
-        let mut place = Out::optional(receipt);
+        let place = Out::optional(receipt);
         let (delivery, inner) = (given(delivery, "delivery")?, given(node, "node")?.inner());
-        // SAFETY: the caller gives NULL, or options with their size.
-        let (options, message) = unsafe { answer(options, &body, inner.journal()) }?;
         let to = inner.peer(&peer)?;
-        hand_out(inner, &mut place, delivery.ack_and_send(inner, &to, message)?, options.token());
-        Ok(())
+        // SAFETY: the caller gives NULL, or options with their size.
+        unsafe { answer(inner, place, (body, options), |message| delivery.ack_and_send(inner, &to, message)) }
     })
 }
 
@@ -151,17 +150,17 @@ pub unsafe extern "C" fn exonet_stream_ack_and_send(
     error: Option<&mut MaybeUninit<*mut exonet_error>>,
 ) -> exonet_code {
     border(error, || {
-        let mut place = Out::optional(receipt);
+        let place = Out::optional(receipt);
         let (stream, delivery) = (given(stream, "stream")?, given(delivery, "delivery")?);
         let inner = stream.inner();
+        let send = |message| {
+            inner.block_on(async {
+                let mut sender = stream.sender().await;
+                delivery.answered(sender.ack_and_send(delivery.message()?, message).await)
+            })
+        };
         // SAFETY: the caller gives NULL, or options with their size.
-        let (options, message) = unsafe { answer(options, &body, inner.journal()) }?;
-        let sent = inner.block_on(async {
-            let mut sender = stream.sender().await;
-            delivery.answered(sender.ack_and_send(delivery.message()?, message).await)
-        })?;
-        hand_out(inner, &mut place, sent, options.token());
-        Ok(())
+        unsafe { answer(inner, place, (body, options), send) }
     })
 }
 
@@ -178,15 +177,15 @@ pub unsafe extern "C" fn exonet_session_answer(
     error: Option<&mut MaybeUninit<*mut exonet_error>>,
 ) -> exonet_code {
     border(error, || {
-        let mut place = Out::optional(receipt);
+        let place = Out::optional(receipt);
         let (session, delivery) = (given(session, "session")?, given(delivery, "delivery")?);
         let inner = session.inner();
+        let send = |message| {
+            session.with_sender(async |sender| {
+                delivery.answered(sender.answer(delivery.session_message()?, message).await)
+            })
+        };
         // SAFETY: the caller gives NULL, or options with their size.
-        let (options, message) = unsafe { answer(options, &body, inner.journal()) }?;
-        let sent = session.with_sender(async |sender| {
-            delivery.answered(sender.answer(delivery.session_message()?, message).await)
-        })?;
-        hand_out(inner, &mut place, sent, options.token());
-        Ok(())
+        unsafe { answer(inner, place, (body, options), send) }
     })
 }

@@ -11,9 +11,9 @@ use crate::{Coverage, Dice, NodeIndex, World};
 /// A disk that holds `D`, `latest` and the strays. It takes time to write, and may fail in every way that a node must
 /// expect.
 ///
-/// What it has reported durable is durable. What it has not reported, a crash may lose, keep in part, or keep. A
-/// write changes two files, each as a whole: first the strays, if they have changed, then the rest. So a write that
-/// is kept in part, or that fails in the second file, changes the first file alone.
+/// A write that the disk has reported as durable survives every crash. A crash may lose any other write, keep all of it,
+/// or keep a part. A write changes two files, each as a whole: first the strays, if they have changed, then the rest. So
+/// a write of which a part is kept, or that fails in the second file, changes the first file alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Disk {
     /// `D`, as the next start will find it.

@@ -150,7 +150,8 @@ impl Delivery {
     /// ```
     ///
     /// # Errors
-    /// [`AnswerError`], which has the message; nothing has been sent, unless the node stopped while it waited for the disk.
+    /// [`AnswerError`], which gives the message back if it can still be acknowledged. Nothing has been sent, unless the reason is
+    /// [`NotAnswered::InDoubt`].
     pub async fn answer(self, answer: impl Into<Message>) -> Result<Receipt, AnswerError> {
         let to = Arc::new(PeerAddr::from(self.from()));
         let shared = Arc::clone(self.shared());
@@ -161,7 +162,8 @@ impl Delivery {
     /// loses nor repeats a message that its journal keeps. Everything else is as for [`Self::answer`].
     ///
     /// # Errors
-    /// [`AnswerError`], which has the message; nothing has been sent, unless the node stopped while it waited for the disk.
+    /// [`AnswerError`], which gives the message back if it can still be acknowledged. Nothing has been sent, unless the reason is
+    /// [`NotAnswered::InDoubt`].
     pub async fn ack_and_send(self, to: &Peer, message: impl Into<Message>) -> Result<Receipt, AnswerError> {
         take_and_send(to.shared(), &to.to, self, message.into(), None).await
     }

@@ -152,7 +152,7 @@ impl Outbound {
             if !self.probes.is_empty() {
                 self.probe_at = now + self.probe_backoff.next(wait, self.most_between_probes());
             }
-            // These are among them.
+            // This round looks at all of them, those overtaken too.
             if self.overdue_at != Mono::NEVER {
                 self.overdue_at = now + MAX_BACKOFF;
             }

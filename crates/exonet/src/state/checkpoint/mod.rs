@@ -2,8 +2,8 @@
 //!
 //! A checkpoint has two parts. The [`Load`] is everything except the key: its holder cannot act as the identity. The
 //! [`Deed`] is the key: it exists only once the identity has been [ceded](StateDir::cede) here, durably and for good.
-//! So at most one place can act as the identity at any time. Whoever has the load must wait for the deed, and once
-//! the deed exists, the original cannot be opened any more.
+//! So at most one place can act as the identity at any time: the holder of the load needs the deed, and the original
+//! cannot be opened once the deed exists.
 //!
 //! Both are sealed for one node, and belong to one attempt. Where they are [restored](restore), the identity begins a
 //! new [generation](super::Term), with numbers that no earlier generation can have used. Peers that have met the new
