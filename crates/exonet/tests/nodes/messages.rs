@@ -417,11 +417,14 @@ async fn all_that_a_reader_gives_is_sent_and_what_is_too_long_is_not_read_in_par
                 Err(error) => {
                     assert!(matches!(error, BodyError::TooLarge { limit: 100_000, .. }), "{error}");
                     assert_eq!(delivery.body_mut().chunk().await, Err(error), "its rest is not all of it");
-                    drop(delivery);
+                    delivery.reject("too long");
                 }
             }
             let outcome = sent.await.unwrap().unwrap().await.outcome;
-            assert_eq!(outcome == Outcome::Delivered, limit == 8 << 20, "{outcome:?}");
+            assert!(matches!(
+                (outcome, limit),
+                (Outcome::Delivered, 8_388_608) | (Outcome::Rejected { .. }, 100_000)
+            ));
         }
     })
     .await;
