@@ -915,7 +915,8 @@ void exonet_receipt_free(struct exonet_receipt *receipt);
 
 // Sends a message to a peer, given as ID@HOST:PORT, as an id alone if the peer has been heard, or as name:NAME if the
 // node has a name service. It waits for room in the queue to the peer, and for the disk if the node's durability
-// requires that; then the message is queued. `options` and `receipt` may be NULL.
+// requires that; then the message is queued. If the node is closed while this waits for the disk, it returns
+// EXONET_CLOSED, and the next process of the identity may send the message. `options` and `receipt` may be NULL.
 exonet_code exonet_send(const struct exonet_node *node,
                         struct exonet_str peer,
                         struct exonet_bytes body,

@@ -152,7 +152,8 @@ impl From<PeerAddrError> for Fault {
 impl From<SendError> for Fault {
     fn from(error: SendError) -> Self {
         let code = match error {
-            SendError::Closed => Code::EXONET_CLOSED,
+            // The text tells that a message may have been queued.
+            SendError::Closed | SendError::InDoubt => Code::EXONET_CLOSED,
             SendError::Full => Code::EXONET_FULL,
             _ => Code::EXONET_NOT_SENT,
         };

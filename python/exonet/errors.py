@@ -91,7 +91,9 @@ class Timeout(Error, builtins.TimeoutError):
 
 
 class SendError(Error):
-    """A message was not accepted. Nothing has been queued, but by ``send_many``: see ``sent``."""
+    """A message was not accepted. Nothing has been queued, with two exceptions: what ``send_many`` has queued before (see ``sent``), and
+    a message that waited for the disk when the node closed. The next process of the identity may send that one, and the text says so.
+    """
 
     sent: int = 0
     """How many messages of a batch have been queued before."""

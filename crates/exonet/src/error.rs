@@ -67,7 +67,7 @@ pub enum BuildError {
     Timer(io::Error),
 }
 
-/// Why the node does not accept a message. The node has not queued it, unless it stopped while it waited for the disk.
+/// Why the node does not accept a message. The node has not queued it, except if the error is [`Self::InDoubt`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
@@ -113,7 +113,16 @@ pub enum SendError {
     /// The node is closing or has stopped.
     #[error("the node is closed")]
     Closed,
+    /// The node queued the message, and stopped before the message was on the disk. The next process of the identity
+    /// may send the message, or may not know it. Only nodes at [`Durability::Batched`](crate::Durability::Batched)
+    /// and [`Sync`](crate::Durability::Sync) return this.
+    #[error("{IN_DOUBT}")]
+    InDoubt,
 }
+
+/// What [`SendError::InDoubt`] and its like say.
+pub(crate) const IN_DOUBT: &str =
+    "the node stopped before the message was on the disk: the next process of the identity may send it";
 
 /// Why only a part of a batch was queued.
 #[derive(Debug, thiserror::Error)]
@@ -122,7 +131,7 @@ pub enum SendError {
 pub struct BatchError {
     /// The receipt of the messages that were queued.
     pub sent: BatchReceipt,
-    /// Why the next message was not queued.
+    /// Why the next message was not queued, or [`SendError::InDoubt`]: then all messages of `sent` are in doubt.
     pub source: SendError,
 }
 

@@ -157,7 +157,7 @@ impl Peer {
     /// the disk. If the caller drops the future during that time, the message goes on without a receipt.
     ///
     /// # Errors
-    /// [`SendError`]; nothing has been queued, unless the node stopped while this method waited for the disk.
+    /// [`SendError`]; nothing has been queued, except if the error is [`SendError::InDoubt`].
     pub async fn send(&self, message: impl Into<Message>) -> Result<Receipt, SendError> {
         let (shared, mut message) = (self.shared(), Some(message.into()));
         take_turns(message.as_ref().map_or(0, Message::weight)).await;
@@ -176,7 +176,7 @@ impl Peer {
         };
         let (slot, at) = wait_for_room(shared, self.to.id, queue).await?;
         let receipt = Receipt::new(Arc::clone(shared), slot);
-        shared.until_safe(at).await.map_err(|Closed| SendError::Closed)?;
+        shared.until_safe(at).await.map_err(|Closed| SendError::InDoubt)?;
         Ok(receipt)
     }
 
@@ -197,7 +197,7 @@ impl Peer {
     ///
     /// # Errors
     /// The error of the first message that was not sent. The messages before it have been sent, and the error holds
-    /// their receipt.
+    /// their receipt. With [`SendError::InDoubt`], the next process of the identity may send them.
     pub async fn send_batch<M: Into<Message>>(
         &self,
         messages: impl IntoIterator<Item = M>,
@@ -278,7 +278,7 @@ impl Peer {
         let at = shared.look(Engine::accepted_at);
         let queued = match shared.until_safe(at).await {
             Ok(()) => queued,
-            Err(Closed) => Err(SendError::Closed),
+            Err(Closed) => Err(SendError::InDoubt),
         };
         match queued {
             Ok(()) => Ok(sent),

@@ -122,6 +122,11 @@ pub(super) fn refused(error: &SendError) -> ApiError {
         SendError::TooManyPeers(_) => (StatusCode::SERVICE_UNAVAILABLE, "too_many_peers", "try again later"),
         SendError::NoSpace => (StatusCode::INSUFFICIENT_STORAGE, "no_disk", "free some room on the disk"),
         SendError::Closed => return ApiError::closed(),
+        SendError::InDoubt => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "in_doubt",
+            "start the node again: it may send the message, so sending it once more may double it",
+        ),
         _ => (StatusCode::BAD_REQUEST, "bad_request", "GET /openapi.json says what this request takes"),
     };
     ApiError::new(status, code, error.to_string(), remedy)

@@ -302,7 +302,10 @@ mod tests {
     use exonet_store::{Force, Storage, StoreError};
 
     use crate::engine::Phase;
+    use crate::error::SendError;
+    use crate::group::{GroupError, Mode};
     use crate::journal::Log;
+    use crate::stream::StreamSendError;
     use crate::{Allow, Durability, Node, NodeId, PeerAddr};
 
     fn nobody() -> PeerAddr {
@@ -494,6 +497,35 @@ mod tests {
         let (_node, receipt) = unlucky(&home).await;
         assert_eq!(receipt.cancel(), Err(CancelError::InDoubt));
         assert_eq!(receipt.await.outcome, Outcome::Unknown);
+    }
+
+    #[tokio::test]
+    async fn a_message_whose_node_stops_before_the_disk_has_it_is_in_doubt() {
+        let home = tempfile::tempdir().unwrap();
+        let builder = Node::builder(Allow::anyone()).bind("127.0.0.1:0").state_dir(home.path());
+        let node = builder.durability(Durability::Batched(Duration::from_secs(3_600))).build().await.unwrap();
+        let peer = node.peer(nobody());
+        let mut one = Box::pin(peer.send("x"));
+        let mut more = Box::pin(peer.send_bodies(["x", "y"]));
+        let (mut row, _) = peer.stream("row").unwrap().split();
+        let mut streamed = Box::pin(row.send("x"));
+        let group = node.group([nobody()]).build().unwrap();
+        let mut copied = Box::pin(group.send(Mode::All, "x"));
+        std::future::poll_fn(|cx| {
+            assert!(one.as_mut().poll(cx).is_pending());
+            assert!(more.as_mut().poll(cx).is_pending());
+            assert!(streamed.as_mut().poll(cx).is_pending());
+            assert!(copied.as_mut().poll(cx).is_pending());
+            std::task::Poll::Ready(())
+        })
+        .await;
+        node.shared().journal_failed(&full());
+        assert_eq!(one.await.unwrap_err(), SendError::InDoubt);
+        let batch = more.await.unwrap_err();
+        assert_eq!((batch.sent.len(), batch.source), (2, SendError::InDoubt));
+        assert!(matches!(streamed.await, Err(StreamSendError::Send(SendError::InDoubt))));
+        assert!(matches!(copied.await, Err(GroupError::InDoubt)));
+        assert_eq!(peer.send("y").await.unwrap_err(), SendError::Closed, "this one was not queued");
     }
 
     #[tokio::test]

@@ -71,7 +71,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::engine::Engine;
-use crate::error::Closed;
+use crate::error::{Closed, IN_DOUBT};
 use crate::node::Node;
 use crate::peer_addr::PeerAddr;
 use crate::send::message::{Message, take_turns};
@@ -224,6 +224,9 @@ pub enum GroupError {
     /// The node is closed.
     #[error("the node is closed")]
     Closed,
+    /// The node queued copies of the message, and stopped before they were on the disk: see [`SendError::InDoubt`].
+    #[error("{IN_DOUBT}")]
+    InDoubt,
     /// A balanced message goes to some members, but a message of a stream goes to all.
     #[error(
         "a message of a stream goes to all its members, so it cannot be balanced: choose all, any or a quorum"
@@ -490,8 +493,8 @@ impl Group {
     /// message goes on without a receipt.
     ///
     /// # Errors
-    /// [`GroupError`]; nothing has been sent, unless the node stopped while this method waited for the disk. An error
-    /// of a single member is not returned here: it is in the line of that member.
+    /// [`GroupError`]; nothing has been sent, except if the error is [`GroupError::InDoubt`]. An error of a single
+    /// member is not returned here: it is in the line of that member.
     pub async fn send(&self, mode: Mode, message: impl Into<Message>) -> Result<GroupReceipt, GroupError> {
         let Inner { node, common, patience, waiting, .. } = &*self.inner;
         let (shared, message) = (node.shared(), message.into());
@@ -515,7 +518,7 @@ impl Group {
         let board = Arc::clone(drive.board());
         runtime.spawn(drive.run());
         let safe = shared.until_safe(shared.look(Engine::accepted_at)).await;
-        safe.map_err(|Closed| GroupError::Closed)?;
+        safe.map_err(|Closed| GroupError::InDoubt)?;
         Ok(GroupReceipt::new(board))
     }
 }

@@ -78,7 +78,7 @@ impl StreamSender {
     /// A [deadline](Message::deadline) and [`Message::confirm`] work as usual. Cancel-safe like [`Peer::send`].
     ///
     /// # Errors
-    /// [`StreamSendError`]; nothing has been queued, unless the node stopped while this method waited for the disk.
+    /// [`StreamSendError`]; nothing has been queued, except if the error is [`SendError::InDoubt`].
     pub async fn send(&mut self, message: impl Into<Message>) -> Result<Receipt, StreamSendError> {
         let message = message.into();
         if self.ended {
@@ -180,7 +180,7 @@ impl StreamSender {
         let message = checked(message)?;
         take_turns(message.weight()).await;
         let (receipt, at) = self.lane.queue(message, end).await?;
-        self.lane.claim.shared.until_safe(at).await.map_err(|Closed| SendError::Closed)?;
+        self.lane.claim.shared.until_safe(at).await.map_err(|Closed| SendError::InDoubt)?;
         Ok(receipt)
     }
 }

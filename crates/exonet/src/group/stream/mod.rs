@@ -310,7 +310,7 @@ impl GroupStream {
     /// order.
     ///
     /// # Errors
-    /// [`GroupError`]; nothing has been sent, unless the node stopped while this method waited for the disk.
+    /// [`GroupError`]; nothing has been sent, except if the error is [`GroupError::InDoubt`].
     /// [`GroupError::Unordered`] for [`Mode::Balanced`].
     pub async fn send(&self, mode: Mode, message: impl Into<Message>) -> Result<GroupReceipt, GroupError> {
         let message = checked(message.into())?;
@@ -363,7 +363,7 @@ impl GroupStream {
     async fn until_safe(&self) -> Result<(), GroupError> {
         let shared = self.group().node().shared();
         let safe = shared.until_safe(shared.look(Engine::accepted_at)).await;
-        safe.map_err(|Closed| GroupError::Closed)
+        safe.map_err(|Closed| GroupError::InDoubt)
     }
 }
 
