@@ -38,7 +38,7 @@ pub(crate) struct Keeper {
     pub(crate) forgotten: u64,
 }
 
-/// Whether messages and calls were taken under a record.
+/// Whether messages were taken under a record; and whether calls were, or may have arrived in part.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Served {
     pub(crate) messages: bool,
@@ -77,7 +77,7 @@ struct Entry {
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     entries: BTreeMap<u64, Entry>,
-    /// Whether messages and calls were taken, by receiver and record.
+    /// What came under each record, by receiver and incarnation.
     served: BTreeMap<(NodeId, Incarnation), Served>,
     /// The order of messages in streams.
     orders: Orders,
@@ -244,7 +244,7 @@ impl Ledger {
         self.is_taken(message) || self.entries.get(&message).is_some_and(|entry| entry.rejected)
     }
 
-    /// Whether `by` has taken messages and calls under its record `r`.
+    /// What `by` got under its record `r`.
     pub(crate) fn served(&self, by: NodeId, r: Incarnation) -> Served {
         self.served.get(&(by, r)).copied().unwrap_or_default()
     }
@@ -271,7 +271,7 @@ impl Ledger {
             return;
         };
         let before = entry.outcome.replace(outcome);
-        let Entry { taken, handed, excused, rejected, .. } = *entry;
+        let Entry { to, call, taken, handed, excused, rejected, .. } = *entry;
         if let Some(before) = before {
             self.report(Breach::TwoOutcomes(message, before, outcome));
         } else {
@@ -294,6 +294,7 @@ impl Ledger {
             _ => {}
         }
         if let Some(id) = id {
+            self.served.entry((to, id.r)).or_default().calls |= call;
             self.called(message, (id.r, id.s));
         }
     }
@@ -334,8 +335,12 @@ impl Ledger {
             if let Some(entry) = self.entries.get_mut(&message) {
                 entry.orphaned = true;
             }
-            let queued = status == Status::Queued;
-            self.outcome(message, if queued { Outcome::Cancelled } else { Outcome::Unknown }, None, true);
+            let (outcome, id) = match status {
+                Status::Queued => (Outcome::Cancelled, None),
+                Status::InDoubt { id, .. } => (Outcome::Unknown, Some(id)),
+                Status::Settled => (Outcome::Unknown, None),
+            };
+            self.outcome(message, outcome, id, true);
         }
     }
 

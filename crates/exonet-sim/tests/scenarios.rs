@@ -72,7 +72,7 @@ fn what_was_found_stays_mended() {
             worlds += 1;
         }
     }
-    assert_eq!(worlds, 28);
+    assert_eq!(worlds, 30);
 }
 
 /// An echo of an opening brings grants, the way back is cut for more than an hour, and the peer, which has not proven
