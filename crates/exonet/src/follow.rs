@@ -88,7 +88,7 @@ impl Node {
     /// [`FollowError`] says why the node cannot follow these messages.
     pub fn follow(&self, follow: Follow) -> Result<Follower, FollowError> {
         let shared = self.shared();
-        let (id, began) = shared.step_calmly(|engine, now| (engine.core.follow(follow), now));
+        let (id, began) = shared.step_calmly(|engine, now| (engine.core.follow(now, follow), now));
         Ok(Follower { shared: Arc::downgrade(shared), id: id?, began })
     }
 }

@@ -191,5 +191,8 @@ const fn again_name(why: Again) -> &'static str {
         Again::Probe => "probe",
         Again::Copy => "copy",
         Again::Missing => "missing",
+        Again::Unanswered => "unanswered",
+        Again::Before => "before",
+        _ => "other",
     }
 }

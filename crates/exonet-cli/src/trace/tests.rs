@@ -20,6 +20,26 @@ fn delivered() -> Step {
 }
 
 #[test]
+fn a_step_before_the_trace_has_a_time_before_it() {
+    let mut timeline = Timeline::new(Named::new(), 86_399_000, true);
+    let open =
+        Step::Queued { open: true, peer: "b".into(), size: 7, tag: String::new(), kind: "message".into() };
+    assert_eq!(
+        timeline.add(&happened(1, 10, open, false))[2],
+        "      0 us       +0 us  open when the trace began"
+    );
+    let bound = Step::Bound { id: "x/3/1800".to_owned() };
+    assert_eq!(
+        timeline.add(&happened(1, -26_774_475, bound, false)),
+        ["  -26.77 s              bound to slot 1,800 of record 3"]
+    );
+    assert_eq!(
+        timeline.add(&happened(1, 1_010, Step::Acknowledged, false)),
+        ["      1 ms       +1 ms  acknowledged by the peer's node"]
+    );
+}
+
+#[test]
 fn a_message_is_a_block_with_times_that_is_shown_when_it_is_over() {
     let names = Named::from([("till".repeat(14), "till".to_owned())]);
     let mut timeline = Timeline::new(names, 86_399_000, false);

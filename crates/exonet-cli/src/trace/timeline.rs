@@ -30,7 +30,7 @@ pub(crate) struct Timeline {
 struct Block {
     lines: Vec<String>,
     first_us: Option<i64>,
-    last_us: i64,
+    last_us: Option<i64>,
     /// The destination of its last packet.
     to: Option<String>,
 }
@@ -46,11 +46,9 @@ impl Timeline {
         let block = self.open.entry(happened.message).or_default();
         block.lines.extend(heading);
         let first = *block.first_us.get_or_insert(happened.at_us);
-        if block.last_us == 0 {
-            block.last_us = first;
-        }
-        let (since, step) = (happened.at_us - first, happened.at_us - block.last_us);
-        block.last_us = happened.at_us;
+        let last = *block.last_us.get_or_insert(first);
+        block.last_us = Some(last.max(happened.at_us));
+        let (since, step) = (happened.at_us - first, happened.at_us - last);
         block.lines.extend(told(since, step, &words(&happened.step, block.to.as_ref())));
         if let Step::Left { to, .. } = &happened.step {
             block.to = Some(to.clone());
@@ -127,10 +125,13 @@ fn cut(tag: &str) -> String {
     format!("{short:?}")
 }
 
-/// The lines of a step with its times: since the first step, and since the previous one.
+/// The lines of a step with its times: since the first step, and since the previous one. A message may have been bound
+/// long before the trace: that step has a time before the first one, and comes after it.
 fn told(since: i64, step: i64, words: &str) -> Vec<String> {
     let micros = |us: i64| span(Duration::from_micros(us.unsigned_abs()));
-    let times = format!("{:>10} {:>11}  ", micros(since), format!("+{}", micros(step)));
+    let sign = if since < 0 { "-" } else { "" };
+    let step = if step < 0 { String::new() } else { format!("+{}", micros(step)) };
+    let times = format!("{:>10} {step:>11}  ", format!("{sign}{}", micros(since)));
     let (mut lines, mut line) = (Vec::new(), times);
     let mut empty = true;
     for word in words.split(' ') {
@@ -224,7 +225,10 @@ fn reason(why: &str) -> &'static str {
         "channel_ended" => "its channel had ended",
         "probe" => "no acknowledgement came",
         "copy" => "sent twice, in case one is lost",
-        _ => "the peer does not have it",
+        "missing" => "the peer does not have it",
+        "unanswered" => "no answer came to the opening",
+        "before" => "it was under way when the trace began",
+        _ => "for a reason that this version of exon does not know",
     }
 }
 

@@ -87,6 +87,8 @@ struct Follower {
     bound: BTreeMap<(u32, Slot), MessageKey>,
     came: BTreeMap<MessageId, u32>,
     steps: VecDeque<Step>,
+    /// How many of `steps` have their time.
+    stamped: usize,
     missed: Missed,
 }
 
@@ -99,6 +101,8 @@ struct Sent {
     left_to: u64,
     /// Why bytes that have left leave again, if they do.
     again: Option<Again>,
+    /// It may have left before it was followed.
+    before: bool,
 }
 
 /// A message that has arrived, as its head says.
@@ -139,6 +143,7 @@ impl Followers {
             bound: BTreeMap::new(),
             came: BTreeMap::new(),
             steps: VecDeque::new(),
+            stamped: 0,
             missed: Missed::default(),
         });
         Ok(id)
@@ -154,6 +159,7 @@ impl Followers {
         let Some(follower) = self.all.iter_mut().find(|follower| follower.id == id) else {
             return Missed::default();
         };
+        follower.stamped = 0;
         steps.extend(follower.steps.drain(..));
         core::mem::take(&mut follower.missed)
     }
@@ -161,12 +167,9 @@ impl Followers {
     /// Sets the time of what was noted in this input to `now`.
     pub(crate) fn stamp(&mut self, now: Mono) {
         for follower in &mut self.all {
-            follower
-                .steps
-                .iter_mut()
-                .rev()
-                .take_while(|step| step.at == Mono::NEVER)
-                .for_each(|step| step.at = now);
+            let new = follower.steps.iter_mut().skip(follower.stamped);
+            new.filter(|step| step.at == Mono::NEVER).for_each(|step| step.at = now);
+            follower.stamped = follower.steps.len();
         }
     }
 
@@ -198,17 +201,16 @@ impl Followers {
         }
     }
 
-    /// A packet with these bytes leaves.
-    pub(crate) fn left(&mut self, store: &Store, carried: &Carried, packet: Packet) {
+    /// A packet with these bytes leaves. `otherwise`: why bytes that have left leave again, if no other reason was noted.
+    pub(crate) fn left(&mut self, store: &Store, carried: &Carried, packet: Packet, otherwise: Again) {
         for follower in &mut self.all {
             for key in follower.among(carried) {
                 let Some(sent) = follower.sent.get_mut(&key) else { continue };
                 let of = store.get(key).map_or(0, |letter| letter.wire_len_of(key));
                 let bytes = carried.bytes.clone().unwrap_or(0..of);
-                let again = (bytes.start < sent.left_to).then(|| sent.again.unwrap_or(Again::Missing));
-                if again.is_some() {
-                    sent.again = None;
-                }
+                let otherwise = if sent.before { Again::Before } else { otherwise };
+                let repeats = sent.before || bytes.start < sent.left_to;
+                let again = repeats.then(|| sent.again.take().unwrap_or(otherwise));
                 sent.left_to = sent.left_to.max(bytes.end);
                 let n = sent.n;
                 let whole = bytes == (0..of);
@@ -342,9 +344,8 @@ impl Follower {
         if let Some(number) = letter.journaled.map(|first| first.nth(key.at)) {
             self.note(n, What::Journaled { number }, false);
         }
-        // An open message may have left already.
-        let again = open.then_some(Again::Missing);
-        self.sent.insert(key, Sent { n, bound: None, left_to: 0, again });
+        let before = open && letter.slot_of(key).is_some();
+        self.sent.insert(key, Sent { n, bound: None, left_to: 0, again: None, before });
     }
 
     fn note_bound(&mut self, sender: NodeId, store: &Store) {

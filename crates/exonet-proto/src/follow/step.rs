@@ -55,6 +55,7 @@ pub struct Packet {
 
 /// Why bytes of a message leave again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Again {
     /// The packet that carried them counts as lost.
     Lost,
@@ -66,6 +67,10 @@ pub enum Again {
     Copy,
     /// The receiver does not have them, or has given them back.
     Missing,
+    /// The peer has not answered the opening beside which they left.
+    Unanswered,
+    /// The message was under way before it was followed, and may have left before.
+    Before,
 }
 
 /// The kinds of steps.

@@ -12,7 +12,13 @@ impl Node {
     ///
     /// # Errors
     /// [`FollowError`]: there are too many followers, or the message is not open.
-    pub fn follow(&mut self, follow: Follow) -> Result<FollowerId, FollowError> {
+    pub fn follow(&mut self, now: Now, follow: Follow) -> Result<FollowerId, FollowError> {
+        let follower = self.begin_to_follow(follow)?;
+        self.cx.followers.stamp(now.mono);
+        Ok(follower)
+    }
+
+    fn begin_to_follow(&mut self, follow: Follow) -> Result<FollowerId, FollowError> {
         match follow {
             Follow::New { peer, most } => self.cx.followers.begin(peer, most),
             Follow::Open(key) => self.follow_open(key),

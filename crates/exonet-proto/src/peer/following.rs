@@ -113,7 +113,7 @@ impl Peer {
             if item == Item::Early {
                 self.follow_early(cx, packet);
             } else if let Some(carried) = carried(self.place, item) {
-                cx.followers.left(&cx.store, &carried, packet);
+                cx.followers.left(&cx.store, &carried, packet, Again::Missing);
             }
         }
     }
@@ -131,7 +131,7 @@ impl Peer {
         let sender = self.outbound.sender.as_ref();
         for (s, _) in sender.into_iter().flat_map(|sender| sender.early()) {
             let carried = Carried { place: self.place, slots: s.0..s.0.saturating_add(1), bytes: None };
-            cx.followers.left(&cx.store, &carried, packet);
+            cx.followers.left(&cx.store, &carried, packet, Again::Unanswered);
         }
     }
 

@@ -23,8 +23,15 @@ fn names(steps: &[Step], message: u32) -> Vec<String> {
 fn followed() -> (Pair, [FollowerId; 2]) {
     let mut pair = Pair::open();
     pair.talk(0);
-    let followers = [0, 1].map(|end| pair.ends[end].follow(ALL).unwrap());
+    let followers = [0, 1].map(|end| pair.ends[end].follow(pair.now, ALL).unwrap());
     (pair, followers)
+}
+
+/// Two nodes that have not talked, the first of which sends early.
+fn early_pair() -> Pair {
+    let mut pair = Pair::new([Config { early: true, ..config() }, config()]);
+    pair.now.wall = Wall(1_700_000_000_000_000_000);
+    pair
 }
 
 #[test]
@@ -103,10 +110,9 @@ fn packets_of_a_channel_that_ends_are_told() {
 
 #[test]
 fn an_early_message_is_bound_without_an_incarnation_and_leaves_beside_the_opening() {
-    let mut pair = Pair::new([Config { early: true, ..config() }, config()]);
-    pair.now.wall = Wall(1_700_000_000_000_000_000);
-    let near = pair.ends[0].follow(ALL).unwrap();
-    let far = pair.ends[1].follow(ALL).unwrap();
+    let mut pair = early_pair();
+    let near = pair.ends[0].follow(pair.now, ALL).unwrap();
+    let far = pair.ends[1].follow(pair.now, ALL).unwrap();
     pair.send(0, 10);
     pair.pump();
     assert!(pair.ends[1].recv(pair.now).is_some());
@@ -119,6 +125,31 @@ fn an_early_message_is_bound_without_an_incarnation_and_leaves_beside_the_openin
     let id = sent.last().and_then(|step| if let What::Settled { id, .. } = step.what { id } else { None });
     let (came, _) = steps(&mut pair, 1, far);
     assert!(matches!(&came[0].what, What::Arrived { id: at, .. } if Some(*at) == id), "{sent:?} {came:?}");
+}
+
+#[test]
+fn one_that_is_taken_up_late_has_times_and_no_reason_that_nobody_knows() {
+    let mut pair = early_pair();
+    let whole = pair.ends[0].follow(pair.now, ALL).unwrap();
+    pair.cut(0);
+    pair.send(0, 10);
+    pair.pump();
+    let bound_at = pair.now.mono;
+    pair.pass(SECOND);
+    let key = pair.ends[0].open_messages()[0].key;
+    let follower = pair.ends[0].follow(pair.now, Follow::Open(key)).unwrap();
+    let began = pair.now.mono;
+    pair.pass(10 * SECOND);
+    let (sent, _) = steps(&mut pair, 0, follower);
+    assert_eq!(names(&sent, 1)[..3], ["Queued", "Bound", "Left"], "{sent:?}");
+    assert_eq!((sent[0].at, sent[1].at), (began, bound_at), "{sent:?}");
+    assert!(sent[2..].iter().all(|step| step.at > began && step.at <= pair.now.mono), "{sent:?}");
+    let again = |step: &Step| if let What::Left { again, .. } = step.what { again } else { None };
+    assert!(sent[2..].iter().all(|step| again(step) == Some(Again::Before)), "{sent:?}");
+    let (sent, _) = steps(&mut pair, 0, whole);
+    let left: Vec<_> = sent.iter().filter(|step| matches!(step.what, What::Left { .. })).map(again).collect();
+    assert!(left.len() > 1 && left[0].is_none(), "{sent:?}");
+    assert!(left[1..].iter().all(|again| *again == Some(Again::Unanswered)), "{sent:?}");
 }
 
 #[test]
@@ -187,8 +218,8 @@ fn one_that_is_handed_out_given_back_and_judged_is_followed_by_its_name() {
     let key = pair.send(0, 10);
     pair.pump();
     let Status::InDoubt { id, .. } = pair.ends[0].status(key) else { panic!() };
-    let far = pair.ends[1].follow(Follow::Named(id)).unwrap();
-    let again = pair.ends[0].follow(Follow::Named(id)).unwrap();
+    let far = pair.ends[1].follow(pair.now, Follow::Named(id)).unwrap();
+    let again = pair.ends[0].follow(pair.now, Follow::Named(id)).unwrap();
     for attempt in 1..=2 {
         let incoming = pair.ends[1].accept(pair.now).unwrap();
         assert_eq!(incoming.attempt, attempt);
@@ -209,8 +240,8 @@ fn one_that_is_handed_out_given_back_and_judged_is_followed_by_its_name() {
             "{sent:?}"
         );
     }
-    assert_eq!(pair.ends[0].follow(Follow::Named(id)), Err(FollowError::NotOpen));
-    assert_eq!(pair.ends[0].follow(Follow::Open(key)), Err(FollowError::NotOpen));
+    assert_eq!(pair.ends[0].follow(pair.now, Follow::Named(id)), Err(FollowError::NotOpen));
+    assert_eq!(pair.ends[0].follow(pair.now, Follow::Open(key)), Err(FollowError::NotOpen));
 }
 
 #[test]
@@ -245,8 +276,10 @@ fn a_withdrawn_message_of_a_stream_is_told_at_both_ends() {
 fn as_many_as_wanted_are_followed_and_of_the_peer_that_is_wanted() {
     let mut pair = Pair::open();
     pair.talk(0);
-    let two = pair.ends[0].follow(Follow::New { peer: None, most: 2 }).unwrap();
-    let other = pair.ends[0].follow(Follow::New { peer: Some(crate::id::NodeId([9; 32])), most: 2 }).unwrap();
+    let two = pair.ends[0].follow(pair.now, Follow::New { peer: None, most: 2 }).unwrap();
+    let other = pair.ends[0]
+        .follow(pair.now, Follow::New { peer: Some(crate::id::NodeId([9; 32])), most: 2 })
+        .unwrap();
     for _ in 0..3 {
         pair.talk(0);
     }
@@ -261,8 +294,8 @@ fn as_many_as_wanted_are_followed_and_of_the_peer_that_is_wanted() {
 fn memory_is_bounded_and_what_is_missed_is_counted() {
     let mut pair = Pair::open();
     pair.talk(0);
-    let followers: Vec<_> = (0..MAX_FOLLOWERS).map(|_| pair.ends[0].follow(ALL).unwrap()).collect();
-    assert_eq!(pair.ends[0].follow(ALL), Err(FollowError::TooMany));
+    let followers: Vec<_> = (0..MAX_FOLLOWERS).map(|_| pair.ends[0].follow(pair.now, ALL).unwrap()).collect();
+    assert_eq!(pair.ends[0].follow(pair.now, ALL), Err(FollowError::TooMany));
     let first = followers[0];
     pair.cut(0);
     for _ in 0..MAX_FOLLOWED + 5 {
