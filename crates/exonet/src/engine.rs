@@ -271,18 +271,8 @@ impl Engine {
         match event {
             Event::Outcome { key, peer, count, outcome, id, late } => {
                 todo.settled |= self.peer_waits > 0;
-                let arrived = matches!(outcome, Outcome::Delivered | Outcome::Processed { .. });
                 todo.freed |= outcome != Outcome::Delivered || self.room.has_promises();
-                if arrived {
-                    let since = self.receipts.since(key);
-                    self.after.took.extend(since.map(|since| (now.mono.since(since), count)));
-                }
-                let settled = Settled { outcome, id, late };
-                self.tell_ended(peer, count, settled);
-                self.receipts.settle(key, count, settled, |waker| self.after.wake(Some(waker)));
-                if !self.writers.is_empty() {
-                    self.after.wake(self.writers.remove(&key).flatten());
-                }
+                self.settled(now, (key, count), peer, Settled { outcome, id, late });
             }
             Event::Reason { id, reason } => self.reasons.keep(id, reason),
             Event::Reply { key, id, status, body } => {
@@ -339,6 +329,19 @@ impl Engine {
                 todo.settled = true;
                 todo.readable = true;
             }
+        }
+    }
+
+    /// `count` messages to a peer, from `key` on, have their outcome.
+    fn settled(&mut self, now: Now, (key, count): (MessageKey, u32), peer: NodeId, settled: Settled) {
+        if matches!(settled.outcome, Outcome::Delivered | Outcome::Processed { .. }) {
+            let since = self.receipts.since(key);
+            self.after.took.extend(since.map(|since| (now.mono.since(since), count)));
+        }
+        self.tell_ended(peer, count, settled);
+        self.receipts.settle(key, count, settled, |waker| self.after.wake(Some(waker)));
+        if !self.writers.is_empty() {
+            self.after.wake(self.writers.remove(&key).flatten());
         }
     }
 

@@ -144,10 +144,7 @@ impl<'a> Record<'a> {
             }
             Self::Hint { peer, address } => {
                 head(to, HINT, [u64::from(*peer), u64::from(address.port())]);
-                match address.ip() {
-                    IpAddr::V4(ip) => prefixed(to, &ip.octets()),
-                    IpAddr::V6(ip) => prefixed(to, &ip.octets()),
-                }
+                prefixed_ip(to, address.ip());
             }
             Self::Put { letter, peer, heading, body } => {
                 head(to, PUT, [letter.get(), u64::from(*peer)]);
@@ -184,22 +181,18 @@ impl<'a> Record<'a> {
             }
             Self::End { letter, n } => head(to, END, [letter.get(), u64::from(*n)]),
             Self::Live { peer, r, hi, l, ets, taken, closed, free } => {
-                let (runs, (kts, keep)) = (free.len() as u64, taken.map_or((0, 0), |of| (of.ts.0, of.end.0)));
+                let (kts, keep) = taken.map_or((0, 0), |of| (of.ts.0, of.end.0));
                 let (peer, closed) = (u64::from(*peer), u64::from(*closed));
-                head(to, LIVE, [peer, r.0, hi.0, l.0, ets.0, kts, keep, closed, runs]);
-                for run in free {
-                    put_varint(to, run.start);
-                    put_varint(to, run.end);
-                }
+                head(to, LIVE, [peer, r.0, hi.0, l.0, ets.0, kts, keep, closed, free.len() as u64]);
+                free.iter().flat_map(|run| [run.start, run.end]).for_each(|end| put_varint(to, end));
             }
             Self::Drop { peer } => head(to, DROP, [u64::from(*peer)]),
             Self::Take { peer, run, call } => {
                 head(to, TAKE, [u64::from(*peer), run.start, run.end, u64::from(*call)]);
             }
-            Self::Mark { peer, s, verdict } => {
-                let Verdict { word, status, attempts, reason } = verdict;
-                let (word, status) = (*word as u64, u64::from(*status));
-                head(to, MARK, [u64::from(*peer), s.0, word, status, u64::from(*attempts)]);
+            Self::Mark { peer, s, verdict: Verdict { word, status, attempts, reason } } => {
+                let [status, attempts] = [status, attempts].map(|number| u64::from(*number));
+                head(to, MARK, [u64::from(*peer), s.0, *word as u64, status, attempts]);
                 prefixed(to, reason.as_bytes());
             }
             Self::Withdraw { peer, run } => head(to, WITHDRAW, [u64::from(*peer), run.start, run.end]),
@@ -358,6 +351,13 @@ impl<'a> Heading<'a> {
 fn head<const N: usize>(to: &mut Vec<u8>, kind: u8, numbers: [u64; N]) {
     to.push(kind);
     numbers.into_iter().for_each(|number| put_varint(to, number));
+}
+
+fn prefixed_ip(to: &mut Vec<u8>, ip: IpAddr) {
+    match ip {
+        IpAddr::V4(ip) => prefixed(to, &ip.octets()),
+        IpAddr::V6(ip) => prefixed(to, &ip.octets()),
+    }
 }
 
 fn prefixed(to: &mut Vec<u8>, bytes: &[u8]) {

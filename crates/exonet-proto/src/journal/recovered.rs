@@ -366,11 +366,7 @@ impl Recovered {
                 self.known.insert(peer, Known::new(id));
                 self.peers = self.peers.max(peer);
             }
-            Record::Hint { peer, address } => {
-                let hints = &mut self.peer(peer)?.hints;
-                hints.retain(|known| *known != address);
-                hints.push(address);
-            }
+            Record::Hint { peer, address } => self.peer(peer)?.hint(address),
             Record::Put { letter, .. } => {
                 let posted = self.posted(&record)?;
                 self.open.insert(letter, posted);
@@ -386,16 +382,7 @@ impl Recovered {
                 self.missing += u64::from(n);
                 self.letters = self.letters.max(letter.nth(n.saturating_sub(1)).get());
             }
-            Record::Bind { letter, n, s, r } => {
-                let mut left = n;
-                for (at, posted) in self.open.among(letter, n) {
-                    posted.placed = Placed::Bound(Slot(s.0 + (at.get() - letter.get())), r);
-                    left -= posted.n.min(left);
-                }
-                if left > 0 {
-                    return Err(Malformed::Reserved);
-                }
-            }
+            Record::Bind { letter, n, s, r } => self.bind(letter, n, s, r)?,
             Record::Place { letter, count, age, n, link } => {
                 let first = StreamMark { age, n, link, ..StreamMark::OPEN };
                 for at in 0..count {
@@ -415,39 +402,20 @@ impl Recovered {
                 self.peer(peer)?.readers.put(Bytes::copy_from_slice(name), reader);
             }
             Record::Early { letter, s, ts } => self.letter(letter)?.placed = Placed::Early(s, ts),
-            Record::Convert { letter, r } => {
-                let placed = &mut self.letter(letter)?.placed;
-                let Placed::Early(s, _) = *placed else { return Err(Malformed::Reserved) };
-                *placed = Placed::Bound(s, r);
-            }
+            Record::Convert { letter, r } => self.convert(letter, r)?,
             Record::Back { letter, kept } => {
                 self.letter(letter)?.placed = kept.map_or(Placed::Nowhere, Placed::Returned);
             }
-            Record::End { letter, n } => {
-                let resident = &mut self.resident;
-                let all = self.open.remove(letter, n, |gone| {
-                    *resident = resident.saturating_sub(gone.resident());
-                    self.missing -= u64::from(gone.n) * u64::from(gone.missing);
-                });
-                if !all {
-                    return Err(Malformed::Reserved);
-                }
-            }
+            Record::End { letter, n } => self.end(letter, n)?,
             Record::Live { peer, r, hi, l, ets, taken, closed, free } => {
                 self.peer(peer)?.live(Live { r, hi, l, ets, taken, closed, free: IntervalSet::new() }, free);
             }
             Record::Drop { peer } => self.peer(peer)?.drop_record(),
             Record::Take { peer, run, call } => self.peer(peer)?.take(run, call)?,
-            Record::Mark { peer, s, verdict } => {
-                let known = self.peer(peer)?;
-                known.attempts.remove(&s);
-                known.verdicts.insert(s, verdict);
-            }
+            Record::Mark { peer, s, verdict } => self.peer(peer)?.mark(s, verdict),
             Record::Withdraw { peer, run } => self.peer(peer)?.withdrawn.insert(run),
             Record::Void { peer, name, s, len, age, n, link } => {
-                let known = self.peer(peer)?;
-                known.withdrawn.insert(s.0..s.0 + len);
-                known.readers.voids.insert(name, s, len, StreamMark { age, n, link, ..StreamMark::OPEN });
+                self.peer(peer)?.void(name, (s, len), StreamMark { age, n, link, ..StreamMark::OPEN });
             }
             Record::Given { peer, s, attempt } => {
                 self.peer(peer)?.attempts.insert(s, attempt);
@@ -462,6 +430,32 @@ impl Recovered {
             }
         }
         Ok(())
+    }
+
+    fn bind(&mut self, letter: LetterId, n: u32, s: Slot, r: Incarnation) -> Result<(), Malformed> {
+        let mut left = n;
+        for (at, posted) in self.open.among(letter, n) {
+            posted.placed = Placed::Bound(Slot(s.0 + (at.get() - letter.get())), r);
+            left -= posted.n.min(left);
+        }
+        if left > 0 { Err(Malformed::Reserved) } else { Ok(()) }
+    }
+
+    /// An early message has its incarnation.
+    fn convert(&mut self, letter: LetterId, r: Incarnation) -> Result<(), Malformed> {
+        let placed = &mut self.letter(letter)?.placed;
+        let Placed::Early(s, _) = *placed else { return Err(Malformed::Reserved) };
+        *placed = Placed::Bound(s, r);
+        Ok(())
+    }
+
+    fn end(&mut self, letter: LetterId, n: u32) -> Result<(), Malformed> {
+        let resident = &mut self.resident;
+        let all = self.open.remove(letter, n, |gone| {
+            *resident = resident.saturating_sub(gone.resident());
+            self.missing -= u64::from(gone.n) * u64::from(gone.missing);
+        });
+        if all { Ok(()) } else { Err(Malformed::Reserved) }
     }
 
     fn peer(&mut self, peer: u32) -> Result<&mut Known, Malformed> {
@@ -488,6 +482,24 @@ impl Known {
         let (writers, readers) = (BTreeMap::new(), Readers::default());
         let (hints, withdrawn) = (Vec::new(), IntervalSet::new());
         Self { id, hints, record: None, calls, verdicts, withdrawn, attempts, writers, readers }
+    }
+
+    /// The newest address comes last.
+    fn hint(&mut self, address: SocketAddr) {
+        self.hints.retain(|known| *known != address);
+        self.hints.push(address);
+    }
+
+    /// The application has given its verdict on a message.
+    fn mark(&mut self, s: Slot, verdict: Verdict) {
+        self.attempts.remove(&s);
+        self.verdicts.insert(s, verdict);
+    }
+
+    /// `len` messages of a stream, from `s` on, were withdrawn.
+    fn void(&mut self, name: &[u8], (s, len): (Slot, u64), mark: StreamMark) {
+        self.withdrawn.insert(s.0..s.0 + len);
+        self.readers.voids.insert(name, s, len, mark);
     }
 
     fn drop_record(&mut self) {
