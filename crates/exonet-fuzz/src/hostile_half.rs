@@ -140,6 +140,7 @@ impl Node {
         record.or(sender).unwrap_or(self.clock.ck())
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each kind of input")]
     fn apply(&mut self, op: Op) {
         let (near, ck) = (self.near(), self.clock.ck());
         match op {

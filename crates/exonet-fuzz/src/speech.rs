@@ -156,6 +156,7 @@ pub(crate) fn speak(says: &[Say<'_>], lore: &Lore, bases: Bases, room: usize) ->
 }
 
 impl Say<'_> {
+    #[expect(clippy::too_many_lines, reason = "one arm for each frame")]
     fn put(&self, lore: &Lore, out: &mut Writer<'_>) {
         let ours = |s: &Number| Slot(s.at(lore.our_s));
         let their_r = |r: &Number| Incarnation(r.at(lore.their_r));

@@ -72,6 +72,7 @@ fn per_second(count: u64, began: Instant) -> f64 {
 }
 
 #[tokio::main]
+#[expect(clippy::too_many_lines, reason = "one measurement after the other")]
 async fn main() {
     let (Some(one), Some(two)) = (Server::start("").await.unwrap(), Server::start("").await.unwrap()) else {
         println!("SKIPPED: PostgreSQL is not installed here");

@@ -2,6 +2,7 @@
 use crate::support::{World, arg};
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of commands")]
 fn errors_name_the_thing() {
     let world = World::new();
     let id = exonet_proto::NodeId([7; 32]).to_string();

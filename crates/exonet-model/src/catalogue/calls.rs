@@ -3,6 +3,7 @@
 use super::{CALLS, ab};
 use crate::config::{Bound, Calls, Config};
 
+#[expect(clippy::too_many_lines, reason = "a table of configurations")]
 pub(super) fn configs(bound: Bound) -> Vec<Config> {
     vec![
         Config { limit: bound.pick(3, 4), ..CALLS },

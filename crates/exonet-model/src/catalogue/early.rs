@@ -3,6 +3,7 @@
 use super::{EARLY, ab};
 use crate::config::{Bound, Config, Drop, Grants, Memory};
 
+#[expect(clippy::too_many_lines, reason = "a table of configurations")]
 pub(super) fn configs(bound: Bound) -> Vec<Config> {
     vec![
         Config { messages: ab(bound.pick(2, 3)), limit: bound.pick(3, 4), ..EARLY },

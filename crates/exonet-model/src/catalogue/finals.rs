@@ -3,6 +3,7 @@
 use super::{EARLY, TWO, ab};
 use crate::config::{Bound, Config, Drop, Grants, Memory};
 
+#[expect(clippy::too_many_lines, reason = "a table of configurations")]
 pub(super) fn configs(bound: Bound) -> Vec<Config> {
     vec![
         Config {

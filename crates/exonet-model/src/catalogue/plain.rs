@@ -3,6 +3,7 @@
 use super::{TWO, ab};
 use crate::config::{Bound, Config, Drop, Grants};
 
+#[expect(clippy::too_many_lines, reason = "a table of configurations")]
 pub(super) fn configs(bound: Bound) -> Vec<Config> {
     vec![
         Config { messages: ab(bound.pick(3, 4)), limit: bound.pick(5, 7), ..TWO },

@@ -164,8 +164,8 @@ impl<'a> Record<'a> {
                 head(to, PLACE, [letter.get(), u64::from(*count), *age, *n, *link]);
             }
             Self::Writer { peer, name, begun } => {
-                let (o, n) = begun.map_or((0, 0), |(o, n)| (o.0, n));
-                head(to, WRITER, [u64::from(*peer), u64::from(begun.is_some()), o, n]);
+                let (has, (o, n)) = (u64::from(begun.is_some()), begun.map_or((0, 0), |(o, n)| (o.0, n)));
+                head(to, WRITER, [u64::from(*peer), has, o, n]);
                 prefixed(to, name);
             }
             Self::Reader { peer, name, o, next, ended } => {
@@ -176,9 +176,7 @@ impl<'a> Record<'a> {
             Self::Early { letter, s, ts } => head(to, EARLY, [letter.get(), s.0, ts.0]),
             Self::Convert { letter, r } => head(to, CONVERT, [letter.get(), r.0]),
             Self::Back { letter, kept: None } => head(to, BACK, [letter.get()]),
-            Self::Back { letter, kept: Some(KeptPlace { o, n }) } => {
-                head(to, RETURNED, [letter.get(), o.0, *n]);
-            }
+            Self::Back { letter, kept: Some(kept) } => head(to, RETURNED, [letter.get(), kept.o.0, kept.n]),
             Self::End { letter, n } => head(to, END, [letter.get(), u64::from(*n)]),
             Self::Live { peer, r, hi, l, ets, taken, closed, free } => {
                 let (kts, keep) = taken.map_or((0, 0), |of| (of.ts.0, of.end.0));

@@ -390,13 +390,7 @@ impl Recovered {
                     self.letter(letter.nth(at))?.place = (age, n, link);
                 }
             }
-            Record::Writer { peer, name, begun } => {
-                let writers = &mut self.peer(peer)?.writers;
-                match begun {
-                    Some(begun) => drop(writers.insert(Bytes::copy_from_slice(name), begun)),
-                    None => drop(writers.remove(name)),
-                }
-            }
+            Record::Writer { peer, name, begun } => self.peer(peer)?.writer(name, begun),
             Record::Reader { peer, name, o, next, ended } => {
                 let reader = Reader { o, next, ended };
                 self.peer(peer)?.readers.put(Bytes::copy_from_slice(name), reader);
@@ -488,6 +482,14 @@ impl Known {
     fn hint(&mut self, address: SocketAddr) {
         self.hints.retain(|known| *known != address);
         self.hints.push(address);
+    }
+
+    /// A stream to the peer has begun, or has ended.
+    fn writer(&mut self, name: &[u8], begun: Option<(Slot, u64)>) {
+        match begun {
+            Some(begun) => drop(self.writers.insert(Bytes::copy_from_slice(name), begun)),
+            None => drop(self.writers.remove(name)),
+        }
     }
 
     /// The application has given its verdict on a message.

@@ -267,6 +267,7 @@ impl Draw<'_> {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each kind of fault")]
     fn fault(&mut self, kind: Fault, at: Duration, span: Duration, node: usize) {
         let stored = self.nodes.get(node).is_some_and(|plan| plan.disk.is_some());
         let dice = &mut self.dice;

@@ -189,6 +189,7 @@ impl Profile {
         })
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each profile")]
     pub(super) const fn mix(self) -> Mix {
         use Fault::{
             BrokenDisk, Bursts, Copies, Corrupt, Crash, Cut, Deaf, Delay, Echoes, FullDisk, Leave, Loss,

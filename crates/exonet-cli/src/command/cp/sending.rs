@@ -346,6 +346,21 @@ impl Copying {
         }
     }
 
+    /// Sends a piece that was read from a stream. Returns the answer and the length of the piece.
+    async fn send_read(&self, head: Piece, data: Vec<u8>) -> Result<(PieceAnswer, u64), Fault> {
+        let place = self.window.enter().await;
+        let fill = |body: &mut Vec<u8>| {
+            body.extend_from_slice(&data);
+            Ok::<_, Fault>(())
+        };
+        let (body, _) = head.encode(data.len(), fill)?;
+        let len = data.len() as u64;
+        drop(data);
+        let answer = self.piece(body).await?;
+        place.into_iter().for_each(|place| self.window.leave(place));
+        Ok((answer, len))
+    }
+
     /// Sends a stream to its end.
     async fn stream(&self, item: &Item, file: FileInfo, progress: &mut Progress<'_>) -> Result<End, Fault> {
         // The other end of a pipe may never be opened, so this waits for a stop as well.
@@ -363,20 +378,7 @@ impl Copying {
         }
         let full = piece as usize;
         let send = |data: Vec<u8>, at: u64, end: bool| {
-            let head = Piece::new(self.of_this_run, file.clone(), piece, at, end);
-            async move {
-                let place = self.window.enter().await;
-                let fill = |body: &mut Vec<u8>| {
-                    body.extend_from_slice(&data);
-                    Ok::<_, Fault>(())
-                };
-                let (body, _) = head.encode(data.len(), fill)?;
-                let len = data.len() as u64;
-                drop(data);
-                let answer = self.piece(body).await?;
-                place.into_iter().for_each(|place| self.window.leave(place));
-                Ok::<_, Fault>((answer, len))
-            }
+            self.send_read(Piece::new(self.of_this_run, file.clone(), piece, at, end), data)
         };
         let (mut at, mut sent) = (0, FuturesUnordered::new());
         let rest = loop {
