@@ -89,7 +89,10 @@
 //! # Names of durations
 //!
 //! A *timeout* is how long a caller waits for something, or how long something may last. A *deadline* is how long
-//! after its start a message or a call is still wanted. An *interval* is the time between two repetitions.
+//! after its start a message or a call is still wanted. An *interval* is the time between two repetitions. Three
+//! durations are none of these: the [`patience`](group::GroupBuilder::patience) of a group, after which it tries a
+//! second member beside the first; how long a [session](session::SessionBuilder) may be `idle`; and how long its `life`
+//! is.
 #![deny(missing_docs)]
 
 mod after;

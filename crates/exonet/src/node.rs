@@ -11,7 +11,7 @@ use std::sync::Arc;
 use exonet_proto::NodeId;
 use exonet_proto::node::{Carrier, OpenMessage, Stats};
 use tokio::sync::Semaphore;
-use tokio::time::{sleep, timeout};
+use tokio::time::{self, sleep};
 
 use crate::allow::Allow;
 use crate::builder::Builder;
@@ -202,10 +202,10 @@ impl Node {
     /// disk, and open receipts say [`Outcome::Kept`](crate::Outcome::Kept). Without a journal, this method has the
     /// effect of a crash.
     ///
-    /// The node first waits, for `patience` at most, until the running calls have ended and their replies have
+    /// The node first waits, for `timeout` at most, until the running calls have ended and their replies have
     /// arrived; calls that still run then fail. The node takes no further calls and refuses none: they wait for the
     /// next life.
-    pub async fn freeze(&self, patience: Duration) {
+    pub async fn freeze(&self, timeout: Duration) {
         let shared = self.shared();
         shared.amend(|engine| engine.calls.paused = true);
         let replied = async {
@@ -214,7 +214,7 @@ impl Node {
             }
         };
         // The node stops even if the replies did not arrive in time.
-        let _ = timeout(patience, replied).await;
+        let _ = time::timeout(timeout, replied).await;
         shared.stop(None);
         // The driver signals its end by closing the semaphore, so an error is expected.
         let _ = shared.ended.acquire().await;
@@ -232,7 +232,7 @@ impl Node {
                 let peer = node.peer(peer);
                 tokio::spawn(async move {
                     let mut pong = pin!(peer.ping(GREETING));
-                    let answered = timeout(GREETING_PATIENCE, &mut pong).await;
+                    let answered = time::timeout(GREETING_PATIENCE, &mut pong).await;
                     drop(place);
                     if answered.is_err() {
                         // This task still waits for its peer, while the others get their turn.
@@ -378,7 +378,7 @@ pub(crate) async fn wait_until(shared: &Shared, most: Option<Duration>, done: im
     match most {
         None => wait.await,
         // The caller checks whether `done` returned true in time.
-        Some(most) => drop(timeout(most, wait).await),
+        Some(most) => drop(time::timeout(most, wait).await),
     }
 }
 

@@ -103,7 +103,7 @@ pub(super) fn page(all: &[Medians<'_>], figures: &[&str], notes: &[String]) -> S
 /// How a peer that makes calls in another way than it sends messages is set up.
 fn tuning(peer: &Peer) -> &'static str {
     match peer.name {
-        "exonet" => "`Node::call` and `Node::serve`, all as by default",
+        "exonet" => "`Peer::call` and `Node::serve`, all as by default",
         "tcp-cubic" => "TCP_NODELAY, length-prefixed messages; not encrypted",
         "quinn-cubic" => {
             "a stream for each call; the server has a certificate (P-256), the client none; no session is resumed"

@@ -90,7 +90,7 @@ fn losses(all: &[Medians<'_>]) -> String {
         "## Where Exonet loses\n\n\
          These are the rows in which another transport is more than 3 % better by some figure. Each row gives the best\n\
          transport, its figure, and Exonet's. In the rows of calls, Exonet answers a message with a message;\n\
-         `Node::call` has rows of its own.\n\n\
+         `Peer::call` has rows of its own.\n\n\
          | | | {names} |\n\
          |---|---|{}\n",
         "---|".repeat(MEASURES.len())
@@ -109,7 +109,7 @@ fn losses(all: &[Medians<'_>]) -> String {
             lost += 1;
             let better = better.map(|better| better.unwrap_or_default()).join(" | ");
             let how = match ours {
-                "exonet-calls" => ", `Node::call`",
+                "exonet-calls" => ", `Peer::call`",
                 "exonet-process" => ", `Process`",
                 "exonet-sync" => ", `Sync`",
                 _ => "",
@@ -145,7 +145,7 @@ fn section(medians: &Medians<'_>, figures: &[&str]) -> String {
     let what = match scenario.name {
         name if name.contains("call") => {
             "Calls a second; median / 99th percentile of their latency in ms. A call is a message that a message answers; in \
-             the row \"at most once\" it is `Node::call`."
+             the row \"at most once\" it is `Peer::call`."
         }
         "transfer" => {
             "Time in ms from when the application handed over the first chunk, connecting included: until the last chunk had \
@@ -155,7 +155,7 @@ fn section(medians: &Medians<'_>, figures: &[&str]) -> String {
         }
         "cold-start" => {
             "Time in ms from when the application handed over all messages: until the last had arrived at the other end / \
-             until the sender knew that. Exonet's calls are `Node::call`, at most once."
+             until the sender knew that. Exonet's calls are `Peer::call`, at most once."
         }
         "head-of-line" => {
             "Messages a second; median / 99th percentile of the delay in ms, from the time at which a message was due until \

@@ -22,13 +22,11 @@
 
 mod record;
 mod recovered;
-mod shelf;
 mod spans;
 
 pub(crate) use record::{Heading, Record};
 pub use recovered::{BadJournal, OpenLetter, Recovered};
 pub(crate) use recovered::{Known, Placed, Posted};
-pub use shelf::{Keep, Shelf};
 
 use std::collections::BTreeSet;
 

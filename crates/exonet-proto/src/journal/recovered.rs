@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use super::spans::Spans;
-use super::{Heading, Record, Shelf};
+use super::{Heading, Record};
 use crate::half::{Hull, IntervalSet, KeptPlace, Reader, Readers, Receiver, Taken};
 use crate::id::{Incarnation, LetterId, MessageId, NodeId, Slot, Stamp};
-use crate::message::{Confirm, Early, Priority, SMALL, Verdict};
+use crate::message::{Confirm, Early, Priority, SMALL, Shelf, Verdict};
 use crate::time::Wall;
 use crate::wire::Traceparent;
 use crate::wire::{Malformed, StreamEnd, StreamMark, Take};

@@ -6,10 +6,9 @@ use bytes::Bytes;
 
 use super::fragments::TRIAL;
 use super::lane::{LaneKey, Load};
-use super::{Bundle, Flow, Fragments, Halves, POOLED, Source};
+use super::{Bundle, Flow, Fragments, Halves, POOLED, Shelf, Source};
 use super::{Confirm, Early, MessageKey, Outgoing, Priority};
 use crate::id::{Incarnation, LetterId, Slot};
-use crate::journal::Shelf;
 use crate::time::Mono;
 use crate::wire::Traceparent;
 use crate::wire::{Role, StreamMark};

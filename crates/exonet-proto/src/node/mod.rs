@@ -40,12 +40,12 @@ pub use crate::follow::{
 };
 pub use crate::half::{Far, Gap, Hull, Taken};
 pub use crate::id::{CallId, LetterId};
-pub use crate::journal::{Append, BadJournal, Durability, Keep, OpenLetter, Position, Recovered, Shelf};
+pub use crate::journal::{Append, BadJournal, Durability, OpenLetter, Position, Recovered};
 pub use crate::message::MAX_STREAM_BODY;
 pub use crate::message::run::{IncomingRun, View};
 pub use crate::message::{
-    Alike, Confirm, DeliveryKey, Early, InStream, Incoming, IncomingBody, MAX_REASON, MessageKey, Outcome,
-    Outgoing, Priority, Refusal, Verdict, Word,
+    Alike, Confirm, DeliveryKey, Early, InStream, Incoming, IncomingBody, Keep, MAX_REASON, MessageKey,
+    Outcome, Outgoing, Priority, Refusal, Shelf, Verdict, Word,
 };
 pub use crate::opening::prefix::Prefix;
 pub use crate::pattern::call::{FAILED, NO_SUCH_METHOD, TOO_LARGE};

@@ -224,7 +224,7 @@ pub enum GroupError {
     /// The node is closed.
     #[error("the node is closed")]
     Closed,
-    /// The node queued copies of the message, and stopped before they were on the disk: see [`SendError::InDoubt`].
+    /// The node queued copies of the message, and stopped before they were on the disk: see [`SendError::InDoubt`](crate::error::SendError::InDoubt).
     #[error("{IN_DOUBT}")]
     InDoubt,
     /// A balanced message goes to some members, but a message of a stream goes to all.

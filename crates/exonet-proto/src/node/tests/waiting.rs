@@ -4,8 +4,9 @@ use std::sync::{Arc, Mutex};
 
 use super::*;
 use crate::id::{NodeId, Stamp};
-use crate::journal::{Durability, Keep, Recovered, Shelf};
+use crate::journal::{Durability, Recovered};
 use crate::message::SMALL;
+use crate::message::{Keep, Shelf};
 
 /// Counts the bodies that it is given.
 #[derive(Debug, Default)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::message::SMALL;
+use super::SMALL;
 
 /// A place for waiting bodies, outside of memory. It serves only this process: the journal has the same bytes.
 pub trait Keep: Send + Sync {
