@@ -31,18 +31,40 @@ static exonet_code open_node(const char *dir, size_t dir_len, const char *bind, 
 	return exonet_node_open(&options, node, error);
 }
 
-static exonet_code send_message(exonet_node *node, const char *peer, size_t peer_len, const void *body, size_t body_len,
-		const void *tag, size_t tag_len, const char *trace, size_t trace_len, uint64_t deadline_ms, bool processed, bool durable,
-		exonet_receipt **receipt, exonet_error **error) {
+struct treatment { uint64_t deadline_ms; bool processed, durable; };
+
+static exonet_send_options send_options(const void *tag, size_t tag_len, const char *trace, size_t trace_len,
+		struct treatment how) {
 	exonet_send_options options;
 	memset(&options, 0, sizeof options);
 	options.size = sizeof options;
 	options.tag = bytes(tag, tag_len);
-	options.deadline_ms = deadline_ms;
-	options.confirm = processed ? EXONET_CONFIRM_PROCESSED : EXONET_CONFIRM_DELIVERED;
-	options.durable = durable;
+	options.deadline_ms = how.deadline_ms;
+	options.confirm = how.processed ? EXONET_CONFIRM_PROCESSED : EXONET_CONFIRM_DELIVERED;
+	options.durable = how.durable;
 	options.traceparent = str(trace, trace_len);
+	return options;
+}
+
+static exonet_code send_message(exonet_node *node, const char *peer, size_t peer_len, const void *body, size_t body_len,
+		const void *tag, size_t tag_len, const char *trace, size_t trace_len, struct treatment how, exonet_receipt **receipt,
+		exonet_error **error) {
+	exonet_send_options options = send_options(tag, tag_len, trace, trace_len, how);
 	return exonet_send(node, str(peer, peer_len), bytes(body, body_len), &options, receipt, error);
+}
+
+static exonet_code answer_message(exonet_delivery *delivery, exonet_node *node, const void *body, size_t body_len,
+		const void *tag, size_t tag_len, const char *trace, size_t trace_len, struct treatment how, exonet_receipt **receipt,
+		exonet_error **error) {
+	exonet_send_options options = send_options(tag, tag_len, trace, trace_len, how);
+	return exonet_delivery_answer(delivery, node, bytes(body, body_len), &options, receipt, error);
+}
+
+static exonet_code ack_and_send(exonet_delivery *delivery, exonet_node *node, const char *peer, size_t peer_len,
+		const void *body, size_t body_len, const void *tag, size_t tag_len, const char *trace, size_t trace_len,
+		struct treatment how, exonet_receipt **receipt, exonet_error **error) {
+	exonet_send_options options = send_options(tag, tag_len, trace, trace_len, how);
+	return exonet_delivery_ack_and_send(delivery, node, str(peer, peer_len), bytes(body, body_len), &options, receipt, error);
 }
 
 static exonet_code start_call(exonet_node *node, const char *peer, size_t peer_len, const char *method, size_t method_len,
@@ -296,6 +318,14 @@ type SendOptions struct {
 	Traceparent string
 }
 
+func (o SendOptions) how() C.struct_treatment {
+	return C.struct_treatment{
+		deadline_ms: millis(o.Deadline),
+		processed:   C.bool(o.Processed),
+		durable:     C.bool(o.Durable),
+	}
+}
+
 // Outcome is what became of a message.
 type Outcome int32
 
@@ -340,8 +370,7 @@ func (n *Node) Send(peer string, body []byte, options SendOptions) (*Receipt, er
 		data, dataLen := bytesData(body)
 		tag, tagLen := bytesData(options.Tag)
 		trace, traceLen := strData(options.Traceparent)
-		code := C.send_message(node, to, toLen, data, dataLen, tag, tagLen, trace, traceLen, millis(options.Deadline),
-			C.bool(options.Processed), C.bool(options.Durable), &receipt.receipt, &err)
+		code := C.send_message(node, to, toLen, data, dataLen, tag, tagLen, trace, traceLen, options.how(), &receipt.receipt, &err)
 		return failure(code, &err)
 	})
 	if failed != nil {
@@ -386,7 +415,7 @@ func (r *Receipt) Cancel() (asked bool, failed error) {
 	return bool(left), failure(code, &err)
 }
 
-// Delivery is a received message. It is delivered when Ack says so; dropped before, it is handed out again.
+// Delivery is a received message. It is delivered when Ack or Answer says so; dropped before, it is handed out again.
 type Delivery struct {
 	From    string
 	ID      string
@@ -397,6 +426,8 @@ type Delivery struct {
 	Traceparent string
 
 	delivery *C.exonet_delivery
+	// node has received the message, unless that is one of a session.
+	node *Node
 }
 
 // Recv waits for a message.
@@ -411,10 +442,10 @@ func (n *Node) Recv(ctx context.Context) (*Delivery, error) {
 	if failed != nil {
 		return nil, failed
 	}
-	return received(got), nil
+	return received(got, n), nil
 }
 
-func received(got *C.exonet_delivery) *Delivery {
+func received(got *C.exonet_delivery, node *Node) *Delivery {
 	delivery := &Delivery{
 		From:        text(C.exonet_delivery_from(got)),
 		ID:          text(C.exonet_delivery_id(got)),
@@ -423,6 +454,7 @@ func received(got *C.exonet_delivery) *Delivery {
 		Attempt:     uint32(C.exonet_delivery_attempt(got)),
 		Traceparent: text(C.exonet_delivery_traceparent(got)),
 		delivery:    got,
+		node:        node,
 	}
 	runtime.SetFinalizer(delivery, func(d *Delivery) { C.exonet_delivery_free(d.delivery) })
 	return delivery
@@ -433,6 +465,48 @@ func (d *Delivery) Ack(status uint32) error {
 	defer runtime.KeepAlive(d)
 	var err *C.exonet_error
 	return failure(C.exonet_delivery_ack(d.delivery, C.uint32_t(status), &err), &err)
+}
+
+// Answer acknowledges the message and sends an answer to its sender, in one step: both happen, or neither, also if the process is killed and
+// the node has a journal. It waits for room in the queue to the sender. A message of a session is answered by Session.Answer.
+//
+// If it fails, nothing was sent, and the delivery is as it was before: acknowledge, reject or put it off, or answer with something else. Only
+// after an Error with NotDelivered, or with Closed, is there nothing left to do. If the node is closed while the answer waits for the disk, the
+// next process of the identity may have done both: the error says so.
+func (d *Delivery) Answer(body []byte, options SendOptions) (*Receipt, error) {
+	return d.answer(func(node *C.exonet_node, receipt **C.exonet_receipt, err **C.exonet_error) C.exonet_code {
+		data, dataLen := bytesData(body)
+		tag, tagLen := bytesData(options.Tag)
+		trace, traceLen := strData(options.Traceparent)
+		return C.answer_message(d.delivery, node, data, dataLen, tag, tagLen, trace, traceLen, options.how(), receipt, err)
+	})
+}
+
+// AckAndSend acknowledges the message and sends another to any peer, in one step. Everything else is as for Answer.
+func (d *Delivery) AckAndSend(peer string, body []byte, options SendOptions) (*Receipt, error) {
+	return d.answer(func(node *C.exonet_node, receipt **C.exonet_receipt, err **C.exonet_error) C.exonet_code {
+		to, toLen := strData(peer)
+		data, dataLen := bytesData(body)
+		tag, tagLen := bytesData(options.Tag)
+		trace, traceLen := strData(options.Traceparent)
+		return C.ack_and_send(d.delivery, node, to, toLen, data, dataLen, tag, tagLen, trace, traceLen, options.how(), receipt, err)
+	})
+}
+
+func (d *Delivery) answer(send func(*C.exonet_node, **C.exonet_receipt, **C.exonet_error) C.exonet_code) (*Receipt, error) {
+	defer runtime.KeepAlive(d)
+	if d.node == nil {
+		return nil, &Error{Code: Usage, Message: "this is a message of a session: answer it by Session.Answer"}
+	}
+	receipt := &Receipt{}
+	failed := d.node.with(func(node *C.exonet_node) error {
+		var err *C.exonet_error
+		return failure(send(node, &receipt.receipt, &err), &err)
+	})
+	if failed != nil {
+		return nil, failed
+	}
+	return receipt.owned(), nil
 }
 
 // Reject does not take the message, and will not have it again.

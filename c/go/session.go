@@ -55,6 +55,13 @@ static exonet_code send_in_session(exonet_session *session, const void *body, si
 	return exonet_session_send(session, all, &options, receipt, error);
 }
 
+static exonet_code answer_in_session(exonet_session *session, exonet_delivery *delivery, const void *body, size_t body_len,
+		const char *trace, size_t trace_len, struct session_treatment how, exonet_receipt **receipt, exonet_error **error) {
+	exonet_send_options options = session_send_options(trace, trace_len, how);
+	exonet_bytes all = {(const uint8_t *)body, body_len};
+	return exonet_session_answer(session, delivery, all, &options, receipt, error);
+}
+
 static exonet_code begin_in_session(exonet_session *session, const char *trace, size_t trace_len,
 		struct session_treatment how, exonet_session_writer **writer, exonet_error **error) {
 	exonet_send_options options = session_send_options(trace, trace_len, how);
@@ -242,6 +249,28 @@ func (s *Session) Send(body []byte, options SendOptions) (*Receipt, error) {
 	return receipt.owned(), nil
 }
 
+// Answer acknowledges a message of the session and sends another in the session, in one step: see Delivery.Answer. If the handle gives the
+// session up while this waits for room, the Error has Closed, and the message is handed out again.
+func (s *Session) Answer(delivery *Delivery, body []byte, options SendOptions) (*Receipt, error) {
+	defer runtime.KeepAlive(s)
+	defer runtime.KeepAlive(delivery)
+	how, failed := options.treatment()
+	if failed != nil {
+		return nil, failed
+	}
+	var (
+		receipt = &Receipt{}
+		err     *C.exonet_error
+	)
+	data, size := bytesData(body)
+	trace, traceLen := strData(options.Traceparent)
+	code := C.answer_in_session(s.session, delivery.delivery, data, size, trace, traceLen, how, &receipt.receipt, &err)
+	if failed := failure(code, &err); failed != nil {
+		return nil, failed
+	}
+	return receipt.owned(), nil
+}
+
 // SessionWriter is a message of a session that is written in chunks. Until it is finished or closed, no other message can be sent in the
 // session.
 type SessionWriter struct{ writer *C.exonet_session_writer }
@@ -316,7 +345,7 @@ func (s *Session) Recv(ctx context.Context) (*Delivery, error) {
 	if failed != nil {
 		return nil, failed
 	}
-	return received(got), nil
+	return received(got, nil), nil
 }
 
 // NextEvent waits for what happens in the session beside messages. What the peer's application does is noticed only while Recv waits.

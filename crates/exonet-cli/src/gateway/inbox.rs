@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use exonet::{Delivery, Priority};
+use exonet::{Delivery, NodeId, Priority};
 use futures_util::stream;
 use http_body_util::{BodyExt, StreamBody};
 use hyper::StatusCode;
@@ -34,11 +34,32 @@ const LONGEST_RETRY: Duration = Duration::from_secs(86_400);
 const POLLS: u64 = 0;
 
 /// A message that a client holds. If it is dropped, the message is delivered again.
-struct Out {
+pub(super) struct Out {
     delivery: Delivery,
+    places: Places,
+}
+
+/// The places of a message that a client holds.
+pub(super) struct Places {
     _place: OwnedSemaphorePermit,
     /// Its place among the unanswered messages of its event stream.
     _own: Option<OwnedSemaphorePermit>,
+}
+
+impl Out {
+    pub(super) fn sender(&self) -> NodeId {
+        self.delivery.from()
+    }
+
+    pub(super) fn apart(self) -> (Delivery, Places) {
+        (self.delivery, self.places)
+    }
+}
+
+impl Places {
+    pub(super) const fn with(self, delivery: Delivery) -> Out {
+        Out { delivery, places: self }
+    }
 }
 
 /// Where clients get messages.
@@ -126,23 +147,59 @@ impl Inbox {
             traceparent: delivery.traceparent().map(|parent| parent.to_string()),
             body,
         };
-        self.out.put(&shown.handle, Out { delivery, _place: place, _own: own }, lease, owner);
+        let out = Places { _place: place, _own: own }.with(delivery);
+        self.out.put(&shown.handle, out, lease, owner);
         shown
     }
 
     fn take(&self, handle: &str) -> Result<Delivery, ApiError> {
-        let out = self.out.take(handle).ok_or_else(|| {
-            ApiError::new(
-                StatusCode::NOT_FOUND,
-                "no_such_handle",
-                "no message is handed out under this handle: its lease is over, its stream has ended, or it \
-                 was acknowledged or rejected",
-                "it is handed out again with another handle, unless it was acknowledged or rejected; ask \
-                 for a longer lease_ms",
-            )
-        })?;
-        Ok(out.delivery)
+        Ok(self.out.take(handle).ok_or_else(no_such_handle)?.delivery)
     }
+
+    /// Lends a message to its answer: its client holds it still, until its lease ends or its stream has ended. It is
+    /// [kept](Self::keep), or its handle is [ended](Self::end).
+    pub(super) fn lend(&self, handle: &str) -> Result<Out, ApiError> {
+        self.out.lend(handle).ok_or_else(no_such_handle)
+    }
+
+    /// Gives a message that was lent back to its client; it is delivered again if the client holds it no more. The
+    /// error says which. None: the message cannot be acknowledged.
+    pub(super) fn keep(&self, handle: &str, out: Option<Out>, error: ApiError) -> ApiError {
+        let held = match out {
+            Some(out) => self.out.give_back(handle, out),
+            None => {
+                self.end(handle);
+                false
+            }
+        };
+        error.details(json!({ "held": held }))
+    }
+
+    /// Ends the handle of a message that was lent.
+    pub(super) fn end(&self, handle: &str) {
+        self.out.end(handle);
+    }
+}
+
+fn no_such_handle() -> ApiError {
+    ApiError::new(
+        StatusCode::NOT_FOUND,
+        "no_such_handle",
+        "no message is handed out under this handle: its lease is over, its stream has ended, or it was \
+         acknowledged, answered or rejected, or is being answered",
+        "it is handed out again with another handle, unless it was acknowledged, answered or rejected; ask for a \
+         longer lease_ms",
+    )
+}
+
+/// The error of a message that is acknowledged too late.
+pub(super) fn not_delivered() -> ApiError {
+    ApiError::new(
+        StatusCode::CONFLICT,
+        "not_delivered",
+        "the message is not delivered: its sender has withdrawn it, or this node has forgotten its sender",
+        "undo what was done for it",
+    )
 }
 
 impl From<NoArrival> for ApiError {
@@ -308,14 +365,7 @@ pub(super) fn ack(office: &Office, given: &Given, handle: &str) -> Result<Answer
     let verdict: Verdict = given.options()?;
     let status = verdict.status()?;
     let done = office.inbox.take(handle)?.ack_with(status);
-    done.map_err(|_| {
-        ApiError::new(
-            StatusCode::CONFLICT,
-            "not_delivered",
-            "the message is not delivered: its sender has withdrawn it, or this node has forgotten its sender",
-            "undo what was done for it",
-        )
-    })?;
+    done.map_err(|_| not_delivered())?;
     Ok(in_json(StatusCode::OK, &json!({ "delivered": true })))
 }
 

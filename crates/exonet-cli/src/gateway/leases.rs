@@ -16,7 +16,8 @@ pub(super) struct Leases<T> {
 }
 
 struct Held<T> {
-    thing: T,
+    /// None: the item is lent.
+    thing: Option<T>,
     until: Instant,
     owner: u64,
 }
@@ -39,15 +40,42 @@ impl<T> Leases<T> {
 
     /// Hands `thing` out under `handle` for the time `lease`.
     pub(super) fn put(&self, handle: &str, thing: T, lease: Duration, owner: u64) {
-        let held = Held { thing, until: Instant::now() + lease, owner };
+        let held = Held { thing: Some(thing), until: Instant::now() + lease, owner };
         self.held().insert(handle.to_owned(), held);
         self.changed.notify_one();
     }
 
-    /// Takes an item back. None: its lease is over, or it was never handed out.
+    /// Takes an item back. None: its lease is over, it is lent, or it was never handed out.
     pub(super) fn take(&self, handle: &str) -> Option<T> {
-        let held = self.held().remove(handle)?;
-        (Instant::now() < held.until).then_some(held.thing)
+        let thing = self.lend(handle)?;
+        self.end(handle);
+        Some(thing)
+    }
+
+    /// Takes an item, whose lease goes on without it: until [`Self::give_back`] or [`Self::end`], or until the lease
+    /// ends. None: its lease is over, it is lent, or it was never handed out.
+    pub(super) fn lend(&self, handle: &str) -> Option<T> {
+        let mut held = self.held();
+        held.get_mut(handle).filter(|held| Instant::now() < held.until)?.thing.take()
+    }
+
+    /// Gives an item that was lent back, or drops it if its lease is over. Returns whether its lease goes on.
+    pub(super) fn give_back(&self, handle: &str, thing: T) -> bool {
+        let mut held = self.held();
+        let Some(lease) = held.get_mut(handle).filter(|held| Instant::now() < held.until) else {
+            // A `Drop` may run any code, so the lock is not held there.
+            drop(held);
+            drop(thing);
+            return false;
+        };
+        lease.thing = Some(thing);
+        true
+    }
+
+    /// Ends the lease of an item that was lent.
+    pub(super) fn end(&self, handle: &str) {
+        let gone = self.held().remove(handle);
+        drop(gone);
     }
 
     /// Drops all items of this owner.
@@ -109,5 +137,29 @@ mod tests {
             leases.take("mine").is_none() && leases.take("long").is_some() && leases.take("long").is_none()
         );
         watch.abort();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_lent_comes_back_while_its_lease_goes_on() {
+        let leases = Leases::default();
+        let thing = Arc::new(1);
+        let put = |handle, owner| leases.put(handle, Arc::clone(&thing), Duration::from_secs(60), owner);
+        put("kept", 0);
+        let lent = leases.lend("kept").unwrap();
+        assert!(leases.lend("kept").is_none() && leases.take("kept").is_none() && leases.len() == 1);
+        assert!(leases.give_back("kept", lent) && leases.lend("kept").is_some());
+        leases.end("kept");
+        assert!(leases.len() == 0 && leases.take("kept").is_none());
+
+        // Its owner has left, or its lease is over: it is dropped when it comes back.
+        put("left", 7);
+        let lent = leases.lend("left").unwrap();
+        leases.release(7);
+        assert!(!leases.give_back("left", lent) && leases.take("left").is_none());
+        put("late", 0);
+        let lent = leases.lend("late").unwrap();
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert!(!leases.give_back("late", lent) && leases.take("late").is_none());
+        assert_eq!(Arc::strong_count(&thing), 1);
     }
 }

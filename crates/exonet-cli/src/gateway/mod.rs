@@ -8,6 +8,7 @@
 //! ([`sent`]), which [`ledger`] keeps for the next run.
 
 mod about;
+mod answers;
 mod arrivals;
 mod calls;
 mod guard;

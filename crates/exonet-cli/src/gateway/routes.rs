@@ -7,7 +7,7 @@ use hyper::{Method, Request, StatusCode};
 
 use super::request::Given;
 use super::respond::{Answer, ApiError, page, whole};
-use super::{Office, about, calls, inbox, send, served, watch};
+use super::{Office, about, answers, calls, inbox, send, served, watch};
 
 /// The OpenAPI description of the gateway, for client generators.
 pub(super) const OPENAPI: &str = include_str!("openapi.json");
@@ -25,11 +25,12 @@ pub(super) enum Want {
     Inbox,
     InboxEvents,
     Ack,
+    Answer,
     Reject,
     Retry,
     Call,
     Served,
-    Answer,
+    Reply,
 }
 
 /// A method, a path in which a word in braces matches any word, and the purpose of the request.
@@ -46,11 +47,12 @@ pub(super) const ROUTES: &[Route] = &[
     (Method::GET, "/v1/inbox", Want::Inbox),
     (Method::GET, "/v1/inbox/events", Want::InboxEvents),
     (Method::POST, "/v1/inbox/{handle}/ack", Want::Ack),
+    (Method::POST, "/v1/inbox/{handle}/answer", Want::Answer),
     (Method::POST, "/v1/inbox/{handle}/reject", Want::Reject),
     (Method::POST, "/v1/inbox/{handle}/retry", Want::Retry),
     (Method::POST, "/v1/calls", Want::Call),
     (Method::GET, "/v1/served", Want::Served),
-    (Method::POST, "/v1/served/{handle}", Want::Answer),
+    (Method::POST, "/v1/served/{handle}", Want::Reply),
 ];
 
 /// The purpose of a request, and the word of its path that matches the word in braces.
@@ -109,11 +111,12 @@ async fn respond(office: &Arc<Office>, request: Request<Incoming>) -> Result<Ans
         Want::Inbox => inbox::poll(office, &given).await,
         Want::InboxEvents => inbox::listen(office, &given),
         Want::Ack => inbox::ack(office, &given, word),
+        Want::Answer => answers::answer(office, &given, word).await,
         Want::Reject => inbox::reject(office, &given, word),
         Want::Retry => inbox::retry(office, &given, word),
         Want::Call => calls::call(office, &given).await,
         Want::Served => served::poll(office, &given).await,
-        Want::Answer => served::answer(office, &given, word),
+        Want::Reply => served::answer(office, &given, word),
     }
 }
 

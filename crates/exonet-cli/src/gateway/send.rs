@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use exonet::error::SendError;
-use exonet::{Confirm, Message, PeerAddr, Receipt};
+use exonet::{Confirm, Message, PeerAddr, Receipt, Traceparent};
 use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::Value;
@@ -52,16 +52,16 @@ struct Draft {
 /// The outcome that the sender asks for.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
-enum Wanted {
+pub(super) enum Wanted {
     Delivered,
     Processed,
 }
 
-const fn normal() -> Class {
+pub(super) const fn normal() -> Class {
     Class::Normal
 }
 
-const fn delivered() -> Wanted {
+pub(super) const fn delivered() -> Wanted {
     Wanted::Delivered
 }
 
@@ -72,22 +72,44 @@ impl HasContent for Draft {
 }
 
 impl Draft {
-    fn message(&self, body: Bytes) -> Message {
-        let confirm = if self.confirm == Wanted::Processed { Confirm::Processed } else { Confirm::Delivered };
-        let message = Message::new(body).tag(self.tag.clone().into_bytes());
-        let message = message.priority(self.priority.into()).confirm(confirm);
-        match self.deadline_ms {
-            Some(ms) => message.deadline(Duration::from_millis(ms)),
-            None => message,
-        }
-    }
-
-    fn begun(&self, body: &[u8]) -> Result<Begun, ApiError> {
+    /// How the message is to be sent, and its id.
+    fn treatment(&self) -> Result<(Treatment, String), ApiError> {
         let id = self.id.clone().unwrap_or_else(handle);
         let plain = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'_' | b'-');
         if id.is_empty() || id.len() > LONGEST_ID || !id.bytes().all(plain) {
             return Err(ApiError::bad_request(format!("an id has 1 to {LONGEST_ID} of A-Z a-z 0-9 . _ -")));
         }
+        let Self { tag, priority, deadline_ms, confirm, .. } = self;
+        let treatment =
+            Treatment { tag: tag.clone(), priority: *priority, deadline_ms: *deadline_ms, confirm: *confirm };
+        Ok((treatment, id))
+    }
+}
+
+/// How a message is to be sent.
+pub(super) struct Treatment {
+    pub(super) tag: String,
+    pub(super) priority: Class,
+    pub(super) deadline_ms: Option<u64>,
+    pub(super) confirm: Wanted,
+}
+
+impl Treatment {
+    pub(super) fn message(&self, body: Bytes, traceparent: Option<Traceparent>) -> Message {
+        let confirm = if self.confirm == Wanted::Processed { Confirm::Processed } else { Confirm::Delivered };
+        let message = Message::new(body).tag(self.tag.clone().into_bytes());
+        let message = message.priority(self.priority.into()).confirm(confirm);
+        let message = match self.deadline_ms {
+            Some(ms) => message.deadline(Duration::from_millis(ms)),
+            None => message,
+        };
+        match traceparent {
+            Some(parent) => message.traceparent(parent),
+            None => message,
+        }
+    }
+
+    pub(super) fn begun(&self, id: String, to: String, body: &[u8]) -> Begun {
         let mut hash = blake3::Hasher::new();
         let options =
             format!("{}\0{:?}\0{:?}\0{:?}\0", self.tag, self.priority, self.deadline_ms, self.confirm);
@@ -95,7 +117,7 @@ impl Draft {
         let hash = hash.finalize().to_hex().chars().take(32).collect();
         let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let at_ms = u64::try_from(at.as_millis()).unwrap_or(u64::MAX);
-        Ok(Begun { id, to: self.to.clone(), size: body.len() as u64, hash, at_ms })
+        Begun { id, to, size: body.len() as u64, hash, at_ms }
     }
 }
 
@@ -135,15 +157,12 @@ pub(super) fn refused(error: &SendError) -> ApiError {
 pub(super) async fn send(office: &Arc<Office>, given: &Given) -> Result<Answer, ApiError> {
     let (draft, body) = given.with_content::<Draft>()?;
     let to = peer(&draft.to)?;
-    let begun = draft.begun(&body)?;
-    let (id, durable, wait) = (begun.id.clone(), draft.durable, wait(draft.wait_ms));
+    let (treatment, id) = draft.treatment()?;
+    let begun = treatment.begun(id.clone(), draft.to.clone(), &body);
+    let (durable, wait) = (draft.durable, wait(draft.wait_ms));
     match office.sent.claim(&begun, durable)? {
         Claim::New(place) => {
-            let (size, message) = (body.len(), draft.message(body));
-            let message = match given.traceparent {
-                Some(parent) => message.traceparent(parent),
-                None => message,
-            };
+            let (size, message) = (body.len(), treatment.message(body, given.traceparent));
             let handover = Handover { to, size, message, id: id.clone(), place };
             let office = Arc::clone(office);
             // The handover completes even if the client disconnects.

@@ -1,5 +1,6 @@
 //! The gateway of `exon up`, by HTTP as it is on the wire.
 
+mod answers;
 mod calls;
 mod doors;
 mod inbox;
@@ -58,7 +59,11 @@ impl Told {
 impl World {
     /// A node of this identity with a gateway.
     pub(crate) fn gateway(&self, identity: &str, args: &[&str]) -> Gateway {
-        let fixed = ["up", "--as", identity, "--json", "--bind", "127.0.0.1:0", "--http", "127.0.0.1:0"];
+        self.gateway_at("127.0.0.1:0", identity, args)
+    }
+
+    pub(crate) fn gateway_at(&self, bind: &str, identity: &str, args: &[&str]) -> Gateway {
+        let fixed = ["up", "--as", identity, "--json", "--bind", bind, "--http", "127.0.0.1:0"];
         let mut up = Running::start(self.command(&[&fixed, args].concat()));
         let first = up.line().expect("it says where it is");
         let said = |name: &str| first[name].as_str().unwrap_or_else(|| panic!("{first}")).to_owned();

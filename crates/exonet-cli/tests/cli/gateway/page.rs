@@ -1,4 +1,4 @@
-//! The shell lines of docs/gateway.md, run as they stand there, with a port that is free.
+//! The shell lines of docs/gateway.md, run as they stand there, with ports that are free.
 
 use serde_json::Value;
 
@@ -16,21 +16,24 @@ fn the_lines_of_the_page_do_what_it_says() {
     let world = World::new();
     world.file("photo.jpg", b"\xff\xd8 a photo\n");
     world.file("names", b"b\na\n");
-    let port = free_address().port().to_string();
+    let [port, desk] = [(); 2].map(|()| free_address().port().to_string());
     let till = world.listen(&["--as", "till"]);
     let sorter = world.serve(&["--as", "sorter", "--method", "sort", "--exec", "sort"]);
-    let (mut up, mut peers): (Option<Listener>, _) =
-        (None, vec![("TILL", till.peer), ("SORTER", sorter.peer)]);
+    let (mut ups, mut peers): (Vec<Listener>, _) =
+        (Vec::new(), vec![("TILL", till.peer), ("SORTER", sorter.peer)]);
     let (mut setup, mut handle, mut held, mut asked) = (String::new(), String::new(), Vec::new(), Vec::new());
-    let (mut curls, mut streams) = (0, Vec::new());
+    let (mut curls, mut answers, mut streams) = (0, 0, Vec::new());
     for line in commands(PAGE) {
-        let line = line.replace("3967", &port).replace("HANDLE", &handle);
+        let line = line.replace("3967", "{shop}").replace("3968", "{desk}");
+        let line = line.replace("{shop}", &port).replace("{desk}", &desk).replace("HANDLE", &handle);
         if line.starts_with("exon up") {
             let line = line.replace("--detach", "--bind 127.0.0.1:0 --json");
             let command = shell(&world, &format!("exec {line}"));
             let listener = world.listener_of("up", command);
-            peers.push(("SHOP", listener.peer.clone()));
-            up = Some(listener);
+            if line.contains("--as shop") {
+                peers.push(("SHOP", listener.peer.clone()));
+            }
+            ups.push(listener);
         } else if let Some((name, value)) =
             line.split_once('=').filter(|(name, _)| name.bytes().all(|c| c.is_ascii_uppercase()))
         {
@@ -67,6 +70,7 @@ fn the_lines_of_the_page_do_what_it_says() {
                 curls += 1;
                 let told: Value = serde_json::from_str(&told.stdout).unwrap_or_else(|_| told.stdout.into());
                 assert!(told.get("error").is_none(), "{line}\n{told}");
+                answers += usize::from(told["messages"][0]["tag"] == "price" && line.contains(&desk));
                 handle = handle_of(&told.to_string()).unwrap_or(handle);
             }
         }
@@ -77,7 +81,10 @@ fn the_lines_of_the_page_do_what_it_says() {
         let told = running.end().expect(code);
         assert!(!line.starts_with("exon call") || told.stdout == "2.50", "{}", told.stdout);
     }
-    up.unwrap().running.end().expect(130);
+    assert_eq!(answers, 1);
+    for up in ups {
+        up.running.end().expect(130);
+    }
 }
 
 /// The handle in an answer.
