@@ -11,14 +11,14 @@ ends any wait. A node may be shared by threads.
 from __future__ import annotations
 
 import threading
-from typing import Any, Callable, Iterable, Iterator, List, Optional, Tuple, TypeVar, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple, TypeVar, Union
 
 from . import _native
 from .errors import CallError, Closed
 from .node import _fail
 from .types import Allow, Buffer, Confirm, Mode, PriorityName, Text
 
-__all__ = ["AtMostOnce", "Group", "Node", "Serving", "Session", "Stream"]
+__all__ = ["AtMostOnce", "Group", "Node", "Peer", "Serving", "Session", "SessionListener", "Stream", "StreamListener"]
 
 Self = TypeVar("Self", bound="Node")
 PeerLike = Union[str, _native.Peer]
@@ -140,6 +140,24 @@ class Stream:
             yield delivery
 
 
+class StreamListener:
+    """Takes streams of one name that peers begin. See ``exonet.StreamListener``."""
+
+    def __init__(self, listener: _native.StreamListener) -> None:
+        self._listener = listener
+
+    def accept(self, timeout: Optional[float] = None) -> Stream:
+        """The next stream of this name."""
+        return Stream(self._listener.accept().wait(timeout))
+
+    def __iter__(self) -> Iterator[Stream]:
+        while True:
+            try:
+                yield self.accept()
+            except Closed:
+                return
+
+
 class Session:
     """One end of a session. See ``exonet.Session``."""
 
@@ -214,6 +232,91 @@ class Session:
             if delivery is None:
                 return
             yield delivery
+
+
+class SessionListener:
+    """Takes sessions of one name that peers open. See ``exonet.SessionListener``."""
+
+    def __init__(self, listener: _native.SessionListener) -> None:
+        self._listener = listener
+
+    def accept(self, timeout: Optional[float] = None) -> Session:
+        """The next session of this name."""
+        return Session(self._listener.accept().wait(timeout))
+
+    def __iter__(self) -> Iterator[Session]:
+        while True:
+            try:
+                yield self.accept()
+            except Closed:
+                return
+
+
+class Peer:
+    """Another node. Made by ``Node.peer()``. See ``exonet.Peer``."""
+
+    def __init__(self, peer: _native.Peer) -> None:
+        self._peer = peer
+
+    @property
+    def id(self) -> str:
+        """The id of the peer."""
+        return self._peer.id
+
+    @property
+    def address(self) -> str:
+        """The id of the peer and its address hints, as they were given."""
+        return self._peer.address
+
+    def send(
+        self,
+        body: Buffer,
+        *,
+        tag: Optional[Text] = None,
+        priority: Optional[PriorityName] = None,
+        deadline: Optional[float] = None,
+        confirm: Optional[Confirm] = None,
+        early: Optional[bool] = None,
+        timeout: Optional[float] = None,
+    ) -> _native.Receipt:
+        """Sends a message to this peer. See ``Node.send``."""
+        sent = self._peer.send(body, tag=tag, priority=priority, deadline=deadline, confirm=confirm, early=early)
+        return sent.wait(timeout)
+
+    def send_many(self, bodies: Iterable[Buffer], timeout: Optional[float] = None) -> _native.BatchReceipt:
+        """Sends several bodies at once, with one receipt."""
+        return self._peer.send_many(bodies).wait(timeout)
+
+    def call(
+        self,
+        method: Text,
+        body: Buffer = b"",
+        *,
+        timeout: Optional[float] = None,
+        priority: Optional[PriorityName] = None,
+        early: Optional[bool] = None,
+    ) -> _native.Reply:
+        """Calls a method of this peer, and waits for its ``Reply``."""
+        return self._peer.call(method, body, timeout=timeout, priority=priority, early=early).wait()
+
+    def ping(self, timeout: float = 5.0) -> Optional[float]:
+        """A round trip to the peer and back, in seconds; None: no answer came in time."""
+        return self._peer.ping(timeout).wait()
+
+    def stats(self) -> Optional[Dict[str, float]]:
+        """Figures about the peer, by their names; None: the node does not know the peer now. See ``exonet.Peer.stats``."""
+        return self._peer.stats()
+
+    def close(self, timeout: float = 5.0) -> List[_native.Open]:
+        """Waits until all that was sent to this peer is settled, for ``timeout`` seconds at most, then gives up the rest. Gives the rest."""
+        return self._peer.close(timeout).wait()
+
+    def abandon(self) -> None:
+        """Gives up every open message to the peer: what has left is UNKNOWN, the rest CANCELLED."""
+        self._peer.abandon()
+
+    def __repr__(self) -> str:
+        return repr(self._peer)
 
 
 class Group:
@@ -295,9 +398,22 @@ class Node:
         """The local address of the socket: host and port."""
         return self._node.local_address
 
+    @property
+    def is_started(self) -> bool:
+        """Whether the node has been started."""
+        return self._node.is_started
+
     def peers(self) -> List[str]:
         """The ids of the peers that are known now."""
         return self._node.peers()
+
+    def peer(self, to: PeerLike) -> Peer:
+        """A handle on a peer."""
+        return Peer(self._node.peer(to))
+
+    def stats(self) -> Dict[str, int]:
+        """Figures about the node, by their names: what it has counted since it started, and what it holds now."""
+        return self._node.stats()
 
     def set_allow(self, allow: Allow) -> None:
         """Changes which peers may talk to this node."""
@@ -400,6 +516,10 @@ class Node:
         """The next stream that a peer has begun, or goes on with."""
         return Stream(self._node.accept_stream().wait(timeout))
 
+    def stream_listener(self, name: Text) -> StreamListener:
+        """Takes the streams of this name. ``accept_stream`` gets them no longer."""
+        return StreamListener(self._node.stream_listener(name))
+
     def session(
         self,
         to: PeerLike,
@@ -419,6 +539,14 @@ class Node:
     def accept_session(self, timeout: Optional[float] = None) -> Session:
         """The next session that a peer opens."""
         return Session(self._node.accept_session().wait(timeout))
+
+    def session_listener(self, name: Text) -> SessionListener:
+        """Takes the sessions of this name. ``accept_session`` gets them no longer."""
+        return SessionListener(self._node.session_listener(name))
+
+    def sessions(self) -> List[Tuple[str, str, str]]:
+        """The sessions that this node takes part in: of each the id of the peer, its own id, and its name."""
+        return self._node.sessions()
 
     def group(self, members: Iterable[PeerLike], *, patience: Optional[float] = None) -> Group:
         """A group of peers, to which messages are sent together."""

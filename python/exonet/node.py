@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Awaitable, Callable, List, Optional, Set, Tuple, Type, TypeVar, Union
 
 from . import _native
-from .errors import Closed, Error
+from .errors import Closed, Error, UsageError
 
 __all__ = ["Failure", "Node", "Serving", "balanced", "quorum"]
 
@@ -49,11 +49,15 @@ class Failure(Error):
 
 def quorum(*, send: int, acks: int) -> Tuple[str, int, int]:
     """A mode of a group: ``send`` members get the message, and ``acks`` of them must have it."""
+    if not 1 <= acks <= send:
+        raise UsageError(f"acks must be from 1 to send, which is {send}, not {acks}")
     return ("quorum", send, acks)
 
 
 def balanced(k: int = 1) -> Tuple[str, int]:
     """A mode of a group: the ``k`` cheapest members get the message, and all of these must have it."""
+    if k < 1:
+        raise UsageError(f"k must be at least 1, not {k}")
     return ("balanced", k)
 
 
@@ -190,6 +194,10 @@ class Node(_native.NodeBase):
         serving = Serving(self._serve(method, concurrency, timeout), handler, timeout)
         self._servings.append(serving)
         return serving
+
+    def ping(self, to: Union[str, _native.Peer], timeout: float = 5.0) -> _native.Operation[Optional[float]]:
+        """A round trip to a peer and back, in seconds; None: no answer came in time."""
+        return self.peer(to).ping(timeout)
 
     async def start(self: Self) -> Self:  # type: ignore[override]
         """Starts the node, and gives it. ``async with`` does so by itself."""

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use exonet::{Confirm, Message, Priority};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
-use pyo3::types::{PyByteArray, PyBytes, PyMemoryView, PyString};
+use pyo3::types::{PyByteArray, PyBytes, PyInt, PyMemoryView, PyString};
 
 use crate::fault::Fault;
 
@@ -46,6 +46,52 @@ pub(crate) fn name(what: &str, value: &Bound<'_, PyAny>) -> PyResult<Bytes> {
         Ok(text) => Ok(Bytes::copy_from_slice(text.to_cow()?.as_bytes())),
         Err(_) => bytes(what, value),
     }
+}
+
+/// A whole number of at least `least`, which has room in `T`.
+fn number<T: TryFrom<i128>>(name: &str, value: &Bound<'_, PyAny>, least: i128) -> PyResult<T> {
+    if !value.is_instance_of::<PyInt>() {
+        let kind = value.get_type().to_string();
+        let text = format!("{name} must be a whole number, not {kind}");
+        return Err(Fault::new("ArgumentTypeError", text).raise(value.py()));
+    }
+    let number = value.extract::<i128>().ok().filter(|number| *number >= least);
+    number.and_then(|number| T::try_from(number).ok()).ok_or_else(|| {
+        let bound =
+            if value.lt(least).unwrap_or(false) { format!("at least {least}") } else { "less".to_owned() };
+        Fault::usage(format!("{name} must be {bound}, not {value}")).raise(value.py())
+    })
+}
+
+/// An argument that is a whole number, and may be left out.
+macro_rules! optional_numbers {
+    ($($name:ident: $of:ty, from $least:literal;)*) => {$(
+        pub(crate) fn $name(value: &Bound<'_, PyAny>) -> PyResult<Option<$of>> {
+            if value.is_none() { Ok(None) } else { number(stringify!($name), value, $least).map(Some) }
+        }
+    )*};
+}
+
+optional_numbers! {
+    attempts: u32, from 1;
+    max_message: u64, from 0;
+    queued_messages: usize, from 1;
+    longest: usize, from 0;
+}
+
+/// How many messages to take at most.
+pub(crate) fn max(value: &Bound<'_, PyAny>) -> PyResult<usize> {
+    number("max", value, 1)
+}
+
+/// A number that two applications have agreed on.
+pub(crate) fn status(value: &Bound<'_, PyAny>) -> PyResult<u32> {
+    number("status", value, 0)
+}
+
+/// How many calls run at once.
+pub(crate) fn concurrency(value: &Bound<'_, PyAny>) -> PyResult<usize> {
+    number("concurrency", value, 1)
 }
 
 /// A duration from a number of seconds.

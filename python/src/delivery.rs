@@ -11,7 +11,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyMemoryView};
 
 use crate::answer;
-use crate::args::{Treatment, duration, priority_name};
+use crate::args::{self, Treatment, duration, priority_name};
 use crate::fault::Fault;
 use crate::node::Inner;
 use crate::op::Operation;
@@ -231,7 +231,7 @@ impl Delivery {
     ///
     /// Raises `NotDelivered` if the record of the message died meanwhile: it must not be acted on.
     #[pyo3(signature = (status=0))]
-    fn ack(&self, py: Python<'_>, status: u32) -> PyResult<()> {
+    fn ack(&self, py: Python<'_>, #[pyo3(from_py_with = args::status)] status: u32) -> PyResult<()> {
         let guard = self.open()?;
         let acked = py.detach(|| match guard {
             Guard::Message(delivery) => delivery.ack_with(status),
@@ -285,7 +285,12 @@ impl Delivery {
     /// Rejects the message for good: its sender is told REJECTED, and the first 200 bytes of the reason. The node
     /// keeps the message as a dead letter.
     #[pyo3(signature = (reason="", status=0))]
-    fn reject(&self, py: Python<'_>, reason: &str, status: u32) -> PyResult<()> {
+    fn reject(
+        &self,
+        py: Python<'_>,
+        reason: &str,
+        #[pyo3(from_py_with = args::status)] status: u32,
+    ) -> PyResult<()> {
         let guard = self.open()?;
         py.detach(|| match guard {
             Guard::Message(delivery) => delivery.reject_with(status, reason),

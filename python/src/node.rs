@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use exonet::send::{OpenMessage, Status};
 use exonet::session::SessionId;
+use exonet::stats::Stats;
 use exonet::{Allow, Builder, Carrier, Durability, Node as CoreNode, NodeId, Peer as CorePeer, PeerAddr};
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyString};
+use pyo3::types::{PyDict, PyList, PyString};
 use tokio::runtime::Handle;
 
 use crate::args::{self, Treatment, duration};
@@ -239,14 +240,14 @@ impl Node {
         state_dir: Option<std::path::PathBuf>,
         durability: Option<&str>,
         carrier: Option<&str>,
-        attempts: Option<u32>,
+        #[pyo3(from_py_with = args::attempts)] attempts: Option<u32>,
         doubt_timeout: Option<f64>,
         keepalive: Option<f64>,
         idle_timeout: Option<f64>,
         early: Option<bool>,
         tell_refused: Option<bool>,
-        max_message: Option<u64>,
-        queued_messages: Option<usize>,
+        #[pyo3(from_py_with = args::max_message)] max_message: Option<u64>,
+        #[pyo3(from_py_with = args::queued_messages)] queued_messages: Option<usize>,
     ) -> PyResult<Self> {
         let mut builder = CoreNode::builder(self::allow(allow)?);
         builder = builder.limits(|limits| {
@@ -266,9 +267,7 @@ impl Node {
             builder = builder.carrier(self::carrier(text)?);
         }
         if let Some(most) = attempts {
-            let most =
-                NonZeroU32::new(most).ok_or_else(|| Fault::usage("attempts must be 1 at least, not 0"))?;
-            builder = builder.attempts(most);
+            builder = builder.attempts(NonZeroU32::new(most).unwrap_or(NonZeroU32::MIN));
         }
         if let Some(seconds) = doubt_timeout {
             builder = builder.doubt_timeout(duration("doubt_timeout", seconds)?);
@@ -336,6 +335,17 @@ impl Node {
         Ok(py.detach(|| inner.node.peers()).iter().map(ToString::to_string).collect())
     }
 
+    /// Figures about the node, by their names: what it has counted since it started, and what it holds now.
+    fn stats(&self, py: Python<'_>) -> PyResult<Py<PyDict>> {
+        let inner = self.inner()?;
+        let stats = py.detach(|| inner.node.stats());
+        let figures = PyDict::new(py);
+        for figure in Stats::FIGURES {
+            figures.set_item(figure.name, (figure.of)(&stats))?;
+        }
+        Ok(figures.unbind())
+    }
+
     /// Changes which peers may talk to this node, like `allow` of `Node(...)`.
     fn set_allow(&self, py: Python<'_>, allow: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let (inner, allow) = (self.inner()?, self::allow(allow)?);
@@ -395,7 +405,7 @@ impl Node {
 
     /// Waits for messages: a list of at least one and at most `max` `Delivery` objects.
     #[pyo3(signature = (max=256))]
-    fn recv_many(&self, max: usize) -> PyResult<Operation> {
+    fn recv_many(&self, #[pyo3(from_py_with = args::max)] max: usize) -> PyResult<Operation> {
         let (inner, giver) = (Arc::clone(self.inner()?), Arc::clone(self.inner()?));
         let next = async move { inner.next_many(max).await };
         let give = move |py: Python<'_>, all: Vec<Taken>| {
@@ -452,7 +462,7 @@ impl Node {
     fn _serve(
         &self,
         method: &Bound<'_, PyAny>,
-        concurrency: usize,
+        #[pyo3(from_py_with = args::concurrency)] concurrency: usize,
         timeout: Option<f64>,
     ) -> PyResult<call::Calls> {
         call::serve(self.inner()?, args::name("method", method)?, concurrency, timeout)
@@ -495,7 +505,7 @@ impl Node {
         name: &Bound<'_, PyAny>,
         idle: Option<f64>,
         life: Option<f64>,
-        longest: Option<usize>,
+        #[pyo3(from_py_with = args::longest)] longest: Option<usize>,
     ) -> PyResult<Operation> {
         let inner = Arc::clone(self.inner()?);
         let builder = inner.peer(to)?.session(args::name("name", name)?).map_err(Fault::from)?;

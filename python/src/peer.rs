@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use exonet::stats::PeerStats;
 use exonet::{Message, Peer as CorePeer};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::PyDict;
 use tokio::runtime::Handle;
 
 use crate::args::{Treatment, backed, duration};
@@ -127,6 +129,21 @@ impl Peer {
             Ok(took.map(|took| took.as_secs_f64()).into_pyobject(py)?.unbind())
         };
         Ok(Operation::new(self.runtime()?, "Peer.ping()", work(ping, give)))
+    }
+
+    /// Figures about the peer, by their names without `peer_`; None: the node does not know the peer now. A figure whose
+    /// value is not known now is left out.
+    fn stats(&self, py: Python<'_>) -> PyResult<Option<Py<PyDict>>> {
+        let peer = self.core()?;
+        let Some(stats) = py.detach(|| peer.stats()) else { return Ok(None) };
+        let figures = PyDict::new(py);
+        for figure in PeerStats::FIGURES {
+            if let Some(value) = (figure.of)(&stats) {
+                let name = figure.metric.strip_prefix("peer_").unwrap_or(figure.metric);
+                figures.set_item(name, value)?;
+            }
+        }
+        Ok(Some(figures.unbind()))
     }
 
     /// Waits until all messages to this peer are settled, for `timeout` seconds at most, then gives up the rest.

@@ -8,6 +8,7 @@ use exonet::receive::{AtMostOnce as CoreAtMostOnce, Received as CoreReceived};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
+use crate::args;
 use crate::delivery::Received;
 use crate::fault::Fault;
 use crate::node::Inner;
@@ -92,7 +93,7 @@ impl AtMostOnce {
 
     /// Waits for messages: a list of at least one and at most `max` `Received` objects.
     #[pyo3(signature = (max=256))]
-    fn recv_many(&self, max: usize) -> PyResult<Operation> {
+    fn recv_many(&self, #[pyo3(from_py_with = args::max)] max: usize) -> PyResult<Operation> {
         let source = Arc::clone(self.source.get()?);
         let next = async move { source.next_many(max).await };
         let give = |py: Python<'_>, all: Vec<Whole>| {

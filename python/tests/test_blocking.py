@@ -134,3 +134,35 @@ def test_a_child_of_a_fork_makes_nodes_of_its_own():
         assert ended[0] == child and os.waitstatus_to_exitcode(ended[1]) == 0
         with pending.wait(10) as delivery:
             assert delivery.body == b"x"
+
+
+def test_a_peer_its_figures_and_listeners():
+    with node() as bob, node() as alice:
+        assert alice.is_started
+        peer = alice.peer(bob.address)
+        assert peer.id == bob.id
+        assert peer.stats() is None
+        receipt = peer.send(b"x")
+        bob.recv(timeout=10).ack()
+        assert receipt.wait(10).outcome is exonet.Outcome.DELIVERED
+        assert alice.stats()["delivered"] == 1
+        figures = peer.stats()
+        assert figures["connected"] == 1 and figures["rtt_seconds"] > 0
+        assert peer.ping() > 0
+        streams, sessions = bob.stream_listener("row"), bob.session_listener("talk")
+        stream = alice.stream(bob.address, "row")
+        stream.send(b"1")
+        accepted = streams.accept(timeout=10)
+        assert accepted.name == "row"
+        accepted.recv(timeout=10).ack()
+        session = alice.session(bob.address, "talk")
+        session.send(b"2")
+        taken = sessions.accept(timeout=10)
+        assert taken.name == "talk"
+        taken.recv(timeout=10).ack()
+        session.close()
+
+
+def test_nothing_of_the_node_is_missing():
+    public = {name for name in dir(exonet.Node) if not name.startswith("_")}
+    assert public - set(dir(blocking.Node)) == set()

@@ -14,7 +14,7 @@ from conftest import node
         ({"allow": ["me"]}, exonet.AddressError, "is not a node id"),
         ({"durability": "disk"}, exonet.UsageError, "batched=MS"),
         ({"carrier": "sctp"}, exonet.UsageError, "udp"),
-        ({"attempts": 0}, exonet.UsageError, "1 at least"),
+        ({"attempts": 0}, exonet.UsageError, "at least 1"),
         ({"doubt_timeout": -1.0}, exonet.UsageError, "doubt_timeout"),
         ({"bind": 4455}, TypeError, "bind"),
         ({"colour": "red"}, TypeError, "colour"),
@@ -110,3 +110,35 @@ def test_everything_is_documented():
                 if public and not getattr(thing, attribute).__doc__:
                     undocumented.append(f"{name}.{attribute}")
     assert undocumented == []
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda _: exonet.Node(max_message=-1), "max_message must be at least 0, not -1"),
+        (lambda _: exonet.Node(attempts=0), "attempts must be at least 1, not 0"),
+        (lambda _: exonet.Node(attempts=2**40), "attempts must be less, not 1099511627776"),
+        (lambda node: node.recv_many(0), "max must be at least 1, not 0"),
+        (lambda node: node.at_most_once().recv_many(-1), "max must be at least 1, not -1"),
+        (lambda node: node.session(node.address, "s", longest=-1), "longest must be at least 0, not -1"),
+        (lambda _: exonet.quorum(send=2, acks=3), "acks must be from 1 to send, which is 2, not 3"),
+        (lambda _: exonet.balanced(0), "k must be at least 1, not 0"),
+    ],
+)
+async def test_a_number_out_of_its_bounds(call, says):
+    async with node() as alice:
+        with pytest.raises(exonet.UsageError, match=says):
+            call(alice)
+
+
+async def test_a_status_out_of_its_bounds_leaves_the_delivery():
+    async with node() as alice, node() as bob:
+        receipt = await alice.send(bob.address, b"x")
+        delivery = await bob.recv()
+        for wrong in (-1, 2**40):
+            with pytest.raises(exonet.UsageError, match="status must be"):
+                delivery.ack(wrong)
+        with pytest.raises(exonet.ArgumentTypeError, match="status must be a whole number"):
+            delivery.reject("no", "x")
+        delivery.ack()
+        assert (await receipt).outcome is exonet.Outcome.DELIVERED
