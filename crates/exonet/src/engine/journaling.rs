@@ -566,6 +566,70 @@ mod tests {
         }
     }
 
+    /// A journal on a disk that has room for nothing more.
+    struct Ended(Box<dyn Storage>);
+
+    impl Storage for Ended {
+        fn append_parts(&mut self, _: u64, _: &[&[u8]]) -> Result<(), StoreError> {
+            Err(full())
+        }
+
+        fn forcer(&self) -> Box<dyn Force> {
+            self.0.forcer()
+        }
+
+        fn wants_snapshot(&self) -> bool {
+            false
+        }
+
+        fn snapshot_keeping(&mut self, from: u64, state: Vec<u8>) -> Result<(), StoreError> {
+            self.0.snapshot_keeping(from, state)
+        }
+
+        fn keep_from(&self, needed: &[(u64, u64)]) -> u64 {
+            self.0.keep_from(needed)
+        }
+
+        fn lsn(&self) -> u64 {
+            self.0.lsn()
+        }
+
+        fn room(&self) -> u64 {
+            self.0.room()
+        }
+
+        fn has_reserve(&mut self, need: u64) -> bool {
+            self.0.has_reserve(need)
+        }
+
+        fn close(self: Box<Self>) -> Result<(), StoreError> {
+            self.0.close()
+        }
+    }
+
+    #[tokio::test]
+    async fn the_next_life_has_what_is_kept_and_nothing_else() {
+        for durability in [Durability::Process, Durability::Batched(Duration::from_secs(3_600))] {
+            let home = tempfile::tempdir().unwrap();
+            let builder = || Node::builder(Allow::anyone()).bind("127.0.0.1:0").state_dir(home.path());
+            let node = builder().durability(durability).build().await.unwrap();
+            let bodies = ["a", "b", "c"];
+            let old: Vec<_> = bodies.map(|body| node.peer(nobody()).try_send(body).unwrap()).into();
+            node.shared().amend(|engine| {
+                engine.journal =
+                    engine.journal.take().map(|log| log.with(|storage| Box::new(Ended(storage))));
+            });
+            assert!(matches!(node.peer(nobody()).try_send("d"), Err(SendError::Closed)));
+            for receipt in old {
+                assert_eq!(receipt.await.outcome, Outcome::Kept);
+            }
+            node.close(Duration::ZERO).await;
+            drop(node);
+            let node = builder().durability(durability).build().await.unwrap();
+            assert_eq!(node.recovered().len(), bodies.len(), "{durability:?}");
+        }
+    }
+
     #[tokio::test]
     async fn the_journal_is_asked_for_room_for_what_is_accepted() {
         let home = tempfile::tempdir().unwrap();

@@ -47,6 +47,11 @@ impl Log {
     pub(crate) fn on(storage: Box<dyn Storage>) -> Self {
         Self { storage, durability: Durability::Process, teller: forcing::Teller::default(), failed: None }
     }
+
+    /// The journal, with what `over` makes of its storage.
+    pub(crate) fn with(self, over: impl FnOnce(Box<dyn Storage>) -> Box<dyn Storage>) -> Self {
+        Self { storage: over(self.storage), ..self }
+    }
 }
 
 impl Log {
