@@ -8,7 +8,7 @@ use crate::disk;
 use crate::error::StoreError;
 use crate::format::{Head, Kept, Kind};
 use crate::segment::{Place, Segment};
-use crate::shared::{Base, Mark, Shared};
+use crate::shared::{Base, Mark, Shared, State};
 
 /// Each time that `ALIKE` more segments are in use, new segments are twice as long: at most `LONGEST` times.
 const ALIKE: usize = 64;
@@ -21,22 +21,31 @@ pub(crate) fn fill(shared: &Arc<Shared>) {
         return;
     }
     state.filling = true;
-    let number = state.next_number;
-    state.next_number += 1;
-    // Each segment is an open file. If many are in use, new ones are longer.
-    let size = shared.segment << (state.full.len() / ALIKE).min(LONGEST);
+    let size = usual(shared, &state);
     drop(state);
     let ending = Ending { shared: Arc::clone(shared), job: Job::Fill };
     shared.helper.start(Box::new(move || {
-        let shared = &ending.shared;
-        let name = Place::InUse.segment(shared.owner.log, number);
-        match Segment::create(&*shared.disk, shared.owner, name, size) {
-            Ok(segment) => shared.lock().free.push(segment),
-            // If there is no room, nothing is lost yet: the caller that needs the segment tries again, and returns
-            // the error.
-            Err(error) => drop(shared.fail(error)),
+        // If there is no room, nothing is lost yet: the caller that needs the segment tries again, and returns the
+        // error.
+        if let Ok(segment) = make(&ending.shared, size) {
+            ending.shared.lock().free.push(segment);
         }
     }));
+}
+
+/// The length of the next segment. Each segment is an open file: if many are in use, new ones are longer.
+pub(crate) fn usual(shared: &Shared, state: &State) -> u64 {
+    shared.segment << (state.full.len() / ALIKE).min(LONGEST)
+}
+
+/// Creates a segment of `size` bytes. An error other than a lack of room ends the journal.
+pub(crate) fn make(shared: &Shared, size: u64) -> Result<Segment, StoreError> {
+    let mut state = shared.lock();
+    let number = state.next_number;
+    state.next_number += 1;
+    drop(state);
+    let name = Place::InUse.segment(shared.owner.log, number);
+    Segment::create(&*shared.disk, shared.owner, name, size).map_err(|error| shared.fail(error))
 }
 
 /// Forces what the last run left, if nobody has done that yet.

@@ -18,7 +18,7 @@ const NO_BOOT_ID: &str = if cfg!(target_os = "linux") {
 #[non_exhaustive]
 pub enum StoreError {
     /// There was no room for the bytes, and none of them count. The same call may succeed later, when there is room.
-    #[error("no room for {}: {error}; free some space there, and the journal goes on", path.display())]
+    #[error("no room for {}: {error}; free some space there", path.display())]
     Full {
         /// The file.
         path: PathBuf,

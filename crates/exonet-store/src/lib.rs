@@ -200,9 +200,10 @@ pub trait Storage: Send {
     /// to 39 bytes in addition. If a group does not fit into the rest of a segment, that rest is not used.
     fn room(&self) -> u64;
 
-    /// Whether there is room for `need` bytes that begin something new, and in addition for a quarter of a segment:
-    /// for records that follow from existing ones. If not, this first asks the disk for more. A caller that begins
-    /// nothing new without this room can finish what it has begun even when the disk is full.
+    /// Whether there is room for one group of `need` bytes that begins something new, and in addition for a quarter of a
+    /// segment: for records that follow from existing ones. If not, this first asks the disk for more, whatever the
+    /// length. A caller that begins nothing new without this room can finish what it has begun even when the disk is
+    /// full.
     fn has_reserve(&mut self, need: u64) -> bool;
 
     /// Ends cleanly: forces everything, and notes that nothing follows. The next run then trusts the journal,

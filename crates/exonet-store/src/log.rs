@@ -7,7 +7,7 @@ use crate::disk::Witness;
 use crate::error::StoreError;
 use crate::format::{GROUP, Group, HEADER, Key, group_len};
 use crate::run::{Ended, Run};
-use crate::segment::{Place, Segment};
+use crate::segment::Segment;
 use crate::shared::{Mark, Shared, State, Unforced};
 use crate::{Force, MAX_GROUP, Storage};
 
@@ -87,24 +87,18 @@ impl Log {
     fn roll(&mut self, need: u64) -> Result<(), StoreError> {
         let shared = &self.shared;
         let mut state = shared.wait_while(|state| {
-            state.filling && state.failed.is_none() && !state.free.iter().any(|it| need <= it.room())
+            state.filling && state.failed.is_none() && state.shortest_with(need).is_none()
         });
         if let Some(failed) = &state.failed {
             return Err(failed.clone());
         }
-        let found = state.free.iter().position(|it| need <= it.room());
-        let number = state.next_number;
-        let mut next = if let Some(found) = found {
+        let mut next = if let Some(found) = state.shortest_with(need) {
             let next = state.free.swap_remove(found);
             drop(state);
             next
         } else {
-            state.next_number += 1;
             drop(state);
-            // A group that is longer than a segment gets a segment of its own, which later does not go into the pool.
-            let size = shared.segment.max((HEADER as u64 + need).next_multiple_of(4096));
-            let name = Place::InUse.segment(shared.owner.log, number);
-            Segment::create(&*shared.disk, shared.owner, name, size).map_err(|error| shared.fail(error))?
+            chores::make(shared, shared.segment.max(Segment::size_for(need)))?
         };
         next.file.map();
         let begun = next.begin(&*shared.disk, shared.owner, shared.run.generation, self.last.lsn + 1);
@@ -121,6 +115,25 @@ impl Log {
         self.at = HEADER as u64;
         self.fill_refused = false;
         Ok(())
+    }
+
+    /// Puts a segment into the pool. If it is longer than usual, removes others that are: a caller that did not append
+    /// what it had asked room for left them there.
+    #[cold]
+    fn keep(&self, segment: Segment) {
+        let usual = self.shared.segment;
+        let mut state = self.shared.lock();
+        let gone: Vec<_> = if segment.size > usual {
+            state.free.extract_if(.., |it| it.size > usual).collect()
+        } else {
+            Vec::new()
+        };
+        state.free.push(segment);
+        drop(state);
+        for segment in gone {
+            // If this fails, the next run removes the name.
+            let _ = self.shared.disk.remove(&segment.name);
+        }
     }
 
     /// Starts filling another segment before the current one is full.
@@ -143,10 +156,14 @@ impl Log {
         };
         let parts: Vec<_> = core::iter::once(&head[..]).chain(records.iter().copied()).collect();
         if let Err(error) = current.file.write_at(self.at, &parts) {
-            // A part of the group may have been written. If all of it was, nobody must find it.
-            let _ = current.file.write_at(self.at, &[&[0; GROUP]]);
             let path = self.shared.disk.path(&current.name);
-            return Err(self.shared.fail(StoreError::io("write", &path)(error)));
+            // A part of the group may have been written. If all of it was, nobody must find it. If that is not
+            // certain, the error is no lack of room, after which nothing of the group counts.
+            let error = match current.file.write_at(self.at, &[&[0; GROUP]]) {
+                Ok(()) => StoreError::io("write", &path)(error),
+                Err(error) => StoreError::Io { action: "take a group back in", path, error: Arc::new(error) },
+            };
+            return Err(self.shared.fail(error));
         }
         Ok(group.check)
     }
@@ -258,15 +275,31 @@ impl Storage for Log {
     }
 
     fn has_reserve(&mut self, need: u64) -> bool {
+        if need > MAX_GROUP {
+            return false;
+        }
+        let (need, shared) = (group_len(need), &self.shared);
         let size = self.current.as_ref().map_or(0, |current| current.size);
         let left = size.saturating_sub(self.at);
-        // A longer group gets a segment of its own. Whether there is room for that shows only when it is written.
-        if left >= need.min(size / 2).saturating_add(size / 4) && size > 0 {
+        if left >= need.saturating_add(size / 4) && size > 0 {
             return true;
         }
-        chores::fill(&self.shared);
-        let state = self.shared.wait_while(|state| state.filling);
-        state.failed.is_none() && !state.free.is_empty()
+        // At most two segments are made: one for the group, and one for what follows.
+        loop {
+            let state = shared.wait_while(|state| state.filling);
+            if state.failed.is_some() {
+                return false;
+            }
+            if state.has_reserve(left, need, shared.segment / 4) {
+                return true;
+            }
+            let usual = chores::usual(shared, &state);
+            let fits = need <= left || state.shortest_with(need).is_some();
+            drop(state);
+            let size = if fits { usual } else { usual.max(Segment::size_for(need)) };
+            let Ok(segment) = chores::make(shared, size) else { return false };
+            self.keep(segment);
+        }
     }
 
     fn close(mut self: Box<Self>) -> Result<(), StoreError> {

@@ -112,6 +112,11 @@ impl Segment {
         Ok(())
     }
 
+    /// The length of a segment that has room for one group of `need` bytes and nothing else.
+    pub(crate) const fn size_for(need: u64) -> u64 {
+        (HEADER as u64 + need).next_multiple_of(4096)
+    }
+
     /// How many bytes there are for groups.
     pub(crate) const fn room(&self) -> u64 {
         self.size.saturating_sub(HEADER as u64)

@@ -98,6 +98,22 @@ impl State {
     pub(crate) const fn is_busy(&self) -> bool {
         self.replacing || self.filling || self.securing
     }
+
+    /// The place in the pool of the shortest segment with room for a group of `need` bytes. So a longer one stays for
+    /// the group that it was made for.
+    pub(crate) fn shortest_with(&self, need: u64) -> Option<usize> {
+        let fits = self.free.iter().enumerate().filter(|(_, it)| need <= it.room());
+        fits.min_by_key(|(_, it)| it.size).map(|(place, _)| place)
+    }
+
+    /// Whether a group of `need` bytes, and after it groups of `reserve` bytes, need no more room on the disk. The
+    /// current segment has room for `left` bytes.
+    pub(crate) fn has_reserve(&self, left: u64, need: u64, reserve: u64) -> bool {
+        let found = if need <= left { None } else { self.shortest_with(need) };
+        let room = found.and_then(|found| self.free.get(found)).map_or(left, Segment::room);
+        let other = |(place, it): (usize, &Segment)| Some(place) != found && reserve <= it.room();
+        room.checked_sub(need).is_some_and(|rest| reserve <= rest || self.free.iter().enumerate().any(other))
+    }
 }
 
 impl Shared {

@@ -1,6 +1,7 @@
 mod crashes;
 mod files;
 mod process;
+mod room;
 mod rules;
 mod sim;
 

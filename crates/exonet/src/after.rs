@@ -58,6 +58,8 @@ pub(crate) enum Log {
     WriteFailed,
     /// Why the node cannot write its journal.
     JournalFailed(String),
+    /// There was no room for records that had to be written.
+    JournalFull(String),
     CorePanicked,
     /// Why the node ended, and the number of open messages.
     Ended(String, usize),
@@ -207,6 +209,12 @@ impl Log {
             }
             Self::WriteFailed => tracing::error!(node, "a write failed: the node has stopped"),
             Self::JournalFailed(why) => tracing::error!(node, "{why}. The node stops"),
+            Self::JournalFull(why) => {
+                tracing::error!(
+                    node,
+                    "{why}, then start the node again. The node stops; its journal keeps the messages that it has accepted"
+                );
+            }
             Self::CorePanicked => tracing::error!(node, "the core panicked: the node has stopped"),
             Self::Ended(why, open) => tracing::warn!(node, open, "{why} before all messages were settled"),
         }

@@ -174,6 +174,13 @@ impl Node {
         known.is_none_or(|(peer, cx)| peer.takes_more(cx))
     }
 
+    /// The queue to `peer` takes messages until their bodies have this many bytes together.
+    pub fn bytes_left(&self, peer: &NodeId) -> u64 {
+        let limits = &self.cx.config.limits;
+        let known = self.peers.find(peer).and_then(|place| self.peers.get(place));
+        known.map_or((limits.queued_bytes as u64).max(1), |peer| peer.bytes_left(limits))
+    }
+
     /// How many messages to `peer`, each with nothing but a body of `body` bytes, are certainly accepted now. Zero if nothing is
     /// known of the peer yet.
     pub fn room_for(&self, peer: &NodeId, body: usize) -> usize {

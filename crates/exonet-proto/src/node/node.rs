@@ -348,6 +348,12 @@ impl Node {
         Some(self.cx.store.open(key)?.journaled?.nth(key.at))
     }
 
+    /// The group of the journal that has an unsettled message, as [`Node::journal_group`] counts them. Zero: a snapshot has it.
+    /// None: the message is not journaled.
+    pub fn letter_group(&self, key: MessageKey) -> Option<u64> {
+        self.cx.store.open(key).filter(|letter| letter.journaled.is_some()).map(|letter| letter.group)
+    }
+
     /// Everything that the journal must keep, without what has ended. Once a store has this on the disk, it may delete what was
     /// appended up to the present [`Node::journal_end`].
     pub fn snapshot(&self, now: Now) -> Vec<u8> {

@@ -203,7 +203,7 @@ impl Peer {
     /// How many messages of this length the peer's queue takes before it is full.
     fn room_for(&self, cx: &Context, body: usize) -> usize {
         let (limits, outbound) = (&cx.config.limits, &self.outbound);
-        let bytes = (limits.queued_bytes as u64).saturating_sub(outbound.kept()).div_ceil(body.max(1) as u64);
+        let bytes = self.bytes_left(limits).div_ceil(body.max(1) as u64);
         let most = limits.queued_messages.saturating_sub(outbound.letters);
         usize::try_from(bytes).unwrap_or(usize::MAX).min(most).max(usize::from(outbound.letters == 0))
     }

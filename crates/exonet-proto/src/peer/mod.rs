@@ -169,6 +169,12 @@ impl Peer {
         out.letters == 0 || (out.letters < limits.queued_messages && out.kept() < limits.queued_bytes as u64)
     }
 
+    /// How many bytes the queue takes until it is full.
+    pub(crate) fn bytes_left(&self, limits: &Limits) -> u64 {
+        let out = &self.outbound;
+        (limits.queued_bytes as u64).saturating_sub(out.kept()).max(u64::from(out.letters == 0))
+    }
+
     /// Whether an address is known to which an opening could go.
     pub(crate) fn has_address(&self) -> bool {
         self.link.proven().is_some() || !self.hints.is_empty()

@@ -7,16 +7,16 @@ use super::*;
 use crate::format::{GROUP, HEADER};
 use crate::log::Log;
 
-fn try_open(sim: &Sim, options: Options) -> Result<(Box<Log>, Found), StoreError> {
+pub(super) fn try_open(sim: &Sim, options: Options) -> Result<(Box<Log>, Found), StoreError> {
     recover::open(Arc::new(sim.clone()), Arc::new(Jobs::default()), Options { segment: 4096, ..options })
 }
 
-fn open(sim: &Sim, level: Level) -> (Box<Log>, Found) {
+pub(super) fn open(sim: &Sim, level: Level) -> (Box<Log>, Found) {
     try_open(sim, options(level)).unwrap()
 }
 
 /// A journal of five groups, not ended cleanly.
-fn five(level: Level) -> (Sim, Box<Log>) {
+pub(super) fn five(level: Level) -> (Sim, Box<Log>) {
     let sim = Sim::new(1);
     let (mut log, _) = open(&sim, level);
     for n in 1..=5u8 {
@@ -31,7 +31,7 @@ fn first_bytes(found: Found) -> Vec<u8> {
 }
 
 /// Opens the journal again after the process was killed.
-fn again(sim: &Sim, level: Level) -> (Trust, Vec<u8>) {
+pub(super) fn again(sim: &Sim, level: Level) -> (Trust, Vec<u8>) {
     let sim = sim.killed();
     let looked = recover::read(Arc::new(sim.clone()), options(level)).unwrap();
     let looked = looked.map(|(trust, groups)| (trust, groups.map(|group| group.unwrap()[0]).collect()));
@@ -42,7 +42,7 @@ fn again(sim: &Sim, level: Level) -> (Trust, Vec<u8>) {
     opened
 }
 
-const SEGMENT: &str = "log-1.seg-0";
+pub(super) const SEGMENT: &str = "log-1.seg-0";
 
 #[test]
 fn a_killed_process_loses_nothing_and_a_boot_is_noticed_at_its_level_only() {
@@ -385,83 +385,6 @@ fn the_level_process_needs_a_boot_id_and_a_local_disk() {
 }
 
 #[test]
-fn a_full_disk_refuses_a_group_and_takes_it_once_there_is_room() {
-    let sim = Sim::new(1);
-    let (mut log, _) = open(&sim, Level::Sync);
-    sim.world().fill(3);
-    let (mut through, mut count) = (0, 0);
-    let error = loop {
-        match log.append(through + 1, &[count; 80]) {
-            Ok(()) => (through, count) = (through + 1, count + 1),
-            Err(error) => break error,
-        }
-    };
-    assert!(matches!(error, StoreError::Full { .. }), "{error}");
-    assert_eq!(sim.names(), [SEGMENT, "run"], "nothing is left of the segment");
-    assert!(matches!(log.append(through + 1, &[0; 80]), Err(StoreError::Full { .. })));
-    // Groups that still fit are accepted.
-    let before = sim.names();
-    assert!(log.room() >= 40, "{}", log.room());
-    log.append(through + 1, &[count; 5]).unwrap();
-    sim.world().capacity = usize::MAX;
-    log.append(through + 2, &[count + 1; 80]).unwrap();
-    assert!(sim.names().len() > before.len());
-    assert_eq!(log.forcer().force().unwrap(), through + 2);
-    log.close().unwrap();
-    let (trust, read) = again(&sim, Level::Sync);
-    assert_eq!((trust, read), (Trust::Trusted, (0..=count + 1).collect()));
-}
-
-#[test]
-fn what_is_new_is_refused_while_there_is_room_for_what_follows() {
-    let sim = Sim::new(1);
-    let (mut log, _) = open(&sim, Level::Sync);
-    sim.world().fill(3);
-    let mut through = 0;
-    while log.has_reserve(80) {
-        through += 1;
-        log.append(through, &[7; 80]).unwrap();
-    }
-    assert!(through > 5, "{through}");
-    for _ in 0..8 {
-        through += 1;
-        log.append(through, &[8; 40]).unwrap();
-    }
-    sim.world().capacity = usize::MAX;
-    assert!(log.has_reserve(80) && log.has_reserve(1 << 30));
-}
-
-#[test]
-fn a_snapshot_that_finds_no_room_leaves_the_log_and_is_not_wanted_at_once() {
-    let sim = Sim::new(1);
-    let (mut log, _) = try_open(&sim, Options { snapshot_after: 2000, ..options(Level::Sync) }).unwrap();
-    let mut through = 0;
-    while !log.wants_snapshot() {
-        through += 1;
-        log.append(through, &[1; 100]).unwrap();
-    }
-    // There is room for the next segment, but not for the snapshot.
-    sim.world().fill(16 + 3);
-    log.snapshot(vec![9; 5000]).unwrap();
-    assert!(!log.wants_snapshot(), "it is being written");
-    // The next call must wait for it, and returns its error.
-    assert!(matches!(log.snapshot(vec![8; 10]), Err(StoreError::Full { .. })));
-    assert!(!log.wants_snapshot());
-    let before = through;
-    while !log.wants_snapshot() {
-        through += 1;
-        log.append(through, &[1; 100]).unwrap();
-    }
-    assert_eq!(through - before, 4, "a quarter of what it takes otherwise");
-    sim.world().capacity = usize::MAX;
-    log.snapshot(vec![8; 10]).unwrap();
-    log.append(through + 1, &[3; 100]).unwrap();
-    log.close().unwrap();
-    assert_eq!(again(&sim, Level::Sync), (Trust::Trusted, vec![8, 3]));
-    assert!(!sim.names().iter().any(|name| name.ends_with(".new")));
-}
-
-#[test]
 fn a_snapshot_waits_for_who_reads_what_was_found() {
     let (sim, log) = five(Level::Sync);
     drop(log);
@@ -714,20 +637,6 @@ fn a_segment_is_forced_before_it_is_used() {
     let (sim, mut log) = five(Level::Process);
     sim.world().fails_in = Some((0, Failure::Kept));
     assert!(matches!(log.append(6, &[6; 4000]), Err(StoreError::Sync { .. })));
-}
-
-#[test]
-fn a_group_that_was_refused_is_not_found() {
-    let (sim, mut log) = five(Level::Sync);
-    sim.world().refuses = true;
-    assert!(matches!(log.append(6, &[6; 100]), Err(StoreError::Full { .. })));
-    assert_eq!(again(&sim, Level::Sync), (Trust::Trusted, vec![1, 2, 3, 4, 5]));
-    // The same, with another group in its place.
-    let (sim, mut log) = five(Level::Sync);
-    sim.world().refuses = true;
-    log.append(6, &[6; 100]).unwrap_err();
-    log.append(6, &[7; 20]).unwrap();
-    assert_eq!(again(&sim, Level::Sync), (Trust::Trusted, vec![1, 2, 3, 4, 5, 7]));
 }
 
 #[test]

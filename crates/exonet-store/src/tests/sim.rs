@@ -93,8 +93,8 @@ pub(super) struct World {
     pub(super) dead: bool,
     /// After this many forced writes, one fails.
     pub(super) fails_in: Option<(usize, Failure)>,
-    /// Whether the next write reports that there was no room, although it was done.
-    pub(super) refuses: bool,
+    /// How many of the next writes report that there was no room, although they were done.
+    pub(super) refuses: usize,
     /// The next sync reports through this that it has begun, and then waits.
     pub(super) stalls: Option<(Sender<()>, Receiver<()>)>,
     /// Whether a sync has failed.
@@ -129,7 +129,7 @@ impl Sim {
             dead: false,
             fails_in: None,
             stalls: None,
-            refuses: false,
+            refuses: 0,
             failed: false,
             lies: false,
             capacity: usize::MAX,
@@ -368,7 +368,9 @@ impl DiskFile for SimFile {
             inode.cached[from..to].copy_from_slice(&bytes[range]);
             inode.dirty.extend(from / PAGE..to.div_ceil(PAGE));
         }
-        let full = full || std::mem::take(&mut world.refuses);
+        let refuses = world.refuses > 0;
+        world.refuses -= usize::from(refuses);
+        let full = full || refuses;
         match (whole, full) {
             (true, false) => Ok(()),
             (true, true) => Err(io::ErrorKind::StorageFull.into()),

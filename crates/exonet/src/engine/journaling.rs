@@ -26,6 +26,10 @@ pub(crate) enum Hold {
     Lot(Arc<Lot>, u32),
 }
 
+/// More bytes than the records have that come with a body, or that a step has beside its bodies: with a tag, the trace,
+/// the peer and its address, and the place of a reader in its stream.
+const RECORDS: usize = 512;
+
 /// How many calls of a method are taken in advance, so that they wait for the disk together.
 const CALLS: usize = 32;
 
@@ -108,15 +112,15 @@ impl Engine {
         true
     }
 
-    /// Stops the node, since its journal can no longer be trusted. Returns false.
+    /// Stops the node, since its journal lacks something from now on. Returns false.
     pub(crate) fn journal_failed(&mut self, now: Now, why: String) -> bool {
         if let Some(journal) = &mut self.journal {
             journal.fail();
         }
-        self.log(Log::JournalFailed(why));
+        let lacks_room = self.journal.as_ref().is_some_and(journal::Log::lacks_room);
+        self.log(if lacks_room { Log::JournalFull(why) } else { Log::JournalFailed(why) });
         self.core.handle_persist_failed(now);
-        // Events of the core may depend on records that were not written: the outcomes of all open messages are
-        // unknown.
+        // Events of the core may depend on records that were not written: the messages that they settle end Unknown.
         while self.core.poll_event().is_some() {}
         self.stop(Phase::Stopped);
         self.after.todo.join(Todo {
@@ -135,13 +139,32 @@ impl Engine {
         if self.write_journal(now) { Ok(cancel) } else { Err(CancelError::InDoubt) }
     }
 
-    /// Checks that the journal has room for new messages of this many bytes.
+    /// Checks that the journal has room for a new message with a body of this many bytes.
     ///
     /// # Errors
     /// [`CoreError::NoSpace`] if it has not.
-    pub(super) fn reserve_for(&mut self, bytes: impl FnOnce() -> usize) -> Result<(), CoreError> {
-        let full = self.journal.as_mut().is_some_and(|journal| !journal.has_reserve(bytes()));
-        if full { Err(CoreError::NoSpace) } else { Ok(()) }
+    pub(super) fn reserve_for(&mut self, len: impl FnOnce() -> usize) -> Result<(), CoreError> {
+        self.reserve_for_all(1, || core::iter::once(len()))
+    }
+
+    /// As [`Engine::reserve_for`], for messages that are queued together until their bodies have `most` bytes.
+    pub(super) fn reserve_for_all<L: Iterator<Item = usize>>(
+        &mut self,
+        most: u64,
+        lens: impl FnOnce() -> L,
+    ) -> Result<(), CoreError> {
+        let Some(journal) = &mut self.journal else { return Ok(()) };
+        let limit = self.core.config().limits.message;
+        let (mut bodies, mut need) = (0, RECORDS);
+        // The core takes no message that is too long, and none after it.
+        for len in lens().take_while(|len| *len as u64 <= limit) {
+            if bodies >= most {
+                break;
+            }
+            bodies += len as u64;
+            need += len + RECORDS;
+        }
+        if journal.has_reserve(need) { Ok(()) } else { Err(CoreError::NoSpace) }
     }
 
     // ---- waiting for the disk
@@ -273,12 +296,15 @@ impl Engine {
 
     // ---- the end
 
-    /// The outcome of an open message if the journal has it when the node ends. None: the journal does not have it.
+    /// The outcome of an open message that is journaled when the node ends. None: it is not journaled.
     pub(super) fn left_to_journal(&self, key: MessageKey) -> Option<Settled> {
         let journal = self.journal.as_ref()?;
-        self.core.letter_id(key)?;
-        // If the journal has failed, nobody knows whether it has the message.
-        let outcome = if journal.has_failed() { Outcome::Unknown } else { Outcome::Kept };
+        let outcome = match journal.has_group(self.core.letter_group(key)?) {
+            Some(true) => Outcome::Kept,
+            // It was not accepted. Nothing of it has left, since the journal would have it before.
+            Some(false) => Outcome::Cancelled,
+            None => Outcome::Unknown,
+        };
         Some(Settled { outcome, id: None, late: false })
     }
 
@@ -296,7 +322,7 @@ mod tests {
     use core::net::SocketAddr;
     use core::time::Duration;
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
     use exonet_proto::node::{CancelError, Outcome};
     use exonet_store::{Force, Storage, StoreError};
@@ -353,12 +379,16 @@ mod tests {
         assert_eq!(second.await.outcome, Outcome::Cancelled);
     }
 
-    /// A store that counts groups and keeps none.
-    struct Counts(Arc<AtomicUsize>);
+    /// A store that counts groups and keeps none. It has room for everything, and notes the most that it was asked for.
+    #[derive(Clone, Default)]
+    struct Counts {
+        groups: Arc<AtomicUsize>,
+        asked: Arc<AtomicU64>,
+    }
 
     impl Storage for Counts {
         fn append_parts(&mut self, _: u64, _: &[&[u8]]) -> Result<(), StoreError> {
-            self.0.fetch_add(1, Ordering::Relaxed);
+            self.groups.fetch_add(1, Ordering::Relaxed);
             Ok(())
         }
 
@@ -386,7 +416,8 @@ mod tests {
             u64::MAX
         }
 
-        fn has_reserve(&mut self, _: u64) -> bool {
+        fn has_reserve(&mut self, need: u64) -> bool {
+            self.asked.fetch_max(need, Ordering::Relaxed);
             true
         }
 
@@ -401,8 +432,9 @@ mod tests {
         let alice = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await.unwrap();
         let builder = Node::builder(Allow::anyone()).bind("127.0.0.1:0").state_dir(home.path());
         let bob = builder.durability(Durability::Process).build().await.unwrap();
-        let groups = Arc::new(AtomicUsize::new(0));
-        bob.shared().amend(|engine| engine.journal = Some(Log::on(Box::new(Counts(Arc::clone(&groups))))));
+        let Counts { groups, asked } = Counts::default();
+        let counts = Counts { groups: Arc::clone(&groups), asked };
+        bob.shared().amend(|engine| engine.journal = Some(Log::on(Box::new(counts))));
         drop(alice.peer(bob.peer_addr()).send("question").await.unwrap());
         let question = bob.recv().await.unwrap();
         // Writes the record that handing the message out has left.
@@ -417,16 +449,25 @@ mod tests {
         question.let_go();
     }
 
-    /// A disk without room.
-    struct Full;
+    /// A disk that takes no group after `lsn`, but says that it has a reserve if `reserves` is set.
+    struct Full {
+        lsn: u64,
+        error: fn() -> StoreError,
+        reserves: bool,
+        closed: Arc<AtomicUsize>,
+    }
 
     fn full() -> StoreError {
         StoreError::Full { path: "here".into(), error: Arc::new(std::io::ErrorKind::StorageFull.into()) }
     }
 
+    fn broken() -> StoreError {
+        StoreError::Sync { path: "here".into(), error: Arc::new(std::io::ErrorKind::Other.into()) }
+    }
+
     impl Storage for Full {
         fn append_parts(&mut self, _: u64, _: &[&[u8]]) -> Result<(), StoreError> {
-            Err(full())
+            Err((self.error)())
         }
 
         fn forcer(&self) -> Box<dyn Force> {
@@ -446,7 +487,7 @@ mod tests {
         }
 
         fn lsn(&self) -> u64 {
-            0
+            self.lsn
         }
 
         fn room(&self) -> u64 {
@@ -454,10 +495,11 @@ mod tests {
         }
 
         fn has_reserve(&mut self, _: u64) -> bool {
-            false
+            self.reserves
         }
 
         fn close(self: Box<Self>) -> Result<(), StoreError> {
+            self.closed.fetch_add(1, Ordering::Relaxed);
             Ok(())
         }
     }
@@ -465,12 +507,27 @@ mod tests {
     /// Returns a node that has sent a message. Nothing of the message has left, and the node's disk is full from now
     /// on.
     async fn unlucky(home: &tempfile::TempDir) -> (Node, crate::Receipt) {
+        let (node, receipt, _) = without(home, full, false).await;
+        (node, receipt)
+    }
+
+    /// As [`unlucky`], with this error of the disk. Returns also how many times the journal was closed.
+    async fn without(
+        home: &tempfile::TempDir,
+        error: fn() -> StoreError,
+        reserves: bool,
+    ) -> (Node, crate::Receipt, Arc<AtomicUsize>) {
         let builder = Node::builder(Allow::anyone()).bind("127.0.0.1:0").state_dir(home.path());
         let node = builder.build().await.unwrap();
         let receipt = node.peer(nobody()).send("x").await.unwrap();
+        let closed = Arc::new(AtomicUsize::new(0));
         // From here on the test awaits nothing, so the driver does not run.
-        node.shared().amend(|engine| engine.journal = Some(Log::on(Box::new(Full))));
-        (node, receipt)
+        node.shared().amend(|engine| {
+            let lsn = engine.core.journal_group();
+            let storage = Full { lsn, error, reserves, closed: Arc::clone(&closed) };
+            engine.journal = Some(Log::on(Box::new(storage)));
+        });
+        (node, receipt, closed)
     }
 
     #[tokio::test]
@@ -484,11 +541,123 @@ mod tests {
         });
         assert!(left.0.is_none());
         assert_eq!(node.shared().look(|engine| engine.phase), Phase::Stopped);
-        assert_eq!(
-            receipt.await.outcome,
-            Outcome::Unknown,
-            "the journal has it, and the next life may say so"
-        );
+        assert_eq!(receipt.await.outcome, Outcome::Kept, "the journal has it, and the next life says so");
+    }
+
+    #[tokio::test]
+    async fn after_a_group_without_room_what_the_journal_has_is_kept_and_what_it_lacks_was_not_accepted() {
+        for (error, certain) in [(full as fn() -> StoreError, true), (broken, false)] {
+            let home = tempfile::tempdir().unwrap();
+            let (node, receipt, closed) = without(&home, error, true).await;
+            let batch = node.peer(nobody()).send_bodies(["y", "z"]).await.unwrap_err();
+            assert_eq!(batch.source, SendError::Closed);
+            let (old, new) = (receipt.await.outcome, batch.sent.await);
+            if certain {
+                assert_eq!((old, new.cancelled, new.unknown), (Outcome::Kept, 2, 0));
+            } else {
+                assert_eq!((old, new.cancelled, new.unknown), (Outcome::Unknown, 0, 2));
+            }
+            node.close(Duration::ZERO).await;
+            assert_eq!(
+                closed.load(Ordering::Relaxed),
+                usize::from(certain),
+                "it is trusted after a boot too"
+            );
+        }
+    }
+
+    /// A journal on a disk that has room for nothing more.
+    struct Ended(Box<dyn Storage>);
+
+    impl Storage for Ended {
+        fn append_parts(&mut self, _: u64, _: &[&[u8]]) -> Result<(), StoreError> {
+            Err(full())
+        }
+
+        fn forcer(&self) -> Box<dyn Force> {
+            self.0.forcer()
+        }
+
+        fn wants_snapshot(&self) -> bool {
+            false
+        }
+
+        fn snapshot_keeping(&mut self, from: u64, state: Vec<u8>) -> Result<(), StoreError> {
+            self.0.snapshot_keeping(from, state)
+        }
+
+        fn keep_from(&self, needed: &[(u64, u64)]) -> u64 {
+            self.0.keep_from(needed)
+        }
+
+        fn lsn(&self) -> u64 {
+            self.0.lsn()
+        }
+
+        fn room(&self) -> u64 {
+            self.0.room()
+        }
+
+        fn has_reserve(&mut self, need: u64) -> bool {
+            self.0.has_reserve(need)
+        }
+
+        fn close(self: Box<Self>) -> Result<(), StoreError> {
+            self.0.close()
+        }
+    }
+
+    #[tokio::test]
+    async fn the_next_life_has_what_is_kept_and_nothing_else() {
+        for durability in [Durability::Process, Durability::Batched(Duration::from_secs(3_600))] {
+            let home = tempfile::tempdir().unwrap();
+            let builder = || Node::builder(Allow::anyone()).bind("127.0.0.1:0").state_dir(home.path());
+            let node = builder().durability(durability).build().await.unwrap();
+            let bodies = ["a", "b", "c"];
+            let old: Vec<_> = bodies.map(|body| node.peer(nobody()).try_send(body).unwrap()).into();
+            node.shared().amend(|engine| {
+                engine.journal =
+                    engine.journal.take().map(|log| log.with(|storage| Box::new(Ended(storage))));
+            });
+            assert!(matches!(node.peer(nobody()).try_send("d"), Err(SendError::Closed)));
+            for receipt in old {
+                assert_eq!(receipt.await.outcome, Outcome::Kept);
+            }
+            node.close(Duration::ZERO).await;
+            drop(node);
+            let node = builder().durability(durability).build().await.unwrap();
+            assert_eq!(node.recovered().len(), bodies.len(), "{durability:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_journal_is_asked_for_room_for_what_is_accepted() {
+        let home = tempfile::tempdir().unwrap();
+        let builder = Node::builder(Allow::anyone()).bind("127.0.0.1:0").state_dir(home.path());
+        let node = builder
+            .durability(Durability::Process)
+            .limits(|limits| (limits.queued_bytes, limits.message) = (1_000, 10_000))
+            .build()
+            .await
+            .unwrap();
+        let counts = Counts::default();
+        let asked = || usize::try_from(counts.asked.load(Ordering::Relaxed)).unwrap();
+        node.shared().amend(|engine| engine.journal = Some(Log::on(Box::new(counts.clone()))));
+        let peer = node.peer(nobody());
+        assert!(matches!(peer.try_send(vec![0; 10_001]), Err(SendError::TooLarge { .. })));
+        assert!(asked() < 10_000, "nothing is made for what the core refuses");
+        let bodies = [[0; 300]; 10];
+        let mut batch = Box::pin(peer.send_bodies(bodies));
+        std::future::poll_fn(|cx| {
+            assert!(batch.as_mut().poll(cx).is_pending());
+            std::task::Poll::Ready(())
+        })
+        .await;
+        assert!((1_200..5_000).contains(&asked()), "the others wait for room: {}", asked());
+        drop(batch);
+        let other = PeerAddr::from((NodeId([3; 32]), SocketAddr::from(([127, 0, 0, 1], 9))));
+        drop(node.peer(other).try_send(vec![0; 9_000]).unwrap());
+        assert!((9_000..11_000).contains(&asked()), "{}", asked());
     }
 
     #[tokio::test]

@@ -119,8 +119,9 @@ impl Engine {
         messages: &mut [Outgoing],
         batch: SlotIndex,
     ) -> (usize, Result<(), CoreError>) {
-        let bytes = |messages: &[Outgoing]| messages.iter().map(|message| message.body.len()).sum();
-        if let Err(full) = self.reserve_for(|| bytes(messages)) {
+        let most = self.core.bytes_left(&peer);
+        let lens = || messages.iter().map(|message| message.body.len());
+        if let Err(full) = self.reserve_for_all(most, lens) {
             return (0, Err(full));
         }
         self.send_batch(now, peer, messages.len(), |core, receipts, room| {
@@ -140,7 +141,8 @@ impl Engine {
         bodies: &[&[u8]],
         batch: SlotIndex,
     ) -> (usize, Result<(), CoreError>) {
-        if let Err(full) = self.reserve_for(|| bodies.iter().map(|body| body.len()).sum()) {
+        let most = self.core.bytes_left(&peer);
+        if let Err(full) = self.reserve_for_all(most, || bodies.iter().map(|body| body.len())) {
             return (0, Err(full));
         }
         self.send_batch(now, peer, bodies.len(), |core, receipts, room| {

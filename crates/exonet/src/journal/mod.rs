@@ -28,15 +28,29 @@ pub(crate) struct Log {
     storage: Box<dyn Storage>,
     durability: Durability,
     teller: forcing::Teller,
-    /// Whether an append has failed. Then the journal is incomplete, and nothing that the node says can be trusted.
-    failed: bool,
+    /// Why the journal is incomplete, if it is. Then nothing that the node says later can be trusted.
+    failed: Option<Failure>,
+}
+
+/// Why a journal lacks what the node has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Failure {
+    /// There was no room for a group. The journal has everything before that group, and nothing of it.
+    NoRoom,
+    /// It is not known what the journal has.
+    Unsure,
 }
 
 #[cfg(test)]
 impl Log {
     /// A journal in `storage`.
     pub(crate) fn on(storage: Box<dyn Storage>) -> Self {
-        Self { storage, durability: Durability::Process, teller: forcing::Teller::default(), failed: false }
+        Self { storage, durability: Durability::Process, teller: forcing::Teller::default(), failed: None }
+    }
+
+    /// The journal, with what `over` makes of its storage.
+    pub(crate) fn with(self, over: impl FnOnce(Box<dyn Storage>) -> Box<dyn Storage>) -> Self {
+        Self { storage: over(self.storage), ..self }
     }
 }
 
@@ -45,7 +59,11 @@ impl Log {
     pub(crate) fn append(&mut self, append: &Append<'_>) -> Result<(), StoreError> {
         let parts: Vec<_> = append.parts().collect();
         let appended = self.storage.append_parts(append.through.0, &parts);
-        self.failed |= appended.is_err();
+        self.failed = match &appended {
+            Ok(()) => self.failed,
+            Err(StoreError::Full { .. }) => Some(Failure::NoRoom),
+            Err(_) => Some(Failure::Unsure),
+        };
         if appended.is_ok() && self.is_forced() {
             self.teller.appended(append.through);
         }
@@ -54,7 +72,7 @@ impl Log {
 
     /// Whether there is room for a new message of `len` bytes.
     pub(crate) fn has_reserve(&mut self, len: usize) -> bool {
-        self.failed || self.storage.has_reserve(len as u64)
+        self.has_failed() || self.storage.has_reserve(len as u64)
     }
 
     /// Whether appended records are safe only once they are forced.
@@ -74,17 +92,31 @@ impl Log {
     }
 
     /// Notes that records appended from now on do not count.
-    pub(crate) const fn fail(&mut self) {
-        self.failed = true;
+    pub(crate) fn fail(&mut self) {
+        self.failed.get_or_insert(Failure::Unsure);
     }
 
     pub(crate) const fn has_failed(&self) -> bool {
-        self.failed
+        self.failed.is_some()
+    }
+
+    /// Whether the journal ends before a group for which there was no room.
+    pub(crate) fn lacks_room(&self) -> bool {
+        self.failed == Some(Failure::NoRoom)
+    }
+
+    /// Whether the journal has this group. None: that is not known.
+    pub(crate) fn has_group(&self, group: u64) -> Option<bool> {
+        match self.failed {
+            None => Some(true),
+            Some(Failure::NoRoom) => Some(group <= self.storage.lsn()),
+            Some(Failure::Unsure) => None,
+        }
     }
 
     /// Whether a snapshot should replace the records so far.
     pub(crate) fn wants_snapshot(&self) -> bool {
-        !self.failed && self.storage.wants_snapshot()
+        !self.has_failed() && self.storage.wants_snapshot()
     }
 
     /// Replaces the appended records by the state of the core. It keeps groups that mostly hold open messages. If
@@ -100,9 +132,10 @@ impl Log {
         }
     }
 
-    /// Closes the journal. The node has ended, and appends nothing more.
+    /// Closes the journal. The node has ended, and appends nothing more. If only the room for a group was lacking, the
+    /// journal is whole up to that group, and nothing that depends on the group has left the node.
     pub(crate) fn close(self) -> Result<(), StoreError> {
         drop(self.teller);
-        if self.failed { Ok(()) } else { self.storage.close() }
+        if self.failed == Some(Failure::Unsure) { Ok(()) } else { self.storage.close() }
     }
 }

@@ -71,7 +71,7 @@ pub(crate) fn open(
     };
     let safety = if durability.is_forced() { Safety::Forced } else { Safety::Written };
     Ok(Some(Opened {
-        log: Log { storage, durability, teller: Teller::default(), failed: false },
+        log: Log { storage, durability, teller: Teller::default(), failed: None },
         safety,
         found: Box::new(found),
     }))
