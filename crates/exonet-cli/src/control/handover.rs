@@ -31,12 +31,16 @@ pub(super) async fn take(
 ) -> Result<(), Reply> {
     let Role::Up(desk) = &office.role else {
         let command = office.role.command();
-        return Err(Reply::Error {
+        let error = Reply::Error {
             error: format!("`exon {command}` runs this identity, and takes no messages of other commands"),
             hint: Some("send as another identity (--as NAME), or let `exon up` run this one".to_owned()),
-        });
+        };
+        return refuse_all(error, to).await;
     };
-    let peer: PeerAddr = head.peer.parse().map_err(|e| refusal(format!("{}: {e}", head.peer)))?;
+    let peer: PeerAddr = match head.peer.parse() {
+        Ok(peer) => peer,
+        Err(error) => return refuse_all(refusal(format!("{}: {error}", head.peer)), to).await,
+    };
     let (count, accepted) = watch::channel(0);
     let (tell, told) = mpsc::unbounded_channel();
     let intake = Intake {
@@ -70,12 +74,22 @@ pub(super) async fn take(
         Ok(()) => drop(say(to, &Reply::Done).await),
         Err((error, n)) => {
             if office.node.journaled().await.is_ok() {
-                let _ = say(to, &Reply::Accepted { n }).await;
+                let _ = say(to, &Reply::Accepted { n, last: true }).await;
             }
             return Err(error);
         }
     }
     Ok(())
+}
+
+/// Takes no message of a handover, and tells the client so.
+///
+/// # Errors
+/// `error`, as the last line to the client.
+pub(super) async fn refuse_all(error: Reply, to: &mut OwnedWriteHalf) -> Result<(), Reply> {
+    // The client may have disconnected.
+    let _ = say(to, &Reply::Accepted { n: 0, last: true }).await;
+    Err(error)
 }
 
 fn unless_gone(error: Option<Reply>) -> Result<(), Reply> {
@@ -104,7 +118,7 @@ async fn report(
                 let n = *accepted.borrow_and_update();
                 // One forced write covers all messages that came in the meantime.
                 node.journaled().await.map_err(|_| Some(refusal("the node has stopped")))?;
-                say(to, &Reply::Accepted { n }).await.map_err(|_| None)?;
+                say(to, &Reply::Accepted { n, last: false }).await.map_err(|_| None)?;
             }
             settled = told.recv(), if asking => match settled {
                 Some((settled, place)) => {

@@ -190,6 +190,9 @@ pub(crate) enum Reply {
     /// The first `n` messages of a handover are in the journal, with the durability of the node.
     Accepted {
         n: u64,
+        /// The node has taken no other message of the handover, and takes none: an error follows.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        last: bool,
     },
     Settled(Settled),
     /// The start of a trace.

@@ -166,6 +166,14 @@ fn outcomes_come_back() {
     assert!(refused.stderr.contains("can admit this node with `--allow "), "{}", refused.stderr);
     let missing = send(&[&strict.peer, "x", "--tag", &"t".repeat(256)]).expect(1);
     assert!(missing.stderr.contains("255"), "{}", missing.stderr);
+    let own = world.run(&["id", "sender", "--json"]).expect(0).lines()[0]["id"].as_str().unwrap().to_owned();
+    let own = format!("{own}@127.0.0.1:9");
+    let to_itself = send(&[&own, "x", "y"]).expect(1);
+    let told = to_itself.lines().into_iter().find(|line| line["type"] == "summary").unwrap();
+    assert_eq!((&told["cancelled"], &told["unknown"], &told["end"]), (&2.into(), &0.into(), &"error".into()));
+    let not_queued = world.run(&["send", "--as", "sender", "--durable", &own, "x"]).expect(1);
+    assert!(!not_queued.stderr.contains("queued durably"), "{}", not_queued.stderr);
+    assert!(not_queued.stderr.contains("a node cannot send to itself"), "{}", not_queued.stderr);
     let large = world.file("large", &vec![0; (16 << 20) + 1]);
     assert!(send(&[&strict.peer, "--file", arg(&large)]).expect(1).stderr.contains("16.0 MiB"));
     drop(up);

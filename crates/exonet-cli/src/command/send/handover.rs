@@ -146,6 +146,8 @@ struct Handed<'a> {
     started: Instant,
     /// The number of messages in the journal of the background node.
     accepted: u64,
+    /// The background node has taken no message beyond these.
+    refused_rest: bool,
     tally: Tally,
     late: u64,
     early_unknown: bool,
@@ -160,6 +162,7 @@ impl<'a> Handed<'a> {
             outcomes,
             started: Instant::now(),
             accepted: 0,
+            refused_rest: false,
             tally: Tally::default(),
             late: 0,
             early_unknown: false,
@@ -222,7 +225,7 @@ impl<'a> Handed<'a> {
 
     fn hear(&mut self, reply: Reply) -> Result<(), Failure> {
         match reply {
-            Reply::Accepted { n } => self.accepted = n,
+            Reply::Accepted { n, last } => (self.accepted, self.refused_rest) = (n, last),
             Reply::Settled(settled) => self.settle(settled)?,
             _ => {}
         }
@@ -264,9 +267,12 @@ impl<'a> Handed<'a> {
         let settled = self.tally.ended();
         let accepted = self.accepted.max(settled).min(given);
         let queued = (!self.outcomes).then_some(accepted);
-        // It is unknown whether the journal has the last messages that were handed over.
-        let lost = given - accepted;
+        // The journal has none of the messages that the background node has refused. Otherwise it is unknown whether it
+        // has the last messages that were handed over.
+        let not_taken = given - accepted;
+        let lost = if self.refused_rest { 0 } else { not_taken };
         self.tally.unknown += lost;
+        self.tally.cancelled += not_taken - lost;
         if self.outcomes {
             self.tally.kept += accepted - settled;
         }
@@ -280,7 +286,9 @@ impl<'a> Handed<'a> {
             Ended::Failed(failure) => ("error", Err(failure)),
             Ended::Gone => ("background node ended", Err(self.gone(accepted, settled, lost))),
         };
-        self.say(queued, end);
+        if queued != Some(0) || exit.is_ok() {
+            self.say(queued, end);
+        }
         self.settings.output.line(&Summary {
             r#type: "summary",
             end,
