@@ -113,7 +113,8 @@ pub(crate) struct ListenArgs {
     #[arg(long, value_name = "TIME", default_value = "168h", value_parser = parse_span)]
     pub(crate) keep_parts: Duration,
     /// Also print the messages of streams of this name, those of each stream in order. If messages of a stream are
-    /// missing, standard error says so
+    /// missing, standard error says so. Messages of streams of other names, and without this option of all streams,
+    /// are rejected: the sender gets the reason `no --stream NAME here`
     #[arg(long, value_name = "NAME", conflicts_with_all = ["out", "exec"])]
     pub(crate) stream: Option<String>,
     /// Print messages as they are, each followed by a line feed

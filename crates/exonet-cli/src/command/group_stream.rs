@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::pin::pin;
+use std::sync::Arc;
 
 use exonet::error::GroupError;
 use exonet::group::{Cause, Departure, GroupReceipt, GroupStream, MemberLine, MemberState, Mode, WhenFull};
@@ -22,6 +23,7 @@ use crate::failure::Failure;
 use crate::node::{self, GOODBYE};
 use crate::peers::Named;
 use crate::settings::Settings;
+use crate::text::escape;
 use crate::units::{count, counted};
 
 #[derive(Serialize)]
@@ -36,6 +38,9 @@ struct Member<'a> {
     /// The reason why the member was no longer in the stream at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     left: Option<String>,
+    /// The reason that the application of the member gave for the first message that it rejected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -57,6 +62,7 @@ struct Account {
     outcomes: Tally,
     skipped: u64,
     left: Option<String>,
+    reason: Option<Arc<str>>,
 }
 
 /// An event of a message.
@@ -200,6 +206,7 @@ impl Talk {
                     MemberState::Settled(settled) => account.outcomes.add(settled.outcome),
                     _ => account.skipped += 1,
                 }
+                account.reason = account.reason.take().or(line.reason);
             }),
         }
     }
@@ -243,10 +250,12 @@ impl Talk {
         let nothing = Account::default();
         // Members are listed in the order of the command line.
         for Named { name, peer } in &args.members {
-            let Account { outcomes, skipped, left } = self.accounts.get(&peer.id).unwrap_or(&nothing);
+            let Account { outcomes, skipped, left, reason } = self.accounts.get(&peer.id).unwrap_or(&nothing);
             let skips = if *skipped > 0 { format!(", {} skipped", count(*skipped)) } else { String::new() };
             let leaves = left.as_ref().map(|left| format!("  {left}")).unwrap_or_default();
-            settings.output.text(&format!("{name:<width$}  {}{skips}{leaves}", outcomes.describe()))?;
+            let reason = reason.as_deref().filter(|reason| !reason.is_empty());
+            let said = reason.map(|reason| format!("  {}", escape(reason.as_bytes()))).unwrap_or_default();
+            settings.output.text(&format!("{name:<width$}  {}{skips}{leaves}{said}", outcomes.describe()))?;
             settings.output.line(&Member {
                 r#type: "member",
                 peer: peer.id.to_string(),
@@ -254,6 +263,7 @@ impl Talk {
                 outcomes: *outcomes,
                 skipped: *skipped,
                 left: left.clone(),
+                reason,
             })?;
         }
         let verdict = if self.has_reached(args.mode) { "reached" } else { "failed" };

@@ -203,6 +203,25 @@ fn a_dead_member_falls_out_of_a_stream_and_the_others_see_it_to_its_end() {
 }
 
 #[test]
+fn a_listener_without_the_stream_rejects_it_at_once() {
+    let world = World::new();
+    let a = member(&world, "a", &["--stream", "other"]);
+    let b = member(&world, "b", &["--exec", "true"]);
+    for listener in [a, b] {
+        // Without a rejection, the message would wait for as long as the sender does.
+        let to = ["group", "send", "--stream", "log", "--to", &listener.peer, "one", "two", "--json"];
+        let sent = world.run(&[&to[..], &["--deadline", "1h"]].concat()).expect(4);
+        let told = line(&sent, &listener.peer);
+        assert_eq!(told["outcomes"]["rejected"], 2, "{told}");
+        assert_eq!(told["reason"], "no --stream log here");
+        let running = listener.running;
+        running.signal(rustix::process::Signal::INT);
+        assert_eq!(running.end().expect(130).of_type("message").len(), 0);
+    }
+    assert!(world.run(&["dead", "ls", "--state", arg(&world.path("b"))]).expect(0).stdout.is_empty());
+}
+
+#[test]
 fn what_a_stream_to_a_group_cannot_be_is_said() {
     let world = World::new();
     let a = member(&world, "a", &["--stream", "log"]);

@@ -138,6 +138,8 @@ impl Life<'_> {
         let interrupted = tokio::select! {
             biased;
             failure = superseded(&node) => Err(failure),
+            // The work ends with an error when the node is closed.
+            Ok(never) = streams::refuse(&node) => match never {},
             interrupted = self.work(&node, (requests, copied, wanted), totals) => interrupted,
         };
         control.close().await;
