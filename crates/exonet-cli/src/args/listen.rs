@@ -11,7 +11,7 @@ use exonet::naming::Name;
 
 use super::MetricsArgs;
 use crate::peers::parse_id;
-use crate::units::{Size, parse_span};
+use crate::units::{Size, at_least_one, parse_span};
 
 const AFTER_HELP: &str = "\
 EXAMPLES
@@ -125,7 +125,7 @@ pub(crate) struct ListenArgs {
     #[arg(long, value_name = "CMD", num_args = 1.., allow_hyphen_values = true, conflicts_with_all = ["out", "raw"])]
     pub(crate) exec: Vec<OsString>,
     /// Reject a message when the command has failed this many times
-    #[arg(long, value_name = "K", default_value = "5", requires = "exec")]
+    #[arg(long, value_name = "K", default_value = "5", requires = "exec", value_parser = at_least_one::<NonZeroU32>)]
     pub(crate) attempts: NonZeroU32,
     /// Run at most this many commands at once
     #[arg(long, value_name = "N", default_value_t = 1, requires = "exec", value_parser = clap::value_parser!(u16).range(1..))]

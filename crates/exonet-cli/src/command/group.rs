@@ -119,11 +119,8 @@ fn body(settings: &Settings, args: &GroupSendArgs) -> Result<Vec<u8>, Failure> {
     match &args.texts[..] {
         [] => {}
         [text] if text == "-" => {}
-        [text] => return Ok(text.clone().into_bytes()),
-        _ => {
-            return Err(Failure::new("several texts are several messages, and this command sends one")
-                .hint("to send them as a stream: --stream NAME"));
-        }
+        // Several texts are wrong usage, which was reported before.
+        [text, ..] => return Ok(text.clone().into_bytes()),
     }
     if std::io::stdin().is_terminal() {
         settings.note("type the message here; Ctrl-D ends it");

@@ -129,18 +129,19 @@ fn people_read_a_table() {
 fn what_cannot_be_is_said() {
     let world = World::new();
     let a = member(&world, "a", &[]);
-    let twice = world.run(&["group", "send", "--to", &a.peer, "--to", &a.peer, "x"]).expect(1);
-    assert!(twice.stderr.contains("name each once"), "{}", twice.stderr);
-    let few = world.run(&["group", "send", "--mode", "balanced=2", "--to", &a.peer, "x"]).expect(1);
-    assert!(few.stderr.contains("the group has 1"), "{}", few.stderr);
-    let few = world.run(&["group", "send", "--mode", "quorum=1/3", "--to", &a.peer, "x"]).expect(1);
-    assert!(few.stderr.contains("the group has 1"), "{}", few.stderr);
+    let up = world.up(&[]);
+    let busy = world.run(&["group", "send", "--as", "sender", "--to", &a.peer, "x"]).expect(1);
+    assert!(busy.stderr.contains("exon down --as sender"), "{}", busy.stderr);
+    drop(up);
     // No address is known, and nothing is sent to the others.
     let nowhere = exonet_proto::NodeId([7; 32]).to_string();
     let lost = world.run(&["group", "send", "--to", &a.peer, "--to", &nowhere, "x"]).expect(1);
     assert!(lost.stderr.contains("ID@HOST:PORT"), "{}", lost.stderr);
     for (wrong, named) in [
-        (&["--mode", "quorum=3/2", "--to", &a.peer][..], "quorum=P/K"),
+        (&["--to", &a.peer, "--to", &a.peer][..], "name each once"),
+        (&["--mode", "balanced=2", "--to", &a.peer], "the group has 1"),
+        (&["--mode", "quorum=1/3", "--to", &a.peer], "the group has 1"),
+        (&["--mode", "quorum=3/2", "--to", &a.peer], "P must not exceed K"),
         (&["--mode", "most", "--to", &a.peer], "most"),
         (&["--mode", "balanced=0", "--to", &a.peer], "from 1"),
         (&["--to", "stranger"], "exon peer add"),
@@ -227,10 +228,10 @@ fn what_a_stream_to_a_group_cannot_be_is_said() {
     let a = member(&world, "a", &["--stream", "log"]);
     let send = |args: &[&str]| world.run(&[&["group", "send", "--to", &a.peer], args].concat());
     for (args, code, words) in [
-        (&["--stream", "log", "--mode", "balanced", "x"][..], 1, "cannot be balanced"),
-        (&["--stream", "", "x"], 1, "1 to 255 bytes"),
-        (&["--stream", "log", "--mode", "quorum=1/2", "x"], 1, "the group has 1"),
-        (&["one", "two"], 1, "--stream NAME"),
+        (&["--stream", "log", "--mode", "balanced", "x"][..], 2, "cannot be balanced"),
+        (&["--stream", "", "x"], 2, "1 to 255 bytes"),
+        (&["--stream", "log", "--mode", "quorum=1/2", "x"], 2, "the group has 1"),
+        (&["one", "two"], 2, "--stream NAME"),
         (&["--stream", "log", "--tag", "t", "x"], 2, "--tag"),
         (&["--stream", "log", "--queue", "0", "x"], 2, "--queue"),
     ] {
