@@ -1,6 +1,6 @@
 //! `exon conformance`: see [`crate::conformance`].
 
-use super::announce::announce;
+use super::announce::announce_subject;
 use super::stop::stop;
 use crate::args::ConformanceArgs;
 use crate::conformance;
@@ -17,13 +17,7 @@ pub(super) async fn run(settings: &Settings, args: &ConformanceArgs) -> Result<E
         }
         let node = node::at(settings, Some(&args.bind), &[], |_| ()).await?;
         let subject = conformance::subject(&node)?;
-        announce(
-            settings,
-            &node,
-            &[],
-            "check it",
-            "is a subject; docs/conformance.md says what it does".to_owned(),
-        )?;
+        announce_subject(settings, &node)?;
         stop.await;
         drop(subject);
         node.close(GOODBYE).await;

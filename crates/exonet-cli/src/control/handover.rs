@@ -48,7 +48,7 @@ pub(super) async fn take(
         Ok(peer) => peer,
         Err(error) => return refuse_all(refusal(format!("{}: {error}", head.peer)), to).await,
     };
-    let (count, accepted) = watch::channel((0, false));
+    let (count, counted) = watch::channel((0, false));
     let (number, numbers) = mpsc::unbounded_channel();
     let (tell, told) = mpsc::unbounded_channel();
     let intake = Intake {
@@ -62,10 +62,10 @@ pub(super) async fn take(
         body: Vec::new(),
     };
     let mut lines = lines;
+    let count = counted.clone();
+    let mut accepted = Accepted { count: counted, numbers, unsaid: VecDeque::new(), room: desk.room };
     let taken = {
-        let count = accepted.clone();
-        let accepted = Accepted { count: accepted, numbers, unsaid: VecDeque::new(), room: desk.room };
-        let mut report = pin!(report(&office.node, accepted, told, to));
+        let mut report = pin!(report(&office.node, &mut accepted, told, to));
         // The end of the intake drops its ends of the channels, so the report ends when everything is reported.
         let taken = tokio::select! {
             taken = intake.all(&mut lines) => taken,
@@ -85,6 +85,8 @@ pub(super) async fn take(
         Ok(()) => drop(say(to, &Reply::Done).await),
         Err((error, n)) => {
             if office.node.journaled().await.is_ok() {
+                // The client may have disconnected.
+                let _ = accepted.tell(&office.node, to).await;
                 let _ = say(to, &accepted_all(n)).await;
             }
             return Err(error);
@@ -150,7 +152,7 @@ fn unless_gone(error: Option<Reply>) -> Result<(), Reply> {
 /// None: the client has disconnected.
 async fn report(
     node: &Node,
-    mut accepted: Accepted,
+    accepted: &mut Accepted,
     mut told: mpsc::UnboundedReceiver<(Settled, OwnedSemaphorePermit)>,
     to: &mut OwnedWriteHalf,
 ) -> Result<(), Option<Reply>> {

@@ -257,7 +257,7 @@ fn a_handover_that_finds_no_room_says_so() {
 #[test]
 fn what_became_of_a_message_is_told_later() {
     let away = Away::new();
-    let mut up = away.world.up(&[]);
+    let mut up = away.world.up(&["-v"]);
     let world = &away.world;
     let queue = |args: &[&str]| {
         let args = [&["send", "--as", "sender", "--durable", "--json", &away.peer][..], args].concat();
@@ -286,6 +286,7 @@ fn what_became_of_a_message_is_told_later() {
     let text = world.run(&["send", "--as", "sender", "--durable", &away.peer, "three"]).expect(0).stderr;
     assert!(text.contains("exon outbox status ") && text.contains(", number "), "{text}");
     let (world, listener) = away.come(2);
+    up.running.says(&format!("message {} ", numbers[0]));
     until("it is delivered", || outbox(&world, &["status", &numbers[0]]).code == Some(0));
     let delivered = outbox(&world, &["status", &numbers[0], "--json"]).expect(0).lines();
     let id = delivered[0]["id"].as_str().unwrap();
