@@ -64,7 +64,8 @@ EXIT CODES
   130  interrupted
 
 Failed does not mean that no member has the message: the table shows what is known of each. It is
-printed when the message has ended at every member, or when --wait is over.";
+printed when the message has ended at every member, or when --wait is over. With -v, and always with
+--json, it has the round trip to each member and the share of packets that were lost.";
 
 /// Send one message to several nodes
 #[derive(Args, Debug)]

@@ -28,9 +28,9 @@ EXAMPLES
 The identity is `default` unless --as names another. If a command runs it (listen, serve, send, up),
 this command asks that one; otherwise it reads the journal of the identity. You choose a message by
 its number in `exon outbox ls`, which it has for good, or by its id, which --json shows once the
-message has left; `status` shows it too. A message that is `in
-doubt` has left, and may have been delivered. A message that is dropped ends as cancelled, which
-means certainly not delivered, or as unknown; the exit code is 3 if one ended as unknown.";
+message has left; `status` shows it too. A message that is `in doubt` has left, and may have been
+delivered. A message that is dropped ends as cancelled, which means certainly not delivered, or as
+unknown; the exit code is 3 if one ended as unknown.";
 
 const STATUS_HELP: &str = "\
 EXAMPLES

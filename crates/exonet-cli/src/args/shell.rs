@@ -62,7 +62,8 @@ EXAMPLES
   The files of a directory for anyone who knows the address:
       exon service share ~/films --anyone > ~/.config/systemd/user/exon-share.service
 
-The paths of --out and of a shared directory become absolute. The unit goes to standard output; nothing is installed.";
+The paths of --out and of a shared directory become absolute. The unit goes to standard output;
+nothing is installed.";
 
 /// Print a systemd unit that runs `exon listen`, `exon serve`, `exon share` or `exon up`
 #[derive(Args, Debug)]

@@ -20,6 +20,10 @@ pub(super) async fn run(settings: &Settings, args: &ConformanceArgs) -> Result<E
         announce_subject(settings, &node)?;
         stop.await;
         drop(subject);
+        // The nodes of the checks are gone, and nobody waits for what the subject still had to send back.
+        for waiting in node.outbox(0) {
+            node.give_up(&waiting.message);
+        }
         node.close(GOODBYE).await;
         return Ok(Exit::Interrupted);
     };

@@ -15,7 +15,7 @@ use futures_util::stream::FuturesUnordered;
 use serde::Serialize;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader, Stdin};
 
-use super::group::mode_name;
+use super::group::{Path, mode_name};
 use super::stop::stop;
 use crate::args::{self, GroupSendArgs};
 use crate::exit::{Exit, Tally};
@@ -41,6 +41,8 @@ struct Member<'a> {
     /// The reason that the application of the member gave for the first message that it rejected.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
+    #[serde(flatten)]
+    path: Path,
 }
 
 #[derive(Serialize)]
@@ -92,7 +94,7 @@ pub(super) async fn send(settings: &Settings, args: &GroupSendArgs, name: &str) 
         said = talk.run(args, &mut input) => Some(said),
         _ = &mut stop => None,
     };
-    let interrupted = said.is_none();
+    let (interrupted, paths) = (said.is_none(), Path::all(&node, args));
     node.close(GOODBYE).await;
     // Nothing is open any more, so these are the final outcomes.
     while let Some(step) = talk.open.next().await {
@@ -104,7 +106,7 @@ pub(super) async fn send(settings: &Settings, args: &GroupSendArgs, name: &str) 
     });
     match failure {
         Some(failure) if talk.sent == 0 => return Err(failure),
-        _ => talk.tell(settings, args, name, interrupted)?,
+        _ => talk.tell(settings, args, name, (&paths, interrupted))?,
     }
     failure.map_or_else(|| Ok(talk.exit(args.mode, interrupted)), Err)
 }
@@ -244,7 +246,7 @@ impl Talk {
         settings: &Settings,
         args: &GroupSendArgs,
         name: &str,
-        interrupted: bool,
+        (paths, interrupted): (&BTreeMap<NodeId, Path>, bool),
     ) -> Result<(), Failure> {
         let width = args.members.iter().map(|named| named.name.len()).max().unwrap_or_default();
         let nothing = Account::default();
@@ -255,7 +257,9 @@ impl Talk {
             let leaves = left.as_ref().map(|left| format!("  {left}")).unwrap_or_default();
             let reason = reason.as_deref().filter(|reason| !reason.is_empty());
             let said = reason.map(|reason| format!("  {}", escape(reason.as_bytes()))).unwrap_or_default();
-            settings.output.text(&format!("{name:<width$}  {}{skips}{leaves}{said}", outcomes.describe()))?;
+            let path = paths.get(&peer.id).copied().unwrap_or_default();
+            let (ends, way) = (outcomes.describe(), path.describe(settings));
+            settings.output.text(&format!("{name:<width$}  {ends}{skips}{way}{leaves}{said}"))?;
             settings.output.line(&Member {
                 r#type: "member",
                 peer: peer.id.to_string(),
@@ -264,6 +268,7 @@ impl Talk {
                 skipped: *skipped,
                 left: left.clone(),
                 reason,
+                path,
             })?;
         }
         let verdict = if self.has_reached(args.mode) { "reached" } else { "failed" };

@@ -55,6 +55,9 @@ fn a_dead_member_fails_all_and_not_a_quorum() {
     assert_eq!((&summary["good"], &summary["have_it"]), (&1.into(), &1.into()));
     let told = line(&failed, &dead);
     assert_eq!((&told["state"], &told["certainly_not"]), (&"expired".into(), &true.into()));
+    assert_eq!(told["rtt_ms"], Value::Null);
+    let path = line(&failed, &a.peer);
+    assert!(path["rtt_ms"].as_f64().unwrap() > 0.0 && path["loss"].as_f64().unwrap() <= 1.0, "{path}");
 
     let reached = world.run(&[&to[..], &["--mode", "quorum=1/2", "news"]].concat()).expect(0);
     assert_eq!(reached.summary()["verdict"], "reached");
