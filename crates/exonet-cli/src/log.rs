@@ -1,16 +1,19 @@
 //! Logs: on standard error, quiet unless asked.
 
+use std::error::Error;
 use std::fmt::Debug;
 use std::io::{self, IsTerminal};
+use std::sync::{Mutex, PoisonError};
 
 use tracing::field::{Field, Visit};
-use tracing::{Event, Metadata, Subscriber};
+use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::filter::{FilterExt, Targets, filter_fn};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{fmt, registry};
 
 use crate::args::Common;
+use crate::failure::Failure;
 
 /// The log target of the library for nodes that it does not admit.
 const REFUSED: &str = "exonet::refused";
@@ -32,7 +35,45 @@ pub(crate) fn start(common: &Common) {
         .with_target(false);
     let refused = |about: &Metadata<'_>| about.target() == REFUSED;
     let lines = lines.with_filter(filter.clone().and(filter_fn(refused).not()));
-    registry().with(lines).with(Refusals.with_filter(filter.and(filter_fn(refused)))).init();
+    let stops = |about: &Metadata<'_>| *about.level() == Level::ERROR && about.target().starts_with("exonet");
+    let refusals = Refusals.with_filter(filter.and(filter_fn(refused)));
+    registry().with(lines).with(refusals).with(Causes.with_filter(filter_fn(stops))).init();
+}
+
+/// The last error that the library has logged, such as that the journal cannot be written.
+static CAUSE: Mutex<Option<String>> = Mutex::new(None);
+
+/// The failure that the node of this process has stopped, with the cause that the library has logged, if it did.
+pub(crate) fn node_stopped(error: &dyn Error) -> Failure {
+    let cause = CAUSE.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    match cause {
+        Some(cause) => Failure::new(format!("the node has stopped: {cause}"))
+            .hint("when that is mended, the same command continues with what the journal has"),
+        None => Failure::new("the node has stopped").because(error),
+    }
+}
+
+/// Keeps the last error of the library.
+struct Causes;
+
+impl<S: Subscriber> Layer<S> for Causes {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut said = Said::default();
+        event.record(&mut said);
+        *CAUSE.lock().unwrap_or_else(PoisonError::into_inner) = said.0;
+    }
+}
+
+/// The message of an event.
+#[derive(Default)]
+struct Said(Option<String>);
+
+impl Visit for Said {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        if field.name() == "message" {
+            self.0 = Some(format!("{value:?}").trim_end_matches(". The node stops").to_owned());
+        }
+    }
 }
 
 /// Reports in the words of this command that a node was not admitted: the library does not know `--allow`.
@@ -61,5 +102,21 @@ impl Visit for Refused {
             "remote" => self.remote = format!("{value:?}"),
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cause_of_a_stop_is_told() {
+        let closed = io::Error::other("the node is closed");
+        assert_eq!(node_stopped(&closed).to_string(), "the node has stopped: the node is closed");
+        tracing::subscriber::with_default(registry().with(Causes), || {
+            tracing::error!(node = "x", "{}. The node stops", "cannot write the journal");
+        });
+        let told = node_stopped(&closed).to_string();
+        assert!(told.starts_with("the node has stopped: cannot write the journal\n"), "{told}");
     }
 }

@@ -104,7 +104,12 @@ pub(crate) async fn background(
         Some(bind) => builder.bind(bind),
         None => builder,
     };
-    let built = builder.config(|config| config.takes.calls = args.gateway.http.is_some()).build().await;
+    let change = |config: &mut Config| {
+        config.takes.calls = args.gateway.http.is_some();
+        config.limits.queued_messages = args.queue.get();
+        config.limits.queued_bytes = usize::try_from(args.queue_bytes.0).unwrap_or(usize::MAX);
+    };
+    let built = builder.config(change).build().await;
     let node = built.map_err(|error| failed(settings, &error))?;
     let recovered = recovered(settings, &node);
     Ok((node, recovered))
@@ -182,7 +187,10 @@ fn failed(settings: &Settings, error: &BuildError) -> Failure {
     match error {
         BuildError::AddressInUse(_) => failure.hint("to use a free port: --bind [::]:0"),
         BuildError::State(StateError::Locked { .. }) => {
-            failure.in_use().hint("to use another identity: --as NAME")
+            let options = settings.identity.options();
+            failure.in_use().hint(format!(
+                "to use another identity: --as NAME; to end the process, if it is exon up: exon down{options}"
+            ))
         }
         _ => failure,
     }

@@ -11,6 +11,8 @@ pub(crate) enum ParseError {
     Size(String),
     #[error("{0:?} is not a span of time: write 500ms, 2s, 1.5m or 1h")]
     Span(String),
+    #[error("{0:?} is not a number: write 1, 20 or 5000; at least 1")]
+    Number(String),
     #[error("{0:?} is not a share: write 5% or 0.05, from 0 to 1")]
     Share(String),
 }
@@ -86,6 +88,11 @@ pub(crate) fn parse_span(text: &str) -> Result<Duration, ParseError> {
         _ => return Err(wrong()),
     };
     Duration::try_from_secs_f64(number * factor).map_err(|_| wrong())
+}
+
+/// A whole number from 1.
+pub(crate) fn at_least_one<N: FromStr>(text: &str) -> Result<N, ParseError> {
+    text.parse().map_err(|_| ParseError::Number(text.to_owned()))
 }
 
 /// `5%` or `0.05`.

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 
 use crate::units::parse_span;
 
@@ -61,24 +61,29 @@ Without --exec, if `exon listen --exec` runs the identity, the letter goes to it
 it is printed here, and then deleted.")]
     Retry(RetryArgs),
     /// Delete one dead letter, or all
-    #[command(after_help = "EXAMPLES\n  exon dead drop 1\n  exon dead drop --all")]
+    #[command(
+        after_help = "EXAMPLES\n  exon dead drop 1\n  exon dead drop --all",
+        group = ArgGroup::new("these").args(["which", "all"]).required(true)
+    )]
     Drop {
         /// Its number in `exon dead ls`, or its id
-        #[arg(value_name = "N", required_unless_present = "all")]
+        #[arg(value_name = "N")]
         which: Option<String>,
         /// All dead letters
-        #[arg(long, conflicts_with = "which")]
+        #[arg(long)]
         all: bool,
     },
 }
 
 #[derive(Args, Debug)]
+#[group(skip)]
+#[command(group = ArgGroup::new("those").args(["which", "all"]).required(true))]
 pub(crate) struct RetryArgs {
     /// Its number in `exon dead ls`, or its id
-    #[arg(value_name = "N", required_unless_present = "all")]
+    #[arg(value_name = "N")]
     pub(crate) which: Option<String>,
     /// All dead letters, one after the other
-    #[arg(long, conflicts_with = "which")]
+    #[arg(long)]
     pub(crate) all: bool,
     /// Run this command for each, as `exon listen --exec` does. All arguments after it belong to the command
     #[arg(long, value_name = "CMD", num_args = 1.., allow_hyphen_values = true)]

@@ -6,13 +6,14 @@ use std::path::PathBuf;
 use clap::Args;
 use exonet::NodeId;
 
+use super::parse_address;
 use crate::peers::parse_id;
 
 /// HTTP for programs in any language.
 #[derive(Args, Debug)]
 pub(crate) struct GatewayArgs {
     /// Offer sending, receiving, calling and serving over HTTP at this address, to programs of this machine
-    #[arg(long, value_name = "ADDR", help_heading = "HTTP")]
+    #[arg(long, value_name = "ADDR", value_parser = parse_address, help_heading = "HTTP")]
     pub(crate) http: Option<SocketAddr>,
     /// Show the node on a page at --http: its peers, its traffic, and what is in doubt
     #[arg(long, requires = "http", help_heading = "HTTP")]

@@ -11,7 +11,7 @@ use exonet::naming::Name;
 
 use super::MetricsArgs;
 use crate::peers::parse_id;
-use crate::units::{Size, parse_span};
+use crate::units::{Size, at_least_one, parse_span};
 
 const AFTER_HELP: &str = "\
 EXAMPLES
@@ -113,7 +113,8 @@ pub(crate) struct ListenArgs {
     #[arg(long, value_name = "TIME", default_value = "168h", value_parser = parse_span)]
     pub(crate) keep_parts: Duration,
     /// Also print the messages of streams of this name, those of each stream in order. If messages of a stream are
-    /// missing, standard error says so
+    /// missing, standard error says so. Messages of streams of other names, and without this option of all streams,
+    /// are rejected: the sender gets the reason `no --stream NAME here`
     #[arg(long, value_name = "NAME", conflicts_with_all = ["out", "exec"])]
     pub(crate) stream: Option<String>,
     /// Print messages as they are, each followed by a line feed
@@ -124,7 +125,7 @@ pub(crate) struct ListenArgs {
     #[arg(long, value_name = "CMD", num_args = 1.., allow_hyphen_values = true, conflicts_with_all = ["out", "raw"])]
     pub(crate) exec: Vec<OsString>,
     /// Reject a message when the command has failed this many times
-    #[arg(long, value_name = "K", default_value = "5", requires = "exec")]
+    #[arg(long, value_name = "K", default_value = "5", requires = "exec", value_parser = at_least_one::<NonZeroU32>)]
     pub(crate) attempts: NonZeroU32,
     /// Run at most this many commands at once
     #[arg(long, value_name = "N", default_value_t = 1, requires = "exec", value_parser = clap::value_parser!(u16).range(1..))]

@@ -31,6 +31,7 @@ mod top;
 mod trace;
 mod up;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -147,6 +148,7 @@ impl Cli {
         match &self.command {
             Command::Cp(args) if !args.code => drop(args.words()?),
             Command::Get(args) => drop(args.code()?),
+            Command::Group(GroupArgs { command: GroupCommand::Send(args) }) => group::check(args)?,
             Command::Serve(args) => exec::check(&["serve"], &args.exec)?,
             Command::Listen(args) => exec::check(&["listen"], &args.exec)?,
             _ => {}
@@ -246,7 +248,7 @@ pub(crate) struct Common {
     /// Print one JSON object per line; the last one is a summary
     #[arg(long, global = true, help_heading = "Common options")]
     pub(crate) json: bool,
-    /// Report more: single outcomes, peers that connect, move and go; -vv, -vvv: what the node does
+    /// Report more: the outcome of each message, peers that connect, move and go; -vv, -vvv: what the node does
     #[arg(short, long, action = ArgAction::Count, global = true, help_heading = "Common options")]
     pub(crate) verbose: u8,
     /// The opened name service of `names`.
@@ -298,6 +300,15 @@ pub(crate) enum Command {
     ServeReaper,
     #[command(hide = true)]
     BenchCrowd(CrowdArgs),
+}
+
+/// An address of this machine, with a port.
+pub(crate) fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        "write an address and a port, such as 127.0.0.1:9366 or [::1]:9366; port 0 takes any free port, and names such as \
+         localhost are not looked up"
+            .to_owned()
+    })
 }
 
 /// `memory`, `process`, `batched=MS` or `sync`.
@@ -352,6 +363,14 @@ mod tests {
         }
         for wrong in ["", "batched", "batched=", "batched=0", "batched=1.5", "batched=60001", "disk"] {
             assert!(parse_durability(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn addresses_are_explained() {
+        assert_eq!(parse_address("[::1]:0").ok(), Some(SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, 1], 0))));
+        for wrong in ["39671", "127.0.0.1", "localhost:9366", ""] {
+            assert!(parse_address(wrong).is_err_and(|why| why.contains("127.0.0.1:9366")), "{wrong}");
         }
     }
 

@@ -59,7 +59,7 @@ pub(crate) enum SessionCommand {
 #[command(after_help = OPEN_HELP)]
 pub(crate) struct SessionOpenArgs {
     /// The name of the session, which the other side serves with `exon serve --sessions NAME`
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "SESSION")]
     pub(crate) name: String,
     /// The other side: a name (see `exon peer`), or ID@HOST:PORT
     #[arg(value_name = "PEER", value_parser = parse_peer)]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use exonet::NodeId;
 
 use super::MetricsArgs;
@@ -35,7 +35,7 @@ The command runs until it is interrupted.";
 
 /// Let others fetch the files of a directory, as the stored identity `default` unless --as names another
 #[derive(Args, Debug)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = AFTER_HELP, group = ArgGroup::new("whom").args(["allow", "anyone"]).required(true))]
 pub(crate) struct ShareArgs {
     #[command(flatten)]
     pub(crate) metrics: MetricsArgs,
@@ -46,10 +46,10 @@ pub(crate) struct ShareArgs {
     #[arg(long, value_name = "ADDR")]
     pub(crate) bind: Option<String>,
     /// Allow this node to fetch files, an id or a name; may be given several times
-    #[arg(long, value_name = "PEER", value_parser = parse_id, required_unless_present = "anyone")]
+    #[arg(long, value_name = "PEER", value_parser = parse_id)]
     pub(crate) allow: Vec<NodeId>,
     /// Allow any node that knows the address and id of this one to fetch files
-    #[arg(long, conflicts_with = "allow")]
+    #[arg(long)]
     pub(crate) anyone: bool,
     /// Do not answer nodes that --allow leaves out. By default the node tells each that it is refused, and the
     /// command there ends; with this, that command keeps trying, as if no node were here

@@ -59,9 +59,13 @@ EXAMPLES
   A node in the background, which sends what `exon send --as shop` passes to it:
       exon service up --as shop > ~/.config/systemd/user/exon-up.service
 
-The path of --out becomes absolute. The unit goes to standard output; nothing is installed.";
+  The files of a directory for anyone who knows the address:
+      exon service share ~/films --anyone > ~/.config/systemd/user/exon-share.service
 
-/// Print a systemd unit that runs `exon listen`, `exon serve` or `exon up`
+The paths of --out and of a shared directory become absolute. The unit goes to standard output;
+nothing is installed.";
+
+/// Print a systemd unit that runs `exon listen`, `exon serve`, `exon share` or `exon up`
 #[derive(Args, Debug)]
 #[command(after_help = SERVICE_HELP)]
 pub(crate) struct ServiceArgs {

@@ -1,11 +1,12 @@
 //! `exon up` and `exon down`.
 
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use clap::Args;
 
 use super::{GatewayArgs, MetricsArgs};
-use crate::units::parse_span;
+use crate::units::{Size, at_least_one, parse_span};
 
 const AFTER_HELP: &str = "\
 EXAMPLES
@@ -45,6 +46,12 @@ pub(crate) struct UpArgs {
     pub(crate) bind: Option<String>,
     #[command(flatten)]
     pub(crate) gateway: GatewayArgs,
+    /// Keep at most this many open messages to each peer; commands that hand over more wait for room
+    #[arg(long, value_name = "N", default_value = "65536", value_parser = at_least_one::<NonZeroUsize>)]
+    pub(crate) queue: NonZeroUsize,
+    /// Keep at most this many bytes of open messages to each peer; one message always has room
+    #[arg(long, value_name = "SIZE", default_value = "32MiB")]
+    pub(crate) queue_bytes: Size,
     /// Return once the node runs, in a session of its own
     #[arg(long)]
     pub(crate) detach: bool,

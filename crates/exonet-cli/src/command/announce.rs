@@ -47,13 +47,22 @@ pub(super) fn announce(
         ids => format!("only {} nodes may {verb}", ids.len()),
     });
     settings.note(remark);
-    settings.output.line(&Listening {
-        r#type: "listening",
-        id: node.id().to_string(),
-        peer,
-        anyone: allow.is_empty(),
-        identity: settings.identity.to_string(),
-    })
+    line(settings, node, peer, allow.is_empty())
+}
+
+/// Prints the address of `node`, which is a subject of checks, on standard output.
+pub(super) fn announce_subject(settings: &Settings, node: &Node) -> Result<(), Failure> {
+    let peer = peer_of(node).to_string();
+    settings.note(
+        "a subject, which anyone who knows its address may check; docs/conformance.md says what it does",
+    );
+    settings.output.text(&peer)?;
+    line(settings, node, peer, true)
+}
+
+fn line(settings: &Settings, node: &Node, peer: String, anyone: bool) -> Result<(), Failure> {
+    let (id, identity) = (node.id().to_string(), settings.identity.to_string());
+    settings.output.line(&Listening { r#type: "listening", id, peer, anyone, identity })
 }
 
 /// The address under which others reach `node`.

@@ -1,6 +1,6 @@
 //! `exon conformance`: see [`crate::conformance`].
 
-use super::announce::announce;
+use super::announce::announce_subject;
 use super::stop::stop;
 use crate::args::ConformanceArgs;
 use crate::conformance;
@@ -17,15 +17,13 @@ pub(super) async fn run(settings: &Settings, args: &ConformanceArgs) -> Result<E
         }
         let node = node::at(settings, Some(&args.bind), &[], |_| ()).await?;
         let subject = conformance::subject(&node)?;
-        announce(
-            settings,
-            &node,
-            &[],
-            "check it",
-            "is a subject; docs/conformance.md says what it does".to_owned(),
-        )?;
+        announce_subject(settings, &node)?;
         stop.await;
         drop(subject);
+        // The nodes of the checks are gone, and nobody waits for what the subject still had to send back.
+        for waiting in node.outbox(0) {
+            node.give_up(&waiting.message);
+        }
         node.close(GOODBYE).await;
         return Ok(Exit::Interrupted);
     };

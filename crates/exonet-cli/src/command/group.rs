@@ -1,11 +1,12 @@
 //! `exon group send`: sends one message to several nodes, and reports which of them have it.
 
+use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Read as _};
 use std::pin::pin;
 
 use exonet::error::GroupError;
 use exonet::group::{MemberLine, MemberState, Mode, Verdict, Why};
-use exonet::{Message, NodeId, Outcome};
+use exonet::{Message, Node, NodeId, Outcome, PeerAddr};
 use serde::Serialize;
 
 use super::group_stream;
@@ -17,6 +18,7 @@ use crate::node::{self, GOODBYE};
 use crate::peers::Named;
 use crate::settings::Settings;
 use crate::text::escape;
+use crate::units;
 
 /// The longest message.
 const LONGEST: u64 = 16 << 20;
@@ -36,6 +38,40 @@ struct Member<'a> {
     id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
+    #[serde(flatten)]
+    path: Path,
+}
+
+/// The path to a member, as measured by the end.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(super) struct Path {
+    /// The smoothed round-trip time. None: there is no channel to the member.
+    rtt_ms: Option<f64>,
+    /// The share of packets that were lost, from 0 to 1. None: none was sent.
+    loss: Option<f64>,
+}
+
+impl Path {
+    /// The paths to the members. The node must still run.
+    pub(super) fn all(node: &Node, args: &GroupSendArgs) -> BTreeMap<NodeId, Self> {
+        args.members.iter().map(|named| (named.peer.id, Self::to(node, &named.peer))).collect()
+    }
+
+    fn to(node: &Node, member: &PeerAddr) -> Self {
+        let Some(stats) = node.peer(member.id).stats() else { return Self::default() };
+        // Without a channel, the time is a first guess.
+        let rtt_ms = stats.remote.map(|_| stats.rtt.as_secs_f64() * 1e3);
+        let sent = stats.packets_sent > 0;
+        let loss = sent.then(|| units::precise(stats.packets_lost) / units::precise(stats.packets_sent));
+        Self { rtt_ms, loss }
+    }
+
+    /// For people, with a blank before it, if they want details.
+    pub(super) fn describe(self, settings: &Settings) -> String {
+        let Some(rtt_ms) = self.rtt_ms.filter(|_| settings.verbose) else { return String::new() };
+        let loss = self.loss.map(|loss| format!(", {} lost", units::percent(loss))).unwrap_or_default();
+        format!("  round trip {rtt_ms:.1} ms{loss}")
+    }
 }
 
 #[derive(Serialize)]
@@ -88,7 +124,7 @@ async fn send(settings: &Settings, args: &GroupSendArgs) -> Result<Exit, Failure
             _ = &mut stop => true,
         }
     };
-    let before = receipt.verdict();
+    let (before, paths) = (receipt.verdict(), Path::all(&node, args));
     if interrupted {
         receipt.cancel();
     }
@@ -97,7 +133,7 @@ async fn send(settings: &Settings, args: &GroupSendArgs) -> Result<Exit, Failure
     let lines = receipt.ended().await;
     let verdict = receipt.decided().await;
     let cut = interrupted && before.is_none();
-    tell(settings, args, &lines, verdict, cut, node.id())?;
+    tell(settings, args, (&lines, &paths), verdict, cut, node.id())?;
     Ok(exit(&lines, verdict, cut))
 }
 
@@ -119,11 +155,8 @@ fn body(settings: &Settings, args: &GroupSendArgs) -> Result<Vec<u8>, Failure> {
     match &args.texts[..] {
         [] => {}
         [text] if text == "-" => {}
-        [text] => return Ok(text.clone().into_bytes()),
-        _ => {
-            return Err(Failure::new("several texts are several messages, and this command sends one")
-                .hint("to send them as a stream: --stream NAME"));
-        }
+        // Several texts are wrong usage, which was reported before.
+        [text, ..] => return Ok(text.clone().into_bytes()),
     }
     if std::io::stdin().is_terminal() {
         settings.note("type the message here; Ctrl-D ends it");
@@ -142,7 +175,7 @@ fn body(settings: &Settings, args: &GroupSendArgs) -> Result<Vec<u8>, Failure> {
 fn tell(
     settings: &Settings,
     args: &GroupSendArgs,
-    lines: &[MemberLine],
+    (lines, paths): (&[MemberLine], &BTreeMap<NodeId, Path>),
     verdict: Verdict,
     interrupted: bool,
     own: NodeId,
@@ -155,7 +188,9 @@ fn tell(
         let reason = line.reason.as_deref().filter(|reason| !reason.is_empty());
         let more = more.or_else(|| reason.map(|reason| escape(reason.as_bytes())));
         let more = more.map(|more| format!("  {more}")).unwrap_or_default();
-        settings.output.text(format!("{name:<width$}  {state:<9}{more}").trim_end())?;
+        let path = paths.get(&line.id).copied().unwrap_or_default();
+        let way = path.describe(settings);
+        settings.output.text(format!("{name:<width$}  {state:<9}{way}{more}").trim_end())?;
         settings.output.line(&Member {
             r#type: "member",
             peer: line.id.to_string(),
@@ -165,6 +200,7 @@ fn tell(
             certainly_not: line.state.is_certainly_not(),
             id,
             reason,
+            path,
         })?;
     }
     let have_it = lines.iter().filter(|line| line.state.has_it()).count();

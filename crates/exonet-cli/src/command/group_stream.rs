@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::pin::pin;
+use std::sync::Arc;
 
 use exonet::error::GroupError;
 use exonet::group::{Cause, Departure, GroupReceipt, GroupStream, MemberLine, MemberState, Mode, WhenFull};
@@ -14,7 +15,7 @@ use futures_util::stream::FuturesUnordered;
 use serde::Serialize;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader, Stdin};
 
-use super::group::mode_name;
+use super::group::{Path, mode_name};
 use super::stop::stop;
 use crate::args::{self, GroupSendArgs};
 use crate::exit::{Exit, Tally};
@@ -22,6 +23,7 @@ use crate::failure::Failure;
 use crate::node::{self, GOODBYE};
 use crate::peers::Named;
 use crate::settings::Settings;
+use crate::text::escape;
 use crate::units::{count, counted};
 
 #[derive(Serialize)]
@@ -36,6 +38,11 @@ struct Member<'a> {
     /// The reason why the member was no longer in the stream at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     left: Option<String>,
+    /// The reason that the application of the member gave for the first message that it rejected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    #[serde(flatten)]
+    path: Path,
 }
 
 #[derive(Serialize)]
@@ -57,6 +64,7 @@ struct Account {
     outcomes: Tally,
     skipped: u64,
     left: Option<String>,
+    reason: Option<Arc<str>>,
 }
 
 /// An event of a message.
@@ -86,7 +94,7 @@ pub(super) async fn send(settings: &Settings, args: &GroupSendArgs, name: &str) 
         said = talk.run(args, &mut input) => Some(said),
         _ = &mut stop => None,
     };
-    let interrupted = said.is_none();
+    let (interrupted, paths) = (said.is_none(), Path::all(&node, args));
     node.close(GOODBYE).await;
     // Nothing is open any more, so these are the final outcomes.
     while let Some(step) = talk.open.next().await {
@@ -98,7 +106,7 @@ pub(super) async fn send(settings: &Settings, args: &GroupSendArgs, name: &str) 
     });
     match failure {
         Some(failure) if talk.sent == 0 => return Err(failure),
-        _ => talk.tell(settings, args, name, interrupted)?,
+        _ => talk.tell(settings, args, name, (&paths, interrupted))?,
     }
     failure.map_or_else(|| Ok(talk.exit(args.mode, interrupted)), Err)
 }
@@ -200,6 +208,7 @@ impl Talk {
                     MemberState::Settled(settled) => account.outcomes.add(settled.outcome),
                     _ => account.skipped += 1,
                 }
+                account.reason = account.reason.take().or(line.reason);
             }),
         }
     }
@@ -237,16 +246,20 @@ impl Talk {
         settings: &Settings,
         args: &GroupSendArgs,
         name: &str,
-        interrupted: bool,
+        (paths, interrupted): (&BTreeMap<NodeId, Path>, bool),
     ) -> Result<(), Failure> {
         let width = args.members.iter().map(|named| named.name.len()).max().unwrap_or_default();
         let nothing = Account::default();
         // Members are listed in the order of the command line.
         for Named { name, peer } in &args.members {
-            let Account { outcomes, skipped, left } = self.accounts.get(&peer.id).unwrap_or(&nothing);
+            let Account { outcomes, skipped, left, reason } = self.accounts.get(&peer.id).unwrap_or(&nothing);
             let skips = if *skipped > 0 { format!(", {} skipped", count(*skipped)) } else { String::new() };
             let leaves = left.as_ref().map(|left| format!("  {left}")).unwrap_or_default();
-            settings.output.text(&format!("{name:<width$}  {}{skips}{leaves}", outcomes.describe()))?;
+            let reason = reason.as_deref().filter(|reason| !reason.is_empty());
+            let said = reason.map(|reason| format!("  {}", escape(reason.as_bytes()))).unwrap_or_default();
+            let path = paths.get(&peer.id).copied().unwrap_or_default();
+            let (ends, way) = (outcomes.describe(), path.describe(settings));
+            settings.output.text(&format!("{name:<width$}  {ends}{skips}{way}{leaves}{said}"))?;
             settings.output.line(&Member {
                 r#type: "member",
                 peer: peer.id.to_string(),
@@ -254,6 +267,8 @@ impl Talk {
                 outcomes: *outcomes,
                 skipped: *skipped,
                 left: left.clone(),
+                reason,
+                path,
             })?;
         }
         let verdict = if self.has_reached(args.mode) { "reached" } else { "failed" };

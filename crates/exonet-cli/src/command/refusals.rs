@@ -33,8 +33,7 @@ impl Refusals {
         let refusals = node.receiver(Filter::any().tag(TAG_REFUSED));
         loop {
             let delivery = refusals.recv().await;
-            let mut delivery = delivery
-                .map_err(|e| Failure::new("cannot listen for answers of the receiver").because(&e))?;
+            let mut delivery = delivery.map_err(|error| crate::log::node_stopped(&error))?;
             if let Ok(body) = delivery.body_mut().bytes(LONGEST_REFUSAL).await
                 && let Some(refused) = Refused::decode(&body)
             {

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
+use exonet::Node;
+use exonet::send::{OpenMessage, Status};
 use tokio::time::{Instant, sleep};
 
 use crate::control::Client;
+use crate::control::protocol::Which;
 use crate::failure::Failure;
 use crate::identity::Identity;
 use crate::peers;
@@ -108,9 +111,19 @@ async fn running_identities() -> Vec<String> {
     found
 }
 
+/// Whether `which` is this open message of `node`.
+pub(super) fn is(node: &Node, message: &OpenMessage, which: &Which) -> bool {
+    let Some(waiting) = node.waiting(message, 0) else { return false };
+    let id = match waiting.message.status {
+        Status::InDoubt { id, .. } => Some(id.to_string()),
+        Status::Queued | Status::Settled => None,
+    };
+    which.is(waiting.number, id.as_deref())
+}
+
 /// The error that there is no such message.
-pub(super) fn no_message(settings: &Settings, number: u64) -> Failure {
-    Failure::new(format!("there is no message {number} in the outbox of {}", settings.identity))
+pub(super) fn no_message(settings: &Settings, which: &Which) -> Failure {
+    Failure::new(format!("there is no message {which} in the outbox of {}", settings.identity))
         .hint(format!("exon outbox ls{} shows all", settings.identity.options()))
 }
 

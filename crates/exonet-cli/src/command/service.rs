@@ -2,7 +2,7 @@
 
 use std::path::{Path, absolute};
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 use crate::args::{Cli, Command, ServiceArgs};
 use crate::exit::Exit;
@@ -10,6 +10,14 @@ use crate::failure::Failure;
 use crate::settings::Settings;
 
 pub(super) fn run(settings: &Settings, args: &ServiceArgs) -> Result<Exit, Failure> {
+    if args.command.iter().any(|word| word == "--help" || word == "-h") {
+        // The help of this command, which has an example for each command that a service runs.
+        let mut exon = Cli::command();
+        exon.build();
+        let help = exon.find_subcommand_mut("service").map(|service| service.render_long_help().to_string());
+        settings.output.bytes(help.unwrap_or_default().as_bytes())?;
+        return Ok(Exit::Success);
+    }
     let line = || std::iter::once("exon".to_owned()).chain(args.command.iter().cloned());
     // The command line is checked by the same rules as any other: a unit that cannot start is useless.
     let cli = Cli::try_parse_from(line()).and_then(Cli::check).map_err(|error| {
@@ -86,7 +94,7 @@ Wants=network-online.target
 
 [Service]
 ExecStart={start}
-{whose}# Interrupted is how it ends.
+{whose}# An interrupt ends it in order, with exit code 130.
 SuccessExitStatus=130
 KillMode=mixed
 TimeoutStopSec=30

@@ -16,7 +16,7 @@ use tokio::net::unix::OwnedWriteHalf;
 use super::Role;
 use super::inbox;
 use super::look;
-use super::protocol::{PIECE, Reply, Request, Row, Settled, VERSION};
+use super::protocol::{PIECE, Reply, Request, Row, Settled, VERSION, Which};
 use super::server::{Office, refusal};
 use super::wire::say;
 
@@ -57,6 +57,7 @@ pub(super) async fn answer(office: &Office, request: Request, to: &mut OwnedWrit
             }
         }
         Request::Show { number } => show(node, number, to).await?,
+        Request::Fate { message } => fate(office, &message, to).await,
         Request::Drop { number } => give_up(node, number, to).await?,
         Request::Retry { number, wait_ms } => retry(node, number, wait_ms, to).await?,
         Request::Inbox => inbox::list(node, to).await,
@@ -120,6 +121,29 @@ async fn show(node: &Node, number: u64, to: &mut OwnedWriteHalf) -> Result<(), R
         }
     }
     Ok(())
+}
+
+/// Tells whether a message is open, or how it has ended.
+async fn fate(office: &Office, message: &Which, to: &mut OwnedWriteHalf) {
+    let open = office
+        .node
+        .outbox(GLANCE)
+        .iter()
+        .filter_map(row)
+        .find(|row| message.is(Some(row.number), row.id.as_deref()));
+    if let Some(row) = open {
+        let _ = say(to, &Reply::Message(Box::new(row))).await;
+        return;
+    }
+    let Role::Up(desk) = &office.role else { return };
+    // Asked last, to find a message that has ended meanwhile.
+    let ended = match message {
+        Which::Number(number) => desk.past.of(*number),
+        Which::Id(id) => desk.past.of_id(id),
+    };
+    if let Some(settled) = ended {
+        let _ = say(to, &Reply::Settled(settled)).await;
+    }
 }
 
 async fn give_up(node: &Node, number: Option<u64>, to: &mut OwnedWriteHalf) -> Result<(), Reply> {

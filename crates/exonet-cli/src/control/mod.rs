@@ -23,6 +23,7 @@ mod inbox;
 mod look;
 #[cfg(not(unix))]
 mod nowhere;
+pub(crate) mod past;
 #[cfg(unix)]
 mod place;
 pub(crate) mod protocol;
@@ -40,7 +41,8 @@ use std::sync::Arc;
 use exonet::{MessageId, Receipt};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 
-use self::protocol::{Places, Retried, Settled};
+use self::past::Past;
+use self::protocol::{Places, Retried, Room, Settled};
 #[cfg(unix)]
 use crate::failure::Failure;
 
@@ -91,14 +93,25 @@ impl Role {
 /// The channels through which `exon up` accepts messages from other commands.
 #[derive(Clone, Debug)]
 pub(crate) struct Desk {
-    /// Messages whose outcomes are awaited.
-    pub(crate) taken: mpsc::UnboundedSender<Taken>,
+    /// Messages that were handed over, whose outcomes are awaited.
+    pub(crate) handed: mpsc::UnboundedSender<Handed>,
+    /// The newest outcomes.
+    pub(crate) past: Arc<Past>,
     /// Set to true to end the node.
     pub(crate) end: Arc<watch::Sender<bool>>,
     pub(crate) places: Places,
+    /// The most that the node keeps for one peer.
+    pub(crate) room: Room,
 }
 
-/// A message that was handed over, and the asker that waits for its outcome.
+/// A message of a handover, and its number in the journal, if the journal has it.
+#[derive(Debug)]
+pub(crate) struct Handed {
+    pub(crate) taken: Taken,
+    pub(crate) number: Option<u64>,
+}
+
+/// A message that the node has accepted, and the asker that waits for its outcome.
 #[derive(Debug)]
 pub(crate) struct Taken {
     pub(crate) receipt: Receipt,

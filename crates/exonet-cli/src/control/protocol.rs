@@ -3,6 +3,7 @@
 //! A client sends one [`Request`], with the version of this protocol. The answer is any number of [`Reply`] lines, of
 //! which the last is `done` or `error`. After `send`, the client continues with [`Part`]s while replies arrive.
 
+use std::fmt;
 use std::time::Duration;
 
 use exonet::{Outcome, Priority};
@@ -40,6 +41,9 @@ pub(crate) enum Request {
     Outbox,
     /// Asks for the body of an open message, as [`Reply::Body`].
     Show { number: u64 },
+    /// Asks for the state of a message: [`Reply::Message`] if it is open, [`Reply::Settled`] if its outcome is known,
+    /// neither if the process does not know the message.
+    Fate { message: Which },
     /// Gives up one open message, or all of them, each reported as [`Reply::Settled`].
     Drop { number: Option<u64> },
     /// Looks for the peer of one open message, or the peers of all, each reported as [`Reply::Peer`].
@@ -65,6 +69,35 @@ pub(crate) enum Request {
         timeout_ms: u64,
         freeze_ms: u64,
     },
+}
+
+/// A message of an outbox.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Which {
+    /// Its number in the journal.
+    Number(u64),
+    /// Its id at both ends.
+    Id(String),
+}
+
+impl Which {
+    /// Whether the message of this number and this id is meant.
+    pub(crate) fn is(&self, number: Option<u64>, id: Option<&str>) -> bool {
+        match self {
+            Self::Number(wanted) => number == Some(*wanted),
+            Self::Id(wanted) => id == Some(wanted),
+        }
+    }
+}
+
+impl fmt::Display for Which {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::Id(id) => id.fmt(f),
+        }
+    }
 }
 
 /// The messages to follow.
@@ -190,6 +223,16 @@ pub(crate) enum Reply {
     /// The first `n` messages of a handover are in the journal, with the durability of the node.
     Accepted {
         n: u64,
+        /// The numbers of some of them in the journal, as pairs of the place in the handover, from 1, and the number.
+        /// They come in order, each once. A message that has its outcome already may be left out.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        numbers: Vec<(u64, u64)>,
+        /// The next message waits for room.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        full: Option<Room>,
+        /// The node has taken no other message of the handover, and takes none: an error follows.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        last: bool,
     },
     Settled(Settled),
     /// The start of a trace.
@@ -214,7 +257,14 @@ pub(crate) enum Reply {
     },
 }
 
-/// A message of an outbox.
+/// The most that a node keeps for one peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Room {
+    pub(crate) messages: u64,
+    pub(crate) bytes: u64,
+}
+
+/// A row of an outbox.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Row {
     pub(crate) number: u64,
@@ -370,6 +420,8 @@ mod tests {
             (r#"{"exon":1,"do":"figures"}"#, "Figures"),
             (r#"{"exon":1,"do":"outbox"}"#, "Outbox"),
             (r#"{"exon":1,"do":"show","number":7}"#, "Show { number: 7 }"),
+            (r#"{"exon":1,"do":"fate","message":{"number":7}}"#, "Fate { message: Number(7) }"),
+            (r#"{"exon":1,"do":"fate","message":{"id":"x"}}"#, "Fate { message: Id(\"x\") }"),
             (r#"{"exon":1,"do":"drop","number":null}"#, "Drop { number: None }"),
             (r#"{"exon":1,"do":"retry","number":7,"wait_ms":5}"#, "Retry { number: Some(7), wait_ms: 5 }"),
             (r#"{"exon":1,"do":"inbox"}"#, "Inbox"),

@@ -222,7 +222,13 @@ async fn serve(stream: UnixStream, office: Arc<Office>, place: OwnedSemaphorePer
                 (Ok(_place), Request::Send(head)) => handover::take(&office, head, lines, &mut to).await,
                 (Ok(_place), Request::DeadRetry { id }) => retry::pass_on(&office, &id, &mut to).await,
                 (Ok(_), _) => return,
-                (Err(_), _) => Err(refusal(format!("{GIVERS} commands already hand messages over"))),
+                (Err(_), request) => {
+                    let error = refusal(format!("{GIVERS} commands already hand messages over"));
+                    match request {
+                        Request::Send(_) => handover::refuse_all(error, &mut to).await,
+                        _ => Err(error),
+                    }
+                }
             }
         }
         Ok(Err(refused)) => Err(refused),

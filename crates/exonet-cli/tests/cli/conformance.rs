@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+#[cfg(unix)]
+use crate::support::Running;
 use crate::support::{Listener, World};
 
 fn subject(world: &World) -> Listener {
@@ -22,6 +24,19 @@ fn this_implementation_conforms() {
     let last = ended.lines().pop().unwrap();
     assert_eq!((&last["type"], &last["failed"]), (&Value::from("summary"), &Value::from(0)));
     assert_eq!(last["passed"], names.len());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_subject_prints_its_address_and_ends_in_order() {
+    let world = World::new();
+    let mut running = Running::start(world.command(&["conformance", "--subject"]));
+    let peer = running.hears("@127.0.0.1:");
+    let checked = world.run(&["conformance", peer.trim(), "--only", "messages"]).expect(0);
+    assert!(checked.stdout.contains("1 passed, 0 failed"), "{}", checked.stdout);
+    running.signal(rustix::process::Signal::INT);
+    let ended = running.end().expect(130);
+    assert_eq!((ended.stdout.as_str(), ended.stderr.lines().count()), ("", 1), "{}", ended.stderr);
 }
 
 /// A listener takes messages, and does nothing else of what a subject does.

@@ -55,6 +55,9 @@ fn a_dead_member_fails_all_and_not_a_quorum() {
     assert_eq!((&summary["good"], &summary["have_it"]), (&1.into(), &1.into()));
     let told = line(&failed, &dead);
     assert_eq!((&told["state"], &told["certainly_not"]), (&"expired".into(), &true.into()));
+    assert_eq!(told["rtt_ms"], Value::Null);
+    let path = line(&failed, &a.peer);
+    assert!(path["rtt_ms"].as_f64().unwrap() > 0.0 && path["loss"].as_f64().unwrap() <= 1.0, "{path}");
 
     let reached = world.run(&[&to[..], &["--mode", "quorum=1/2", "news"]].concat()).expect(0);
     assert_eq!(reached.summary()["verdict"], "reached");
@@ -129,18 +132,19 @@ fn people_read_a_table() {
 fn what_cannot_be_is_said() {
     let world = World::new();
     let a = member(&world, "a", &[]);
-    let twice = world.run(&["group", "send", "--to", &a.peer, "--to", &a.peer, "x"]).expect(1);
-    assert!(twice.stderr.contains("name each once"), "{}", twice.stderr);
-    let few = world.run(&["group", "send", "--mode", "balanced=2", "--to", &a.peer, "x"]).expect(1);
-    assert!(few.stderr.contains("the group has 1"), "{}", few.stderr);
-    let few = world.run(&["group", "send", "--mode", "quorum=1/3", "--to", &a.peer, "x"]).expect(1);
-    assert!(few.stderr.contains("the group has 1"), "{}", few.stderr);
+    let up = world.up(&[]);
+    let busy = world.run(&["group", "send", "--as", "sender", "--to", &a.peer, "x"]).expect(1);
+    assert!(busy.stderr.contains("exon down --as sender"), "{}", busy.stderr);
+    drop(up);
     // No address is known, and nothing is sent to the others.
     let nowhere = exonet_proto::NodeId([7; 32]).to_string();
     let lost = world.run(&["group", "send", "--to", &a.peer, "--to", &nowhere, "x"]).expect(1);
     assert!(lost.stderr.contains("ID@HOST:PORT"), "{}", lost.stderr);
     for (wrong, named) in [
-        (&["--mode", "quorum=3/2", "--to", &a.peer][..], "quorum=P/K"),
+        (&["--to", &a.peer, "--to", &a.peer][..], "name each once"),
+        (&["--mode", "balanced=2", "--to", &a.peer], "the group has 1"),
+        (&["--mode", "quorum=1/3", "--to", &a.peer], "the group has 1"),
+        (&["--mode", "quorum=3/2", "--to", &a.peer], "P must not exceed K"),
         (&["--mode", "most", "--to", &a.peer], "most"),
         (&["--mode", "balanced=0", "--to", &a.peer], "from 1"),
         (&["--to", "stranger"], "exon peer add"),
@@ -203,15 +207,34 @@ fn a_dead_member_falls_out_of_a_stream_and_the_others_see_it_to_its_end() {
 }
 
 #[test]
+fn a_listener_without_the_stream_rejects_it_at_once() {
+    let world = World::new();
+    let a = member(&world, "a", &["--stream", "other"]);
+    let b = member(&world, "b", &["--exec", "true"]);
+    for listener in [a, b] {
+        // Without a rejection, the message would wait for as long as the sender does.
+        let to = ["group", "send", "--stream", "log", "--to", &listener.peer, "one", "two", "--json"];
+        let sent = world.run(&[&to[..], &["--deadline", "1h"]].concat()).expect(4);
+        let told = line(&sent, &listener.peer);
+        assert_eq!(told["outcomes"]["rejected"], 2, "{told}");
+        assert_eq!(told["reason"], "no --stream log here");
+        let running = listener.running;
+        running.signal(rustix::process::Signal::INT);
+        assert_eq!(running.end().expect(130).of_type("message").len(), 0);
+    }
+    assert!(world.run(&["dead", "ls", "--state", arg(&world.path("b"))]).expect(0).stdout.is_empty());
+}
+
+#[test]
 fn what_a_stream_to_a_group_cannot_be_is_said() {
     let world = World::new();
     let a = member(&world, "a", &["--stream", "log"]);
     let send = |args: &[&str]| world.run(&[&["group", "send", "--to", &a.peer], args].concat());
     for (args, code, words) in [
-        (&["--stream", "log", "--mode", "balanced", "x"][..], 1, "cannot be balanced"),
-        (&["--stream", "", "x"], 1, "1 to 255 bytes"),
-        (&["--stream", "log", "--mode", "quorum=1/2", "x"], 1, "the group has 1"),
-        (&["one", "two"], 1, "--stream NAME"),
+        (&["--stream", "log", "--mode", "balanced", "x"][..], 2, "cannot be balanced"),
+        (&["--stream", "", "x"], 2, "1 to 255 bytes"),
+        (&["--stream", "log", "--mode", "quorum=1/2", "x"], 2, "the group has 1"),
+        (&["one", "two"], 2, "--stream NAME"),
         (&["--stream", "log", "--tag", "t", "x"], 2, "--tag"),
         (&["--stream", "log", "--queue", "0", "x"], 2, "--queue"),
     ] {

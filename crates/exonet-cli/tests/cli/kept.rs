@@ -188,7 +188,7 @@ fn the_outbox_shows_what_is_kept_and_gives_it_up() {
     let running = away.sender(&["--as", "sender", "--tag", "t", "the text of it"]);
     away.hear();
     let meanwhile = outbox(&["ls", "--json"]).expect(0);
-    assert!(meanwhile.stderr.contains("with which exon send (process "), "{}", meanwhile.stderr);
+    assert!(meanwhile.stderr.contains("1 message open; exon send (process "), "{}", meanwhile.stderr);
     running.signal(Signal::INT);
     running.end().expect(6);
     let shown = outbox(&["ls", "--json"]).expect(0);
@@ -205,7 +205,7 @@ fn the_outbox_shows_what_is_kept_and_gives_it_up() {
     assert!(outbox(&["show", "77"]).expect(1).stderr.contains("no message 77"));
     assert!(outbox(&["ls"]).expect(0).stdout.contains("the text of it"));
     // It has left, so nobody can say.
-    assert_eq!(outbox(&["drop", "--json"]).expect(3).summary()["unknown"], 1);
+    assert_eq!(outbox(&["drop", "--all", "--json"]).expect(3).summary()["unknown"], 1);
     assert_eq!(outbox(&["ls", "--json"]).expect(0).summary()["messages"], 0);
     assert_eq!(
         figures(&away.world.run(&["send", "--as", "sender", "--continue", "--json"]).expect(0)),

@@ -160,6 +160,18 @@ fn the_end_does_not_wait_for_the_slowest() {
 }
 
 #[test]
+fn a_file_that_no_answering_node_has_is_told_from_silence() {
+    let films = Films::new(1, 3);
+    let here = films.share("here", &OPEN);
+    let mut gone = films.share("gone", &OPEN);
+    gone.running.kill();
+    let from = ["get", "--from", &here.peer, "--from", &gone.peer, "nosuch", "--patience", "1s"];
+    let told = films.world.run(&from).expect(1).stderr;
+    assert!(told.contains("no node that has answered sends nosuch"), "{told}");
+    assert!(told.contains("no file of this name") && told.contains("it does not answer"), "{told}");
+}
+
+#[test]
 fn when_all_are_gone_what_has_come_stays_and_another_goes_on() {
     let films = Films::new(16, 4);
     let mut first = films.share("first", &SLOW);

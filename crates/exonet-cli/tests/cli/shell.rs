@@ -72,3 +72,9 @@ fn errors_have_one_style() {
     assert_eq!(usage.lines()[0]["type"], "error");
     assert!(usage.lines()[0]["error"].as_str().unwrap().contains("nobody"), "{}", usage.stdout);
 }
+
+#[test]
+fn the_help_of_a_service_has_examples() {
+    let help = World::new().run(&["service", "up", "--help"]).expect(0).stdout;
+    assert!(help.contains("exon service up --as shop"), "{help}");
+}

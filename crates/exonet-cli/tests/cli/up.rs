@@ -166,6 +166,14 @@ fn outcomes_come_back() {
     assert!(refused.stderr.contains("can admit this node with `--allow "), "{}", refused.stderr);
     let missing = send(&[&strict.peer, "x", "--tag", &"t".repeat(256)]).expect(1);
     assert!(missing.stderr.contains("255"), "{}", missing.stderr);
+    let own = world.run(&["id", "sender", "--json"]).expect(0).lines()[0]["id"].as_str().unwrap().to_owned();
+    let own = format!("{own}@127.0.0.1:9");
+    let to_itself = send(&[&own, "x", "y"]).expect(1);
+    let told = to_itself.lines().into_iter().find(|line| line["type"] == "summary").unwrap();
+    assert_eq!((&told["cancelled"], &told["unknown"], &told["end"]), (&2.into(), &0.into(), &"error".into()));
+    let not_queued = world.run(&["send", "--as", "sender", "--durable", &own, "x"]).expect(1);
+    assert!(!not_queued.stderr.contains("queued durably"), "{}", not_queued.stderr);
+    assert!(not_queued.stderr.contains("a node cannot send to itself"), "{}", not_queued.stderr);
     let large = world.file("large", &vec![0; (16 << 20) + 1]);
     assert!(send(&[&strict.peer, "--file", arg(&large)]).expect(1).stderr.contains("16.0 MiB"));
     drop(up);
@@ -230,6 +238,91 @@ fn the_outbox_of_a_running_node_is_shown_and_hurried_and_given_up() {
     assert_eq!(count(&outbox(world, &["retry", "--json"]).expect(0), "peers"), 0);
     drop(up);
     assert_eq!(open(world), 0, "its journal says so too");
+}
+
+#[test]
+fn a_handover_that_finds_no_room_says_so() {
+    let away = Away::new();
+    let up = away.world.up(&["--queue", "2", "--queue-bytes", "1MiB"]);
+    let (mut giver, _stdin) = giving(&away.world, &["--durable", &away.peer, "one", "two", "three"]);
+    giver.says("has no room: it keeps 2 messages and 1.0 MiB for this peer");
+    assert_eq!(open(&away.world), 2);
+    giver.signal(Signal::INT);
+    // The background node has the third one too, and may still queue it.
+    let ended = giver.end().expect(3);
+    assert_eq!((count(&ended, "queued"), count(&ended, "unknown")), (2, 1));
+    drop(up);
+}
+
+#[test]
+fn what_became_of_a_message_is_told_later() {
+    let away = Away::new();
+    let mut up = away.world.up(&["-v"]);
+    let world = &away.world;
+    let queue = |args: &[&str]| {
+        let args = [&["send", "--as", "sender", "--durable", "--json", &away.peer][..], args].concat();
+        world.run(&args).expect(0).of_type("queued")
+    };
+    let queued = queue(&["one", "two"]);
+    let numbers: Vec<String> = queued.iter().map(|line| line["number"].to_string()).collect();
+    assert_eq!(queued.iter().map(|line| line["n"].as_u64().unwrap()).collect::<Vec<_>>(), [1, 2]);
+    let rows = outbox(world, &["ls", "--json"]).expect(0).of_type("message");
+    assert_eq!(rows.iter().map(|row| row["number"].to_string()).collect::<Vec<_>>(), numbers);
+    assert!(outbox(world, &["status", &numbers[0]]).expect(6).stdout.contains("one"));
+    let expired = queue(&["late", "--no-early", "--deadline", "1ms"]);
+    let told = up.running.says("ended as expired");
+    // It may have ended before its number was read.
+    if let Some(line) = expired.first() {
+        let number = line["number"].to_string();
+        assert!(told.contains(&format!("message {number} ")), "{told}");
+        let status = outbox(world, &["status", &number, "--json"]).expect(4).lines();
+        assert_eq!((&status[0]["state"], &status[0]["outcome"]), (&"settled".into(), &"expired".into()));
+    }
+    outbox(world, &["drop", &numbers[1]]);
+    let dropped = outbox(world, &["status", &numbers[1], "--json"]).lines();
+    assert!(["cancelled", "unknown"].contains(&dropped[0]["outcome"].as_str().unwrap()), "{dropped:?}");
+    let unknown = outbox(world, &["status", "77"]).expect(1);
+    assert!(unknown.stderr.contains("nothing is known of message 77"), "{}", unknown.stderr);
+    let text = world.run(&["send", "--as", "sender", "--durable", &away.peer, "three"]).expect(0).stderr;
+    assert!(text.contains("exon outbox status ") && text.contains(", number "), "{text}");
+    let (world, listener) = away.come(2);
+    up.running.says(&format!("message {} ", numbers[0]));
+    until("it is delivered", || outbox(&world, &["status", &numbers[0]]).code == Some(0));
+    let delivered = outbox(&world, &["status", &numbers[0], "--json"]).expect(0).lines();
+    let id = delivered[0]["id"].as_str().unwrap();
+    assert_eq!(outbox(&world, &["status", id, "--json"]).expect(0).lines(), delivered);
+    listener.running.end().expect(0);
+    drop(up);
+}
+
+#[test]
+fn a_message_of_an_outbox_is_named_by_number_or_id() {
+    let away = Away::new();
+    let up = away.world.up(&[]);
+    let world = &away.world;
+    world.run(&["send", "--as", "sender", "--durable", &away.peer, "one", "two"]).expect(0);
+    away.hear();
+    let id_of = |row: &Value| row["id"].as_str().map(str::to_owned);
+    let mut id = None;
+    until("one has left", || {
+        id = outbox(world, &["ls", "--json"]).expect(0).of_type("message").iter().find_map(id_of);
+        id.is_some()
+    });
+    let id = id.unwrap();
+    let by_id = outbox(world, &["show", &id]).expect(0).stdout;
+    assert_eq!(outbox(world, &["status", &id, "--json"]).expect(6).lines()[0]["state"], "in doubt");
+    drop(up);
+    until("nobody runs it", || outbox(world, &["show", &id]).code == Some(0));
+    assert_eq!(outbox(world, &["show", &id]).expect(0).stdout, by_id);
+    assert_eq!(outbox(world, &["status", &id, "--json"]).expect(6).lines()[0]["id"], id);
+    for args in [&["show", "x"][..], &["status", "1/2/3"], &["retry", "-"], &["drop", "y"]] {
+        let wrong = outbox(world, args).expect(2);
+        assert!(wrong.stderr.contains("such as 12, or its id"), "{}", wrong.stderr);
+    }
+    assert!(outbox(world, &["drop"]).expect(2).stderr.contains("--all"));
+    assert_eq!(open(world), 2);
+    assert_eq!(outbox(world, &["drop", &id, "--json"]).expect(3).lines().len(), 2);
+    assert_eq!(open(world), 1);
 }
 
 #[test]

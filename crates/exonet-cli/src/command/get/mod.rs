@@ -304,7 +304,13 @@ impl<'a> Download<'a> {
             Some(event) = self.events.recv() => event,
             () = sleep_until(patience.map(Into::into)) => {
                 let span = units::span(self.args.patience);
-                let what = format!("no node has answered for {span}:{}", self.standings.reasons());
+                let reasons = self.standings.reasons();
+                let what = if self.standings.have_answered() {
+                    let name = escape(self.name.as_bytes());
+                    format!("no node that has answered sends {name}, and the others have not answered for {span}:{reasons}")
+                } else {
+                    format!("no node has answered for {span}:{reasons}")
+                };
                 return Err(Failure::new(what).hint("are they running, and are their addresses right?"));
             }
         };

@@ -79,6 +79,11 @@ impl Standings {
         self.all.iter().all(|standing| !matches!(standing.state, State::Asked))
     }
 
+    /// Whether some node has answered.
+    pub(super) fn have_answered(&self) -> bool {
+        self.all.iter().any(|standing| matches!(standing.state, State::Active | State::Out(_)))
+    }
+
     pub(super) fn are_out(&self) -> bool {
         self.all.iter().all(|standing| matches!(standing.state, State::Out(_)))
     }

@@ -40,6 +40,7 @@ use crate::control::{Again, Control, Role};
 use crate::copy;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::log;
 use crate::metrics::Metrics;
 use crate::moving::{Door, take_in};
 use crate::node;
@@ -138,6 +139,8 @@ impl Life<'_> {
         let interrupted = tokio::select! {
             biased;
             failure = superseded(&node) => Err(failure),
+            // The work ends with an error when the node is closed.
+            Ok(never) = streams::refuse(&node) => match never {},
             interrupted = self.work(&node, (requests, copied, wanted), totals) => interrupted,
         };
         control.close().await;
@@ -243,7 +246,7 @@ impl<'a> Service<'a> {
             }
             tokio::select! {
                 delivery = self.listener.node.recv() => {
-                    let delivery = delivery.map_err(|e| Failure::new("the node has stopped").because(&e))?;
+                    let delivery = delivery.map_err(|error| log::node_stopped(&error))?;
                     let desk = if delivery.body().is_stream() { &mut self.large } else { &mut self.small };
                     desk.put(delivery.from(), delivery);
                 }

@@ -1,5 +1,8 @@
 //! Streams whose messages are shown in order.
 
+use std::convert::Infallible;
+
+use exonet::error::Closed;
 use exonet::stream::{StreamError, StreamListener, StreamReceiver};
 use exonet::{Delivery, Node};
 use serde::Serialize;
@@ -82,6 +85,15 @@ async fn accept(listener: StreamListener, tell: mpsc::Sender<Heard>) {
         };
         let Ok(stream) = stream else { return };
         tokio::spawn(follow(stream.split().1, tell.clone()));
+    }
+}
+
+/// Refuses the streams that no listener accepts, until the node is closed.
+pub(super) async fn refuse(node: &Node) -> Result<Infallible, Closed> {
+    loop {
+        let lines = node.accept_stream().await?.split().1;
+        let name = escape(lines.name());
+        lines.stop(format!("no --stream {name} here"));
     }
 }
 

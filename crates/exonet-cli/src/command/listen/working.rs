@@ -20,6 +20,7 @@ use crate::command::dead;
 use crate::control::Again;
 use crate::control::protocol::Retried;
 use crate::failure::Failure;
+use crate::log;
 use crate::settings::Settings;
 use crate::units::counted;
 
@@ -77,7 +78,7 @@ impl<'a> Working<'a> {
             self.patience.crowded.store(!is_free, Ordering::Relaxed);
             tokio::select! {
                 delivery = self.node.recv(), if is_free => {
-                    let delivery = delivery.map_err(|e| Failure::new("the node has stopped").because(&e))?;
+                    let delivery = delivery.map_err(|error| log::node_stopped(&error))?;
                     running.push(self.exec.take(delivery, &self.patience));
                 }
                 Some(again) = wanted.recv(), if is_free => letters.push(self.again(again)),

@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::running::{self, Found};
 use super::send;
 use crate::args::{OutboxArgs, OutboxCommand};
+use crate::control::protocol::Which;
 use crate::exit::{Exit, Tally, outcome_name};
 use crate::failure::Failure;
 use crate::node::{self, GOODBYE};
@@ -24,27 +25,33 @@ const SHORT: usize = 8;
 
 pub(super) async fn run(settings: &Settings, args: &OutboxArgs) -> Result<Exit, Failure> {
     settings.identity.require()?;
-    match args.command {
+    match &args.command {
         OutboxCommand::Ls => match running::find_or(settings, || async { look(settings) }).await? {
             Found::Running(process) => remote::list(settings, &process).await,
             Found::Own(outbox) => list(settings, &outbox),
         },
-        OutboxCommand::Show { number } => {
+        OutboxCommand::Show { which } => {
             match running::find_or(settings, || async { look(settings) }).await? {
-                Found::Running(process) => remote::show(settings, &process, number).await,
-                Found::Own(outbox) => show(settings, &outbox, number),
+                Found::Running(process) => remote::show(settings, &process, which).await,
+                Found::Own(outbox) => show(settings, &outbox, which),
             }
         }
-        OutboxCommand::Retry { number, timeout } => {
-            match running::find_or(settings, || async { node::sender(settings, None).await }).await? {
-                Found::Running(process) => remote::retry(settings, &process, number, timeout).await,
-                Found::Own(own) => send::retry(settings, number, timeout, own).await,
+        OutboxCommand::Status { which } => {
+            match running::find_or(settings, || async { look(settings) }).await? {
+                Found::Running(process) => remote::status(settings, &process, which).await,
+                Found::Own(outbox) => status(settings, &outbox, which),
             }
         }
-        OutboxCommand::Drop { number, all: _ } => {
+        OutboxCommand::Retry { which, timeout } => {
             match running::find_or(settings, || async { node::sender(settings, None).await }).await? {
-                Found::Running(process) => remote::give_up(settings, &process, number).await,
-                Found::Own((node, left)) => give_up(settings, number, node, left).await,
+                Found::Running(process) => remote::retry(settings, &process, which.as_ref(), *timeout).await,
+                Found::Own(own) => send::retry(settings, which.as_ref(), *timeout, own).await,
+            }
+        }
+        OutboxCommand::Drop { which, all: _ } => {
+            match running::find_or(settings, || async { node::sender(settings, None).await }).await? {
+                Found::Running(process) => remote::give_up(settings, &process, which.as_ref()).await,
+                Found::Own((node, left)) => give_up(settings, which.as_ref(), node, left).await,
             }
         }
     }
@@ -157,9 +164,31 @@ fn list(settings: &Settings, outbox: &Outbox) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-fn show(settings: &Settings, outbox: &Outbox, number: u64) -> Result<Exit, Failure> {
-    let message = outbox.messages.iter().find(|message| message.number == number);
-    let message = message.ok_or_else(|| running::no_message(settings, number))?;
+/// The open message.
+fn find<'o>(outbox: &'o Outbox, which: &Which) -> Option<&'o KeptMessage> {
+    outbox.messages.iter().find(|message| {
+        let id = message.id.map(|id| id.to_string());
+        which.is(Some(message.number), id.as_deref())
+    })
+}
+
+/// Prints the state of a message. An outbox has only messages without an outcome.
+fn status(settings: &Settings, outbox: &Outbox, which: &Which) -> Result<Exit, Failure> {
+    let message = find(outbox, which).ok_or_else(|| not_known(settings, which))?;
+    Row::new(message).print(settings, &message.body)?;
+    Ok(Exit::Kept)
+}
+
+/// The error that nothing is known of a message.
+fn not_known(settings: &Settings, which: &Which) -> Failure {
+    let options = settings.identity.options();
+    Failure::new(format!("nothing is known of message {which} of {}", settings.identity)).hint(format!(
+        "it is not open: it has its outcome, or there was none; only exon up keeps outcomes, the newest since its start. To see what is open: exon outbox ls{options}"
+    ))
+}
+
+fn show(settings: &Settings, outbox: &Outbox, which: &Which) -> Result<Exit, Failure> {
+    let message = find(outbox, which).ok_or_else(|| running::no_message(settings, which))?;
     print_body(settings, Row::new(message), &message.body)
 }
 
@@ -195,16 +224,15 @@ fn sum_up_dropped(settings: &Settings, tally: Tally) -> Result<Exit, Failure> {
 /// Gives up open messages. The journal records that only when the node does.
 async fn give_up(
     settings: &Settings,
-    number: Option<u64>,
+    which: Option<&Which>,
     node: Node,
     mut left: Vec<(OpenMessage, Receipt)>,
 ) -> Result<Exit, Failure> {
-    if let Some(number) = number {
-        let is = |message: &OpenMessage| node.waiting(message, 0).and_then(|waiting| waiting.number);
-        left.retain(|(message, _)| is(message) == Some(number));
+    if let Some(which) = which {
+        left.retain(|(message, _)| running::is(&node, message, which));
         if left.is_empty() {
             node.close(GOODBYE).await;
-            return Err(running::no_message(settings, number));
+            return Err(running::no_message(settings, which));
         }
     }
     left.iter().for_each(|(_, receipt)| receipt.abandon());

@@ -6,9 +6,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Serialize;
 
-use super::{Dropped, Row, Summary, print_body, state, sum_up_dropped};
+use super::{Dropped, Row, Summary, not_known, print_body, state, sum_up_dropped};
+use crate::command::running;
 use crate::control::Client;
-use crate::control::protocol::{self, Reply, Request};
+use crate::control::protocol::{self, Judged, Reply, Request, Which};
 use crate::exit::{Exit, Tally};
 use crate::failure::Failure;
 use crate::settings::Settings;
@@ -51,14 +52,83 @@ pub(super) async fn list(settings: &Settings, process: &Client) -> Result<Exit, 
     settings.output.line(&Summary { r#type: "summary", messages, forgotten: None })?;
     if messages > 0 {
         let number = counted(u64::try_from(messages).unwrap_or(u64::MAX), "message");
-        settings.note(format!("{number}, with which {} continues", who(process)));
+        settings.note(format!("{number} open; {} continues with them", who(process)));
     } else {
         settings.note(format!("{} has nothing to send", settings.identity));
     }
     Ok(Exit::Success)
 }
 
-pub(super) async fn show(settings: &Settings, process: &Client, number: u64) -> Result<Exit, Failure> {
+/// The number of the open message.
+async fn number_of(settings: &Settings, process: &Client, which: &Which) -> Result<u64, Failure> {
+    let id = match which {
+        Which::Number(number) => return Ok(*number),
+        Which::Id(id) => id,
+    };
+    let (mut hearer, mut found) = (process.ask(Request::Outbox).await?, None);
+    while let Some(reply) = hearer.next().await? {
+        if let Reply::Message(row) = reply
+            && row.id.as_ref() == Some(id)
+        {
+            found = Some(row.number);
+        }
+    }
+    found.ok_or_else(|| running::no_message(settings, which))
+}
+
+/// Tells whether a message is open, or how it has ended. The exit code tells it too.
+pub(super) async fn status(settings: &Settings, process: &Client, which: &Which) -> Result<Exit, Failure> {
+    #[derive(Serialize)]
+    struct Ended<'a> {
+        r#type: &'static str,
+        number: u64,
+        state: &'static str,
+        outcome: &'static str,
+        id: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<&'a str>,
+        #[serde(flatten)]
+        judged: Option<Judged>,
+        late: bool,
+    }
+    let (mut hearer, mut known) = (process.ask(Request::Fate { message: which.clone() }).await?, None);
+    while let Some(reply) = hearer.next().await? {
+        if matches!(reply, Reply::Message(_) | Reply::Settled(_)) {
+            known = Some(reply);
+        }
+    }
+    match known {
+        Some(Reply::Message(row)) => {
+            let glance = decoded(&row.glance)?;
+            Row::from(*row).print(settings, &glance)?;
+            Ok(Exit::Kept)
+        }
+        Some(Reply::Settled(settled)) => {
+            let mut tally = Tally::default();
+            tally.count(settled.outcome);
+            let protocol::Settled { n: number, outcome, reason, id, late, judged, .. } = settled;
+            let (reason, id) = (reason.as_deref(), id.as_deref());
+            let why = reason.map(|reason| format!("  {reason}")).unwrap_or_default();
+            let (left, late_too) = (id.unwrap_or("never left"), if late { ", late" } else { "" });
+            settings.output.text(&format!("{number:>6}  {}{late_too}  {left}{why}", outcome.name()))?;
+            settings.output.line(&Ended {
+                r#type: "message",
+                number,
+                state: "settled",
+                outcome: outcome.name(),
+                id,
+                reason,
+                judged,
+                late,
+            })?;
+            Ok(tally.exit())
+        }
+        _ => Err(not_known(settings, which)),
+    }
+}
+
+pub(super) async fn show(settings: &Settings, process: &Client, which: &Which) -> Result<Exit, Failure> {
+    let number = number_of(settings, process, which).await?;
     let (mut hearer, mut row) = (process.ask(Request::Show { number }).await?, None);
     let mut body = Vec::new();
     while let Some(reply) = hearer.next().await? {
@@ -68,15 +138,19 @@ pub(super) async fn show(settings: &Settings, process: &Client, number: u64) -> 
             _ => {}
         }
     }
-    let row = row.ok_or_else(|| crate::command::running::no_message(settings, number))?;
+    let row = row.ok_or_else(|| running::no_message(settings, which))?;
     print_body(settings, row, &body)
 }
 
 pub(super) async fn give_up(
     settings: &Settings,
     process: &Client,
-    number: Option<u64>,
+    which: Option<&Which>,
 ) -> Result<Exit, Failure> {
+    let number = match which {
+        Some(which) => Some(number_of(settings, process, which).await?),
+        None => None,
+    };
     let (mut hearer, mut tally) = (process.ask(Request::Drop { number }).await?, Tally::default());
     while let Some(reply) = hearer.next().await? {
         if let Reply::Settled(settled) = reply {
@@ -92,7 +166,7 @@ pub(super) async fn give_up(
 pub(super) async fn retry(
     settings: &Settings,
     process: &Client,
-    number: Option<u64>,
+    which: Option<&Which>,
     timeout: Option<Duration>,
 ) -> Result<Exit, Failure> {
     #[derive(Serialize)]
@@ -110,6 +184,10 @@ pub(super) async fn retry(
         answered: u64,
         messages: u64,
     }
+    let number = match which {
+        Some(which) => Some(number_of(settings, process, which).await?),
+        None => None,
+    };
     let wait_ms = u64::try_from(timeout.unwrap_or(LOOK).as_millis()).unwrap_or(u64::MAX);
     let mut hearer = process.ask(Request::Retry { number, wait_ms }).await?;
     let mut all = Summary { r#type: "summary", peers: 0, answered: 0, messages: 0 };

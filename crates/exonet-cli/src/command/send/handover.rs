@@ -9,17 +9,17 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::SILENCE;
 use super::input::{self, Taker, became_shorter};
-use super::report::{Line, Summary};
+use super::report::{Line, Queued, Summary};
 use crate::args::{Confirmed, SendArgs, Urgency};
 use crate::command::show;
 use crate::command::stop::{Stop, stop};
-use crate::control::protocol::{Class, Ending, Head, LONGEST_BODY, Reply, Request, Settled};
+use crate::control::protocol::{Class, Ending, Head, LONGEST_BODY, Reply, Request, Room, Settled};
 use crate::control::{Client, Giver, Heard, Hearer, too_long};
 use crate::exit::{Exit, Tally};
 use crate::failure::Failure;
 use crate::settings::Settings;
 use crate::traceparent;
-use crate::units::{self, counted};
+use crate::units::{self, Size, counted};
 
 /// The time limit for the background node to confirm the messages that it was given, when this command ends early.
 const PARTING: Duration = Duration::from_secs(1);
@@ -146,6 +146,12 @@ struct Handed<'a> {
     started: Instant,
     /// The number of messages in the journal of the background node.
     accepted: u64,
+    /// The background node has taken no message beyond these.
+    refused_rest: bool,
+    /// The first and the last number in the journal, and how many there are.
+    numbers: Option<(u64, u64, u64)>,
+    /// The user knows that the background node has no room.
+    told_full: bool,
     tally: Tally,
     late: u64,
     early_unknown: bool,
@@ -160,6 +166,9 @@ impl<'a> Handed<'a> {
             outcomes,
             started: Instant::now(),
             accepted: 0,
+            refused_rest: false,
+            numbers: None,
+            told_full: false,
             tally: Tally::default(),
             late: 0,
             early_unknown: false,
@@ -222,11 +231,42 @@ impl<'a> Handed<'a> {
 
     fn hear(&mut self, reply: Reply) -> Result<(), Failure> {
         match reply {
-            Reply::Accepted { n } => self.accepted = n,
+            Reply::Accepted { n, numbers, full, last } => {
+                (self.accepted, self.refused_rest) = (n, last);
+                if !self.outcomes {
+                    self.number(&numbers)?;
+                }
+                if let Some(room) = full.filter(|_| !std::mem::replace(&mut self.told_full, true)) {
+                    self.say_full(room);
+                }
+            }
             Reply::Settled(settled) => self.settle(settled)?,
             _ => {}
         }
         Ok(())
+    }
+
+    /// Reports the numbers of messages in the journal.
+    fn number(&mut self, numbers: &[(u64, u64)]) -> Result<(), Failure> {
+        for &(n, number) in numbers {
+            self.numbers = match self.numbers {
+                Some((first, _, count)) => Some((first, number, count + 1)),
+                None => Some((number, number, 1)),
+            };
+            self.settings.output.line(&Queued { r#type: "queued", n, number })?;
+        }
+        Ok(())
+    }
+
+    fn say_full(&self, room: Room) {
+        let (who, messages, bytes) = (who(self.up), counted(room.messages, "message"), Size(room.bytes));
+        let options = self.settings.identity.options();
+        self.settings.note(format!(
+            "{who} has no room: it keeps {messages} and {bytes} for this peer. This command waits until the peer has taken some"
+        ));
+        self.settings.note(format!(
+            "to see what is open: exon outbox ls{options}; for more room, start exon up with --queue N and --queue-bytes SIZE; Ctrl-C leaves the messages before to {who}"
+        ));
     }
 
     fn settle(&mut self, settled: Settled) -> Result<(), Failure> {
@@ -264,9 +304,12 @@ impl<'a> Handed<'a> {
         let settled = self.tally.ended();
         let accepted = self.accepted.max(settled).min(given);
         let queued = (!self.outcomes).then_some(accepted);
-        // It is unknown whether the journal has the last messages that were handed over.
-        let lost = given - accepted;
+        // The journal has none of the messages that the background node has refused. Otherwise it is unknown whether it
+        // has the last messages that were handed over.
+        let not_taken = given - accepted;
+        let lost = if self.refused_rest { 0 } else { not_taken };
         self.tally.unknown += lost;
+        self.tally.cancelled += not_taken - lost;
         if self.outcomes {
             self.tally.kept += accepted - settled;
         }
@@ -280,7 +323,9 @@ impl<'a> Handed<'a> {
             Ended::Failed(failure) => ("error", Err(failure)),
             Ended::Gone => ("background node ended", Err(self.gone(accepted, settled, lost))),
         };
-        self.say(queued, end);
+        if queued != Some(0) || exit.is_ok() {
+            self.say(queued, end);
+        }
         self.settings.output.line(&Summary {
             r#type: "summary",
             end,
@@ -307,9 +352,28 @@ impl<'a> Handed<'a> {
         let options = settings.identity.options();
         match queued {
             Some(queued) => {
-                let queued = counted(queued, "message");
-                settings.note(format!("queued durably: {queued} in {took}; {} sends them", who(self.up)));
-                settings.note(format!("to see them: exon outbox ls{options}"));
+                let (numbers, look) = match self.numbers {
+                    None => (String::new(), format!("exon outbox ls{options}")),
+                    Some((number, _, 1)) => {
+                        (format!(", number {number}"), format!("exon outbox status {number}{options}"))
+                    }
+                    Some((first, last, count)) => {
+                        let gaps = if last - first < count {
+                            ""
+                        } else {
+                            " (others between them are not of this command)"
+                        };
+                        let look =
+                            format!("exon outbox ls{options}; one of them: exon outbox status N{options}");
+                        (format!(", numbers {first} to {last}{gaps}"), look)
+                    }
+                };
+                let (these, count) = (if queued == 1 { "it" } else { "them" }, counted(queued, "message"));
+                settings.note(format!(
+                    "queued durably: {count} in {took}{numbers}; {} sends {these}",
+                    who(self.up)
+                ));
+                settings.note(format!("to see {these}: {look}"));
             }
             None => settings.note(format!("{} in {took}", self.tally.describe())),
         }

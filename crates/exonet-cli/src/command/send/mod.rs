@@ -22,6 +22,7 @@ use super::running::{self, Found};
 use super::show;
 use super::traced::Traced;
 use crate::args::SendArgs;
+use crate::control::protocol::Which;
 use crate::control::{Control, Role};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -59,24 +60,23 @@ pub(in crate::command) async fn run(settings: &Settings, args: &SendArgs) -> Res
     }
 }
 
-/// Continues with the messages that a former run has left, or with the message of this number. In the latter case the
+/// Continues with the messages that a former run has left, or with one of them. In the latter case the
 /// command also sends the other messages, but does not wait for them.
 pub(in crate::command) async fn retry(
     settings: &Settings,
-    number: Option<u64>,
+    which: Option<&Which>,
     timeout: Option<Duration>,
     (node, left): (Node, Vec<(OpenMessage, Receipt)>),
 ) -> Result<Exit, Failure> {
     let wanted: Vec<OpenMessage> = left.iter().map(|(message, _)| *message).collect();
-    let is = |message: &OpenMessage| node.waiting(message, 0).and_then(|waiting| waiting.number) == number;
-    let wanted: Vec<OpenMessage> =
-        wanted.into_iter().filter(|message| number.is_none() || is(message)).collect();
-    if let Some(number) = number
+    let is = |message: &OpenMessage| which.is_none_or(|which| running::is(&node, message, which));
+    let wanted: Vec<OpenMessage> = wanted.into_iter().filter(is).collect();
+    if let Some(which) = which
         && wanted.is_empty()
     {
         drop(left);
         node.close(GOODBYE).await;
-        return Err(running::no_message(settings, number));
+        return Err(running::no_message(settings, which));
     }
     let keys: Vec<_> = wanted.iter().map(|message| message.key).collect();
     let wanted = |message: &OpenMessage| keys.contains(&message.key);

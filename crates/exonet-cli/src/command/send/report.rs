@@ -20,6 +20,14 @@ pub(super) struct Line {
     pub(super) recovered: bool,
 }
 
+/// A message that the journal of the background node has, under this number.
+#[derive(Serialize)]
+pub(super) struct Queued {
+    pub(super) r#type: &'static str,
+    pub(super) n: u64,
+    pub(super) number: u64,
+}
+
 #[derive(Serialize)]
 pub(super) struct Summary {
     pub(super) r#type: &'static str,

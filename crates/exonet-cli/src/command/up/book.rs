@@ -13,9 +13,10 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 
 use crate::command::refusals::Refusals;
+use crate::control::past::Past;
 use crate::control::protocol::{self, Ending, Judged};
-use crate::control::{Asker, Taken};
-use crate::exit::{Tally, remedy};
+use crate::control::{Asker, Handed, Taken};
+use crate::exit::{self, Tally};
 use crate::failure::Failure;
 use crate::settings::Settings;
 use crate::text::escape;
@@ -28,15 +29,37 @@ const WHOLE: u64 = 64 << 10;
 struct Entry {
     receipt: Receipt,
     size: u64,
+    /// The number of the message in the journal.
+    number: Option<u64>,
     asker: Option<Asker>,
 }
 
+/// A settled message.
+struct Over {
+    settled: Settled,
+    /// The reason of the receiving application.
+    said: Option<Arc<str>>,
+    number: Option<u64>,
+    asker: Option<Asker>,
+}
+
+/// The messages that the node has accepted, and that the book does not have yet.
+pub(super) struct Intake {
+    pub(super) of_commands: mpsc::UnboundedReceiver<Handed>,
+    pub(super) of_gateway: mpsc::UnboundedReceiver<Taken>,
+}
+
 impl Future for Entry {
-    type Output = (Settled, Option<Arc<str>>, Option<Asker>);
+    type Output = Over;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let settled = Pin::new(&mut self.receipt).poll(cx);
-        settled.map(|settled| (settled, self.receipt.reason(), self.asker.take()))
+        settled.map(|settled| Over {
+            settled,
+            said: self.receipt.reason(),
+            number: self.number,
+            asker: self.asker.take(),
+        })
     }
 }
 
@@ -48,6 +71,7 @@ pub(super) struct Book<'a> {
     refusals: Refusals,
     open: FuturesUnordered<Entry>,
     totals: &'a mut Totals,
+    past: Arc<Past>,
 }
 
 /// The totals of all lives of the node.
@@ -63,6 +87,9 @@ pub(super) struct Totals {
 #[derive(Serialize)]
 struct Line<'a> {
     r#type: &'static str,
+    /// Its number in the journal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    number: Option<u64>,
     outcome: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
@@ -79,21 +106,21 @@ impl<'a> Book<'a> {
         node: &'a Node,
         left: Vec<(OpenMessage, Receipt)>,
         askers: Vec<Option<Asker>>,
-        totals: &'a mut Totals,
+        (totals, past): (&'a mut Totals, Arc<Past>),
     ) -> Self {
         let askers = askers.into_iter().chain(std::iter::repeat_with(|| None));
         let entry = |((message, receipt), asker): ((OpenMessage, Receipt), Option<Asker>)| {
-            let size = message.size;
-            Entry { receipt, size, asker }
+            let number = node.waiting(&message, 0).and_then(|waiting| waiting.number);
+            Entry { receipt, size: message.size, number, asker }
         };
         let open = left.into_iter().zip(askers).map(entry).collect();
-        Self { settings, node, refusals: Refusals::default(), open, totals }
+        Self { settings, node, refusals: Refusals::default(), open, totals, past }
     }
 
     /// Runs until told to stop.
     pub(super) async fn keep(
         &mut self,
-        handed: &mut mpsc::UnboundedReceiver<Taken>,
+        intake: &mut Intake,
         stop: &mut (impl Future<Output = ()> + Unpin),
     ) -> Result<(), Failure> {
         // This task receives refusals into the map that the book reads.
@@ -103,12 +130,13 @@ impl<'a> Book<'a> {
         loop {
             tokio::select! {
                 () = &mut *stop => return Ok(()),
-                Some(taken) = handed.recv() => {
-                    self.totals.taken += 1;
-                    let size = u64::try_from(taken.size).unwrap_or(u64::MAX);
-                    self.open.push(Entry { receipt: taken.receipt, size, asker: taken.asker });
+                Some(Handed { taken, number }) = intake.of_commands.recv() => self.add(taken, number),
+                Some(taken) = intake.of_gateway.recv() => {
+                    let open = taken.receipt.open_message();
+                    let number = open.and_then(|message| self.node.waiting(&message, 0)?.number);
+                    self.add(taken, number);
                 }
-                Some((settled, said, asker)) = self.open.next() => self.settle(settled, said, asker)?,
+                Some(over) = self.open.next() => self.settle(over)?,
                 never = &mut listening => return never.map(|never| match never {}),
                 _ = refused.changed() => self.open.iter().filter(|entry| entry.size > WHOLE).for_each(|entry| {
                     if entry.receipt.id().is_some_and(|id| refusals.of(id).is_some()) {
@@ -119,57 +147,75 @@ impl<'a> Book<'a> {
         }
     }
 
+    fn add(&mut self, taken: Taken, number: Option<u64>) {
+        self.totals.taken += 1;
+        let size = u64::try_from(taken.size).unwrap_or(u64::MAX);
+        self.open.push(Entry { receipt: taken.receipt, size, number, asker: taken.asker });
+    }
+
     /// Records the messages that settled while the node ended. A message that is kept for the next life has no
     /// outcome here.
     pub(super) fn finish(&mut self) -> Result<(), Failure> {
-        while let Some(Some((settled, said, asker))) = self.open.next().now_or_never() {
-            if settled.outcome != Outcome::Kept {
-                self.settle(settled, said, asker)?;
+        while let Some(Some(over)) = self.open.next().now_or_never() {
+            if over.settled.outcome != Outcome::Kept {
+                self.settle(over)?;
             }
         }
         Ok(())
     }
 
-    /// Records an outcome. `said` is the reason of the receiving application.
-    fn settle(
-        &mut self,
-        settled: Settled,
-        said: Option<Arc<str>>,
-        asker: Option<Asker>,
-    ) -> Result<(), Failure> {
+    /// Records an outcome, and reports it.
+    fn settle(&mut self, over: Over) -> Result<(), Failure> {
+        let Over { settled, said, number, asker } = over;
         let told = settled.id.and_then(|id| self.refusals.forget(id));
         // The receiver acknowledges a refused message only after this node has acknowledged the refusal.
         let outcome = if told.is_some() { Ending::Refused } else { settled.outcome.into() };
         self.totals.tally.count(outcome);
-        let (mut reason, mut todo) = (told.or_else(|| said.map(|said| escape(said.as_bytes()))), None);
+        let (mut reason, mut remedy) = (told.or_else(|| said.map(|said| escape(said.as_bytes()))), None);
         if let Outcome::Refused(why) = settled.outcome {
             reason = reason.or_else(|| Some(why.to_string()));
-            todo = Some(remedy(why, self.node.id()));
+            remedy = Some(exit::remedy(why, self.node.id()));
         }
-        let judged = Judged::of(settled.outcome);
-        let id = settled.id.map(|id| id.to_string());
-        if self.settings.verbose {
-            let why = reason.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
-            let id = id.as_deref().unwrap_or("never left");
-            self.settings.output.text(&format!("{}  {id}{why}", outcome.name()))?;
+        let settled = protocol::Settled {
+            n: number.unwrap_or_default(),
+            outcome,
+            reason,
+            remedy,
+            id: settled.id.map(|id| id.to_string()),
+            late: settled.late,
+            early: settled.id.is_some_and(|id| id.r == Incarnation::UNNAMED),
+            judged: Judged::of(settled.outcome),
+        };
+        self.tell(number, &settled)?;
+        if number.is_some() {
+            self.past.put(settled.clone());
+        }
+        if let Some(Asker { n, tell, place }) = asker {
+            // The asker may have disconnected.
+            let _ = tell.send((protocol::Settled { n, ..settled }, place));
+        }
+        Ok(())
+    }
+
+    /// Prints an outcome. The text is for people, who read of a delivery, or of what they gave up, only with
+    /// `--verbose`.
+    fn tell(&self, number: Option<u64>, settled: &protocol::Settled) -> Result<(), Failure> {
+        let name = settled.outcome.name();
+        let as_wanted = matches!(settled.outcome, Ending::Delivered | Ending::Processed | Ending::Cancelled);
+        if self.settings.verbose || !as_wanted {
+            let number = number.map(|number| format!("message {number} ")).unwrap_or_default();
+            let id = settled.id.as_deref().unwrap_or("never left");
+            let why = settled.reason.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
+            self.settings.note(format!("{number}({id}) ended as {name}{why}"));
         }
         self.settings.output.line(&Line {
             r#type: "message",
-            outcome: outcome.name(),
-            reason: reason.as_deref(),
-            judged,
-            id: id.as_deref(),
+            number,
+            outcome: name,
+            reason: settled.reason.as_deref(),
+            judged: settled.judged,
+            id: settled.id.as_deref(),
             late: settled.late,
-        })?;
-        if let Some(Asker { n, tell, place }) = asker {
-            let early = settled.id.is_some_and(|id| id.r == Incarnation::UNNAMED);
-            let late = settled.late;
-            // The asker may have disconnected.
-            let _ = tell.send((
-                protocol::Settled { n, outcome, reason, remedy: todo, id, late, early, judged },
-                place,
-            ));
-        }
-        Ok(())
+        })
     }
 }

@@ -14,12 +14,13 @@ use futures_util::future::join;
 use serde::Serialize;
 use tokio::sync::{mpsc, watch};
 
-use self::book::{Book, Totals};
+use self::book::{Book, Intake, Totals};
 use super::announce::be_somebody;
 use super::standing::{Begin, Next, depart, superseded};
 use super::stop::{Leave, requests_or};
 use crate::args::UpArgs;
-use crate::control::protocol::Places;
+use crate::control::past::Past;
+use crate::control::protocol::{Places, Room};
 use crate::control::{Control, Desk, Role, available};
 use crate::exit::{Exit, Tally};
 use crate::failure::Failure;
@@ -31,6 +32,7 @@ use crate::units::{self, counted};
 
 pub(super) async fn run(settings: &Settings, args: &UpArgs) -> Result<Exit, Failure> {
     available("up")?;
+    check_reach(args)?;
     if args.bind.is_some() && !settings.identity.is_there() {
         node::can_bind(args.bind.as_deref()).await?;
     }
@@ -52,7 +54,8 @@ pub(super) async fn run(settings: &Settings, args: &UpArgs) -> Result<Exit, Fail
     let site = Site::take(&args.gateway).await?;
     let metrics = Metrics::open(settings, &args.metrics, "up").await?;
     let started = Instant::now();
-    let life = Life { settings, args, site, leave: &leave, metrics, end: Arc::default() };
+    let life =
+        Life { settings, args, site, leave: &leave, metrics, past: Arc::default(), end: Arc::default() };
     let mut totals = Totals::default();
     let mut begin = Begin::First;
     let open = loop {
@@ -63,6 +66,17 @@ pub(super) async fn run(settings: &Settings, args: &UpArgs) -> Result<Exit, Fail
     };
     sum_up(settings, &totals, (open, leave.is_asked()), started.elapsed())?;
     Ok(if leave.is_asked() { Exit::Success } else { Exit::Interrupted })
+}
+
+/// Fails if other machines can reach the gateway and the user has not allowed it. This is checked before an identity
+/// is created.
+fn check_reach(args: &UpArgs) -> Result<(), Failure> {
+    let gateway = &args.gateway;
+    match gateway.http.filter(|http| !http.ip().is_loopback() && !gateway.http_remote) {
+        Some(address) => Err(Failure::new(format!("other machines can reach --http {address}"))
+            .hint("use 127.0.0.1, or allow this: --http-remote")),
+        None => Ok(()),
+    }
 }
 
 /// The reason why a life of the node has ended.
@@ -82,6 +96,7 @@ struct Life<'a> {
     site: Option<Site>,
     leave: &'a Leave,
     metrics: Option<Metrics>,
+    past: Arc<Past>,
     /// True: `exon down` asks the node to end.
     end: Arc<watch::Sender<bool>>,
 }
@@ -99,7 +114,8 @@ impl Life<'_> {
         if begin == Begin::First {
             totals.recovered = u64::try_from(left.len()).unwrap_or(u64::MAX);
         }
-        let (taken, mut handed) = mpsc::unbounded_channel();
+        let (taken, of_gateway) = mpsc::unbounded_channel();
+        let (handed, of_commands) = mpsc::unbounded_channel();
         let (gateway, askers) = match &self.site {
             Some(site) => site
                 .open(settings, &node, &args.gateway, &taken, &left)
@@ -107,13 +123,17 @@ impl Life<'_> {
             None => (None, Vec::new()),
         };
         let places = places(&node, gateway.as_ref(), self.metrics.as_ref());
-        let desk = Desk { taken, end: Arc::clone(&self.end), places: places.clone() };
+        let room =
+            Room { messages: u64::try_from(args.queue.get()).unwrap_or(u64::MAX), bytes: args.queue_bytes.0 };
+        let (end, past) = (Arc::clone(&self.end), Arc::clone(&self.past));
+        let desk = Desk { handed, past: Arc::clone(&past), end, places: places.clone(), room };
         let control = Control::open_leaving(settings, &node, Role::Up(desk), leave)?;
         begin.greet(&node);
         if begin.bind() != Some(node.local_addr().to_string()) {
             announce(settings, &node, &control, (gateway.as_ref(), places))?;
         }
-        let mut book = Book::new(settings, &node, left, askers, totals);
+        let mut book = Book::new(settings, &node, left, askers, (totals, past));
+        let mut intake = Intake { of_commands, of_gateway };
         let mut ended = self.end.subscribe();
         let worked = {
             let mut stop = pin!(async {
@@ -125,7 +145,7 @@ impl Life<'_> {
             tokio::select! {
                 biased;
                 failure = superseded(&node) => Err(failure),
-                worked = book.keep(&mut handed, &mut stop) => worked,
+                worked = book.keep(&mut intake, &mut stop) => worked,
             }
         };
         control.close().await;
