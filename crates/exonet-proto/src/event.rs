@@ -258,7 +258,7 @@ pub struct Transmit {
     pub pipe: Option<Pipe>,
 }
 
-/// Why a message is not accepted. In that case nothing has been queued.
+/// Why a message is not accepted. Nothing has been queued, except if the error is [`Self::InDoubt`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
     /// The message is larger than this node or the peer takes.
@@ -293,6 +293,9 @@ pub enum SendError {
     /// The node is closing or has stopped.
     #[error("the node is closed")]
     Closed,
+    /// The journal failed while it wrote the message: the next process may find the message there. Only a driver reports this.
+    #[error("the journal failed while it wrote the message")]
+    InDoubt,
 }
 
 /// The content of a reply.

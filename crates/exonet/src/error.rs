@@ -114,8 +114,9 @@ pub enum SendError {
     #[error("the node is closed")]
     Closed,
     /// The node queued the message, and stopped before the message was on the disk. The next process of the identity
-    /// may send the message, or may not know it. Only nodes at [`Durability::Batched`](crate::Durability::Batched)
-    /// and [`Sync`](crate::Durability::Sync) return this.
+    /// may send the message, or may not know it. A node that waits for the disk
+    /// ([`Durability::Batched`](crate::Durability::Batched), [`Sync`](crate::Durability::Sync)) returns this when it
+    /// stops meanwhile, and any node with a journal when the disk fails.
     #[error("{IN_DOUBT}")]
     InDoubt,
 }
@@ -159,6 +160,7 @@ impl From<CoreError> for SendError {
             CoreError::Myself => Self::Myself,
             CoreError::NoSpace => Self::NoSpace,
             CoreError::Closed => Self::Closed,
+            CoreError::InDoubt => Self::InDoubt,
         }
     }
 }

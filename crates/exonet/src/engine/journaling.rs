@@ -133,6 +133,13 @@ impl Engine {
         false
     }
 
+    /// Why a message is not accepted that the journal could not take.
+    pub(super) fn unwritten(&self) -> CoreError {
+        // For want of room nothing was written.
+        let certain = self.journal.as_ref().is_none_or(journal::Log::lacks_room);
+        if certain { CoreError::Closed } else { CoreError::InDoubt }
+    }
+
     /// Withdraws a message, at its receiver if it has left. The journal has the result before this returns.
     pub(crate) fn cancel(&mut self, now: Now, key: MessageKey) -> Result<Cancel, CancelError> {
         let cancel = self.core.cancel(now, key)?;
@@ -550,7 +557,7 @@ mod tests {
             let home = tempfile::tempdir().unwrap();
             let (node, receipt, closed) = without(&home, error, true).await;
             let batch = node.peer(nobody()).send_bodies(["y", "z"]).await.unwrap_err();
-            assert_eq!(batch.source, SendError::Closed);
+            assert_eq!(batch.source, if certain { SendError::Closed } else { SendError::InDoubt });
             let (old, new) = (receipt.await.outcome, batch.sent.await);
             if certain {
                 assert_eq!((old, new.cancelled, new.unknown), (Outcome::Kept, 2, 0));
@@ -695,6 +702,16 @@ mod tests {
         assert!(matches!(streamed.await, Err(StreamSendError::Send(SendError::InDoubt))));
         assert!(matches!(copied.await, Err(GroupError::InDoubt)));
         assert_eq!(peer.send("y").await.unwrap_err(), SendError::Closed, "this one was not queued");
+    }
+
+    #[tokio::test]
+    async fn a_message_that_the_journal_may_have_is_in_doubt() {
+        for (error, said) in [(full as fn() -> _, SendError::Closed), (broken, SendError::InDoubt)] {
+            let home = tempfile::tempdir().unwrap();
+            let (node, _receipt, _) = without(&home, error, true).await;
+            assert_eq!(node.peer(nobody()).try_send("y").unwrap_err(), said);
+            assert_eq!(node.peer(nobody()).try_send("z").unwrap_err(), SendError::Closed);
+        }
     }
 
     #[tokio::test]

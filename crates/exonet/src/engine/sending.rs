@@ -171,7 +171,7 @@ impl Engine {
         }
         let (left, sent) = send(&mut self.core, &mut self.receipts, room);
         if !self.write_journal(now) {
-            return (0, Err(CoreError::Closed));
+            return (0, Err(self.unwritten()));
         }
         self.room.serve(&mut self.core, &peer, &mut self.after);
         let taken = room - left;
@@ -196,7 +196,7 @@ impl Engine {
             Some(len) => self.core.send_stream(now, peer, hints, outgoing, len)?,
         };
         if !self.write_journal(now) {
-            return Err(CoreError::Closed);
+            return Err(self.unwritten());
         }
         Ok((self.queued(now, key, &peer, stream.is_some()), key))
     }
@@ -236,7 +236,7 @@ impl Engine {
             let _ = self.core.cancel(now, key);
         }
         if !self.write_journal(now) {
-            return Err(CoreError::Closed);
+            return Err(self.unwritten());
         }
         Ok(done.then(|| self.queued(now, key, &peer, false)))
     }

@@ -194,6 +194,7 @@ pub(crate) async fn take_and_send(
     };
     let queued = match wait_for_room(shared, to.id, queue).await {
         Ok(queued) => queued,
+        Err(SendError::InDoubt) => return Err(AnswerError::without(NotAnswered::InDoubt)),
         Err(error) => return Err(AnswerError::giving_back(taken, NotAnswered::Send(error))),
     };
     // Whether it was acknowledged or could not be: it is not at the application any more.
