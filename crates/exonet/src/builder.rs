@@ -349,7 +349,7 @@ impl Builder {
             Carrier::Udp => Arc::new(carrier::Tcp),
             _ => Arc::clone(&self.carriers.dialler),
         };
-        let of_system = || Names::of_system(self.naming.clone(), Arc::clone(&pins), dialler);
+        let of_system = || Names::of_system(self.naming.clone(), dialler);
         let names = self.names.unwrap_or_else(of_system);
         let service = Service { names, naming: self.naming.clone(), pins, generation: term.generation };
         let mut shared = Shared::new(engine, clock, Arc::clone(&socket), service, dead, self.attempts);

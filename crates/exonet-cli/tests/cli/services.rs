@@ -75,6 +75,35 @@ fn names_in_a_file_need_no_server() {
 }
 
 #[test]
+fn a_name_service_that_lies_does_not_impersonate() {
+    let world = World::new();
+    let names = format!("file:{}", arg(&world.path("names")));
+    let server = |identity: &str, names: &str| {
+        let args = ["serve", "--as", identity, "--names", names, "--name", "chat", "--json"];
+        let more = ["--bind", "127.0.0.1:0", "--echo"];
+        world.listener_of("listening", world.command(&[&args[..], &more].concat()))
+    };
+    let right = server("right", &names);
+    world.run(&["id", "me", "--new"]).expect(0);
+    let by = |names: &str, args: &[&str]| {
+        world.feed(&[args, &["--as", "me", "--names", names]].concat(), b"secret\n")
+    };
+    assert_eq!(by(&names, &["call", "name:chat", "echo", "hello"]).expect(0).stdout, "hello");
+
+    let lies = format!("file:{}", arg(&world.path("lies")));
+    let liar = server("liar", &lies);
+    let both = |told: &str| {
+        let known = |of: &Listener| told.contains(of.peer.split('@').next().unwrap());
+        assert!(known(&right) && known(&liar), "{told}");
+    };
+    both(&by(&lies, &["call", "name:chat", "echo", "secret"]).expect(1).stderr);
+    both(&by(&lies, &["session", "open", "s", "name:chat"]).expect(1).stderr);
+    both(&by(&lies, &["ping", "name:chat", "-n", "1"]).expect(1).stderr);
+    both(&by(&lies, &["send", "name:chat", "secret"]).expect(1).stderr);
+    assert_eq!(by(&names, &["call", "name:chat", "echo", "again"]).expect(0).stdout, "again");
+}
+
+#[test]
 fn what_leads_nowhere_is_told() {
     let world = World::new();
     let told = world.run(&["call", "name:sort", "sort", "x"]).expect(1);
