@@ -311,7 +311,7 @@ impl Builder {
         let Opened { key, boot, store, journal } = self.identity.open(self.durability, in_memory).await?;
         let term = store.as_ref().map_or_else(Term::default, |store| store.term());
         if let Some(naming) = self.naming.as_ref().filter(|naming| store.is_some() && naming.is_authority()) {
-            naming.claim(&key.node_id(), term).await?;
+            crate::naming::claim(&**naming, &key.node_id(), term).await?;
         }
         let dead = store.as_ref().map_or_else(DeadLetters::in_memory, |store| store.dead_letters());
         tokio::time::sleep(former_life(&boot)).await;

@@ -41,7 +41,7 @@ impl<'a> Shown<'a> {
 
 pub(super) async fn run(settings: &Settings, args: &NamesArgs) -> Result<Exit, Failure> {
     match &args.command {
-        NamesCommand::Serve(args) => return serve(settings, args).await,
+        NamesCommand::Serve(args) => return serve(&settings.without_names(), args).await,
         NamesCommand::Ls => list(settings).await?,
         NamesCommand::Lookup { name } => {
             let found =

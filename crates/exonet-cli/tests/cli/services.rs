@@ -103,6 +103,67 @@ fn a_name_service_that_lies_does_not_impersonate() {
     assert_eq!(by(&names, &["call", "name:chat", "echo", "again"]).expect(0).stdout, "again");
 }
 
+/// Moves the identity `calc` by hand, and binds its name where it lives now. Returns a copy of what was there before.
+fn moved(world: &World, names: &str) -> std::path::PathBuf {
+    world.run(&["id", "calc", "--new"]).expect(0);
+    let [here, copy, there] = ["state/calc", "copy", "there"].map(|place| world.path(place));
+    std::fs::create_dir(&copy).unwrap();
+    for file in ["key", "clock"] {
+        std::fs::copy(here.join(file), copy.join(file)).unwrap();
+    }
+    let dir = exonet::state::StateDir::open(&here).unwrap();
+    let door = exonet::state::SecretKey::from_bytes([9; 32]);
+    let load = dir.checkpoint(&door.node_id(), b"").unwrap();
+    let deed = dir.cede(&load).unwrap();
+    exonet::state::restore(&there, &door, load.as_bytes(), deed.as_bytes()).unwrap();
+    let peer = world.serve(&["--as", "sender", "--echo"]);
+    let by = ["--state", arg(&there), "--names", names];
+    world.run(&[&["ping", &peer.peer, "-n", "1"][..], &by].concat()).expect(0);
+    world.run(&[&["names", "bind", "calc", "127.0.0.1:9"][..], &by].concat()).expect(0);
+    copy
+}
+
+#[test]
+fn a_copy_of_what_has_moved_says_nothing_to_anybody() {
+    let world = World::new();
+    let server = name_server(&world);
+    let copy = moved(&world, &server.peer);
+    let echo = world.serve(&["--as", "echo", "--state", arg(&world.path("echo")), "--echo"]);
+    let by = ["--state", arg(&copy), "--names", &server.peer];
+    for words in [
+        &["call", &echo.peer, "echo", "x"][..],
+        &["session", "open", "s", &echo.peer],
+        &["ping", &echo.peer, "-n", "1"],
+        &["send", &echo.peer, "x"],
+    ] {
+        let told = world.feed(&[words, &by].concat(), b"").expect(1).stderr;
+        assert!(told.contains("lives elsewhere as generation 1, at 127.0.0.1:9"), "{words:?}: {told}");
+    }
+}
+
+#[test]
+fn a_name_server_starts_where_the_variable_names_itself() {
+    let world = World::new();
+    let mut server = name_server(&world);
+    let (_, bind) = server.peer.split_once('@').unwrap();
+    server.running.kill();
+    server.running.wait();
+    let mut again = world.command(&["names", "serve", "--bind", bind, "--json"]);
+    again.env("EXON_NAMES", &server.peer);
+    let again = world.listener_of("listening", again);
+    assert_eq!(again.peer, server.peer);
+    drop(again);
+    // Others wait for it, and say so.
+    world.run(&["id", "calc", "--new"]).expect(0);
+    let told =
+        world.run(&["call", &server.peer, "x", "y", "--as", "calc", "--names", &server.peer]).expect(1);
+    assert!(
+        told.stderr.contains("a stored identity starts once the name service confirms"),
+        "{}",
+        told.stderr
+    );
+}
+
 #[test]
 fn what_leads_nowhere_is_told() {
     let world = World::new();
