@@ -45,7 +45,8 @@ fn a_service_is_called_by_its_name_wherever_it_runs() {
     let taken = ["names", "bind", "sort", "127.0.0.1:9", "--as", "other", "--names", &names.peer];
     let told = world.run(&taken).expect(1);
     assert!(told.stderr.contains("has to give it up first"), "{}", told.stderr);
-    world.run(&["names", "unbind", "sort", "--as", "calc", "--names", &names.peer]).expect(0);
+    let unbind = ["names", "unbind", "sort", "--as", "calc", "--names", &names.peer, "--json"];
+    assert_eq!(world.run(&unbind).expect(0).summary()["unbound"], "sort");
     world.run(&taken).expect(0);
 }
 
@@ -178,6 +179,15 @@ fn what_leads_nowhere_is_told() {
     assert!(told.stderr.contains("is no name service"), "{}", told.stderr);
     let told = world.run(&["names", "ls"]).expect(1);
     assert!(told.stderr.contains("--names"), "{}", told.stderr);
+    let nowhere = format!("file:{}", arg(&world.path("no/such/names")));
+    let told = world.run(&["names", "ls", "--names", &nowhere]).expect(1);
+    assert!(told.stderr.contains("no/such/names"), "{}", told.stderr);
+    assert_eq!(world.run(&["names", "ls", "--names", &file, "--json"]).expect(0).summary()["names"], 0);
+    let told = world.run(&["names", "bind", "sort", "nonsense", "--names", &file]).expect(2);
+    assert!(told.stderr.contains("HOST:PORT is wanted"), "{}", told.stderr);
+    let plain = world.serve(&["--as", "plain", "--state", arg(&world.path("plain")), "--echo"]);
+    let told = world.run(&["names", "ls", "--names", &plain.peer]).expect(1);
+    assert!(told.stderr.contains("that node is no name server"), "{}", told.stderr);
     world.file("services", b"{}");
     let told = world.run(&["names", "ls", "--names", &file]).expect(1);
     assert!(told.stderr.contains("no record"), "{}", told.stderr);

@@ -111,6 +111,10 @@ fn an_id_that_is_no_session_of_the_identity_is_told() {
     }
     let told = world.feed(&[&open[..], &["--as", "me", "--id", &id]].concat(), b"two\n").expect(0);
     assert_eq!(told.stdout, "two\n");
+    server.running.signal(Signal::INT);
+    let ended = server.running.end().expect(130);
+    assert_eq!((&ended.summary()["calls"], &ended.summary()["sessions"]), (&0.into(), &1.into()));
+    assert!(ended.stderr.contains("served 1 session, in"), "{}", ended.stderr);
     assert_eq!(world.run(&["session", "ls", "--as", "me", "--json"]).expect(0).summary()["sessions"], 0);
 }
 

@@ -172,6 +172,9 @@ pub enum NamingError {
     /// The service does not answer.
     #[error("the name service does not answer: {0}")]
     Unreachable(String),
+    /// The node answers, and serves no names.
+    #[error("that node is no name server")]
+    NoServer,
     /// The data of the service is damaged.
     #[error("the name service has something that is no record: {0}")]
     Damaged(String),
