@@ -78,7 +78,7 @@ fn what_is_not_served_or_cannot_run_is_told() {
 #[test]
 fn an_id_that_is_no_session_of_the_identity_is_told() {
     let world = World::new();
-    let server = world.serve(&["--sessions", "s", "--exec", "cat"]);
+    let server = world.serve(&["--drain", "100ms", "--sessions", "s", "--exec", "cat"]);
     world.run(&["id", "me", "--new"]).expect(0);
     world.run(&["id", "other", "--new"]).expect(0);
     let open = ["session", "open", "s", &server.peer];
@@ -125,6 +125,8 @@ fn a_session_with_nobody_ends_in_time() {
     let open = ["session", "open", "s", &peer, "--timeout", "100ms", "--json"];
     let told = world.feed(&open, b"").expect(4);
     assert_eq!(told.summary()["end"], "timed out");
+    let mut refused = talk(&world, &["session", "open", "s", &peer, "--carrier", "tcp"]);
+    refused.says("no connection: ");
     world.run(&["id", "me", "--new"]).expect(0);
     let told = world.feed(&[&open[..], &["--as", "me"]].concat(), b"").expect(6);
     assert_eq!(told.summary()["end"], "left");
