@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use exonet::state::{KeptDelivery, Outbox, SecretKey, StateDir, StateError, Term};
+use exonet::state::{KeptDelivery, KeptSession, Outbox, SecretKey, StateDir, StateError, Term};
 use exonet::{Builder, NodeId};
 use rand::TryRngCore;
 use rand::rngs::OsRng;
@@ -127,6 +127,22 @@ impl Identity {
                 StateError::Locked { .. } => failure
                     .in_use()
                     .hint("that process has no control socket; end it to see what its journal says"),
+                _ => failure,
+            }
+        })
+    }
+
+    /// The sessions that its next run can continue.
+    pub(crate) fn sessions(&self) -> Result<Vec<KeptSession>, Failure> {
+        self.require()?;
+        let opened = StateDir::open(self.path()?);
+        let sessions = opened.and_then(|directory| directory.sessions());
+        sessions.map_err(|error| {
+            let failure = self.failure("read the sessions of", &error);
+            match error {
+                StateError::Locked { .. } => failure
+                    .in_use()
+                    .hint("that process has its sessions; end it to see what its journal says"),
                 _ => failure,
             }
         })

@@ -2,11 +2,10 @@
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::Arc;
 use std::time::Duration;
 
 use exonet::config::Config;
-use exonet::error::BuildError;
+use exonet::error::{BuildError, NamingError};
 use exonet::send::OpenMessage;
 use exonet::state::StateError;
 use exonet::{Allow, Node, NodeId, PeerAddr, Receipt};
@@ -37,7 +36,7 @@ pub(crate) async fn toward_with(
     change: impl FnOnce(&mut Config),
 ) -> Result<Node, Failure> {
     needs_hint(peer)?;
-    let builder = settings.apply(Node::builder(Allow::only([peer.id])))?;
+    let builder = settings.apply(Node::builder(Allow::only([peer.id]))).await?;
     let node = builder.config(change).build().await.map_err(|error| failed(settings, &error))?;
     recovered(settings, &node);
     Ok(node)
@@ -50,7 +49,7 @@ pub(crate) async fn toward_all(
     change: impl FnOnce(&mut Config),
 ) -> Result<Node, Failure> {
     peers.iter().try_for_each(|named| needs_hint(&named.peer))?;
-    let builder = settings.apply(Node::builder(Allow::only(peers.iter().map(|named| named.peer.id))))?;
+    let builder = settings.apply(Node::builder(Allow::only(peers.iter().map(|named| named.peer.id)))).await?;
     let node = builder.config(change).build().await.map_err(|error| failed(settings, &error))?;
     recovered(settings, &node);
     Ok(node)
@@ -65,7 +64,7 @@ pub(crate) async fn sender(
     if let Some(peer) = peer {
         needs_hint(peer)?;
     }
-    let builder = settings.apply(Node::builder(Allow::only(peer.map(|peer| peer.id))))?;
+    let builder = settings.apply(Node::builder(Allow::only(peer.map(|peer| peer.id)))).await?;
     let node = builder.build().await.map_err(|error| failed(settings, &error))?;
     let recovered = recovered(settings, &node);
     Ok((node, recovered))
@@ -98,7 +97,7 @@ pub(crate) async fn background(
     again: Option<String>,
     args: &UpArgs,
 ) -> Result<(Node, Vec<(OpenMessage, Receipt)>), Failure> {
-    let builder = settings.apply(Node::builder(gateway::allow(&args.gateway)))?;
+    let builder = settings.apply(Node::builder(gateway::allow(&args.gateway))).await?;
     let again = again.filter(|again| try_bind(again).is_ok());
     let builder = match again.as_ref().or(args.bind.as_ref()) {
         Some(bind) => builder.bind(bind),
@@ -122,14 +121,9 @@ pub(crate) async fn at(
     allow: &[NodeId],
     change: impl Fn(&mut Config),
 ) -> Result<Node, Failure> {
-    let naming = settings.own_naming().await?;
     let build = async |bind: &str| {
         let allow = if allow.is_empty() { Allow::anyone() } else { Allow::only(allow.iter().copied()) };
-        let builder = settings.apply(Node::builder(allow))?.bind(bind).config(&change);
-        let builder = match &naming {
-            Some(naming) => builder.naming_shared(Arc::clone(naming)),
-            None => builder,
-        };
+        let builder = settings.apply(Node::builder(allow)).await?.bind(bind).config(&change);
         Ok(builder.build().await)
     };
     let node = somewhere(bind, build).await?.map_err(|error| failed(settings, &error))?;
@@ -186,6 +180,10 @@ fn failed(settings: &Settings, error: &BuildError) -> Failure {
     let failure = Failure::new(format!("cannot start the node ({})", settings.identity)).because(error);
     match error {
         BuildError::AddressInUse(_) => failure.hint("to use a free port: --bind [::]:0"),
+        BuildError::Naming(NamingError::Unreachable(_)) => failure.hint(
+            "a stored identity starts once the name service confirms that it lives here: check --names or \
+             EXON_NAMES, and whether the service runs there",
+        ),
         BuildError::State(StateError::Locked { .. }) => {
             let options = settings.identity.options();
             failure.in_use().hint(format!(

@@ -80,13 +80,24 @@ impl Settings {
         self.names.as_deref()
     }
 
-    /// Gives a node the identity and the durability of these settings.
-    pub(crate) fn apply(&self, builder: Builder) -> Result<Builder, Failure> {
+    /// Gives a node the identity, the durability and the name service of these settings. A name server asks for proof
+    /// of a stored identity, which the node asks at every start whether it lives here.
+    pub(crate) async fn apply(&self, builder: Builder) -> Result<Builder, Failure> {
         let builder = self.durable(self.connect(self.identity.apply(builder)?.carrier(self.carrier))?);
-        Ok(match &self.naming {
-            Some(names) => builder.naming_shared(Arc::clone(&names.0)),
+        let naming = if self.identity.is_stored() {
+            self.own_naming().await?
+        } else {
+            self.naming.as_ref().map(|names| Arc::clone(&names.0))
+        };
+        Ok(match naming {
+            Some(naming) => builder.naming_shared(naming),
             None => builder,
         })
+    }
+
+    /// For a name server: its node asks no name service.
+    pub(crate) fn without_names(&self) -> Self {
+        Self { names: None, naming: None, ..self.clone() }
     }
 
     /// Gives a node the durability of these settings.

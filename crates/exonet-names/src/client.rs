@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use exonet::call::ReplyStatus;
 use exonet::error::{BuildError, CallError};
 use exonet::naming::{Answer, Expect, Found, Name, Naming, NamingError, Record, Term, Version};
 use exonet::state::SecretKey;
@@ -64,7 +65,7 @@ impl ServerNames {
     async fn ask(&self, request: &Request, patience: Duration) -> Result<Reply, NamingError> {
         let body = serde_json::to_vec(request).map_err(|e| NamingError::Damaged(e.to_string()))?;
         let call = self.server.call(METHOD, body).deadline(patience);
-        let mut reply = call.await.map_err(|error| unreachable(&error))?;
+        let mut reply = call.await.map_err(|error| unanswered(&error, patience))?;
         let body = reply.body.bytes(8 * LONGEST).await;
         let body = body.map_err(|e| NamingError::Unreachable(e.to_string()))?;
         serde_json::from_slice(&body).map_err(|e| NamingError::Damaged(e.to_string()))
@@ -139,6 +140,12 @@ impl Naming for ServerNames {
     }
 }
 
-fn unreachable(error: &CallError) -> NamingError {
-    NamingError::Unreachable(error.to_string())
+fn unanswered(error: &CallError, patience: Duration) -> NamingError {
+    match error {
+        CallError::Failed { status: ReplyStatus::NO_SUCH_METHOD, .. } => NamingError::NoServer,
+        CallError::Expired => {
+            NamingError::Unreachable(format!("nothing came within {} s", patience.as_secs()))
+        }
+        other => NamingError::Unreachable(other.to_string()),
+    }
 }

@@ -134,7 +134,7 @@ fn lock_of(path: &Path) -> PathBuf {
     beside.into()
 }
 
-/// Reads the table in the file at `path`. If there is no file, the table is empty.
+/// Reads the table in the file at `path`. If its directory has no such file, the table is empty.
 pub(crate) fn read(path: &Path) -> Result<Table, NamingError> {
     match fs::metadata(path) {
         Ok(about) if about.len() > LONGEST => {
@@ -147,9 +147,14 @@ pub(crate) fn read(path: &Path) -> Result<Table, NamingError> {
                 other => other,
             })
         }
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Table::default()),
+        Err(error) if error.kind() == ErrorKind::NotFound && is_in_a_directory(path) => Ok(Table::default()),
         Err(error) => Err(unreachable("read", path, &error)),
     }
+}
+
+/// Whether the directory of `path` exists. If it does not, the path is probably wrong.
+fn is_in_a_directory(path: &Path) -> bool {
+    path.parent().is_none_or(|directory| directory.as_os_str().is_empty() || directory.is_dir())
 }
 
 /// Replaces the file at `path` by `table`, as a whole; it is durable when this returns.

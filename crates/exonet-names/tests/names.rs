@@ -195,6 +195,51 @@ async fn a_name_that_leads_to_another_node_leads_nowhere() {
     assert!(error.contains("another node"), "{error}");
 }
 
+/// The name service lies about a name that the node has met, and the liar's addresses come with the peer.
+#[tokio::test]
+async fn addresses_beside_a_name_are_not_used_for_another_node() {
+    let place = tempfile::tempdir().unwrap();
+    let (names, chat) = (FileNames::new(place.path().join("names")), name("chat"));
+    let node = async || {
+        Node::builder(Allow::anyone()).bind("127.0.0.1:0").naming(names.clone()).build().await.unwrap()
+    };
+    let (right, wrong, client) = (node().await, node().await, node().await);
+    let _bound = right.bind_name(&chat, [right.local_addr().to_string()]).await.unwrap();
+    client.named(&chat).await.unwrap();
+    let liar = client.peer(wrong.peer_addr().with_name(&chat));
+    let refused = |error: String| assert!(error.contains(&right.id().to_string()), "{error}");
+    refused(liar.send("x").await.map(drop).unwrap_err().to_string());
+    refused(liar.try_send("x").map(drop).unwrap_err().to_string());
+    refused(liar.call("echo", "x").await.map(drop).unwrap_err().to_string());
+    refused(liar.ping(Duration::from_secs(5)).await.map(drop).unwrap_err().to_string());
+    refused(liar.session("s").unwrap().open().await.map(drop).unwrap_err().to_string());
+    // Also if the node knows the way to the liar already.
+    client.peer(wrong.peer_addr()).ping(Duration::from_secs(5)).await.unwrap().unwrap();
+    refused(liar.send("x").await.map(drop).unwrap_err().to_string());
+    // The first id that a peer of this name has counts, before any answer of the service.
+    let other = node().await;
+    other.peer(wrong.peer_addr().with_name(&chat)).ping(Duration::from_secs(5)).await.unwrap().unwrap();
+    let error = other.named(&chat).await.map(drop).unwrap_err();
+    assert_eq!(error, NamingError::OtherNode { name: chat, pinned: wrong.id(), now: right.id() });
+}
+
+/// An answer that is right for no peer that is wanted does not count as met.
+#[tokio::test]
+async fn a_lie_about_a_certain_id_is_not_remembered() {
+    let place = tempfile::tempdir().unwrap();
+    let (names, chat) = (FileNames::new(place.path().join("names")), name("chat"));
+    let node = async || {
+        Node::builder(Allow::anyone()).bind("127.0.0.1:0").naming(names.clone()).build().await.unwrap()
+    };
+    let (right, client) = (node().await, node().await);
+    let version = names.bind(&chat, &record(key(2).node_id(), 1, 0), Expect::Unbound).await.unwrap();
+    let certain = PeerAddr::new(right.id(), ["name:chat"]).unwrap();
+    assert!(client.peer(certain).send("x").await.is_err());
+    names.unbind(&chat, version).await.unwrap();
+    let _bound = right.bind_name(&chat, [right.local_addr().to_string()]).await.unwrap();
+    assert_eq!(client.named(&chat).await.unwrap().id(), right.id());
+}
+
 #[tokio::test]
 async fn what_moved_away_does_not_start() {
     let place = tempfile::tempdir().unwrap();

@@ -143,7 +143,7 @@ impl Builder {
     /// How the node opens connections, if its [carrier](Self::carrier) uses any. Default: straight to the peer, with
     /// [`Tcp`](carrier::Tcp).
     pub fn dialler(mut self, dialler: impl carrier::Dialler) -> Self {
-        (self.carriers.dialler, self.carriers.straight) = (Arc::new(dialler), false);
+        (self.carriers.dialler, self.carriers.warns) = (Arc::new(dialler), true);
         self
     }
 
@@ -308,10 +308,11 @@ impl Builder {
         let (socket, listener) = bind_both(self.bind.as_deref(), self.config.carrier)?;
         let in_memory = self.config.limits.queued_in_memory;
         self.carriers.limit(&self.config.limits);
+        self.carriers.warns |= self.config.carrier == Carrier::Tcp;
         let Opened { key, boot, store, journal } = self.identity.open(self.durability, in_memory).await?;
         let term = store.as_ref().map_or_else(Term::default, |store| store.term());
         if let Some(naming) = self.naming.as_ref().filter(|naming| store.is_some() && naming.is_authority()) {
-            naming.claim(&key.node_id(), term).await?;
+            crate::naming::claim(&**naming, &key.node_id(), term).await?;
         }
         let dead = store.as_ref().map_or_else(DeadLetters::in_memory, |store| store.dead_letters());
         tokio::time::sleep(former_life(&boot)).await;
@@ -349,7 +350,7 @@ impl Builder {
             Carrier::Udp => Arc::new(carrier::Tcp),
             _ => Arc::clone(&self.carriers.dialler),
         };
-        let of_system = || Names::of_system(self.naming.clone(), Arc::clone(&pins), dialler);
+        let of_system = || Names::of_system(self.naming.clone(), dialler);
         let names = self.names.unwrap_or_else(of_system);
         let service = Service { names, naming: self.naming.clone(), pins, generation: term.generation };
         let mut shared = Shared::new(engine, clock, Arc::clone(&socket), service, dead, self.attempts);

@@ -14,6 +14,7 @@ use crate::call::status::ReplyStatus;
 pub use crate::call::typed::TypedError;
 pub use crate::group::GroupError;
 pub use crate::group::call::GatherError;
+use crate::naming::Superseded;
 pub use crate::naming::{NameError, NamingError};
 pub use crate::peer_addr::PeerAddrError;
 use crate::receive::body::Body;
@@ -43,8 +44,10 @@ pub enum BuildError {
     /// The node cannot use the state directory.
     #[error(transparent)]
     State(#[from] StateError),
-    /// The name service does not let the identity run here: the identity has moved, or the service could not find
-    /// out.
+    /// The name service says that the identity lives elsewhere.
+    #[error(transparent)]
+    Superseded(#[from] Superseded),
+    /// The name service does not confirm that the identity lives here.
     #[error("the name service does not confirm that this identity lives here: {0}")]
     Naming(#[from] NamingError),
     /// The system gave no random numbers.

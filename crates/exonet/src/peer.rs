@@ -68,6 +68,7 @@ impl Target<'_> {
     /// See [`Peer::try_send`].
     pub(crate) fn try_send(&self, message: Message) -> Result<Receipt, SendError> {
         let (shared, mut message) = (self.shared, Some(message));
+        shared.pinned(self.to)?;
         let busy = shared.is_busy();
         if busy && let Some(receipt) = shared.intake.put(shared, self.to, &mut message, false) {
             return Ok(receipt);

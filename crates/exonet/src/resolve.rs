@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 
 use crate::carrier::{Dialler, LookUp};
 use crate::error::SendError;
-use crate::naming::{self, Naming, Pins};
+use crate::naming::{self, Name, Naming, NamingError};
 use crate::peer_addr::PeerAddr;
 use crate::shared::Shared;
 
@@ -104,24 +104,17 @@ impl Names {
     }
 
     /// Makes a table in which the system or `dialler` looks up host names, and `naming` names of services.
-    pub(crate) fn of_system(
-        naming: Option<Arc<dyn Naming>>,
-        pins: Arc<Pins>,
-        dialler: Arc<dyn Dialler>,
-    ) -> Self {
+    pub(crate) fn of_system(naming: Option<Arc<dyn Naming>>, dialler: Arc<dyn Dialler>) -> Self {
         Self::new(move |hint| {
-            let (naming, pins, dialler) = (naming.clone(), Arc::clone(&pins), Arc::clone(&dialler));
+            let (naming, dialler) = (naming.clone(), Arc::clone(&dialler));
             async move {
                 let Some(name) = naming::of_hint(&hint) else {
                     return Ok(Answer::from(hosts(&hint, &*dialler).await?));
                 };
-                let service = naming.ok_or_else(|| io::Error::other(naming::NamingError::NoService))?;
+                let service = naming.ok_or_else(|| io::Error::other(NamingError::NoService))?;
                 let found = service.look_up(&name).await.map_err(io::Error::other)?;
-                let peer = found
-                    .ok_or_else(|| io::Error::other(naming::NamingError::Unbound(name.clone())))?
-                    .record
-                    .peer;
-                pins.check(&name, peer.id).await.map_err(io::Error::other)?;
+                let peer =
+                    found.ok_or_else(|| io::Error::other(NamingError::Unbound(name.clone())))?.record.peer;
                 let mut addresses = peer.literals().to_vec();
                 // A name of a service leads to host names only, never to another name.
                 for host in peer.names().iter().filter(|host| naming::of_hint(host).is_none()) {
@@ -186,6 +179,13 @@ impl Names {
         self.table().values().any(|known| known.users.contains(&peer))
     }
 
+    /// Whether `name` led to `peer`.
+    fn leads(&self, name: &str, peer: NodeId) -> bool {
+        self.table()
+            .get(name)
+            .is_some_and(|known| known.users.contains(&peer) || known.pending.contains(&peer))
+    }
+
     /// Ends a look-up. Returns the peers to tell, and the addresses.
     fn end(&self, now: Mono, name: &str, answer: io::Result<Answer>) -> (Vec<NodeId>, Vec<SocketAddr>) {
         let mut table = self.table();
@@ -234,6 +234,13 @@ impl Shared {
         if peer.names().is_empty() {
             return Ok(());
         }
+        self.pinned(peer)?;
+        if !peer.literals().is_empty() {
+            // These addresses are used at once, before the name service is asked.
+            for name in peer.names().iter().filter_map(|hint| naming::of_hint(hint)) {
+                self.pins.check(&name, peer.id).await.map_err(|error| other_node(&name, &error))?;
+            }
+        }
         for name in self.names.begin(self.clock().mono(), peer) {
             self.look_up(name);
         }
@@ -249,6 +256,27 @@ impl Shared {
             }
             answered.await;
         }
+    }
+
+    /// Checks that no other node was found before under the names of services that `peer` has.
+    pub(crate) fn pinned(&self, peer: &PeerAddr) -> Result<(), SendError> {
+        for name in peer.names().iter().filter_map(|hint| naming::of_hint(hint)) {
+            self.pins.agree(&name, peer.id).map_err(|error| other_node(&name, &error))?;
+        }
+        Ok(())
+    }
+
+    /// Checks the answer for the name of a service. The answer counts only if no other node was found under the name
+    /// before, and this is remembered as soon as a peer is wanted that it is right for.
+    async fn approve(&self, hint: &str, answer: io::Result<Answer>) -> io::Result<Answer> {
+        let answer = answer?;
+        if let (Some(name), Some(of)) = (naming::of_hint(hint), answer.of) {
+            self.pins.agree(&name, of).map_err(io::Error::other)?;
+            if self.names.leads(hint, of) {
+                self.pins.check(&name, of).await.map_err(io::Error::other)?;
+            }
+        }
+        Ok(answer)
     }
 
     /// Looks up the names of a silent peer again and again, until the peer answers.
@@ -285,7 +313,7 @@ impl Shared {
         };
         let (shared, lookup) = (Arc::clone(self), (self.names.lookup)(name.clone()));
         runtime.spawn(async move {
-            let answer = lookup.await;
+            let answer = shared.approve(&name, lookup.await).await;
             let (peers, found) = shared.names.end(shared.clock().mono(), &name, answer);
             if !found.is_empty() {
                 shared.step(|engine, now| {
@@ -296,6 +324,10 @@ impl Shared {
             shared.names.answered.notify_waiters();
         });
     }
+}
+
+fn other_node(name: &Name, error: &NamingError) -> SendError {
+    SendError::Lookup { hint: format!("{}{name}", naming::PREFIX), reason: error.to_string() }
 }
 
 /// The addresses of `host:port`, or the address that stands for it if a dialler resolves names itself.

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use exonet::NodeId;
 use exonet::naming::Name;
+use exonet::{NodeId, PeerAddr};
 
 use crate::peers::parse_id;
 
@@ -74,7 +74,7 @@ pub(crate) enum NamesCommand {
         #[arg(value_name = "NAME")]
         name: Name,
         /// An address at which the node can be reached
-        #[arg(value_name = "HOST:PORT", required = true)]
+        #[arg(value_name = "HOST:PORT", required = true, value_parser = parse_address)]
         addresses: Vec<String>,
     },
     /// Unbind a name of a stored identity
@@ -84,6 +84,15 @@ pub(crate) enum NamesCommand {
         #[arg(value_name = "NAME")]
         name: Name,
     },
+}
+
+/// An address to which a name is bound: a name of a service is none.
+fn parse_address(text: &str) -> Result<String, String> {
+    let peer = PeerAddr::new(NodeId([0; 32]), [text]);
+    if text.starts_with("name:") || peer.is_err() {
+        return Err("HOST:PORT is wanted, as in example.org:3966, 192.0.2.7:3966 or [::1]:3966".to_owned());
+    }
+    Ok(text.to_owned())
 }
 
 const SERVE_HELP: &str = "\

@@ -64,7 +64,8 @@ pub(crate) struct ServeArgs {
     /// before it
     #[arg(long, value_name = "CMD", num_args = 1.., allow_hyphen_values = true, required_unless_present = "echo")]
     pub(crate) exec: Vec<OsString>,
-    /// Answer each call with its own body, under the method `echo` unless --method names another
+    /// Answer each call with its own body, under the method `echo` unless --method names another; with --sessions, send
+    /// each message of a session back
     #[arg(long, conflicts_with = "exec")]
     pub(crate) echo: bool,
     /// Answer this node only, an id or a name; may be given several times

@@ -25,21 +25,32 @@ EXAMPLES
   In a pipe: it ends when both sides have sent everything.
       echo '6*7' | exon session open calc ID@HOST:PORT
 
-  A session that continues in another run, of a stored identity; on interrupt, it prints its id.
+  A session that continues in another run, of a stored identity; standard error says its id.
       exon session open calc ID@HOST:PORT --as me
+      exon session ls --as me
       exon session open calc ID@HOST:PORT --as me --id 0123456789abcdef
 
 A session survives loss, silence, suspend and a change of the network, at either end. Standard error
 says when the other side is away, and when it is back. After an interrupt, a session of a stored
-identity stays open, and --id continues it; any other session is aborted.
+identity stays open, and --id continues it; any other session is aborted. The same goes for the end
+of --timeout.
 
 EXIT CODES
     0  both sides have ended the session, and every line was delivered
     1  an error
-    3  it is unknown whether some line was delivered, or the other side has forgotten the session
-    4  the other side refused or aborted the session, or some line was not delivered
+    3  it is unknown whether some line was delivered
+    4  the other side refused, aborted or forgot the session, some line was not delivered, or both
+       sides have not ended the session within --timeout
     6  the session stays open, and --id continues it
   130  interrupted";
+
+const LS_HELP: &str = "\
+EXAMPLES
+  exon session ls --as me
+  exon session ls --as me --json
+
+It reads the journal of the identity, which no process may run meanwhile, and sends nothing. It
+shows sessions that have begun and have not ended, as far as the journal knows.";
 
 /// Talk to a program at another node, in a session that outlives connections
 #[derive(Args, Debug)]
@@ -52,6 +63,19 @@ pub(crate) struct SessionArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionCommand {
     Open(SessionOpenArgs),
+    /// Show the sessions that a stored identity can continue with --id
+    #[command(after_help = LS_HELP, visible_alias = "list")]
+    Ls,
+}
+
+impl SessionArgs {
+    /// The default identity of the command.
+    pub(crate) const fn identity(&self) -> Option<&'static str> {
+        match self.command {
+            SessionCommand::Open(_) => None,
+            SessionCommand::Ls => Some(crate::command::DEFAULT_IDENTITY),
+        }
+    }
 }
 
 /// Open a session, send the lines of standard input, and print what the other side sends
@@ -73,4 +97,7 @@ pub(crate) struct SessionOpenArgs {
     /// Ask the other side after this much silence, so that its absence is noticed even if nobody types
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = parse_span)]
     pub(crate) keepalive: Duration,
+    /// End after this long, as by an interrupt, if both sides have not ended the session
+    #[arg(long, value_name = "TIME", value_parser = parse_span)]
+    pub(crate) timeout: Option<Duration>,
 }

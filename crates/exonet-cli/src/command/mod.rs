@@ -46,7 +46,7 @@ use crate::failure::Failure;
 use crate::settings::Settings;
 
 /// The default identity of listeners and servers.
-const DEFAULT_IDENTITY: &str = "default";
+pub(crate) const DEFAULT_IDENTITY: &str = "default";
 /// The identity of a name server.
 pub(crate) const NAMES_IDENTITY: &str = "names";
 
@@ -92,7 +92,7 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Get(args) => get::run(&Settings::new(common, None)?, &args).await,
         Command::Call(args) => call::run(&Settings::new(common, None)?, &args).await,
         Command::Serve(args) => serve::run(&Settings::new(common, Some(DEFAULT_IDENTITY))?, &args).await,
-        Command::Session(args) => session::run(&Settings::new(common, None)?, &args).await,
+        Command::Session(args) => session::run(&Settings::new(common, args.identity())?, &args).await,
         Command::Forward(args) => forward::run(&Settings::new(common, None)?.without_journal(), &args).await,
         Command::Proxy(args) => {
             proxy::run(&Settings::new(common, Some(PROXY_IDENTITY))?.without_journal(), &args).await

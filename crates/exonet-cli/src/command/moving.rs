@@ -82,7 +82,11 @@ async fn ask_names(settings: &Settings, id: NodeId) -> Result<(), Failure> {
         "{} was not taken back: the name service knows it as generation {generation}{place}",
         id.short()
     ))
-    .hint("it has arrived there; to bring it back, move it from there: exon move --to"))
+    .hint(format!(
+        "it has arrived there; to bring it back, wait for it here, as `exon serve --arrive` does, and move it from \
+         there: exon move --as {} --to DOOR",
+        settings.identity
+    )))
 }
 
 pub(super) async fn run(settings: &Settings, args: &MoveArgs) -> Result<Exit, Failure> {

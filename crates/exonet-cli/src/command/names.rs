@@ -26,6 +26,18 @@ struct Shown<'a> {
     generation: u64,
 }
 
+#[derive(Serialize)]
+struct Summary {
+    r#type: &'static str,
+    names: usize,
+}
+
+#[derive(Serialize)]
+struct Unbound<'a> {
+    r#type: &'static str,
+    unbound: &'a str,
+}
+
 impl<'a> Shown<'a> {
     fn new(name: &'a Name, record: &Record) -> Self {
         Self {
@@ -41,7 +53,7 @@ impl<'a> Shown<'a> {
 
 pub(super) async fn run(settings: &Settings, args: &NamesArgs) -> Result<Exit, Failure> {
     match &args.command {
-        NamesCommand::Serve(args) => return serve(settings, args).await,
+        NamesCommand::Serve(args) => return serve(&settings.without_names(), args).await,
         NamesCommand::Ls => list(settings).await?,
         NamesCommand::Lookup { name } => {
             let found =
@@ -60,6 +72,7 @@ pub(super) async fn run(settings: &Settings, args: &NamesArgs) -> Result<Exit, F
             };
             unbound.await.map_err(|error| failed("unbind", name, &error))?;
             settings.note(format!("{name} is unbound now"));
+            settings.output.line(&Unbound { r#type: "summary", unbound: name.as_str() })?;
         }
     }
     Ok(Exit::Success)
@@ -76,7 +89,7 @@ async fn list(settings: &Settings) -> Result<(), Failure> {
     if names.is_empty() {
         settings.note("no name is bound there");
     }
-    Ok(())
+    settings.output.line(&Summary { r#type: "summary", names: names.len() })
 }
 
 /// The name service, for requests that the identity makes.
@@ -149,12 +162,14 @@ async fn serve(settings: &Settings, args: &NamesServeArgs) -> Result<Exit, Failu
 pub(super) fn failed(doing: &str, name: &Name, error: &NamingError) -> Failure {
     let failure = Failure::new(format!("cannot {doing} the name {:?}", name.as_str())).because(error);
     match error {
-        NamingError::Unbound(_) => failure.hint("`exon names ls` shows what is bound"),
+        NamingError::Unbound(_) => failure
+            .hint("check the name, and --names; `exon names ls` shows what is bound, but cannot ask DNS"),
         NamingError::Taken { .. } => {
             failure.hint("its owner can unbind it: exon names unbind NAME --as IDENTITY")
         }
+        NamingError::NoServer => failure.hint("`exon names serve` starts a name server"),
         NamingError::Unreachable(_) => {
-            failure.hint("check --names, and whether `exon names serve` runs there")
+            failure.hint("check --names or EXON_NAMES, and whether the name service runs there")
         }
         _ => failure,
     }

@@ -1,4 +1,4 @@
-//! `exon session open`: exchanges lines with a program of another node.
+//! `exon session`: exchanges lines with a program of another node, and lists sessions that can continue.
 
 use std::io::IsTerminal as _;
 use std::pin::pin;
@@ -8,6 +8,7 @@ use exonet::session::{
     SessionEnd, SessionError, SessionEvent, SessionEvents, SessionId, SessionMessage, SessionReceiver,
     SessionSendError, SessionSender,
 };
+use exonet::state::KeptSession;
 use exonet::{Confirm, Message, Receipt, Session};
 use futures_util::StreamExt as _;
 use futures_util::future::{BoxFuture, FutureExt as _};
@@ -15,12 +16,13 @@ use futures_util::stream::FuturesUnordered;
 use serde::Serialize;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use super::stop::stop;
+use super::stop::{Stop, stop};
 use crate::args::{SessionArgs, SessionCommand, SessionOpenArgs};
 use crate::exit::{Exit, Tally};
 use crate::failure::Failure;
 use crate::node::{self, GOODBYE};
 use crate::settings::Settings;
+use crate::text::escape;
 use crate::units::{counted, span};
 
 /// The maximum number of messages that are sent and not settled. A program that does not read thus holds the input
@@ -41,12 +43,55 @@ enum Line<'a> {
 pub(super) async fn run(settings: &Settings, args: &SessionArgs) -> Result<Exit, Failure> {
     match &args.command {
         SessionCommand::Open(args) => open(settings, args).await,
+        SessionCommand::Ls => list(settings),
     }
 }
 
+#[derive(Serialize)]
+struct Row {
+    r#type: &'static str,
+    id: String,
+    name: String,
+    peer: String,
+    addresses: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Listed {
+    r#type: &'static str,
+    sessions: usize,
+}
+
+/// The sessions that the journal of the identity has.
+fn list(settings: &Settings) -> Result<Exit, Failure> {
+    let sessions = settings.identity.sessions()?;
+    for KeptSession { id, name, peer, addresses, .. } in &sessions {
+        let name = escape(name);
+        let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
+        let at = addresses.last().map_or_else(String::new, |address| format!("@{address}"));
+        settings.output.text(&format!("{id}  {name}  {peer}{at}"))?;
+        let (id, peer) = (id.to_string(), peer.to_string());
+        settings.output.line(&Row { r#type: "session", id, name, peer, addresses })?;
+    }
+    if sessions.is_empty() {
+        settings.note(format!("{} has no session that can continue", settings.identity));
+    }
+    settings.output.line(&Listed { r#type: "summary", sessions: sessions.len() })?;
+    Ok(Exit::Success)
+}
+
+/// Whether the identity may continue session `id` of the command line, as far as its journal says.
+fn knows(settings: &Settings, args: &SessionOpenArgs, id: SessionId) -> bool {
+    let is_it =
+        |kept: &KeptSession| (kept.id, kept.peer, &*kept.name) == (id, args.peer.id, args.name.as_bytes());
+    // If the journal cannot be read, the start of the node says so.
+    settings.identity.is_stored() && settings.identity.sessions().map_or(true, |kept| kept.iter().any(is_it))
+}
+
 async fn open(settings: &Settings, args: &SessionOpenArgs) -> Result<Exit, Failure> {
+    let known = args.id.is_none_or(|id| knows(settings, args, id));
+    let mut stopped = pin!(stop(args.timeout)?);
     let node = node::toward(settings, &args.peer).await?;
-    let mut stopped = pin!(stop(None)?);
     let peer = node.peer(&args.peer);
     let wrong = |error: &dyn std::error::Error| {
         Failure::new(format!("cannot open the session {:?}", args.name)).because(error)
@@ -60,14 +105,18 @@ async fn open(settings: &Settings, args: &SessionOpenArgs) -> Result<Exit, Failu
     peer.keepalive((!args.keepalive.is_zero()).then_some(args.keepalive));
     let id = session.id();
     settings.output.line(&Line::Session { id: id.to_string(), name: &args.name })?;
-    if std::io::stdin().is_terminal() {
-        settings.note(format!("session {id}: each line that you type goes to the other side; Ctrl-D ends"));
-    }
+    let typed = std::io::stdin().is_terminal();
+    let how = if typed { ": each line that you type goes to the other side; Ctrl-D ends" } else { "" };
+    settings.note(format!("session {id}{how}"));
 
     let mut talk = Talk::new(session);
     let end = tokio::select! {
-        end = talk.run(settings) => Some(end?),
-        _ = &mut stopped => None,
+        end = talk.run(settings) => match end? {
+            None => End::Both,
+            Some(SessionEnd::Forgotten) if !known => End::Nowhere,
+            Some(end) => End::Other(end),
+        },
+        stop = &mut stopped => End::Stopped(stop),
     };
     let Talk { sent, received, outcomes, mut open, .. } = talk;
     node.close(GOODBYE).await;
@@ -75,7 +124,7 @@ async fn open(settings: &Settings, args: &SessionOpenArgs) -> Result<Exit, Failu
     while let Some(settled) = open.next().await {
         settled.into_iter().for_each(|settled| tally.add(settled.outcome));
     }
-    let (word, exit) = exit(settings, end.as_ref(), &tally, id);
+    let (word, exit) = exit(settings, args, &end, &tally, id);
     settings.output.line(&Line::Summary {
         end: word,
         id: id.to_string(),
@@ -86,32 +135,58 @@ async fn open(settings: &Settings, args: &SessionOpenArgs) -> Result<Exit, Failu
     Ok(exit)
 }
 
+/// How the run of a session ended.
+enum End {
+    /// Both sides have ended the session.
+    Both,
+    /// The session has ended in another way.
+    Other(SessionEnd),
+    /// The identity knows no such session, and neither does the other side.
+    Nowhere,
+    /// The session has not ended.
+    Stopped(Stop),
+}
+
 /// Reports the end of the session in a word, and returns the exit code.
 fn exit(
     settings: &Settings,
-    end: Option<&Option<SessionEnd>>,
+    args: &SessionOpenArgs,
+    end: &End,
     tally: &Tally,
     id: SessionId,
 ) -> (&'static str, Exit) {
-    let unknown = tally.unknown > 0;
     let undelivered = tally.rejected + tally.expired + tally.cancelled + tally.refused;
+    let lost = if tally.unknown > 0 { Exit::Unknown } else { Exit::Undelivered };
     match end {
-        None if settings.keeps_journal() => {
+        End::Stopped(_) if settings.keeps_journal() => {
             settings.note(format!("left open; to continue: --id {id}"));
             ("left", Exit::Kept)
         }
-        None => ("interrupted", Exit::Interrupted),
-        Some(Some(end)) => {
-            settings.error(format!("the session has ended: {end}"));
-            let unknown = unknown || *end == SessionEnd::Forgotten;
-            (end_name(end), if unknown { Exit::Unknown } else { Exit::Undelivered })
+        End::Stopped(Stop::Interrupted) => ("interrupted", Exit::Interrupted),
+        End::Stopped(Stop::TimedOut) => {
+            settings.error("the other side has not ended the session in time: it is aborted");
+            ("timed out", lost)
         }
-        Some(None) if unknown => ("closed", Exit::Unknown),
-        Some(None) if undelivered > 0 => {
+        End::Nowhere => {
+            settings.error(format!(
+                "there is no session {id} called {:?} with {} of this identity ({}); `exon session ls` shows what \
+                 there is",
+                args.name,
+                args.peer.id.short(),
+                settings.identity
+            ));
+            ("forgotten", lost)
+        }
+        End::Other(end) => {
+            settings.error(format!("the session has ended: {end}"));
+            (end_name(end), lost)
+        }
+        End::Both if tally.unknown > 0 => ("closed", Exit::Unknown),
+        End::Both if undelivered > 0 => {
             settings.error(format!("{} not delivered", counted(undelivered, "line")));
             ("closed", Exit::Undelivered)
         }
-        Some(None) => ("closed", Exit::Success),
+        End::Both => ("closed", Exit::Success),
     }
 }
 

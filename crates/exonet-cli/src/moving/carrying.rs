@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::identity::Identity;
 use crate::node::GOODBYE;
 
-/// The time limit for one call to a door, except for a load.
+/// The time limit for one call that brings a deed to a door.
 const CALL: Duration = Duration::from_secs(5);
 /// The pause before a call to a door is repeated.
 const RETRY: Duration = Duration::from_millis(200);
@@ -43,7 +43,8 @@ impl Way {
         let offer = Offer { id: key.node_id().to_string(), proof };
         let offer = serde_json::to_vec(&offer)
             .map_err(|error| Failure::new("cannot make an offer").because(&error))?;
-        self.ask::<serde_json::Value>(OFFER, offer.into(), timeout.min(CALL)).await.map(drop)
+        // The node tries to reach the door as long as the call waits.
+        self.ask::<serde_json::Value>(OFFER, offer.into(), timeout).await.map(drop)
     }
 
     pub(super) async fn ahead(&self, piece: Vec<u8>, timeout: Duration) -> Result<(), Failure> {
@@ -113,7 +114,10 @@ async fn in_words(error: CallError) -> Failure {
     match error {
         CallError::Failed { mut body, .. } => {
             let why = body.bytes(64 * 1024).await.unwrap_or_default();
-            Failure::new(format!("{what}: {}", String::from_utf8_lossy(&why)))
+            let why = String::from_utf8_lossy(&why);
+            // A door gives a reason.
+            let why = if why.is_empty() { "no door is open there" } else { &*why };
+            Failure::new(format!("{what}: {why}"))
         }
         other => Failure::new(what).because(&other),
     }

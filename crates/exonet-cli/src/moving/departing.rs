@@ -66,7 +66,7 @@ pub(crate) struct Departing {
 impl Departing {
     /// Asks the door, and carries the settled data ahead while the identity is still running.
     pub(crate) async fn begin(identity: &Identity, plan: Plan, watcher: Watcher) -> Result<Self, Failure> {
-        let stays = |failure: Failure| failure.hint("nothing has changed, and the identity still runs here");
+        let stays = |failure: Failure| failure.hint("nothing has changed, and the identity still lives here");
         let path = identity.place()?.to_owned();
         let since = Instant::now();
         let way = Way::to(&plan).await?;

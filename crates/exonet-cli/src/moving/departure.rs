@@ -36,7 +36,7 @@ impl Departure {
                 Ok(())
             }
             Err(Undone::Stays(failure)) => {
-                let failure = failure.hint("the identity has not moved, and still runs here");
+                let failure = failure.hint("the identity has not moved, and still lives here");
                 client.tell(Err(&failure)).await;
                 Err(Undone::Stays(failure))
             }

@@ -169,7 +169,8 @@ impl Keeper {
     fn announce(&self, settings: &Settings) -> Result<(), Failure> {
         let peer = reachable_as(&self.node);
         if !settings.quiet {
-            eprintln!("\n      exon move --to {}\n", console::style(&peer).bold().for_stderr());
+            let name = &settings.identity;
+            eprintln!("\n      exon move --as {name} --to {}\n", console::style(&peer).bold().for_stderr());
         }
         settings.output.line(&Waiting { r#type: "waiting", door: peer, id: self.shop.id.to_string() })
     }

@@ -232,7 +232,7 @@ fn there_dies(point: &str) {
     stage.send();
     stage.settle();
     let cut = stage.moves(&door, &["--timeout", "1s", "--freeze", "500ms"]).end().expect(1);
-    assert!(cut.stderr.contains("still runs here"), "{}", cut.stderr);
+    assert!(cut.stderr.contains("still lives here"), "{}", cut.stderr);
     assert_eq!(there.end().code, None);
     if matches!(point, "door: load" | "door: landed") {
         here.line_of("stays");
@@ -297,7 +297,7 @@ fn a_door_that_is_silent_holds_nothing_up() {
     stage.send();
     stage.settle();
     let cut = stage.moves(&door, &["--freeze", "300ms"]).end().expect(1);
-    assert!(cut.stderr.contains("still runs here"), "{}", cut.stderr);
+    assert!(cut.stderr.contains("still lives here"), "{}", cut.stderr);
     assert!(here.line_of("stays")["error"].as_str().unwrap().contains("does not answer"));
     stage.send();
     stage.settle();

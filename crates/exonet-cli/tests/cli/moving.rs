@@ -79,14 +79,20 @@ fn a_door_takes_in_what_it_waits_for_and_nothing_else() {
     let world = World::new();
     let own = at(&world, "here", &["id", "calc", "--new"]).end().expect(0).stdout.trim().to_owned();
     at(&world, "other", &["id", "calc", "--new"]).end().expect(0);
-    let (there, door) = arrive(&world, "there", &own);
+    let (mut there, door) = arrive(&world, "there", &own);
     let refused = at(&world, "other", &["move", "--as", "calc", "--to", &door]).end().expect(1);
     assert!(
         refused.stderr.contains("waits for") && refused.stderr.contains("nothing has changed"),
         "{}",
         refused.stderr
     );
+    // An ordinary node is no door.
+    let plain = world.serve(&["--as", "plain", "--state", arg(&world.path("plain")), "--echo"]);
+    let refused = at(&world, "here", &["move", "--as", "calc", "--to", &plain.peer]).end().expect(1);
+    assert!(refused.stderr.contains("no door is open there"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("still lives here"), "{}", refused.stderr);
     // Nobody is there: the identity stays as it is.
+    there.says(&format!("exon move --as calc --to {door}"));
     drop(there);
     let nobody =
         at(&world, "here", &["move", "--as", "calc", "--to", &door, "--timeout", "300ms"]).end().expect(1);
@@ -199,7 +205,7 @@ fn a_background_node_goes_on_if_it_does_not_move() {
     let (there, door) = arrive_as_listener(&world, &id, "door: load:die");
     let args = ["move", "--as", "sender", "--to", &door, "--timeout", "1s", "--freeze", "500ms"];
     let cut = world.run(&args).expect(1);
-    assert!(cut.stderr.contains("still runs here"), "{}", cut.stderr);
+    assert!(cut.stderr.contains("still lives here"), "{}", cut.stderr);
     assert_eq!(there.end().code, None);
     up.line_of("stays");
     until("it can be asked again", || Path::new(&said("control")).exists());

@@ -45,7 +45,8 @@ fn a_service_is_called_by_its_name_wherever_it_runs() {
     let taken = ["names", "bind", "sort", "127.0.0.1:9", "--as", "other", "--names", &names.peer];
     let told = world.run(&taken).expect(1);
     assert!(told.stderr.contains("has to give it up first"), "{}", told.stderr);
-    world.run(&["names", "unbind", "sort", "--as", "calc", "--names", &names.peer]).expect(0);
+    let unbind = ["names", "unbind", "sort", "--as", "calc", "--names", &names.peer, "--json"];
+    assert_eq!(world.run(&unbind).expect(0).summary()["unbound"], "sort");
     world.run(&taken).expect(0);
 }
 
@@ -75,6 +76,96 @@ fn names_in_a_file_need_no_server() {
 }
 
 #[test]
+fn a_name_service_that_lies_does_not_impersonate() {
+    let world = World::new();
+    let names = format!("file:{}", arg(&world.path("names")));
+    let server = |identity: &str, names: &str| {
+        let args = ["serve", "--as", identity, "--names", names, "--name", "chat", "--json"];
+        let more = ["--bind", "127.0.0.1:0", "--echo"];
+        world.listener_of("listening", world.command(&[&args[..], &more].concat()))
+    };
+    let right = server("right", &names);
+    world.run(&["id", "me", "--new"]).expect(0);
+    let by = |names: &str, args: &[&str]| {
+        world.feed(&[args, &["--as", "me", "--names", names]].concat(), b"secret\n")
+    };
+    assert_eq!(by(&names, &["call", "name:chat", "echo", "hello"]).expect(0).stdout, "hello");
+
+    let lies = format!("file:{}", arg(&world.path("lies")));
+    let liar = server("liar", &lies);
+    let both = |told: &str| {
+        let known = |of: &Listener| told.contains(of.peer.split('@').next().unwrap());
+        assert!(known(&right) && known(&liar), "{told}");
+    };
+    both(&by(&lies, &["call", "name:chat", "echo", "secret"]).expect(1).stderr);
+    both(&by(&lies, &["session", "open", "s", "name:chat"]).expect(1).stderr);
+    both(&by(&lies, &["ping", "name:chat", "-n", "1"]).expect(1).stderr);
+    both(&by(&lies, &["send", "name:chat", "secret"]).expect(1).stderr);
+    assert_eq!(by(&names, &["call", "name:chat", "echo", "again"]).expect(0).stdout, "again");
+}
+
+/// Moves the identity `calc` by hand, and binds its name where it lives now. Returns a copy of what was there before.
+fn moved(world: &World, names: &str) -> std::path::PathBuf {
+    world.run(&["id", "calc", "--new"]).expect(0);
+    let [here, copy, there] = ["state/calc", "copy", "there"].map(|place| world.path(place));
+    std::fs::create_dir(&copy).unwrap();
+    for file in ["key", "clock"] {
+        std::fs::copy(here.join(file), copy.join(file)).unwrap();
+    }
+    let dir = exonet::state::StateDir::open(&here).unwrap();
+    let door = exonet::state::SecretKey::from_bytes([9; 32]);
+    let load = dir.checkpoint(&door.node_id(), b"").unwrap();
+    let deed = dir.cede(&load).unwrap();
+    exonet::state::restore(&there, &door, load.as_bytes(), deed.as_bytes()).unwrap();
+    let peer = world.serve(&["--as", "sender", "--echo"]);
+    let by = ["--state", arg(&there), "--names", names];
+    world.run(&[&["ping", &peer.peer, "-n", "1"][..], &by].concat()).expect(0);
+    world.run(&[&["names", "bind", "calc", "127.0.0.1:9"][..], &by].concat()).expect(0);
+    copy
+}
+
+#[test]
+fn a_copy_of_what_has_moved_says_nothing_to_anybody() {
+    let world = World::new();
+    let server = name_server(&world);
+    let copy = moved(&world, &server.peer);
+    let echo = world.serve(&["--as", "echo", "--state", arg(&world.path("echo")), "--echo"]);
+    let by = ["--state", arg(&copy), "--names", &server.peer];
+    for words in [
+        &["call", &echo.peer, "echo", "x"][..],
+        &["session", "open", "s", &echo.peer],
+        &["ping", &echo.peer, "-n", "1"],
+        &["send", &echo.peer, "x"],
+    ] {
+        let told = world.feed(&[words, &by].concat(), b"").expect(1).stderr;
+        assert!(told.contains("lives elsewhere as generation 1, at 127.0.0.1:9"), "{words:?}: {told}");
+    }
+}
+
+#[test]
+fn a_name_server_starts_where_the_variable_names_itself() {
+    let world = World::new();
+    let mut server = name_server(&world);
+    let (_, bind) = server.peer.split_once('@').unwrap();
+    server.running.kill();
+    server.running.wait();
+    let mut again = world.command(&["names", "serve", "--bind", bind, "--json"]);
+    again.env("EXON_NAMES", &server.peer);
+    let again = world.listener_of("listening", again);
+    assert_eq!(again.peer, server.peer);
+    drop(again);
+    // Others wait for it, and say so.
+    world.run(&["id", "calc", "--new"]).expect(0);
+    let told =
+        world.run(&["call", &server.peer, "x", "y", "--as", "calc", "--names", &server.peer]).expect(1);
+    assert!(
+        told.stderr.contains("a stored identity starts once the name service confirms"),
+        "{}",
+        told.stderr
+    );
+}
+
+#[test]
 fn what_leads_nowhere_is_told() {
     let world = World::new();
     let told = world.run(&["call", "name:sort", "sort", "x"]).expect(1);
@@ -88,6 +179,15 @@ fn what_leads_nowhere_is_told() {
     assert!(told.stderr.contains("is no name service"), "{}", told.stderr);
     let told = world.run(&["names", "ls"]).expect(1);
     assert!(told.stderr.contains("--names"), "{}", told.stderr);
+    let nowhere = format!("file:{}", arg(&world.path("no/such/names")));
+    let told = world.run(&["names", "ls", "--names", &nowhere]).expect(1);
+    assert!(told.stderr.contains("no/such/names"), "{}", told.stderr);
+    assert_eq!(world.run(&["names", "ls", "--names", &file, "--json"]).expect(0).summary()["names"], 0);
+    let told = world.run(&["names", "bind", "sort", "nonsense", "--names", &file]).expect(2);
+    assert!(told.stderr.contains("HOST:PORT is wanted"), "{}", told.stderr);
+    let plain = world.serve(&["--as", "plain", "--state", arg(&world.path("plain")), "--echo"]);
+    let told = world.run(&["names", "ls", "--names", &plain.peer]).expect(1);
+    assert!(told.stderr.contains("that node is no name server"), "{}", told.stderr);
     world.file("services", b"{}");
     let told = world.run(&["names", "ls", "--names", &file]).expect(1);
     assert!(told.stderr.contains("no record"), "{}", told.stderr);

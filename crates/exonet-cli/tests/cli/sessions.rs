@@ -75,6 +75,63 @@ fn what_is_not_served_or_cannot_run_is_told() {
     assert!(message.stderr.contains("takes no messages"), "{}", message.stderr);
 }
 
+#[test]
+fn an_id_that_is_no_session_of_the_identity_is_told() {
+    let world = World::new();
+    let server = world.serve(&["--drain", "100ms", "--sessions", "s", "--exec", "cat"]);
+    world.run(&["id", "me", "--new"]).expect(0);
+    world.run(&["id", "other", "--new"]).expect(0);
+    let open = ["session", "open", "s", &server.peer];
+    let mut client = talk(&world, &[&open[..], &["--as", "me", "--json"]].concat());
+    let id = client.line_of("session")["id"].as_str().unwrap().to_owned();
+    client.says(&format!("session {id}"));
+    let mut input = client.stdin();
+    writeln!(input, "one").unwrap();
+    hears(&mut client, "one", "");
+    client.signal(Signal::INT);
+    client.end().expect(6);
+
+    let listed = world.run(&["session", "ls", "--as", "me", "--json"]).expect(0);
+    assert_eq!(listed.summary()["sessions"], 1);
+    let row = &listed.of_type("session")[0];
+    let (peer, address) = server.peer.split_once('@').unwrap();
+    assert_eq!((&row["id"], &row["name"], &row["peer"]), (&id.as_str().into(), &"s".into(), &peer.into()));
+    assert!(row["addresses"].as_array().unwrap().contains(&address.into()), "{row}");
+    assert_eq!(world.run(&["session", "ls", "--as", "other", "--json"]).expect(0).summary()["sessions"], 0);
+
+    // The id is that of another identity, or of another name: certainly nothing was delivered.
+    for wrong in [
+        &["session", "open", "s", &server.peer, "--as", "other"][..],
+        &["session", "open", "t", &server.peer, "--as", "me"],
+    ] {
+        let told = world.feed(&[wrong, &["--json", "--id", &id]].concat(), b"two\n").expect(4);
+        let summary = told.summary();
+        assert_eq!((&summary["end"], &summary["outcomes"]["rejected"]), (&"forgotten".into(), &1.into()));
+        assert!(told.stderr.contains(&format!("there is no session {id}")), "{}", told.stderr);
+    }
+    let told = world.feed(&[&open[..], &["--as", "me", "--id", &id]].concat(), b"two\n").expect(0);
+    assert_eq!(told.stdout, "two\n");
+    server.running.signal(Signal::INT);
+    let ended = server.running.end().expect(130);
+    assert_eq!((&ended.summary()["calls"], &ended.summary()["sessions"]), (&0.into(), &1.into()));
+    assert!(ended.stderr.contains("served 1 session, in"), "{}", ended.stderr);
+    assert_eq!(world.run(&["session", "ls", "--as", "me", "--json"]).expect(0).summary()["sessions"], 0);
+}
+
+#[test]
+fn a_session_with_nobody_ends_in_time() {
+    let world = World::new();
+    let peer = format!("{}@127.0.0.1:9", exonet_proto::NodeId([1; 32]));
+    let open = ["session", "open", "s", &peer, "--timeout", "100ms", "--json"];
+    let told = world.feed(&open, b"").expect(4);
+    assert_eq!(told.summary()["end"], "timed out");
+    let mut refused = talk(&world, &["session", "open", "s", &peer, "--carrier", "tcp"]);
+    refused.says("no connection: ");
+    world.run(&["id", "me", "--new"]).expect(0);
+    let told = world.feed(&[&open[..], &["--as", "me"]].concat(), b"").expect(6);
+    assert_eq!(told.summary()["end"], "left");
+}
+
 /// Waits for this message. One that was printed, or given to a process, just before that was killed may come again before it.
 fn hears(client: &mut Running, text: &str, before: &str) {
     loop {

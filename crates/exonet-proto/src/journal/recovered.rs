@@ -315,6 +315,16 @@ impl Recovered {
             })
     }
 
+    /// Streams to and from peers that have begun and have not ended: the peer, its addresses, the latest last, and the name. A name is
+    /// there once.
+    pub fn streams(&self) -> impl Iterator<Item = (NodeId, &[SocketAddr], &Bytes)> {
+        self.known.values().flat_map(|Known { id, hints, writers, readers, .. }| {
+            let read = readers.iter().filter(|(_, reader)| reader.ended.is_none());
+            let names: BTreeSet<_> = writers.keys().chain(read.map(|(name, _)| name)).collect();
+            names.into_iter().map(move |name| (*id, hints.as_slice(), name))
+        })
+    }
+
     /// Messages that were handed out more than once and are not acknowledged: their names at both ends, and how many times they
     /// were handed out. The first time is not journaled.
     pub fn unacked(&self) -> impl Iterator<Item = (MessageId, u32)> {

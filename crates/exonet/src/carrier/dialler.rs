@@ -165,12 +165,12 @@ impl Carriers {
         Some(jitter(most))
     }
 
-    /// Logs the first failure as a warning, since nothing else shows why a proxy lets nothing through. Later
-    /// failures, and those at further addresses, have a lower level.
+    /// Logs the first failure as a warning if failures are [worth one](Carriers::warns). Later failures, and those at
+    /// further addresses, have a lower level.
     fn failed(&self, peer: &NodeId, address: SocketAddr, error: &io::Error) {
         let news = self.dials().is_news(peer);
         let peer = peer.short();
-        if news && !self.straight {
+        if news && self.warns {
             tracing::warn!(%peer, %address, "no connection: {error}");
         } else {
             tracing::debug!(%peer, %address, "no connection: {error}");
@@ -179,7 +179,7 @@ impl Carriers {
 
     /// Notes that a connection to the peer works.
     pub(super) fn worked(&self, peer: &NodeId) {
-        if self.dials().works_again(peer) && !self.straight {
+        if self.dials().works_again(peer) && self.warns {
             tracing::info!(peer = %peer.short(), "there is a connection again");
         }
     }

@@ -77,8 +77,9 @@ pub(crate) struct Carriers {
     pub(crate) hasten: Notify,
     /// What opens connections.
     pub(crate) dialler: Arc<dyn Dialler>,
-    /// Whether the dialler is the default one.
-    pub(crate) straight: bool,
+    /// Whether a connection that cannot be opened is worth a warning: nothing else shows why a proxy lets nothing
+    /// through, or why a peer is not reached where connections are the only way.
+    pub(crate) warns: bool,
     /// What accepts connections that begin with TLS.
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<TlsServer>,
@@ -98,7 +99,7 @@ impl Default for Carriers {
             moving: Notify::new(),
             hasten: Notify::new(),
             dialler: Arc::new(Tcp),
-            straight: true,
+            warns: false,
             #[cfg(feature = "tls")]
             tls: None,
             strangers: Crowd::of_strangers(),

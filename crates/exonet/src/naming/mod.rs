@@ -37,7 +37,7 @@ pub use name::{Name, NameError};
 pub(crate) use name::{PREFIX, of_hint};
 pub(crate) use pins::Pins;
 pub use superseded::Superseded;
-pub(crate) use superseded::watch;
+pub(crate) use superseded::{claim, watch};
 
 /// What a [`Naming`] returns: a boxed future, since a program chooses its service at run time.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, NamingError>> + Send + 'a>>;
@@ -172,6 +172,9 @@ pub enum NamingError {
     /// The service does not answer.
     #[error("the name service does not answer: {0}")]
     Unreachable(String),
+    /// The node answers, and serves no names.
+    #[error("that node is no name server")]
+    NoServer,
     /// The data of the service is damaged.
     #[error("the name service has something that is no record: {0}")]
     Damaged(String),

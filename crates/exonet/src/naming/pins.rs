@@ -45,6 +45,19 @@ impl Pins {
         Ok(())
     }
 
+    /// Checks that no other node than `id` was found under `name` before.
+    ///
+    /// # Errors
+    /// [`NamingError::OtherNode`].
+    pub(crate) fn agree(&self, name: &Name, id: NodeId) -> Result<(), NamingError> {
+        match self.known().get(name) {
+            Some(pinned) if *pinned != id => {
+                Err(NamingError::OtherNode { name: name.clone(), pinned: *pinned, now: id })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Returns whether the entry is new.
     fn pin(&self, name: &Name, id: NodeId) -> Result<bool, NamingError> {
         let mut known = self.known();

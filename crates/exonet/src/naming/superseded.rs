@@ -6,7 +6,10 @@ use std::sync::{Arc, Weak};
 
 use tokio::time::sleep;
 
+use exonet_proto::NodeId;
+
 use super::{Naming, NamingError, Term};
+use crate::error::BuildError;
 use crate::node::Node;
 use crate::shared::Shared;
 use crate::state::StateDir;
@@ -63,7 +66,7 @@ pub(crate) async fn watch(node: Arc<Shared>, naming: Arc<dyn Naming>, store: Wea
             () = sleep(WATCH) => {}
         }
         if let Err(NamingError::Superseded { generation }) = naming.claim(&node.id, term).await {
-            let superseded = Superseded { generation, addresses: whereabouts(&*naming, &node).await };
+            let superseded = Superseded::learn(&*naming, &node.id, term, generation).await;
             tracing::error!(node = %node.id.short(), "{superseded}: the node stops");
             // The mark is durable before the node stops, so that the identity does not start here again.
             if let Some(store) = Weak::upgrade(&store) {
@@ -83,10 +86,26 @@ pub(crate) async fn watch(node: Arc<Shared>, naming: Arc<dyn Naming>, store: Wea
     }
 }
 
-/// The addresses that names have for the identity.
-async fn whereabouts(naming: &dyn Naming, node: &Shared) -> Vec<String> {
-    let names = naming.list().await.unwrap_or_default();
-    let later = names.into_iter().map(|(_, found)| found.record);
-    let later = later.filter(|record| record.peer.id == node.id && record.generation > node.generation);
-    later.flat_map(|record| record.peer.hints().collect::<Vec<_>>()).collect()
+/// Claims that the identity `id` lives where `term` says.
+pub(crate) async fn claim(naming: &dyn Naming, id: &NodeId, term: Term) -> Result<(), BuildError> {
+    match naming.claim(id, term).await {
+        Err(NamingError::Superseded { generation }) => {
+            Err(Superseded::learn(naming, id, term, generation).await.into())
+        }
+        claimed => Ok(claimed?),
+    }
+}
+
+impl Superseded {
+    /// Asks the service for the addresses of `id`, which lives as `generation`, and here was left with `term`.
+    async fn learn(naming: &dyn Naming, id: &NodeId, term: Term, generation: u64) -> Self {
+        let names = naming.list().await.unwrap_or_default();
+        let later = names.into_iter().map(|(_, found)| found.record);
+        let later = later.filter(|record| record.peer.id == *id && record.generation > term.generation);
+        let mut addresses: Vec<_> =
+            later.flat_map(|record| record.peer.hints().collect::<Vec<_>>()).collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        Self { generation, addresses }
+    }
 }

@@ -159,7 +159,7 @@ impl SessionId {
     }
 
     /// The id and the name of the session that a stream carries. None: the stream carries no session.
-    fn of_stream(stream: &Bytes) -> Option<(Self, Bytes)> {
+    pub(crate) fn of_stream(stream: &Bytes) -> Option<(Self, Bytes)> {
         let (number, name) = stream.strip_prefix(&[SESSION])?.split_first_chunk::<8>()?;
         (1..=MAX_NAME)
             .contains(&name.len())

@@ -41,6 +41,7 @@ mod notes;
 mod outbox;
 mod pins;
 mod place;
+mod sessions;
 mod strays;
 mod superseded;
 mod term;
@@ -64,6 +65,7 @@ pub use clock::ClockRecord;
 pub use error::StateError;
 pub use exonet_proto::crypto::SecretKey;
 pub use outbox::{KeptDelivery, KeptMessage, Outbox};
+pub use sessions::KeptSession;
 
 use crate::dead::{DeadLetters, Folder};
 use crate::naming::Name;

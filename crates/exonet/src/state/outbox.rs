@@ -88,7 +88,7 @@ impl StateDir {
     }
 
     /// Reads the journal. The inner error says why it is not trusted.
-    fn recovered(&self) -> Result<Result<Recovered, String>, StateError> {
+    pub(super) fn recovered(&self) -> Result<Result<Recovered, String>, StateError> {
         let options = Options::new(self.journal_tag(), Level::Sync);
         let Some((trust, mut groups)) = exonet_store::read(&self.journal(), options)? else {
             return Ok(Ok(Recovered::default()));

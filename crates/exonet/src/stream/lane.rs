@@ -64,6 +64,7 @@ impl Lane {
     /// Queues a message if there is room.
     pub(crate) fn try_queue(&self, message: Message, end: StreamEnd) -> Result<Receipt, SendError> {
         let Claim { shared, to, id, .. } = &*self.claim;
+        shared.pinned(to)?;
         let mut message = Some(self.named(message));
         let busy = end == StreamEnd::Open && shared.is_busy();
         if busy && let Some(receipt) = shared.intake.put(shared, to, &mut message, true) {

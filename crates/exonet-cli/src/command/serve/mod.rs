@@ -223,6 +223,8 @@ async fn drain(
 #[derive(Debug, Default, Serialize)]
 struct Totals {
     calls: u64,
+    /// The number of sessions that were served, or were being served at the end.
+    sessions: u64,
     /// The number of these calls that were answered with a failure.
     failed: u64,
     /// The number of replies whose callers did not confirm them in time.
@@ -236,6 +238,7 @@ impl Totals {
             self.failed += u64::from(*status != 0);
             settings.output.text(&event.to_string())?;
         }
+        self.sessions += u64::from(matches!(event, Event::Session { .. }));
         if let Event::Session { .. } | Event::SessionEnd { .. } = event {
             settings.output.text(&event.to_string())?;
         }
@@ -255,7 +258,14 @@ impl Totals {
             seconds: f64,
         }
         let (calls, failed) = (units::counted(self.calls, "call"), count(self.failed));
-        settings.note(format!("answered {calls}, {failed} by a failure, in {}", units::span(took)));
+        let answered = format!("answered {calls}, {failed} by a failure");
+        let served = format!("served {}", units::counted(self.sessions, "session"));
+        let did = match (self.calls, self.sessions) {
+            (_, 0) => answered,
+            (0, _) => served,
+            _ => format!("{answered}, and {served}"),
+        };
+        settings.note(format!("{did}, in {}", units::span(took)));
         let end = if interrupted { "interrupted" } else { "done" };
         settings.output.line(&Summary { r#type: "summary", end, totals: self, seconds: took.as_secs_f64() })
     }
