@@ -171,6 +171,14 @@ impl Settings {
         eprintln!("{} {}", console::style("exon:").red().for_stderr(), text.as_ref());
     }
 
+    /// What else a user may try at a peer that does not answer.
+    pub(crate) fn carrier_hint(&self) -> &'static str {
+        match self.carrier {
+            Carrier::Udp => " (--carrier auto also tries TCP)",
+            _ => "",
+        }
+    }
+
     /// Prints a note for people, on standard error.
     pub(crate) fn note(&self, text: impl AsRef<str>) {
         if !self.quiet {

@@ -132,7 +132,9 @@ impl<'a> Book<'a> {
                     if self.tally == Tally::default() && !self.open.is_empty() {
                         let names: Vec<String> = self.peers.iter().map(NodeId::short).collect();
                         let peers = names.join(", ");
-                        self.settings.note(format!("no answer from {peers} yet; still trying, Ctrl-C stops"));
+                        let hint = self.settings.carrier_hint();
+                        self.settings
+                            .note(format!("no answer from {peers} yet; still trying, Ctrl-C stops{hint}"));
                     }
                 }
             }
