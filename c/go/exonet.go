@@ -257,7 +257,7 @@ func (n *Node) with(f func(*C.exonet_node) error) error {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	if n.node == nil {
-		return &Error{Code: Closed, Message: "the node is closed"}
+		return &Error{Code: Closed, Message: "the node is closed: open another"}
 	}
 	return f(n.node)
 }

@@ -76,7 +76,7 @@ impl From<StreamError> for Fault {
     fn from(error: StreamError) -> Self {
         let code = match error {
             StreamError::Missing(_) | StreamError::Continues(_) => exonet_code::EXONET_STREAM_GAP,
-            StreamError::Closed => exonet_code::EXONET_CLOSED,
+            StreamError::Closed => return Self::closed(),
             _ => exonet_code::EXONET_STREAM_BROKEN,
         };
         Self::new(code, error)
