@@ -173,6 +173,24 @@ pub extern "C" fn exonet_stream_close(
     })
 }
 
+/// Ends this direction, and cancels the messages that have not left. After those that have left, exonet_stream_recv of
+/// the peer returns EXONET_STREAM_BROKEN. The receipt, which may be NULL, tells when the peer's application has
+/// received the end.
+#[unsafe(no_mangle)]
+pub extern "C" fn exonet_stream_reset(
+    stream: Option<&exonet_stream>,
+    receipt: Option<&mut MaybeUninit<*mut exonet_receipt>>,
+    error: Option<&mut MaybeUninit<*mut exonet_error>>,
+) -> exonet_code {
+    border(error, || {
+        let mut place = Out::optional(receipt);
+        let stream = given(stream, "stream")?;
+        let sent = stream.inner.block_on(async { stream.sender.lock().await.reset().await })?;
+        hand_out(&stream.inner, &mut place, sent, None);
+        Ok(())
+    })
+}
+
 /// Waits for the next message of the stream, for `timeout_ms` at most. A message is handed out when the one before it
 /// has been acknowledged, rejected or put off. EXONET_STREAM_ENDED: all was received. EXONET_STREAM_GAP: the message
 /// of the error says what is missing; the next call continues after it. EXONET_STREAM_BROKEN: there is no more.

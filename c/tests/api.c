@@ -597,6 +597,19 @@ static void streams_keep_their_order(void)
     HOLDS(outcome_of(last).kind == EXONET_DELIVERED && outcome_of(end).kind == EXONET_DELIVERED);
     exonet_receipt_free(last);
     exonet_receipt_free(end);
+
+    /* The peer gives its direction up. */
+    check(exonet_stream_send(incoming, bytes_of("back"), NULL, NULL, &err), &err, "send");
+    check(exonet_stream_recv(orders, MINUTE, &delivery, &err), &err, "recv");
+    takes(delivery, "back");
+    check(exonet_stream_reset(incoming, &end, &err), &err, "reset");
+    HOLDS(exonet_stream_send(incoming, bytes_of("x"), NULL, NULL, &err) == EXONET_NOT_SENT);
+    said(EXONET_NOT_SENT, "closed at this end");
+    HOLDS(exonet_stream_recv(orders, MINUTE, &delivery, &err) == EXONET_STREAM_BROKEN && delivery == NULL);
+    exonet_error_free(err);
+    err = NULL;
+    HOLDS(outcome_of(end).kind == EXONET_DELIVERED);
+    exonet_receipt_free(end);
     exonet_stream_free(orders);
     exonet_stream_free(incoming);
     exonet_node_free(alice);
