@@ -23,7 +23,7 @@ fn a_message_is_delivered_and_its_outcome_is_the_answer() {
     gate.ask("POST", &path, &token, b"\xff\x00raw").expect(200);
     assert_eq!(till.running.line_of("message")["size"], 5);
     let peers = gate.get("/v1/peers").expect(200).json();
-    assert_eq!((&peers["known"], &peers["peers"][0]["connected"]), (&json!(1), &json!(1.0)), "{peers}");
+    assert_eq!((&peers["known"], &peers["peers"][0]["connected"]), (&json!(1), &json!(true)), "{peers}");
     let node = gate.get("/v1/node").expect(200).json();
     assert_eq!(node["figures"]["messages_delivered"], 2, "{node}");
 }
