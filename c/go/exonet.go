@@ -119,6 +119,8 @@ const (
 	SessionMissing = Code(C.EXONET_SESSION_MISSING)
 	SessionEnded   = Code(C.EXONET_SESSION_ENDED)
 	SessionAway    = Code(C.EXONET_SESSION_AWAY)
+	StreamGap      = Code(C.EXONET_STREAM_GAP)
+	StreamBroken   = Code(C.EXONET_STREAM_BROKEN)
 	Naming         = Code(C.EXONET_NAMING)
 	NotSent        = Code(C.EXONET_NOT_SENT)
 	Usage          = Code(C.EXONET_USAGE)
@@ -257,7 +259,7 @@ func (n *Node) with(f func(*C.exonet_node) error) error {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	if n.node == nil {
-		return &Error{Code: Closed, Message: "the node is closed"}
+		return &Error{Code: Closed, Message: "the node is closed: open another"}
 	}
 	return f(n.node)
 }

@@ -1194,6 +1194,13 @@ exonet_code exonet_stream_close(const struct exonet_stream *stream,
                                 struct exonet_receipt **receipt,
                                 struct exonet_error **error);
 
+// Ends this direction, and cancels the messages that have not left. After those that have left, exonet_stream_recv of
+// the peer returns EXONET_STREAM_BROKEN. The receipt, which may be NULL, tells when the peer's application has
+// received the end.
+exonet_code exonet_stream_reset(const struct exonet_stream *stream,
+                                struct exonet_receipt **receipt,
+                                struct exonet_error **error);
+
 // Waits for the next message of the stream, for `timeout_ms` at most. A message is handed out when the one before it
 // has been acknowledged, rejected or put off. EXONET_STREAM_ENDED: all was received. EXONET_STREAM_GAP: the message
 // of the error says what is missing; the next call continues after it. EXONET_STREAM_BROKEN: there is no more.

@@ -96,7 +96,7 @@ impl Fault {
     }
 
     pub(crate) fn closed() -> Self {
-        Self::new(Code::EXONET_CLOSED, "the node is closed")
+        Self::new(Code::EXONET_CLOSED, "the node is closed: open another")
     }
 
     pub(crate) fn timeout() -> Self {
@@ -116,7 +116,9 @@ impl Fault {
     /// The end of a call, with the body of its failure.
     pub(crate) fn call(error: &CallError, body: Bytes) -> Self {
         let code = match error {
-            CallError::Refused(SendError::Closed) => Code::EXONET_CLOSED,
+            CallError::Refused(SendError::Closed) => {
+                return Self { has_not_run: error.has_not_run(), ..Self::closed() };
+            }
             CallError::Failed { .. } => Code::EXONET_CALL_FAILED,
             CallError::Expired => Code::EXONET_CALL_EXPIRED,
             CallError::Cancelled => Code::EXONET_CALL_CANCELLED,
@@ -145,15 +147,16 @@ impl From<BuildError> for Fault {
 
 impl From<PeerAddrError> for Fault {
     fn from(error: PeerAddrError) -> Self {
-        Self::usage(error)
+        Self::usage(format!("{error}; a peer is written as ID@HOST:PORT, the address that its node gives"))
     }
 }
 
 impl From<SendError> for Fault {
     fn from(error: SendError) -> Self {
         let code = match error {
+            SendError::Closed => return Self::closed(),
             // The text tells that a message may have been queued.
-            SendError::Closed | SendError::InDoubt => Code::EXONET_CLOSED,
+            SendError::InDoubt => Code::EXONET_CLOSED,
             SendError::Full => Code::EXONET_FULL,
             _ => Code::EXONET_NOT_SENT,
         };
@@ -175,21 +178,19 @@ impl From<NotDelivered> for Fault {
 
 impl From<BodyError> for Fault {
     fn from(error: BodyError) -> Self {
-        let code = match error {
-            BodyError::Closed => Code::EXONET_CLOSED,
-            _ => Code::EXONET_NOT_DELIVERED,
-        };
-        Self::new(code, error)
+        match error {
+            BodyError::Closed => Self::closed(),
+            _ => Self::new(Code::EXONET_NOT_DELIVERED, error),
+        }
     }
 }
 
 impl From<ServeError> for Fault {
     fn from(error: ServeError) -> Self {
-        let code = match error {
-            ServeError::Closed => Code::EXONET_CLOSED,
-            _ => Code::EXONET_NOT_SERVED,
-        };
-        Self::new(code, error)
+        match error {
+            ServeError::Closed => Self::closed(),
+            _ => Self::new(Code::EXONET_NOT_SERVED, error),
+        }
     }
 }
 

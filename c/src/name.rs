@@ -33,7 +33,11 @@ impl Known {
 
 impl From<NamingError> for Fault {
     fn from(error: NamingError) -> Self {
-        Self::new(exonet_code::EXONET_NAMING, error)
+        let text = match error {
+            NamingError::NoService => format!("{error}, by the option `names`"),
+            _ => error.to_string(),
+        };
+        Self::new(exonet_code::EXONET_NAMING, text)
     }
 }
 

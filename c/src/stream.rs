@@ -76,7 +76,7 @@ impl From<StreamError> for Fault {
     fn from(error: StreamError) -> Self {
         let code = match error {
             StreamError::Missing(_) | StreamError::Continues(_) => exonet_code::EXONET_STREAM_GAP,
-            StreamError::Closed => exonet_code::EXONET_CLOSED,
+            StreamError::Closed => return Self::closed(),
             _ => exonet_code::EXONET_STREAM_BROKEN,
         };
         Self::new(code, error)
@@ -168,6 +168,24 @@ pub extern "C" fn exonet_stream_close(
         let mut place = Out::optional(receipt);
         let stream = given(stream, "stream")?;
         let sent = stream.inner.block_on(async { stream.sender.lock().await.close().await })?;
+        hand_out(&stream.inner, &mut place, sent, None);
+        Ok(())
+    })
+}
+
+/// Ends this direction, and cancels the messages that have not left. After those that have left, exonet_stream_recv of
+/// the peer returns EXONET_STREAM_BROKEN. The receipt, which may be NULL, tells when the peer's application has
+/// received the end.
+#[unsafe(no_mangle)]
+pub extern "C" fn exonet_stream_reset(
+    stream: Option<&exonet_stream>,
+    receipt: Option<&mut MaybeUninit<*mut exonet_receipt>>,
+    error: Option<&mut MaybeUninit<*mut exonet_error>>,
+) -> exonet_code {
+    border(error, || {
+        let mut place = Out::optional(receipt);
+        let stream = given(stream, "stream")?;
+        let sent = stream.inner.block_on(async { stream.sender.lock().await.reset().await })?;
         hand_out(&stream.inner, &mut place, sent, None);
         Ok(())
     })

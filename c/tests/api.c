@@ -62,7 +62,7 @@ static void wrong_arguments_are_named(void)
     said(EXONET_USAGE, "batched=MS");
     options.durability = exonet_cstr("sync");
     HOLDS(exonet_node_open(&options, &node, &err) == EXONET_NOT_OPENED);
-    said(EXONET_NOT_OPENED, "state_dir");
+    said(EXONET_NOT_OPENED, "give the node a directory for its state, by `state_dir`");
     DEFAULTS(options);
     options.allow = exonet_cstr("everyone");
     HOLDS(exonet_node_open(&options, &node, &err) == EXONET_USAGE);
@@ -75,7 +75,9 @@ static void wrong_arguments_are_named(void)
 
     alice = open_node(NULL);
     HOLDS(exonet_send(alice, exonet_cstr("bob"), bytes_of("x"), NULL, NULL, &err) == EXONET_USAGE);
-    said(EXONET_USAGE, "bob");
+    said(EXONET_USAGE, "\"bob\" is not a node id");
+    HOLDS(exonet_send(alice, exonet_cstr("bob"), bytes_of("x"), NULL, NULL, &err) == EXONET_USAGE);
+    said(EXONET_USAGE, "a peer is written as ID@HOST:PORT");
     HOLDS(exonet_send(alice, exonet_node_address(alice), lie, NULL, NULL, &err) == EXONET_USAGE);
     said(EXONET_USAGE, "body is NULL");
     HOLDS(exonet_send(alice, garbled, bytes_of("x"), NULL, NULL, &err) == EXONET_USAGE);
@@ -298,7 +300,7 @@ static void threads_share_handles(void)
     check(exonet_node_close(bob, MINUTE, &open, &err), &err, "close");
     HOLDS(open == 0 && pthread_join(blocked, &result) == 0 && (intptr_t)result == EXONET_CLOSED);
     HOLDS(exonet_send(bob, exonet_node_address(alice), bytes_of("x"), NULL, NULL, &err) == EXONET_CLOSED);
-    said(EXONET_CLOSED, "closed");
+    said(EXONET_CLOSED, "open another");
     /* The node goes first. */
     exonet_node_free(bob);
     exonet_delivery_free(delivery);
@@ -351,7 +353,7 @@ static void events_can_be_polled(void)
     HOLDS(readable(alices, MINUTE) && exonet_node_next_event(alice, -1, &event, &err) == EXONET_OK);
     HOLDS(event.kind == EXONET_EVENT_CLOSED && readable(alices, 0));
     HOLDS(exonet_node_next_event(alice, -1, &event, &err) == EXONET_CLOSED);
-    said(EXONET_CLOSED, "closed");
+    said(EXONET_CLOSED, "open another");
     exonet_node_free(alice);
     exonet_node_free(bob);
 }
@@ -545,7 +547,7 @@ static void calls_are_left_unanswered(void)
     said(EXONET_USAGE, "request is NULL");
     exonet_request_free(request);
     HOLDS(exonet_service_next(service, -1, &request, &err) == EXONET_CLOSED && request == NULL);
-    said(EXONET_CLOSED, "closed");
+    said(EXONET_CLOSED, "open another");
     exonet_service_free(service);
     exonet_node_free(alice);
     exonet_node_free(bob);
@@ -594,6 +596,19 @@ static void streams_keep_their_order(void)
     said(EXONET_STREAM_ENDED, "ended");
     HOLDS(outcome_of(last).kind == EXONET_DELIVERED && outcome_of(end).kind == EXONET_DELIVERED);
     exonet_receipt_free(last);
+    exonet_receipt_free(end);
+
+    /* The peer gives its direction up. */
+    check(exonet_stream_send(incoming, bytes_of("back"), NULL, NULL, &err), &err, "send");
+    check(exonet_stream_recv(orders, MINUTE, &delivery, &err), &err, "recv");
+    takes(delivery, "back");
+    check(exonet_stream_reset(incoming, &end, &err), &err, "reset");
+    HOLDS(exonet_stream_send(incoming, bytes_of("x"), NULL, NULL, &err) == EXONET_NOT_SENT);
+    said(EXONET_NOT_SENT, "closed at this end");
+    HOLDS(exonet_stream_recv(orders, MINUTE, &delivery, &err) == EXONET_STREAM_BROKEN && delivery == NULL);
+    exonet_error_free(err);
+    err = NULL;
+    HOLDS(outcome_of(end).kind == EXONET_DELIVERED);
     exonet_receipt_free(end);
     exonet_stream_free(orders);
     exonet_stream_free(incoming);

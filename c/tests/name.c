@@ -26,11 +26,11 @@ static void wrong_names_are_told(void)
     HOLDS(exonet_node_open(&options, &none, &err) == EXONET_USAGE && none == NULL);
     said(EXONET_USAGE, "file:PATH");
     HOLDS(exonet_send(alice, exonet_cstr("name:chat"), bytes_of("x"), NULL, NULL, &err) == EXONET_NAMING);
-    said(EXONET_NAMING, "no name service");
+    said(EXONET_NAMING, "make the node with one, by the option `names`");
     HOLDS(exonet_send(alice, exonet_cstr("name:7"), bytes_of("x"), NULL, NULL, &err) == EXONET_USAGE);
     said(EXONET_USAGE, "is no name");
     HOLDS(exonet_name_bind(alice, exonet_cstr("chat"), exonet_cstr(""), &bound, &err) == EXONET_NAMING && bound == NULL);
-    said(EXONET_NAMING, "no name service");
+    said(EXONET_NAMING, "by the option `names`");
     exonet_name_free(NULL);
     exonet_node_free(alice);
 }

@@ -217,23 +217,46 @@ pub struct PeerFigure<T = PeerStats> {
     pub counts: bool,
     /// The sum over several peers has a meaning.
     pub adds: bool,
-    /// Its value. None: the value is not known now.
-    pub of: fn(&T) -> Option<f64>,
+    /// Its value, and of which kind that is.
+    pub of: Reading<T>,
+}
+
+/// How to read a figure of a peer, by the kind of its value.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Reading<T> {
+    /// Whether something is so.
+    Truth(fn(&T) -> bool),
+    /// A number of things, or of bytes.
+    Count(fn(&T) -> u64),
+    /// A time in seconds. None: it is not known now.
+    Seconds(fn(&T) -> Option<f64>),
+}
+
+impl<T> Reading<T> {
+    /// The value as a number, as metrics have it: 1 is true. None: it is not known now.
+    pub fn number(&self, peer: &T) -> Option<f64> {
+        match self {
+            Self::Truth(of) => Some(f64::from(of(peer))),
+            Self::Count(of) => Some(of(peer) as f64),
+            Self::Seconds(of) => of(peer),
+        }
+    }
 }
 
 impl<T> PeerFigure<T> {
     /// A figure that counts since the peer is known.
-    pub(crate) const fn counts(metric: &'static str, about: &'static str, of: fn(&T) -> Option<f64>) -> Self {
+    pub(crate) const fn counts(metric: &'static str, about: &'static str, of: Reading<T>) -> Self {
         Self { metric, about, counts: true, adds: true, of }
     }
 
     /// A present value whose sum over several peers has a meaning.
-    pub(crate) const fn adds(metric: &'static str, about: &'static str, of: fn(&T) -> Option<f64>) -> Self {
+    pub(crate) const fn adds(metric: &'static str, about: &'static str, of: Reading<T>) -> Self {
         Self { metric, about, counts: false, adds: true, of }
     }
 
     /// A present value of one peer, whose sum has no meaning.
-    pub(crate) const fn single(metric: &'static str, about: &'static str, of: fn(&T) -> Option<f64>) -> Self {
+    pub(crate) const fn single(metric: &'static str, about: &'static str, of: Reading<T>) -> Self {
         Self { metric, about, counts: false, adds: false, of }
     }
 }
@@ -241,40 +264,74 @@ impl<T> PeerFigure<T> {
 impl PeerStats {
     /// All figures that are numbers.
     pub const FIGURES: &'static [PeerFigure] = &[
-        PeerFigure::adds("peer_connected", "Whether there is a channel.", |peer| {
-            Some(f64::from(peer.remote.is_some()))
-        }),
-        PeerFigure::adds("peer_piped", "Whether a connection carries its packets.", |peer| {
-            Some(f64::from(peer.piped))
-        }),
-        PeerFigure::single("peer_rtt_seconds", "Smoothed round-trip time.", |peer| {
-            peer.remote.map(|_| peer.rtt.as_secs_f64())
-        }),
-        PeerFigure::single("peer_min_rtt_seconds", "The least round-trip time seen lately.", |peer| {
-            peer.remote.map(|_| peer.min_rtt.as_secs_f64())
-        }),
+        PeerFigure::adds(
+            "peer_connected",
+            "Whether there is a channel.",
+            Reading::Truth(|peer| peer.remote.is_some()),
+        ),
+        PeerFigure::adds(
+            "peer_piped",
+            "Whether a connection carries its packets.",
+            Reading::Truth(|peer| peer.piped),
+        ),
+        PeerFigure::single(
+            "peer_rtt_seconds",
+            "Smoothed round-trip time.",
+            Reading::Seconds(|peer| peer.remote.map(|_| peer.rtt.as_secs_f64())),
+        ),
+        PeerFigure::single(
+            "peer_min_rtt_seconds",
+            "The least round-trip time seen lately.",
+            Reading::Seconds(|peer| peer.remote.map(|_| peer.min_rtt.as_secs_f64())),
+        ),
         PeerFigure::single(
             "peer_clock_ahead_seconds",
             "How far this clock was ahead of the peer's.",
-            |peer| peer.clock_ahead.map(|nanos| nanos as f64 / 1e9),
+            Reading::Seconds(|peer| peer.clock_ahead.map(|nanos| nanos as f64 / 1e9)),
         ),
-        PeerFigure::single("peer_mtu_bytes", "The path's datagram size.", |peer| Some(f64::from(peer.mtu))),
-        PeerFigure::single("peer_window_bytes", "Congestion window.", |peer| Some(peer.window as f64)),
-        PeerFigure::adds("peer_in_flight_bytes", "Bytes in flight.", |peer| Some(peer.in_flight as f64)),
-        PeerFigure::counts("peer_packets_sent", "Data packets sent.", |peer| Some(peer.packets_sent as f64)),
-        PeerFigure::counts("peer_packets_lost", "Data packets declared lost.", |peer| {
-            Some(peer.packets_lost as f64)
-        }),
-        PeerFigure::adds("peer_messages_queued", "Messages queued.", |peer| Some(peer.queued as f64)),
-        PeerFigure::adds("peer_messages_in_doubt", "Messages in doubt.", |peer| Some(peer.in_doubt as f64)),
-        PeerFigure::adds("peer_envelopes", "Envelopes held.", |peer| Some(peer.envelopes as f64)),
-        PeerFigure::adds("peer_free_slots", "Slots granted and free.", |peer| Some(peer.free_slots as f64)),
-        PeerFigure::counts("peer_driver_seconds", "The driver's time for its datagrams.", |peer| {
-            Some(peer.work.time.as_secs_f64())
-        }),
-        PeerFigure::counts("peer_datagrams_dropped", "Datagrams that the driver dropped unread.", |peer| {
-            Some(peer.work.dropped as f64)
-        }),
+        PeerFigure::single(
+            "peer_mtu_bytes",
+            "The path's datagram size.",
+            Reading::Count(|peer| peer.mtu.into()),
+        ),
+        PeerFigure::single("peer_window_bytes", "Congestion window.", Reading::Count(|peer| peer.window)),
+        PeerFigure::adds("peer_in_flight_bytes", "Bytes in flight.", Reading::Count(|peer| peer.in_flight)),
+        PeerFigure::counts(
+            "peer_packets_sent",
+            "Data packets sent.",
+            Reading::Count(|peer| peer.packets_sent),
+        ),
+        PeerFigure::counts(
+            "peer_packets_lost",
+            "Data packets declared lost.",
+            Reading::Count(|peer| peer.packets_lost),
+        ),
+        PeerFigure::adds(
+            "peer_messages_queued",
+            "Messages queued.",
+            Reading::Count(|peer| peer.queued as u64),
+        ),
+        PeerFigure::adds(
+            "peer_messages_in_doubt",
+            "Messages in doubt.",
+            Reading::Count(|peer| peer.in_doubt as u64),
+        ),
+        PeerFigure::adds("peer_envelopes", "Envelopes held.", Reading::Count(|peer| peer.envelopes)),
+        PeerFigure::adds(
+            "peer_free_slots",
+            "Slots granted and free.",
+            Reading::Count(|peer| peer.free_slots),
+        ),
+        PeerFigure::counts(
+            "peer_driver_seconds",
+            "The driver's time for its datagrams.",
+            Reading::Seconds(|peer| Some(peer.work.time.as_secs_f64())),
+        ),
+        PeerFigure::counts(
+            "peer_datagrams_dropped",
+            "Datagrams that the driver dropped unread.",
+            Reading::Count(|peer| peer.work.dropped),
+        ),
     ];
 }
 
@@ -307,6 +364,21 @@ mod tests {
             PeerStats::FIGURES.iter().map(|it| it.metric).chain(flow).collect();
         assert_eq!(names.len(), PeerStats::FIGURES.len() + PeerFlow::FIGURES.len());
         assert!(names.iter().all(|name| name.starts_with("peer_")));
+    }
+
+    #[test]
+    fn what_a_name_ends_in_is_the_kind_of_its_value() {
+        fn fits<T>(figure: &PeerFigure<T>) {
+            let seconds = figure.metric.ends_with("_seconds");
+            assert_eq!(matches!(figure.of, Reading::Seconds(_)), seconds, "{}", figure.metric);
+            let truth = figure.about.starts_with("Whether");
+            assert_eq!(matches!(figure.of, Reading::Truth(_)), truth, "{}", figure.metric);
+        }
+        PeerStats::FIGURES.iter().for_each(fits);
+        PeerFlow::FIGURES.iter().for_each(fits);
+        assert_eq!(Reading::Truth(|there: &bool| *there).number(&true), Some(1.0));
+        assert_eq!(Reading::Count(|count| *count).number(&7), Some(7.0));
+        assert_eq!(Reading::Seconds(|time| *time).number(&None), None);
     }
 
     #[test]

@@ -60,7 +60,9 @@ pub enum BuildError {
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
     /// The durability requires a [state directory](crate::Builder::state_dir), and the node has none.
-    #[error("durability beyond `Memory` needs an identity that is stored: name a directory by `state_dir`")]
+    #[error(
+        "this durability needs an identity that is stored: give the node a directory for its state, by `state_dir`"
+    )]
     NotStored,
     /// The system could not make the runtime of a [blocking](crate::blocking) node.
     #[error("cannot start the runtime of a blocking node: {0}")]

@@ -34,4 +34,6 @@ pub(crate) const CALL: (&str, &str) = ("exonet_call_seconds", "From a call to it
 pub(crate) const SERVE: (&str, &str) =
     ("exonet_serve_seconds", "From the start of a peer's call to its answer.");
 
-pub use exonet_proto::node::{Conflict, Figure, PeerFigure, PeerFlow, PeerStats, Presence, Stats, Work};
+pub use exonet_proto::node::{
+    Conflict, Figure, PeerFigure, PeerFlow, PeerStats, Presence, Reading, Stats, Work,
+};

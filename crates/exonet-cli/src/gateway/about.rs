@@ -1,6 +1,6 @@
 //! `GET /v1/node` and `GET /v1/peers`.
 
-use exonet::stats::{PeerStats, Stats};
+use exonet::stats::{PeerStats, Reading, Stats};
 use exonet::{Node, NodeId};
 use hyper::StatusCode;
 use serde::Deserialize;
@@ -35,7 +35,7 @@ pub(super) fn node(office: &Office) -> Answer {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Page {
+pub(super) struct Page {
     #[serde(default, deserialize_with = "number")]
     max: Option<u64>,
 }
@@ -53,7 +53,12 @@ pub(super) fn peer(node: &Node, id: &NodeId) -> Option<Value> {
     let stats = node.peer(id).stats()?;
     let figures = PeerStats::FIGURES.iter().filter_map(|figure| {
         let name = figure.metric.strip_prefix("peer_").unwrap_or(figure.metric);
-        Some((name.to_owned(), json!((figure.of)(&stats)?)))
+        let value = match figure.of {
+            Reading::Truth(of) => of(&stats).into(),
+            Reading::Count(of) => of(&stats).into(),
+            of => json!(of.number(&stats)?),
+        };
+        Some((name.to_owned(), value))
     });
     let mut fields: Map<String, Value> = figures.collect();
     fields.insert("id".to_owned(), id.to_string().into());

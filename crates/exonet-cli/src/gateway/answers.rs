@@ -31,7 +31,7 @@ const ROOM_TIME: Duration = Duration::from_secs(10);
 /// An answer, and the options for it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Draft {
+pub(super) struct Draft {
     text: Option<String>,
     base64: Option<String>,
     json: Option<Value>,

@@ -21,7 +21,7 @@ const LONGEST: Duration = Duration::from_secs(3_600);
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Draft {
+pub(super) struct Draft {
     to: String,
     method: String,
     text: Option<String>,

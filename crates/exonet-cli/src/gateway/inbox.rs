@@ -218,7 +218,7 @@ impl From<NoArrival> for ApiError {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Poll {
+pub(super) struct Poll {
     #[serde(default, deserialize_with = "number")]
     wait_ms: Option<u64>,
     #[serde(default, deserialize_with = "number")]
@@ -227,11 +227,20 @@ struct Poll {
     max: Option<u64>,
 }
 
+/// How many messages a client wants.
+fn most(max: Option<u64>, usual: u64) -> Result<u64, ApiError> {
+    match max.unwrap_or(usual) {
+        0 => Err(ApiError::bad_request(format!("with `max` 0 no message can come: give 1 to {MANY}"))),
+        most => Ok(most.min(MANY)),
+    }
+}
+
 /// Waits for a message, and returns it together with those that have already arrived.
 pub(super) async fn poll(office: &Arc<Office>, given: &Given) -> Result<Answer, ApiError> {
     let Poll { wait_ms, lease_ms, max } = given.options()?;
     let (until, lease) = (Instant::now() + wait(wait_ms), lease(lease_ms));
-    let most = if given.wants_raw { 1 } else { max.unwrap_or(1).clamp(1, MANY) };
+    let most = most(max, 1)?;
+    let most = if given.wants_raw { 1 } else { most };
     let _waiting = office.place_to_wait()?;
     let inbox = &office.inbox;
     let mut messages = Vec::new();
@@ -257,7 +266,7 @@ pub(super) async fn poll(office: &Arc<Office>, given: &Given) -> Result<Answer, 
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Listen {
+pub(super) struct Listen {
     #[serde(default, deserialize_with = "number")]
     lease_ms: Option<u64>,
     #[serde(default, deserialize_with = "number")]
@@ -267,8 +276,8 @@ struct Listen {
 /// Streams messages as they arrive, as server-sent events, until the client disconnects.
 pub(super) fn listen(office: &Arc<Office>, given: &Given) -> Result<Answer, ApiError> {
     let Listen { lease_ms, max } = given.options()?;
+    let most = usize::try_from(most(max, USUAL)?).unwrap_or(1);
     let waiting = office.place_to_wait()?;
-    let most = usize::try_from(max.unwrap_or(USUAL).clamp(1, MANY)).unwrap_or(1);
     let (say, said) = mpsc::channel(1);
     let feed = Feed {
         office: Arc::clone(office),
@@ -344,42 +353,46 @@ impl Feed {
     }
 }
 
+fn status(status: Option<u64>) -> Result<u32, ApiError> {
+    u32::try_from(status.unwrap_or(0)).map_err(|_| ApiError::bad_request("a status is below 2^32"))
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Verdict {
+pub(super) struct Done {
+    #[serde(default, deserialize_with = "number")]
+    status: Option<u64>,
+}
+
+/// The client has processed a message: it is delivered.
+pub(super) fn ack(office: &Office, given: &Given, handle: &str) -> Result<Answer, ApiError> {
+    let done: Done = given.options()?;
+    let status = status(done.status)?;
+    let done = office.inbox.take(handle)?.ack_with(status);
+    done.map_err(|_| not_delivered())?;
+    Ok(in_json(StatusCode::OK, &json!({ "delivered": true })))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Verdict {
     #[serde(default, deserialize_with = "number")]
     status: Option<u64>,
     #[serde(default)]
     reason: String,
 }
 
-impl Verdict {
-    fn status(&self) -> Result<u32, ApiError> {
-        let status = u32::try_from(self.status.unwrap_or(0));
-        status.map_err(|_| ApiError::bad_request("a status is below 2^32"))
-    }
-}
-
-/// The client has processed a message: it is delivered.
-pub(super) fn ack(office: &Office, given: &Given, handle: &str) -> Result<Answer, ApiError> {
-    let verdict: Verdict = given.options()?;
-    let status = verdict.status()?;
-    let done = office.inbox.take(handle)?.ack_with(status);
-    done.map_err(|_| not_delivered())?;
-    Ok(in_json(StatusCode::OK, &json!({ "delivered": true })))
-}
-
 /// The client rejects a message, which is not delivered again.
 pub(super) fn reject(office: &Office, given: &Given, handle: &str) -> Result<Answer, ApiError> {
     let verdict: Verdict = given.options()?;
-    let status = verdict.status()?;
+    let status = status(verdict.status)?;
     office.inbox.take(handle)?.reject_with(status, &verdict.reason);
     Ok(in_json(StatusCode::OK, &json!({ "rejected": true })))
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Later {
+pub(super) struct Later {
     #[serde(default, deserialize_with = "number")]
     after_ms: Option<u64>,
 }

@@ -11,6 +11,7 @@ mod about;
 mod answers;
 mod arrivals;
 mod calls;
+mod description;
 mod guard;
 mod inbox;
 mod leases;

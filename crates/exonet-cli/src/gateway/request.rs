@@ -108,7 +108,15 @@ impl Given {
     pub(super) fn with_content<T: DeserializeOwned + HasContent>(&self) -> Result<(T, Bytes), ApiError> {
         let mut options: T = self.options()?;
         let content = options.content();
-        let body = if self.is_json { content.bytes()? } else { Some(self.body.clone()) };
+        let body = if self.is_json {
+            content.bytes()?
+        } else if content.is_some() {
+            let message = "`text`, `base64` and `json` are fields of JSON: give the body as the body of the request, \
+                           or send `Content-Type: application/json`";
+            return Err(ApiError::bad_request(message));
+        } else {
+            Some(self.body.clone())
+        };
         let body = body.unwrap_or_default();
         if body.len() > LONGEST_BODY {
             let message = format!("the message has {} bytes, the limit is {LONGEST_BODY}", body.len());
@@ -137,6 +145,10 @@ pub(super) trait HasContent {
 }
 
 impl Content {
+    const fn is_some(&self) -> bool {
+        self.text.is_some() || self.base64.is_some() || self.json.is_some()
+    }
+
     fn bytes(self) -> Result<Option<Bytes>, ApiError> {
         match (self.text, self.base64, self.json) {
             (None, None, None) => Ok(None),

@@ -5,12 +5,10 @@ use std::sync::Arc;
 use hyper::body::Incoming;
 use hyper::{Method, Request, StatusCode};
 
+use super::description::OPENAPI;
 use super::request::Given;
 use super::respond::{Answer, ApiError, page, whole};
 use super::{Office, about, answers, calls, inbox, send, served, watch};
-
-/// The OpenAPI description of the gateway, for client generators.
-pub(super) const OPENAPI: &str = include_str!("openapi.json");
 
 /// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,41 +120,7 @@ async fn respond(office: &Arc<Office>, request: Request<Incoming>) -> Result<Ans
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
-    use serde_json::Value;
-
     use super::*;
-
-    #[test]
-    fn the_description_has_every_route_and_no_other() {
-        let told: Value = serde_json::from_str(OPENAPI).unwrap();
-        assert!(told["openapi"].as_str().unwrap().starts_with("3.1."));
-        assert_eq!(told["info"]["version"], env!("CARGO_PKG_VERSION"));
-        let paths = told["paths"].as_object().unwrap();
-        let described: BTreeSet<_> = paths
-            .iter()
-            .flat_map(|(path, ways)| {
-                ways.as_object().unwrap().keys().map(move |way| (way.to_uppercase(), path.clone()))
-            })
-            .collect();
-        let known: BTreeSet<_> =
-            ROUTES.iter().map(|(way, path, _)| (way.to_string(), (*path).to_owned())).collect();
-        assert_eq!(described, known);
-        for (path, ways) in paths {
-            for (way, operation) in ways.as_object().unwrap() {
-                assert!(operation["summary"].is_string(), "{way} {path}");
-                let named = operation["parameters"].as_array().into_iter().flatten();
-                let in_path = named.filter(|parameter| parameter["in"] == "path").count();
-                assert_eq!(in_path, path.matches('{').count(), "{way} {path}");
-                assert!(operation["responses"]["200"].is_object(), "{way} {path}");
-            }
-        }
-        // Every reference has a target.
-        for reference in OPENAPI.split("\"$ref\": \"#").skip(1).filter_map(|rest| rest.split('"').next()) {
-            assert!(told.pointer(reference).is_some(), "{reference}");
-        }
-    }
 
     #[test]
     fn a_path_leads_to_one_route_or_says_what_is_wrong() {

@@ -29,7 +29,7 @@ const LONGEST_ID: usize = 64;
 /// A message, and the options for it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Draft {
+pub(super) struct Draft {
     to: String,
     text: Option<String>,
     base64: Option<String>,
@@ -230,7 +230,7 @@ async fn queue(office: &Office, to: PeerAddr, message: Message) -> Result<Receip
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Look {
+pub(super) struct Look {
     #[serde(default, deserialize_with = "number")]
     wait_ms: Option<u64>,
 }

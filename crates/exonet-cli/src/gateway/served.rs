@@ -146,7 +146,7 @@ async fn offer(give: mpsc::Sender<Offer>, mut request: Request) -> Result<Bytes,
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Poll {
+pub(super) struct Poll {
     method: String,
     #[serde(default, deserialize_with = "number")]
     wait_ms: Option<u64>,
@@ -195,7 +195,7 @@ pub(super) async fn poll(office: &Office, given: &Given) -> Result<Answer, ApiEr
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Said {
+pub(super) struct Said {
     text: Option<String>,
     base64: Option<String>,
     json: Option<Value>,

@@ -86,12 +86,12 @@ impl Page {
             let name = name(figure.metric, figure.counts);
             self.head(&name, kind(figure.counts), figure.about);
             for (peer, stats) in &named {
-                if let Some(value) = (figure.of)(stats) {
+                if let Some(value) = figure.of.number(stats) {
                     self.line(&name, &format!(",peer=\"{peer}\""), value);
                 }
             }
             if figure.adds && !others.is_empty() {
-                let sum = others.iter().filter_map(|stats| (figure.of)(stats)).sum();
+                let sum = others.iter().filter_map(|stats| figure.of.number(stats)).sum();
                 self.line(&name, &format!(",peer=\"{OTHER}\""), sum);
             }
         }

@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::Node;
 use crate::id::NodeId;
 use crate::peer::Peer;
-use crate::stats::PeerFigure;
+use crate::stats::{PeerFigure, Reading};
 use crate::time::{Mono, Now};
 
 /// The traffic between this node and a peer since the node has known it, and what is stuck.
@@ -32,27 +32,33 @@ impl PeerFlow {
         PeerFigure::counts(
             "peer_messages_out",
             "Messages, calls and replies accepted for it.",
-            |flow: &Self| Some(flow.messages_out as f64),
+            Reading::Count(|flow: &Self| flow.messages_out),
         ),
         PeerFigure::counts(
             "peer_messages_in",
             "Messages and calls from it that the application took.",
-            |flow: &Self| Some(flow.messages_in as f64),
+            Reading::Count(|flow: &Self| flow.messages_in),
         ),
-        PeerFigure::counts("peer_out_bytes", "Bytes of packets sent on its channels.", |flow: &Self| {
-            Some(flow.bytes_out as f64)
-        }),
-        PeerFigure::counts("peer_in_bytes", "Bytes of authentic packets from it.", |flow: &Self| {
-            Some(flow.bytes_in as f64)
-        }),
+        PeerFigure::counts(
+            "peer_out_bytes",
+            "Bytes of packets sent on its channels.",
+            Reading::Count(|flow: &Self| flow.bytes_out),
+        ),
+        PeerFigure::counts(
+            "peer_in_bytes",
+            "Bytes of authentic packets from it.",
+            Reading::Count(|flow: &Self| flow.bytes_in),
+        ),
         PeerFigure::single(
             "peer_oldest_in_doubt_seconds",
             "How long the oldest message in doubt has been so. 0: there is none.",
-            |flow: &Self| Some(flow.oldest_in_doubt.unwrap_or_default().as_secs_f64()),
+            Reading::Seconds(|flow: &Self| Some(flow.oldest_in_doubt.unwrap_or_default().as_secs_f64())),
         ),
-        PeerFigure::adds("peer_away", "Whether it does not answer.", |flow: &Self| {
-            Some(f64::from(flow.presence == Presence::Away))
-        }),
+        PeerFigure::adds(
+            "peer_away",
+            "Whether it does not answer.",
+            Reading::Truth(|flow: &Self| flow.presence == Presence::Away),
+        ),
     ];
 }
 

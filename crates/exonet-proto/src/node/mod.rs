@@ -49,7 +49,7 @@ pub use crate::message::{
 };
 pub use crate::opening::prefix::Prefix;
 pub use crate::pattern::call::{FAILED, NO_SUCH_METHOD, TOO_LARGE};
-pub use crate::stats::{Figure, PeerFigure, PeerStats, Stats, Work};
+pub use crate::stats::{Figure, PeerFigure, PeerStats, Reading, Stats, Work};
 pub use crate::wire::StreamEnd;
 pub use audit::{Holding, Records};
 pub use flow::{PeerFlow, Presence};

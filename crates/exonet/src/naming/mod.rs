@@ -129,7 +129,7 @@ pub use crate::state::Term;
 #[non_exhaustive]
 pub enum NamingError {
     /// The node was built without a name service.
-    #[error("this node knows no name service: give it one by `Builder::naming`")]
+    #[error("this node knows no name service: make the node with one")]
     NoService,
     /// The name is unbound.
     #[error("nothing is called {0:?} there")]

@@ -51,6 +51,30 @@ fn a_call_is_answered_by_a_client_of_another_gateway() {
 }
 
 #[test]
+fn a_call_and_its_reply_are_given_as_they_are_on_request() {
+    const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let world = World::new();
+    let (near, far) = (world.gateway("near", &[]), world.gateway("far", &["--anyone"]));
+    let raw = |gate: &super::Gateway| format!("{}Accept: application/octet-stream\r\n", gate.shown());
+    far.ask("GET", "/v1/served?method=sum&wait_ms=0", &raw(&far), b"").expect(204);
+    let path = format!("/v1/calls?to={}&method=sum&deadline_ms=60000", far.peer);
+    let headers = format!("{}Traceparent: {PARENT}\r\n", raw(&near));
+    let mut called = near.begin("POST", &path, &headers, b"\xff\x01");
+    let got =
+        far.ask("GET", "/v1/served?method=sum&wait_ms=60000&lease_ms=60000", &raw(&far), b"").expect(200);
+    assert!(
+        got.body == b"\xff\x01" && got.head.contains(&format!("traceparent: {PARENT}\r\n")),
+        "{}",
+        got.head
+    );
+    let handle = got.head.lines().find_map(|line| line.strip_prefix("exonet-handle: ")).unwrap();
+    far.ask("POST", &format!("/v1/served/{handle}?status=0"), &far.shown(), b"\xfe").expect(200);
+    let told = read(&mut called).expect(200);
+    super::described::check("POST", "/v1/calls", &told);
+    assert!(told.body == b"\xfe" && told.head.contains("exonet-id: "), "{}", told.head);
+}
+
+#[test]
 fn a_trace_goes_on_through_gateways() {
     const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     let world = World::new();

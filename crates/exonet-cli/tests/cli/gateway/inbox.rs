@@ -97,6 +97,20 @@ fn a_message_that_is_not_acknowledged_in_time_is_given_again_and_flagged() {
 }
 
 #[test]
+fn a_client_that_asks_for_no_message_is_told_so_at_once() {
+    let world = World::new();
+    let gate = world.gateway("shop", &[]);
+    for path in ["/v1/inbox?max=0", "/v1/inbox/events?max=0"] {
+        let told = gate.get(path).expect(400);
+        assert_eq!(told.code(), "bad_request");
+        assert!(told.json()["error"]["message"].as_str().unwrap().contains("give 1 to 256"), "{path}");
+    }
+    let raw = format!("{}Accept: application/octet-stream\r\n", gate.shown());
+    assert_eq!(gate.ask("GET", "/v1/inbox?max=0", &raw, b"").expect(400).code(), "bad_request");
+    assert_eq!(gate.get("/v1/inbox?max=1000&wait_ms=0").expect(200).json(), json!({ "messages": [] }));
+}
+
+#[test]
 fn a_stream_of_events_that_ends_gives_back_what_it_has() {
     let world = World::new();
     let gate = world.gateway("shop", &["--anyone"]);

@@ -2,6 +2,7 @@
 
 mod answers;
 mod calls;
+mod described;
 mod doors;
 mod inbox;
 mod page;
@@ -98,7 +99,9 @@ impl Gateway {
     }
 
     pub(crate) fn ask(&self, way: &str, path: &str, headers: &str, body: &[u8]) -> Told {
-        read(&mut self.begin(way, path, headers, body))
+        let told = read(&mut self.begin(way, path, headers, body));
+        described::check(way, path, &told);
+        told
     }
 
     pub(crate) fn get(&self, path: &str) -> Told {
@@ -106,7 +109,9 @@ impl Gateway {
     }
 
     pub(crate) fn post(&self, path: &str, body: &Value) -> Told {
-        read(&mut self.begin_post(path, body))
+        let told = read(&mut self.begin_post(path, body));
+        described::check("POST", path, &told);
+        told
     }
 
     /// As [`Self::post`]: what is answered is still to be read.

@@ -23,7 +23,7 @@ fn a_message_is_delivered_and_its_outcome_is_the_answer() {
     gate.ask("POST", &path, &token, b"\xff\x00raw").expect(200);
     assert_eq!(till.running.line_of("message")["size"], 5);
     let peers = gate.get("/v1/peers").expect(200).json();
-    assert_eq!((&peers["known"], &peers["peers"][0]["connected"]), (&json!(1), &json!(1.0)), "{peers}");
+    assert_eq!((&peers["known"], &peers["peers"][0]["connected"]), (&json!(1), &json!(true)), "{peers}");
     let node = gate.get("/v1/node").expect(200).json();
     assert_eq!(node["figures"]["messages_delivered"], 2, "{node}");
 }
@@ -45,6 +45,15 @@ fn what_is_wrong_with_a_message_is_said() {
     ] {
         assert_eq!(gate.post("/v1/messages", &draft).expect(status).code(), code);
     }
+    // The body of a request that is not JSON is the message, also when it is empty: fields of JSON are refused in the query.
+    for field in ["text", "base64", "json"] {
+        let path = format!("/v1/messages?to={peer}&{field}=eA");
+        let told = gate.ask("POST", &path, &gate.shown(), b"").expect(400);
+        assert!(told.json()["error"]["message"].as_str().unwrap().contains("fields of JSON"), "{field}");
+    }
+    // A reason belongs to a rejection.
+    let told = gate.post("/v1/inbox/none/ack", &json!({ "reason": "x" })).expect(400);
+    assert!(told.json()["error"]["message"].as_str().unwrap().contains("`reason`"));
     assert_eq!(gate.get("/v1/messages/none").expect(404).code(), "no_such_message");
 }
 

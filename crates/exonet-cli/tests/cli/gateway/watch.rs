@@ -29,7 +29,7 @@ fn the_page_is_whole_and_is_fed_with_peers_and_what_is_in_doubt() {
     gate.post("/v1/messages", &draft).expect(202);
     let picture = loop {
         let picture = event(&mut pictures, "picture");
-        if picture["open"][0]["state"] == "in doubt" && picture["peers"][0]["connected"] == 1.0 {
+        if picture["open"][0]["state"] == "in doubt" && picture["peers"][0]["connected"] == true {
             break picture;
         }
     };
@@ -37,7 +37,7 @@ fn the_page_is_whole_and_is_fed_with_peers_and_what_is_in_doubt() {
     assert!(open["why"].as_str().unwrap().contains("application has not taken it yet"), "{open}");
     assert_eq!((&open["tag"], &open["size"]), (&json!("order"), &json!(3)));
     let peer = &picture["peers"][0];
-    assert_eq!((&peer["id"], &peer["messages_in_doubt"]), (&open["peer"], &json!(1.0)));
+    assert_eq!((&peer["id"], &peer["messages_in_doubt"]), (&open["peer"], &json!(1)));
     assert!(peer["address"].is_string() && peer["rtt_seconds"].as_f64().unwrap() > 0.0, "{peer}");
     let handle = till.message("")["handle"].as_str().unwrap().to_owned();
     till.post(&format!("/v1/inbox/{handle}/ack"), &json!({})).expect(200);
