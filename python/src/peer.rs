@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use exonet::stats::PeerStats;
+use exonet::stats::{PeerStats, Reading};
 use exonet::{Message, Peer as CorePeer};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -138,9 +138,15 @@ impl Peer {
         let Some(stats) = py.detach(|| peer.stats()) else { return Ok(None) };
         let figures = PyDict::new(py);
         for figure in PeerStats::FIGURES {
-            if let Some(value) = (figure.of)(&stats) {
-                let name = figure.metric.strip_prefix("peer_").unwrap_or(figure.metric);
-                figures.set_item(name, value)?;
+            let name = figure.metric.strip_prefix("peer_").unwrap_or(figure.metric);
+            match figure.of {
+                Reading::Truth(of) => figures.set_item(name, of(&stats))?,
+                Reading::Count(of) => figures.set_item(name, of(&stats))?,
+                _ => {
+                    if let Some(value) = figure.of.number(&stats) {
+                        figures.set_item(name, value)?;
+                    }
+                }
             }
         }
         Ok(Some(figures.unbind()))

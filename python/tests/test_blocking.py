@@ -147,7 +147,7 @@ def test_a_peer_its_figures_and_listeners():
         assert receipt.wait(10).outcome is exonet.Outcome.DELIVERED
         assert alice.stats()["delivered"] == 1
         figures = peer.stats()
-        assert figures["connected"] == 1 and figures["rtt_seconds"] > 0
+        assert figures["connected"] is True and figures["rtt_seconds"] > 0
         assert peer.ping() > 0
         streams, sessions = bob.stream_listener("row"), bob.session_listener("talk")
         stream = alice.stream(bob.address, "row")

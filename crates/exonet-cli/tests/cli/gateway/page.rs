@@ -9,7 +9,6 @@ use crate::support::{Listener, Running, World, free_address, until};
 const PAGE: &str = include_str!("../../../../../docs/gateway.md");
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "one line of the page after the other")]
 fn the_lines_of_the_page_do_what_it_says() {
     if std::process::Command::new("curl").arg("--version").output().is_err() {
         return skipped("curl is not here");
