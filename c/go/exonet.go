@@ -110,6 +110,7 @@ type Code int32
 // Codes that programs ask for.
 const (
 	Closed         = Code(C.EXONET_CLOSED)
+	InDoubt        = Code(C.EXONET_IN_DOUBT)
 	NotDelivered   = Code(C.EXONET_NOT_DELIVERED)
 	CallFailed     = Code(C.EXONET_CALL_FAILED)
 	CallUnknown    = Code(C.EXONET_CALL_UNKNOWN)
@@ -363,7 +364,8 @@ type Settled struct {
 // Receipt is a hold on a message that was sent.
 type Receipt struct{ receipt *C.exonet_receipt }
 
-// Send sends a message to a peer, ID@HOST:PORT.
+// Send sends a message to a peer, ID@HOST:PORT. After an Error with InDoubt, the next process of the identity may send
+// it; after any other, nothing was queued.
 func (n *Node) Send(peer string, body []byte, options SendOptions) (*Receipt, error) {
 	receipt := &Receipt{}
 	failed := n.with(func(node *C.exonet_node) error {
@@ -473,8 +475,8 @@ func (d *Delivery) Ack(status uint32) error {
 // the node has a journal. It waits for room in the queue to the sender. A message of a session is answered by Session.Answer.
 //
 // If it fails, nothing was sent, and the delivery is as it was before: acknowledge, reject or put it off, or answer with something else. Only
-// after an Error with NotDelivered, or with Closed, is there nothing left to do. If the node is closed while the answer waits for the disk, the
-// next process of the identity may have done both: the error says so.
+// after an Error with NotDelivered, Closed or InDoubt is there nothing left to do. InDoubt: the node ended before the answer was safely on the
+// disk, and the next process of the identity may have done both.
 func (d *Delivery) Answer(body []byte, options SendOptions) (*Receipt, error) {
 	return d.answer(func(node *C.exonet_node, receipt **C.exonet_receipt, err **C.exonet_error) C.exonet_code {
 		data, dataLen := bytesData(body)

@@ -177,6 +177,7 @@ func (s *Stream) Close() (*Receipt, error) {
 }
 
 // Reset ends this direction, and cancels the messages that have not left. The peer's Recv fails with StreamBroken after those that have.
+// It waits for a Send of another goroutine in this stream, and for room.
 func (s *Stream) Reset() (*Receipt, error) {
 	return s.end(func(receipt **C.exonet_receipt, err **C.exonet_error) C.exonet_code {
 		return C.exonet_stream_reset(s.stream, receipt, err)

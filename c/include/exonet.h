@@ -126,6 +126,8 @@ enum exonet_code
     EXONET_SESSION_AWAY = 23,
     // The name service does not answer, does not know the name, or refuses: the message says which.
     EXONET_NAMING = 24,
+    // The node ended before what was to be sent was safely on the disk: the next process of the identity may send it.
+    EXONET_IN_DOUBT = 25,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -647,9 +649,9 @@ void exonet_delivery_free(struct exonet_delivery *delivery);
 //
 // If it fails, nothing was sent, and the delivery is as it was before: it can be acknowledged, rejected, put off, or
 // answered with something else. If it is freed instead, the message is handed out again. Only EXONET_NOT_DELIVERED,
-// and EXONET_CLOSED when the node has ended, leave nothing to do but free it. If the node is closed while the answer
-// waits for the disk, the next process of the identity may have done both: the text of the error says so. A message of
-// a session is answered by exonet_session_answer.
+// and EXONET_CLOSED when the node has ended, leave nothing to do but free it. So does EXONET_IN_DOUBT: the node ended
+// before the answer was safely on the disk, and the next process of the identity may have done both. A message of a
+// session is answered by exonet_session_answer.
 exonet_code exonet_delivery_answer(const struct exonet_delivery *delivery,
                                    const struct exonet_node *node,
                                    struct exonet_bytes body,
@@ -915,8 +917,8 @@ void exonet_receipt_free(struct exonet_receipt *receipt);
 
 // Sends a message to a peer, given as ID@HOST:PORT, as an id alone if the peer has been heard, or as name:NAME if the
 // node has a name service. It waits for room in the queue to the peer, and for the disk if the node's durability
-// requires that; then the message is queued. If the node is closed while this waits for the disk, it returns
-// EXONET_CLOSED, and the next process of the identity may send the message. `options` and `receipt` may be NULL.
+// requires that; then the message is queued. EXONET_IN_DOUBT: the node ended
+// before the message was safely on the disk, and the next process of the identity may send it. `options` and `receipt` may be NULL.
 exonet_code exonet_send(const struct exonet_node *node,
                         struct exonet_str peer,
                         struct exonet_bytes body,
@@ -1196,7 +1198,7 @@ exonet_code exonet_stream_close(const struct exonet_stream *stream,
 
 // Ends this direction, and cancels the messages that have not left. After those that have left, exonet_stream_recv of
 // the peer returns EXONET_STREAM_BROKEN. The receipt, which may be NULL, tells when the peer's application has
-// received the end.
+// received the end. It waits for a send of another thread in this stream, and for room.
 exonet_code exonet_stream_reset(const struct exonet_stream *stream,
                                 struct exonet_receipt **receipt,
                                 struct exonet_error **error);

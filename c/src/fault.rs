@@ -65,6 +65,8 @@ pub enum exonet_code {
     EXONET_SESSION_AWAY = 23,
     /// The name service does not answer, does not know the name, or refuses: the message says which.
     EXONET_NAMING = 24,
+    /// The node ended before what was to be sent was safely on the disk: the next process of the identity may send it.
+    EXONET_IN_DOUBT = 25,
 }
 
 use exonet_code as Code;
@@ -155,8 +157,7 @@ impl From<SendError> for Fault {
     fn from(error: SendError) -> Self {
         let code = match error {
             SendError::Closed => return Self::closed(),
-            // The text tells that a message may have been queued.
-            SendError::InDoubt => Code::EXONET_CLOSED,
+            SendError::InDoubt => Code::EXONET_IN_DOUBT,
             SendError::Full => Code::EXONET_FULL,
             _ => Code::EXONET_NOT_SENT,
         };

@@ -11,8 +11,8 @@ use crate::receipt::{exonet_receipt, hand_out};
 
 /// Sends a message to a peer, given as ID@HOST:PORT, as an id alone if the peer has been heard, or as name:NAME if the
 /// node has a name service. It waits for room in the queue to the peer, and for the disk if the node's durability
-/// requires that; then the message is queued. If the node is closed while this waits for the disk, it returns
-/// EXONET_CLOSED, and the next process of the identity may send the message. `options` and `receipt` may be NULL.
+/// requires that; then the message is queued. EXONET_IN_DOUBT: the node ended
+/// before the message was safely on the disk, and the next process of the identity may send it. `options` and `receipt` may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn exonet_send(
     node: Option<&exonet_node>,

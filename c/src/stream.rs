@@ -175,7 +175,7 @@ pub extern "C" fn exonet_stream_close(
 
 /// Ends this direction, and cancels the messages that have not left. After those that have left, exonet_stream_recv of
 /// the peer returns EXONET_STREAM_BROKEN. The receipt, which may be NULL, tells when the peer's application has
-/// received the end.
+/// received the end. It waits for a send of another thread in this stream, and for room.
 #[unsafe(no_mangle)]
 pub extern "C" fn exonet_stream_reset(
     stream: Option<&exonet_stream>,

@@ -22,6 +22,7 @@ import os
 from typing_extensions import disjoint_base
 
 from .errors import CallError
+from .blocking import Peer as BlockingPeer
 from .outcome import Outcome
 from .types import Allow, Buffer, Carrier, Confirm, Mode, PriorityName, StatusName, Text
 
@@ -66,7 +67,7 @@ __all__ = [
 ]
 
 _T_co = TypeVar("_T_co", covariant=True)
-_PeerLike = Union[str, "Peer"]
+_PeerLike = Union[str, "Peer", "BlockingPeer"]
 
 def _after_fork() -> None: ...
 @final

@@ -21,7 +21,7 @@ from .types import Allow, Buffer, Confirm, Mode, PriorityName, Text
 __all__ = ["AtMostOnce", "Group", "Node", "Peer", "Serving", "Session", "SessionListener", "Stream", "StreamListener"]
 
 Self = TypeVar("Self", bound="Node")
-PeerLike = Union[str, _native.Peer]
+PeerLike = Union[str, _native.Peer, "Peer"]
 Handler = Callable[[_native.Request], Union[Buffer, str, None]]
 AnyHandler = TypeVar("AnyHandler", bound=Handler)
 

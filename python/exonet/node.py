@@ -42,6 +42,8 @@ class Failure(Error):
     """For the caller to read."""
 
     def __init__(self, status: int, body: Union[bytes, str] = b"") -> None:
+        if not 0 < status < 0xFFFF_FF00:
+            raise UsageError(f"status must be from 1 to 4294967039, not {status}")
         super().__init__(f"status {status}")
         self.status = status
         self.body = body.encode() if isinstance(body, str) else bytes(body)

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use exonet::{Confirm, Message, Priority};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
-use pyo3::types::{PyByteArray, PyBytes, PyInt, PyMemoryView, PyString};
+use pyo3::types::{PyByteArray, PyBytes, PyMemoryView, PyString};
 
 use crate::fault::Fault;
 
@@ -50,15 +50,16 @@ pub(crate) fn name(what: &str, value: &Bound<'_, PyAny>) -> PyResult<Bytes> {
 
 /// A whole number of at least `least`, which has room in `T`.
 fn number<T: TryFrom<i128>>(name: &str, value: &Bound<'_, PyAny>, least: i128) -> PyResult<T> {
-    if !value.is_instance_of::<PyInt>() {
+    // Other whole numbers than `int`, such as those of numpy, have this method, too.
+    let Ok(whole) = value.call_method0("__index__") else {
         let kind = value.get_type().to_string();
         let text = format!("{name} must be a whole number, not {kind}");
         return Err(Fault::new("ArgumentTypeError", text).raise(value.py()));
-    }
-    let number = value.extract::<i128>().ok().filter(|number| *number >= least);
+    };
+    let number = whole.extract::<i128>().ok().filter(|number| *number >= least);
     number.and_then(|number| T::try_from(number).ok()).ok_or_else(|| {
         let bound =
-            if value.lt(least).unwrap_or(false) { format!("at least {least}") } else { "less".to_owned() };
+            if whole.lt(least).unwrap_or(false) { format!("at least {least}") } else { "less".to_owned() };
         Fault::usage(format!("{name} must be {bound}, not {value}")).raise(value.py())
     })
 }

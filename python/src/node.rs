@@ -51,6 +51,12 @@ impl Inner {
         if let Ok(peer) = to.cast::<Peer>() {
             return Ok(peer.get().core()?.clone());
         }
+        // A `blocking.Peer` has one of these.
+        if let Ok(native) = to.getattr("_peer")
+            && let Ok(peer) = native.cast::<Peer>()
+        {
+            return Ok(peer.get().core()?.clone());
+        }
         let Ok(text) = to.cast::<PyString>() else {
             let text = format!("a peer is a text ID@HOST:PORT or a Peer, not {}", to.get_type());
             return Err(Fault::new("ArgumentTypeError", text).raise(to.py()));
@@ -341,7 +347,7 @@ impl Node {
         let stats = py.detach(|| inner.node.stats());
         let figures = PyDict::new(py);
         for figure in Stats::FIGURES {
-            figures.set_item(figure.name, (figure.of)(&stats))?;
+            figures.set_item(figure.metric, (figure.of)(&stats))?;
         }
         Ok(figures.unbind())
     }

@@ -145,10 +145,11 @@ def test_a_peer_its_figures_and_listeners():
         receipt = peer.send(b"x")
         bob.recv(timeout=10).ack()
         assert receipt.wait(10).outcome is exonet.Outcome.DELIVERED
-        assert alice.stats()["delivered"] == 1
+        assert alice.stats()["messages_delivered"] == 1
         figures = peer.stats()
         assert figures["connected"] is True and figures["rtt_seconds"] > 0
-        assert peer.ping() > 0
+        assert peer.ping() > 0 and alice.ping(peer) > 0
+        assert alice.group([peer]).members() == [bob.id]
         streams, sessions = bob.stream_listener("row"), bob.session_listener("talk")
         stream = alice.stream(bob.address, "row")
         stream.send(b"1")

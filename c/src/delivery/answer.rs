@@ -55,7 +55,7 @@ impl exonet_delivery {
                 NotAnswered::Send(error) => Fault::from(error),
                 NotAnswered::NotDelivered(error) => error.into(),
                 NotAnswered::InDoubt => Fault::new(
-                    exonet_code::EXONET_CLOSED,
+                    exonet_code::EXONET_IN_DOUBT,
                     "the node was closed before the answer was on the disk: the next process of the identity may have sent it",
                 ),
                 NotAnswered::OtherNode => Fault::usage("the message came to another node than this one"),
@@ -96,9 +96,9 @@ unsafe fn answer(
 ///
 /// If it fails, nothing was sent, and the delivery is as it was before: it can be acknowledged, rejected, put off, or
 /// answered with something else. If it is freed instead, the message is handed out again. Only EXONET_NOT_DELIVERED,
-/// and EXONET_CLOSED when the node has ended, leave nothing to do but free it. If the node is closed while the answer
-/// waits for the disk, the next process of the identity may have done both: the text of the error says so. A message of
-/// a session is answered by exonet_session_answer.
+/// and EXONET_CLOSED when the node has ended, leave nothing to do but free it. So does EXONET_IN_DOUBT: the node ended
+/// before the answer was safely on the disk, and the next process of the identity may have done both. A message of a
+/// session is answered by exonet_session_answer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn exonet_delivery_answer(
     delivery: Option<&exonet_delivery>,

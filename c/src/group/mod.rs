@@ -36,7 +36,7 @@ impl From<GroupError> for Fault {
     fn from(error: GroupError) -> Self {
         let code = match error {
             GroupError::Closed => return Self::closed(),
-            GroupError::InDoubt => exonet_code::EXONET_CLOSED,
+            GroupError::InDoubt => exonet_code::EXONET_IN_DOUBT,
             GroupError::Empty
             | GroupError::NoAcks
             | GroupError::TooManyAcks { .. }

@@ -40,7 +40,7 @@ pub(crate) fn start(common: &Common) {
     registry().with(lines).with(refusals).with(Causes.with_filter(filter_fn(stops))).init();
 }
 
-/// The last error that the library has logged, such as that the journal cannot be written.
+/// Why the library has stopped a node, as it has logged that: for example that the journal cannot be written.
 static CAUSE: Mutex<Option<String>> = Mutex::new(None);
 
 /// The failure that the node of this process has stopped, with the cause that the library has logged, if it did.
@@ -48,19 +48,23 @@ pub(crate) fn node_stopped(error: &dyn Error) -> Failure {
     let cause = CAUSE.lock().unwrap_or_else(PoisonError::into_inner).clone();
     match cause {
         Some(cause) => Failure::new(format!("the node has stopped: {cause}"))
-            .hint("when that is mended, the same command continues with what the journal has"),
+            .hint("when that is mended, `exon outbox ls` shows what the journal has kept"),
         None => Failure::new("the node has stopped").because(error),
     }
 }
 
-/// Keeps the last error of the library.
+/// Keeps the error with which the library has stopped a node.
 struct Causes;
 
 impl<S: Subscriber> Layer<S> for Causes {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let mut said = Said::default();
         event.record(&mut said);
-        *CAUSE.lock().unwrap_or_else(PoisonError::into_inner) = said.0;
+        let stops = |text: &String| text.contains("node stops") || text.contains("node has stopped");
+        if let Some(text) = said.0.filter(stops) {
+            let cause = text.trim_end_matches(". The node stops").to_owned();
+            *CAUSE.lock().unwrap_or_else(PoisonError::into_inner) = Some(cause);
+        }
     }
 }
 
@@ -71,7 +75,7 @@ struct Said(Option<String>);
 impl Visit for Said {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         if field.name() == "message" {
-            self.0 = Some(format!("{value:?}").trim_end_matches(". The node stops").to_owned());
+            self.0 = Some(format!("{value:?}"));
         }
     }
 }

@@ -121,8 +121,8 @@ impl Log {
     /// what it had asked room for left them there.
     #[cold]
     fn keep(&self, segment: Segment) {
-        let usual = self.shared.segment;
         let mut state = self.shared.lock();
+        let usual = chores::usual(&self.shared, &state);
         let gone: Vec<_> = if segment.size > usual {
             state.free.extract_if(.., |it| it.size > usual).collect()
         } else {

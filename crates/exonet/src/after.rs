@@ -212,7 +212,7 @@ impl Log {
             Self::JournalFull(why) => {
                 tracing::error!(
                     node,
-                    "{why}, then start the node again. The node stops; its journal keeps the messages that it has accepted"
+                    "{why}. The node stops, and its journal keeps what it has accepted: start it again then"
                 );
             }
             Self::CorePanicked => tracing::error!(node, "the core panicked: the node has stopped"),

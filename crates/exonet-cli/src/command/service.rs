@@ -10,7 +10,9 @@ use crate::failure::Failure;
 use crate::settings::Settings;
 
 pub(super) fn run(settings: &Settings, args: &ServiceArgs) -> Result<Exit, Failure> {
-    if args.command.iter().any(|word| word == "--help" || word == "-h") {
+    // What follows `--exec` is for another program.
+    let mut own = args.command.iter().take_while(|word| *word != "--exec" && !word.starts_with("--exec="));
+    if own.any(|word| word == "--help" || word == "-h") {
         // The help of this command, which has an example for each command that a service runs.
         let mut exon = Cli::command();
         exon.build();

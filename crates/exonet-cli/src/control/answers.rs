@@ -12,6 +12,7 @@ use exonet_proto::Incarnation;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::net::unix::OwnedWriteHalf;
+use tokio::time::sleep;
 
 use super::Role;
 use super::inbox;
@@ -24,6 +25,10 @@ use super::wire::say;
 const GLANCE: usize = 64;
 /// The longest search for a peer.
 const LONGEST_LOOK: Duration = Duration::from_secs(20);
+
+/// How many times the book of outcomes is asked for a message that the node no longer has, and the time in between.
+const LOOKS: u32 = 10;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
 /// Answers all requests but [`Request::Send`]. Errors of a client that has disconnected are ignored.
 pub(super) async fn answer(office: &Office, request: Request, to: &mut OwnedWriteHalf) -> Result<(), Reply> {
@@ -136,13 +141,17 @@ async fn fate(office: &Office, message: &Which, to: &mut OwnedWriteHalf) {
         return;
     }
     let Role::Up(desk) = &office.role else { return };
-    // Asked last, to find a message that has ended meanwhile.
-    let ended = match message {
-        Which::Number(number) => desk.past.of(*number),
-        Which::Id(id) => desk.past.of_id(id),
-    };
-    if let Some(settled) = ended {
-        let _ = say(to, &Reply::Settled(settled)).await;
+    // The book learns an outcome a moment after the node has it.
+    for _ in 0..LOOKS {
+        let ended = match message {
+            Which::Number(number) => desk.past.of(*number),
+            Which::Id(id) => desk.past.of_id(id),
+        };
+        if let Some(settled) = ended {
+            let _ = say(to, &Reply::Settled(settled)).await;
+            return;
+        }
+        sleep(BETWEEN_LOOKS).await;
     }
 }
 

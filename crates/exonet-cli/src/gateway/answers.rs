@@ -22,7 +22,6 @@ use super::request::{Content, Given, HasContent, number};
 use super::respond::{Answer, ApiError, in_json};
 use super::send::{Treatment, Wanted, delivered, normal, refused};
 use super::sent::Claim;
-use crate::control::Taken;
 use crate::control::protocol::Class;
 
 /// The longest wait of an answer for room in the queue to the sender: less than the default lease.
@@ -121,9 +120,9 @@ impl Answering {
         };
         office.inbox.end(&handle);
         // The id of an answer is not written to the ledger.
-        let (asker, _) = office.sent.taken(&id, &receipt, place);
+        let (entered, _) = office.sent.taken(&id, &receipt, place);
         // The book lasts as long as the node.
-        let _ = office.taken.send(Taken { receipt, size, asker: Some(asker) });
+        let _ = office.taken.send(entered.of(receipt, size));
         Ok(())
     }
 }

@@ -46,7 +46,7 @@ use self::sent::Sent;
 use self::served::Served;
 use self::token::Token;
 use crate::args::GatewayArgs;
-use crate::control::{Asker, Taken};
+use crate::control::{Asker, Handed};
 use crate::failure::Failure;
 use crate::settings::Settings;
 
@@ -71,7 +71,7 @@ struct Office {
     /// Room for the bodies of requests.
     room: Semaphore,
     /// Messages whose outcomes are awaited.
-    taken: mpsc::UnboundedSender<Taken>,
+    taken: mpsc::UnboundedSender<Handed>,
     identity: String,
     durability: String,
     /// Whether durable messages wait for the disk.
@@ -138,7 +138,7 @@ impl Site {
         settings: &Settings,
         node: &Node,
         args: &GatewayArgs,
-        taken: &mpsc::UnboundedSender<Taken>,
+        taken: &mpsc::UnboundedSender<Handed>,
         left: &[(OpenMessage, Receipt)],
     ) -> Result<(Gateway, Vec<Option<Asker>>), Failure> {
         let directory = settings.identity.place()?;

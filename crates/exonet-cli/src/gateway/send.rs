@@ -18,7 +18,6 @@ use super::ledger::Begun;
 use super::request::{Content, Given, HasContent, flag, number, wait};
 use super::respond::{Answer, ApiError, in_json};
 use super::sent::Claim;
-use crate::control::Taken;
 use crate::control::protocol::{Class, Ending};
 
 /// The longest wait of a message for room in the queue of its peer.
@@ -172,7 +171,7 @@ pub(super) async fn send(office: &Arc<Office>, given: &Given) -> Result<Answer, 
         Claim::Known => taken(office, &id).await?,
     }
     if durable {
-        office.node.journaled().await.map_err(|_| ApiError::closed())?;
+        office.node.journaled().await.map_err(|_| refused(&SendError::InDoubt))?;
         if office.forces {
             office.sent.forced().await?;
         }
@@ -206,14 +205,20 @@ struct Handover {
 impl Handover {
     async fn run(self, office: &Office) -> Result<(), ApiError> {
         let Self { to, message, size, id, place } = self;
-        let sent = match timeout(ROOM_TIME, queue(office, to, message)).await {
-            Ok(sent) => sent.map_err(|error| refused(&error)),
-            Err(_) => Err(refused(&SendError::Full)),
+        let queued = timeout(ROOM_TIME, queue(office, to, message)).await;
+        let receipt = match queued.unwrap_or(Err(SendError::Full)) {
+            Ok(receipt) => receipt,
+            Err(error) => {
+                // The next run may send a message in doubt, so its id stays in use.
+                if error != SendError::InDoubt {
+                    office.sent.forget(&id);
+                }
+                return Err(refused(&error));
+            }
         };
-        let receipt = sent.inspect_err(|_| office.sent.forget(&id))?;
-        let (asker, written) = office.sent.taken(&id, &receipt, place);
+        let (entered, written) = office.sent.taken(&id, &receipt, place);
         // The book lasts as long as the node.
-        let _ = office.taken.send(Taken { receipt, size, asker: Some(asker) });
+        let _ = office.taken.send(entered.of(receipt, size));
         written
     }
 }

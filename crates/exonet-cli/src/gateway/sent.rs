@@ -12,8 +12,8 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::ledger::{Begun, Ledger, Line};
 use super::respond::ApiError;
-use crate::control::Asker;
 use crate::control::protocol::{Ending, Settled};
+use crate::control::{Asker, Handed, Taken};
 use crate::failure::Failure;
 
 /// The maximum number of messages without an outcome, for all clients together.
@@ -60,6 +60,19 @@ pub(super) enum Claim {
     New(OwnedSemaphorePermit),
     /// The id was used before for the same message.
     Known,
+}
+
+/// What the table knows of an accepted message.
+pub(super) struct Entered {
+    asker: Asker,
+    number: Option<u64>,
+}
+
+impl Entered {
+    /// What the book of `exon up` gets.
+    pub(super) fn of(self, receipt: Receipt, size: usize) -> Handed {
+        Handed { taken: Taken { receipt, size, asker: Some(self.asker) }, number: self.number }
+    }
 }
 
 impl Sent {
@@ -145,14 +158,14 @@ impl Sent {
         self.changed.notify_waiters();
     }
 
-    /// The node has accepted the message. Returns the handle for its outcome, and whether the acceptance could be
-    /// written to the ledger.
+    /// The node has accepted the message. Returns what the book needs, and whether the acceptance could be written to
+    /// the ledger.
     pub(super) fn taken(
         &self,
         id: &str,
         receipt: &Receipt,
         place: OwnedSemaphorePermit,
-    ) -> (Asker, Result<(), ApiError>) {
+    ) -> (Entered, Result<(), ApiError>) {
         let message = receipt.open_message();
         let number = message.and_then(|message| self.node.waiting(&message, 0)?.number);
         let mut table = self.table();
@@ -170,7 +183,7 @@ impl Sent {
         drop(table);
         self.changed.notify_waiters();
         let asker = Asker { n, tell: self.tell.clone(), place };
-        (asker, written.map_err(|e| no_disk(&e)))
+        (Entered { asker, number }, written.map_err(|e| no_disk(&e)))
     }
 
     /// Waits until the written lines are on the disk, if the node waits for its journal.

@@ -52,6 +52,19 @@ fn what_is_new_is_refused_while_there_is_room_for_what_follows() {
 }
 
 #[test]
+fn a_reserve_is_made_though_the_usual_segments_have_grown() {
+    let sim = Sim::new(1);
+    let (mut log, _) = open(&sim, Level::Sync);
+    for through in 1..=70 {
+        log.append(through, &[1; 3_000]).unwrap();
+    }
+    for len in [5_000, 8_000, 20_000] {
+        assert!(log.has_reserve(len), "{len}");
+    }
+    log.append(71, &[2; 20_000]).unwrap();
+}
+
+#[test]
 fn what_has_a_reserve_is_appended_though_the_disk_is_full_and_so_is_what_follows() {
     // Groups that the current segment takes, that a segment of the pool takes, and that are longer than a segment,
     // with numbers of free pages: too few, and enough. A segment has 16 pages. The second group needs two segments,

@@ -707,10 +707,17 @@ mod tests {
     #[tokio::test]
     async fn a_message_that_the_journal_may_have_is_in_doubt() {
         for (error, said) in [(full as fn() -> _, SendError::Closed), (broken, SendError::InDoubt)] {
-            let home = tempfile::tempdir().unwrap();
-            let (node, _receipt, _) = without(&home, error, true).await;
+            let homes = [(); 3].map(|()| tempfile::tempdir().unwrap());
+            let (node, _receipt, _) = without(&homes[0], error, true).await;
             assert_eq!(node.peer(nobody()).try_send("y").unwrap_err(), said);
             assert_eq!(node.peer(nobody()).try_send("z").unwrap_err(), SendError::Closed);
+            let (node, _receipt, _) = without(&homes[1], error, true).await;
+            let (mut row, _) = node.peer(nobody()).stream("row").unwrap().split();
+            assert!(matches!(row.try_send("y"), Err(StreamSendError::Send(error)) if error == said));
+            let (node, _receipt, _) = without(&homes[2], error, true).await;
+            let receipt = node.group([nobody()]).build().unwrap().send(Mode::All, "y").await.unwrap();
+            let table = receipt.members();
+            assert_eq!(table[0].state.is_certainly_not(), said == SendError::Closed, "{table:?}");
         }
     }
 

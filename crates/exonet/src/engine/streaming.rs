@@ -34,7 +34,7 @@ impl Engine {
         let outgoing = message.take().ok_or(CoreError::Closed)?.into_outgoing(now.mono);
         let key = self.core.send_in_stream(now, peer, hints, outgoing, end, false)?;
         if !self.write_journal(now) {
-            return Err(CoreError::Closed);
+            return Err(self.unwritten());
         }
         Ok(self.queued(now, key, &peer, false))
     }

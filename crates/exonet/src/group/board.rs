@@ -36,6 +36,17 @@ pub enum MemberState {
 }
 
 impl MemberState {
+    /// The state of a copy that this node has not accepted, or may not have.
+    pub(super) fn refused(error: SendError) -> (Self, End) {
+        match error {
+            SendError::InDoubt => {
+                let settled = Settled { outcome: Outcome::Unknown, id: None, late: false };
+                (Self::Settled(settled), End::Doubtful)
+            }
+            error => (Self::Skipped(error), End::Never),
+        }
+    }
+
     /// Whether the state is final. A [spare](Self::Spare) changes only before the verdict.
     pub const fn has_ended(&self) -> bool {
         matches!(self, Self::Skipped(_) | Self::Settled(_))

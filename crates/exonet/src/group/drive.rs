@@ -227,7 +227,8 @@ impl Drive {
     }
 
     fn skip(&mut self, member: usize, error: SendError) {
-        self.end(member, MemberState::Skipped(error), None, End::Never, Ended::Bad);
+        let (state, end) = MemberState::refused(error);
+        self.end(member, state, None, end, Ended::Bad);
     }
 
     fn ended(&mut self, member: usize, settled: Settled, reason: Option<Arc<str>>) {

@@ -85,7 +85,8 @@ impl SessionSender {
     /// effect.
     ///
     /// # Errors
-    /// [`SessionSendError`]; the peer's application gets nothing of the message.
+    /// [`SessionSendError`]; the peer's application gets nothing of the message, except after [`SendError::InDoubt`]: then
+    /// the next process of the identity may send it.
     pub async fn send(&mut self, message: impl Into<Message>) -> Result<Receipt, SessionSendError> {
         let last = self.all_but_last(message.into()).await?;
         Ok(self.stream.send(last).await?)

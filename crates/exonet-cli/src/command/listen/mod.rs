@@ -125,6 +125,8 @@ impl Life<'_> {
     ) -> Result<Over, Failure> {
         let (settings, args, leave) = (self.settings, self.args, self.leave);
         let node = self.node(begin).await?;
+        // Before any stream can be refused.
+        let streams = streams::read(&node, args.stream.as_deref())?;
         let _watched = self.metrics.as_ref().map(|metrics| metrics.watch(&node));
         let (again, wanted) = mpsc::unbounded_channel();
         let role = if !args.exec.is_empty() { Role::Worker(again) } else { Role::Command("listen") };
@@ -141,7 +143,7 @@ impl Life<'_> {
             failure = superseded(&node) => Err(failure),
             // The work ends with an error when the node is closed.
             Ok(never) = streams::refuse(&node) => match never {},
-            interrupted = self.work(&node, (requests, copied, wanted), totals) => interrupted,
+            interrupted = self.work(&node, streams, (requests, copied, wanted), totals) => interrupted,
         };
         control.close().await;
         let (at, began) = (node.local_addr(), Instant::now());
@@ -181,6 +183,7 @@ impl Life<'_> {
     async fn work(
         &self,
         node: &Node,
+        streams: mpsc::Receiver<streams::Heard>,
         (mut requests, copied, wanted): (
             watch::Receiver<u32>,
             mpsc::UnboundedReceiver<Taken>,
@@ -193,7 +196,6 @@ impl Life<'_> {
             let (exec, inputs) = (Exec::new(settings, args)?, Inputs { requests, copied, wanted });
             return Working::new(settings, node, exec, args).run(inputs, totals).await;
         }
-        let streams = streams::read(node, args.stream.as_deref())?;
         let patience = Patience { most: args.patience, crowded: Arc::default() };
         let (node, store) = (node.clone(), self.store.clone());
         let listener = Listener { node, output: settings.output, raw: args.raw, store, patience };

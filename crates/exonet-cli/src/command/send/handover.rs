@@ -358,11 +358,8 @@ impl<'a> Handed<'a> {
                         (format!(", number {number}"), format!("exon outbox status {number}{options}"))
                     }
                     Some((first, last, count)) => {
-                        let gaps = if last - first < count {
-                            ""
-                        } else {
-                            " (others between them are not of this command)"
-                        };
+                        let gaps =
+                            if last - first < count { "" } else { " (some between them are left out)" };
                         let look =
                             format!("exon outbox ls{options}; one of them: exon outbox status N{options}");
                         (format!(", numbers {first} to {last}{gaps}"), look)

@@ -46,7 +46,7 @@ struct Over {
 /// The messages that the node has accepted, and that the book does not have yet.
 pub(super) struct Intake {
     pub(super) of_commands: mpsc::UnboundedReceiver<Handed>,
-    pub(super) of_gateway: mpsc::UnboundedReceiver<Taken>,
+    pub(super) of_gateway: mpsc::UnboundedReceiver<Handed>,
 }
 
 impl Future for Entry {
@@ -131,11 +131,7 @@ impl<'a> Book<'a> {
             tokio::select! {
                 () = &mut *stop => return Ok(()),
                 Some(Handed { taken, number }) = intake.of_commands.recv() => self.add(taken, number),
-                Some(taken) = intake.of_gateway.recv() => {
-                    let open = taken.receipt.open_message();
-                    let number = open.and_then(|message| self.node.waiting(&message, 0)?.number);
-                    self.add(taken, number);
-                }
+                Some(Handed { taken, number }) = intake.of_gateway.recv() => self.add(taken, number),
                 Some(over) = self.open.next() => self.settle(over)?,
                 never = &mut listening => return never.map(|never| match never {}),
                 _ = refused.changed() => self.open.iter().filter(|entry| entry.size > WHOLE).for_each(|entry| {
@@ -187,7 +183,7 @@ impl<'a> Book<'a> {
             judged: Judged::of(settled.outcome),
         };
         self.tell(number, &settled)?;
-        if number.is_some() {
+        if number.is_some() || settled.id.is_some() {
             self.past.put(settled.clone());
         }
         if let Some(Asker { n, tell, place }) = asker {

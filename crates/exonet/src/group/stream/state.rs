@@ -418,7 +418,8 @@ impl State {
                 self.poll_copy(copy);
             }
             (Some(copy), Err(error)) => {
-                self.end(copy, MemberState::Skipped(error.clone()), None, End::Never);
+                let (state, end) = MemberState::refused(error.clone());
+                self.end(copy, state, None, end);
                 self.depart(key, Cause::Failed(error));
             }
             // An end without a copy has no outcome to note.
