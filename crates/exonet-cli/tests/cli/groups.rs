@@ -108,7 +108,7 @@ fn what_is_not_known_of_a_member_is_said() {
     let world = World::new();
     // Its command gets the message, and waits for something that never comes.
     let gate = world.gate("gate");
-    let a = member(&world, "a", &["--exec", "sh", "-c", "read go", "--", arg(&world.path("gate"))]);
+    let a = member(&world, "a", &["--exec", "sh", "-c", "read go < \"$1\"", "--", arg(&world.path("gate"))]);
     let to = ["group", "send", "--confirm", "processed", "--to", &a.peer, "--deadline", "1s", "--wait", "0s"];
     let doubt = world.run(&[&to[..], &["--json", "pay 10"]].concat()).expect(3);
     let told = line(&doubt, &a.peer);
