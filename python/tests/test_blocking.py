@@ -161,7 +161,7 @@ def test_a_peer_its_figures_and_listeners():
         taken = sessions.accept(timeout=10)
         assert taken.name == "talk"
         taken.recv(timeout=10).ack()
-        session.close()
+        session.abort()
 
 
 def test_nothing_of_the_node_is_missing():
