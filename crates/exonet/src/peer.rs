@@ -279,7 +279,8 @@ impl Peer {
         let at = shared.look(Engine::accepted_at);
         let queued = match shared.until_safe(at).await {
             Ok(()) => queued,
-            Err(Closed) => Err(SendError::InDoubt),
+            Err(Closed) if !sent.is_empty() => Err(SendError::InDoubt),
+            Err(Closed) => queued,
         };
         match queued {
             Ok(()) => Ok(sent),

@@ -193,8 +193,7 @@ impl<'a> Book<'a> {
         Ok(())
     }
 
-    /// Prints an outcome. The text is for people, who read of a delivery, or of what they gave up, only with
-    /// `--verbose`.
+    /// Prints an outcome. The text leaves deliveries, and messages that the user has given up, to `--verbose`.
     fn tell(&self, number: Option<u64>, settled: &protocol::Settled) -> Result<(), Failure> {
         let name = settled.outcome.name();
         let as_wanted = matches!(settled.outcome, Ending::Delivered | Ending::Processed | Ending::Cancelled);
