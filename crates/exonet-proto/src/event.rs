@@ -11,7 +11,7 @@ use crate::id::{MessageId, NodeId, Stamp};
 use crate::message::{DeliveryKey, MessageKey, Notice, Outcome, Refusal};
 use crate::time::Mono;
 
-/// The state of a message.
+/// The state of a message. The set is closed, so that an application can match all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Status {
     /// The message has not left.
@@ -351,6 +351,7 @@ pub enum Cancel {
 
 /// Why a message could not be cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum CancelError {
     /// The message has left, and such a message is not withdrawn: only its outcome will tell.
     #[error("the message has left already")]

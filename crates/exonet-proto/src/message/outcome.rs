@@ -1,6 +1,7 @@
 //! The outcomes of messages.
 
-/// The outcome of a message. Each message has exactly one, once.
+/// The outcome of a message. Each message has exactly one, once. The set is closed, so that an application can match
+/// all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// The receiving application has taken it.

@@ -19,6 +19,7 @@ use core::fmt;
 /// }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum HandlerError {
     /// The message was not processed this time: the handler gets it again, until the
     /// [`attempts`](crate::InboxBuilder::attempts) are used up.

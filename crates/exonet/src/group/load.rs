@@ -15,6 +15,18 @@ pub struct Path {
     pub loss: f64,
 }
 
+/// What a group knows of the load of a member: see [`Group::loads`](super::Group::loads).
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct MemberLoad {
+    /// The member.
+    pub id: NodeId,
+    /// What one more message would cost there, by the [`Load`] of the group. For [`PeakEwma`] that is a time in seconds.
+    pub cost: f64,
+    /// What the node knows of the path to the member.
+    pub path: Path,
+}
+
 /// How a copy or a call ended, as far as that says something about the load of its member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]

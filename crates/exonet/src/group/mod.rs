@@ -57,7 +57,7 @@ mod stream;
 pub use ballot::{Verdict, Why};
 pub use board::{GroupReceipt, MemberLine, MemberState};
 pub use call::{Answered, GroupCall};
-pub use load::{Ended, Load, Path, PeakEwma};
+pub use load::{Ended, Load, MemberLoad, Path, PeakEwma};
 pub use stream::{Cause, Departure, GroupStream, WhenFull};
 
 use core::fmt;
@@ -387,6 +387,18 @@ impl Common {
         Path { rtt, loss }
     }
 
+    fn loads(&self, shared: &Shared, members: &[NodeId]) -> Vec<MemberLoad> {
+        let now = self.made.elapsed();
+        let mut mind = self.mind();
+        let mut load_of = |id: &NodeId| {
+            let path = self.path(shared, id);
+            MemberLoad { id: *id, cost: mind.load.cost(now, id, path), path }
+        };
+        let mut loads: Vec<_> = members.iter().map(&mut load_of).collect();
+        loads.sort_by(|one, other| one.cost.total_cmp(&other.cost));
+        loads
+    }
+
     /// The members in the order in which they are chosen.
     fn order(&self, shared: &Shared, members: &[Arc<PeerAddr>], rule: &Rule) -> Vec<Arc<PeerAddr>> {
         let now = self.made.elapsed();
@@ -428,6 +440,12 @@ impl Group {
     /// The current members.
     pub fn members(&self) -> Vec<NodeId> {
         self.roster().iter().map(|member| member.id).collect()
+    }
+
+    /// The load of each member, the cheapest first. [`Mode::Quorum`] and [`Mode::Balanced`] choose by it.
+    pub fn loads(&self) -> Vec<MemberLoad> {
+        let ids = self.members();
+        self.inner.common.loads(self.inner.node.shared(), &ids)
     }
 
     fn roster(&self) -> MutexGuard<'_, Vec<Arc<PeerAddr>>> {

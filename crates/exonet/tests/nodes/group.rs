@@ -103,6 +103,23 @@ async fn one_answer_is_enough_for_any_and_surplus_copies_are_withdrawn() {
 }
 
 #[tokio::test]
+async fn a_group_shows_the_load_of_its_members() {
+    let (alice, bob, dead) = (node().await, node().await, nobody().await);
+    within(acquaint(&alice, &bob)).await;
+    let members = [dead, bob.peer_addr()];
+    let group = alice.group(members.clone()).load(listed(&members)).build().unwrap();
+    let loads = group.loads();
+    let costs: Vec<_> = loads.iter().map(|load| (load.id, load.cost)).collect();
+    assert_eq!(costs, [(members[0].id, 0.0), (bob.id(), 1.0)], "the cheapest first, as the metric says");
+    assert_eq!(
+        loads[0].path,
+        Path::default(),
+        "nothing is known of the path to a member that never answered"
+    );
+    assert!(loads[1].path.rtt.is_some_and(|rtt| !rtt.is_zero()), "{loads:?}");
+}
+
+#[tokio::test]
 async fn one_that_rejects_is_replaced_in_a_quorum() {
     let (alice, bob, carol) = (node().await, node().await, node().await);
     let members = [bob.peer_addr(), carol.peer_addr()];
