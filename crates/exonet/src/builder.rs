@@ -355,6 +355,7 @@ impl Builder {
         let service = Service { names, naming: self.naming.clone(), pins, generation: term.generation };
         let mut shared = Shared::new(engine, clock, Arc::clone(&socket), service, dead, self.attempts);
         shared.carriers = self.carriers;
+        shared.place = store.as_ref().map(|store| store.path().to_owned());
         let shared = Arc::new(shared);
         if let Some(journal) = journal {
             shared.amend(|engine| engine.keep_journal(now, journal, &Arc::downgrade(&shared)));

@@ -132,7 +132,7 @@ impl Departing {
 
     async fn copy_and_cede(&mut self) -> Result<Deed, Failure> {
         let dir = self.open().await?;
-        let load = block_in_place(|| dir.checkpoint_after(&self.plan.to.id, b"", Some(&self.ahead)));
+        let load = block_in_place(|| dir.checkpoint_after(&self.plan.to.id, &(), Some(&self.ahead)));
         let load = load.map_err(|error| self.failed(&error))?;
         self.moved.still_bytes = load.as_bytes().len() as u64;
         self.moved.bytes += self.moved.still_bytes;

@@ -114,9 +114,9 @@ fn moved(world: &World, names: &str) -> std::path::PathBuf {
     }
     let dir = exonet::state::StateDir::open(&here).unwrap();
     let door = exonet::state::SecretKey::from_bytes([9; 32]);
-    let load = dir.checkpoint(&door.node_id(), b"").unwrap();
+    let load = dir.checkpoint(&door.node_id(), &()).unwrap();
     let deed = dir.cede(&load).unwrap();
-    exonet::state::restore(&there, &door, load.as_bytes(), deed.as_bytes()).unwrap();
+    exonet::state::restore::<()>(&there, &door, load.as_bytes(), deed.as_bytes()).unwrap();
     let peer = world.serve(&["--as", "sender", "--echo"]);
     let by = ["--state", arg(&there), "--names", names];
     world.run(&[&["ping", &peer.peer, "-n", "1"][..], &by].concat()).expect(0);
