@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use exonet::carrier::{Proxy, Tls, TlsServer};
 use exonet::naming::Naming;
+use exonet::state::SecretKey;
 use exonet::{Builder, Carrier, Durability};
 
 use crate::args::{Common, durability_name};
@@ -149,6 +150,12 @@ impl Settings {
         let Some(names) = &self.names else { return Ok(None) };
         let key = if self.identity.is_there() { Some(self.identity.key()?) } else { None };
         peers::services(names, key).await.map(Some)
+    }
+
+    /// The name service, for requests from the identity of `key`. None: no name service is given.
+    pub(crate) async fn naming_of(&self, key: SecretKey) -> Result<Option<Arc<dyn Naming>>, Failure> {
+        let Some(names) = &self.names else { return Ok(None) };
+        peers::services(names, Some(key)).await.map(Some)
     }
 
     /// Whether the node keeps a journal, so that the next run continues with its messages.

@@ -2,6 +2,7 @@
 
 mod bench;
 mod call;
+mod checkpoint;
 mod conformance;
 mod cp;
 mod dead;
@@ -45,6 +46,7 @@ use crate::peers::Names;
 
 pub(crate) use bench::{BenchArgs, BenchCommand, CallsArgs, ClientArgs, CrowdArgs, Mode, ServerArgs};
 pub(crate) use call::CallArgs;
+pub(crate) use checkpoint::{CheckpointArgs, RestoreArgs};
 pub(crate) use conformance::ConformanceArgs;
 pub(crate) use cp::CpArgs;
 pub(crate) use dead::{DeadArgs, DeadCommand, RetryArgs};
@@ -284,6 +286,8 @@ pub(crate) enum Command {
     Proxy(ProxyArgs),
     Names(NamesArgs),
     Move(MoveArgs),
+    Checkpoint(CheckpointArgs),
+    Restore(RestoreArgs),
     Ping(PingArgs),
     Demo(DemoArgs),
     Bench(BenchArgs),
