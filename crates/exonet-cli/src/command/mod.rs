@@ -105,9 +105,11 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Restore(args) => checkpoint::restore(&Settings::new(common, None)?, &args).await,
         Command::Names(args) => names::run(&Settings::new(common, args.identity())?, &args).await,
         Command::Ping(args) => ping::run(&Settings::new(common, None)?, &args).await,
-        Command::Demo(args) => demo::run(&Settings::new(common, None)?, &args).await,
-        Command::Bench(args) => bench::run(&Settings::new(common, None)?, &args).await,
-        Command::Conformance(args) => conformance::run(&Settings::new(common, None)?, &args).await,
+        Command::Demo(args) => demo::run(&Settings::new(common, None)?.with_datagrams(), &args).await,
+        Command::Bench(args) => bench::run(&Settings::new(common, None)?.with_datagrams(), &args).await,
+        Command::Conformance(args) => {
+            conformance::run(&Settings::new(common, None)?.with_datagrams(), &args).await
+        }
         Command::Sim(args) => sim::run(&Settings::new(common, None)?, &args).await,
         Command::Completions(args) => shell::completions(&Settings::new(common, None)?, &args),
         Command::Man(args) => shell::man(&Settings::new(common, None)?, &args),
