@@ -12,6 +12,9 @@ use zeroize::Zeroizing;
 use crate::failure::Failure;
 use crate::peers;
 
+/// The file of an identity that has arrived, and that no process has run since.
+const ARRIVED: &str = "arrived";
+
 /// The identity of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Identity {
@@ -163,6 +166,25 @@ impl Identity {
     /// The current stay of a stored identity at this place.
     pub(crate) fn term(&self) -> Result<Term, Failure> {
         StateDir::peek_term(self.path()?).map_err(|e| self.failure("open", &e))
+    }
+
+    /// Notes that it has just arrived here, from a file, so that its next run greets its peers.
+    pub(crate) fn note_arrival(&self) -> Result<(), Failure> {
+        let path = self.path()?.join(ARRIVED);
+        std::fs::write(&path, "").map_err(|error| Failure::path("write", &path, &error))
+    }
+
+    /// Whether it has arrived here from a file, and has greeted nobody yet.
+    pub(crate) fn has_arrived(&self) -> bool {
+        self.path().is_ok_and(|path| is_present(path, ARRIVED))
+    }
+
+    /// A process runs it, and greets its peers.
+    pub(crate) fn forget_arrival(&self) {
+        if let Ok(path) = self.path() {
+            // If the file stays, they are greeted once more.
+            let _ = std::fs::remove_file(path.join(ARRIVED));
+        }
     }
 
     /// The directory of a stored identity.

@@ -36,7 +36,7 @@ pub(crate) async fn toward_with(
     change: impl FnOnce(&mut Config),
 ) -> Result<Node, Failure> {
     needs_hint(peer)?;
-    let builder = settings.apply(Node::builder(Allow::only([peer.id]))).await?;
+    let builder = settings.apply_to_client(Node::builder(Allow::only([peer.id]))).await?;
     let node = builder.config(change).build().await.map_err(|error| failed(settings, &error))?;
     recovered(settings, &node);
     Ok(node)
@@ -49,7 +49,8 @@ pub(crate) async fn toward_all(
     change: impl FnOnce(&mut Config),
 ) -> Result<Node, Failure> {
     peers.iter().try_for_each(|named| needs_hint(&named.peer))?;
-    let builder = settings.apply(Node::builder(Allow::only(peers.iter().map(|named| named.peer.id)))).await?;
+    let builder =
+        settings.apply_to_client(Node::builder(Allow::only(peers.iter().map(|named| named.peer.id)))).await?;
     let node = builder.config(change).build().await.map_err(|error| failed(settings, &error))?;
     recovered(settings, &node);
     Ok(node)
@@ -64,7 +65,7 @@ pub(crate) async fn sender(
     if let Some(peer) = peer {
         needs_hint(peer)?;
     }
-    let builder = settings.apply(Node::builder(Allow::only(peer.map(|peer| peer.id)))).await?;
+    let builder = settings.apply_to_client(Node::builder(Allow::only(peer.map(|peer| peer.id)))).await?;
     let node = builder.build().await.map_err(|error| failed(settings, &error))?;
     let recovered = recovered(settings, &node);
     Ok((node, recovered))
@@ -110,6 +111,7 @@ pub(crate) async fn background(
     };
     let built = builder.config(change).build().await;
     let node = built.map_err(|error| failed(settings, &error))?;
+    settings.check_connections(&node)?;
     let recovered = recovered(settings, &node);
     Ok((node, recovered))
 }
@@ -127,6 +129,7 @@ pub(crate) async fn at(
         Ok(builder.build().await)
     };
     let node = somewhere(bind, build).await?.map_err(|error| failed(settings, &error))?;
+    settings.check_connections(&node)?;
     recovered(settings, &node);
     Ok(node)
 }

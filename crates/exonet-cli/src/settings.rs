@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use exonet::carrier::{Proxy, Tls, TlsServer};
 use exonet::naming::Naming;
-use exonet::{Builder, Carrier, Durability};
+use exonet::state::SecretKey;
+use exonet::{Builder, Carrier, Durability, Node};
 
 use crate::args::{Common, durability_name};
 use crate::failure::Failure;
@@ -21,6 +22,8 @@ pub(crate) struct Settings {
     durability: Option<Durability>,
     /// The carrier of packets.
     carrier: Carrier,
+    /// Whether the user has chosen it.
+    carrier_is_chosen: bool,
     /// The proxy for connections.
     proxy: Option<Proxy>,
     /// Connections use TLS, with this server name if it is not empty.
@@ -42,7 +45,7 @@ impl Settings {
     pub(crate) fn new(common: &Common, stored: Option<&str>) -> Result<Self, Failure> {
         let name = common.identity.as_deref().or(stored);
         let connects = common.proxy.is_some() || common.tls.is_some();
-        let carrier = common.carrier.unwrap_or(if connects { Carrier::Tcp } else { Carrier::Udp });
+        let carrier = common.carrier.unwrap_or(if connects { Carrier::Tcp } else { Carrier::Auto });
         if connects && carrier == Carrier::Udp {
             return Err(Failure::new("datagrams cannot use a proxy or TLS")
                 .hint("leave out --carrier udp, or use --carrier auto"));
@@ -51,6 +54,7 @@ impl Settings {
             identity: Identity::new(name, common.state.as_deref())?,
             durability: common.durability,
             carrier,
+            carrier_is_chosen: common.carrier.is_some(),
             proxy: common.proxy.clone(),
             tls: common.tls.clone(),
             output: Output::new(common.json),
@@ -83,7 +87,17 @@ impl Settings {
     /// Gives a node the identity, the durability and the name service of these settings. A name server asks for proof
     /// of a stored identity, which the node asks at every start whether it lives here.
     pub(crate) async fn apply(&self, builder: Builder) -> Result<Builder, Failure> {
-        let builder = self.durable(self.connect(self.identity.apply(builder)?.carrier(self.carrier))?);
+        self.prepare(builder, true).await
+    }
+
+    /// As [`Self::apply`], for a node that only meets others: it accepts no connections.
+    pub(crate) async fn apply_to_client(&self, builder: Builder) -> Result<Builder, Failure> {
+        self.prepare(builder, false).await
+    }
+
+    async fn prepare(&self, builder: Builder, accepts: bool) -> Result<Builder, Failure> {
+        let builder = self.identity.apply(builder)?.carrier(self.carrier).accept_connections(accepts);
+        let builder = self.durable(self.connect(builder, accepts)?);
         let naming = if self.identity.is_stored() {
             self.own_naming().await?
         } else {
@@ -93,6 +107,27 @@ impl Settings {
             Some(naming) => builder.naming_shared(naming),
             None => builder,
         })
+    }
+
+    /// For a command that measures datagrams, or that emulates a network: it opens no connections unless the user asks
+    /// for them.
+    pub(crate) fn with_datagrams(mut self) -> Self {
+        if !self.carrier_is_chosen && self.carrier == Carrier::Auto {
+            self.carrier = Carrier::Udp;
+        }
+        self
+    }
+
+    /// Fails if the user has asked for connections, and `node`, which waits for others, accepts none.
+    pub(crate) fn check_connections(&self, node: &Node) -> Result<(), Failure> {
+        if !self.carrier_is_chosen || self.carrier == Carrier::Udp || node.accepts_connections() {
+            return Ok(());
+        }
+        let address = node.local_addr();
+        Err(Failure::new(format!(
+            "cannot accept tcp connections at {address}: another program has that port"
+        ))
+        .hint("end that program, or take another port: --bind; or leave out --carrier, to go on with udp"))
     }
 
     /// For a name server: its node asks no name service.
@@ -113,13 +148,13 @@ impl Settings {
         if self.durability == Some(Durability::Memory) { builder } else { self.durable(builder) }
     }
 
-    /// Lets a node open connections of the requested kind, and accept all kinds.
-    fn connect(&self, builder: Builder) -> Result<Builder, Failure> {
+    /// Lets a node open connections of the requested kind, and accept all kinds if it accepts any.
+    fn connect(&self, builder: Builder, accepts: bool) -> Result<Builder, Failure> {
         if self.carrier == Carrier::Udp {
             return Ok(builder);
         }
         let failed = |error: std::io::Error| Failure::new(format!("TLS: {error}"));
-        let builder = builder.tls(TlsServer::self_signed().map_err(failed)?);
+        let builder = if accepts { builder.tls(TlsServer::self_signed().map_err(failed)?) } else { builder };
         let Some(name) = &self.tls else {
             return Ok(match &self.proxy {
                 Some(proxy) => builder.dialler(proxy.clone()),
@@ -151,6 +186,12 @@ impl Settings {
         peers::services(names, key).await.map(Some)
     }
 
+    /// The name service, for requests from the identity of `key`. None: no name service is given.
+    pub(crate) async fn naming_of(&self, key: SecretKey) -> Result<Option<Arc<dyn Naming>>, Failure> {
+        let Some(names) = &self.names else { return Ok(None) };
+        peers::services(names, Some(key)).await.map(Some)
+    }
+
     /// Whether the node keeps a journal, so that the next run continues with its messages.
     pub(crate) fn keeps_journal(&self) -> bool {
         self.identity.is_stored() && self.durability != Some(Durability::Memory)
@@ -174,7 +215,7 @@ impl Settings {
     /// What else a user may try at a peer that does not answer.
     pub(crate) fn carrier_hint(&self) -> &'static str {
         match self.carrier {
-            Carrier::Udp => " (--carrier auto also tries TCP)",
+            Carrier::Udp => " (without --carrier udp, it also tries TCP)",
             _ => "",
         }
     }

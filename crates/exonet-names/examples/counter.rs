@@ -4,8 +4,8 @@
 //! cargo run -p exonet-names --example counter
 //! ```
 //!
-//! The service counts. Each client adds one again and again, by calls to `name:counter`. In the middle, the service is drained, frozen
-//! and ceded, with its count as the application's bytes of the checkpoint; it is restored in another directory, as it would be on another
+//! The service counts. Each client adds one again and again, by calls to `name:counter`. In the middle, the service is frozen and goes into
+//! one file, with its count as the application's part of the checkpoint; it is restored in another directory, as it would be on another
 //! machine; and it goes on. At the end the count is the number of calls that were answered: none was lost, and none counted twice.
 
 use std::error::Error;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use exonet::call::{Request, Serving};
 use exonet::naming::Name;
-use exonet::state::{self, SecretKey, StateDir};
+use exonet::state::{self, ApplicationError, Checkpoint, SecretKey, StateDir};
 use exonet::{Allow, Node, Peer};
 use exonet_names::FileNames;
 
@@ -25,39 +25,52 @@ const CALLS_EACH: u64 = 100;
 /// When the service moves: so many calls are answered.
 const MOVES_AT: u64 = 4_000;
 
+/// What the service has counted, which moves with it.
+#[derive(Clone, Default)]
+struct Count(Arc<AtomicU64>);
+
+impl Count {
+    fn now(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Checkpoint for Count {
+    fn checkpoint(&self) -> Result<Vec<u8>, ApplicationError> {
+        Ok(self.now().to_string().into_bytes())
+    }
+
+    fn restore(bytes: &[u8]) -> Result<Self, ApplicationError> {
+        Ok(Self(Arc::new(AtomicU64::new(std::str::from_utf8(bytes)?.parse()?))))
+    }
+}
+
 /// The service, at one of its places.
 struct Counter {
     node: Node,
-    serving: Serving,
-    count: Arc<AtomicU64>,
+    /// Dropped, it serves no more.
+    _serving: Serving,
+    count: Count,
 }
 
 impl Counter {
     /// Counts on from `count`, as the identity in `place`, and is found as `counter`.
-    async fn start(place: &Path, names: &FileNames, count: u64) -> Result<Self, Box<dyn Error>> {
+    async fn start(place: &Path, names: &FileNames, count: Count) -> Result<Self, Box<dyn Error>> {
         let node = Node::builder(Allow::anyone())
             .state_dir(place)
             .bind("127.0.0.1:0")
             .naming(names.clone())
             .build()
             .await?;
-        let count = Arc::new(AtomicU64::new(count));
-        let counted = Arc::clone(&count);
+        let counted = count.clone();
         let add = move |_: Request| {
-            let now = counted.fetch_add(1, Ordering::Relaxed) + 1;
+            let now = counted.0.fetch_add(1, Ordering::Relaxed) + 1;
             async move { now.to_string() }
         };
         let serving = node.serve("add", add).start()?;
         let address = node.local_addr().to_string();
         drop(node.bind_name(&"counter".parse::<Name>()?, [address]).await?);
-        Ok(Self { node, serving, count })
-    }
-
-    /// Stops when what it has counted is answered. Gives the count. Calls that come meanwhile wait for its next place.
-    async fn freeze(self) -> u64 {
-        self.node.freeze(Duration::from_secs(5)).await;
-        drop(self.serving);
-        self.count.load(Ordering::Relaxed)
+        Ok(Self { node, _serving: serving, count })
     }
 }
 
@@ -71,9 +84,10 @@ async fn add(counter: &Peer) -> Result<u64, Box<dyn Error + Send + Sync>> {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let world = tempfile::tempdir()?;
-    let (here, there) = (world.path().join("here"), world.path().join("there"));
+    let [here, there, machine, file] =
+        ["here", "there", "machine", "counter.exonet"].map(|it| world.path().join(it));
     let names = FileNames::new(world.path().join("names"));
-    let service = Counter::start(&here, &names, 0).await?;
+    let service = Counter::start(&here, &names, Count::default()).await?;
 
     let answered = Arc::new(AtomicU64::new(0));
     let mut clients = Vec::new();
@@ -96,30 +110,26 @@ async fn main() -> Result<(), Box<dyn Error>> {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 
-    // The other machine has a key of its own, for which the checkpoint is sealed.
-    let other = SecretKey::from_bytes(fresh()?);
+    // The other machine has an identity of its own, for which the checkpoint is sealed.
+    let other = StateDir::create(&machine, &fresh()?)?;
+    let to = SecretKey::from_bytes(**other.secret()).node_id();
     let began = Instant::now();
-    let count = service.freeze().await;
-    let identity = StateDir::open(&here)?;
-    let load = identity.checkpoint(&other.node_id(), count.to_string().as_bytes())?;
-    // From here on it does not open at its former place.
-    let deed = identity.cede(&load)?;
-    let restored = state::restore(&there, &other, load.as_bytes(), deed.as_bytes())?;
-    let count = String::from_utf8_lossy(&restored.application).parse()?;
-    let service = Counter::start(&there, &names, count).await?;
+    // The service stops when what it has counted is answered. Calls that come meanwhile wait for its next place. From here
+    // on the identity does not open at its former place.
+    service.node.checkpoint(Duration::from_secs(5), &to, &service.count, &file).await?;
+    let restored = state::restore_file::<Count>(&file, &machine, &there, Some(&names)).await?;
+    let (count, generation) = (restored.application.now(), restored.term.generation);
+    let service = Counter::start(&there, &names, restored.application).await?;
     // Those that it knows need not look it up.
     service.node.greet();
-    println!(
-        "moved at {count} within {:.1} ms, as generation {}",
-        ms(began.elapsed()),
-        restored.term.generation
-    );
+    println!("moved at {count} within {:.1} ms, as generation {generation}", ms(began.elapsed()));
 
     let mut longest = Duration::ZERO;
     for client in clients {
         longest = longest.max(client.await?.map_err(|error| error.to_string())?);
     }
-    let count = service.freeze().await;
+    service.node.freeze(Duration::from_secs(5)).await;
+    let count = service.count.now();
     let answered = answered.load(Ordering::Relaxed);
     println!("{answered} calls of {CLIENTS} clients were answered, and {count} counted");
     println!("the longest call took {:.1} ms", ms(longest));

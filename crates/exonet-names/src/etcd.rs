@@ -2,19 +2,22 @@
 //!
 //! | Key | Value |
 //! |---|---|
-//! | `exonet/name/NAME` | `{"peer": "ID@...", "generation": n}` |
+//! | `exonet/name/NAME` | `{"peer": "ID", "generation": n}` |
+//! | `exonet/addr/NAME` | `{"peer": "ID@...", "generation": n}`, with a lease if the node renews it |
 //! | `exonet/term/ID` | `{"generation": n, "lineage": [8 bytes]}` |
 //!
-//! A key is changed only if it is still as it was read: a transaction compares its revision. So neither a lease nor a
-//! clock decides which node has a name, or where an identity lives.
+//! A key is changed only if it is still as it was read: a transaction compares its revision, and that of the term of the
+//! identity. The addresses of a node that is gone are forgotten with its lease. The other keys have none: so neither a
+//! lease nor a clock decides which node has a name, or where an identity lives.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use exonet::NodeId;
 use exonet::naming::{Answer, Expect, Found, Name, Naming, NamingError, Record, Term, Version};
+use exonet::{NodeId, PeerAddr};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -26,12 +29,17 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How often a watcher looks a name up, and for how long at most.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 const LOOK_FOR: Duration = Duration::from_secs(30);
+/// How long the addresses of a node that is gone stay.
+const LEASE: Duration = Duration::from_secs(15);
 
 /// Names in an etcd cluster.
 #[derive(Clone, Debug)]
 pub struct EtcdNames {
     url: Arc<str>,
     agent: ureq::Agent,
+    lease: Duration,
+    /// The leases of the names that are renewed here, as etcd writes their numbers.
+    leases: Arc<Mutex<BTreeMap<Name, String>>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -57,12 +65,28 @@ impl EtcdNames {
     /// Uses the cluster that has a member at `url`, for example `http://127.0.0.1:2379`.
     pub fn new(url: &str) -> Self {
         let config = ureq::Agent::config_builder().timeout_global(Some(PATIENCE)).http_status_as_error(false);
-        Self { url: url.trim_end_matches('/').into(), agent: config.build().into() }
+        Self {
+            url: url.trim_end_matches('/').into(),
+            agent: config.build().into(),
+            lease: LEASE,
+            leases: Arc::default(),
+        }
+    }
+
+    /// Sets how long the addresses of a node that is gone stay, in whole seconds. Default: 15 s. etcd may make it longer.
+    #[must_use]
+    pub const fn lease_for(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    fn leases(&self) -> MutexGuard<'_, BTreeMap<Name, String>> {
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends a request to the gateway, on a thread that may block.
     async fn ask(&self, path: &'static str, question: Value) -> Result<Value, NamingError> {
-        let (agent, url) = (self.agent.clone(), format!("{}/v3/kv/{path}", self.url));
+        let (agent, url) = (self.agent.clone(), format!("{}/v3/{path}", self.url));
         let unreachable = |e: &dyn std::fmt::Display| NamingError::Unreachable(format!("etcd: {e}"));
         let asked = spawn_blocking(move || {
             let mut answer = agent
@@ -81,47 +105,55 @@ impl EtcdNames {
     }
 
     async fn read<T: DeserializeOwned>(&self, key: &str) -> Result<Option<Stored<T>>, NamingError> {
-        let answer = self.ask("range", json!({ "key": STANDARD.encode(key) })).await?;
+        let answer = self.ask("kv/range", json!({ "key": STANDARD.encode(key) })).await?;
         stored(answer.pointer("/kvs/0"))
     }
 
-    /// Puts `value` under `key`, or deletes the key, if the last change of the key had this `revision`; with 0, if
-    /// the key does not exist. Returns the revision of the change. None: the key has changed meanwhile.
-    async fn swap<T: Serialize>(
-        &self,
-        key: &str,
-        value: Option<&T>,
-        revision: u64,
-    ) -> Result<Option<u64>, NamingError> {
-        let key = STANDARD.encode(key);
-        let change = match value {
-            Some(value) => {
-                let value = serde_json::to_string(value).map_err(|e| damaged(&e))?;
-                json!({ "request_put": { "key": key, "value": STANDARD.encode(value) } })
-            }
-            None => json!({ "request_delete_range": { "key": key } }),
-        };
-        let compare =
-            json!({ "key": key, "target": "MOD", "result": "EQUAL", "mod_revision": revision.to_string() });
-        let answer = self.ask("txn", json!({ "compare": [compare], "success": [change] })).await?;
+    /// Makes these changes if the last change of each of these keys had the revision beside it; 0: it does not exist.
+    /// Returns the revision of the changes. None: a key has changed meanwhile.
+    async fn swap(&self, keys: &[(String, u64)], changes: Vec<Value>) -> Result<Option<u64>, NamingError> {
+        let compare: Vec<_> = keys
+            .iter()
+            .map(|(key, revision)| {
+                let key = STANDARD.encode(key);
+                json!({ "key": key, "target": "MOD", "result": "EQUAL", "mod_revision": revision.to_string() })
+            })
+            .collect();
+        let answer = self.ask("kv/txn", json!({ "compare": compare, "success": changes })).await?;
         if answer.get("succeeded").and_then(Value::as_bool) != Some(true) {
             return Ok(None);
         }
         number(answer.pointer("/header/revision")).map(Some)
     }
 
+    /// Reads these ranges at one instant.
+    async fn read_together(&self, ranges: [Value; 2]) -> Result<[Vec<Value>; 2], NamingError> {
+        let ranges = ranges.map(|range| json!({ "request_range": range }));
+        let answer = self.ask("kv/txn", json!({ "success": ranges })).await?;
+        Ok([0, 1].map(|n| {
+            let kvs = answer.pointer(&format!("/responses/{n}/response_range/kvs")).and_then(Value::as_array);
+            kvs.cloned().unwrap_or_default()
+        }))
+    }
+
     async fn term(&self, id: &NodeId) -> Result<Option<Stored<TermValue>>, NamingError> {
         self.read(&term_key(id)).await
     }
 
+    async fn look_up_now(&self, name: &Name) -> Result<Option<Found>, NamingError> {
+        let ranges = [name_key(name), addr_key(name)].map(|key| json!({ "key": STANDARD.encode(key) }));
+        let [names, addresses] = self.read_together(ranges).await?;
+        let addresses = stored(addresses.first())?;
+        stored(names.first())?.map(|stored| found(&stored, addresses.as_ref())).transpose()
+    }
+
     async fn bind_now(&self, name: &Name, record: &Record, expect: Expect) -> Result<Version, NamingError> {
-        let claimed = self.term(&record.peer.id).await?.map_or(0, |term| term.value.generation);
+        let term = self.term(&record.peer.id).await?;
+        let claimed = term.as_ref().map_or(0, |term| term.value.generation);
         if claimed > record.generation {
             return Err(NamingError::Superseded { generation: claimed });
         }
-        let known = self.read::<NameValue>(&name_key(name)).await?;
-        if let Some(known) = &known {
-            let found = found(known)?;
+        if let Some(found) = self.look_up_now(name).await? {
             if found.record.peer.id != record.peer.id {
                 return Err(NamingError::Taken { name: name.clone(), owner: found.record.peer.id });
             }
@@ -131,11 +163,55 @@ impl EtcdNames {
         }
         let revision = match expect {
             Expect::Unbound => 0,
-            Expect::Version(version) => version.0,
+            Expect::Version(version) => revision_of(version),
         };
-        let value = NameValue { peer: record.peer.to_string(), generation: record.generation };
-        let bound = self.swap(&name_key(name), Some(&value), revision).await?;
-        bound.map(Version).ok_or_else(|| NamingError::Changed(name.clone()))
+        // The identity may be claimed elsewhere meanwhile.
+        let term = (term_key(&record.peer.id), term.map_or(0, |term| term.revision));
+        let owner = PeerAddr::from(record.peer.id);
+        let has_addresses = record.peer.hints().next().is_some();
+        let changes = vec![
+            put(&name_key(name), &NameValue::new(&owner, record.generation), None)?,
+            put(&addr_key(name), &NameValue::new(&record.peer, record.generation), None)?,
+        ];
+        let bound = self.swap(&[(name_key(name), revision), term], changes).await?;
+        let revision = bound.ok_or_else(|| NamingError::Changed(name.clone()))?;
+        // The addresses have no lease any more.
+        self.leases().remove(name);
+        Ok(version(revision, has_addresses))
+    }
+
+    async fn unbind_now(&self, name: &Name, version: Version) -> Result<(), NamingError> {
+        let changes = [name_key(name), addr_key(name)]
+            .map(|key| json!({ "request_delete_range": { "key": STANDARD.encode(key) } }));
+        let gone = self.swap(&[(name_key(name), revision_of(version))], changes.to_vec()).await?;
+        self.leases().remove(name);
+        gone.map(drop).ok_or_else(|| NamingError::Changed(name.clone()))
+    }
+
+    async fn renew_now(&self, name: &Name, record: &Record, version: Version) -> Result<(), NamingError> {
+        let known = self.leases().get(name).cloned();
+        if let Some(lease) = known {
+            let answer = self.ask("lease/keepalive", json!({ "ID": lease })).await?;
+            let left = answer.pointer("/result/TTL").and_then(Value::as_str).unwrap_or_default();
+            if left.parse::<u64>().is_ok_and(|left| left > 0) {
+                return Ok(());
+            }
+            // The lease is over, and the addresses are forgotten: etcd was out of reach for too long.
+        }
+        let seconds = self.lease.as_secs().max(1);
+        let granted = self.ask("lease/grant", json!({ "TTL": seconds.to_string() })).await?;
+        let lease =
+            granted.get("ID").and_then(Value::as_str).ok_or_else(|| damaged(&"a lease without a number"))?;
+        let change = put(&addr_key(name), &NameValue::new(&record.peer, record.generation), Some(lease))?;
+        let renewed = self.swap(&[(name_key(name), revision_of(version))], vec![change]).await?;
+        if renewed.is_none() {
+            self.leases().remove(name);
+            // If this fails, the lease ends by itself.
+            let _ = self.ask("lease/revoke", json!({ "ID": lease })).await;
+            return Err(NamingError::Changed(name.clone()));
+        }
+        self.leases().insert(name.clone(), lease.to_owned());
+        Ok(())
     }
 
     async fn claim_now(&self, id: &NodeId, term: Term) -> Result<(), NamingError> {
@@ -153,7 +229,8 @@ impl EtcdNames {
             let value = TermValue { generation: term.generation, lineage: term.lineage };
             // If another node was faster, the next look finds its claim. If the reply is lost, the next look finds
             // this claim.
-            if self.swap(&term_key(id), Some(&value), revision).await?.is_some() {
+            let change = put(&term_key(id), &value, None)?;
+            if self.swap(&[(term_key(id), revision)], vec![change]).await?.is_some() {
                 return Ok(());
             }
         }
@@ -162,7 +239,7 @@ impl EtcdNames {
 
 impl Naming for EtcdNames {
     fn look_up<'a>(&'a self, name: &'a Name) -> Answer<'a, Option<Found>> {
-        Box::pin(async move { self.read(&name_key(name)).await?.as_ref().map(found).transpose() })
+        Box::pin(self.look_up_now(name))
     }
 
     fn watch<'a>(&'a self, name: &'a Name, since: Option<Version>) -> Answer<'a, Option<Found>> {
@@ -181,12 +258,21 @@ impl Naming for EtcdNames {
     fn list(&self) -> Answer<'_, Vec<(Name, Found)>> {
         Box::pin(async move {
             // All keys that begin with the prefix: from the first one up to the first key after them.
-            let (first, behind) = (STANDARD.encode(NAMES), STANDARD.encode(NAMES_END));
-            let question =
-                json!({ "key": first, "range_end": behind, "sort_order": "ASCEND", "sort_target": "KEY" });
-            let answer = self.ask("range", question).await?;
-            let kvs = answer.get("kvs").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-            kvs.iter().map(named).collect()
+            let ranges = [(NAMES, NAMES_END), (ADDRESSES, ADDRESSES_END)].map(|(first, behind)| {
+                let (first, behind) = (STANDARD.encode(first), STANDARD.encode(behind));
+                json!({ "key": first, "range_end": behind, "sort_order": "ASCEND", "sort_target": "KEY" })
+            });
+            let [names, addresses] = self.read_together(ranges).await?;
+            let addresses = addresses.iter().map(|kv| named(kv, ADDRESSES));
+            let addresses = addresses.collect::<Result<BTreeMap<_, _>, _>>()?;
+            names
+                .iter()
+                .map(|kv| {
+                    let (name, stored) = named(kv, NAMES)?;
+                    let found = found(&stored, addresses.get(&name))?;
+                    Ok((name, found))
+                })
+                .collect()
         })
     }
 
@@ -195,10 +281,15 @@ impl Naming for EtcdNames {
     }
 
     fn unbind<'a>(&'a self, name: &'a Name, version: Version) -> Answer<'a, ()> {
-        Box::pin(async move {
-            let gone = self.swap::<NameValue>(&name_key(name), None, version.0).await?;
-            gone.map(drop).ok_or_else(|| NamingError::Changed(name.clone()))
-        })
+        Box::pin(self.unbind_now(name, version))
+    }
+
+    fn lease(&self) -> Option<Duration> {
+        Some(self.lease)
+    }
+
+    fn renew<'a>(&'a self, name: &'a Name, record: &'a Record, version: Version) -> Answer<'a, ()> {
+        Box::pin(self.renew_now(name, record, version))
     }
 
     fn claim<'a>(&'a self, id: &'a NodeId, term: Term) -> Answer<'a, ()> {
@@ -210,31 +301,73 @@ impl Naming for EtcdNames {
     }
 }
 
-/// The prefix of the keys of names, and the first key after all of them.
+impl NameValue {
+    fn new(peer: &PeerAddr, generation: u64) -> Self {
+        Self { peer: peer.to_string(), generation }
+    }
+
+    fn record(&self) -> Result<Record, NamingError> {
+        let peer = self.peer.parse().map_err(|e| damaged(&e))?;
+        Ok(Record { peer, generation: self.generation })
+    }
+}
+
+/// The prefixes of the keys of names and of their addresses, and the first key after all of each.
 const NAMES: &str = "exonet/name/";
 const NAMES_END: &str = "exonet/name0";
+const ADDRESSES: &str = "exonet/addr/";
+const ADDRESSES_END: &str = "exonet/addr0";
 
 fn name_key(name: &Name) -> String {
     format!("{NAMES}{name}")
 }
 
-/// The name and record of one key of a list.
-fn named(kv: &Value) -> Result<(Name, Found), NamingError> {
-    let key = kv.get("key").and_then(Value::as_str).unwrap_or_default();
-    let key = String::from_utf8(STANDARD.decode(key).map_err(|e| damaged(&e))?).map_err(|e| damaged(&e))?;
-    let name = key.strip_prefix(NAMES).unwrap_or_default().parse().map_err(|e| damaged(&e))?;
-    let stored = stored(Some(kv))?.ok_or_else(|| damaged(&"a name without a record"))?;
-    Ok((name, found(&stored)?))
+fn addr_key(name: &Name) -> String {
+    format!("{ADDRESSES}{name}")
 }
 
 fn term_key(id: &NodeId) -> String {
     format!("exonet/term/{id}")
 }
 
-fn found(stored: &Stored<NameValue>) -> Result<Found, NamingError> {
-    let peer = stored.value.peer.parse().map_err(|e| damaged(&e))?;
-    let record = Record { peer, generation: stored.value.generation };
-    Ok(Found { record, version: Version(stored.revision) })
+/// The name and value of one key of a list.
+fn named(kv: &Value, prefix: &str) -> Result<(Name, Stored<NameValue>), NamingError> {
+    let key = kv.get("key").and_then(Value::as_str).unwrap_or_default();
+    let key = String::from_utf8(STANDARD.decode(key).map_err(|e| damaged(&e))?).map_err(|e| damaged(&e))?;
+    let name = key.strip_prefix(prefix).unwrap_or_default().parse().map_err(|e| damaged(&e))?;
+    let stored = stored(Some(kv))?.ok_or_else(|| damaged(&"a name without a record"))?;
+    Ok((name, stored))
+}
+
+/// The record of a name, with its addresses if they are not forgotten.
+fn found(name: &Stored<NameValue>, addresses: Option<&Stored<NameValue>>) -> Result<Found, NamingError> {
+    let mut record = name.value.record()?;
+    if let Some(addresses) = addresses.filter(|_| record.peer.hints().next().is_none()) {
+        let known = addresses.value.record()?;
+        // What another node has left there, or an earlier generation, does not count.
+        if (known.peer.id, known.generation) == (record.peer.id, record.generation) {
+            record = known;
+        }
+    }
+    let has_addresses = record.peer.hints().next().is_some();
+    Ok(Found { record, version: version(name.revision, has_addresses) })
+}
+
+/// The version of a record: a watcher has to see that its addresses are forgotten, though the name does not change.
+const fn version(revision: u64, has_addresses: bool) -> Version {
+    Version(revision << 1 | !has_addresses as u64)
+}
+
+/// The revision of the key of a name.
+const fn revision_of(version: Version) -> u64 {
+    version.0 >> 1
+}
+
+/// Puts `value` under `key`, with a lease or without.
+fn put(key: &str, value: &impl Serialize, lease: Option<&str>) -> Result<Value, NamingError> {
+    let value = serde_json::to_string(value).map_err(|e| damaged(&e))?;
+    let (key, value) = (STANDARD.encode(key), STANDARD.encode(value));
+    Ok(json!({ "request_put": { "key": key, "value": value, "lease": lease.unwrap_or("0") } }))
 }
 
 /// The content of one key in the answer to a range request.

@@ -16,10 +16,12 @@ mod free;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use exonet::naming::{Expect, Naming, NamingError};
+use exonet::naming::{Answer, Expect, Found, Name, Naming, NamingError, Record, Term, Version};
+use exonet::{Allow, Node, NodeId};
 use exonet_names::EtcdNames;
+use tokio::sync::watch;
 
-use crate::common::{key, name, record, rules};
+use crate::common::{key, name, record, rules, term};
 use crate::free::free_address;
 
 struct Etcd {
@@ -92,6 +94,112 @@ async fn of_many_that_want_a_name_at_once_one_gets_it() {
         }
     }
     assert_eq!(got, 1);
+}
+
+/// Names in etcd that count how often they are renewed.
+struct Counted {
+    names: EtcdNames,
+    renewed: watch::Sender<u32>,
+}
+
+impl Naming for Counted {
+    fn look_up<'a>(&'a self, name: &'a Name) -> Answer<'a, Option<Found>> {
+        self.names.look_up(name)
+    }
+
+    fn watch<'a>(&'a self, name: &'a Name, since: Option<Version>) -> Answer<'a, Option<Found>> {
+        self.names.watch(name, since)
+    }
+
+    fn list(&self) -> Answer<'_, Vec<(Name, Found)>> {
+        self.names.list()
+    }
+
+    fn bind<'a>(&'a self, name: &'a Name, record: &'a Record, expect: Expect) -> Answer<'a, Version> {
+        self.names.bind(name, record, expect)
+    }
+
+    fn unbind<'a>(&'a self, name: &'a Name, version: Version) -> Answer<'a, ()> {
+        self.names.unbind(name, version)
+    }
+
+    fn lease(&self) -> Option<Duration> {
+        self.names.lease()
+    }
+
+    fn renew<'a>(&'a self, name: &'a Name, record: &'a Record, version: Version) -> Answer<'a, ()> {
+        self.renewed.send_modify(|renewed| *renewed += 1);
+        self.names.renew(name, record, version)
+    }
+
+    fn claim<'a>(&'a self, id: &'a NodeId, term: Term) -> Answer<'a, ()> {
+        self.names.claim(id, term)
+    }
+
+    fn is_authority(&self) -> bool {
+        self.names.is_authority()
+    }
+}
+
+/// A node is found at its address as long as it runs. Behind that its name is still its own, and its generation known.
+#[tokio::test]
+async fn the_address_of_a_node_that_is_gone_is_forgotten_and_nothing_else() {
+    let Some(etcd) = Etcd::start().await else { return };
+    let names = etcd.names().lease_for(Duration::from_secs(2));
+    let (renewed, mut renewals) = watch::channel(0);
+    let counted = Counted { names: names.clone(), renewed };
+    let (chat, other) = (name("chat"), name("other"));
+    let node = Node::builder(Allow::anyone()).bind("127.0.0.1:0").naming(counted).build().await.unwrap();
+    let (id, at) = (node.id(), node.local_addr().to_string());
+    drop(node.bind_name(&chat, [&at]).await.unwrap());
+    let looks = etcd.names();
+    let live = looks.look_up(&chat).await.unwrap().unwrap();
+    assert_eq!(live.record.peer.hints().collect::<Vec<_>>(), [at]);
+    // Renewed six times, a lease has lasted twice as long as it was granted for.
+    renewals.wait_for(|renewed| *renewed > 6).await.unwrap();
+    assert_eq!(looks.look_up(&chat).await.unwrap().unwrap(), live);
+    node.close(Duration::ZERO).await;
+    // A watcher sees that it is gone.
+    let mut gone = live.clone();
+    while gone.version == live.version {
+        gone = looks.watch(&chat, Some(live.version)).await.unwrap().unwrap();
+    }
+    assert_eq!((gone.record.peer.id, gone.record.generation), (id, 0));
+    assert_eq!(gone.record.peer.hints().count(), 0);
+    assert_eq!(looks.list().await.unwrap(), [(chat.clone(), gone)]);
+    // The name is not free, and the fence stands.
+    let taken = looks.bind(&chat, &record(key(2).node_id(), 2, 0), Expect::Unbound).await;
+    assert_eq!(taken, Err(NamingError::Taken { name: chat.clone(), owner: id }));
+    looks.claim(&id, term(1, 7)).await.unwrap();
+    let superseded = Err(NamingError::Superseded { generation: 1 });
+    assert_eq!(looks.bind(&chat, &record(id, 4, 0), Expect::Version(live.version)).await, superseded);
+    assert_eq!(looks.bind(&other, &record(id, 4, 0), Expect::Unbound).await, superseded);
+    // What was left behind cannot bring its address back.
+    looks.bind(&chat, &record(id, 5, 1), Expect::Version(live.version)).await.unwrap();
+    let late = names.renew(&chat, &record(id, 4, 0), live.version).await;
+    assert_eq!(late, Err(NamingError::Changed(chat.clone())));
+    assert_eq!(looks.look_up(&chat).await.unwrap().unwrap().record, record(id, 5, 1));
+}
+
+/// etcd forgets the lease while the node runs, as after an outage: the node brings its address back.
+#[tokio::test]
+async fn a_lease_that_lapsed_is_taken_anew() {
+    let Some(etcd) = Etcd::start().await else { return };
+    let (names, chat, id) = (etcd.names().lease_for(Duration::from_secs(1)), name("chat"), key(1).node_id());
+    let version = names.bind(&chat, &record(id, 1, 0), Expect::Unbound).await.unwrap();
+    // One that nobody renews stays: it is the address of somebody who does without.
+    assert_eq!(names.look_up(&chat).await.unwrap().unwrap().record, record(id, 1, 0));
+    names.renew(&chat, &record(id, 1, 0), version).await.unwrap();
+    while names.look_up(&chat).await.unwrap().unwrap().version == version {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    names.renew(&chat, &record(id, 1, 0), version).await.unwrap();
+    let again = names.look_up(&chat).await.unwrap().unwrap();
+    assert_eq!((again.record, again.version), (record(id, 1, 0), version));
+    names.unbind(&chat, version).await.unwrap();
+    assert_eq!(names.look_up(&chat).await, Ok(None));
+    assert_eq!(names.renew(&chat, &record(id, 1, 0), version).await, Err(NamingError::Changed(chat.clone())));
+    assert_eq!(names.look_up(&chat).await, Ok(None));
 }
 
 #[tokio::test]

@@ -289,9 +289,9 @@ async fn a_copy_that_runs_stops_for_good() {
     }
     let left = stored(&copy).await.unwrap();
     let dir = StateDir::open(&here).unwrap();
-    let load = dir.checkpoint(&key(9).node_id(), b"").unwrap();
+    let load = dir.checkpoint(&key(9).node_id(), &()).unwrap();
     let deed = dir.cede(&load).unwrap();
-    exonet::state::restore(&there, &key(9), load.as_bytes(), deed.as_bytes()).unwrap();
+    exonet::state::restore::<()>(&there, &key(9), load.as_bytes(), deed.as_bytes()).unwrap();
     let bob = stored(&there).await.unwrap();
     let address = bob.local_addr().to_string();
     drop(bob.bind_name(&name("chat"), [address.clone()]).await.unwrap());
@@ -325,9 +325,9 @@ async fn a_peer_alone_stops_nobody() {
         std::fs::copy(here.join(name), copy.join(name)).unwrap();
     }
     let dir = StateDir::open(&here).unwrap();
-    let load = dir.checkpoint(&key(9).node_id(), b"").unwrap();
+    let load = dir.checkpoint(&key(9).node_id(), &()).unwrap();
     let deed = dir.cede(&load).unwrap();
-    exonet::state::restore(&there, &key(9), load.as_bytes(), deed.as_bytes()).unwrap();
+    exonet::state::restore::<()>(&there, &key(9), load.as_bytes(), deed.as_bytes()).unwrap();
     let (left, bob) = (stored(&copy).await, stored(&there).await);
     let receipt = alice.peer(bob.peer_addr()).send("hello").await.unwrap();
     bob.recv().await.unwrap().ack().unwrap();

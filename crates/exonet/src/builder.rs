@@ -56,6 +56,7 @@ pub struct Builder {
     names: Option<Names>,
     naming: Option<Arc<dyn Naming>>,
     carriers: Carriers,
+    accepts: bool,
 }
 
 impl Builder {
@@ -76,6 +77,7 @@ impl Builder {
             names: None,
             naming: None,
             carriers: Carriers::default(),
+            accepts: true,
         }
     }
 
@@ -137,6 +139,13 @@ impl Builder {
     /// ```
     pub fn carrier(mut self, carrier: Carrier) -> Self {
         self.config.carrier = carrier;
+        self
+    }
+
+    /// Whether the node accepts connections, if its [carrier](Self::carrier) uses any. Default: it does. A node that only
+    /// opens connections itself, such as that of a client, needs no listener.
+    pub const fn accept_connections(mut self, accepts: bool) -> Self {
+        self.accepts = accepts;
         self
     }
 
@@ -305,7 +314,7 @@ impl Builder {
     /// [`BuildError`] says what is wrong.
     pub async fn build(mut self) -> Result<Node, BuildError> {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
-        let (socket, listener) = bind_both(self.bind.as_deref(), self.config.carrier)?;
+        let (socket, listener) = bind_both(self.bind.as_deref(), self.config.carrier, self.accepts)?;
         let in_memory = self.config.limits.queued_in_memory;
         self.carriers.limit(&self.config.limits);
         self.carriers.warns |= self.config.carrier == Carrier::Tcp;
@@ -355,6 +364,7 @@ impl Builder {
         let service = Service { names, naming: self.naming.clone(), pins, generation: term.generation };
         let mut shared = Shared::new(engine, clock, Arc::clone(&socket), service, dead, self.attempts);
         shared.carriers = self.carriers;
+        shared.place = store.as_ref().map(|store| store.path().to_owned());
         let shared = Arc::new(shared);
         if let Some(journal) = journal {
             shared.amend(|engine| engine.keep_journal(now, journal, &Arc::downgrade(&shared)));
@@ -472,9 +482,13 @@ fn bind(address: Option<&str>) -> Result<Socket, BuildError> {
     bind_to(text.parse().map_err(|_| BuildError::Address(text.to_owned()))?)
 }
 
-/// Binds the UDP socket, and a TCP listener at the same port if the `carrier` uses connections.
-fn bind_both(address: Option<&str>, carrier: Carrier) -> Result<(Socket, Option<TcpListener>), BuildError> {
-    if carrier == Carrier::Udp {
+/// Binds the UDP socket, and a TCP listener at the same port if the `carrier` uses connections and the node accepts them.
+fn bind_both(
+    address: Option<&str>,
+    carrier: Carrier,
+    accepts: bool,
+) -> Result<(Socket, Option<TcpListener>), BuildError> {
+    if carrier == Carrier::Udp || !accepts {
         return Ok((bind(address)?, None));
     }
     let (socket, listener) = carrier::bind_beside(chooses_port(address), || bind(address))?;

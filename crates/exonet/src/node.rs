@@ -94,6 +94,12 @@ impl Node {
         self.shared().local_addr()
     }
 
+    /// Whether the node accepts connections now. With [`Carrier::Auto`](crate::Carrier::Auto) a node does without if
+    /// another program has the port.
+    pub fn accepts_connections(&self) -> bool {
+        !self.shared().carriers.listening.is_closed()
+    }
+
     /// The address of this node for peers on the same machine: its id at its local address. The loopback address
     /// replaces an unspecified address.
     pub fn peer_addr(&self) -> PeerAddr {

@@ -23,6 +23,7 @@ use core::net::SocketAddr;
 use core::num::NonZeroU32;
 use core::time::Duration;
 use std::io;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -100,6 +101,8 @@ pub(crate) struct Shared {
     pub(crate) pins: Arc<Pins>,
     /// How many times the identity has moved.
     pub(crate) generation: u64,
+    /// The directory of a stored identity.
+    pub(crate) place: Option<PathBuf>,
     pub(crate) times: Times,
     pub(crate) intake: Intake,
     pub(crate) carriers: Carriers,
@@ -150,6 +153,7 @@ impl Shared {
             naming: service.naming,
             pins: service.pins,
             generation: service.generation,
+            place: None,
             times: Times::new(&engine.name),
             intake: Intake::default(),
             carriers: Carriers::default(),

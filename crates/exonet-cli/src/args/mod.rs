@@ -2,6 +2,7 @@
 
 mod bench;
 mod call;
+mod checkpoint;
 mod conformance;
 mod cp;
 mod dead;
@@ -45,6 +46,7 @@ use crate::peers::Names;
 
 pub(crate) use bench::{BenchArgs, BenchCommand, CallsArgs, ClientArgs, CrowdArgs, Mode, ServerArgs};
 pub(crate) use call::CallArgs;
+pub(crate) use checkpoint::{CheckpointArgs, RestoreArgs};
 pub(crate) use conformance::ConformanceArgs;
 pub(crate) use cp::CpArgs;
 pub(crate) use dead::{DeadArgs, DeadCommand, RetryArgs};
@@ -218,7 +220,9 @@ pub(crate) struct Common {
     )]
     pub(crate) names: Option<String>,
     /// How packets travel: udp, tcp (for networks that let nothing else through), or auto (udp, and tcp where udp
-    /// does not get through). With tcp and auto, a node that waits for others also accepts tcp. Default: udp
+    /// does not get through, until it does again). With tcp and auto, a node that waits for others also accepts tcp, at
+    /// the port number of udp. Default: auto, which goes on with udp if another program has that port; bench, demo and
+    /// conformance: udp
     #[arg(long, value_name = "CARRIER", global = true, value_parser = parse_carrier, help_heading = "Common options")]
     pub(crate) carrier: Option<Carrier>,
     /// Open tcp connections through a proxy: http://HOST:PORT or socks5://HOST:PORT, with NAME:PASSWORD@ before HOST
@@ -284,6 +288,8 @@ pub(crate) enum Command {
     Proxy(ProxyArgs),
     Names(NamesArgs),
     Move(MoveArgs),
+    Checkpoint(CheckpointArgs),
+    Restore(RestoreArgs),
     Ping(PingArgs),
     Demo(DemoArgs),
     Bench(BenchArgs),

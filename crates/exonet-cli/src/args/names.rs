@@ -22,6 +22,9 @@ EXAMPLES
       exon names ls
       exon names lookup sort
 
+  Each change of a name, as it comes:
+      exon names watch sort
+
 WHERE NAMES ARE
   --names and $EXON_NAMES take one of:
     ID@HOST:PORT   a name server; its id proves that the answers are its own
@@ -49,7 +52,7 @@ impl NamesArgs {
         match self.command {
             NamesCommand::Serve(_) => Some(crate::command::NAMES_IDENTITY),
             NamesCommand::Bind { .. } | NamesCommand::Unbind { .. } => Some("default"),
-            NamesCommand::Ls | NamesCommand::Lookup { .. } => None,
+            NamesCommand::Ls | NamesCommand::Lookup { .. } | NamesCommand::Watch { .. } => None,
         }
     }
 }
@@ -66,6 +69,17 @@ pub(crate) enum NamesCommand {
         /// The name
         #[arg(value_name = "NAME")]
         name: Name,
+    },
+    /// Print the node of a name now, and each change from then on, until it is interrupted
+    #[command(after_help = "EXAMPLES\n  exon names watch chat --names ID@HOST:PORT\n  \
+                            exon names watch chat --names file:services --json --exit-after 2")]
+    Watch {
+        /// The name
+        #[arg(value_name = "NAME")]
+        name: Name,
+        /// End after this number of lines
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+        exit_after: Option<u64>,
     },
     /// Bind a name to a stored identity. A service that is started with --name does this by itself
     #[command(after_help = "EXAMPLES\n  exon names bind chat 192.0.2.7:3966 --as chat --names ID@HOST:PORT")]

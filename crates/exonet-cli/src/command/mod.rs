@@ -3,6 +3,7 @@
 mod announce;
 mod bench;
 mod call;
+mod checkpoint;
 mod conformance;
 mod cp;
 mod dead;
@@ -98,11 +99,17 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit, Failure> {
             proxy::run(&Settings::new(common, Some(PROXY_IDENTITY))?.without_journal(), &args).await
         }
         Command::Move(args) => moving::run(&Settings::new(common, Some(DEFAULT_IDENTITY))?, &args).await,
+        Command::Checkpoint(args) => {
+            checkpoint::checkpoint(&Settings::new(common, Some(DEFAULT_IDENTITY))?, &args).await
+        }
+        Command::Restore(args) => checkpoint::restore(&Settings::new(common, None)?, &args).await,
         Command::Names(args) => names::run(&Settings::new(common, args.identity())?, &args).await,
         Command::Ping(args) => ping::run(&Settings::new(common, None)?, &args).await,
-        Command::Demo(args) => demo::run(&Settings::new(common, None)?, &args).await,
-        Command::Bench(args) => bench::run(&Settings::new(common, None)?, &args).await,
-        Command::Conformance(args) => conformance::run(&Settings::new(common, None)?, &args).await,
+        Command::Demo(args) => demo::run(&Settings::new(common, None)?.with_datagrams(), &args).await,
+        Command::Bench(args) => bench::run(&Settings::new(common, None)?.with_datagrams(), &args).await,
+        Command::Conformance(args) => {
+            conformance::run(&Settings::new(common, None)?.with_datagrams(), &args).await
+        }
         Command::Sim(args) => sim::run(&Settings::new(common, None)?, &args).await,
         Command::Completions(args) => shell::completions(&Settings::new(common, None)?, &args),
         Command::Man(args) => shell::man(&Settings::new(common, None)?, &args),

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::args::MoveArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::moving::{Moved, Plan, Step, leave};
+use crate::moving::{Goal, Moved, Plan, Step, leave};
 use crate::settings::Settings;
 use crate::units::Size;
 
@@ -89,6 +89,13 @@ async fn ask_names(settings: &Settings, id: NodeId) -> Result<(), Failure> {
     )))
 }
 
+/// Prints a completed step.
+pub(super) fn show_step(settings: &Settings, step: &Step) -> Result<(), Failure> {
+    let bytes = step.bytes.map_or_else(String::new, |bytes| format!(", {}", Size(bytes)));
+    settings.output.text(&format!("{:<12} {:>9.1} ms{bytes}", step.step, step.ms))?;
+    settings.output.line(&StepLine { r#type: "step", step })
+}
+
 pub(super) async fn run(settings: &Settings, args: &MoveArgs) -> Result<Exit, Failure> {
     let id = settings.identity.look()?;
     let Some(to) = &args.to else {
@@ -103,14 +110,17 @@ pub(super) async fn run(settings: &Settings, args: &MoveArgs) -> Result<Exit, Fa
         })?;
         return Ok(Exit::Success);
     };
-    let plan = Plan { to: to.clone(), timeout: args.timeout, freeze: args.freeze };
+    let plan = Plan { goal: Goal::Door(to.clone()), timeout: args.timeout, freeze: args.freeze };
+    let mut answers = false;
     let moved = leave(settings, &plan, args.drain, |step| {
-        let bytes = step.bytes.map_or_else(String::new, |bytes| format!(", {}", Size(bytes)));
-        settings.output.text(&format!("{:<12} {:>9.1} ms{bytes}", step.step, step.ms))?;
-        settings.output.line(&StepLine { r#type: "step", step })
+        answers |= step.step == "rebind";
+        show_step(settings, step)
     })
     .await?;
     settings.note(format!("{} now lives at the other place, as generation {}", id.short(), moved.generation));
+    if !answers {
+        settings.note("it has not said yet that it answers there");
+    }
     settings.output.text(&format!("{:<12} {:>9.1} ms", "stood still", moved.pause_ms))?;
     settings.output.line(&Summary {
         r#type: "summary",

@@ -2,6 +2,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use exonet::naming::{Expect, Found, Name, Naming, NamingError, Record};
 use exonet::{Node, PeerAddr};
@@ -15,6 +16,9 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::node::{self, GOODBYE};
 use crate::settings::Settings;
+
+/// The pause before a name service that does not answer is asked again.
+const AGAIN: Duration = Duration::from_secs(1);
 
 #[derive(Serialize)]
 struct Shown<'a> {
@@ -30,6 +34,19 @@ struct Shown<'a> {
 struct Summary {
     r#type: &'static str,
     names: usize,
+}
+
+#[derive(Serialize)]
+struct Watched {
+    r#type: &'static str,
+    lines: u64,
+}
+
+/// A name that is bound to no node.
+#[derive(Serialize)]
+struct NotBound<'a> {
+    r#type: &'static str,
+    name: &'a str,
 }
 
 #[derive(Serialize)]
@@ -63,6 +80,7 @@ pub(super) async fn run(settings: &Settings, args: &NamesArgs) -> Result<Exit, F
             settings.output.text(&record.peer.to_string())?;
             settings.output.line(&Shown::new(name, &record))?;
         }
+        NamesCommand::Watch { name, exit_after } => return watch(settings, name, *exit_after).await,
         NamesCommand::Bind { name, addresses } => bind(settings, name, addresses).await?,
         NamesCommand::Unbind { name } => {
             let naming = own(settings).await?;
@@ -78,7 +96,75 @@ pub(super) async fn run(settings: &Settings, args: &NamesArgs) -> Result<Exit, F
     Ok(Exit::Success)
 }
 
+/// Prints the record of `name`, and then each other one that it gets.
+async fn watch(settings: &Settings, name: &Name, exit_after: Option<u64>) -> Result<Exit, Failure> {
+    let naming = settings.naming()?;
+    let mut stopped = pin!(stop(None)?);
+    let found = naming.look_up(name).await.map_err(|error| failed("watch", name, &error))?;
+    let (mut last, mut lines, mut told) = (found, 0, false);
+    show_change(settings, name, last.as_ref())?;
+    let exit = loop {
+        lines += 1;
+        if exit_after == Some(lines) {
+            break Exit::Success;
+        }
+        let next = loop {
+            let since = last.as_ref().map(|found| found.version);
+            let found = tokio::select! {
+                _ = &mut stopped => break None,
+                found = naming.watch(name, since) => found,
+            };
+            match found {
+                // A service may answer early.
+                Ok(found) if found.as_ref().map(|found| found.version) == since => told = false,
+                Ok(found) => break Some(found),
+                Err(error) => {
+                    if !told {
+                        settings.note(format!("{error}; still watching, Ctrl-C stops"));
+                        told = true;
+                    }
+                    tokio::select! {
+                        _ = &mut stopped => break None,
+                        () = tokio::time::sleep(AGAIN) => {}
+                    }
+                }
+            }
+        };
+        let Some(next) = next else { break Exit::Interrupted };
+        (last, told) = (next, false);
+        show_change(settings, name, last.as_ref())?;
+    };
+    settings.output.line(&Watched { r#type: "summary", lines })?;
+    Ok(exit)
+}
+
+fn show_change(settings: &Settings, name: &Name, found: Option<&Found>) -> Result<(), Failure> {
+    match found {
+        Some(Found { record, .. }) => {
+            let gone = if record.peer.hints().next().is_none() { "  no address" } else { "" };
+            settings.output.text(&format!("{name}  {}{gone}", record.peer))?;
+            settings.output.line(&Shown::new(name, record))
+        }
+        None => {
+            settings.output.text(&format!("{name}  unbound"))?;
+            settings.output.line(&NotBound { r#type: "unbound", name: name.as_str() })
+        }
+    }
+}
+
+/// Fails if the names are in a file that does not exist: for look-ups it is empty, but here it is a mistyped path.
+fn is_there(settings: &Settings) -> Result<(), Failure> {
+    let Some(path) = settings.names().and_then(|names| names.strip_prefix("file:")) else { return Ok(()) };
+    if std::path::Path::new(path).exists() {
+        return Ok(());
+    }
+    Err(Failure::new(format!("there is no file of names at {path}"))
+        .hint("check --names or EXON_NAMES; a service that is started with --name makes the file"))
+}
+
 async fn list(settings: &Settings) -> Result<(), Failure> {
+    settings.naming()?;
+    is_there(settings)?;
     let listed = settings.naming()?.list().await;
     let names = listed.map_err(|error| Failure::new("cannot list the names").because(&error))?;
     let width = names.iter().map(|(name, _)| name.as_str().len()).max().unwrap_or(0);

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::stop::Leave;
 use crate::failure::Failure;
-use crate::moving::{Undone, point};
+use crate::moving::{Arrival, Undone, point};
 use crate::settings::Settings;
 
 /// The circumstances in which a command starts its node.
@@ -23,6 +23,19 @@ pub(super) enum Begin {
 }
 
 impl Begin {
+    /// The circumstances after `arrival`, or after an arrival from a file.
+    pub(super) fn after(settings: &Settings, arrival: &Arrival) -> Self {
+        if arrival.is_new || settings.identity.has_arrived() { Self::Arrived } else { Self::First }
+    }
+
+    /// The node answers, and its names are bound.
+    pub(super) fn answers(self, settings: &Settings, arrival: &Arrival) {
+        arrival.answers();
+        if self == Self::Arrived {
+            settings.identity.forget_arrival();
+        }
+    }
+
     /// Tells the peers of `node` its address, if they cannot know it.
     pub(super) fn greet(self, node: &Node) {
         if self != Self::First {

@@ -74,7 +74,11 @@ pub(super) async fn answer(office: &Office, request: Request, to: &mut OwnedWrit
                 return Err(refusal(format!("`exon {command}` runs this identity, not `exon up`")));
             }
         },
-        Request::Send(_) | Request::DeadRetry { .. } | Request::Move { .. } | Request::Trace(_) => {
+        Request::Send(_)
+        | Request::DeadRetry { .. }
+        | Request::Move { .. }
+        | Request::Checkpoint { .. }
+        | Request::Trace(_) => {
             return Ok(());
         }
     }

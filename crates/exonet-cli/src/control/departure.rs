@@ -1,22 +1,22 @@
 //! Moves of the identity by the process that runs it.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use exonet::PeerAddr;
+use exonet::{NodeId, PeerAddr};
 use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 
 use super::protocol::Reply;
 use super::server::{Office, refusal};
 use super::wire::{Lines, say};
-use crate::moving::{Asker, Departing, Departure, Plan, Step, Watcher};
+use crate::moving::{Asker, Departing, Departure, Goal, Plan, Step, Watcher};
 
 /// The parameters of the move that a client asks for.
-pub(super) struct Wanted {
-    pub(super) to: String,
-    pub(super) timeout_ms: u64,
-    pub(super) freeze_ms: u64,
+pub(super) enum Wanted {
+    Door { to: String, timeout: Duration, freeze: Duration },
+    File { to: String, file: PathBuf },
 }
 
 /// Begins a move: the node keeps running until the settled state has been carried over, and is then asked to leave.
@@ -45,12 +45,21 @@ fn check(office: &Office, wanted: &Wanted) -> Result<(Plan, OwnedSemaphorePermit
         let command = office.role.command();
         return Err(refusal(format!("`exon {command}` runs this identity, and does not move it: end it")));
     }
-    let to: PeerAddr =
-        wanted.to.parse().map_err(|error| refusal(format!("{} is not a peer: {error}", wanted.to)))?;
+    let not =
+        |to: &str, what: &str, error: &dyn std::fmt::Display| refusal(format!("{to} is not {what}: {error}"));
+    let plan = match wanted {
+        Wanted::Door { to, timeout, freeze } => {
+            let door = to.parse::<PeerAddr>().map_err(|error| not(to, "a peer", &error))?;
+            Plan { goal: Goal::Door(door), timeout: *timeout, freeze: *freeze }
+        }
+        Wanted::File { to, file } => {
+            let to = to.parse::<NodeId>().map_err(|error| not(to, "the id of a node", &error))?;
+            Plan::to_file(to, file.clone())
+        }
+    };
     let place = Arc::clone(&office.moves).try_acquire_owned();
     let place = place.map_err(|_| refusal("the identity is already moving"))?;
-    let [timeout, freeze] = [wanted.timeout_ms, wanted.freeze_ms].map(Duration::from_millis);
-    Ok((Plan { to, timeout, freeze }, place))
+    Ok((plan, place))
 }
 
 /// Tells the client of each step and of the end. Sets `gone` if the client leaves before the end.

@@ -69,6 +69,13 @@ pub(crate) enum Request {
         timeout_ms: u64,
         freeze_ms: u64,
     },
+    /// Moves the identity to a file, in the same way.
+    Checkpoint {
+        /// The id of the node for which the file is encrypted.
+        to: String,
+        /// An absolute path.
+        file: String,
+    },
 }
 
 /// A message of an outbox.
@@ -435,6 +442,10 @@ mod tests {
             (
                 r#"{"exon":1,"do":"move","to":"p","timeout_ms":1,"freeze_ms":2}"#,
                 "Move { to: \"p\", timeout_ms: 1, freeze_ms: 2 }",
+            ),
+            (
+                r#"{"exon":1,"do":"checkpoint","to":"p","file":"/f"}"#,
+                "Checkpoint { to: \"p\", file: \"/f\" }",
             ),
         ] {
             let read: Envelope = serde_json::from_str(text).unwrap();

@@ -197,6 +197,7 @@ async fn serve(stream: UnixStream, office: Arc<Office>, place: OwnedSemaphorePer
             request @ (Request::Send(_)
             | Request::DeadRetry { .. }
             | Request::Move { .. }
+            | Request::Checkpoint { .. }
             | Request::Trace(_)) => Ok(Some(request)),
             request => answers::answer(&office, request, &mut to).await.map(|()| None),
         }
@@ -207,9 +208,16 @@ async fn serve(stream: UnixStream, office: Arc<Office>, place: OwnedSemaphorePer
         // These requests may take longer, so they do not keep the place of an asker.
         Ok(Ok(Some(request))) => {
             drop(place);
-            if let Request::Move { to: door, timeout_ms, freeze_ms } = request {
+            let wanted = match &request {
+                Request::Move { to, timeout_ms, freeze_ms } => {
+                    let [timeout, freeze] = [*timeout_ms, *freeze_ms].map(Duration::from_millis);
+                    Some(Wanted::Door { to: to.clone(), timeout, freeze })
+                }
+                Request::Checkpoint { to, file } => Some(Wanted::File { to: to.clone(), file: file.into() }),
+                _ => None,
+            };
+            if let Some(wanted) = wanted {
                 // The move outlives this socket, which closes when the node is frozen.
-                let wanted = Wanted { to: door, timeout_ms, freeze_ms };
                 drop(tokio::spawn(departure::begin(office, wanted, lines, to)));
                 return;
             }

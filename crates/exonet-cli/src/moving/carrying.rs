@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use exonet::error::CallError;
-use exonet::{Allow, Node, Peer};
+use exonet::{Allow, Node, Peer, PeerAddr};
 use serde::de::DeserializeOwned;
 use tokio::time::{sleep, timeout};
 
-use super::{AHEAD, DEED, Held, LOAD, LONGEST, OFFER, Offer, PART, Plan, Ready, said};
+use super::{AHEAD, DEED, Held, LOAD, LONGEST, OFFER, Offer, PART, REBIND, Ready, said};
 use crate::failure::Failure;
 use crate::identity::Identity;
 use crate::node::GOODBYE;
@@ -25,10 +25,10 @@ pub(super) struct Way {
 }
 
 impl Way {
-    pub(super) async fn to(plan: &Plan) -> Result<Self, Failure> {
-        let node = Node::builder(Allow::only([plan.to.id])).limits(|limits| limits.message = LONGEST);
+    pub(super) async fn to(door: &PeerAddr) -> Result<Self, Failure> {
+        let node = Node::builder(Allow::only([door.id])).limits(|limits| limits.message = LONGEST);
         let node = node.build().await.map_err(|error| Failure::new("cannot start a node").because(&error))?;
-        let peer = node.peer(&plan.to);
+        let peer = node.peer(door);
         Ok(Self { node, peer })
     }
 
@@ -84,6 +84,19 @@ impl Way {
                 Err(_) => sleep(RETRY).await,
             }
         }
+    }
+
+    /// Waits until the identity answers at its new place. False: it has not said so in time.
+    pub(super) async fn rebind(&self, timeout: Duration) -> bool {
+        let until = Instant::now() + timeout;
+        while Instant::now() < until {
+            let left = until.duration_since(Instant::now());
+            if self.ask::<serde_json::Value>(REBIND, Bytes::new(), left).await.is_ok() {
+                return true;
+            }
+            sleep(RETRY.min(left)).await;
+        }
+        false
     }
 
     async fn ask<T: DeserializeOwned>(

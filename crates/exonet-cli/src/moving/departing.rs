@@ -1,17 +1,18 @@
 //! The move of an identity from here to a door.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use exonet::NodeId;
 use exonet::error::StateError;
-use exonet::state::{self, Ahead, Deed, StateDir};
+use exonet::state::{self, Ahead, Deed, Draft, Load, StateDir};
 use tokio::sync::{mpsc, watch};
 use tokio::task::block_in_place;
 use tokio::time::sleep;
 
 use super::carrying::Way;
-use super::{Moved, Plan, Step, point};
+use super::{Goal, Moved, Plan, Step, point};
 use crate::failure::Failure;
 use crate::identity::Identity;
 
@@ -20,6 +21,8 @@ const LITTLE: u64 = 256 << 10;
 /// The maximum number of rounds before the service is frozen, even if it writes faster than its data is carried.
 const ROUNDS: u32 = 8;
 
+/// How long the old place waits until the identity answers at the new one. It has moved by then.
+const REBIND_TIME: Duration = Duration::from_secs(10);
 /// The longest time that an unfinished write may hold the directory, and the interval between two checks.
 const HOLD: Duration = Duration::from_millis(200);
 const AGAIN: Duration = Duration::from_millis(1);
@@ -31,6 +34,15 @@ pub(crate) struct Watcher {
     pub(crate) tell: mpsc::UnboundedSender<Step>,
     /// True if the watcher has left, which cancels the move.
     pub(crate) gone: watch::Receiver<bool>,
+}
+
+impl Watcher {
+    fn is_wanted(&self) -> Result<(), Failure> {
+        if *self.gone.borrow() {
+            return Err(Failure::new("the move was cancelled"));
+        }
+        Ok(())
+    }
 }
 
 /// The reason why a move failed.
@@ -56,43 +68,71 @@ pub(crate) struct Departing {
     path: PathBuf,
     plan: Plan,
     watcher: Watcher,
-    way: Way,
-    ahead: Ahead,
+    road: Road,
     moved: Moved,
     /// The end of the last step.
     since: Instant,
 }
 
+/// How the identity gets to its goal.
+enum Road {
+    /// The load and the deed are calls to a door, and settled data goes ahead of them.
+    Door { way: Box<Way>, ahead: Box<Ahead> },
+    /// The load and the deed are in one file.
+    File(PathBuf),
+}
+
+/// The load is safe where the identity goes.
+enum Safe {
+    AtDoor,
+    InFile(Draft),
+}
+
 impl Departing {
-    /// Asks the door, and carries the settled data ahead while the identity is still running.
+    /// Asks the door, and carries the settled data ahead while the identity is still running. A file takes nothing ahead.
     pub(crate) async fn begin(identity: &Identity, plan: Plan, watcher: Watcher) -> Result<Self, Failure> {
         let stays = |failure: Failure| failure.hint("nothing has changed, and the identity still lives here");
         let path = identity.place()?.to_owned();
         let since = Instant::now();
-        let way = Way::to(&plan).await?;
-        way.offer(identity, plan.timeout).await.map_err(stays)?;
-        let ahead = block_in_place(|| Ahead::begin(&path)).map_err(|error| failed(identity, &error))?;
+        let road = match &plan.goal {
+            Goal::Door(door) => {
+                let way = Box::new(Way::to(door).await?);
+                way.offer(identity, plan.timeout).await.map_err(stays)?;
+                let ahead =
+                    block_in_place(|| Ahead::begin(&path)).map_err(|error| failed(identity, &error))?;
+                Road::Door { way, ahead: Box::new(ahead) }
+            }
+            Goal::File { to, path } => {
+                can_write(identity, *to, path).map_err(stays)?;
+                Road::File(path.clone())
+            }
+        };
         let (identity, moved) = (identity.clone(), Moved::default());
-        let mut departing = Self { identity, path, plan, watcher, way, ahead, moved, since };
-        departing.step("offer", None);
-        point("offered");
-        departing.carry_ahead().await.map_err(stays)?;
-        point("ahead");
+        let mut departing = Self { identity, path, plan, watcher, road, moved, since };
+        if let Road::Door { .. } = departing.road {
+            departing.step("offer", None);
+            point("offered");
+            departing.carry_ahead().await.map_err(stays)?;
+            point("ahead");
+        }
         Ok(departing)
     }
 
     async fn carry_ahead(&mut self) -> Result<(), Failure> {
+        let Self { road: Road::Door { way, ahead }, identity, watcher, moved, plan, .. } = self else {
+            return Ok(());
+        };
         for _ in 0..ROUNDS {
-            let left = block_in_place(|| self.ahead.look()).map_err(|error| self.failed(&error))?;
+            let left = block_in_place(|| ahead.look()).map_err(|error| failed(identity, &error))?;
             if left == 0 {
                 break;
             }
             while let Some(piece) =
-                block_in_place(|| self.ahead.next_piece()).map_err(|error| self.failed(&error))?
+                block_in_place(|| ahead.next_piece()).map_err(|error| failed(identity, &error))?
             {
-                self.is_wanted()?;
-                self.moved.bytes += piece.len() as u64;
-                self.way.ahead(piece, self.plan.timeout).await?;
+                watcher.is_wanted()?;
+                moved.bytes += piece.len() as u64;
+                way.ahead(piece, plan.timeout).await?;
             }
             if left < LITTLE {
                 break;
@@ -107,15 +147,29 @@ impl Departing {
     pub(crate) async fn finish(mut self, began: Instant) -> Result<Moved, Undone> {
         self.step("drain", None);
         point("frozen");
-        let deed = self.copy_and_cede().await.map_err(Undone::Stays)?;
+        let (deed, safe) = self.copy_and_cede().await.map_err(Undone::Stays)?;
         point("ceded");
-        let held = self.way.deed(Bytes::copy_from_slice(deed.as_bytes()), self.plan.timeout).await;
-        let held = held.map_err(Undone::Ceded)?;
+        if let Safe::InFile(draft) = safe {
+            let finished = block_in_place(|| draft.finish(&deed));
+            finished.map_err(|error| Undone::Ceded(unfinished(&self.identity, &error)))?;
+        }
+        if let Road::Door { way, .. } = &self.road {
+            let held = way.deed(Bytes::copy_from_slice(deed.as_bytes()), self.plan.timeout).await;
+            self.moved.generation = held.map_err(Undone::Ceded)?.generation;
+        }
         point("key sent");
-        self.moved.generation = held.generation;
-        self.moved.pause_ms = began.elapsed().as_secs_f64() * 1e3;
-        self.step("restore", None);
-        self.way.close().await;
+        let mut here = began.elapsed();
+        self.step(if matches!(self.road, Road::Door { .. }) { "restore" } else { "finish" }, None);
+        if let Road::Door { way, .. } = &self.road
+            && way.rebind(REBIND_TIME.min(self.plan.timeout)).await
+        {
+            here = began.elapsed();
+            self.step("rebind", None);
+        }
+        self.moved.pause_ms = here.as_secs_f64() * 1e3;
+        if let Road::Door { way, .. } = self.road {
+            way.close().await;
+        }
         Ok(self.moved)
     }
 
@@ -130,34 +184,61 @@ impl Departing {
         }
     }
 
-    async fn copy_and_cede(&mut self) -> Result<Deed, Failure> {
+    async fn copy_and_cede(&mut self) -> Result<(Deed, Safe), Failure> {
         let dir = self.open().await?;
-        let load = block_in_place(|| dir.checkpoint_after(&self.plan.to.id, b"", Some(&self.ahead)));
+        let ahead = match &self.road {
+            Road::Door { ahead, .. } => Some(&**ahead),
+            Road::File(_) => None,
+        };
+        let load = block_in_place(|| dir.checkpoint_after(&self.plan.goal.node(), &(), ahead));
         let load = load.map_err(|error| self.failed(&error))?;
+        self.moved.generation = dir.term().generation + 1;
         self.moved.still_bytes = load.as_bytes().len() as u64;
         self.moved.bytes += self.moved.still_bytes;
         self.step("checkpoint", None);
         point("checkpoint");
-        let attempt = self.way.load(load.as_bytes(), self.plan.freeze).await?;
-        if attempt != load.attempt().0 {
-            return Err(Failure::new("the door has the load of another attempt"));
-        }
+        let safe = self.copy(&load).await?;
         self.step("copy", Some(self.moved.still_bytes));
-        self.is_wanted()?;
-        point("copied");
-        let deed = match block_in_place(|| dir.cede(&load)) {
-            Ok(deed) => deed,
-            Err(error) => {
-                let failure = self.failed(&error);
-                // The state on the disk decides.
-                match block_in_place(|| state::deed(&self.path)) {
-                    Ok(deed) => deed,
-                    Err(_) => return Err(failure),
-                }
+        let ceded = self.watcher.is_wanted().and_then(|()| {
+            point("copied");
+            self.cede(dir, &load)
+        });
+        match ceded {
+            Ok(deed) => {
+                self.step("cede", None);
+                Ok((deed, safe))
             }
-        };
-        self.step("cede", None);
-        Ok(deed)
+            Err(failure) => {
+                if let Safe::InFile(draft) = safe {
+                    draft.discard();
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    /// Brings the load to where it is safe. The identity is not ceded before.
+    async fn copy(&self, load: &Load) -> Result<Safe, Failure> {
+        match &self.road {
+            Road::Door { way, .. } => {
+                let attempt = way.load(load.as_bytes(), self.plan.freeze).await?;
+                if attempt != load.attempt().0 {
+                    return Err(Failure::new("the door has the load of another attempt"));
+                }
+                Ok(Safe::AtDoor)
+            }
+            Road::File(path) => {
+                let draft = block_in_place(|| Draft::write(path, load));
+                draft.map(Safe::InFile).map_err(|error| self.failed(&error))
+            }
+        }
+    }
+
+    fn cede(&self, dir: StateDir, load: &Load) -> Result<Deed, Failure> {
+        block_in_place(|| dir.cede(load)).or_else(|error| {
+            // The state on the disk decides.
+            block_in_place(|| state::deed(&self.path)).map_err(|_| self.failed(&error))
+        })
     }
 
     /// Reports a step, whose duration is the time since the last step.
@@ -166,13 +247,6 @@ impl Departing {
         let ms = now.duration_since(std::mem::replace(&mut self.since, now)).as_secs_f64() * 1e3;
         // The watcher may have left.
         let _ = self.watcher.tell.send(Step { step: step.to_owned(), ms, bytes });
-    }
-
-    fn is_wanted(&self) -> Result<(), Failure> {
-        if *self.watcher.gone.borrow() {
-            return Err(Failure::new("the move was cancelled"));
-        }
-        Ok(())
     }
 
     fn failed(&self, error: &StateError) -> Failure {
@@ -184,11 +258,43 @@ pub(super) fn failed(identity: &Identity, error: &StateError) -> Failure {
     Failure::new(format!("cannot move identity {identity}")).because(error)
 }
 
-/// Carries the key of an identity that was already ceded to its door again.
+/// The error for a file that lacks the key of an identity that was ceded.
+fn unfinished(identity: &Identity, error: &StateError) -> Failure {
+    failed(identity, error).hint(
+        "the identity was ceded, and no longer lives here. Repeat the command to finish its file; if that file is lost: \
+         exon move --take-back",
+    )
+}
+
+/// Fails early if a file can certainly not take the identity, before its process stops.
+fn can_write(identity: &Identity, to: NodeId, path: &Path) -> Result<(), Failure> {
+    if identity.look()? == to {
+        return Err(failed(identity, &StateError::Target { to }));
+    }
+    if path.symlink_metadata().is_ok() {
+        return Err(Failure::new(format!("{} exists already", path.display())).hint("choose another name"));
+    }
+    if path.parent().is_some_and(|folder| !folder.is_dir()) {
+        return Err(Failure::new(format!("there is no directory for {}", path.display())));
+    }
+    Ok(())
+}
+
+/// Carries the key of an identity that was already ceded to its door again, or adds it to its file.
 pub(super) async fn carry(identity: &Identity, plan: &Plan) -> Result<Moved, Failure> {
-    let deed = state::deed(identity.place()?).map_err(|error| failed(identity, &error))?;
-    let way = Way::to(plan).await?;
-    let held = way.deed(Bytes::copy_from_slice(deed.as_bytes()), plan.timeout).await?;
-    way.close().await;
-    Ok(Moved { generation: held.generation, ..Moved::default() })
+    match &plan.goal {
+        Goal::Door(door) => {
+            let deed = state::deed(identity.place()?).map_err(|error| failed(identity, &error))?;
+            let way = Way::to(door).await?;
+            let held = way.deed(Bytes::copy_from_slice(deed.as_bytes()), plan.timeout).await?;
+            way.close().await;
+            Ok(Moved { generation: held.generation, ..Moved::default() })
+        }
+        Goal::File { path, .. } => {
+            let place = identity.place()?;
+            let ceded = block_in_place(|| state::finish_file(place, path));
+            let ceded = ceded.map_err(|error| unfinished(identity, &error))?;
+            Ok(Moved { generation: ceded.generation, ..Moved::default() })
+        }
+    }
 }

@@ -9,11 +9,11 @@ use exonet::error::StateError;
 use exonet::state::{self, StateDir, Term};
 use exonet::{Allow, Node, NodeId};
 use serde::Serialize;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::task::spawn_blocking;
 
 use super::vestibule::Vestibule;
-use super::{AHEAD, DEED, Held, LOAD, LONGEST, OFFER, Offer, Ready, point, said};
+use super::{AHEAD, DEED, Held, LOAD, LONGEST, OFFER, Offer, REBIND, Ready, point, said};
 use crate::command::reachable_as;
 use crate::failure::Failure;
 use crate::settings::Settings;
@@ -49,8 +49,26 @@ struct Arrived {
     generation: u64,
 }
 
-/// Waits until the identity of `settings` lives here. True: it has just arrived, and its peers do not know that yet.
-pub(crate) async fn take_in(settings: &Settings, door: &Door<'_>) -> Result<bool, Failure> {
+/// The arrival of an identity through a door.
+#[derive(Debug, Default)]
+pub(crate) struct Arrival {
+    /// The identity has just arrived, and its peers do not know that yet.
+    pub(crate) is_new: bool,
+    /// Set to true when the identity answers here. None: no door is open.
+    answers: Option<watch::Sender<bool>>,
+}
+
+impl Arrival {
+    /// The identity answers here, and its names are bound: the former place is told.
+    pub(crate) fn answers(&self) {
+        if let Some(answers) = &self.answers {
+            answers.send_replace(true);
+        }
+    }
+}
+
+/// Waits until the identity of `settings` lives here.
+pub(crate) async fn take_in(settings: &Settings, door: &Door<'_>) -> Result<Arrival, Failure> {
     let path = settings.identity.place()?;
     let unknown = |error: &StateError| Failure::new("cannot accept the identity").because(error);
     let ceded = state::ceded(path).map_err(|error| unknown(&error))?;
@@ -65,10 +83,10 @@ pub(crate) async fn take_in(settings: &Settings, door: &Door<'_>) -> Result<bool
             .hint("give the arriving identity a name or a directory of its own: --as NAME, --state DIR"));
         }
         // This process was killed before the other side got the confirmation.
-        if let Some(vestibule) = Vestibule::left(path, door.id) {
-            say_again(settings, vestibule, door.bind).await?;
-        }
-        return Ok(false);
+        return match Vestibule::left(path, door.id) {
+            Some(vestibule) => say_again(settings, vestibule, door.bind, false).await,
+            None => Ok(Arrival::default()),
+        };
     }
     let vestibule = Vestibule::open(path, door.id)?;
     if let Some(ceded) = ceded {
@@ -76,10 +94,12 @@ pub(crate) async fn take_in(settings: &Settings, door: &Door<'_>) -> Result<bool
     }
     // A former run may have received everything.
     if let Some(term) = vestibule.finish(None)? {
-        if let Some(vestibule) = Vestibule::left(path, door.id) {
-            say_again(settings, vestibule, door.bind).await?;
-        }
-        return arrived(settings, door.id, term);
+        let arrival = match Vestibule::left(path, door.id) {
+            Some(vestibule) => say_again(settings, vestibule, door.bind, true).await?,
+            None => Arrival { is_new: true, answers: None },
+        };
+        arrived(settings, door.id, term)?;
+        return Ok(arrival);
     }
     let (tell, told) = oneshot::channel();
     let keeper = Keeper::open(settings, vestibule, door.bind, Told::Not(tell)).await?;
@@ -94,25 +114,32 @@ pub(crate) async fn take_in(settings: &Settings, door: &Door<'_>) -> Result<bool
         }
     };
     // Meanwhile the other side gets the confirmation, and gets it again if it repeats the call.
+    let answers = Some(keeper.shop.answers.clone());
     tokio::spawn(keeper.close());
-    arrived(settings, door.id, term)
+    arrived(settings, door.id, term)?;
+    Ok(Arrival { is_new: true, answers })
 }
 
 /// Repeats the confirmation: the identity arrived in a former run, and its former place may not know that.
-async fn say_again(settings: &Settings, vestibule: Vestibule, bind: &str) -> Result<(), Failure> {
+async fn say_again(
+    settings: &Settings,
+    vestibule: Vestibule,
+    bind: &str,
+    is_new: bool,
+) -> Result<Arrival, Failure> {
     let keeper = Keeper::open(settings, vestibule, bind, Told::Again).await?;
     settings
         .note("the identity lives here; the machine that it came from may not know that. There, run again:");
     keeper.announce(settings)?;
+    let answers = Some(keeper.shop.answers.clone());
     tokio::spawn(keeper.close());
-    Ok(())
+    Ok(Arrival { is_new, answers })
 }
 
-fn arrived(settings: &Settings, id: NodeId, term: Term) -> Result<bool, Failure> {
+fn arrived(settings: &Settings, id: NodeId, term: Term) -> Result<(), Failure> {
     let generation = term.generation;
     settings.note(format!("{} now lives here, as generation {generation}", id.short()));
-    settings.output.line(&Arrived { r#type: "arrived", id: id.to_string(), generation })?;
-    Ok(true)
+    settings.output.line(&Arrived { r#type: "arrived", id: id.to_string(), generation })
 }
 
 /// Answers the calls to a door.
@@ -127,6 +154,8 @@ struct Shop {
     vestibule: Vestibule,
     id: NodeId,
     state: Mutex<State>,
+    /// Whether the identity answers here.
+    answers: watch::Sender<bool>,
 }
 
 struct State {
@@ -160,7 +189,8 @@ impl Keeper {
         let node =
             node.map_err(|error| Failure::new("cannot open a door for the identity").because(&error))?;
         let state = Mutex::new(State { told, proven: None, load: Vec::new() });
-        let shop = Arc::new(Shop { id: vestibule.id(), vestibule, state });
+        let answers = watch::Sender::new(false);
+        let shop = Arc::new(Shop { id: vestibule.id(), vestibule, state, answers });
         let servings = serve(&node, &shop)?;
         Ok(Self { shop, node, servings })
     }
@@ -190,12 +220,13 @@ fn serve(node: &Node, shop: &Arc<Shop>) -> Result<Vec<Serving>, Failure> {
     let failed =
         |error: &dyn std::error::Error| Failure::new("cannot open a door for the identity").because(error);
     let at = |of: &Arc<Shop>| Arc::clone(of);
-    let (offers, aheads, loads, deeds) = (at(shop), at(shop), at(shop), at(shop));
+    let (offers, aheads, loads, deeds, rebinds) = (at(shop), at(shop), at(shop), at(shop), at(shop));
     let offer = node.serve(OFFER, move |call| at(&offers).offer(call)).start();
     let ahead = node.serve(AHEAD, move |call| at(&aheads).ahead(call)).concurrency(1).start();
     let load = node.serve(LOAD, move |call| at(&loads).load(call)).concurrency(1).start();
     let deed = node.serve(DEED, move |call| at(&deeds).deed(call)).concurrency(1).start();
-    [offer, ahead, load, deed].into_iter().map(|serving| serving.map_err(|e| failed(&e))).collect()
+    let rebind = node.serve(REBIND, move |_| at(&rebinds).rebind()).start();
+    [offer, ahead, load, deed, rebind].into_iter().map(|serving| serving.map_err(|e| failed(&e))).collect()
 }
 
 impl Shop {
@@ -291,6 +322,15 @@ impl Shop {
             Ok(None) => Err(Answer::new(REFUSED, "the load has not arrived")),
             Err(failure) => Err(refused(&failure)),
         }
+    }
+}
+
+impl Shop {
+    /// Answers when the identity does.
+    async fn rebind(self: Arc<Self>) -> Result<Bytes, Answer> {
+        let mut answers = self.answers.subscribe();
+        answers.wait_for(|answers| *answers).await.map_err(Answer::error)?;
+        Ok(Bytes::from_static(b"{}"))
     }
 }
 

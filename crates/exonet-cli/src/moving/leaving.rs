@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 
 use super::departing::{Watcher, carry, failed};
-use super::{Departing, Moved, Plan, Step, point};
+use super::{Departing, Goal, Moved, Plan, Step, point};
 use crate::control::protocol::{Reply, Request};
 use crate::control::{Client, Heard};
 use crate::failure::Failure;
@@ -28,16 +28,17 @@ pub(crate) async fn leave(
     let identity = &settings.identity;
     let path = identity.place()?;
     if let Some(ceded) = state::ceded(path).map_err(|error| failed(identity, &error))? {
-        if ceded.to != plan.to.id {
+        if ceded.to != plan.goal.node() {
             return Err(Failure::new(format!(
-                "identity {identity} was already ceded to another door, {}",
+                "identity {identity} was already ceded to another node, {}",
                 ceded.to.short()
             ))
-            .hint(
-                "use that door; or, if the identity certainly never arrived there: exon move --take-back",
-            ));
+            .hint("use that one; or, if the identity certainly never arrived there: exon move --take-back"));
         }
-        settings.note("the identity was already ceded: its key is sent to the door again");
+        settings.note(match &plan.goal {
+            Goal::Door(_) => "the identity was already ceded: its key is sent to the door again",
+            Goal::File { .. } => "the identity was already ceded: its file is finished",
+        });
         return carry(identity, plan).await;
     }
     identity.require()?;
@@ -57,7 +58,13 @@ async fn by_process(
 ) -> Result<Moved, Failure> {
     let [timeout_ms, freeze_ms] =
         [plan.timeout, plan.freeze].map(|span| u64::try_from(span.as_millis()).unwrap_or(u64::MAX));
-    let request = Request::Move { to: plan.to.to_string(), timeout_ms, freeze_ms };
+    let request = match &plan.goal {
+        Goal::Door(door) => Request::Move { to: door.to_string(), timeout_ms, freeze_ms },
+        Goal::File { to, path } => {
+            let file = path.to_str().ok_or_else(|| Failure::new("the name of the file is not UTF-8"))?;
+            Request::Checkpoint { to: to.to_string(), file: file.to_owned() }
+        }
+    };
     let mut hearer = process.ask(request).await?;
     let mut moved = None;
     loop {

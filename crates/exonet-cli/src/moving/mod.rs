@@ -15,6 +15,7 @@ mod leaving;
 mod point;
 mod vestibule;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use exonet::{NodeId, PeerAddr};
@@ -26,7 +27,7 @@ pub(crate) use departing::{Departing, Undone};
 #[cfg(unix)]
 pub(crate) use departure::Asker;
 pub(crate) use departure::Departure;
-pub(crate) use door::{Door, take_in};
+pub(crate) use door::{Arrival, Door, take_in};
 pub(crate) use leaving::leave;
 pub(crate) use point::point;
 
@@ -35,20 +36,47 @@ const OFFER: &str = "exonet.move.2.offer";
 const AHEAD: &str = "exonet.move.2.ahead";
 const LOAD: &str = "exonet.move.2.load";
 const DEED: &str = "exonet.move.2.deed";
+/// This one is answered when the identity answers at its new place.
+const REBIND: &str = "exonet.move.2.rebind";
 /// The longest load, in bytes.
 const LONGEST: u64 = 5 << 30;
 /// The maximum number of bytes of a load in one call.
 const PART: usize = 4 << 20;
 
+/// Where an identity goes.
+#[derive(Clone, Debug)]
+pub(crate) enum Goal {
+    /// Through a door.
+    Door(PeerAddr),
+    /// Into a file with an absolute path, for a node.
+    File { to: NodeId, path: PathBuf },
+}
+
+impl Goal {
+    /// The node for which everything is encrypted.
+    pub(crate) const fn node(&self) -> NodeId {
+        match self {
+            Self::Door(door) => door.id,
+            Self::File { to, .. } => *to,
+        }
+    }
+}
+
 /// The parameters of a move.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// The door.
-    pub(crate) to: PeerAddr,
+    pub(crate) goal: Goal,
     /// The longest silence of the door while the service is running.
     pub(crate) timeout: Duration,
     /// The longest silence of the door while the service is frozen, before the service continues here.
     pub(crate) freeze: Duration,
+}
+
+impl Plan {
+    /// To a file: nobody else could be silent.
+    pub(crate) const fn to_file(to: NodeId, path: PathBuf) -> Self {
+        Self { goal: Goal::File { to, path }, timeout: Duration::ZERO, freeze: Duration::ZERO }
+    }
 }
 
 /// A completed step of a move.
@@ -69,7 +97,8 @@ pub(crate) struct Moved {
     /// The number of bytes that were carried, and the number of those that were carried while the service was frozen.
     pub(crate) bytes: u64,
     pub(crate) still_bytes: u64,
-    /// The time in which neither place has answered, until the new place has the key.
+    /// The time in which neither place has answered, until the new place does; until it has the key, if it does not say
+    /// that it answers.
     pub(crate) pause_ms: f64,
 }
 

@@ -75,9 +75,12 @@ impl Vestibule {
     pub(super) fn land(&self, load: &[u8]) -> Result<Attempt, Failure> {
         let key = self.key()?;
         // This is checked first: no data of another identity may reach the disk.
-        if state::open_load(load, &key).map_err(|error| cannot(&error))?.id != self.id {
+        let arriving = state::open_load(load, &key).map_err(|error| cannot(&error))?;
+        if arriving.id != self.id {
             return Err(Failure::new("this door waits for another identity"));
         }
+        // After the identity is ceded, it would be too late.
+        arriving.application::<()>().map_err(|error| cannot(&error))?;
         point("door: load");
         let arriving = self.landing().land(load, &key).map_err(|error| cannot(&error))?;
         point("door: landed");
@@ -95,7 +98,8 @@ impl Vestibule {
             point("door: deed");
         }
         let (Some(load), Some(deed)) = (self.kept("load")?, self.kept("deed")?) else { return Ok(None) };
-        let restored = self.landing().restore(&self.key()?, &load, &deed).map_err(|error| cannot(&error))?;
+        let restored = self.landing().restore::<()>(&self.key()?, &load, &deed);
+        let restored = restored.map_err(|error| cannot(&error))?;
         point("door: restored");
         Ok(Some(restored.term))
     }

@@ -10,6 +10,8 @@
 #[cfg(unix)]
 mod calls;
 #[cfg(unix)]
+mod checkpoints;
+#[cfg(unix)]
 mod codes;
 mod conformance;
 #[cfg(unix)]

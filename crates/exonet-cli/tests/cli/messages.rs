@@ -46,6 +46,59 @@ fn messages_go_by_the_carrier_that_is_asked_for() {
     world.run(&["send", &listener.peer, "x", "--carrier", "pigeon"]).expect(2);
 }
 
+/// Without `--carrier`, a listener takes UDP and TCP at one port number, and a sender tries both.
+#[test]
+fn tcp_is_tried_where_udp_does_not_get_through() {
+    let world = World::new();
+    let listener = world.listen(&["--exit-after", "3"]);
+    for carrier in ["udp", "tcp"] {
+        world.run(&["send", &listener.peer, carrier, "--carrier", carrier]).expect(0);
+    }
+    let sent = world.run(&["send", &listener.peer, "either"]).expect(0);
+    assert_eq!(sent.stderr.lines().filter(|line| line.contains("WARN")).count(), 0, "{}", sent.stderr);
+    let mut got = texts(&listener.running.end().expect(0).of_type("message"));
+    got.sort();
+    assert_eq!(got, ["either", "tcp", "udp"]);
+    // One that hears no datagrams.
+    let listener = world.listen(&["--exit-after", "1", "--carrier", "tcp"]);
+    world.run(&["send", &listener.peer, "over"]).expect(0);
+    assert_eq!(texts(&listener.running.end().expect(0).of_type("message")), ["over"]);
+}
+
+#[test]
+fn a_tcp_port_that_is_taken_matters_only_to_those_who_ask_for_tcp() {
+    let world = World::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = taken.local_addr().unwrap().to_string();
+    let listener = world.listen_at(&at, &["--exit-after", "1"]);
+    world.run(&["send", &listener.peer, "by udp"]).expect(0);
+    let heard = listener.running.end().expect(0);
+    assert_eq!(texts(&heard.of_type("message")), ["by udp"]);
+    let warned = |stderr: &str| stderr.lines().filter(|line| line.contains("no connections")).count();
+    assert_eq!(warned(&heard.stderr), 1, "{}", heard.stderr);
+    for carrier in ["auto", "tcp"] {
+        let refused = world.run(&["listen", "--bind", &at, "--carrier", carrier]).expect(1);
+        assert!(refused.stderr.contains(&at), "{}", refused.stderr);
+    }
+    let quiet = world.listen_at(&at, &["--exit-after", "1", "--carrier", "udp"]);
+    world.run(&["send", &quiet.peer, "by udp"]).expect(0);
+    assert_eq!(warned(&quiet.running.end().expect(0).stderr), 0);
+}
+
+/// A peer that is away costs no more time, and no more words, than with datagrams alone.
+#[test]
+fn a_peer_that_is_away_is_told_of_in_the_same_words() {
+    let world = World::new();
+    let away = format!("{}@{}", world.run(&["id", "away", "--new"]).expect(0).stdout.trim(), free_address());
+    let told = ["auto", "udp"].map(|carrier| {
+        let args = ["send", &*away, "hello", "--timeout", "2s", "--carrier", carrier];
+        let ended = world.run(&args).expect(3);
+        ended.stderr.replace(" (without --carrier udp, it also tries TCP)", "")
+    });
+    let lines = told.each_ref().map(|stderr| stderr.lines().count());
+    assert_eq!(lines[0], lines[1], "{told:?}");
+}
+
 #[test]
 fn messages_go_in_tls_and_a_proxy_that_lets_nothing_through_is_named() {
     let world = World::new();
@@ -303,7 +356,8 @@ fn a_silent_listener_tells_strangers_nothing() {
     let friend = world.run(&["id", "friend", "--new"]).expect(0).stdout.trim().to_owned();
     let listener = world.listen(&["--allow", &friend, "--silent", "-v"]);
     let mut stranger = Running::start(world.command(&["send", &listener.peer, "let me in", "--json"]));
-    stranger.says("--carrier auto also tries TCP");
+    let told = stranger.says("no answer from");
+    assert!(!told.contains("TCP"), "it tries that by itself: {told}");
     stranger.signal(rustix::process::Signal::INT);
     assert_eq!(stranger.end().expect(130).summary()["refused"], 0);
     world.run(&["send", &listener.peer, "hello", "--as", "friend"]).expect(0);

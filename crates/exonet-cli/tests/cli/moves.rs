@@ -350,7 +350,7 @@ fn a_move_says_what_it_does() {
     let moved = stage.moves(&door, &[]).end().expect(0);
     let steps: Vec<_> =
         moved.of_type("step").iter().map(|it| it["step"].as_str().unwrap().to_owned()).collect();
-    assert_eq!(steps, ["offer", "ahead", "drain", "checkpoint", "copy", "cede", "restore"]);
+    assert_eq!(steps, ["offer", "ahead", "drain", "checkpoint", "copy", "cede", "restore", "rebind"]);
     assert!(moved.of_type("step").iter().all(|it| it["ms"].as_f64().unwrap() >= 0.0));
     let summary = moved.summary();
     assert!(

@@ -111,7 +111,7 @@ fn an_identity_that_never_arrived_is_taken_back() {
     // Ceded to a door that is gone, as by a machine that burns down in the middle.
     let path = world.path("here").join("calc");
     let dir = exonet::state::StateDir::open(&path).unwrap();
-    let load = dir.checkpoint(&exonet::state::SecretKey::from_bytes([7; 32]).node_id(), b"").unwrap();
+    let load = dir.checkpoint(&exonet::state::SecretKey::from_bytes([7; 32]).node_id(), &()).unwrap();
     drop(dir.cede(&load).unwrap());
     let left = Running::start(serve(&world, "here", &[])).end().expect(1);
     assert!(left.stderr.contains("has moved"), "{}", left.stderr);

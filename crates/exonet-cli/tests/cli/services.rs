@@ -114,9 +114,9 @@ fn moved(world: &World, names: &str) -> std::path::PathBuf {
     }
     let dir = exonet::state::StateDir::open(&here).unwrap();
     let door = exonet::state::SecretKey::from_bytes([9; 32]);
-    let load = dir.checkpoint(&door.node_id(), b"").unwrap();
+    let load = dir.checkpoint(&door.node_id(), &()).unwrap();
     let deed = dir.cede(&load).unwrap();
-    exonet::state::restore(&there, &door, load.as_bytes(), deed.as_bytes()).unwrap();
+    exonet::state::restore::<()>(&there, &door, load.as_bytes(), deed.as_bytes()).unwrap();
     let peer = world.serve(&["--as", "sender", "--echo"]);
     let by = ["--state", arg(&there), "--names", names];
     world.run(&[&["ping", &peer.peer, "-n", "1"][..], &by].concat()).expect(0);
@@ -182,7 +182,8 @@ fn what_leads_nowhere_is_told() {
     let nowhere = format!("file:{}", arg(&world.path("no/such/names")));
     let told = world.run(&["names", "ls", "--names", &nowhere]).expect(1);
     assert!(told.stderr.contains("no/such/names"), "{}", told.stderr);
-    assert_eq!(world.run(&["names", "ls", "--names", &file, "--json"]).expect(0).summary()["names"], 0);
+    let told = world.run(&["names", "ls", "--names", &file]).expect(1);
+    assert!(told.stderr.contains("there is no file of names"), "{}", told.stderr);
     let told = world.run(&["names", "bind", "sort", "nonsense", "--names", &file]).expect(2);
     assert!(told.stderr.contains("HOST:PORT is wanted"), "{}", told.stderr);
     let plain = world.serve(&["--as", "plain", "--state", arg(&world.path("plain")), "--echo"]);
@@ -204,4 +205,44 @@ fn a_name_server_that_is_interrupted_keeps_its_names() {
     let names = name_server(&world);
     let looked = world.run(&["names", "lookup", "sort", "--names", &names.peer]).expect(0);
     assert!(looked.stdout.contains("@127.0.0.1:9"), "{}", looked.stdout);
+}
+
+/// Each change of a name is a line, the first is what holds now.
+#[test]
+fn a_name_is_watched() {
+    let world = World::new();
+    let names = format!("file:{}", arg(&world.path("names")));
+    let id = world.run(&["id", "calc", "--new"]).expect(0).stdout.trim().to_owned();
+    let mut command = world.command(&["names", "watch", "chat", "--names", &names, "--json"]);
+    command.args(["--exit-after", "4"]);
+    let mut watching = Running::start(command);
+    assert_eq!(watching.line_of("unbound")["name"], "chat");
+    let by = ["--as", "calc", "--names", &names, "--json"];
+    for port in ["127.0.0.1:9", "127.0.0.1:10"] {
+        let bound = world.run(&[&["names", "bind", "chat", port][..], &by].concat()).expect(0);
+        // All three show the whole record.
+        let looked = world.run(&["names", "lookup", "chat", "--names", &names, "--json"]).expect(0);
+        for line in [&bound.of_type("name")[0], &looked.of_type("name")[0], &watching.line_of("name")] {
+            assert_eq!((&line["name"], &line["id"]), (&"chat".into(), &id.clone().into()), "{line}");
+            assert_eq!(line["peer"], format!("{id}@{port}"), "{line}");
+            assert_eq!((&line["addresses"], &line["generation"]), (&vec![port].into(), &0.into()), "{line}");
+        }
+    }
+    world.run(&[&["names", "unbind", "chat"][..], &by].concat()).expect(0);
+    watching.line_of("unbound");
+    assert_eq!(watching.end().expect(0).summary()["lines"], 4);
+    let watching = world.command(&["names", "watch", "chat", "--names", &names]);
+    let mut watching = Running::start(watching);
+    watching.hears("chat  unbound");
+    watching.signal(Signal::INT);
+    watching.end().expect(130);
+}
+
+#[test]
+fn a_file_of_names_that_is_not_there_is_told() {
+    let world = World::new();
+    let names = format!("file:{}", arg(&world.path("nmaes")));
+    let told = world.run(&["names", "ls", "--names", &names, "--json"]).expect(1);
+    assert!(told.stderr.contains("there is no file of names"), "{}", told.stderr);
+    assert_eq!(told.of_type("summary"), [] as [serde_json::Value; 0]);
 }

@@ -195,13 +195,13 @@ async fn moves(service: Service, here: &Path, there: &Path, names: &FileNames) -
     service.freeze().await;
     clock.step("drain");
     let dir = StateDir::open(here).unwrap();
-    let load = dir.checkpoint_after(&door.node_id(), b"", Some(&ahead)).unwrap();
+    let load = dir.checkpoint_after(&door.node_id(), &(), Some(&ahead)).unwrap();
     clock.step("checkpoint");
     landing.land(load.as_bytes(), &door).unwrap();
     clock.step("land");
     let deed = dir.cede(&load).unwrap();
     clock.step("cede");
-    landing.restore(&door, load.as_bytes(), deed.as_bytes()).unwrap();
+    landing.restore::<()>(&door, load.as_bytes(), deed.as_bytes()).unwrap();
     clock.step("restore");
     let service = Service::start(there, names).await;
     clock.step("start");

@@ -1,12 +1,16 @@
 //! Peers that a node finds by name, and names that are bound to it.
 
 use core::fmt;
+use core::time::Duration;
 use std::sync::Arc;
+
+use tokio::time::sleep;
 
 use super::{Expect, Found, Name, Naming, NamingError, PREFIX, Record, Version};
 use crate::node::Node;
 use crate::peer::Peer;
 use crate::peer_addr::PeerAddr;
+use crate::shared::Shared;
 
 /// A name that is bound to this node. If this value is dropped, the name stays bound, for the next life of the
 /// identity: see [`Self::unbind`].
@@ -33,7 +37,8 @@ impl Node {
     }
 
     /// Binds `name` to this node at `addresses`, which other nodes must be able to reach. If the name is already
-    /// bound to this node, this replaces its record.
+    /// bound to this node, this replaces its record. If the service forgets the addresses of nodes that are gone
+    /// ([`Naming::lease`]), the node renews these until it ends.
     ///
     /// # Errors
     /// [`NamingError::Taken`]: another node has the name. [`NamingError::Superseded`]: the identity has moved away
@@ -62,10 +67,45 @@ impl Node {
                 }
             };
             match service.bind(name, &record, expect).await {
-                Ok(version) => return Ok(BoundName { service, name: name.clone(), version }),
+                Ok(version) => {
+                    if let Some(lease) = service.lease() {
+                        let kept =
+                            Kept { service: Arc::clone(&service), name: name.clone(), record, version };
+                        kept.service.renew(name, &kept.record, version).await?;
+                        tokio::spawn(kept.renew(Arc::clone(shared), lease / 3));
+                    }
+                    return Ok(BoundName { service, name: name.clone(), version });
+                }
                 // Another node was faster, and the next look-up finds its record.
                 Err(NamingError::Changed(_)) => {}
                 Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// A record whose addresses the service forgets unless they are renewed.
+struct Kept {
+    service: Arc<dyn Naming>,
+    name: Name,
+    record: Record,
+    version: Version,
+}
+
+impl Kept {
+    /// Renews the addresses until the node ends, or the name has another record.
+    async fn renew(self, node: Arc<Shared>, every: Duration) {
+        loop {
+            tokio::select! {
+                _ = node.ended.acquire() => return,
+                () = sleep(every) => {}
+            }
+            match self.service.renew(&self.name, &self.record, self.version).await {
+                Ok(()) => {}
+                Err(NamingError::Changed(_) | NamingError::Superseded { .. }) => return,
+                Err(error) => {
+                    tracing::debug!(name = %self.name, %error, "the addresses of a name are not renewed");
+                }
             }
         }
     }

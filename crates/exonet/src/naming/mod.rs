@@ -27,6 +27,7 @@ mod superseded;
 
 use core::future::Future;
 use core::pin::Pin;
+use core::time::Duration;
 
 use exonet_proto::NodeId;
 
@@ -109,6 +110,23 @@ pub trait Naming: Send + Sync + 'static {
     /// # Errors
     /// The errors of [`Self::bind`].
     fn unbind<'a>(&'a self, name: &'a Name, version: Version) -> Answer<'a, ()>;
+
+    /// How long the addresses of a name stay without being [renewed](Self::renew). None: they stay until they are
+    /// replaced. A node renews those of its names three times in that time, as long as it runs.
+    fn lease(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Says that the node with this record still runs, if the record of `name` has this version. From the first call on,
+    /// the addresses are forgotten if no further call comes in the time of the [lease](Self::lease). The node keeps the
+    /// name, and the service remembers its generation.
+    ///
+    /// # Errors
+    /// The errors of [`Self::bind`].
+    fn renew<'a>(&'a self, name: &'a Name, record: &'a Record, version: Version) -> Answer<'a, ()> {
+        let _ = (name, record, version);
+        Box::pin(async { Ok(()) })
+    }
 
     /// Claims that the identity `id` lives where `term` says, and nowhere else. The service grants each generation
     /// once: to the first lineage that claims it. It grants the same claim again when it is repeated.

@@ -133,7 +133,7 @@ fn write_temp(path: &Path, text: &[u8]) -> Result<PathBuf, StateError> {
 }
 
 /// Creates a file that only the owner may read.
-fn create_new(path: &Path) -> std::io::Result<File> {
+pub(super) fn create_new(path: &Path) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]

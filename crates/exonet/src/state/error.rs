@@ -159,6 +159,48 @@ pub enum StateError {
         /// Why not.
         what: &'static str,
     },
+    /// The file of a checkpoint cannot be written or restored.
+    #[error("the checkpoint {} cannot be used: {what}", path.display())]
+    CheckpointFile {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        what: &'static str,
+    },
+    /// The file of a checkpoint is sealed for another node.
+    #[error("the checkpoint {} is for node {to}, which alone can open it, and not for {reader}", path.display())]
+    OtherTarget {
+        /// The file.
+        path: PathBuf,
+        /// The node for which it is sealed.
+        to: exonet_proto::NodeId,
+        /// The node that was to open it.
+        reader: exonet_proto::NodeId,
+    },
+    /// The checkpoint was restored before, or a later one was.
+    #[error(
+        "the checkpoint has generation {generation} of {id}, and this node has restored generation {last} before: a \
+         checkpoint is restored once"
+    )]
+    Restored {
+        /// The identity.
+        id: exonet_proto::NodeId,
+        /// The latest generation that was restored.
+        last: u64,
+        /// The generation of the checkpoint.
+        generation: u64,
+    },
+    /// An application does not give or take its state.
+    #[error("the state of the application cannot be {doing}: {error}")]
+    Application {
+        /// What failed, as a participle.
+        doing: &'static str,
+        /// The error of the application.
+        error: super::ApplicationError,
+    },
+    /// A temporary identity has nothing that could move.
+    #[error("the identity is temporary: only one that is stored in a directory can move")]
+    Temporary,
     /// A release with another format has written the file.
     #[error("{} was written by another version of Exonet: run that version or a newer one", path.display())]
     Version {

@@ -10,6 +10,7 @@
 //! | `moved` | the node to which the identity was ceded; it can no longer be opened here | once |
 //! | `attempt` | the checkpoint by which the identity came here; present if it ever moved | at each move |
 //! | `pins` | a folder: the node that was found under each [name](crate::naming) | with each new name |
+//! | `restored` | a folder: the latest checkpoint of each identity that was [restored](restore_file) from a file for this node | with each such checkpoint |
 //! | `superseded` | the mark that the identity lives elsewhere, though it was not ceded here: this is a copy | once |
 //! | `term` | [`Term`]: how many times the identity has moved; present if it ever moved | at each move |
 //! | `strays` | the stamps of senders whose clocks are far ahead; present if there ever was such a sender | with each such sender |
@@ -58,8 +59,9 @@ use exonet_proto::node::{Far, Notes};
 use zeroize::Zeroizing;
 
 pub use checkpoint::{
-    Ahead, Arriving, Attempt, Ceded, Deed, Landing, Load, Restored, ceded, check_deed, deed, lives,
-    open_load, restore, take_back,
+    Ahead, ApplicationError, Arrival, Arriving, Attempt, Ceded, Checkpoint, Deed, Draft, Landing, Load,
+    RestoreError, Restored, ceded, check_deed, deed, finish_file, lives, open_load, restore, restore_file,
+    take_back,
 };
 pub use clock::ClockRecord;
 pub use error::StateError;

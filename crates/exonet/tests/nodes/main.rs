@@ -15,6 +15,7 @@ mod answers;
 mod blocking;
 mod calls;
 mod carriers;
+mod checkpoints;
 mod confirm;
 mod connections;
 mod durable;

@@ -26,7 +26,7 @@ fn target() -> SecretKey {
 /// Cedes the identity in the directory at `from`: returns load and deed.
 fn leave(from: &Path, application: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let dir = StateDir::open(from).unwrap();
-    let load = dir.checkpoint(&target().node_id(), application).unwrap();
+    let load = dir.checkpoint(&target().node_id(), &application.to_vec()).unwrap();
     let deed = dir.cede(&load).unwrap();
     (load.as_bytes().to_vec(), deed.as_bytes().to_vec())
 }
@@ -34,7 +34,7 @@ fn leave(from: &Path, application: &[u8]) -> (Vec<u8>, Vec<u8>) {
 /// Moves the identity at `from` to `to`.
 fn carry(from: &Path, to: &Path) -> Term {
     let (load, deed) = leave(from, b"");
-    state::restore(to, &target(), &load, &deed).unwrap().term
+    state::restore::<Vec<u8>>(to, &target(), &load, &deed).unwrap().term
 }
 
 /// Makes each know where the other is.
@@ -114,11 +114,11 @@ async fn what_was_left_behind_does_not_open() {
     let Ceded { to, generation, .. } = state::ceded(&here).unwrap().unwrap();
     assert_eq!((to, generation), (target().node_id(), 1));
     let again = state::deed(&here).unwrap();
-    let restored = state::restore(&there, &target(), &load, again.as_bytes()).unwrap();
+    let restored = state::restore::<Vec<u8>>(&there, &target(), &load, again.as_bytes()).unwrap();
     assert_eq!((restored.id, restored.application.as_slice()), (id, &b"state of the application"[..]));
     assert_eq!(StateDir::open(&there).unwrap().term(), restored.term);
     // It cannot be restored twice at one place.
-    let twice = state::restore(&there, &target(), &load, &deed);
+    let twice = state::restore::<Vec<u8>>(&there, &target(), &load, &deed);
     assert!(matches!(twice, Err(StateError::Exists { .. })));
 }
 
@@ -164,7 +164,8 @@ async fn of_two_places_of_one_checkpoint_a_peer_keeps_to_the_one_that_it_has_met
     bob.freeze(Duration::ZERO).await;
     drop(bob);
     let (load, deed) = leave(&here, b"");
-    let terms = [&first, &second].map(|to| state::restore(to, &target(), &load, &deed).unwrap().term);
+    let terms =
+        [&first, &second].map(|to| state::restore::<Vec<u8>>(to, &target(), &load, &deed).unwrap().term);
     assert_eq!(terms[0].generation, terms[1].generation);
     let bob = stored(&first).await;
     let to_bob = alice.peer(bob.peer_addr());
@@ -218,12 +219,12 @@ fn what_does_not_belong_together_is_refused_and_changes_nothing() {
         let dir = StateDir::open(&one).unwrap();
         let own = SecretKey::from_bytes([1; 32]).node_id();
         for to in [own, NodeId([0xff; 32])] {
-            assert!(matches!(dir.checkpoint(&to, b""), Err(StateError::Target { .. })));
+            assert!(matches!(dir.checkpoint(&to, &()), Err(StateError::Target { .. })));
         }
     }
     let ((load, deed), (other, other_deed)) = (leave(&one, b""), leave(&two, b""));
     let refused = |reader: &SecretKey, load: &[u8], deed: &[u8]| {
-        let restored = state::restore(&there, reader, load, deed);
+        let restored = state::restore::<Vec<u8>>(&there, reader, load, deed);
         assert!(matches!(restored, Err(StateError::Checkpoint { .. })), "{restored:?}");
         assert!(!there.exists());
     };
@@ -236,7 +237,10 @@ fn what_does_not_belong_together_is_refused_and_changes_nothing() {
     // A directory with other content is left alone.
     std::fs::create_dir(&there).unwrap();
     std::fs::write(there.join("thesis"), "x").unwrap();
-    assert!(matches!(state::restore(&there, &target(), &load, &deed), Err(StateError::Exists { .. })));
+    assert!(matches!(
+        state::restore::<Vec<u8>>(&there, &target(), &load, &deed),
+        Err(StateError::Exists { .. })
+    ));
     assert_eq!(std::fs::read_to_string(there.join("thesis")).unwrap(), "x");
 }
 
@@ -303,7 +307,7 @@ async fn what_went_ahead_is_not_in_the_load() {
     bob.freeze(Duration::ZERO).await;
     drop(bob);
     let dir = StateDir::open(&here).unwrap();
-    let load = dir.checkpoint_after(&target().node_id(), b"", Some(&ahead)).unwrap();
+    let load = dir.checkpoint_after(&target().node_id(), &(), Some(&ahead)).unwrap();
     assert!((10 * 30_000..20 * 30_000).contains(&load.as_bytes().len()), "{}", load.as_bytes().len());
     // A target without the data that was carried ahead does not take the load for everything.
     let mut other = Landing::beside(place.path().join("other"));
@@ -311,7 +315,7 @@ async fn what_went_ahead_is_not_in_the_load() {
     landing.land(load.as_bytes(), &target()).unwrap();
     let deed = dir.cede(&load).unwrap();
     // The process that restored it has ended meanwhile.
-    let restored = state::restore(&there, &target(), load.as_bytes(), deed.as_bytes()).unwrap();
+    let restored = state::restore::<Vec<u8>>(&there, &target(), load.as_bytes(), deed.as_bytes()).unwrap();
     assert_eq!(restored.term.generation, 1);
     let bob = stored(&there).await;
     let mut found: Vec<u32> = bob
@@ -344,10 +348,10 @@ async fn what_was_settled_and_used_again_is_carried_again() {
     bob.freeze(Duration::ZERO).await;
     drop((bob, to_alice));
     let dir = StateDir::open(&here).unwrap();
-    let load = dir.checkpoint_after(&target().node_id(), b"", Some(&ahead)).unwrap();
+    let load = dir.checkpoint_after(&target().node_id(), &(), Some(&ahead)).unwrap();
     landing.land(load.as_bytes(), &target()).unwrap();
     let deed = dir.cede(&load).unwrap();
-    landing.restore(&target(), load.as_bytes(), deed.as_bytes()).unwrap();
+    landing.restore::<Vec<u8>>(&target(), load.as_bytes(), deed.as_bytes()).unwrap();
     let bob = stored(&there).await;
     assert_eq!(bob.outbox(100).iter().map(|it| &it.body[..]).collect::<Vec<_>>(), [b"the last"]);
 }
@@ -368,7 +372,7 @@ async fn what_a_killed_process_left_moves_whole() {
     // Another machine, whose memory does not show that nothing is missing.
     bob.freeze(Duration::ZERO).await;
     drop(bob);
-    state::restore(&there, &target(), &load, &deed).unwrap();
+    state::restore::<Vec<u8>>(&there, &target(), &load, &deed).unwrap();
     let bob = stored(&there).await;
     assert_eq!(bob.outbox(100).iter().map(|it| &it.body[..]).collect::<Vec<_>>(), [b"still to be sent"]);
 }
@@ -381,21 +385,24 @@ fn what_was_cut_off_at_its_arrival_goes_on() {
     let (here, there) = (place.path().join("here"), place.path().join("there"));
     drop(StateDir::create(&here, &[1; 32]).unwrap());
     let (load, deed) = leave(&here, b"");
-    let first = state::restore(&there, &target(), &load, &deed).unwrap();
+    let first = state::restore::<Vec<u8>>(&there, &target(), &load, &deed).unwrap();
     std::fs::rename(&there, place.path().join("there.arriving")).unwrap();
     assert!(!state::lives(&there).unwrap());
-    let again = state::restore(&there, &target(), &load, &deed).unwrap();
+    let again = state::restore::<Vec<u8>>(&there, &target(), &load, &deed).unwrap();
     assert_eq!(again.term, first.term, "it is the same arrival");
     assert!(state::lives(&there).unwrap() && !state::lives(&here).unwrap());
     // A half that was cleared away for another attempt is not taken for the whole.
     let back = SecretKey::from_bytes([8; 32]);
     let dir = StateDir::open(&there).unwrap();
-    let load = dir.checkpoint(&back.node_id(), b"").unwrap();
+    let load = dir.checkpoint(&back.node_id(), &()).unwrap();
     let mut landing = Landing::beside(&here);
     landing.land(load.as_bytes(), &back).unwrap();
     landing.clear().unwrap();
     let deed = dir.cede(&load).unwrap();
-    assert_eq!(landing.restore(&back, load.as_bytes(), deed.as_bytes()).unwrap().term.generation, 2);
+    assert_eq!(
+        landing.restore::<Vec<u8>>(&back, load.as_bytes(), deed.as_bytes()).unwrap().term.generation,
+        2
+    );
     assert!(StateDir::open(&here).is_ok());
 }
 

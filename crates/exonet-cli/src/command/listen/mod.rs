@@ -42,7 +42,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::log;
 use crate::metrics::Metrics;
-use crate::moving::{Door, take_in};
+use crate::moving::{Arrival, Door, take_in};
 use crate::node;
 use crate::settings::Settings;
 use crate::store::{Names, Options, Store};
@@ -73,9 +73,9 @@ pub(super) async fn run(settings: &Settings, args: &ListenArgs) -> Result<Exit, 
         // Errors of the command are reported before the node waits for anything.
         drop(Exec::new(settings, args)?);
     }
-    let arrived = match args.arrive {
+    let arrival = match args.arrive {
         Some(id) => take_in(settings, &Door { id, bind: &args.door }).await?,
-        None => false,
+        None => Arrival::default(),
     };
     if !settings.identity.is_there() {
         node::can_bind(args.bind.as_deref()).await?;
@@ -84,10 +84,10 @@ pub(super) async fn run(settings: &Settings, args: &ListenArgs) -> Result<Exit, 
     let leave = Leave::default();
     let requests = requests_or(if args.exec.is_empty() { 2 } else { LAST_REQUEST }, &leave)?;
     let metrics = Metrics::open(settings, &args.metrics, "listen").await?;
-    let life = Life { settings, args, store, leave: &leave, metrics };
+    let life = Life { settings, args, store, leave: &leave, metrics, arrival: &arrival };
     let mut totals = Totals::default();
     let started = Instant::now();
-    let mut begin = if arrived { Begin::Arrived } else { Begin::First };
+    let mut begin = Begin::after(settings, &arrival);
     let interrupted = loop {
         match life.run(begin, requests.clone(), &mut totals).await? {
             Over::Ended { interrupted } => break interrupted,
@@ -114,6 +114,7 @@ struct Life<'a> {
     store: Option<Arc<Store>>,
     leave: &'a Leave,
     metrics: Option<Metrics>,
+    arrival: &'a Arrival,
 }
 
 impl Life<'_> {
@@ -135,6 +136,7 @@ impl Life<'_> {
         let servings = files::serve(&node, self.store.clone(), tell)?;
         begin.greet(&node);
         stand_for(settings, &node, &args.called).await?;
+        begin.answers(settings, self.arrival);
         if begin.bind() != Some(node.local_addr().to_string()) {
             announce(settings, &node, &args.allow, "send", self.stores())?;
         }

@@ -26,7 +26,7 @@ use crate::control::{Control, Role};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::metrics::Metrics;
-use crate::moving::{Door, take_in};
+use crate::moving::{Arrival, Door, take_in};
 use crate::node::{self, GOODBYE};
 use crate::settings::Settings;
 use crate::units::{self, count};
@@ -40,9 +40,9 @@ const FOR_EVER: Duration = Duration::from_secs(1 << 30);
 pub(super) async fn run(settings: &Settings, args: &ServeArgs) -> Result<Exit, Failure> {
     let answers = if args.echo { Answers::Echo } else { Answers::Process(Program::new(&args.exec)?) };
     let answers = Arc::new(answers);
-    let arrived = match args.arrive {
+    let arrival = match args.arrive {
         Some(id) => take_in(settings, &Door { id, bind: &args.door }).await?,
-        None => false,
+        None => Arrival::default(),
     };
     if !settings.identity.is_there() {
         node::can_bind(args.bind.as_deref()).await?;
@@ -53,9 +53,10 @@ pub(super) async fn run(settings: &Settings, args: &ServeArgs) -> Result<Exit, F
     let metrics = Metrics::open(settings, &args.metrics, "serve").await?;
     let started = Instant::now();
     let mut totals = Totals::default();
-    let mut begin = if arrived { Begin::Arrived } else { Begin::First };
+    let mut begin = Begin::after(settings, &arrival);
     let interrupted = loop {
-        let life = Life { settings, args, answers: &answers, leave: &leave, metrics: metrics.as_ref() };
+        let (answers, leave, metrics) = (&answers, &leave, metrics.as_ref());
+        let life = Life { settings, args, answers, leave, metrics, arrival: &arrival };
         match life.run(begin, requests.clone(), &mut totals).await? {
             Over::Ended { interrupted } => break interrupted,
             Over::Stays(at) => begin = Begin::Again(at),
@@ -81,6 +82,7 @@ struct Life<'a> {
     answers: &'a Arc<Answers>,
     leave: &'a Leave,
     metrics: Option<&'a Metrics>,
+    arrival: &'a Arrival,
 }
 
 impl Life<'_> {
@@ -90,7 +92,7 @@ impl Life<'_> {
         mut requests: watch::Receiver<u32>,
         totals: &mut Totals,
     ) -> Result<Over, Failure> {
-        let Self { settings, args, answers, leave, metrics } = *self;
+        let Self { settings, args, answers, leave, metrics, .. } = *self;
         let node = self.node(begin).await?;
         let _watched = metrics.map(|metrics| metrics.watch(&node));
         let control = Control::try_open_leaving(settings, &node, Role::Command("serve"), leave);
@@ -101,6 +103,7 @@ impl Life<'_> {
         let conversations = sessions::serve(&node, args, answers, &tell)?;
         begin.greet(&node);
         stand_for(settings, &node, &args.called).await?;
+        begin.answers(settings, self.arrival);
         if begin.bind() != Some(node.local_addr().to_string()) {
             announce(settings, &node, &args.allow, "call", serves(args))?;
         }

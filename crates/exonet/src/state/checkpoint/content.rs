@@ -39,7 +39,7 @@ pub(super) struct Content {
     pub(super) clock: ClockRecord,
     pub(super) strays: Vec<(NodeId, Far)>,
     pub(super) files: Vec<(PathBuf, Kept)>,
-    pub(super) application: Vec<u8>,
+    pub(super) application: Zeroizing<Vec<u8>>,
 }
 
 impl Content {
@@ -100,7 +100,7 @@ impl Content {
             (ahead.len.checked_add(bytes.len() as u64)? <= len).then_some(())?;
             files.push((name, Kept { len, ahead: Some(ahead).filter(|ahead| ahead.len > 0), bytes }));
         }
-        let application = rest.bytes()?.to_vec();
+        let application = Zeroizing::new(rest.bytes()?.to_vec());
         (d <= MAX_NUMBER && generation > 0).then_some(())?;
         let clock = ClockRecord { d, life, latest };
         Some(Self { id, attempt, generation, fingerprint, clock, strays, files, application })

@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 
 use super::ahead::Piece;
 use super::content::{Carried, Content, Kept, Take};
-use super::{Arriving, Attempt, DEED, FOLDERS, Restored, checkpoint, fresh, left_as, open_load};
+use super::{Arriving, Attempt, Checkpoint, DEED, FOLDERS, Restored, checkpoint, fresh, left_as, open_load};
 use crate::state::clock;
 use crate::state::error::StateError;
 use crate::state::{Term, disk, key, line, strays, term};
@@ -88,10 +88,8 @@ impl Landing {
     /// [`StateError::Io`].
     pub fn land(&mut self, load: &[u8], reader: &SecretKey) -> Result<Arriving, StateError> {
         let arriving = open_load(load, reader)?;
-        is_free_for(&self.to, &arriving)?;
-        if landed(&self.dir)? != Some(arriving.attempt) {
-            self.write(&arriving.content)?;
-        }
+        self.is_free_for(&arriving)?;
+        self.take_in(&arriving)?;
         Ok(arriving)
     }
 
@@ -99,18 +97,40 @@ impl Landing {
     ///
     /// # Errors
     /// The errors of [`super::restore`].
-    pub fn restore(&mut self, reader: &SecretKey, load: &[u8], deed: &[u8]) -> Result<Restored, StateError> {
+    pub fn restore<A: Checkpoint>(
+        &mut self,
+        reader: &SecretKey,
+        load: &[u8],
+        deed: &[u8],
+    ) -> Result<Restored<A>, StateError> {
         let arriving = open_load(load, reader)?;
         let secret = open_deed(deed, reader, &arriving)?;
-        is_free_for(&self.to, &arriving)?;
-        if landed(&self.dir)? != Some(arriving.attempt) {
-            self.write(&arriving.content)?;
-        }
+        let application = arriving.application()?;
+        self.is_free_for(&arriving)?;
+        self.take_in(&arriving)?;
+        let term = self.term(&arriving)?;
         self.live(&secret)?;
-        let fingerprint = key::fingerprint(&secret);
-        let term = term::read(&self.to.join(term::FILE), fingerprint)?;
-        let application = Zeroizing::new(arriving.content.application);
         Ok(Restored { id: arriving.id, term, application })
+    }
+
+    /// Fails if the place has anything that could be lost.
+    pub(super) fn is_free_for(&self, arriving: &Arriving) -> Result<(), StateError> {
+        is_free_for(&self.to, arriving)
+    }
+
+    /// Whether everything except the key has landed.
+    pub(super) fn has(&self, attempt: Attempt) -> Result<bool, StateError> {
+        Ok(landed(&self.dir)? == Some(attempt))
+    }
+
+    /// Writes everything except the key, unless it has landed already; it is durable when this returns.
+    pub(super) fn take_in(&mut self, arriving: &Arriving) -> Result<(), StateError> {
+        if self.has(arriving.attempt)? { Ok(()) } else { self.write(&arriving.content) }
+    }
+
+    /// The term of what has landed.
+    pub(super) fn term(&self, arriving: &Arriving) -> Result<Term, StateError> {
+        term::read(&self.dir.join(term::FILE), arriving.content.fingerprint)
     }
 
     /// Removes everything that has arrived.
@@ -201,7 +221,7 @@ impl Landing {
     }
 
     /// Gives the identity its key, and moves it to its directory.
-    fn live(&self, secret: &[u8; 32]) -> Result<(), StateError> {
+    pub(super) fn live(&self, secret: &[u8; 32]) -> Result<(), StateError> {
         let key_path = self.dir.join(key::FILE);
         disk::remove_leftover(&key_path)?;
         // An earlier attempt may have got this far.
@@ -250,7 +270,11 @@ pub fn check_deed(load: &[u8], deed: &[u8], reader: &SecretKey) -> Result<(), St
     open_deed(deed, reader, &open_load(load, reader)?).map(drop)
 }
 
-fn open_deed(deed: &[u8], reader: &SecretKey, of: &Arriving) -> Result<Zeroizing<[u8; 32]>, StateError> {
+pub(super) fn open_deed(
+    deed: &[u8],
+    reader: &SecretKey,
+    of: &Arriving,
+) -> Result<Zeroizing<[u8; 32]>, StateError> {
     let opened = sealed::open(deed, reader)
         .map_err(|_| checkpoint("its deed is not whole, or sealed for another node"))?;
     let mut rest = Take(&opened);

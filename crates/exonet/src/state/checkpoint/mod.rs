@@ -8,10 +8,17 @@
 //! Both are sealed for one node, and belong to one attempt. Where they are [restored](restore), the identity begins a
 //! new [generation](super::Term), with numbers that no earlier generation can have used. Peers that have met the new
 //! generation do not talk to earlier ones.
+//!
+//! Load and deed travel apart, as `exon move` carries them, or together in one [file](Draft).
 
 mod ahead;
+mod application;
 mod content;
+mod file;
+mod freezing;
 mod landing;
+mod record;
+mod restoring;
 
 use std::fs;
 use std::path::Path;
@@ -24,10 +31,14 @@ use zeroize::Zeroizing;
 use super::clock::{self, Clock, ClockRecord};
 use super::error::StateError;
 use super::{SecretKey, StateDir, Term, disk, journal, key, line, pins, superseded, term};
+use application::{from_state, state_of};
 use content::{Content, Take};
 
 pub use ahead::Ahead;
+pub use application::{ApplicationError, Checkpoint};
+pub use file::{Draft, finish_file};
 pub use landing::{Landing, check_deed};
+pub use restoring::{Arrival, RestoreError, restore_file};
 
 /// The first bytes of the content of a deed.
 const DEED: &[u8; 20] = b"exonet-deed-0000001\n";
@@ -39,7 +50,7 @@ const MARK_PAYLOAD: usize = 4 + 16 + 32 + 8;
 /// How many bits the own numbers of a generation have. The numbers of the next generation are above them.
 const LANE: u32 = 48;
 /// The folders whose files move. The small files move too.
-const FOLDERS: [&str; 3] = [journal::DIR, "dead", pins::DIR];
+const FOLDERS: [&str; 4] = [journal::DIR, "dead", pins::DIR, record::DIR];
 /// The longest content of a load, in bytes.
 const LONGEST: u64 = 4 << 30;
 
@@ -50,6 +61,7 @@ pub struct Attempt(pub [u8; 16]);
 /// Everything that an identity keeps except its key, sealed.
 #[derive(Clone, Debug)]
 pub struct Load {
+    id: NodeId,
     attempt: Attempt,
     to: NodeId,
     sealed: Vec<u8>,
@@ -72,13 +84,13 @@ pub struct Ceded {
 
 /// What [`restore`] returns.
 #[derive(Debug)]
-pub struct Restored {
+pub struct Restored<A> {
     /// The id of the identity.
     pub id: NodeId,
     /// The current term of the identity.
     pub term: Term,
-    /// The data that the application passed to [`StateDir::checkpoint`].
-    pub application: Zeroizing<Vec<u8>>,
+    /// The application, with the state that it had at the cut.
+    pub application: A,
 }
 
 /// What the reader of a load can see before there is a deed.
@@ -91,6 +103,16 @@ pub struct Arriving {
     /// The generation that the identity will have.
     pub generation: u64,
     content: Content,
+}
+
+impl Arriving {
+    /// The application, with the state that it had at the cut.
+    ///
+    /// # Errors
+    /// [`StateError::Application`]: it does not take that state in.
+    pub fn application<A: Checkpoint>(&self) -> Result<A, StateError> {
+        from_state(&self.content.application)
+    }
 }
 
 impl Load {
@@ -113,14 +135,14 @@ impl Deed {
 }
 
 impl StateDir {
-    /// Makes a consistent copy of everything that the identity keeps, for the node `to`, together with data of the
-    /// `application` for that node. The identity lives on here until it is [ceded](Self::cede); nothing may change it
-    /// before.
+    /// Makes a consistent copy of everything that the identity keeps, for the node `to`, together with the state of the
+    /// `application`. The identity lives on here until it is [ceded](Self::cede); nothing may change it before.
     ///
     /// # Errors
+    /// [`StateError::Application`]: the application does not give its state.
     /// [`StateError::Target`]: `to` is not the id of a key, or is the identity itself. [`StateError::Io`].
     /// [`StateError::Exhausted`]: the identity has moved too often.
-    pub fn checkpoint(&self, to: &NodeId, application: &[u8]) -> Result<Load, StateError> {
+    pub fn checkpoint(&self, to: &NodeId, application: &impl Checkpoint) -> Result<Load, StateError> {
         self.checkpoint_after(to, application, None)
     }
 
@@ -131,7 +153,7 @@ impl StateDir {
     pub fn checkpoint_after(
         &self,
         to: &NodeId,
-        application: &[u8],
+        application: &impl Checkpoint,
         ahead: Option<&Ahead>,
     ) -> Result<Load, StateError> {
         self.lock.verify()?;
@@ -159,11 +181,11 @@ impl StateDir {
             clock,
             strays: self.strays.found().to_vec(),
             files: ahead::read_files(&self.path, self.journal_tag(), ahead)?,
-            application: application.to_vec(),
+            application: Zeroizing::new(state_of(application)?),
         };
         let sealed = sealed::seal(&content.encode(), to, &SecretKey::from_bytes(fresh()?));
         let sealed = sealed.ok_or(StateError::Target { to: *to })?;
-        Ok(Load { attempt, to: *to, sealed })
+        Ok(Load { id: content.id, attempt, to: *to, sealed })
     }
 
     /// Closes the journal in order if the process that wrote it was killed: the machine to which the journal moves
@@ -299,14 +321,14 @@ pub fn open_load(load: &[u8], reader: &SecretKey) -> Result<Arriving, StateError
 /// has no identity, or the same one, which was ceded there before.
 ///
 /// # Errors
-/// [`StateError::Checkpoint`]: load and deed do not belong together. [`StateError::Exists`]. [`StateError::Io`]:
-/// nothing has changed.
-pub fn restore(
+/// [`StateError::Checkpoint`]: load and deed do not belong together. [`StateError::Application`]: the application does
+/// not take its state in. [`StateError::Exists`]. [`StateError::Io`]: nothing has changed.
+pub fn restore<A: Checkpoint>(
     path: impl AsRef<Path>,
     reader: &SecretKey,
     load: &[u8],
     deed: &[u8],
-) -> Result<Restored, StateError> {
+) -> Result<Restored<A>, StateError> {
     Landing::beside(path).restore(reader, load, deed)
 }
 

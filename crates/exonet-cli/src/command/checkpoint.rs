@@ -1,0 +1,109 @@
+//! `exon checkpoint`: puts an identity into a file. `exon restore`: restores it from there.
+
+use exonet::naming::NamingError;
+use exonet::state::{Arrival, RestoreError, StateError};
+use serde::Serialize;
+
+use super::moving::show_step;
+use crate::args::{CheckpointArgs, RestoreArgs};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::identity::Identity;
+use crate::moving::{Moved, Plan, leave};
+use crate::settings::Settings;
+
+#[derive(Serialize)]
+struct Summary<'a> {
+    r#type: &'static str,
+    id: String,
+    to: String,
+    file: String,
+    #[serde(flatten)]
+    moved: &'a Moved,
+}
+
+#[derive(Serialize)]
+struct Restored {
+    r#type: &'static str,
+    id: String,
+    generation: u64,
+    identity: String,
+}
+
+pub(super) async fn checkpoint(settings: &Settings, args: &CheckpointArgs) -> Result<Exit, Failure> {
+    let id = settings.identity.look()?;
+    // The process that runs the identity may have another working directory.
+    let file = std::path::absolute(&args.file);
+    let file = file.map_err(|error| Failure::path("find", &args.file, &error))?;
+    let plan = Plan::to_file(args.to, file);
+    let moved = leave(settings, &plan, args.drain, |step| show_step(settings, step)).await?;
+    let file = args.file.display();
+    settings.note(format!(
+        "{} is in {file} now, for {}, and does not start here any more; there: exon restore FILE --as NAME",
+        id.short(),
+        args.to.short()
+    ));
+    settings.output.line(&Summary {
+        r#type: "summary",
+        id: id.to_string(),
+        to: args.to.to_string(),
+        file: file.to_string(),
+        moved: &moved,
+    })?;
+    Ok(Exit::Success)
+}
+
+pub(super) async fn restore(settings: &Settings, args: &RestoreArgs) -> Result<Exit, Failure> {
+    let name = &settings.identity;
+    if !name.is_stored() {
+        return Err(
+            Failure::new("the identity needs a name here").hint("give one: --as NAME, or --state DIR")
+        );
+    }
+    let keeper = Identity::new(Some(&args.key), None)?;
+    keeper.require()?;
+    // `exon` has no state of an application.
+    let arrival = Arrival::<()>::read(&args.file, keeper.place()?, name.place()?);
+    let arrival = arrival.await.map_err(|error| failed(&error))?;
+    let id = arrival.id();
+    let arrival = match settings.naming_of(arrival.key()).await? {
+        Some(naming) => arrival.claim(&*naming).await.map_err(|error| failed(&error))?,
+        None => arrival,
+    };
+    let restored = arrival.live().await.map_err(|error| failed(&error))?;
+    name.note_arrival()?;
+    let generation = restored.term.generation;
+    settings.note(format!(
+        "{} lives here now, as generation {generation}; start it as before, with{}",
+        id.short(),
+        name.options()
+    ));
+    settings.output.line(&Restored {
+        r#type: "restored",
+        id: id.to_string(),
+        generation,
+        identity: name.to_string(),
+    })?;
+    Ok(Exit::Success)
+}
+
+fn failed(error: &RestoreError) -> Failure {
+    let failure = Failure::new("the identity was not restored").because(error);
+    match error {
+        RestoreError::State(StateError::OtherTarget { .. }) => {
+            failure.hint("restore it on the machine of that node; or name its identity here: --key NAME")
+        }
+        RestoreError::State(StateError::Exists { .. }) => failure
+            .hint("give the arriving identity a name or a directory of its own: --as NAME, --state DIR"),
+        RestoreError::State(StateError::Restored { .. }) => {
+            failure.hint("use a newer checkpoint, of the place where the identity lives")
+        }
+        RestoreError::Naming(NamingError::Superseded { .. }) => {
+            failure.hint("it was restored elsewhere, or taken back; `exon names ls` may show where")
+        }
+        RestoreError::Naming(_) => {
+            failure.hint("repeat the same command here when the name service answers; nothing lives yet")
+        }
+        _ => failure,
+    }
+}

@@ -1,0 +1,244 @@
+//! `exon checkpoint` and `exon restore`: an identity goes to another machine as a file.
+
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+
+use exonet::{Allow, Node, NodeId, Outcome, PeerAddr};
+use rustix::process::Signal;
+
+use crate::support::{Ended, Running, World, arg};
+
+/// How long a place is asked that must not answer.
+const SILENT: Duration = Duration::from_millis(400);
+
+/// Two machines with stored identities: `calc` *here*, which is to go *there*, where `default` is.
+struct Stage {
+    world: World,
+    calc: String,
+    target: String,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let mut stage = Self { world: World::new(), calc: String::new(), target: String::new() };
+        stage.calc = stage.make("here", "calc");
+        stage.target = stage.make("there", "default");
+        stage
+    }
+
+    fn make(&self, machine: &str, name: &str) -> String {
+        self.run(machine, &["id", name, "--new"]).expect(0).stdout.trim().to_owned()
+    }
+
+    fn command(&self, machine: &str, args: &[&str]) -> Command {
+        let mut command = self.world.command(args);
+        command.env("EXONET_STATE", self.world.path(machine));
+        command
+    }
+
+    fn run(&self, machine: &str, args: &[&str]) -> Ended {
+        Running::start(self.command(machine, args)).end()
+    }
+
+    fn listen(&self, machine: &str, point: &str) -> Running {
+        let args = ["listen", "--as", "calc", "--bind", "127.0.0.1:0", "--json"];
+        let mut command = self.command(machine, &args);
+        command.env("EXON_MOVE_POINT", point);
+        Running::start(command)
+    }
+
+    fn checkpoint(&self, file: &str, more: &[&str]) -> Ended {
+        let file = self.world.path(file);
+        let args = ["checkpoint", "--as", "calc", "--to", &self.target, arg(&file)];
+        self.run("here", &[&args, more].concat())
+    }
+
+    fn restore(&self, file: &str, more: &[&str]) -> Ended {
+        let file = self.world.path(file);
+        self.run("there", &[&["restore", arg(&file), "--as", "calc"], more].concat())
+    }
+
+    /// The file is refused, with this reason, and nothing of it is on the disk.
+    fn refused(&self, file: &str, more: &[&str], why: &str) {
+        let before = self.names("there");
+        let ended = self.restore(file, more).expect(1);
+        assert!(ended.stderr.contains(why), "{}", ended.stderr);
+        assert_eq!(ended.stdout, "");
+        assert_eq!(self.names("there"), before);
+    }
+
+    fn names(&self, machine: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.world.path(machine)).unwrap();
+        let mut names: Vec<_> = entries.map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+/// Whether the node at `address` speaks as `id`.
+async fn speaks(id: &str, address: &str) -> bool {
+    let id: NodeId = id.parse().unwrap();
+    let asker = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await.unwrap();
+    let peer = asker.peer(PeerAddr::new(id, [address]).unwrap());
+    peer.ping(SILENT).await.unwrap().is_some()
+}
+
+/// A running listener goes into a file, with a message that it has not printed yet nowhere else; and it never speaks again.
+#[test]
+fn a_running_service_goes_into_a_file_and_comes_up_elsewhere() {
+    let stage = Stage::new();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let mut here = stage.listen("here", "");
+    let was = here.line_of("listening")["peer"].as_str().unwrap().to_owned();
+    let client = runtime.block_on(async {
+        let client = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await.unwrap();
+        let receipt = client.peer(was.parse::<PeerAddr>().unwrap()).send("one").await.unwrap();
+        assert_eq!(receipt.await.outcome, Outcome::Delivered);
+        client
+    });
+    let written = stage.checkpoint("file", &["--json"]).expect(0);
+    let steps: Vec<_> =
+        written.of_type("step").iter().map(|it| it["step"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(steps, ["drain", "checkpoint", "copy", "cede", "finish"]);
+    let summary = written.summary();
+    assert_eq!((summary["generation"].as_u64(), summary["to"].as_str()), (Some(1), Some(&*stage.target)));
+    let ended = here.end().expect(0);
+    assert_eq!(ended.of_type("message").len(), 1);
+    // What was left behind does not speak, and does not start.
+    assert!(!runtime.block_on(speaks(&stage.calc, was.split_once('@').unwrap().1)));
+    let left = stage.listen("here", "").end().expect(1);
+    assert!(left.stderr.contains("has moved"), "{}", left.stderr);
+
+    let restored = stage.restore("file", &["--json"]).expect(0);
+    assert_eq!(restored.of_type("restored")[0]["id"], *stage.calc);
+    assert_eq!(restored.of_type("restored")[0]["generation"], 1);
+    // It greets those whom it knows: the client need not look for it.
+    let mut there = stage.listen("there", "");
+    there.line_of("listening");
+    let receipt = runtime.block_on(async {
+        let peer = client.peer(was.parse::<PeerAddr>().unwrap());
+        peer.send("two").await.unwrap().await
+    });
+    assert_eq!(receipt.outcome, Outcome::Delivered);
+    there.signal(Signal::INT);
+    let texts: Vec<_> = there.end().of_type("message").iter().map(|it| it["text"].clone()).collect();
+    assert_eq!(texts, ["two"]);
+}
+
+#[test]
+fn a_file_is_restored_once_and_by_its_node_only() {
+    let stage = Stage::new();
+    stage.checkpoint("first", &[]).expect(0);
+    let whole = fs::read(stage.world.path("first")).unwrap();
+    let mut damaged = whole.clone();
+    damaged[whole.len() / 2] ^= 1;
+    stage.world.file("damaged", &damaged);
+    stage.world.file("short", &whole[..whole.len() - 9]);
+    stage.world.file("foreign", b"a letter");
+    let stranger = stage.make("there", "stranger");
+    for (file, more, why) in [
+        ("damaged", &[] as &[&str], "is damaged, or cut short"),
+        ("short", &[], "is damaged, or cut short"),
+        ("foreign", &[], "is no checkpoint"),
+        ("absent", &[], "cannot open"),
+        ("first", &["--key", "stranger"], &*stranger),
+        ("first", &["--key", "nobody"], "there is no identity nobody"),
+    ] {
+        stage.refused(file, more, why);
+    }
+    let unnamed = stage.run("there", &["restore", arg(&stage.world.path("first"))]).expect(1);
+    assert!(unnamed.stderr.contains("--as NAME"), "{}", unnamed.stderr);
+    stage.restore("first", &[]).expect(0);
+    stage.refused("first", &[], "a checkpoint is restored once");
+    stage.refused(
+        "first",
+        &["--state", arg(&stage.world.path("elsewhere"))],
+        "a checkpoint is restored once",
+    );
+    assert!(!stage.world.path("elsewhere").exists());
+
+    // It goes back, and comes again: the first file is older then.
+    let back = stage.make("here", "default");
+    let second = stage.world.path("second");
+    stage.run("there", &["checkpoint", "--as", "calc", "--to", &back, arg(&second)]).expect(0);
+    stage.run("here", &["restore", arg(&second), "--as", "calc"]).expect(0);
+    stage.checkpoint("third", &[]).expect(0);
+    stage.restore("third", &[]).expect(0);
+    stage.refused("first", &[], "restored generation 3 before");
+}
+
+/// A name service lets one of two places live, though neither knows of the other.
+#[test]
+fn a_name_service_lets_one_place_restore_a_file() {
+    let stage = Stage::new();
+    let names = format!("file:{}", arg(&stage.world.path("services")));
+    stage.checkpoint("file", &[]).expect(0);
+    // The second machine has a copy of the target's key.
+    let twin = stage.world.path("twin");
+    fs::create_dir_all(twin.join("default")).unwrap();
+    for name in ["key", "clock"] {
+        fs::copy(stage.world.path("there").join("default").join(name), twin.join("default").join(name))
+            .unwrap();
+    }
+    let file = stage.world.path("file");
+    stage.run("twin", &["restore", arg(&file), "--as", "calc", "--names", &names]).expect(0);
+    stage.refused("file", &["--names", &names], "generation 1");
+}
+
+/// The process of the service dies at a point of the way.
+#[test]
+fn a_checkpoint_that_dies_on_the_way_is_none_or_is_finished() {
+    for point in ["frozen", "checkpoint", "copied"] {
+        let stage = Stage::new();
+        let mut here = stage.listen("here", &format!("{point}:die"));
+        here.line_of("listening");
+        let cut = stage.checkpoint("file", &[]).expect(1);
+        assert!(cut.stderr.contains("in the middle of the move"), "{}", cut.stderr);
+        assert_eq!(here.end().code, None);
+        assert!(!stage.world.path("file").exists());
+        // It lives here, and the same command begins anew.
+        assert!(exonet::state::lives(stage.world.path("here").join("calc")).unwrap(), "{point}");
+        stage.checkpoint("file", &[]).expect(0);
+        stage.restore("file", &[]).expect(0);
+    }
+    let stage = Stage::new();
+    let mut here = stage.listen("here", "ceded:die");
+    here.line_of("listening");
+    stage.checkpoint("file", &[]).expect(1);
+    assert_eq!(here.end().code, None);
+    assert!(!exonet::state::lives(stage.world.path("here").join("calc")).unwrap());
+    assert!(!stage.world.path("file").exists());
+    let other = stage.checkpoint("other", &[]).expect(1);
+    assert!(other.stderr.contains("is missing"), "{}", other.stderr);
+    let finished = stage.checkpoint("file", &[]).expect(0);
+    assert!(finished.stderr.contains("its file is finished"), "{}", finished.stderr);
+    stage.restore("file", &[]).expect(0);
+}
+
+/// What cannot be written stops nothing.
+#[test]
+fn a_service_whose_file_cannot_be_written_goes_on() {
+    let stage = Stage::new();
+    let mut here = stage.listen("here", "");
+    let peer = here.line_of("listening")["peer"].as_str().unwrap().to_owned();
+    stage.world.file("taken", b"thesis");
+    for (file, why) in [("taken", "exists already"), ("no/such/place", "there is no directory")] {
+        let failed = stage.checkpoint(file, &[]).expect(1);
+        assert!(failed.stderr.contains(why), "{}", failed.stderr);
+    }
+    let file = stage.world.path("file");
+    let own = ["checkpoint", "--as", "calc", "--to", &*stage.calc, arg(&file)];
+    let failed = stage.run("here", &own).expect(1);
+    assert!(failed.stderr.contains("cannot be ceded"), "{}", failed.stderr);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    assert!(runtime.block_on(speaks(&stage.calc, peer.split_once('@').unwrap().1)));
+    assert_eq!(fs::read(stage.world.path("taken")).unwrap(), b"thesis");
+    // The name of a file is that of the directory of the command, and not of the process that writes it.
+    let args = ["checkpoint", "--as", "calc", "--to", &stage.target, "file"];
+    let mut command = stage.command("here", &args);
+    command.current_dir(stage.world.path(""));
+    Running::start(command).end().expect(0);
+    here.end().expect(0);
+    stage.restore("file", &[]).expect(0);
+}

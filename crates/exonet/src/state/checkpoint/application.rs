@@ -1,0 +1,114 @@
+//! The state of an application that moves with the identity of its node.
+
+use std::error::Error;
+
+use super::StateError;
+
+/// Why an application could not give its state, or could not take it in.
+pub type ApplicationError = Box<dyn Error + Send + Sync>;
+
+/// The state of an application that moves with the identity of its node: bytes out at the cut, and bytes in where the
+/// identity is restored.
+///
+/// All that makes checkpoints takes it: [`Node::checkpoint`](crate::Node::checkpoint) and
+/// [`StateDir::checkpoint`](super::StateDir::checkpoint). So does all that restores them:
+/// [`restore_file`](super::restore_file), [`restore`](super::restore) and [`Landing::restore`](super::Landing::restore).
+/// The bytes are encrypted with everything else, for the node that the checkpoint is for. An application without such
+/// state gives `()`, and one that writes the bytes itself gives a `Vec<u8>`.
+///
+/// The cut is consistent: nothing runs any more that could change the state, since the node is frozen, and what the
+/// node keeps of messages, calls and streams belongs to the same instant.
+///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use std::time::Duration;
+///
+/// use exonet::state::{self, ApplicationError, Checkpoint, StateDir};
+/// use exonet::{Allow, Node};
+///
+/// struct Counter(AtomicU64);
+///
+/// impl Checkpoint for Counter {
+///     fn checkpoint(&self) -> Result<Vec<u8>, ApplicationError> {
+///         Ok(self.0.load(Ordering::Relaxed).to_be_bytes().to_vec())
+///     }
+///
+///     fn restore(bytes: &[u8]) -> Result<Self, ApplicationError> {
+///         Ok(Self(AtomicU64::new(u64::from_be_bytes(bytes.try_into()?))))
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let world = tempfile::tempdir()?;
+/// # let [here, there, machine, file] = ["here", "there", "machine", "file"].map(|name| world.path().join(name));
+/// // The new machine has an identity of its own, for which the checkpoint is encrypted.
+/// let target = StateDir::create(&machine, &[7; 32])?;
+/// let to = state::SecretKey::from_bytes(**target.secret()).node_id();
+///
+/// // The old machine: the node stops, and its identity is in the file.
+/// let node = Node::builder(Allow::anyone()).state_dir(&here).bind("127.0.0.1:0").build().await?;
+/// let counter = Counter(AtomicU64::new(41));
+/// node.checkpoint(Duration::from_secs(5), &to, &counter, &file).await?;
+/// assert!(StateDir::open(&here).is_err());
+///
+/// // The new machine: the identity lives there, and the counter goes on.
+/// let restored = state::restore_file::<Counter>(&file, &machine, &there, None).await?;
+/// assert_eq!(restored.application.0.fetch_add(1, Ordering::Relaxed), 41);
+/// let node = Node::builder(Allow::anyone()).state_dir(&there).bind("127.0.0.1:0").build().await?;
+/// assert_eq!(node.id(), restored.id);
+/// # Ok(())
+/// # }
+/// ```
+pub trait Checkpoint: Sized {
+    /// Returns the state. The node is frozen: it hands out nothing any more.
+    ///
+    /// # Errors
+    /// The application cannot give its state now. The identity then stays where it is.
+    fn checkpoint(&self) -> Result<Vec<u8>, ApplicationError>;
+
+    /// Takes the state in that [`Self::checkpoint`] returned at the former place.
+    ///
+    /// # Errors
+    /// The bytes are not the state of this application. The identity is then not restored.
+    fn restore(bytes: &[u8]) -> Result<Self, ApplicationError>;
+}
+
+/// The application has no state.
+impl Checkpoint for () {
+    fn checkpoint(&self) -> Result<Vec<u8>, ApplicationError> {
+        Ok(Vec::new())
+    }
+
+    fn restore(bytes: &[u8]) -> Result<Self, ApplicationError> {
+        match bytes.len() {
+            0 => Ok(()),
+            len => Err(format!(
+                "{len} bytes of state of an application came with the identity, and this program has no use for them: \
+                 restore it with that application"
+            )
+            .into()),
+        }
+    }
+}
+
+/// The state as it is.
+impl Checkpoint for Vec<u8> {
+    fn checkpoint(&self) -> Result<Vec<u8>, ApplicationError> {
+        Ok(self.clone())
+    }
+
+    fn restore(bytes: &[u8]) -> Result<Self, ApplicationError> {
+        Ok(bytes.to_vec())
+    }
+}
+
+/// The state of `application`, at the cut.
+pub(super) fn state_of(application: &impl Checkpoint) -> Result<Vec<u8>, StateError> {
+    application.checkpoint().map_err(|error| StateError::Application { doing: "given", error })
+}
+
+/// The application of this state.
+pub(super) fn from_state<A: Checkpoint>(bytes: &[u8]) -> Result<A, StateError> {
+    A::restore(bytes).map_err(|error| StateError::Application { doing: "taken in", error })
+}

@@ -1,0 +1,93 @@
+//! The checkpoints that a node has restored from files: for each identity the latest. An older one, or the same one
+//! again, would make a second place that acts as the identity.
+
+use std::path::{Path, PathBuf};
+
+use blake2::{Blake2s256, Digest as _};
+use exonet_proto::NodeId;
+
+use super::Attempt;
+use super::content::Take;
+use crate::state::error::StateError;
+use crate::state::lock::Lock;
+use crate::state::{disk, line};
+
+/// The folder of the records, a file for each identity, in the directory of the node for which they were sealed.
+pub(in crate::state) const DIR: &str = "restored";
+/// The folder of the lock that a process holds while it restores a file.
+const LOCK: &str = "restoring";
+const LABEL: &str = "exonet-restored-1";
+/// The bytes of the payload: generation, attempt, hash of the place.
+const PAYLOAD: usize = 8 + 16 + 32;
+
+/// The record of one identity, as long as no other process restores a file for the same node.
+pub(super) struct Record {
+    path: PathBuf,
+    id: NodeId,
+    _lock: Lock,
+}
+
+/// The restoring of one file at one place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) generation: u64,
+    pub(super) attempt: Attempt,
+    place: [u8; 32],
+}
+
+impl Entry {
+    pub(super) fn new(generation: u64, attempt: Attempt, place: &Path) -> Result<Self, StateError> {
+        let place = std::path::absolute(place).map_err(StateError::io("find", place))?;
+        let place = Blake2s256::digest(place.as_os_str().as_encoded_bytes()).into();
+        Ok(Self { generation, attempt, place })
+    }
+}
+
+impl Record {
+    /// The record of the identity `id`, kept by the node whose directory is `keeper`.
+    pub(super) fn open(keeper: &Path, id: NodeId) -> Result<Self, StateError> {
+        let lock = keeper.join(LOCK);
+        disk::create_dirs(&lock)?;
+        let path = keeper.join(DIR).join(id.to_string());
+        Ok(Self { path, id, _lock: Lock::acquire(&lock)? })
+    }
+
+    /// Fails if this checkpoint must not be restored. `landed`: everything but its key is at the place already.
+    pub(super) fn admits(&self, entry: &Entry, landed: bool) -> Result<(), StateError> {
+        match self.read()? {
+            Some(last) if last.generation >= entry.generation && !(landed && last == *entry) => {
+                Err(StateError::Restored { id: self.id, last: last.generation, generation: entry.generation })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn read(&self) -> Result<Option<Entry>, StateError> {
+        if !disk::exists(&self.path)? {
+            return Ok(None);
+        }
+        let text = disk::read(&self.path, |_| Ok(()))?;
+        let payload = line::decode::<PAYLOAD>(LABEL, &text).map_err(|error| match error {
+            line::LineError::Version => StateError::Version { path: self.path.clone() },
+            line::LineError::Malformed(what) => StateError::CorruptTerm { path: self.path.clone(), what },
+        })?;
+        let mut rest = Take(payload.as_slice());
+        let mut fields = || -> Option<Entry> {
+            let (generation, attempt) = (rest.number()?, Attempt(rest.array()?));
+            Some(Entry { generation, attempt, place: rest.array()? })
+        };
+        let wrong = || StateError::CorruptTerm { path: self.path.clone(), what: "wrong length" };
+        fields().map(Some).ok_or_else(wrong)
+    }
+
+    /// Notes that this checkpoint lives from now on; the note is durable when this returns.
+    pub(super) fn note(&self, entry: &Entry) -> Result<(), StateError> {
+        let mut payload = [0; PAYLOAD];
+        let fields = entry.generation.to_be_bytes().into_iter().chain(entry.attempt.0).chain(entry.place);
+        payload.iter_mut().zip(fields).for_each(|(to, from)| *to = from);
+        if let Some(dir) = self.path.parent() {
+            disk::create_dirs(dir)?;
+        }
+        disk::replace(&self.path, &line::encode(LABEL, &payload))
+    }
+}

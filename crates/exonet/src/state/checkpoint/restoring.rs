@@ -1,0 +1,165 @@
+//! Restores the file of a checkpoint.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use exonet_proto::NodeId;
+use tokio::task::spawn_blocking;
+use zeroize::Zeroizing;
+
+use super::file::Sealed;
+use super::landing::{Landing, open_deed};
+use super::record::{Entry, Record};
+use super::{Checkpoint, Restored, open_load};
+use crate::naming::{Naming, NamingError};
+use crate::state::error::StateError;
+use crate::state::{SecretKey, StateDir, Term};
+
+/// Why the file of a checkpoint was not restored.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RestoreError {
+    /// The file or the place cannot be used.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The name service does not let the identity live here.
+    #[error(transparent)]
+    Naming(#[from] NamingError),
+    /// The runtime has ended.
+    #[error("the runtime has ended")]
+    Ended,
+}
+
+/// Restores the identity in a file that [`Node::checkpoint`](crate::Node::checkpoint) has written, to the directory
+/// `place`; it is durable when this returns. `keeper` is the directory of the identity for which the file is sealed. A
+/// process may run that one meanwhile.
+///
+/// `keeper` remembers what was restored: it refuses the same file a second time, and an older one, at any place. If
+/// `naming` is an authority, the identity is claimed there before it lives here. So of two places at which the file is
+/// restored, one lives.
+///
+/// # Errors
+/// [`RestoreError`]: the identity does not live here. Nothing is left behind, except if the name service does not answer:
+/// then all but the key waits beside `place`, and the same call goes on.
+pub async fn restore_file<A: Checkpoint + Send + 'static>(
+    file: impl AsRef<Path>,
+    keeper: impl AsRef<Path>,
+    place: impl AsRef<Path>,
+    naming: Option<&dyn Naming>,
+) -> Result<Restored<A>, RestoreError> {
+    let arrival = Arrival::read(file, keeper, place).await?;
+    let arrival = match naming {
+        Some(naming) => arrival.claim(naming).await?,
+        None => arrival,
+    };
+    arrival.live().await
+}
+
+/// The steps of [`restore_file`], for a name service that wants the key of the identity: everything but the key is
+/// durable beside the place.
+pub struct Arrival<A> {
+    id: NodeId,
+    term: Term,
+    application: A,
+    record: Record,
+    entry: Entry,
+    landing: Landing,
+    secret: Zeroizing<[u8; 32]>,
+}
+
+impl<A: Checkpoint + Send + 'static> Arrival<A> {
+    /// Reads `file`, checks that it may be restored, and writes everything but the key beside `place`.
+    ///
+    /// # Errors
+    /// [`RestoreError::State`]: nothing has changed.
+    pub async fn read(
+        file: impl AsRef<Path>,
+        keeper: impl AsRef<Path>,
+        place: impl AsRef<Path>,
+    ) -> Result<Self, RestoreError> {
+        let [file, keeper, place] = [file.as_ref(), keeper.as_ref(), place.as_ref()].map(Path::to_owned);
+        blocking(move || Self::land(&file, &keeper, place)).await
+    }
+
+    fn land(file: &Path, keeper: &Path, place: PathBuf) -> Result<Self, StateError> {
+        let sealed = Sealed::read(file)?;
+        let reader = SecretKey::from_bytes(*StateDir::peek(keeper)?);
+        sealed.is_for(file, &reader)?;
+        let arriving = open_load(&sealed.load, &reader)?;
+        let secret = open_deed(&sealed.deed, &reader, &arriving)?;
+        if sealed.id != arriving.id || sealed.attempt != arriving.attempt {
+            return Err(super::checkpoint("its head belongs to another checkpoint"));
+        }
+        let application = arriving.application()?;
+        let record = Record::open(keeper, arriving.id)?;
+        let entry = Entry::new(arriving.generation, arriving.attempt, &place)?;
+        let mut landing = Landing::beside(place);
+        record.admits(&entry, landing.has(arriving.attempt)?)?;
+        landing.is_free_for(&arriving)?;
+        if let Err(error) = landing.take_in(&arriving) {
+            // The caller has to know why it failed, and not that something is left.
+            let _ = landing.clear();
+            return Err(error);
+        }
+        let term = landing.term(&arriving)?;
+        Ok(Self { id: arriving.id, term, application, record, entry, landing, secret })
+    }
+
+    /// The id of the identity.
+    pub const fn id(&self) -> NodeId {
+        self.id
+    }
+
+    /// The key of the identity, for a name service that wants its proof.
+    pub fn key(&self) -> SecretKey {
+        SecretKey::from_bytes(*self.secret)
+    }
+
+    /// Claims at the name service that the identity lives here. A service that is no authority is not asked.
+    ///
+    /// # Errors
+    /// [`RestoreError::Naming`]: the identity does not live here. [`NamingError::Superseded`]: it lives elsewhere, and
+    /// nothing is left here.
+    pub async fn claim(self, naming: &dyn Naming) -> Result<Self, RestoreError> {
+        if !naming.is_authority() {
+            return Ok(self);
+        }
+        let error = match naming.claim(&self.id, self.term).await {
+            Ok(()) => return Ok(self),
+            Err(error) => error,
+        };
+        // With any other error this claim may have been granted, to the lineage that has landed: so that stays.
+        if matches!(error, NamingError::Superseded { .. }) {
+            let Self { mut landing, .. } = self;
+            blocking(move || landing.clear()).await?;
+        }
+        Err(error.into())
+    }
+
+    /// Lets the identity live at its place; it is durable when this returns.
+    ///
+    /// # Errors
+    /// [`RestoreError::State`]: it does not live there.
+    pub async fn live(self) -> Result<Restored<A>, RestoreError> {
+        blocking(move || {
+            let Self { id, term, application, record, entry, landing, secret } = self;
+            record.note(&entry)?;
+            landing.live(&secret)?;
+            Ok(Restored { id, term, application })
+        })
+        .await
+    }
+}
+
+impl<A> fmt::Debug for Arrival<A> {
+    /// Shows the identity, but never its key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Arrival").field("id", &self.id).field("term", &self.term).finish_non_exhaustive()
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StateError> + Send + 'static,
+) -> Result<T, RestoreError> {
+    Ok(spawn_blocking(work).await.map_err(|_| RestoreError::Ended)??)
+}

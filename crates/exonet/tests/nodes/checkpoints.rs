@@ -1,0 +1,356 @@
+//! An identity that moves as one file, with the state of its application.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use exonet::error::StateError;
+use exonet::naming::{Answer, Expect, Found, Name, Naming, NamingError, Record, Version};
+use exonet::state::{self, ApplicationError, Checkpoint, RestoreError, Restored, SecretKey, StateDir, Term};
+use exonet::{Allow, Node, NodeId, Outcome};
+use tempfile::TempDir;
+
+const LONG: Duration = Duration::from_secs(10);
+
+/// An application with a state of its own.
+#[derive(Debug, PartialEq, Eq)]
+struct Count(u64);
+
+impl Checkpoint for Count {
+    fn checkpoint(&self) -> Result<Vec<u8>, ApplicationError> {
+        if self.0 == u64::MAX { Err("it counts still".into()) } else { Ok(self.0.to_be_bytes().to_vec()) }
+    }
+
+    fn restore(bytes: &[u8]) -> Result<Self, ApplicationError> {
+        Ok(Self(u64::from_be_bytes(bytes.try_into()?)))
+    }
+}
+
+/// The old machine, the new one with an identity of its own, and the file between them.
+struct World {
+    place: TempDir,
+    target: NodeId,
+}
+
+impl World {
+    fn new() -> Self {
+        let place = TempDir::new().unwrap();
+        let world = Self { place, target: SecretKey::from_bytes([42; 32]).node_id() };
+        drop(StateDir::create(world.path("machine"), &[42; 32]).unwrap());
+        world
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.place.path().join(name)
+    }
+
+    async fn stored(&self, name: &str) -> Node {
+        let node = Node::builder(Allow::anyone()).state_dir(self.path(name)).bind("127.0.0.1:0");
+        node.build().await.unwrap()
+    }
+
+    /// Creates an identity, which no process runs.
+    fn create(&self, name: &str, key: u8) {
+        drop(StateDir::create(self.path(name), &[key; 32]).unwrap());
+    }
+
+    async fn leave(&self, node: Node, file: &str) {
+        let ceded = node.checkpoint(LONG, &self.target, &Count(7), self.path(file)).await.unwrap();
+        assert_eq!(ceded.to, self.target);
+    }
+
+    async fn restore<A: Checkpoint + Send + 'static>(
+        &self,
+        file: &str,
+        to: &str,
+        naming: Option<&dyn Naming>,
+    ) -> Result<Restored<A>, RestoreError> {
+        state::restore_file(self.path(file), self.path("machine"), self.path(to), naming).await
+    }
+
+    /// What the directory of this world has, by name.
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.place.path()).unwrap();
+        let mut names: Vec<_> = entries.map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    /// The file is refused, and nothing is left.
+    async fn refused(&self, file: &str, to: &str, why: &str) {
+        let before = self.names();
+        let error = self.restore::<Count>(file, to, None).await.unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+        assert_eq!(self.names(), before);
+    }
+}
+
+/// A name service that grants each generation once, or does not answer.
+#[derive(Default)]
+struct Judge {
+    granted: std::sync::Mutex<Option<Term>>,
+    is_down: std::sync::atomic::AtomicBool,
+    /// What appears at this path when a claim is granted, so that nothing can live there.
+    blocks: Option<PathBuf>,
+}
+
+impl Naming for Judge {
+    fn look_up<'a>(&'a self, _: &'a Name) -> Answer<'a, Option<Found>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    fn watch<'a>(&'a self, _: &'a Name, _: Option<Version>) -> Answer<'a, Option<Found>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    fn list(&self) -> Answer<'_, Vec<(Name, Found)>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn bind<'a>(&'a self, _: &'a Name, _: &'a Record, _: Expect) -> Answer<'a, Version> {
+        Box::pin(async { Err(NamingError::NoAuthority("it")) })
+    }
+
+    fn unbind<'a>(&'a self, _: &'a Name, _: Version) -> Answer<'a, ()> {
+        Box::pin(async { Err(NamingError::NoAuthority("it")) })
+    }
+
+    fn claim<'a>(&'a self, _: &'a NodeId, term: Term) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let mut granted = self.granted.lock().unwrap();
+            let answer = match *granted {
+                Some(known) if known != term && term.generation <= known.generation => {
+                    Err(NamingError::Superseded { generation: known.generation })
+                }
+                _ => Ok(()),
+            };
+            if answer.is_ok() {
+                *granted = Some(term);
+            }
+            if let Some(path) = &self.blocks {
+                fs::create_dir(path).unwrap();
+                fs::write(path.join("thesis"), "x").unwrap();
+            }
+            // The answer is lost on the way.
+            let is_down = self.is_down.load(std::sync::atomic::Ordering::Relaxed);
+            if is_down { Err(NamingError::Unreachable("it is down".to_owned())) } else { answer }
+        })
+    }
+
+    fn is_authority(&self) -> bool {
+        true
+    }
+}
+
+#[tokio::test]
+async fn a_file_carries_what_is_under_way_and_the_state_of_the_application() {
+    let world = World::new();
+    let bob = world.stored("here").await;
+    let alice = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await.unwrap();
+    let receipt = alice.peer(bob.peer_addr()).send("hello").await.unwrap();
+    bob.recv().await.unwrap().ack().unwrap();
+    assert_eq!(receipt.await.outcome, Outcome::Delivered);
+    let receipt = alice.peer(bob.peer_addr()).send("one").await.unwrap();
+    drop(bob.recv().await.unwrap());
+    let id = bob.id();
+    world.leave(bob, "file").await;
+    assert!(matches!(StateDir::open(world.path("here")), Err(StateError::Moved { .. })));
+    // Nobody but its owner may read the file, which has the identity.
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        assert_eq!(fs::metadata(world.path("file")).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    let restored = world.restore::<Count>("file", "there", None).await.unwrap();
+    assert_eq!((restored.id, restored.application, restored.term.generation), (id, Count(7), 1));
+    let bob = world.stored("there").await;
+    bob.greet();
+    bob.recv().await.unwrap().ack().unwrap();
+    assert_eq!(receipt.await.outcome, Outcome::Delivered);
+}
+
+#[tokio::test]
+async fn a_checkpoint_is_restored_once_even_elsewhere() {
+    let world = World::new();
+    world.leave(world.stored("here").await, "first").await;
+    world.restore::<Count>("first", "there", None).await.unwrap();
+    world.refused("first", "there", "generation 1").await;
+    world.refused("first", "other", "generation 1").await;
+    // It moves on, to another file; then the first is older.
+    let node = world.stored("there").await;
+    world.leave(node, "second").await;
+    fs::remove_dir_all(world.path("there")).unwrap();
+    world.restore::<Count>("second", "there", None).await.unwrap();
+    fs::remove_dir_all(world.path("there")).unwrap();
+    world.refused("second", "there", "generation 2 of").await;
+    world.refused("first", "there", "generation 2 before").await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_restored_leaves_nothing() {
+    let world = World::new();
+    world.leave(world.stored("here").await, "file").await;
+    let whole = fs::read(world.path("file")).unwrap();
+    let put = |name: &str, bytes: &[u8]| fs::write(world.path(name), bytes).unwrap();
+    put("short", &whole[..whole.len() - 1]);
+    put("shorter", &whole[..40]);
+    put("empty", b"");
+    put("foreign", b"%PDF-1.7");
+    put("newer", b"exonet-checkpoint-file-2\n...");
+    for at in [30, 60, 100, 120, whole.len() / 2, whole.len() - 40, whole.len() - 1] {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 1;
+        put("damaged", &damaged);
+        world.refused("damaged", "there", "is damaged").await;
+    }
+    for (name, why) in [
+        ("short", "is damaged"),
+        ("shorter", "is damaged"),
+        ("empty", "is no checkpoint"),
+        ("foreign", "is no checkpoint"),
+        ("newer", "another version"),
+        ("absent", "cannot open"),
+    ] {
+        world.refused(name, "there", why).await;
+    }
+    // Another node cannot open it.
+    world.create("stranger", 43);
+    let before = world.names();
+    let (file, stranger) = (world.path("file"), world.path("stranger"));
+    let error = state::restore_file::<Count>(&file, &stranger, world.path("there"), None).await;
+    let error = error.unwrap_err();
+    assert!(matches!(error, RestoreError::State(StateError::OtherTarget { to, .. }) if to == world.target));
+    // Nor does a program that knows nothing of the application's state.
+    let error = world.restore::<()>("file", "there", None).await.unwrap_err();
+    assert!(matches!(error, RestoreError::State(StateError::Application { .. })), "{error}");
+    // A place that has something else stays as it is.
+    let error = world.restore::<Count>("file", "stranger", None).await.unwrap_err();
+    assert!(matches!(error, RestoreError::State(StateError::Exists { .. })), "{error}");
+    assert_eq!(world.names(), before);
+    world.restore::<Count>("file", "there", None).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_cannot_be_written_changes_nothing() {
+    let world = World::new();
+    fs::write(world.path("taken"), "thesis").unwrap();
+    world.create("here", 1);
+    let own = SecretKey::from_bytes([1; 32]).node_id();
+    for (to, count, file, why) in [
+        (world.target, 7, "taken", "already"),
+        (world.target, 7, "no/such/folder", "cannot write"),
+        (world.target, u64::MAX, "file", "it counts still"),
+        (own, 7, "file", "cannot be ceded"),
+    ] {
+        let node = world.stored("here").await;
+        let error = node.checkpoint(LONG, &to, &Count(count), world.path(file)).await.unwrap_err();
+        assert!(error.to_string().contains(why), "{error}");
+        assert!(state::lives(world.path("here")).unwrap());
+        assert_eq!(world.names(), ["here", "machine", "taken"]);
+    }
+    assert_eq!(fs::read_to_string(world.path("taken")).unwrap(), "thesis");
+    let temporary = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await.unwrap();
+    let error = temporary.checkpoint(LONG, &world.target, &(), world.path("file")).await.unwrap_err();
+    assert!(matches!(error, StateError::Temporary));
+}
+
+/// The process dies behind the ceding: what it has written is finished, and not by guessing.
+#[tokio::test]
+async fn a_file_that_was_cut_off_is_finished() {
+    let world = World::new();
+    world.create("here", 1);
+    let (here, file) = (world.path("here"), world.path("file"));
+    let missing = state::finish_file(&here, &file);
+    assert!(matches!(missing, Err(StateError::Missing { .. })), "it lives here: {missing:?}");
+    let cut = |more: &[u8]| {
+        let dir = StateDir::open(&here).unwrap();
+        let load = dir.checkpoint(&world.target, &Count(9)).unwrap();
+        drop(state::Draft::write(&file, &load).unwrap());
+        let part = world.path("file.part");
+        let mut bytes = fs::read(&part).unwrap();
+        bytes.extend_from_slice(more);
+        fs::write(&part, bytes).unwrap();
+        (dir, load)
+    };
+    // Before the ceding it is worth nothing, and is replaced.
+    drop(cut(b""));
+    assert!(matches!(state::finish_file(&here, &file), Err(StateError::Missing { .. })));
+    let (dir, load) = cut(b"a part of the deed");
+    dir.cede(&load).unwrap();
+    world.refused("file.part", "there", "is damaged").await;
+    // Another file is not taken for it.
+    let other = state::finish_file(&here, world.path("other")).unwrap_err();
+    assert!(other.to_string().contains("is missing"), "{other}");
+    state::finish_file(&here, &file).unwrap();
+    state::finish_file(&here, &file).unwrap();
+    assert!(!world.path("file.part").exists());
+    assert_eq!(world.restore::<Count>("file", "there", None).await.unwrap().application, Count(9));
+}
+
+#[tokio::test]
+async fn the_unfinished_checkpoint_of_another_identity_is_left_alone() {
+    let world = World::new();
+    world.create("one", 1);
+    world.create("two", 2);
+    let dir = StateDir::open(world.path("one")).unwrap();
+    let load = dir.checkpoint(&world.target, &()).unwrap();
+    drop(state::Draft::write(world.path("file"), &load).unwrap());
+    dir.cede(&load).unwrap();
+    let node = world.stored("two").await;
+    let error = node.checkpoint(LONG, &world.target, &(), world.path("file")).await.unwrap_err();
+    assert!(error.to_string().contains("another identity"), "{error}");
+    state::finish_file(world.path("one"), world.path("file")).unwrap();
+}
+
+/// The file is restored on two machines, each of which has a copy of the target's key. The name service lets one live.
+#[tokio::test]
+async fn a_name_service_lets_one_place_restore() {
+    let world = World::new();
+    let judge = Judge::default();
+    let machine = world.path("machine");
+    let twin = world.path("twin");
+    fs::create_dir(&twin).unwrap();
+    for entry in fs::read_dir(&machine).unwrap().map(Result::unwrap).filter(|it| it.path().is_file()) {
+        fs::copy(entry.path(), twin.join(entry.file_name())).unwrap();
+    }
+    world.leave(world.stored("here").await, "file").await;
+    // The answer is lost: nobody lives, and the same call goes on with the same claim.
+    judge.is_down.store(true, std::sync::atomic::Ordering::Relaxed);
+    let error = world.restore::<Count>("file", "there", Some(&judge)).await.unwrap_err();
+    assert!(matches!(error, RestoreError::Naming(NamingError::Unreachable(_))), "{error}");
+    assert!(!world.path("there").exists());
+    judge.is_down.store(false, std::sync::atomic::Ordering::Relaxed);
+    let restored = world.restore::<Count>("file", "there", Some(&judge)).await.unwrap();
+    assert_eq!(Some(restored.term), *judge.granted.lock().unwrap());
+    let before = world.names();
+    let file = world.path("file");
+    let second = state::restore_file::<Count>(&file, &twin, world.path("second"), Some(&judge)).await;
+    let error = second.unwrap_err();
+    assert!(matches!(error, RestoreError::Naming(NamingError::Superseded { generation: 1 })), "{error}");
+    assert_eq!(world.names(), before);
+}
+
+/// The process that restores dies when everything but the key has landed, before and after it has noted that.
+#[tokio::test]
+async fn a_restoring_that_was_cut_off_goes_on_at_its_place_only() {
+    let world = World::new();
+    world.leave(world.stored("here").await, "file").await;
+    let down = Judge { is_down: true.into(), ..Judge::default() };
+    world.restore::<Count>("file", "there", Some(&down)).await.unwrap_err();
+    assert!(world.path("there.arriving").exists());
+    // It goes to another place after all.
+    let blocking = Judge { blocks: Some(world.path("other")), ..Judge::default() };
+    world.restore::<Count>("file", "other", Some(&blocking)).await.unwrap_err();
+    let error = world.restore::<Count>("file", "there", None).await.unwrap_err();
+    assert!(matches!(error, RestoreError::State(StateError::Restored { last: 1, .. })), "{error}");
+    fs::remove_dir_all(world.path("other")).unwrap();
+    world.restore::<Count>("file", "other", None).await.unwrap();
+    assert!(!world.path("there").exists());
+    is_private(&world.path("machine"));
+}
+
+/// What the target remembers is of its own directory.
+fn is_private(machine: &Path) {
+    assert_eq!(fs::read_dir(machine.join("restored")).unwrap().count(), 1);
+}
