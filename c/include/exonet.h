@@ -868,8 +868,9 @@ exonet_code exonet_node_flush(const struct exonet_node *node,
                               struct exonet_error **error);
 
 // Ends the node: it takes no new work, waits until all is settled and its peers know, for `timeout_ms` at most
-// (negative: a day), and stops. `open`, which may be NULL, gets the number of messages that are not settled. Threads
-// that wait in the node get EXONET_CLOSED.
+// (negative: a day), and stops. The thread that calls is blocked until then, and for up to a second more while peers are
+// told of the end. `open`, which may be NULL, gets the number of messages that are not settled. Threads that wait in the
+// node get EXONET_CLOSED.
 exonet_code exonet_node_close(const struct exonet_node *node,
                               int64_t timeout_ms,
                               uint64_t *open,

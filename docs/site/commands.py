@@ -1,21 +1,29 @@
 #!/usr/bin/env python3
-"""Runs the commands of pages, as a reader would, and compares what they print with what the page says.
+"""Runs the commands of the pages, as a reader would, and compares what they print with what the page says.
 
     EXON=target/debug/exon docs/site/commands.py [--slow] [PAGE...]
 
-Without a page: all of `docs` that have a line `<!-- commands: run -->`. Of such a page every block of `sh` is run, in the order of
-the page, in one shell in an empty directory. A comment before a block says what is special about it:
+Without a page: all pages of the repository. Of a page every block of `sh` is run, in the order of the page, in one shell in an empty
+directory. A comment before a block says what is special about it:
 
-    <!-- terminal: NAME -->   it runs in a shell of its own, and goes on; the page goes on when it has printed what follows
+    <!-- terminal: NAME -->   it runs in a shell of its own, and goes on; the page goes on when it has printed what follows, or its address
+    <!-- beside: COMMAND -->  as a terminal that the reader does not see; it has to print its address
+    <!-- first: COMMAND -->   a command that the reader does not see: files, names and the like
+    <!-- for: TEXT = OTHER -->  OTHER is run in place of TEXT from here on
     <!-- end: NAME -->        that shell gets what Ctrl-C gives; what follows is what it then still prints
     <!-- kill: NAME -->       as `kill -9` of all that runs there
     <!-- file: NAME -->       the block, of any language, is this file
     <!-- exit: CODE -->       it ends with this exit code; without it with 0
     <!-- slow -->             it is run only with --slow
-    <!-- needs: COMMAND -->   the page is left out, and SKIPPED is said, where this fails; with EXONET_NO_SKIPS that is a failure
+    <!-- needs: COMMAND -->   what follows is left out, and SKIPPED is said, where this fails; with EXONET_NO_SKIPS that is a failure
     <!-- elsewhere: FILE -->  it is not run here; FILE of the repository has its lines, and a test runs them or what they run
+    <!-- not run: REASON -->  it is not run; a file of the repository that REASON names has to be there
+    <!-- tested: FILE -->     at the top of a page: the test FILE, which names the page, runs its blocks of `sh`
 
-The block of `text` that follows is what has been printed. There, a time, an id, the number of a process and a path below
+No other command is left out: one in a block of another language than `sh` is a fault unless the block is excused in the same way.
+
+`ID@HOST:PORT` in a block is the address that the last terminal has printed. What listens without `--bind` does so at a free port of the
+loopback. The block of `text` that follows is what has been printed. There, a time, an id, the number of a process and a path below
 `~/.local/state/exonet` stand for any other; `[..]` is anything within a line, a line `...` any lines. Ports of 127.0.0.1 are replaced by
 free ones.
 """
@@ -33,9 +41,31 @@ import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-MARK = "<!-- commands: run -->"
-COMMENT = re.compile(r"^<!-- (terminal|end|kill|file|exit|slow|elsewhere|needs):? ?(.*?) -->$")
+# Those of the repository that people read.
+PAGES = ("*.md", "docs/*.md", "*/README.md")
+# These stand by themselves; the others say something about the block that follows.
+EVENTS = ("end", "kill", "needs", "beside", "first", "for", "tested")
+COMMENT = re.compile(rf"^<!-- (terminal|file|exit|slow|elsewhere|not run|{'|'.join(EVENTS)})(?:: (.*?))? -->$")
 PORT = re.compile(r"127\.0\.0\.1:(\d{4,5})")
+ADDRESS = re.compile(r"\ba[a-z2-7]{55}@127\.0\.0\.1:\d+\b")
+# A line that a reader would type, in a block that is not of `sh`.
+TYPED = re.compile(r"^(?:\w*\$ +)?(?:exon|cargo|curl|ssh|python3|pip|make|sudo|packaging/\S+) |^\w*\$ ", re.MULTILINE)
+SHELLS = ("bash", "console", "shell", "shell-session", "zsh")
+NAMED_FILE = re.compile(r"[\w./-]+\.(?:rs|sh|py|md)\b")
+# `exon`, but what listens does so at a free port of the loopback unless the page says where.
+LOOPBACK = """#!/bin/bash
+case "$1 $2" in
+    "names serve" | "proxy serve") at=2 ;;
+    "listen "* | "serve "* | "share "* | "up "*) at=1 ;;
+    *) at=0 ;;
+esac
+for argument in "$@"; do
+    [[ $argument == --exec ]] && break
+    [[ $argument == --bind* ]] && at=0
+done
+((at == 0)) || set -- "${@:1:at}" --bind 127.0.0.1:0 "${@:at+1}"
+exec "$EXON_OF_PAGES" "$@"
+"""
 # Longer than anything here takes: a page that hangs fails then.
 HANG = 120
 # What compiles, on a machine with other work.
@@ -60,12 +90,45 @@ def blocks(text):
         elif line.startswith("```"):
             block = (number, line[3:].strip(), [])
         elif comment:
-            if comment[1] in ("end", "kill", "needs"):
-                yield number, {}, comment[1], comment[2]
+            if comment[1] in EVENTS:
+                yield number, {}, comment[1], comment[2] or ""
             else:
-                notes[comment[1]] = comment[2]
+                notes[comment[1]] = comment[2] or ""
     if notes:
         raise Fault(f"no block follows {notes}")
+
+
+def tested(found):
+    """The test that runs the blocks of a page, if one does."""
+    return next((body for _, _, language, body in found if language == "tested"), None)
+
+
+def is_run(found, notes, language):
+    """Whether a block is run here, if it is slow by --slow."""
+    return language == "sh" and not tested(found) and not {"file", "elsewhere", "not run"} & notes.keys()
+
+
+def check(page, found):
+    """Fails if the page has a command that is neither run nor excused."""
+    for line, notes, language, body in found:
+        faults = []
+        named = [body] if language == "tested" else [notes.get("elsewhere"), *NAMED_FILE.findall(notes.get("not run", ""))]
+        faults += [f"there is no {file}" for file in named if file and not (ROOT / file).is_file()]
+        if language == "tested" and not faults and f"{page.name}\")" not in (ROOT / body).read_text():
+            faults.append(f"{body} does not name the page")
+        if "elsewhere" in notes and not faults:
+            there = (ROOT / notes["elsewhere"]).read_text()
+            typed = [line.split(" # ")[0].strip() for line in body.split("\n")]
+            faults += [f"{notes['elsewhere']} does not have {line!r}" for line in typed if line not in there]
+        if "not run" in notes and not notes["not run"]:
+            faults.append("say why it is not run")
+        excused = {"file", "elsewhere", "not run"} & notes.keys()
+        if language in SHELLS:
+            faults.append("commands are a block of `sh`")
+        if language in ("", "text") and not excused and (typed := TYPED.search(body)):
+            faults.append(f"nothing runs {body[typed.start():].splitlines()[0]!r}: make it `sh`, or say why it is not run")
+        if faults:
+            raise Fault(f"{page.relative_to(ROOT)}:{line}: {'; '.join(faults)}")
 
 
 # What is another one each time.
@@ -147,16 +210,17 @@ class Terminal:
 
 
 class Run:
-    def __init__(self, page, slow):
-        self.page, self.slow, self.ran, self.lacks = page, slow, 0, None
-        self.terminals, self.ports = {}, {}
+    def __init__(self, page, found, slow):
+        self.page, self.found, self.slow, self.ran, self.lacks = page, found, slow, 0, None
+        self.terminals, self.ports, self.words = {}, {}, {}
         self.home = tempfile.TemporaryDirectory()
         exon = pathlib.Path(os.environ.get("EXON", ROOT / "target/debug/exon")).resolve()
-        if not exon.is_file() and re.search(r"^exon ", page.read_text(), re.MULTILINE):
+        if not exon.is_file():
             raise Fault(f"there is no {exon}: build it by `cargo build -p exonet-cli`, or let EXON name it")
         commands = pathlib.Path(self.home.name) / "bin"
         commands.mkdir()
-        (commands / "exon").symlink_to(exon)
+        (commands / "exon").write_text(LOOPBACK)
+        (commands / "exon").chmod(0o755)
         self.directory = pathlib.Path(self.home.name) / "work"
         self.directory.mkdir()
         # Where the tutorials expect a clone.
@@ -166,6 +230,7 @@ class Run:
             "PATH": f"{commands}:{os.environ['PATH']}",
             "EXONET_STATE": str(pathlib.Path(self.home.name) / "state"),
             "PYTHONUNBUFFERED": "1",
+            "EXON_OF_PAGES": str(exon),
         }
         self.shell = Terminal(["bash"], self.directory, self.environment)
         # Below those that the system gives to sockets without one.
@@ -181,51 +246,62 @@ class Run:
 
         return PORT.sub(port, text)
 
-    def page_blocks(self, found):
-        following = found[1:] + [None]
-        for block, after in zip(found, following):
-            if block[2] != "text":
-                yield block, self.free(after[3]) if after and after[2] == "text" else None
+    def page_blocks(self):
+        following = self.found[1:] + [None]
+        for block, after in zip(self.found, following):
+            if block[2] != "text" or block[1]:
+                printed = after is not None and after[2] == "text" and not after[1]
+                yield block, self.free(after[3]) if printed else None
 
     def run(self):
-        found = list(blocks(self.page.read_text()))
-        for (line, notes, language, body), expected in self.page_blocks(found):
+        for (line, notes, language, body), expected in self.page_blocks():
             if language == "needs":
                 if subprocess.run(body, shell=True, cwd=self.directory, env=self.environment, capture_output=True).returncode:
                     self.lacks = body
                     return
                 continue
             try:
-                self.block(notes, language, self.free(body), expected)
+                self.block(notes, language, body, expected)
             except Fault as fault:
                 raise Fault(f"{self.page.relative_to(ROOT)}:{line}: {fault}") from None
 
     def block(self, notes, language, body, expected):
-        if "elsewhere" in notes:
-            there = (ROOT / notes["elsewhere"]).read_text()
-            missing = [line for line in body.split("\n") if line and line.strip() not in there]
-            if missing:
-                raise Fault(f"{notes['elsewhere']} does not have {missing}")
+        word, _, other = body.partition(" = ") if language == "for" else ("", "", body)
+        body = self.free(other)
+        for known, replacement in self.words.items():
+            body = body.replace(known, replacement)
+        if language == "for":
+            self.words[word] = body
+        elif language == "first":
+            self.execute(body, None, 0, HANG)
+        elif language == "beside":
+            self.begin(f"line {self.ran}: {body}", body, None)
+        elif language in ("end", "kill"):
+            self.end(language, body, expected)
         elif "file" in notes:
             path = self.directory / notes["file"]
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(body + "\n")
-        elif language in ("end", "kill"):
-            self.end(language, body, expected)
-        elif language == "sh" and "terminal" in notes:
-            self.begin(notes["terminal"], body, expected)
-        elif language == "sh" and ("slow" not in notes or self.slow):
-            self.execute(body, expected, int(notes.get("exit", 0)), SLOW if "slow" in notes else HANG)
+        elif is_run(self.found, notes, language):
+            if "terminal" in notes:
+                self.begin(notes["terminal"], body, expected)
+            elif "slow" not in notes or self.slow:
+                self.execute(body, expected, int(notes.get("exit", 0)), SLOW if "slow" in notes else HANG)
 
     def begin(self, name, body, expected):
-        if expected is None:
-            raise Fault("say by a block of text what is printed once it runs")
         # It is what the shell becomes, so that a signal meets it.
         terminal = Terminal(["bash"], self.directory, self.environment)
+        self.terminals[name] = terminal
         terminal.process.stdin.write(body + "\nexit\n")
         terminal.process.stdin.flush()
-        self.terminals[name] = terminal
-        self.expect(terminal, expected)
+        if expected is None:
+            terminal.wait_for(lambda printed: ADDRESS.search(printed) or terminal.process.poll() is not None, "its address")
+        printed = terminal.output if expected is None else self.expect(terminal, expected)
+        address = ADDRESS.search(printed)
+        if address:
+            self.words["ID@HOST:PORT"] = address[0]
+        elif expected is None:
+            raise Fault(f"it ended without an address, and printed\n{printed}")
         self.ran += 1
 
     def expect(self, terminal, expected):
@@ -234,7 +310,7 @@ class Run:
         found = wanted.match(terminal.output)
         if not found:
             raise Fault(f"expected\n{expected}\nand it printed\n{terminal.output}")
-        terminal.take(found.end())
+        return terminal.take(found.end())
 
     def end(self, how, name, expected):
         terminal = self.terminals.pop(name)
@@ -250,7 +326,7 @@ class Run:
     def execute(self, body, expected, code, most):
         shell = self.shell
         # The code of the last command that failed, wherever in the block.
-        shell.process.stdin.write(f"ended=0; trap 'ended=$?' ERR\n{body}\necho; echo \"<ended $ended>\"\n")
+        shell.process.stdin.write(f"ended=0; trap 'ended=$?' ERR\n{{\n{body}\n}} < /dev/null\necho; echo \"<ended $ended>\"\n")
         shell.process.stdin.flush()
         end = re.compile(r"\n?^<ended (\d+)>\n", re.MULTILINE)
         shell.wait_for(lambda printed: end.search(printed) or shell.process.poll() is not None, f"the end of\n{body}", most)
@@ -266,6 +342,11 @@ class Run:
         self.ran += 1
 
     def close(self):
+        # What was left in the background, by a page that failed.
+        for socket_of in pathlib.Path(self.environment["EXONET_STATE"]).glob("*/control/socket"):
+            name = socket_of.parents[1].name
+            exon = [self.environment["EXON_OF_PAGES"], "down", "--as", name]
+            subprocess.run(exon, env=self.environment, capture_output=True, timeout=HANG, check=False)
         for terminal in [*self.terminals.values(), self.shell]:
             terminal.signal(signal.SIGKILL)
             terminal.process.wait()
@@ -279,17 +360,21 @@ def main():
         return
     slow = "--slow" in arguments
     named = [pathlib.Path(argument).resolve() for argument in arguments if argument != "--slow"]
-    pages = named or [page for page in sorted((ROOT / "docs").glob("*.md")) if MARK in page.read_text()]
+    pages = named or [page for kind in PAGES for page in sorted(ROOT.glob(kind))]
     for page in pages:
         began = time.monotonic()
         run = None
         try:
-            run = Run(page, slow)
+            found = list(blocks(page.read_text()))
+            check(page, found)
+            if not any(is_run(found, notes, language) for _, notes, language, _ in found):
+                continue
+            run = Run(page, found, slow)
             run.run()
             if run.lacks and os.environ.get("EXONET_NO_SKIPS"):
                 raise Fault(f"{page.relative_to(ROOT)} needs `{run.lacks}`")
             if run.lacks:
-                print(f"SKIPPED {page.relative_to(ROOT)}: it needs `{run.lacks}`")
+                print(f"SKIPPED {page.relative_to(ROOT)} after {run.ran} blocks: it needs `{run.lacks}`")
                 continue
             print(f"{page.relative_to(ROOT)}: {run.ran} blocks did as it says, {time.monotonic() - began:.1f} s")
         except Fault as fault:

@@ -24,15 +24,17 @@ from typing_extensions import disjoint_base
 from .errors import CallError
 from .blocking import Peer as BlockingPeer
 from .outcome import Outcome
-from .types import Allow, Buffer, Carrier, Confirm, Mode, PriorityName, StatusName, Text
+from .types import Allow, Buffer, Carrier, Confirm, Mode, PriorityName, StatusName, Text, WhenFull
 
 __all__ = [
     "AtMostOnce",
     "BatchReceipt",
     "Calls",
     "Delivery",
+    "Departure",
     "Group",
     "GroupReceipt",
+    "GroupStream",
     "InboxJob",
     "InboxJobs",
     "InboxMessage",
@@ -52,6 +54,7 @@ __all__ = [
     "SessionListener",
     "Settled",
     "Stream",
+    "StreamAnswers",
     "StreamListener",
     "Tally",
     "Verdict",
@@ -365,9 +368,48 @@ class Group:
         deadline: Optional[float] = None,
         confirm: Optional[Confirm] = None,
     ) -> Operation[GroupReceipt]: ...
+    def stream(
+        self,
+        name: Text,
+        *,
+        queue: Optional[int] = None,
+        when_full: Optional[WhenFull] = None,
+        priority: Optional[PriorityName] = None,
+    ) -> GroupStream: ...
     def call(
         self, method: Text, body: Optional[Buffer] = None, *, timeout: Optional[float] = None
     ) -> Operation[List[Tuple[str, Union[Reply, CallError]]]]: ...
+
+@final
+class GroupStream:
+    @property
+    def name(self) -> str: ...
+    def members(self) -> List[str]: ...
+    def backlog(self, member: str) -> Optional[int]: ...
+    def add(self, member: str) -> None: ...
+    def remove(self, member: str, *, now: bool = False) -> None: ...
+    def send(
+        self, body: Buffer, *, mode: Mode, deadline: Optional[float] = None, confirm: Optional[Confirm] = None
+    ) -> Operation[GroupReceipt]: ...
+    def close(self) -> Operation[GroupReceipt]: ...
+    def reset(self) -> Operation[GroupReceipt]: ...
+    def departed(self) -> Operation[Optional[Departure]]: ...
+    def answers(self, member: str) -> Optional[StreamAnswers]: ...
+
+@final
+class StreamAnswers:
+    def recv(self) -> Operation[Optional[Delivery]]: ...
+    def __aiter__(self) -> StreamAnswers: ...
+    def __anext__(self) -> Operation[Delivery]: ...
+
+@final
+class Departure:
+    @property
+    def id(self) -> str: ...
+    @property
+    def cause(self) -> Literal["full", "removed", "failed"]: ...
+    @property
+    def reason(self) -> Optional[str]: ...
 
 @final
 class Peer:

@@ -16,9 +16,21 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tupl
 from . import _native
 from .errors import CallError, Closed
 from .node import _fail
-from .types import Allow, Buffer, Confirm, Mode, PriorityName, Text
+from .types import Allow, Buffer, Confirm, Mode, PriorityName, Text, WhenFull
 
-__all__ = ["AtMostOnce", "Group", "Node", "Peer", "Serving", "Session", "SessionListener", "Stream", "StreamListener"]
+__all__ = [
+    "AtMostOnce",
+    "Group",
+    "GroupStream",
+    "Node",
+    "Peer",
+    "Serving",
+    "Session",
+    "SessionListener",
+    "Stream",
+    "StreamAnswers",
+    "StreamListener",
+]
 
 Self = TypeVar("Self", bound="Node")
 PeerLike = Union[str, _native.Peer, "Peer"]
@@ -351,11 +363,96 @@ class Group:
         sent = self._group.send(body, mode=mode, tag=tag, priority=priority, deadline=deadline, confirm=confirm)
         return sent.wait()
 
+    def stream(
+        self,
+        name: Text,
+        *,
+        queue: Optional[int] = None,
+        when_full: Optional[WhenFull] = None,
+        priority: Optional[PriorityName] = None,
+    ) -> GroupStream:
+        """A stream to the current members of the group. See ``exonet.Group.stream``."""
+        return GroupStream(self._group.stream(name, queue=queue, when_full=when_full, priority=priority))
+
     def call(
         self, method: Text, body: Buffer = b"", *, timeout: Optional[float] = None
     ) -> List[Tuple[str, Union[_native.Reply, CallError]]]:
         """Calls a method of all members: pairs of an id and a ``Reply``, or the ``CallError`` in its place."""
         return self._group.call(method, body, timeout=timeout).wait()
+
+
+class GroupStream:
+    """A stream to the members of a group. See ``exonet.GroupStream``."""
+
+    def __init__(self, stream: _native.GroupStream) -> None:
+        self._stream = stream
+
+    @property
+    def name(self) -> str:
+        """The name of the stream at every member."""
+        return self._stream.name
+
+    def members(self) -> List[str]:
+        """The ids of the members that are in the stream now."""
+        return self._stream.members()
+
+    def backlog(self, member: str) -> Optional[int]:
+        """The number of messages of the stream that are open at a member. None: the member is not in the stream."""
+        return self._stream.backlog(member)
+
+    def add(self, member: str) -> None:
+        """Adds a member of the group to the stream: it gets later messages."""
+        self._stream.add(member)
+
+    def remove(self, member: str, *, now: bool = False) -> None:
+        """Removes a member from this stream only: it gets no later messages."""
+        self._stream.remove(member, now=now)
+
+    def send(
+        self,
+        body: Buffer,
+        *,
+        mode: Mode,
+        deadline: Optional[float] = None,
+        confirm: Optional[Confirm] = None,
+        timeout: Optional[float] = None,
+    ) -> _native.GroupReceipt:
+        """Sends a message to all members of the stream. Waits while the stream is full. The ``wait()`` of what it gives gives the verdict."""
+        return self._stream.send(body, mode=mode, deadline=deadline, confirm=confirm).wait(timeout)
+
+    def close(self, timeout: Optional[float] = None) -> _native.GroupReceipt:
+        """Ends the stream at every member, after everything that was sent."""
+        return self._stream.close().wait(timeout)
+
+    def reset(self, timeout: Optional[float] = None) -> _native.GroupReceipt:
+        """Withdraws the messages that have not left, and ends the stream at every member by a reset."""
+        return self._stream.reset().wait(timeout)
+
+    def departed(self, timeout: Optional[float] = None) -> Optional[_native.Departure]:
+        """The next member that leaves the stream before its end, or None at the end of the stream."""
+        return self._stream.departed().wait(timeout)
+
+    def answers(self, member: str) -> Optional[StreamAnswers]:
+        """What a member sends under the name of the stream. None: it is not in the stream, or this was called for it before."""
+        answers = self._stream.answers(member)
+        return None if answers is None else StreamAnswers(answers)
+
+
+class StreamAnswers:
+    """What a member of a group sends under the name of a stream: an iterator. See ``exonet.StreamAnswers``."""
+
+    def __init__(self, answers: _native.StreamAnswers) -> None:
+        self._answers = answers
+
+    def recv(self, timeout: Optional[float] = None) -> Optional[_native.Delivery]:
+        """The next message, or None at the end."""
+        return self._answers.recv().wait(timeout)
+
+    def __iter__(self) -> StreamAnswers:
+        return self
+
+    def __next__(self) -> _native.Delivery:
+        return self._answers.__anext__().wait()
 
 
 class Node:

@@ -78,6 +78,7 @@ optional_numbers! {
     max_message: u64, from 0;
     queued_messages: usize, from 1;
     longest: usize, from 0;
+    queue: usize, from 1;
 }
 
 /// How many messages to take at most.
@@ -93,6 +94,11 @@ pub(crate) fn status(value: &Bound<'_, PyAny>) -> PyResult<u32> {
 /// How many calls run at once.
 pub(crate) fn concurrency(value: &Bound<'_, PyAny>) -> PyResult<usize> {
     number("concurrency", value, 1)
+}
+
+/// How many rows of an outbox are under way at once.
+pub(crate) fn in_flight(value: &Bound<'_, PyAny>) -> PyResult<usize> {
+    number("in_flight", value, 1)
 }
 
 /// A duration from a number of seconds.

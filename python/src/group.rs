@@ -12,9 +12,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use tokio::sync::{Mutex, Notify};
 
-use crate::args::{Treatment, bytes, duration, name};
+use crate::args::{self, Treatment, bytes, duration, name};
 use crate::call::{Reply, fault, whole};
 use crate::fault::Fault;
+use crate::group_stream::{GroupStream, Options};
 use crate::node::{Inner, node_id};
 use crate::op::{Operation, work};
 use crate::receipt::Settled;
@@ -27,7 +28,7 @@ pub(crate) struct Group {
 }
 
 /// Parses a mode: "all", "any", ("quorum", send, acks) or ("balanced", k).
-fn mode(value: &Bound<'_, PyAny>) -> PyResult<Mode> {
+pub(crate) fn mode(value: &Bound<'_, PyAny>) -> PyResult<Mode> {
     let wrong = || {
         let text = "mode must be \"all\", \"any\", exonet.quorum(send=..., acks=...) or exonet.balanced(k)";
         Fault::usage(text).raise(value.py())
@@ -108,18 +109,23 @@ impl Group {
         let (inner, group) = self.held.get()?;
         let (inner, group, runtime) = (Arc::clone(inner), group.clone(), inner.runtime.clone());
         let send = async move { Ok(group.send(mode, message).await?) };
-        let give = move |py: Python<'_>, receipt| {
-            Py::new(
-                py,
-                GroupReceipt {
-                    held: Held::new((
-                        inner,
-                        Arc::new(Watched { receipt: Mutex::new(receipt), wanted: Notify::new() }),
-                    )),
-                },
-            )
-        };
+        let give = move |py: Python<'_>, receipt| GroupReceipt::give(py, inner, receipt);
         Ok(Operation::new(&runtime, "Group.send()", work(send, give)))
+    }
+
+    /// A stream to the current members of the group. `queue` is the largest number of messages that may be open at a member
+    /// (1,024 by default); `when_full` says what happens to a member that has so many: it leaves the stream ("fall out", the
+    /// default), or `send` waits for it ("wait").
+    #[pyo3(signature = (name, *, queue=None, when_full=None, priority=None))]
+    fn stream(
+        &self,
+        name: &Bound<'_, PyAny>,
+        #[pyo3(from_py_with = args::queue)] queue: Option<usize>,
+        when_full: Option<&str>,
+        priority: Option<&str>,
+    ) -> PyResult<GroupStream> {
+        let (inner, group) = self.held.get()?;
+        GroupStream::open(inner, group, name, &Options { queue, when_full, priority })
     }
 
     /// Calls a method of all members. Returns a list of pairs of an id and a `Reply`, or the `CallError` in its place.
@@ -211,6 +217,13 @@ impl Watched {
 #[pyclass(frozen, module = "exonet", weakref)]
 pub(crate) struct GroupReceipt {
     held: Held<(Arc<Inner>, Arc<Watched>)>,
+}
+
+impl GroupReceipt {
+    pub(crate) fn give(py: Python<'_>, inner: Arc<Inner>, receipt: CoreReceipt) -> PyResult<Py<Self>> {
+        let watched = Arc::new(Watched { receipt: Mutex::new(receipt), wanted: Notify::new() });
+        Py::new(py, Self { held: Held::new((inner, watched)) })
+    }
 }
 
 fn lines(py: Python<'_>, lines: Vec<MemberLine>) -> PyResult<Py<pyo3::types::PyList>> {

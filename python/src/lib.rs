@@ -9,6 +9,7 @@ mod call;
 mod delivery;
 mod fault;
 mod group;
+mod group_stream;
 mod node;
 mod op;
 mod peer;
@@ -31,6 +32,8 @@ mod _native {
     use crate::delivery::{Delivery, Received};
     #[pymodule_export]
     use crate::group::{Group, GroupReceipt, Member, Verdict};
+    #[pymodule_export]
+    use crate::group_stream::{Departure, GroupStream, StreamAnswers};
     #[pymodule_export]
     use crate::node::{Node, Open};
     #[pymodule_export]

@@ -213,9 +213,16 @@ impl Operation {
                 format!("{}: waiting here would stop the event loop of this thread; use `await`", self.name);
             return Err(Fault::usage(text).raise(py));
         }
-        let until = timeout
-            .map(|seconds| Ok::<_, Fault>(Instant::now() + crate::args::duration("timeout", seconds)?));
-        let until = until.transpose().map_err(|fault| fault.raise(py))?;
+        let most = timeout.map(|seconds| crate::args::duration("timeout", seconds)).transpose();
+        let most = match most {
+            Ok(most) => most,
+            Err(fault) => {
+                self.give_up(py)?;
+                return Err(fault.raise(py));
+            }
+        };
+        // An end that the clock does not reach is none.
+        let until = most.and_then(|most| Instant::now().checked_add(most));
         let mut state = self.lock()?;
         state.is_begun = true;
         let work = state.work.take();

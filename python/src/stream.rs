@@ -37,7 +37,7 @@ async fn taken(mut delivery: CoreDelivery) -> Result<Taken, Fault> {
     Ok(Taken::of_delivery(delivery, body))
 }
 
-async fn next(receiver: Arc<Mutex<Option<StreamReceiver>>>) -> Result<Option<Taken>, Fault> {
+pub(crate) async fn next(receiver: Arc<Mutex<Option<StreamReceiver>>>) -> Result<Option<Taken>, Fault> {
     let mut receiver = receiver.lock().await;
     let Some(receiver) = receiver.as_mut() else { return Ok(None) };
     match receiver.recv().await? {

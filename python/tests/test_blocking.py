@@ -2,8 +2,10 @@
 
 import os
 import signal
+import sys
 import threading
 import time
+import warnings
 
 import exonet
 import pytest
@@ -62,14 +64,38 @@ def test_patterns():
         receipt = alice.group([bob.address]).send(b"x", mode="all")
         bob.recv(timeout=10).ack()
         assert receipt.wait(10).reached
+        prices = alice.group([bob.address]).stream("prices")
+        prices.send(b"3", mode="all", timeout=10)
+        lines = bob.accept_stream(timeout=10)
+        lines.recv(timeout=10).ack()
+        lines.send(b"thanks")
+        lines.close()
+        answers = prices.answers(bob.id)
+        assert [(line.body, line.ack()) for line in answers] == [(b"thanks", None)]
+        end = prices.close(timeout=10)
+        assert lines.recv(timeout=10) is None
+        assert end.wait(10).reached
+        assert prices.departed(timeout=10) is None
 
 
 def test_a_wait_ends_at_its_timeout_and_loses_nothing():
     with node() as bob, node() as alice:
         with pytest.raises(TimeoutError, match="did not end within"):
             bob.recv(timeout=0.01)
+        for wrong in (-1, float("nan"), 1e300):
+            with warnings.catch_warnings(), pytest.raises(exonet.UsageError, match="timeout must be"):
+                warnings.simplefilter("error")
+                # A warning in a destructor is not raised.
+                unraised = []
+                sys.unraisablehook, hook = unraised.append, sys.unraisablehook
+                try:
+                    bob.recv(timeout=wrong)
+                finally:
+                    sys.unraisablehook = hook
+                    assert not unraised
         alice.send(bob.address, b"x")
-        with bob.recv(timeout=10) as delivery:
+        # Longer than the clock goes.
+        with bob.recv(timeout=1e19) as delivery:
             assert delivery.attempt == 1
 
 

@@ -137,6 +137,57 @@ async def test_groups_count_who_has_a_message():
             alice.group([bob.address, bob.address])
 
 
+async def test_a_stream_to_a_group_is_in_order_at_each_member():
+    async with node() as alice, node() as bob, node() as carol, node() as dave:
+        group = alice.group([bob.address, carol.address])
+        stream = group.stream("prices", queue=64, when_full="wait", priority="low")
+        assert (stream.name, stream.members(), stream.backlog(dave.id)) == ("prices", [bob.id, carol.id], None)
+        for n in range(20):
+            receipt = await stream.send(b"%d" % n, mode="any", deadline=60.0)
+        group.add(dave.address)
+        stream.add(dave.id)
+        last = await stream.send(b"20", mode=exonet.quorum(send=3, acks=3))
+
+        async def read(member, first):
+            lines = await member.accept_stream()
+            assert (lines.name, lines.peer) == ("prices", alice.id)
+            got = []
+            for _ in range(first, 21):
+                with await lines.recv() as line:
+                    got.append(int(line.body))
+            assert got == list(range(first, 21))
+            await lines.send(b"done")
+            return lines
+
+        lines = await asyncio.gather(read(bob, 0), read(carol, 0), read(dave, 20))
+        assert (await receipt).reached and (await last).good == 3
+        answers = stream.answers(bob.id)
+        assert stream.answers(bob.id) is None
+        with await answers.recv() as answer:
+            assert (answer.sender, answer.body) == (bob.id, b"done")
+        await lines[0].close()
+        async for _ in answers:
+            raise AssertionError("it has ended")
+
+        stream.remove(carol.id, now=True)
+        left = await stream.departed()
+        assert (left.id, left.cause, left.reason) == (carol.id, "removed", None)
+        with pytest.raises(exonet.StreamReset):
+            await lines[1].recv()
+        end = await stream.close()
+        assert [await lines[at].recv() for at in (0, 2)] == [None, None]
+        assert await end
+        assert await stream.departed() is None
+        with pytest.raises(exonet.GroupError):
+            await stream.send(b"x", mode="all")
+        with pytest.raises(exonet.UsageError, match="fall out"):
+            group.stream("other", when_full="never")
+        with pytest.raises(exonet.UsageError, match="queue must be at least 1, not 0"):
+            group.stream("other", queue=0)
+        with pytest.raises(exonet.GroupError):
+            await group.stream("other").send(b"x", mode=exonet.balanced())
+
+
 async def test_a_group_is_called():
     async with node() as alice, node() as bob, node() as carol:
         bob.serve("who", lambda request: b"bob")

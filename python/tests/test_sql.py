@@ -641,6 +641,16 @@ async def test_what_cannot_be_done_is_said_with_the_way_out(shop, bare):
         for wrong in (0, -1):
             with pytest.raises(ValueError, match=f"concurrency must be 1 at least, not {wrong}"):
                 await sql.Inbox.start(one, good.url, see, concurrency=wrong)
+        for wrong in (0, -1, 1 << 64):
+            with pytest.raises(exonet.UsageError, match=f"attempts must be .*, not {wrong}"):
+                await sql.Inbox.start(one, good.url, see, attempts=wrong)
+            with pytest.raises(exonet.UsageError, match=f"in_flight must be .*, not {wrong}"):
+                await sql.Relay.start(one, good.url, in_flight=wrong)
+        with pytest.raises(exonet.ArgumentTypeError, match="in_flight must be a whole number"):
+            await sql.Relay.start(one, good.url, in_flight=1.5)
+        for wrong in (-1, 256, 1 << 64):
+            with pytest.raises(exonet.UsageError, match="0 to 7"):
+                await sql.Relay.start(one, good.url, lanes=[wrong])
         with good.session() as tx:
             with pytest.raises(sql.SqlError, match="1048576"):
                 sql.send(tx, one.address, bytes((1 << 20) + 1))

@@ -33,6 +33,9 @@ async def main() -> None:
             assert_type(error.delivery, "exonet.Delivery | None")
         verdict = await (await node.group(["a"]).send(b"x", mode=exonet.quorum(send=2, acks=1)))
         assert_type(verdict.reached, bool)
+        prices = node.group(["a"]).stream("prices", when_full="wait")
+        assert_type(await (await prices.send(b"x", mode="any")), exonet.Verdict)
+        assert_type(await prices.departed(), "exonet.Departure | None")
 
         @node.method("price")
         async def price(request: exonet.Request) -> bytes:

@@ -1,7 +1,7 @@
 //! What the node's lock guards: the core, and the tasks that wait for it.
 
 pub(crate) mod journaling;
-mod sending;
+pub(crate) mod sending;
 mod streaming;
 
 use core::net::SocketAddr;

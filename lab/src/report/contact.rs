@@ -58,6 +58,7 @@ pub(super) fn page(all: &[Medians<'_>], figures: &[&str], notes: &[String]) -> S
         "# First contact\n\n\
          This page measures the cost of a first call between a client and a server that have never met: SCMP's two experiments,\n\
          with transports of today. The page and its figures are made by these commands:\n\n\
+         <!-- not run: it needs root, and hours -->\n\
          ```sh\n\
          cd lab\n\
          cargo run --release -- run first-contact scmp-one-client scmp-many-clients --docs ../docs\n\

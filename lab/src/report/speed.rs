@@ -20,6 +20,7 @@ pub(super) fn page(all: &[Medians<'_>], not: &[Medians<'_>], figures: &[&str], n
         "# Speed\n\n\
          This page compares Exonet with other transports, on emulated links and without. The page and its figures are made from\n\
          `speed/results.tsv`, which has each run, by these commands:\n\n\
+         <!-- not run: it needs root, and hours -->\n\
          ```sh\n\
          cd lab\n\
          cargo run --release -- all --minutes 35 --docs ../docs\n\

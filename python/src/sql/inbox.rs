@@ -12,7 +12,7 @@ use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot};
 
 use super::driver::{Driver, arguments};
 use super::message::InboxMessage;
-use crate::args::duration;
+use crate::args::{self, duration};
 use crate::fault::Fault;
 use crate::node::Node;
 use crate::op::{Operation, work};
@@ -45,13 +45,12 @@ impl Process for Hand {
 pub(crate) fn _sql_inbox(
     node: &Bound<'_, Node>,
     database: &Bound<'_, PyAny>,
-    concurrency: usize,
-    attempts: Option<u32>,
+    #[pyo3(from_py_with = args::concurrency)] concurrency: usize,
+    #[pyo3(from_py_with = args::attempts)] attempts: Option<u32>,
     collect_every: f64,
 ) -> PyResult<Operation> {
     let inner = Arc::clone(node.get().inner()?);
-    let once = || Fault::usage("attempts must be 1 at least, not 0: None is without limit");
-    let attempts = attempts.map(|most| NonZeroU32::new(most).ok_or_else(once)).transpose()?;
+    let attempts = attempts.map(|most| NonZeroU32::new(most).unwrap_or(NonZeroU32::MIN));
     let settings =
         Settings { concurrency, attempts, collect_every: duration("collect_every", collect_every)? };
     let driver = Arc::new(Driver::new(database)?);

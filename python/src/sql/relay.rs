@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use tokio::runtime::Handle;
 
 use super::driver::Driver;
-use crate::args::duration;
+use crate::args::{self, duration};
 use crate::fault::Fault;
 use crate::node::Node;
 use crate::op::{Operation, work};
@@ -19,20 +19,21 @@ use crate::runtime::Held;
 pub(crate) fn _sql_relay(
     node: &Bound<'_, Node>,
     database: &Bound<'_, PyAny>,
-    lanes: Option<Vec<u8>>,
+    lanes: Option<Vec<Bound<'_, PyAny>>>,
     take_after: f64,
     keep_settled: Option<f64>,
-    in_flight: usize,
+    #[pyo3(from_py_with = args::in_flight)] in_flight: usize,
 ) -> PyResult<Operation> {
     let inner = Arc::clone(node.get().inner()?);
     let mut builder = Relay::over(Arc::new(Driver::new(database)?), &inner.node)
         .take_after(duration("take_after", take_after)?)
         .in_flight(in_flight);
     if let Some(lanes) = lanes {
-        if let Some(wrong) = lanes.iter().find(|lane| **lane > 7) {
-            return Err(Fault::usage(format!("lanes are numbers from 0 to 7, not {wrong}")).into());
-        }
-        builder = builder.lanes(lanes);
+        let lane = |lane: Bound<'_, PyAny>| {
+            let number = lane.extract::<u8>().ok().filter(|number| *number <= 7);
+            number.ok_or_else(|| Fault::usage(format!("lanes are numbers from 0 to 7, not {lane}")))
+        };
+        builder = builder.lanes(lanes.into_iter().map(lane).collect::<Result<Vec<_>, _>>()?);
     }
     if let Some(seconds) = keep_settled {
         builder = builder.keep_settled(duration("keep_settled", seconds)?);

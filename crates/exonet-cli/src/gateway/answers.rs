@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use exonet::error::SendError;
 use exonet::receive::NotAnswered;
-use exonet::{Message, Receipt};
+use exonet::{Delivery, Message, Node, Receipt};
 use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use super::Office;
 use super::inbox::{Out, not_delivered};
@@ -110,11 +110,12 @@ struct Answering {
 impl Answering {
     async fn run(self, office: &Office) -> Result<(), ApiError> {
         let Self { handle, out, message, size, id, place } = self;
-        let (out, sent) = answered(office, out, message).await;
-        let receipt = match sent {
+        let (delivery, places) = out.apart();
+        let receipt = match answered(&office.node, delivery, message, Instant::now() + ROOM_TIME).await {
             Ok(receipt) => receipt,
-            Err(error) => {
+            Err((delivery, error)) => {
                 office.sent.forget(&id);
+                let out = delivery.map(|delivery| places.with(delivery));
                 return Err(office.inbox.keep(&handle, out, error));
             }
         };
@@ -127,31 +128,39 @@ impl Answering {
     }
 }
 
-/// The receipt of the answer; or the error, and the message if it can still be acknowledged.
-async fn answered(office: &Office, out: Out, message: Message) -> (Option<Out>, Result<Receipt, ApiError>) {
-    let peer = office.node.peer(out.sender());
-    // An answer that waits cannot be given up without the message: so it begins when there is room.
-    let room = match timeout(ROOM_TIME, peer.reserve()).await {
-        Ok(Ok(_)) => Ok(()),
-        Ok(Err(error)) => Err(refused(&error)),
-        Err(_) => Err(refused(&SendError::Full)),
-    };
-    if let Err(error) = room {
-        return (Some(out), Err(error));
+/// Answers when there is room, until `until`. In an error the message is there if it can still be acknowledged.
+async fn answered(
+    node: &Node,
+    mut delivery: Delivery,
+    message: Message,
+    until: Instant,
+) -> Result<Receipt, (Option<Delivery>, ApiError)> {
+    let peer = node.peer(delivery.from());
+    loop {
+        // An answer that waits cannot be given up without the message: so the wait is for the place alone.
+        let permit = match timeout_at(until, peer.reserve()).await {
+            Ok(Ok(permit)) => permit,
+            Ok(Err(error)) => return Err((Some(delivery), refused(&error))),
+            Err(_) => return Err((Some(delivery), refused(&SendError::Full))),
+        };
+        let error = match permit.ack_and_send(delivery, message.clone()).await {
+            Ok(receipt) => return Ok(receipt),
+            Err(error) => error,
+        };
+        delivery = match error.into_parts() {
+            // Others have used up the room for bytes, which is not reserved.
+            (NotAnswered::Send(SendError::Full), Some(delivery)) => delivery,
+            (why, delivery) => return Err((delivery, not_answered(&why))),
+        };
     }
-    let (delivery, places) = out.apart();
-    match delivery.answer(message).await {
-        Ok(receipt) => (None, Ok(receipt)),
-        Err(error) => {
-            let (why, delivery) = error.into_parts();
-            let error = match why {
-                NotAnswered::Send(error) => refused(&error),
-                NotAnswered::NotDelivered(_) => not_delivered(),
-                NotAnswered::InDoubt => in_doubt(),
-                other => ApiError::bad_request(other.to_string()),
-            };
-            (delivery.map(|delivery| places.with(delivery)), Err(error))
-        }
+}
+
+fn not_answered(why: &NotAnswered) -> ApiError {
+    match why {
+        NotAnswered::Send(error) => refused(error),
+        NotAnswered::NotDelivered(_) => not_delivered(),
+        NotAnswered::InDoubt => in_doubt(),
+        other => ApiError::bad_request(other.to_string()),
     }
 }
 
@@ -160,4 +169,86 @@ fn in_doubt() -> ApiError {
     let remedy = "if the message is handed out again, it was not answered";
     ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "in_doubt", message, remedy)
         .details(json!({ "held": false }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::pin::pin;
+
+    use bytes::Bytes;
+    use exonet::Allow;
+    use tokio::task::coop::consume_budget;
+
+    use super::*;
+
+    async fn node() -> Node {
+        let builder = Node::builder(Allow::anyone()).bind("127.0.0.1:0");
+        builder.config(|config| config.limits.queued_messages = 1).build().await.unwrap()
+    }
+
+    /// A message of one node to another, whose queue back is full: with a message that its peer has not taken.
+    async fn asked() -> (Node, Node, Delivery) {
+        let (till, shop) = (node().await, node().await);
+        drop(till.peer(shop.peer_addr()).send("question").await.unwrap());
+        let question = shop.recv().await.unwrap();
+        drop(shop.peer(till.id()).send("first").await.unwrap());
+        (till, shop, question)
+    }
+
+    async fn text(node: &Node) -> Bytes {
+        let mut delivery = node.recv().await.unwrap();
+        let text = delivery.body_mut().bytes(u64::MAX).await.unwrap();
+        delivery.ack().unwrap();
+        text
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_finds_no_room_gives_the_message_back() {
+        let (till, shop, question) = asked().await;
+        let error = answered(&shop, question, "answer".into(), Instant::now()).await.unwrap_err();
+        let (Some(question), error) = error else { panic!("{}", error.1.code) };
+        assert_eq!((error.status.as_u16(), error.code), (503, "queue_full"));
+        assert_eq!(text(&till).await, "first");
+        drop(answered(&shop, question, "answer".into(), later()).await.unwrap());
+        assert_eq!(text(&till).await, "answer");
+    }
+
+    fn later() -> Instant {
+        Instant::now() + Duration::from_secs(60)
+    }
+
+    /// The answer is so long that it uses up a turn of its task, in which the task waits for its place as well.
+    #[tokio::test]
+    async fn no_other_message_takes_the_room_of_an_answer() {
+        let (till, shop, question) = asked().await;
+        let (node, long) = (shop.clone(), Bytes::from(vec![0; 8 << 20]));
+        let answer = Message::new(long.clone());
+        let answering = tokio::spawn(async move {
+            let mut answering = pin!(answered(&node, question, answer, later()));
+            poll_fn(|cx| {
+                for _ in 0..8 {
+                    let _ = pin!(consume_budget()).poll(cx);
+                }
+                answering.as_mut().poll(cx).map(|answered| answered.is_ok())
+            })
+            .await
+        });
+        // On this runtime with one thread, each waits in line after its turn.
+        tokio::task::yield_now().await;
+        let peer = shop.peer(till.id());
+        let other = tokio::spawn(async move { peer.send("other").await.is_ok() });
+        tokio::task::yield_now().await;
+        assert_eq!(text(&till).await, "first");
+        assert!(text(&till).await == long, "another message came before the answer");
+        assert_eq!(text(&till).await, "other");
+        assert!(answering.await.unwrap() && other.await.unwrap());
+    }
+
+    #[test]
+    fn an_answer_in_doubt_is_told_as_such() {
+        let error = not_answered(&NotAnswered::InDoubt);
+        assert_eq!((error.status.as_u16(), error.code), (503, "in_doubt"));
+        assert_eq!(error.details, Some(Box::new(json!({ "held": false }))));
+    }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use exonet::error::SendError;
-use exonet::{Confirm, Message, PeerAddr, Receipt, Traceparent};
+use exonet::{Confirm, Message, Node, PeerAddr, Receipt, Traceparent};
 use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::Value;
@@ -205,8 +205,7 @@ struct Handover {
 impl Handover {
     async fn run(self, office: &Office) -> Result<(), ApiError> {
         let Self { to, message, size, id, place } = self;
-        let queued = timeout(ROOM_TIME, queue(office, to, message)).await;
-        let receipt = match queued.unwrap_or(Err(SendError::Full)) {
+        let receipt = match queue(&office.node, to, message, ROOM_TIME).await {
             Ok(receipt) => receipt,
             Err(error) => {
                 // The next run may send a message in doubt, so its id stays in use.
@@ -223,14 +222,18 @@ impl Handover {
     }
 }
 
-async fn queue(office: &Office, to: PeerAddr, message: Message) -> Result<Receipt, SendError> {
-    let peer = office.node.peer(to);
-    // A permit does not wait for the disk; a durable message does so later. There may be no room for the bytes of the
-    // message.
-    match peer.reserve().await?.send(message.clone()) {
-        Err(SendError::Full) => peer.send(message).await,
-        sent => sent,
-    }
+/// Queues a message, and waits for room for `most` at most.
+async fn queue(node: &Node, to: PeerAddr, message: Message, most: Duration) -> Result<Receipt, SendError> {
+    let peer = node.peer(to);
+    let queued = async {
+        // A permit does not wait for the disk; a durable message does so later. There may be no room for the bytes of the
+        // message.
+        match peer.reserve().await?.send(message.clone()) {
+            Err(SendError::Full) => peer.send(message).await,
+            sent => sent,
+        }
+    };
+    timeout(most, queued).await.unwrap_or(Err(SendError::Full))
 }
 
 #[derive(Debug, Deserialize)]
@@ -307,4 +310,30 @@ fn unknown(id: &str) -> ApiError {
         "after a restart only messages that were sent with `durable` are known, and only the newest 10,000 \
          outcomes",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use exonet::Allow;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_message_that_finds_no_room_in_time_is_refused() {
+        let builder = Node::builder(Allow::anyone()).bind("127.0.0.1:0");
+        let node = builder.config(|config| config.limits.queued_messages = 1).build().await.unwrap();
+        // It takes nothing, so the first message stays.
+        let peer = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await.unwrap().peer_addr();
+        drop(queue(&node, peer.clone(), "first".into(), ROOM_TIME).await.unwrap());
+        let error = queue(&node, peer, "second".into(), Duration::ZERO).await.unwrap_err();
+        assert_eq!(error, SendError::Full);
+        let error = refused(&error);
+        assert_eq!((error.status.as_u16(), error.code), (503, "queue_full"));
+    }
+
+    #[test]
+    fn a_message_in_doubt_is_told_as_such() {
+        let error = refused(&SendError::InDoubt);
+        assert_eq!((error.status.as_u16(), error.code), (503, "in_doubt"));
+    }
 }

@@ -4,11 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use crate::readme::{commands, shell};
-use crate::skip::skipped;
-use crate::support::{Running, World, free_address, until};
-
-const PAGE: &str = include_str!("../../../../docs/observing.md");
+use crate::support::{Running, World, until};
 
 /// What a scraper reads.
 fn scrape(address: &str) -> (String, BTreeMap<String, f64>) {
@@ -119,29 +115,4 @@ fn nothing_else_is_served_there() {
     }
     let told = world.run(&["listen", "--as", "other", "--bind", "127.0.0.1:0", "--metrics", &at]).expect(1);
     assert!(told.stderr.contains("--metrics"), "{}", told.stderr);
-}
-
-#[test]
-fn the_lines_of_the_page_do_what_it_says() {
-    if std::process::Command::new("curl").arg("--version").output().is_err() {
-        return skipped("curl is not here");
-    }
-    let world = World::new();
-    let free = || free_address().port().to_string();
-    let (figures, gateway) = (free(), free());
-    let (mut held, mut lines) = (Vec::new(), 0);
-    for line in commands(PAGE) {
-        let line = line.replace("9366", &figures).replace("3967", &gateway);
-        lines += 1;
-        if line.starts_with("exon") {
-            let mut running =
-                Running::start(shell(&world, &format!("exec {line} --bind 127.0.0.1:0 --json")));
-            running.line().expect("it says where it is");
-            held.push(running);
-        } else {
-            let told = Running::start(shell(&world, &line)).end().expect(0);
-            assert!(told.stdout.contains("exonet_messages_received_total{"), "{}", told.stdout);
-        }
-    }
-    assert_eq!((lines, held.len()), (3, 2));
 }

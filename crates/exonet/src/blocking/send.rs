@@ -3,8 +3,10 @@
 use core::time::Duration;
 use std::sync::Arc;
 
+use super::Delivery;
 use super::runtime::Runtime;
 use crate::error::SendError;
+use crate::receive::AnswerError;
 use crate::send::message::Message;
 use crate::send::{Settled, Tally};
 
@@ -82,6 +84,19 @@ impl Permit {
     /// The errors of [`crate::send::Permit::send`].
     pub fn send(self, message: impl Into<Message>) -> Result<Receipt, SendError> {
         self.permit.send(message).map(|receipt| Receipt::new(receipt, &self.runtime))
+    }
+
+    /// Acknowledges a message and sends another, in one step: see [`crate::send::Permit::ack_and_send`].
+    ///
+    /// # Errors
+    /// The errors of that method.
+    pub fn ack_and_send(
+        self,
+        delivery: Delivery,
+        message: impl Into<Message>,
+    ) -> Result<Receipt, AnswerError<SendError, Delivery>> {
+        let answered = self.runtime.wait(self.permit.ack_and_send(delivery.into_inner(), message));
+        Delivery::answered(answered, &self.runtime)
     }
 }
 

@@ -335,6 +335,7 @@ mod tests {
     use exonet_store::{Force, Storage, StoreError};
 
     use crate::engine::Phase;
+    use crate::engine::sending::Way;
     use crate::error::SendError;
     use crate::group::{GroupError, Mode};
     use crate::journal::Log;
@@ -449,7 +450,7 @@ mod tests {
         let before = groups.load(Ordering::Relaxed);
         let (to, mut answer) = (question.from(), Some("answer".into()));
         let queued = bob.shared().step_quietly(|engine, now| {
-            engine.take_and_send(now, question.key(), to, &[], &mut answer, None).unwrap()
+            engine.take_and_send(now, question.key(), to, &[], &mut answer, Way::Plain).unwrap()
         });
         assert!(queued.0.is_some());
         assert_eq!(groups.load(Ordering::Relaxed), before + 1);

@@ -17,6 +17,17 @@ use crate::send::lot::Lot;
 use crate::send::message::Message;
 use crate::send::receipts::{Receipts, Settled, SlotIndex};
 
+/// How a message is queued that is sent in one step with an acknowledgement.
+#[derive(Clone, Copy)]
+pub(crate) enum Way {
+    /// Where there is room.
+    Plain,
+    /// In a place that is reserved.
+    Reserved,
+    /// As a message of a stream, where there is room.
+    Stream(StreamEnd),
+}
+
 impl Engine {
     /// Queues a message. If the queue is full, returns Full and leaves the message in `message`.
     pub(crate) fn send(
@@ -202,8 +213,7 @@ impl Engine {
     }
 
     /// Takes the message `taken`, which was handed out, and queues another message, in one step and one group of the
-    /// journal. `end` is set if the latter is a message of a stream. None: `taken` was not delivered, and nothing was
-    /// queued.
+    /// journal. None: `taken` was not delivered, and nothing was queued.
     pub(crate) fn take_and_send(
         &mut self,
         now: Now,
@@ -211,7 +221,7 @@ impl Engine {
         peer: NodeId,
         hints: &[SocketAddr],
         message: &mut Option<Message>,
-        end: Option<StreamEnd>,
+        way: Way,
     ) -> Result<Option<SlotIndex>, CoreError> {
         if self.phase != Phase::Open {
             return Err(CoreError::Closed);
@@ -221,14 +231,18 @@ impl Engine {
             self.core.done(now, taken);
             return if self.write_journal(now) { Ok(None) } else { Err(CoreError::Closed) };
         }
-        if !self.room.has(&mut self.core, &peer) {
+        let room = match way {
+            Way::Reserved => self.core.has_room(&peer),
+            Way::Plain | Way::Stream(_) => self.room.has(&mut self.core, &peer),
+        };
+        if !room {
             return Err(CoreError::Full);
         }
         self.reserve_for(|| message.as_ref().map_or(0, Message::len))?;
         let outgoing = message.take().ok_or(CoreError::Closed)?.into_outgoing(now.mono);
-        let key = match end {
-            None => self.core.send(now, peer, hints, outgoing)?,
-            Some(end) => self.core.send_in_stream(now, peer, hints, outgoing, end, false)?,
+        let key = match way {
+            Way::Plain | Way::Reserved => self.core.send(now, peer, hints, outgoing)?,
+            Way::Stream(end) => self.core.send_in_stream(now, peer, hints, outgoing, end, false)?,
         };
         let done = self.core.done(now, taken);
         if !done {

@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
-use exonet_proto::node::{SendError as CoreError, StreamEnd};
+use exonet_proto::node::{DeliveryKey, Position, SendError as CoreError};
 
 use crate::engine::Phase;
+use crate::engine::sending::Way;
 use crate::error::{Closed, NotDelivered, SendError};
 use crate::peer::Peer;
 use crate::peer_addr::PeerAddr;
 use crate::receive::delivery::Delivery;
 use crate::send::line::wait_for_room;
 use crate::send::message::{Message, take_turns};
+use crate::send::permit::Permit;
 use crate::send::receipt::Receipt;
+use crate::send::receipts::SlotIndex;
 use crate::shared::Shared;
 
 /// The reason for which a message was neither acknowledged nor answered. `E` is the error of sending in the same way without
@@ -155,7 +158,7 @@ impl Delivery {
     pub async fn answer(self, answer: impl Into<Message>) -> Result<Receipt, AnswerError> {
         let to = Arc::new(PeerAddr::from(self.from()));
         let shared = Arc::clone(self.shared());
-        take_and_send(&shared, &to, self, answer.into(), None).await
+        take_and_send(&shared, &to, self, answer.into(), Way::Plain).await
     }
 
     /// Acknowledges the message, and sends another message to any peer, in one step: a stage of a pipeline that neither
@@ -165,17 +168,43 @@ impl Delivery {
     /// [`AnswerError`], which gives the message back if it can still be acknowledged. Nothing has been sent, unless the reason is
     /// [`NotAnswered::InDoubt`].
     pub async fn ack_and_send(self, to: &Peer, message: impl Into<Message>) -> Result<Receipt, AnswerError> {
-        take_and_send(to.shared(), &to.to, self, message.into(), None).await
+        take_and_send(to.shared(), &to.to, self, message.into(), Way::Plain).await
     }
 }
 
-/// Acknowledges `taken` and queues `message`, as soon as there is room. `end` is that of a message of a stream.
+impl Permit {
+    /// Acknowledges a message and sends another, in one step: as [`Delivery::ack_and_send`], but without a wait for room. At
+    /// [`Durability::Batched`](crate::Durability::Batched) and [`Sync`](crate::Durability::Sync) it waits for the disk: if it
+    /// is dropped during that time, both have happened.
+    ///
+    /// # Errors
+    /// The errors of [`Delivery::ack_and_send`]. [`SendError::Full`] occurs only if other messages have meanwhile used up the
+    /// limit on *bytes*: a permit reserves none.
+    pub async fn ack_and_send(
+        self,
+        delivery: Delivery,
+        message: impl Into<Message>,
+    ) -> Result<Receipt, AnswerError> {
+        let (shared, taken) = (Arc::clone(&self.shared), delivery.key());
+        if !Arc::ptr_eq(&shared, delivery.shared()) {
+            return Err(AnswerError::giving_back(delivery, NotAnswered::OtherNode));
+        }
+        let message = Some(message.into());
+        let mut step = Step { shared: &shared, to: &self.to, taken, message, way: Way::Reserved };
+        let queued = step.run();
+        // The message has its place, and the disk does not need another.
+        drop(self);
+        ended(&shared, delivery, queued.map_err(SendError::from)).await
+    }
+}
+
+/// Acknowledges `taken` and queues `message`, as soon as there is room.
 pub(crate) async fn take_and_send(
     shared: &Arc<Shared>,
     to: &Arc<PeerAddr>,
     taken: Delivery,
     message: Message,
-    end: Option<StreamEnd>,
+    way: Way,
 ) -> Result<Receipt, AnswerError> {
     if !Arc::ptr_eq(shared, taken.shared()) {
         return Err(AnswerError::giving_back(taken, NotAnswered::OtherNode));
@@ -184,15 +213,41 @@ pub(crate) async fn take_and_send(
     if let Err(error) = shared.resolve(to).await {
         return Err(AnswerError::giving_back(taken, NotAnswered::Send(error)));
     }
-    let (key, mut message) = (taken.key(), Some(message));
-    let queue = || {
+    let mut step = Step { shared, to, taken: taken.key(), message: Some(message), way };
+    let queued = wait_for_room(shared, to.id, || step.run()).await;
+    ended(shared, taken, queued).await
+}
+
+/// The step that acknowledges one message and queues another.
+struct Step<'a> {
+    shared: &'a Arc<Shared>,
+    to: &'a PeerAddr,
+    taken: DeliveryKey,
+    message: Option<Message>,
+    way: Way,
+}
+
+/// The receipt's slot of a message that was queued, and where the journal ended then. None: the other one was not delivered.
+type Queued = Option<(SlotIndex, Option<Position>)>;
+
+impl Step<'_> {
+    fn run(&mut self) -> Result<Queued, CoreError> {
+        let Self { shared, to, taken, ref mut message, way } = *self;
         let hints = shared.names.known(to);
         shared.step(|engine, now| {
-            let queued = engine.take_and_send(now, key, to.id, &hints, &mut message, end)?;
-            Ok::<_, CoreError>(queued.map(|slot| (slot, engine.accepted_at())))
+            let queued = engine.take_and_send(now, taken, to.id, &hints, message, way)?;
+            Ok(queued.map(|slot| (slot, engine.accepted_at())))
         })
-    };
-    let queued = match wait_for_room(shared, to.id, queue).await {
+    }
+}
+
+/// What became of the step; then the disk is waited for.
+async fn ended(
+    shared: &Arc<Shared>,
+    taken: Delivery,
+    queued: Result<Queued, SendError>,
+) -> Result<Receipt, AnswerError> {
+    let queued = match queued {
         Ok(queued) => queued,
         Err(SendError::InDoubt) => return Err(AnswerError::without(NotAnswered::InDoubt)),
         Err(error) => return Err(AnswerError::giving_back(taken, NotAnswered::Send(error))),

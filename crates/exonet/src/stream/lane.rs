@@ -7,6 +7,7 @@ use exonet_proto::node::{Priority, StreamEnd};
 use tokio::sync::Notify;
 
 use super::desk::StreamId;
+use crate::engine::sending::Way;
 use crate::error::SendError;
 use crate::peer_addr::PeerAddr;
 use crate::receive::answer::{AnswerError, take_and_send};
@@ -110,7 +111,7 @@ impl Lane {
     /// Waits for room, queues a message, and acknowledges `taken` in the same step.
     pub(crate) async fn answer(&self, taken: Delivery, message: Message) -> Result<Receipt, AnswerError> {
         let Claim { shared, to, .. } = &*self.claim;
-        take_and_send(shared, to, taken, self.named(message), Some(StreamEnd::Open)).await
+        take_and_send(shared, to, taken, self.named(message), Way::Stream(StreamEnd::Open)).await
     }
 
     /// Waits for room, and queues the message that `message` makes.

@@ -175,6 +175,43 @@ async fn a_node_that_closes_gives_the_message_back_and_one_that_has_stopped_does
     .await;
 }
 
+#[tokio::test]
+async fn an_answer_takes_the_place_of_a_permit() {
+    within(async {
+        let small = builder().config(|config| {
+            config.limits.queued_messages = 2;
+            config.limits.queued_bytes = 100;
+        });
+        let (alice, bob) = (node().await, small.build().await.unwrap());
+        let to_bob = alice.peer(bob.peer_addr());
+        let asked = to_bob.send("question").await.unwrap();
+        let delivery = bob.recv().await.unwrap();
+        let to_alice = bob.peer(alice.id());
+        let (first, second) = (to_alice.reserve().await.unwrap(), to_alice.reserve().await.unwrap());
+        assert_eq!(to_alice.try_send("x").unwrap_err(), SendError::Full, "both places are reserved");
+        drop(first.ack_and_send(delivery, "answer").await.unwrap());
+        assert_eq!(asked.await.outcome, Outcome::Delivered);
+        assert_eq!(text(alice.recv().await.unwrap()).await, "answer");
+
+        // Places are reserved, and bytes are not.
+        drop(to_bob.send("question").await.unwrap());
+        let delivery = bob.recv().await.unwrap();
+        drop(to_alice.send(vec![b'x'; 100]).await.unwrap());
+        let error = second.ack_and_send(delivery, "answer").await.unwrap_err();
+        assert_eq!(error.why, NotAnswered::Send(SendError::Full));
+        let delivery = error.into_delivery().unwrap();
+        assert_eq!(text(alice.recv().await.unwrap()).await.len(), 100);
+        let permit = to_alice.reserve().await.unwrap();
+        let other = node().await.peer(alice.peer_addr()).reserve().await.unwrap();
+        let error = other.ack_and_send(delivery, "answer").await.unwrap_err();
+        assert_eq!(error.why, NotAnswered::OtherNode);
+        drop(permit.ack_and_send(error.into_delivery().unwrap(), "answer").await.unwrap());
+        assert_eq!(text(alice.recv().await.unwrap()).await, "answer");
+        assert!(bob.try_recv().is_none() && alice.try_recv().is_none());
+    })
+    .await;
+}
+
 /// The errors can be passed on like any other.
 #[test]
 fn an_error_that_has_a_message_is_an_error() {

@@ -50,6 +50,10 @@ fn a_message_is_answered_and_sent_on() {
     drop(question.answer("answer").unwrap());
     let to_bob = alice.peer(bob.get_ref().id());
     drop(alice.recv().unwrap().ack_and_send(&to_bob, "thanks").unwrap());
+    let thanks = bob.recv().unwrap();
+    let error = back.reserve().unwrap().ack_and_send(thanks, tagged()).unwrap_err();
+    drop(back.reserve().unwrap().ack_and_send(error.into_delivery().unwrap(), "well").unwrap());
+    drop(alice.recv().unwrap().answer("thanks").unwrap());
     assert_eq!(bob.recv().unwrap().take().unwrap().body.as_whole().unwrap(), "thanks");
     assert_eq!(receipt.wait().outcome, Outcome::Delivered);
     let (mut ask, _) = to_bob.stream("s").unwrap().split();
