@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use exonet_proto::Stamp;
 use exonet_proto::channel::mtu::ETHERNET;
 use exonet_proto::crypto::{SecretKey, Suite};
 use exonet_proto::node::{Boot, Carrier, Config, Limits, Node as Core, Takes};
 use exonet_proto::parts::{CongestionControl, Retransmission, Scheduler};
+use exonet_proto::{DurabilityLevel, Stamp};
 use tokio::net::TcpListener;
 use zeroize::Zeroizing;
 
@@ -323,7 +323,8 @@ impl Builder {
         let trace = self.trace.is_some().then(|| Trace::new(now, key.node_id()));
         let queue_limit = self.config.limits.queued_messages;
         // The engine refuses calls of methods that nothing serves.
-        let mut config = Config { serves: true, stay: term.stay(), ..self.config };
+        let durability = journal.as_ref().map_or_else(DurabilityLevel::default, journal::Log::level);
+        let mut config = Config { serves: true, stay: term.stay(), durability, ..self.config };
         if socket.may_fragment() {
             config.max_datagram = config.max_datagram.min(ETHERNET);
         }

@@ -312,7 +312,7 @@ impl Engine {
             Some(false) => Outcome::Cancelled,
             None => Outcome::Unknown,
         };
-        Some(Settled { outcome, id: None, late: false })
+        Some(Settled { outcome, id: None, late: false, receiver_durability: None })
     }
 
     /// Takes the journal out. The caller closes it without the lock.
