@@ -156,6 +156,7 @@ pub use stream::Stream;
 
 pub use exonet_proto::node::{Carrier, Confirm, Outcome, Priority};
 pub use exonet_proto::{DurabilityLevel, MessageId, NodeId, Traceparent};
+pub use exonet_store::Store;
 
 /// Compiles and runs the example in the README.
 #[cfg(doctest)]
