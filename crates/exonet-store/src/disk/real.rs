@@ -63,7 +63,13 @@ impl Disk for RealDisk {
     }
 
     fn open(&self, name: &str) -> io::Result<Option<Box<dyn DiskFile>>> {
-        match OpenOptions::new().read(true).write(true).open(self.path(name)) {
+        let path = self.path(name);
+        let mut opened = OpenOptions::new().read(true).write(true).open(&path);
+        if opened.as_ref().is_err_and(|error| error.kind() == ErrorKind::ReadOnlyFilesystem) {
+            // To look at a journal, reading is enough.
+            opened = File::open(&path);
+        }
+        match opened {
             Ok(file) => Ok(Some(self.file(file))),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
