@@ -359,6 +359,9 @@ type Settled struct {
 	Late    bool
 	Reason  string
 	ID      string
+	// How durable the receiver was, by its own word: "memory", "process", "batched" or "sync". Empty: the outcome does not
+	// come from the receiver.
+	ReceiverDurability string
 }
 
 // Receipt is a hold on a message that was sent.
@@ -405,6 +408,8 @@ func (r *Receipt) Wait(ctx context.Context) (Settled, error) {
 		Late:    bool(outcome.late),
 		Reason:  text(C.exonet_receipt_reason(r.receipt)),
 		ID:      text(C.exonet_receipt_id(r.receipt)),
+
+		ReceiverDurability: text(C.exonet_receipt_receiver_durability(r.receipt)),
 	}, nil
 }
 

@@ -49,7 +49,8 @@ func TestAMessageArrives(t *testing.T) {
 		t.Fatalf("acknowledged twice: %v", err)
 	}
 	settled, err := receipt.Wait(ctx)
-	if err != nil || settled.Outcome != Processed || settled.Status != 9 || settled.ID != delivery.ID {
+	if err != nil || settled.Outcome != Processed || settled.Status != 9 || settled.ID != delivery.ID ||
+		settled.ReceiverDurability != "memory" {
 		t.Fatalf("%+v, %v", settled, err)
 	}
 	figures, err := alice.Stats()

@@ -84,6 +84,7 @@ pub struct exonet_receipt {
     watched: AtomicBool,
     id: OnceLock<Text>,
     reason: OnceLock<Text>,
+    durability: OnceLock<Text>,
 }
 
 fn locked(receipt: &Mutex<Receipt>) -> MutexGuard<'_, Receipt> {
@@ -100,6 +101,7 @@ impl exonet_receipt {
             watched: AtomicBool::new(false),
             id: OnceLock::new(),
             reason: OnceLock::new(),
+            durability: OnceLock::new(),
         };
         if token.is_some() {
             receipt.watch(token);
@@ -202,6 +204,20 @@ pub extern "C" fn exonet_receipt_reason(receipt: Option<&exonet_receipt>) -> exo
             let _ = receipt.reason.set(Text::new(reason));
         }
         receipt.reason.get().map(Text::lend)
+    })
+}
+
+/// How durable the receiver was, by its own word, when the message got its outcome: "memory", "process", "batched" or "sync". Empty
+/// if there is no outcome, or if it does not come from the receiver.
+#[unsafe(no_mangle)]
+pub extern "C" fn exonet_receipt_receiver_durability(receipt: Option<&exonet_receipt>) -> exonet_str {
+    look(exonet_str::empty(), || {
+        let receipt = receipt?;
+        if receipt.durability.get().is_none() {
+            let level = receipt.settled()?.receiver_durability?;
+            let _ = receipt.durability.set(Text::new(level.to_string()));
+        }
+        receipt.durability.get().map(Text::lend)
     })
 }
 

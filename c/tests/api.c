@@ -26,6 +26,7 @@ static void nothing_is_safe_to_free(void)
     HOLDS(exonet_delivery_body(NULL).len == 0 && exonet_delivery_tag(NULL).len == 0);
     HOLDS(exonet_delivery_attempt(NULL) == 0 && exonet_delivery_priority(NULL) == 0);
     HOLDS(exonet_receipt_id(NULL).len == 0 && exonet_receipt_reason(NULL).len == 0 && !exonet_receipt_in_doubt(NULL));
+    HOLDS(exonet_receipt_receiver_durability(NULL).len == 0);
     HOLDS(exonet_call_reply(NULL).len == 0 && exonet_call_id(NULL).len == 0);
     HOLDS(exonet_session_id(NULL).len == 0 && exonet_session_name(NULL).len == 0 && exonet_session_peer(NULL).len == 0);
     HOLDS(!exonet_session_is_client(NULL) && exonet_error_session_end(NULL) == EXONET_END_NONE);
@@ -227,6 +228,7 @@ static void messages_are_refused_put_off_and_withdrawn(void)
     outcome = outcome_of(receipt);
     HOLDS(outcome.kind == EXONET_REJECTED && outcome.status == 5);
     HOLDS(strcmp(exonet_receipt_reason(receipt).data, "no more") == 0);
+    HOLDS(strcmp(exonet_receipt_receiver_durability(receipt).data, "memory") == 0);
     exonet_receipt_free(receipt);
 
     /* Nobody is there: the id is that of a node that has ended. */

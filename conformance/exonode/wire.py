@@ -89,7 +89,7 @@ PARAMETERS = {                                              # id: name, default;
     6: ("pool_window", 65536), 7: ("body_window", 65536), 8: ("max_bodies", 4), 9: ("max_message", LAST),
     10: ("idle_timeout", 0), 11: ("suites", 0), 12: ("reset_token", bytes(16)), 13: ("takes", 3),
     14: ("lane_window", 0), 15: ("lane_pool", 16777216), 16: ("lanes", 16384), 17: ("generation", 0), 18: ("met", 0),
-    19: ("lineage", 0), 20: ("met_lineage", 0)}
+    19: ("lineage", 0), 20: ("met_lineage", 0), 21: ("durability", 0)}
 DEFAULTS = {**dict(PARAMETERS.values()), "reset_token": None}
 
 

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use exonet::send::{
     BatchReceipt as CoreBatch, Cancel, Refusal, Settled as CoreSettled, Status, Tally as CoreTally,
 };
-use exonet::{Outcome, Receipt as CoreReceipt};
+use exonet::{DurabilityLevel, Outcome, Receipt as CoreReceipt};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use tokio::runtime::Handle;
@@ -238,6 +238,13 @@ impl Settled {
     #[getter]
     const fn late(&self) -> bool {
         self.settled.late
+    }
+
+    /// How durable the receiver was, by its own word: "memory", "process", "batched" or "sync". None: the outcome does not come from
+    /// the receiver.
+    #[getter]
+    fn receiver_durability(&self) -> Option<&'static str> {
+        self.settled.receiver_durability.map(DurabilityLevel::name)
     }
 
     fn __repr__(&self) -> String {

@@ -23,6 +23,7 @@ async def test_a_message_arrives_with_all_that_was_said_of_it():
         delivery.ack()
         settled = await receipt
         assert (settled.outcome, settled.status, settled.reason, settled.late) == (Outcome.DELIVERED, 0, None, False)
+        assert settled.receiver_durability == "memory"
         assert settled.id == delivery.id == receipt.id
         assert (await receipt).outcome is Outcome.DELIVERED
         assert receipt.status() == "settled"

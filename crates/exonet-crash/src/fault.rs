@@ -5,6 +5,8 @@ use rand::Rng;
 use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 
+use crate::part::Kind;
+
 /// A fault that ends or disturbs the life of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
@@ -38,6 +40,14 @@ impl Fault {
                 Self::Full(from, from + rng.random_range(1..100))
             }
             _ => Self::Sync(rng.random_range(1..12)),
+        }
+    }
+
+    /// The fault, if the disk of this store can have it; else a kill.
+    pub(crate) fn within(self, store: Kind) -> Self {
+        match (store, self) {
+            (Kind::Sqlite, Self::Full(..) | Self::Sync(_) | Self::Power) => Self::Kill,
+            (Kind::Sqlite | Kind::Log, fault) => fault,
         }
     }
 

@@ -38,7 +38,7 @@ mod command {
     use clap::{Parser, Subcommand};
     use serde::Serialize;
 
-    use crate::part::{self, Part};
+    use crate::part::{self, Kind, Part};
     use crate::world;
 
     /// Kills real senders and receivers, fills and fails their disks, cuts their power, and proves from what both sides
@@ -59,6 +59,9 @@ mod command {
         /// How many lives end in each world.
         #[arg(long, default_value_t = 14, value_name = "N")]
         crashes: usize,
+        /// What keeps the journals: `log`, or `sqlite`, whose processes are killed and have no other faults.
+        #[arg(long, value_enum, default_value_t, value_name = "STORE")]
+        store: Kind,
         /// One line of JSON at the end.
         #[arg(long)]
         json: bool,
@@ -96,7 +99,7 @@ mod command {
         }
         let mut sum = Sum::default();
         for seed in args.seed..args.seed.saturating_add(args.worlds) {
-            match world::run(seed, args.crashes, args.verbose) {
+            match world::run(seed, args.crashes, args.store, args.verbose) {
                 Ok(report) => {
                     if !args.json {
                         println!("world {seed}: {report}");

@@ -29,6 +29,9 @@ pub(crate) struct Part {
     at: String,
     #[arg(long)]
     durability: Level,
+    /// What keeps its journal.
+    #[arg(long, value_enum, default_value_t)]
+    store: Kind,
     /// The prefix of the names of its messages.
     #[arg(long, default_value_t = 0)]
     life: usize,
@@ -42,6 +45,16 @@ pub(crate) enum Role {
     Send,
     /// Continues with the messages that its former lives have accepted, and ends.
     Rest,
+}
+
+/// What keeps the journals of a world.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kind {
+    /// The log, on a disk that fails on demand.
+    #[default]
+    Log,
+    /// SQLite, on the disk of the system: processes are killed, and nothing else happens to it.
+    Sqlite,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -96,6 +109,10 @@ pub(crate) fn run(part: &Part) -> ExitCode {
 async fn node(part: &Part, at: &str) -> Result<Node, Stopped> {
     let builder =
         Node::builder(Allow::anyone()).state_dir(&part.state).durability(part.durability.durability());
+    let builder = match part.store {
+        Kind::Log => builder,
+        Kind::Sqlite => builder.store(exonet_store_sqlite::SqliteStore),
+    };
     Ok(builder.bind(at).build().await?)
 }
 

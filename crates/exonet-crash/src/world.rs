@@ -16,7 +16,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::account::{Account, Bounds};
 use crate::fault::Fault;
 use crate::life::{Heard, Life, Side};
-use crate::part::Level;
+use crate::part::{Kind, Level};
 
 /// The result of a world.
 #[derive(Default)]
@@ -58,6 +58,7 @@ struct Machine {
     side: Side,
     dir: PathBuf,
     level: Level,
+    store: Kind,
     /// How often the machine has lost power.
     boots: u32,
     /// Whether the machine may lose power.
@@ -74,13 +75,14 @@ struct Machine {
 }
 
 impl Machine {
-    fn new(side: Side, dir: PathBuf, level: Level, is_frail: bool) -> io::Result<Self> {
+    fn new(side: Side, dir: PathBuf, level: Level, store: Kind, is_frail: bool) -> io::Result<Self> {
         fs::create_dir_all(dir.join("memory"))?;
         let (boots, lives, lines, patience) = (0, 0, 0, u32::MAX);
         Ok(Self {
             side,
             dir,
             level,
+            store,
             boots,
             is_frail,
             has_failed: false,
@@ -101,7 +103,8 @@ impl Machine {
             plan.push_str(&format!("image={dir}/image"));
         }
         let level = format!("{:?}", self.level).to_lowercase();
-        let args = [role, "--state", &format!("{dir}/state"), "--at", at, "--durability", &level, "--life"];
+        let (state, store) = (format!("{dir}/state"), format!("{:?}", self.store).to_lowercase());
+        let args = [role, "--state", &state, "--at", at, "--durability", &level, "--store", &store, "--life"];
         let args: Vec<_> = args.into_iter().map(str::to_owned).chain([self.lives.to_string()]).collect();
         self.life = Some(Life::begin((self.side, self.lives), &args, &plan, hears.clone())?);
         Ok(())
@@ -133,8 +136,8 @@ impl Machine {
 ///
 /// # Errors
 /// The reason for which it did not end: a part that hangs, or an error of the laboratory's own disk.
-pub(crate) fn run(seed: u64, crashes: usize, verbose: bool) -> Result<Report, String> {
-    World::new(seed, crashes, verbose).and_then(World::run).map_err(|error| error.to_string())
+pub(crate) fn run(seed: u64, crashes: usize, store: Kind, verbose: bool) -> Result<Report, String> {
+    World::new(seed, crashes, store, verbose).and_then(World::run).map_err(|error| error.to_string())
 }
 
 struct World {
@@ -153,13 +156,19 @@ struct World {
 }
 
 impl World {
-    fn new(seed: u64, crashes: usize, verbose: bool) -> io::Result<Self> {
+    fn new(seed: u64, crashes: usize, store: Kind, verbose: bool) -> io::Result<Self> {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let home = tempfile::tempdir()?;
         let mut machine = |side, name: &str| {
             let level =
                 *[Level::Process, Level::Batched, Level::Sync].choose(&mut rng).unwrap_or(&Level::Sync);
-            Machine::new(side, home.path().join(name), level, rng.random_bool(0.5))
+            Machine::new(
+                side,
+                home.path().join(name),
+                level,
+                store,
+                rng.random_bool(0.5) && store == Kind::Log,
+            )
         };
         let (sender, receiver) = (machine(Side::Sender, "sender")?, machine(Side::Receiver, "receiver")?);
         let (account, report, address) = (Account::default(), Report::default(), "127.0.0.1:0".to_owned());
@@ -197,8 +206,8 @@ impl World {
         while self.report.crashes < self.crashes {
             let Some((side, by_itself)) = self.listen()? else { continue };
             self.bury(side, by_itself)?;
-            let is_frail = self.machine(side).is_frail;
-            let next = Fault::any(&mut self.rng, is_frail);
+            let Machine { is_frail, store, .. } = *self.machine(side);
+            let next = Fault::any(&mut self.rng, is_frail).within(store);
             self.begin(side, next)?;
         }
         self.rest()?;

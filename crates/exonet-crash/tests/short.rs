@@ -4,13 +4,20 @@
 
 use std::process::Command;
 
-#[test]
-fn every_message_arrives_once_whatever_crashes() {
-    let output = Command::new(env!("CARGO_BIN_EXE_exonet-crash"))
-        .args(["--worlds", "8", "--seed", "1"])
-        .output()
-        .unwrap();
+fn every_message_arrives_once(args: &[&str]) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_exonet-crash"));
+    let output = command.args(["--worlds", "8", "--seed", "1"]).args(args).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
     assert!(said.contains("8 worlds"), "{said}");
+}
+
+#[test]
+fn every_message_arrives_once_whatever_crashes() {
+    every_message_arrives_once(&[]);
+}
+
+#[test]
+fn nor_does_a_journal_in_sqlite_lose_or_double_one() {
+    every_message_arrives_once(&["--store", "sqlite"]);
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use crate::channel::Hedging;
 use crate::crypto::Suite;
 use crate::id::{NodeId, Stay};
+use crate::level::DurabilityLevel;
 use crate::message::POOLED;
 use crate::message::lane::LaneLimits;
 use crate::parts::Parts;
@@ -264,6 +265,8 @@ pub struct Config {
     /// The place at which the identity lives: what its peers have met of it at other places counts for nothing then. Default: it has
     /// never moved.
     pub stay: Stay,
+    /// How durable this node tells its peers that it is. Whoever gives the node its journal knows. Default: it keeps none.
+    pub durability: DurabilityLevel,
     /// The application takes calls by [`crate::node::Node::take_call`] and answers them by [`crate::node::Node::reply`]. If not, a
     /// call is a message like any other, and is answered by [`crate::pattern::call::FAILED`] when it is taken. Default false.
     pub serves: bool,
@@ -315,6 +318,7 @@ impl Config {
             ecn: true,
             early: true,
             stay: Stay::default(),
+            durability: DurabilityLevel::default(),
             serves: false,
             reply_kept: Duration::from_secs(300),
             carrier: Carrier::default(),

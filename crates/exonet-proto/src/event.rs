@@ -8,6 +8,7 @@ use bytes::Bytes;
 use crate::channel::path::{PathAddr, Pipe};
 use crate::half::{Far, Hull, Taken};
 use crate::id::{MessageId, NodeId, Stamp};
+use crate::level::DurabilityLevel;
 use crate::message::{DeliveryKey, MessageKey, Notice, Outcome, Refusal};
 use crate::time::Mono;
 
@@ -46,6 +47,9 @@ pub enum Event {
         id: Option<MessageId>,
         /// The deadline had passed before.
         late: bool,
+        /// How durable the receiver is that has taken or rejected the message, as it has declared. None: the outcome does not come
+        /// from the receiver's record of the message.
+        receiver_durability: Option<DurabilityLevel>,
     },
     /// The reason that the receiving application gave for the outcome of this message. The outcome comes after this.
     Reason {

@@ -14,6 +14,7 @@ mod follow;
 pub mod half;
 mod id;
 mod journal;
+mod level;
 mod message;
 pub mod node;
 mod opening;
@@ -28,5 +29,6 @@ pub mod wire;
 pub use id::{
     Generation, Incarnation, Lineage, MAX_NUMBER, MessageId, NodeId, ParseNodeIdError, Slot, Stamp, Stay,
 };
+pub use level::DurabilityLevel;
 pub use time::{Mono, Now, Wall};
 pub use wire::{ParseTraceparentError, Traceparent};

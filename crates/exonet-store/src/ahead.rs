@@ -113,6 +113,7 @@ pub fn is_clean(dir: &Path, options: Options) -> Result<bool, StoreError> {
     if !dir.try_exists().map_err(StoreError::io("inspect", dir))? {
         return Ok(true);
     }
+    crate::store::only_log(dir)?;
     let identity = options.identity;
     let (disk, _) = real(dir, options)?;
     let disk: Arc<dyn Disk> = disk;

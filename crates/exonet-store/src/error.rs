@@ -66,6 +66,18 @@ pub enum StoreError {
         /// The file.
         path: PathBuf,
     },
+    /// Another implementation of [`crate::Store`] keeps the journal.
+    #[error(
+        "the journal in {} is kept by the store {store:?}: open the node with that store; to go on without what the \
+         journal knows, move that directory away: messages that were open end Unknown",
+        path.display()
+    )]
+    OtherStore {
+        /// The directory.
+        path: PathBuf,
+        /// The name of the store that keeps it.
+        store: String,
+    },
     /// The directory cannot be written.
     #[error(
         "cannot write in {}: {error}; check its owner and permissions, and that its file system is mounted writable, \
@@ -127,8 +139,8 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Converts an error of the system.
-    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+    /// Converts an error of the system. `action` is what failed, as a verb.
+    pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         use io::ErrorKind as Kind;
         move |error| {
             let (path, kind, error) = (path.to_path_buf(), error.kind(), Arc::new(error));
@@ -141,7 +153,7 @@ impl StoreError {
     }
 
     /// The error of a failed sync, for any reason.
-    pub(crate) fn sync(path: &Path) -> impl FnOnce(io::Error) -> Self {
+    pub fn sync(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |error| Self::Sync { path: path.to_path_buf(), error: Arc::new(error) }
     }
 

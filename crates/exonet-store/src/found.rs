@@ -39,7 +39,28 @@ pub struct FoundGroup<'a> {
 
 /// The groups that were found, in order; a snapshot, if there is one, comes first. As an iterator, it yields the
 /// groups that are not kept. It reads a group only when it is asked for it.
-pub struct Groups {
+pub struct Groups(Box<dyn ReadGroups>);
+
+/// Reads the groups that a store has found: what [`Groups`] is made of.
+pub trait ReadGroups: Send {
+    /// An upper limit of the number of bytes of all groups.
+    fn bytes(&self) -> u64;
+
+    /// Returns the next group: see [`Groups::next_found`].
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`], [`StoreError::Io`].
+    fn next_found(&mut self) -> Result<Option<FoundGroup<'_>>, StoreError>;
+
+    /// Passes over groups that are kept for the snapshot, if the snapshot was read or there is none.
+    ///
+    /// # Errors
+    /// The errors of [`ReadGroups::next_found`].
+    fn skip_kept(&mut self) -> Result<(), StoreError>;
+}
+
+/// The groups that the log of this crate has found.
+pub(crate) struct LogGroups {
     /// The snapshot, and the number of bytes of its state.
     snapshot: Option<(PathBuf, Pieces, usize)>,
     snapshot_is_read: bool,
@@ -54,19 +75,29 @@ pub struct Groups {
     _reading: Arc<()>,
 }
 
-impl Groups {
+impl LogGroups {
     /// No groups.
-    pub(crate) fn none(reading: &Arc<()>) -> Self {
+    pub(crate) fn none(reading: &Arc<()>) -> Groups {
         let (snapshot, snapshot_is_read, parts, at, key) = (None, false, VecDeque::new(), 0, None);
-        Self { snapshot, snapshot_is_read, parts, at, key, bytes: 0, base: 0, _reading: Arc::clone(reading) }
+        Groups::new(Self {
+            snapshot,
+            snapshot_is_read,
+            parts,
+            at,
+            key,
+            bytes: 0,
+            base: 0,
+            _reading: Arc::clone(reading),
+        })
     }
 
-    pub(crate) fn new(
+    /// The groups in the files that `scan` has found.
+    pub(crate) fn open(
         disk: &dyn Disk,
         owner: Owner,
         scan: &Scan,
         reading: &Arc<()>,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Groups, StoreError> {
         let mut snapshot = None;
         let mut bytes = scan.bytes.saturating_add(scan.kept);
         if let Some(base) = scan.base.filter(|base| base.len > 0) {
@@ -80,26 +111,19 @@ impl Groups {
         }
         let (at, key) = (HEADER as u64, Some(owner.key()));
         let (base, _reading) = (scan.base.map_or(0, |base| base.lsn), Arc::clone(reading));
-        Ok(Self { snapshot, snapshot_is_read: false, parts, at, key, bytes, base, _reading })
+        Ok(Groups::new(Self { snapshot, snapshot_is_read: false, parts, at, key, bytes, base, _reading }))
     }
+}
 
-    /// An upper limit of the number of bytes of all groups, and so of the memory that they take.
-    pub fn bytes(&self) -> u64 {
+impl ReadGroups for LogGroups {
+    fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Returns the next group, without those that are kept for a snapshot. None at the end.
-    ///
-    /// # Errors
-    /// The errors of [`Groups::next_found`].
-    pub fn next_group(&mut self) -> Result<Option<&[u8]>, StoreError> {
-        if self.snapshot.is_none() || self.snapshot_is_read {
-            self.skip_kept()?;
-        }
-        Ok(self.next_found()?.map(|found| found.bytes))
-    }
-
     fn skip_kept(&mut self) -> Result<(), StoreError> {
+        if self.snapshot.is_some() && !self.snapshot_is_read {
+            return Ok(());
+        }
         while let (Some((path, pieces, end)), Some(key)) = (self.parts.front_mut(), self.key) {
             if self.at >= *end {
                 self.parts.pop_front();
@@ -117,12 +141,7 @@ impl Groups {
         Ok(())
     }
 
-    /// Returns the next group: first the snapshot, then the groups on which it depends, then those after it. None at
-    /// the end.
-    ///
-    /// # Errors
-    /// [`StoreError::Corrupt`] if the file has changed since the journal was opened, [`StoreError::Io`].
-    pub fn next_found(&mut self) -> Result<Option<FoundGroup<'_>>, StoreError> {
+    fn next_found(&mut self) -> Result<Option<FoundGroup<'_>>, StoreError> {
         if self.snapshot_is_read {
             self.snapshot = None;
         }
@@ -146,6 +165,36 @@ impl Groups {
     }
 }
 
+impl Groups {
+    /// The groups that `reader` reads.
+    pub fn new(reader: impl ReadGroups + 'static) -> Self {
+        Self(Box::new(reader))
+    }
+
+    /// An upper limit of the number of bytes of all groups, and so of the memory that they take.
+    pub fn bytes(&self) -> u64 {
+        self.0.bytes()
+    }
+
+    /// Returns the next group, without those that are kept for a snapshot. None at the end.
+    ///
+    /// # Errors
+    /// The errors of [`Groups::next_found`].
+    pub fn next_group(&mut self) -> Result<Option<&[u8]>, StoreError> {
+        self.0.skip_kept()?;
+        Ok(self.next_found()?.map(|found| found.bytes))
+    }
+
+    /// Returns the next group: first the snapshot, then the groups on which it depends, then those after it. None at
+    /// the end.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] if the file has changed since the journal was opened, [`StoreError::Io`].
+    pub fn next_found(&mut self) -> Result<Option<FoundGroup<'_>>, StoreError> {
+        self.0.next_found()
+    }
+}
+
 impl Iterator for Groups {
     type Item = Result<Vec<u8>, StoreError>;
 
@@ -156,7 +205,7 @@ impl Iterator for Groups {
 
 impl fmt::Debug for Groups {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Groups").field("bytes", &self.bytes).finish_non_exhaustive()
+        f.debug_struct("Groups").field("bytes", &self.bytes()).finish_non_exhaustive()
     }
 }
 

@@ -83,6 +83,8 @@
 
 mod ahead;
 mod chores;
+#[cfg(any(test, feature = "contract"))]
+pub mod contract;
 mod disk;
 mod error;
 mod format;
@@ -98,6 +100,7 @@ mod segment;
 mod shared;
 #[cfg(unix)]
 mod shelf;
+mod store;
 #[cfg(test)]
 mod tests;
 mod trust;
@@ -109,9 +112,10 @@ use std::sync::Arc;
 pub use ahead::{Settled, Standing, is_clean, standing};
 pub use disk::boot_id;
 pub use error::StoreError;
-pub use found::{Found, FoundGroup, Groups};
+pub use found::{Found, FoundGroup, Groups, ReadGroups};
 #[cfg(unix)]
 pub use shelf::{Kept, Shelf};
+pub use store::{LogStore, Store, belongs_to, prepare};
 pub use trust::{Reason, Trust};
 
 /// The largest number of bytes in one group, and in the state of one snapshot.
@@ -296,6 +300,7 @@ impl Options {
 /// # Errors
 /// [`StoreError`] says what is wrong, and what to do. Nothing that the last run left is lost then.
 pub fn open(dir: &Path, options: Options) -> Result<(Box<dyn Storage>, Found), StoreError> {
+    store::only_log(dir)?;
     let (disk, options) = real(dir, options)?;
     let (log, found) = recover::open(disk, Arc::new(shared::Threads), options)?;
     Ok((log, found))
@@ -310,6 +315,7 @@ pub fn read(dir: &Path, options: Options) -> Result<Option<(Trust, Groups)>, Sto
     if !dir.try_exists().map_err(StoreError::io("inspect", dir))? {
         return Ok(None);
     }
+    store::only_log(dir)?;
     let (disk, options) = real(dir, options)?;
     recover::read(disk, options)
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::disk::{self, Disk, DiskFile, Witness};
 use crate::error::StoreError;
 use crate::format::{HEADER, Owner};
-use crate::found::{Found, Groups};
+use crate::found::{Found, Groups, LogGroups};
 use crate::log::{Log, Tail};
 use crate::run::{self, Ended, Run};
 use crate::scan::{Scan, Wanted, scan};
@@ -97,7 +97,7 @@ impl Opening {
         }
         let Some((last, found, mut verdict)) = self.judge(known, newest)? else {
             let run = Run { generation: 1, ..self.unknown(1) };
-            let (groups, scan) = (Groups::none(&self.reading), Scan::default());
+            let (groups, scan) = (LogGroups::none(&self.reading), Scan::default());
             let (trust, unsecured) = (Trust::Trusted, None);
             return Ok((self, Start { trust, is_new: true, run, groups, scan, unsecured }));
         };
@@ -164,8 +164,8 @@ impl Opening {
             Verdict::Untrusted(reason) => Some(reason),
         };
         let groups = match reason {
-            None => Groups::new(&*self.disk, owner, &scan, &self.reading)?,
-            Some(_) => Groups::none(&self.reading),
+            None => LogGroups::open(&*self.disk, owner, &scan, &self.reading)?,
+            Some(_) => LogGroups::none(&self.reading),
         };
         Ok(Some((reason.map_or(Trust::Trusted, Trust::Untrusted), groups)))
     }
@@ -182,7 +182,7 @@ impl Opening {
         let before = run.reason.filter(|_| scan.is_empty());
         let (trust, groups) = match before {
             Some(reason) => (Trust::Untrusted(reason), self.aside(run.aside)?),
-            None => (Trust::Trusted, Groups::new(&*self.disk, owner, &scan, &self.reading)?),
+            None => (Trust::Trusted, LogGroups::open(&*self.disk, owner, &scan, &self.reading)?),
         };
         let is_new = scan.is_empty() && before.is_none();
         // What is not secured yet must not be noted as forced.
@@ -204,7 +204,7 @@ impl Opening {
             self.aside(run.aside)?
         } else {
             run.aside = owner.log;
-            Groups::new(&*self.disk, owner, &scan, &self.reading)?
+            LogGroups::open(&*self.disk, owner, &scan, &self.reading)?
         };
         // A log of empty segments must not replace the one that was put aside, and nothing reads the pool.
         let is_gone = |name: &String| {
@@ -222,7 +222,7 @@ impl Opening {
     fn aside(&self, log: u64) -> Result<Groups, StoreError> {
         let owner = Owner { identity: self.options.identity, log };
         let wanted = Wanted { place: Place::Aside, owner, generation: u64::MAX, noted: 0 };
-        Groups::new(&*self.disk, owner, &scan(&*self.disk, wanted, &self.names)?, &self.reading)
+        LogGroups::open(&*self.disk, owner, &scan(&*self.disk, wanted, &self.names)?, &self.reading)
     }
 
     fn logs(&self, place: Place) -> impl Iterator<Item = u64> {

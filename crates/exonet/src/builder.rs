@@ -9,11 +9,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use exonet_proto::Stamp;
 use exonet_proto::channel::mtu::ETHERNET;
 use exonet_proto::crypto::{SecretKey, Suite};
 use exonet_proto::node::{Boot, Carrier, Config, Limits, Node as Core, Takes};
 use exonet_proto::parts::{CongestionControl, Retransmission, Scheduler};
+use exonet_proto::{DurabilityLevel, Stamp};
+use exonet_store::{LogStore, Store};
 use tokio::net::TcpListener;
 use zeroize::Zeroizing;
 
@@ -50,6 +51,7 @@ pub struct Builder {
     question: Option<Arc<Question>>,
     identity: Identity,
     durability: Option<Durability>,
+    journals: Arc<dyn Store>,
     attempts: Option<NonZeroU32>,
     bind: Option<String>,
     trace: Option<Box<dyn io::Write + Send>>,
@@ -71,6 +73,7 @@ impl Builder {
             question,
             identity: Identity::Ephemeral,
             durability: None,
+            journals: Arc::new(LogStore),
             attempts: None,
             bind: None,
             trace: None,
@@ -115,6 +118,16 @@ impl Builder {
     /// ```
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = Some(durability);
+        self
+    }
+
+    /// What keeps the journal of a [stored](Self::state_dir) identity: an implementation of [`Store`]. Default: the log of the crate
+    /// `exonet-store`. The crate `exonet-store-sqlite` keeps it in SQLite.
+    ///
+    /// An identity stays with the store that has its journal: with another one, [`build`](Self::build) fails, and what is
+    /// written in the journal is not lost. [`StateDir::outbox`](crate::state::StateDir::outbox) and a checkpoint know the log alone.
+    pub fn store(mut self, store: impl Store) -> Self {
+        self.journals = Arc::new(store);
         self
     }
 
@@ -318,7 +331,8 @@ impl Builder {
         let in_memory = self.config.limits.queued_in_memory;
         self.carriers.limit(&self.config.limits);
         self.carriers.warns |= self.config.carrier == Carrier::Tcp;
-        let Opened { key, boot, store, journal } = self.identity.open(self.durability, in_memory).await?;
+        let Opened { key, boot, store, journal } =
+            self.identity.open(self.journals, self.durability, in_memory).await?;
         let term = store.as_ref().map_or_else(Term::default, |store| store.term());
         if let Some(naming) = self.naming.as_ref().filter(|naming| store.is_some() && naming.is_authority()) {
             crate::naming::claim(&**naming, &key.node_id(), term).await?;
@@ -332,7 +346,8 @@ impl Builder {
         let trace = self.trace.is_some().then(|| Trace::new(now, key.node_id()));
         let queue_limit = self.config.limits.queued_messages;
         // The engine refuses calls of methods that nothing serves.
-        let mut config = Config { serves: true, stay: term.stay(), ..self.config };
+        let durability = journal.as_ref().map_or_else(DurabilityLevel::default, journal::Log::level);
+        let mut config = Config { serves: true, stay: term.stay(), durability, ..self.config };
         if socket.may_fragment() {
             config.max_datagram = config.max_datagram.min(ETHERNET);
         }
@@ -393,7 +408,12 @@ struct Opened {
 }
 
 impl Identity {
-    async fn open(self, durability: Option<Durability>, in_memory: usize) -> Result<Opened, BuildError> {
+    async fn open(
+        self,
+        journals: Arc<dyn Store>,
+        durability: Option<Durability>,
+        in_memory: usize,
+    ) -> Result<Opened, BuildError> {
         match self {
             Self::Ephemeral if durability.is_some_and(|durability| durability != Durability::Memory) => {
                 Err(BuildError::NotStored)
@@ -407,7 +427,7 @@ impl Identity {
             Self::Stored(path) => {
                 let fresh = random()?;
                 let durability = durability.unwrap_or(Durability::Process);
-                let open = move || open_stored(path, fresh, durability, in_memory);
+                let open = move || open_stored(path, fresh, &*journals, durability, in_memory);
                 Ok(tokio::task::spawn_blocking(open).await.map_err(|_| BuildError::NoRuntime)??)
             }
         }
@@ -417,12 +437,13 @@ impl Identity {
 fn open_stored(
     path: PathBuf,
     fresh: Zeroizing<[u8; 32]>,
+    journals: &dyn Store,
     durability: Durability,
     in_memory: usize,
 ) -> Result<Opened, StateError> {
     let dir = StateDir::open_or_create(path, || fresh)?;
     let (key, record) = (SecretKey::from_bytes(**dir.secret()), dir.load());
-    let opened = journal::open(&dir, durability, in_memory)?;
+    let opened = journal::open(&dir, journals, durability, in_memory)?;
     let (journal, found) = opened.map(|opened| (opened.log, (opened.safety, opened.found))).unzip();
     let boot = Boot::Stored {
         clock: record.d,

@@ -269,17 +269,22 @@ impl Engine {
 
     fn on_event(&mut self, now: Now, event: Event, todo: &mut Todo) {
         match event {
-            Event::Outcome { key, peer, count, outcome, id, late } => {
+            Event::Outcome { key, peer, count, outcome, id, late, receiver_durability } => {
                 todo.settled |= self.peer_waits > 0;
                 todo.freed |= outcome != Outcome::Delivered || self.room.has_promises();
-                self.settled(now, (key, count), peer, Settled { outcome, id, late });
+                self.settled(now, (key, count), peer, Settled { outcome, id, late, receiver_durability });
             }
             Event::Reason { id, reason } => self.reasons.keep(id, reason),
             Event::Reply { key, id, status, body } => {
                 todo.freed |= self.room.has_promises();
                 todo.settled |= self.peer_waits > 0;
                 self.replied(now, key, status, body);
-                let settled = Settled { outcome: Outcome::Delivered, id: Some(id), late: false };
+                let settled = Settled {
+                    outcome: Outcome::Delivered,
+                    id: Some(id),
+                    late: false,
+                    receiver_durability: None,
+                };
                 self.receipts.settle(key, 1, settled, |waker| self.after.wake(Some(waker)));
                 self.after.wake(self.writers.remove(&key).flatten());
             }
@@ -715,7 +720,7 @@ impl Engine {
             }
         }
         // For the rest no outcome is known: the core is broken, or has settled them without an event.
-        let unknown = Settled { outcome: Outcome::Unknown, id: None, late: false };
+        let unknown = Settled { outcome: Outcome::Unknown, id: None, late: false, receiver_durability: None };
         for key in open {
             self.receipts.settle(key, u32::MAX, unknown, |waker| self.after.wake(Some(waker)));
         }
@@ -750,9 +755,14 @@ impl Engine {
             return Some(left);
         }
         match self.core.status(key) {
-            Status::Queued => Some(Settled { outcome: Outcome::Cancelled, id: None, late: false }),
+            Status::Queued => Some(Settled {
+                outcome: Outcome::Cancelled,
+                id: None,
+                late: false,
+                receiver_durability: None,
+            }),
             Status::InDoubt { id, late, .. } => {
-                Some(Settled { outcome: Outcome::Unknown, id: Some(id), late })
+                Some(Settled { outcome: Outcome::Unknown, id: Some(id), late, receiver_durability: None })
             }
             Status::Settled => None,
         }

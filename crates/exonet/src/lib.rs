@@ -155,7 +155,8 @@ pub use session::Session;
 pub use stream::Stream;
 
 pub use exonet_proto::node::{Carrier, Confirm, Outcome, Priority};
-pub use exonet_proto::{MessageId, NodeId, Traceparent};
+pub use exonet_proto::{DurabilityLevel, MessageId, NodeId, Traceparent};
+pub use exonet_store::Store;
 
 /// Compiles and runs the example in the README.
 #[cfg(doctest)]

@@ -129,6 +129,15 @@ impl Peer {
         self.shared().names.known(&self.to)
     }
 
+    /// Looks up an address of the peer, if none is known. What sends does so itself; this is for callers that want to know whether
+    /// they wait for that or for room.
+    ///
+    /// # Errors
+    /// [`SendError::Lookup`], [`SendError::Closed`].
+    pub async fn look_up(&self) -> Result<(), SendError> {
+        self.resolve().await
+    }
+
     /// Looks up an address of the peer, if none is known.
     pub(crate) async fn resolve(&self) -> Result<(), SendError> {
         self.shared().resolve(&self.to).await

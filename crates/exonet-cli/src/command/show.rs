@@ -32,6 +32,11 @@ pub(super) fn say_conflict(settings: &Settings, node: &Node, peer: &NodeId) {
     }
 }
 
+/// How durable the receiver of a message was, behind the outcome of the message.
+pub(super) fn receiver(durability: Option<&str>) -> String {
+    durability.map(|level| format!(" (receiver: {level})")).unwrap_or_default()
+}
+
 /// Prints the verdict of the receiving application on a message that it rejected.
 pub(super) fn say_rejected(
     settings: &Settings,

@@ -174,6 +174,7 @@ async fn give_up(node: &Node, number: Option<u64>, to: &mut OwnedWriteHalf) -> R
             reason: None,
             remedy: None,
             early: id.is_some_and(|id| id.r == Incarnation::UNNAMED),
+            receiver_durability: None,
             id: id.map(|id| id.to_string()),
             late: false,
         });

@@ -229,6 +229,9 @@ impl Intake<'_> {
         let size = body.len();
         let (before, _) = *self.count.borrow();
         let receipt = {
+            // Only what comes after the look-up is a wait for room.
+            let found = self.peer.look_up().await;
+            found.map_err(|error| self.unsent(&error))?;
             let mut send = pin!(self.send(body));
             let sent = tokio::select! {
                 biased;
@@ -238,7 +241,7 @@ impl Intake<'_> {
                     send.await
                 }
             };
-            sent.map_err(|error| refusal(format!("cannot send to {}: {error}", self.peer.id().short())))?
+            sent.map_err(|error| self.unsent(&error))?
         };
         let n = before + 1;
         // A message that has its outcome already has no number any more.
@@ -255,6 +258,10 @@ impl Intake<'_> {
         let _ = self.desk.handed.send(Handed { taken: Taken { receipt, size, asker }, number });
         self.count.send_replace((n, false));
         Ok(())
+    }
+
+    fn unsent(&self, error: &SendError) -> Reply {
+        refusal(format!("cannot send to {}: {error}", self.peer.id().short()))
     }
 
     async fn send(&self, body: Vec<u8>) -> Result<Receipt, SendError> {

@@ -52,6 +52,7 @@ mod tests {
             id: Some(format!("id {n}")),
             late: false,
             early: false,
+            receiver_durability: None,
             judged: None,
         }
     }

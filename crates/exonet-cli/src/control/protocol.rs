@@ -347,6 +347,9 @@ pub(crate) struct Settled {
     pub(crate) late: bool,
     /// It was sent beside an opening, and was lost for that reason.
     pub(crate) early: bool,
+    /// How durable the receiver was, by its own word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) receiver_durability: Option<String>,
     #[serde(flatten)]
     pub(crate) judged: Option<Judged>,
 }

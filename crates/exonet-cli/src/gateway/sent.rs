@@ -229,7 +229,9 @@ fn put_end(fields: &mut Map<String, Value>, end: &Settled) {
     fields.insert("message_id".to_owned(), end.id.clone().into());
     fields.insert("outcome".to_owned(), end.outcome.name().into());
     fields.insert("late".to_owned(), end.late.into());
-    for (name, value) in [("reason", &end.reason), ("remedy", &end.remedy)] {
+    let texts =
+        [("reason", &end.reason), ("remedy", &end.remedy), ("receiver_durability", &end.receiver_durability)];
+    for (name, value) in texts {
         if let Some(value) = value {
             fields.insert(name.to_owned(), value.clone().into());
         }
@@ -300,6 +302,7 @@ impl Table {
                 id: None,
                 late: false,
                 early: false,
+                receiver_durability: None,
                 judged: None,
             };
             self.settle(id, settled);

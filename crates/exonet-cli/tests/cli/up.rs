@@ -298,6 +298,35 @@ fn what_became_of_a_message_is_told_later() {
     drop(up);
 }
 
+/// A look at an identity needs no writing: its directory may be a snapshot that is mounted read-only.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_outbox_is_read_where_nothing_can_be_written() {
+    let away = Away::new();
+    let up = away.world.up(&[]);
+    let args = ["send", "--as", "sender", "--durable", &away.peer, "one", "two"];
+    away.world.run(&args).expect(0);
+    killed(up);
+    let state = away.world.path("state");
+    let script = "mount --bind \"$0\" \"$0\" && mount -o remount,bind,ro \"$0\" && exec \"$@\"";
+    let within = |args: &[&str]| {
+        let mut command = std::process::Command::new("unshare");
+        command.args(["-rm", "sh", "-c", script, arg(&state)]).args(args);
+        command.env("EXONET_STATE", &state).stdin(Stdio::null()).output().unwrap()
+    };
+    if !within(&["true"]).status.success() {
+        return crate::skip::skipped("this machine allows no mounts in a namespace of one's own");
+    }
+    assert!(!within(&["touch", arg(&state.join("file"))]).status.success(), "it is read-only");
+    let listed = within(&[env!("CARGO_BIN_EXE_exon"), "outbox", "ls", "--as", "sender"]);
+    let told = String::from_utf8_lossy(&listed.stdout).into_owned();
+    assert!(listed.status.success(), "{told}{}", String::from_utf8_lossy(&listed.stderr));
+    assert!(told.contains("one") && told.contains("two"), "{told}");
+    let started = within(&[env!("CARGO_BIN_EXE_exon"), "up", "--as", "sender"]);
+    let told = String::from_utf8_lossy(&started.stderr).into_owned();
+    assert!(!started.status.success() && told.contains("Read-only file system"), "{told}");
+}
+
 #[test]
 fn a_message_of_an_outbox_is_named_by_number_or_id() {
     let away = Away::new();

@@ -12,6 +12,7 @@ use core::time::Duration;
 use super::outbound::PeerLimits;
 use crate::config::Takes;
 use crate::crypto;
+use crate::level::DurabilityLevel;
 use crate::message::lane::LaneLimits;
 use crate::wire::{self, Bases, Frame, Frames, Params};
 
@@ -57,6 +58,7 @@ impl PeerLimits {
             bodies: params.max_bodies,
             message: params.max_message.saturating_sub(crate::message::MAX_HEAD),
             takes: Takes::of_bits(params.takes),
+            durability: DurabilityLevel::of(params.durability),
             lanes: lanes.filter(|_| knows_lanes),
         }
     }

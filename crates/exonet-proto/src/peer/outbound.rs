@@ -31,6 +31,7 @@ use crate::config::Takes;
 use crate::half::{Clock, IntervalSet, KeptPlace, Sender, Writers};
 use crate::id::{Incarnation, Slot};
 use crate::journal::{Binding, Position};
+use crate::level::DurabilityLevel;
 use crate::message::arrived::ARRIVED;
 use crate::message::lane::{Lane, LaneKey, LaneLimits, Load};
 use crate::message::{Flow, HEAD_ROOM, Letter, MessageKey, POOLED, SendQueue, Source, Store};
@@ -58,6 +59,7 @@ pub(crate) struct PeerLimits {
     pub(crate) bodies: u64,
     pub(crate) message: u64,
     pub(crate) takes: Takes,
+    pub(crate) durability: DurabilityLevel,
     /// None: this end or the other knows no lanes.
     pub(crate) lanes: Option<LaneLimits>,
 }
@@ -66,7 +68,16 @@ impl Default for PeerLimits {
     /// Until it has: the least that every node must take.
     fn default() -> Self {
         let takes = Takes::default();
-        Self { pool_window: POOLED, body_window: POOLED, bodies: 1, message: u64::MAX, takes, lanes: None }
+        let durability = DurabilityLevel::default();
+        Self {
+            pool_window: POOLED,
+            body_window: POOLED,
+            bodies: 1,
+            message: u64::MAX,
+            takes,
+            durability,
+            lanes: None,
+        }
     }
 }
 

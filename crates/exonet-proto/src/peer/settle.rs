@@ -149,7 +149,13 @@ impl Peer {
         let at = self.journal_end(cx, letter, count);
         let id = letter.bound.map(|(s, r)| MessageId { sender: cx.id, r, s });
         cx.follow_settled(key, count, (outcome, letter.late), id);
-        cx.report(at, Event::Outcome { key, peer: self.id, count, outcome, id, late: letter.late });
+        let judged =
+            matches!(outcome, Outcome::Delivered | Outcome::Processed { .. } | Outcome::Rejected { .. });
+        let receiver_durability = judged.then_some(self.outbound.limits.durability);
+        cx.report(
+            at,
+            Event::Outcome { key, peer: self.id, count, outcome, id, late: letter.late, receiver_durability },
+        );
     }
 
     /// Checks the deadline of a message, and how long it has been in doubt.

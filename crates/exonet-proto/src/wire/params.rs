@@ -27,6 +27,7 @@ const GENERATION: u8 = 17;
 const MET: u8 = 18;
 const LINEAGE: u8 = 19;
 const MET_LINEAGE: u8 = 20;
+const DURABILITY: u8 = 21;
 
 /// Messages up to this size share the pool: a smaller pool could never take the largest of them.
 const POOLED: u64 = 64 * 1024;
@@ -81,6 +82,9 @@ pub struct Params {
     pub stay: Stay,
     /// The latest place of the other end that this one has met: a node at another one takes nothing. Default: it has never moved.
     pub met: Stay,
+    /// How durable this end is: 0, it keeps nothing over a crash; 1, it keeps its journal over the death of its process; 2 and 3, over a
+    /// power cut too. Others say nothing. Default 0.
+    pub durability: u64,
 }
 
 impl Default for Params {
@@ -104,6 +108,7 @@ impl Default for Params {
             lanes: 16_384,
             stay: Stay::default(),
             met: Stay::default(),
+            durability: 0,
         }
     }
 }
@@ -158,6 +163,7 @@ impl Params {
             MET => self.met.generation = Generation(number),
             LINEAGE => self.stay.lineage = Lineage(number),
             MET_LINEAGE => self.met.lineage = Lineage(number),
+            DURABILITY => self.durability = number,
             _ => self.suites = number,
         }
         Ok(())
@@ -176,7 +182,7 @@ impl Params {
     }
 
     /// The parameters that are varints, with their values.
-    fn numbers(&self) -> [(u8, u64); 18] {
+    fn numbers(&self) -> [(u8, u64); 19] {
         let saturated = |units: u128| u64::try_from(units).unwrap_or(MAX_NUMBER).min(MAX_NUMBER);
         [
             (BASE, self.base),
@@ -197,6 +203,7 @@ impl Params {
             (MET, self.met.generation.0),
             (LINEAGE, self.stay.lineage.0),
             (MET_LINEAGE, self.met.lineage.0),
+            (DURABILITY, self.durability),
         ]
     }
 
@@ -245,5 +252,5 @@ impl Params {
 }
 
 const fn is_known(id: u8) -> bool {
-    matches!(id, BASE..=MET_LINEAGE)
+    matches!(id, BASE..=DURABILITY)
 }

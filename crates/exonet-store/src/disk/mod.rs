@@ -12,7 +12,8 @@ use std::sync::Arc;
 use crate::error::StoreError;
 
 pub use place::boot_id;
-pub(crate) use real::RealDisk;
+pub(crate) use place::remote;
+pub(crate) use real::{RealDisk, make_dir, sync_dir};
 
 /// One directory, and the system to which it belongs.
 pub(crate) trait Disk: Send + Sync {

@@ -39,7 +39,7 @@ fn boot_text() -> Option<String> {
 
 /// The kind of file system, unless it is one of the kernel's own on a disk of this machine.
 #[cfg(target_os = "linux")]
-pub(super) fn remote(dir: &Path) -> io::Result<Option<&'static str>> {
+pub(crate) fn remote(dir: &Path) -> io::Result<Option<&'static str>> {
     Ok(match magic(dir)? {
         0x6969 => Some("NFS"),
         0x517B | 0xFF53_4D42 | 0xFE53_4D42 => Some("SMB"),
@@ -58,7 +58,7 @@ pub(super) fn remote(dir: &Path) -> io::Result<Option<&'static str>> {
 }
 
 #[cfg(target_vendor = "apple")]
-pub(super) fn remote(dir: &Path) -> io::Result<Option<&'static str>> {
+pub(crate) fn remote(dir: &Path) -> io::Result<Option<&'static str>> {
     Ok(match &*kind(dir)? {
         "apfs" | "hfs" | "tmpfs" => None,
         "nfs" => Some("NFS"),
@@ -68,7 +68,7 @@ pub(super) fn remote(dir: &Path) -> io::Result<Option<&'static str>> {
 }
 
 #[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
-pub(super) fn remote(_: &Path) -> io::Result<Option<&'static str>> {
+pub(crate) fn remote(_: &Path) -> io::Result<Option<&'static str>> {
     Ok(None)
 }
 

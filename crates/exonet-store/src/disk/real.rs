@@ -19,17 +19,23 @@ pub(crate) struct RealDisk {
     maps: bool,
 }
 
+/// Makes a directory that only its owner may enter, if it is missing.
+pub(crate) fn make_dir(dir: &Path) -> io::Result<()> {
+    if dir.try_exists()? {
+        return Ok(());
+    }
+    #[cfg_attr(not(unix), allow(unused_mut))]
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(dir)?;
+    sync_dir(dir.parent().unwrap_or(dir))
+}
+
 impl RealDisk {
     /// Opens the directory. If it is missing, creates it so that only the owner may enter.
     pub(crate) fn open(dir: &Path, options: &Options, may_map: bool) -> io::Result<Self> {
-        if !dir.try_exists()? {
-            #[cfg_attr(not(unix), allow(unused_mut))]
-            let mut builder = fs::DirBuilder::new();
-            #[cfg(unix)]
-            std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-            builder.create(dir)?;
-            sync_dir(dir.parent().unwrap_or(dir))?;
-        }
+        make_dir(dir)?;
         let maps = may_map && place::writes_in_place(dir);
         let Options { identity, boot, .. } = *options;
         Ok(Self { dir: dir.into(), identity, runtime: options.runtime.clone(), boot, maps })
@@ -57,7 +63,13 @@ impl Disk for RealDisk {
     }
 
     fn open(&self, name: &str) -> io::Result<Option<Box<dyn DiskFile>>> {
-        match OpenOptions::new().read(true).write(true).open(self.path(name)) {
+        let path = self.path(name);
+        let mut opened = OpenOptions::new().read(true).write(true).open(&path);
+        if opened.as_ref().is_err_and(|error| error.kind() == ErrorKind::ReadOnlyFilesystem) {
+            // To look at a journal, reading is enough.
+            opened = File::open(&path);
+        }
+        match opened {
             Ok(file) => Ok(Some(self.file(file))),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -204,7 +216,7 @@ fn write_all_at(file: &File, mut bytes: &[u8], mut at: u64) -> io::Result<()> {
 }
 
 #[cfg(unix)]
-fn sync_dir(dir: &Path) -> io::Result<()> {
+pub(crate) fn sync_dir(dir: &Path) -> io::Result<()> {
     let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
     File::open(dir)?.sync_all()
 }
@@ -212,6 +224,6 @@ fn sync_dir(dir: &Path) -> io::Result<()> {
 /// On other systems a directory cannot be opened for that. There the file system's own journal keeps the order of
 /// names.
 #[cfg(not(unix))]
-fn sync_dir(_: &Path) -> io::Result<()> {
+pub(crate) fn sync_dir(_: &Path) -> io::Result<()> {
     Ok(())
 }

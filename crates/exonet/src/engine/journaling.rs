@@ -8,6 +8,8 @@ use exonet_proto::node::{
     CallId, Cancel, CancelError, Incoming, MessageKey, OpenMessage, Outcome, Position, SendError as CoreError,
 };
 
+use exonet_store::MAX_GROUP;
+
 use super::{Engine, Phase, Todo, is_streamed};
 use crate::after::{Chore, Log};
 use crate::call::desk::Line;
@@ -149,7 +151,7 @@ impl Engine {
     /// Checks that the journal has room for a new message with a body of this many bytes.
     ///
     /// # Errors
-    /// [`CoreError::NoSpace`] if it has not.
+    /// [`CoreError::NoSpace`] if it has not. [`CoreError::TooLarge`] if no journal takes such a body, whatever room it has.
     pub(super) fn reserve_for(&mut self, len: impl FnOnce() -> usize) -> Result<(), CoreError> {
         self.reserve_for_all(1, || core::iter::once(len()))
     }
@@ -168,7 +170,11 @@ impl Engine {
             if bodies >= most {
                 break;
             }
-            bodies += len as u64;
+            let (size, limit) = (len as u64, MAX_GROUP - 2 * RECORDS as u64);
+            if size > limit {
+                return Err(CoreError::TooLarge { size, limit });
+            }
+            bodies += size;
             need += len + RECORDS;
         }
         if journal.has_reserve(need) { Ok(()) } else { Err(CoreError::NoSpace) }
@@ -312,7 +318,7 @@ impl Engine {
             Some(false) => Outcome::Cancelled,
             None => Outcome::Unknown,
         };
-        Some(Settled { outcome, id: None, late: false })
+        Some(Settled { outcome, id: None, late: false, receiver_durability: None })
     }
 
     /// Takes the journal out. The caller closes it without the lock.
@@ -720,6 +726,21 @@ mod tests {
             let table = receipt.members();
             assert_eq!(table[0].state.is_certainly_not(), said == SendError::Closed, "{table:?}");
         }
+    }
+
+    /// A body that is too long for any journal is no matter of the disk.
+    #[tokio::test]
+    async fn a_body_that_no_journal_takes_is_called_too_large() {
+        let home = tempfile::tempdir().unwrap();
+        let builder = Node::builder(Allow::anyone()).bind("127.0.0.1:0").state_dir(home.path());
+        let node = builder.limits(|limits| limits.message = 1 << 40).build().await.unwrap();
+        let ask = |len: u64| {
+            let len = usize::try_from(len).unwrap();
+            node.shared().amend(|engine| engine.reserve_for(|| len))
+        };
+        let limit = super::MAX_GROUP - 1024;
+        assert_eq!(ask(limit + 1), Err(super::CoreError::TooLarge { size: limit + 1, limit }));
+        assert_eq!(ask(1 << 20), Ok(()));
     }
 
     #[tokio::test]

@@ -40,7 +40,8 @@ impl MemberState {
     pub(super) fn refused(error: SendError) -> (Self, End) {
         match error {
             SendError::InDoubt => {
-                let settled = Settled { outcome: Outcome::Unknown, id: None, late: false };
+                let settled =
+                    Settled { outcome: Outcome::Unknown, id: None, late: false, receiver_durability: None };
                 (Self::Settled(settled), End::Doubtful)
             }
             error => (Self::Skipped(error), End::Never),
@@ -275,7 +276,8 @@ mod tests {
         let ids = [1, 2].map(|n| NodeId([n; 32]));
         let board = Board::new(ids, &Arc::default(), usize::MAX);
         let mut receipt = GroupReceipt::new(Arc::clone(&board));
-        let cancelled = Settled { outcome: Outcome::Cancelled, id: None, late: false };
+        let cancelled =
+            Settled { outcome: Outcome::Cancelled, id: None, late: false, receiver_durability: None };
         let states =
             [MemberState::Queued, MemberState::Skipped(SendError::Full), MemberState::Settled(cancelled)];
         for state in states {

@@ -363,7 +363,7 @@ pub(super) fn shortened(message: Message, deadline: Option<Instant>) -> Message 
 
 /// The end of a copy that was never queued.
 pub(super) const fn never(outcome: Outcome) -> Settled {
-    Settled { outcome, id: None, late: false }
+    Settled { outcome, id: None, late: false, receiver_durability: None }
 }
 
 impl Drop for Drive {
@@ -377,7 +377,8 @@ impl Drop for Drive {
                 .get(member)
                 .is_some_and(|copy| matches!(copy.hold, Hold::Entering(_) | Hold::Open(_)))
             {
-                let unknown = Settled { outcome: Outcome::Unknown, id: None, late: false };
+                let unknown =
+                    Settled { outcome: Outcome::Unknown, id: None, late: false, receiver_durability: None };
                 self.ended(member, unknown, None);
             }
         }

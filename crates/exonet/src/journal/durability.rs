@@ -2,6 +2,8 @@
 
 use core::time::Duration;
 
+use exonet_proto::DurabilityLevel;
+
 /// How much of what a node knows a crash may make it forget.
 ///
 /// | | death of the process | power failure | forced writes |
@@ -33,6 +35,16 @@ impl Durability {
     /// Whether the node waits for the disk.
     pub(crate) const fn is_forced(self) -> bool {
         self.interval().is_some()
+    }
+
+    /// What the node tells its peers.
+    pub(crate) const fn level(self) -> DurabilityLevel {
+        match self {
+            Self::Memory => DurabilityLevel::Memory,
+            Self::Process => DurabilityLevel::Process,
+            Self::Batched(_) => DurabilityLevel::Batched,
+            Self::Sync => DurabilityLevel::Sync,
+        }
     }
 
     /// How long the journal collects records before it forces them. None: it forces nothing.

@@ -13,8 +13,8 @@ mod opened;
 use std::io;
 use std::sync::Arc;
 
-use exonet_proto::Now;
 use exonet_proto::node::{Append, Node as Core};
+use exonet_proto::{DurabilityLevel, Now};
 use exonet_store::{Storage, StoreError};
 
 use crate::shared::Shared;
@@ -55,6 +55,11 @@ impl Log {
 }
 
 impl Log {
+    /// The level of the journal, as the node tells its peers.
+    pub(crate) const fn level(&self) -> DurabilityLevel {
+        self.durability.level()
+    }
+
     /// Appends records of the core.
     pub(crate) fn append(&mut self, append: &Append<'_>) -> Result<(), StoreError> {
         let parts: Vec<_> = append.parts().collect();

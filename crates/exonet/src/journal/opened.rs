@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use exonet_proto::node::{Durability as Safety, Recovered, Shelf};
-use exonet_store::{FoundGroup, Groups, Level, Options, Trust};
+use exonet_store::{FoundGroup, Groups, Level, Options, Store, Trust};
 
 use super::forcing::Teller;
 use super::{Durability, Log};
@@ -16,13 +16,14 @@ pub(crate) struct Opened {
     pub(crate) found: Box<Recovered>,
 }
 
-/// Opens the journal of the identity in `dir`, or begins one. Up to `in_memory` bytes of bodies that wait stay in
+/// Opens the journal of the identity in `dir`, which `journals` keeps, or begins one. Up to `in_memory` bytes of bodies that wait stay in
 /// memory. None: this life keeps no journal.
 ///
 /// # Errors
 /// [`StateError`]: the journal cannot be read or written.
 pub(crate) fn open(
     dir: &StateDir,
+    journals: &dyn Store,
     durability: Durability,
     in_memory: usize,
 ) -> Result<Option<Opened>, StateError> {
@@ -43,7 +44,7 @@ pub(crate) fn open(
     let path = dir.journal();
     let options = || Options::new(dir.journal_tag(), level);
     let shelf = || shelf(&path, in_memory);
-    let (mut storage, mut left) = exonet_store::open(&path, options())?;
+    let (mut storage, mut left) = journals.open(&path, options())?;
     let found = match left.trust {
         Trust::Trusted => {
             let found = read(&mut left.groups, shelf())?.finish(storage.lsn())?;
@@ -57,7 +58,7 @@ pub(crate) fn open(
                 );
                 drop((storage, left));
                 dir.retire_journal()?;
-                (storage, _) = exonet_store::open(&path, options())?;
+                (storage, _) = journals.open(&path, options())?;
                 Recovered::on(shelf())
             }
         }

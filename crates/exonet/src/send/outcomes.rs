@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use exonet_proto::node::{MessageKey, Outcome, Status};
-use exonet_proto::{MessageId, NodeId, Slot};
+use exonet_proto::{DurabilityLevel, MessageId, NodeId, Slot};
 use futures_core::Stream;
 use tokio::sync::Notify;
 
@@ -39,6 +39,8 @@ pub struct Ended {
     pub outcome: Outcome,
     /// Whether the deadline had passed before.
     pub late: bool,
+    /// How durable the receiver was, by its own word: see [`Settled::receiver_durability`].
+    pub receiver_durability: Option<DurabilityLevel>,
     /// The reason that the receiving application gave, if any.
     pub reason: Option<Arc<str>>,
     /// How many outcomes right before this one were dropped, because the application read the stream too slowly.
@@ -70,9 +72,17 @@ pub(crate) struct Ending {
 
 impl Ending {
     fn nth(&self, n: u32) -> Ended {
-        let Settled { outcome, id, late } = self.settled;
+        let Settled { outcome, id, late, receiver_durability } = self.settled;
         let id = id.map(|id| MessageId { s: Slot(id.s.0 + u64::from(n)), ..id });
-        Ended { peer: self.peer, id, outcome, late, reason: self.reason.clone(), missed: 0 }
+        Ended {
+            peer: self.peer,
+            id,
+            outcome,
+            late,
+            receiver_durability,
+            reason: self.reason.clone(),
+            missed: 0,
+        }
     }
 
     fn of(&self, peer: &NodeId, id: &MessageId) -> Option<Ended> {
@@ -349,7 +359,8 @@ mod tests {
 
     fn ending(s: u64, count: u32) -> Ending {
         let id = MessageId { sender: NodeId([1; 32]), r: Incarnation(2), s: Slot(s) };
-        let settled = Settled { outcome: Outcome::Delivered, id: Some(id), late: false };
+        let settled =
+            Settled { outcome: Outcome::Delivered, id: Some(id), late: false, receiver_durability: None };
         Ending { peer: NodeId([9; 32]), count, settled, reason: None }
     }
 

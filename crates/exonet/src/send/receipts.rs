@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use exonet_proto::node::{MessageKey, Outcome};
-use exonet_proto::{MessageId, Mono};
+use exonet_proto::{DurabilityLevel, MessageId, Mono};
 
 use crate::send::lot::Lot;
 
@@ -23,6 +23,11 @@ pub struct Settled {
     pub id: Option<MessageId>,
     /// Whether the deadline had passed before.
     pub late: bool,
+    /// How durable the receiver was, by its own word, when the message got its outcome. Some with [`Outcome::Delivered`],
+    /// [`Outcome::Processed`] and [`Outcome::Rejected`], else None.
+    ///
+    /// It is the level that the receiver is configured with. After a crash, it may have lost what that level does not keep.
+    pub receiver_durability: Option<DurabilityLevel>,
 }
 
 /// How many messages of a batch ended with each outcome.

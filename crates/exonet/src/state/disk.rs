@@ -91,7 +91,10 @@ pub(super) fn publish(path: &Path, text: &[u8]) -> Result<(), StateError> {
 pub(super) fn remove_leftover(path: &Path) -> Result<(), StateError> {
     let temp = temp_of(path);
     match fs::remove_file(&temp) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(StateError::io("remove", &temp)(error)),
+        // Where nothing can be written, it does no harm.
+        Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ReadOnlyFilesystem) => {
+            Err(StateError::io("remove", &temp)(error))
+        }
         _ => Ok(()),
     }
 }

@@ -25,7 +25,12 @@ impl Lock {
         options.read(true).write(true).create(true).truncate(false);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut file = options.open(&path).map_err(StateError::io("open", &path))?;
+        let mut opened = options.open(&path);
+        if opened.as_ref().is_err_and(|error| error.kind() == ErrorKind::ReadOnlyFilesystem) {
+            // A lock needs no writing. Whoever wants to write there fails at that.
+            opened = File::open(&path);
+        }
+        let mut file = opened.map_err(StateError::io("open", &path))?;
         match FileExt::try_lock(&file) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {

@@ -8,7 +8,7 @@ use crate::common::{builder, node, within};
 use exonet::call::{Failure, Request};
 use exonet::error::BuildError;
 use exonet::receive::Filter;
-use exonet::{Durability, Message, Node, Outcome, PeerAddr};
+use exonet::{Durability, DurabilityLevel, Message, Node, Outcome, PeerAddr};
 
 const LATE: Duration = Duration::from_secs(5);
 const LATE_ENOUGH: Duration = Duration::from_millis(50);
@@ -66,6 +66,35 @@ async fn messages_are_sent_and_received_in_every_way() {
         assert_eq!(batch.await.delivered, 298);
     })
     .await;
+}
+
+#[tokio::test]
+async fn an_outcome_says_how_durable_the_receiver_is() {
+    const LEVELS: [DurabilityLevel; 4] =
+        [DurabilityLevel::Memory, DurabilityLevel::Process, DurabilityLevel::Batched, DurabilityLevel::Sync];
+    let home = tempfile::tempdir().unwrap();
+    let alice = node().await;
+    for (durability, level) in ALL.into_iter().zip(LEVELS) {
+        let bob = stored(&home.path().join(level.name()), durability).await;
+        let to = alice.peer(bob.peer_addr());
+        let mut outcomes = alice.outcomes();
+        let receipt = to.send("kept").await.unwrap();
+        bob.recv().await.unwrap().ack().unwrap();
+        let settled = within(receipt).await;
+        assert_eq!((settled.outcome, settled.receiver_durability), (Outcome::Delivered, Some(level)));
+        // Outcomes of messages to the others come first.
+        let ended = loop {
+            let ended = within(outcomes.recv()).await.unwrap();
+            if ended.peer == bob.id() {
+                break ended;
+            }
+        };
+        assert_eq!((ended.outcome, ended.receiver_durability), (Outcome::Delivered, Some(level)));
+        assert!(bob.close(LATE).await.is_empty());
+        let lost = to.send(Message::from("lost").early(false)).await.unwrap();
+        lost.abandon();
+        assert_eq!(within(lost).await.receiver_durability, None, "{level}: the receiver has said nothing");
+    }
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Serialize;
 
 use super::{Dropped, Row, Summary, not_known, print_body, state, sum_up_dropped};
-use crate::command::running;
+use crate::command::{running, show};
 use crate::control::Client;
 use crate::control::protocol::{self, Judged, Reply, Request, Which};
 use crate::exit::{Exit, Tally};
@@ -90,6 +90,8 @@ pub(super) async fn status(settings: &Settings, process: &Client, which: &Which)
         #[serde(flatten)]
         judged: Option<Judged>,
         late: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        receiver_durability: Option<&'a str>,
     }
     let (mut hearer, mut known) = (process.ask(Request::Fate { message: which.clone() }).await?, None);
     while let Some(reply) = hearer.next().await? {
@@ -106,11 +108,15 @@ pub(super) async fn status(settings: &Settings, process: &Client, which: &Which)
         Some(Reply::Settled(settled)) => {
             let mut tally = Tally::default();
             tally.count(settled.outcome);
-            let protocol::Settled { n: number, outcome, reason, id, late, judged, .. } = settled;
+            let protocol::Settled {
+                n: number, outcome, reason, id, late, receiver_durability, judged, ..
+            } = settled;
             let (reason, id) = (reason.as_deref(), id.as_deref());
             let why = reason.map(|reason| format!("  {reason}")).unwrap_or_default();
+            let receiver_durability = receiver_durability.as_deref();
+            let at = show::receiver(receiver_durability);
             let (left, late_too) = (id.unwrap_or("never left"), if late { ", late" } else { "" });
-            settings.output.text(&format!("{number:>6}  {}{late_too}  {left}{why}", outcome.name()))?;
+            settings.output.text(&format!("{number:>6}  {}{late_too}{at}  {left}{why}", outcome.name()))?;
             settings.output.line(&Ended {
                 r#type: "message",
                 number,
@@ -120,6 +126,7 @@ pub(super) async fn status(settings: &Settings, process: &Client, which: &Which)
                 reason,
                 judged,
                 late,
+                receiver_durability,
             })?;
             Ok(tally.exit())
         }

@@ -180,10 +180,12 @@ impl<'a> Book<'a> {
         self.early_unknown |=
             settled.outcome == Outcome::Unknown && settled.id.is_some_and(|id| id.r == Incarnation::UNNAMED);
         let id = settled.id.map(|id| id.to_string());
+        let receiver_durability = settled.receiver_durability.map(|level| level.to_string());
         if self.settings.verbose {
             let late = if settled.late { ", late" } else { "" };
+            let at = show::receiver(receiver_durability.as_deref());
             let id = id.as_deref().unwrap_or("never left");
-            self.settings.output.text(&format!("{n:>6}  {outcome}{late}  {id}"))?;
+            self.settings.output.text(&format!("{n:>6}  {outcome}{late}{at}  {id}"))?;
         }
         if let Some(reason) = &told {
             self.settings.note(format!("message {n} was refused: {reason}"));
@@ -199,6 +201,7 @@ impl<'a> Book<'a> {
             judged,
             id,
             late,
+            receiver_durability,
             recovered,
         })
     }

@@ -270,7 +270,7 @@ impl<'a> Handed<'a> {
     }
 
     fn settle(&mut self, settled: Settled) -> Result<(), Failure> {
-        let Settled { n, outcome, reason, remedy, id, late, early, judged } = settled;
+        let Settled { n, outcome, reason, remedy, id, late, early, receiver_durability, judged } = settled;
         self.tally.count(outcome);
         self.late += u64::from(late);
         self.early_unknown |= outcome == Ending::Unknown && early;
@@ -285,8 +285,9 @@ impl<'a> Handed<'a> {
         }
         if self.settings.verbose {
             let late = if late { ", late" } else { "" };
+            let at = show::receiver(receiver_durability.as_deref());
             let id = id.as_deref().unwrap_or("never left");
-            self.settings.output.text(&format!("{n:>6}  {}{late}  {id}", outcome.name()))?;
+            self.settings.output.text(&format!("{n:>6}  {}{late}{at}  {id}", outcome.name()))?;
         }
         self.settings.output.line(&Line {
             r#type: "message",
@@ -296,6 +297,7 @@ impl<'a> Handed<'a> {
             judged,
             id,
             late,
+            receiver_durability,
             recovered: false,
         })
     }

@@ -13,6 +13,7 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 
 use crate::command::refusals::Refusals;
+use crate::command::show;
 use crate::control::past::Past;
 use crate::control::protocol::{self, Ending, Judged};
 use crate::control::{Asker, Handed, Taken};
@@ -97,6 +98,8 @@ struct Line<'a> {
     judged: Option<Judged>,
     id: Option<&'a str>,
     late: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    receiver_durability: Option<&'a str>,
 }
 
 impl<'a> Book<'a> {
@@ -180,6 +183,7 @@ impl<'a> Book<'a> {
             id: settled.id.map(|id| id.to_string()),
             late: settled.late,
             early: settled.id.is_some_and(|id| id.r == Incarnation::UNNAMED),
+            receiver_durability: settled.receiver_durability.map(|level| level.to_string()),
             judged: Judged::of(settled.outcome),
         };
         self.tell(number, &settled)?;
@@ -201,7 +205,8 @@ impl<'a> Book<'a> {
             let number = number.map(|number| format!("message {number} ")).unwrap_or_default();
             let id = settled.id.as_deref().unwrap_or("never left");
             let why = settled.reason.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
-            self.settings.note(format!("{number}({id}) ended as {name}{why}"));
+            let at = show::receiver(settled.receiver_durability.as_deref());
+            self.settings.note(format!("{number}({id}) ended as {name}{at}{why}"));
         }
         self.settings.output.line(&Line {
             r#type: "message",
@@ -211,6 +216,7 @@ impl<'a> Book<'a> {
             judged: settled.judged,
             id: settled.id.as_deref(),
             late: settled.late,
+            receiver_durability: settled.receiver_durability.as_deref(),
         })
     }
 }

@@ -12,6 +12,7 @@ fn a_message_is_delivered_and_its_outcome_is_the_answer() {
     let draft = json!({ "to": till.peer, "text": "pay 10", "tag": "order", "wait_ms": 60_000 });
     let told = gate.post("/v1/messages", &draft).expect(200).json();
     assert_eq!((&told["outcome"], &told["state"]), (&json!("delivered"), &json!("settled")), "{told}");
+    assert_eq!(told["receiver_durability"], "process", "{told}");
     let got = till.running.line_of("message");
     assert_eq!((&got["text"], &got["id"]), (&json!("pay 10"), &told["message_id"]), "{got}");
     // Known by its id, until the node ends.

@@ -589,3 +589,29 @@ fn what_was_taken_early_outlives_the_process() {
     let hull = lives.pair.ends[1].clock().stamps().hull();
     assert!(before.is_some_and(|taken| hull.contains(taken.ts)), "{hull:?}");
 }
+
+#[test]
+fn an_outcome_says_how_durable_the_receiver_is_that_tells_it() {
+    use crate::DurabilityLevel::{Batched, Memory, Sync};
+    let durable = |durability| Config { durability, ..config() };
+    let told = |pair: &Pair| {
+        let level = |event: &Event| match event {
+            Event::Outcome { outcome, receiver_durability, .. } => Some((*outcome, *receiver_durability)),
+            _ => None,
+        };
+        pair.events.iter().filter_map(level).last()
+    };
+    let mut pair = Pair::new([durable(Sync), durable(Batched)]);
+    pair.talk(0);
+    assert_eq!(told(&pair), Some((Outcome::Delivered, Some(Batched))));
+    let key = pair.send(0, 100);
+    pair.ends[0].cancel(pair.now, key).unwrap();
+    pair.pump();
+    assert_eq!(told(&pair), Some((Outcome::Cancelled, None)), "the receiver has said nothing");
+    pair.restart(1, config());
+    pair.send(0, 100);
+    pair.pass(20 * SECOND);
+    assert_eq!(told(&pair), Some((Outcome::Unknown, None)), "it has forgotten that one");
+    pair.talk(0);
+    assert_eq!(told(&pair), Some((Outcome::Delivered, Some(Memory))), "the next life has its own level");
+}

@@ -45,6 +45,7 @@ impl Peer {
             lanes: limits.lanes as u64,
             stay: cx.config.stay,
             met: self.link.lives.stay(),
+            durability: cx.config.durability.number(),
             ..Params::default()
         }
     }

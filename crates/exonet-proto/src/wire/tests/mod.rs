@@ -337,7 +337,7 @@ fn params() -> impl Strategy<Value = Params> {
     let reset = proptest::option::of(any::<[u8; 16]>());
     let lanes = (number(), number(), number());
     let stays = (number(), number(), number(), number());
-    (windows, rest, reset, number(), lanes, stays).prop_map(
+    (windows, rest, reset, number(), lanes, stays, number()).prop_map(
         |(
             (pool_window, body_window, max_bodies, max_message),
             (base, delay, boot_id, time, max_datagram, idle, suites),
@@ -345,6 +345,7 @@ fn params() -> impl Strategy<Value = Params> {
             takes,
             (lane_window, lane_pool, lanes),
             (generation, met, lineage, met_lineage),
+            durability,
         )| {
             Params {
                 base,
@@ -368,6 +369,7 @@ fn params() -> impl Strategy<Value = Params> {
                     lineage: crate::Lineage(lineage),
                 },
                 met: crate::Stay { generation: crate::Generation(met), lineage: crate::Lineage(met_lineage) },
+                durability,
             }
         },
     )

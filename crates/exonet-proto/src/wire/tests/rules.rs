@@ -325,7 +325,7 @@ fn have_keeps_what_fits_and_lies_beyond_the_prefix() {
 #[test]
 fn params_unknown_ids_are_ignored_and_known_ones_come_once() {
     // id, length, value
-    let twice_unknown = [0x06, 15, 21, 1, 9, 21, 1, 9, 0x40, 99, 0, 1, 1, 5, 0x40, 99, 0];
+    let twice_unknown = [0x06, 15, 22, 1, 9, 22, 1, 9, 0x40, 99, 0, 1, 1, 5, 0x40, 99, 0];
     let expected = Params { base: 5, ..Params::default() };
     assert_eq!(read(&twice_unknown, NO_BASES), Ok(vec![Spec::Params(expected)]));
     for (id, value) in [

@@ -32,6 +32,7 @@ const NAMED: &[(&str, &str)] = &[
     ("empty PARAMS", "0600"),
     ("PARAMS that come twice", "06000600"),
     ("PARAMS with an unknown id", "0603210100"),
+    ("PARAMS with a durability", "0603150102"),
     ("PARAMS with an id twice", "0606010100010100"),
     ("PARAMS with a value that a varint does not fill", "06040102000001"),
     ("PARAMS with a boot_id of 7 bytes", "0609030701020304050607"),
@@ -112,7 +113,7 @@ fn frame(spec: &Spec) -> Vec<Value> {
             "suites": p.suites, "reset_token": p.reset.map(|token| hex(&token.0)), "takes": p.takes,
             "lane_window": p.lane_window, "lane_pool": p.lane_pool, "lanes": p.lanes,
             "generation": p.stay.generation.0, "met": p.met.generation.0,
-            "lineage": p.stay.lineage.0, "met_lineage": p.met.lineage.0,
+            "lineage": p.stay.lineage.0, "met_lineage": p.met.lineage.0, "durability": p.durability,
         }),
         Spec::Ask(Ask { s, n, l, ts }) => json!({ "frame": "ASK", "s": s.0, "n": n, "l": l.0, "ts": ts.0 }),
         Spec::Gone { b, r, taken } => json!({

@@ -1,0 +1,117 @@
+//! The groups that earlier runs have left, read when they are asked for.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use exonet_store::{FoundGroup, ReadGroups, StoreError};
+use rusqlite::params;
+
+use crate::database::{Database, id_of, lsn_of, number, signed};
+
+/// Reads a database. The journal may append to it meanwhile.
+pub(crate) struct Reader {
+    db: Arc<Mutex<Database>>,
+    /// The last group that the snapshot replaces.
+    base: u64,
+    /// The snapshot is still to be read.
+    snapshot: bool,
+    /// The LSN of the next group, or of one before it.
+    next: u64,
+    /// The last group that is read.
+    end: u64,
+    bytes: u64,
+    group: Vec<u8>,
+    /// While this exists, nothing is replaced.
+    _reading: Arc<()>,
+}
+
+pub(crate) fn lock(db: &Mutex<Database>) -> MutexGuard<'_, Database> {
+    db.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Reader {
+    /// The groups up to `end`.
+    pub(crate) fn new(
+        db: &Arc<Mutex<Database>>,
+        base: u64,
+        end: u64,
+        reading: &Arc<()>,
+    ) -> Result<Self, StoreError> {
+        let open = lock(db);
+        let sum = |table: &str| {
+            let sum = format!("SELECT coalesce(sum(length(bytes)), 0), count(*) FROM {table}");
+            open.0
+                .query_row(&sum, [], |row| Ok((number(row.get(0)?), row.get::<_, i64>(1)?)))
+                .map_err(open.told("read"))
+        };
+        let ((groups, _), (state, parts)) = (sum("groups")?, sum("snapshot")?);
+        drop(open);
+        Ok(Self {
+            db: Arc::clone(db),
+            base,
+            snapshot: parts > 0,
+            next: 0,
+            end,
+            bytes: groups.saturating_add(state),
+            group: Vec::new(),
+            _reading: Arc::clone(reading),
+        })
+    }
+
+    fn read_snapshot(&mut self) -> Result<(), StoreError> {
+        let (db, group) = (lock(&self.db), &mut self.group);
+        let mut read = || {
+            let mut parts = db.0.prepare_cached("SELECT bytes FROM snapshot ORDER BY part")?;
+            let mut rows = parts.query([])?;
+            while let Some(row) = rows.next()? {
+                group.extend_from_slice(row.get_ref(0)?.as_blob()?);
+            }
+            Ok(())
+        };
+        read().map_err(db.told("read"))
+    }
+
+    /// Reads the next group. Returns its LSN. None: there is none.
+    fn read_group(&mut self) -> Result<Option<u64>, StoreError> {
+        let (db, group, next, end) = (lock(&self.db), &mut self.group, self.next, self.end);
+        let mut read = || {
+            let mut parts =
+                db.0.prepare_cached("SELECT id, bytes FROM groups WHERE id >= ?1 AND id < ?2 ORDER BY id")?;
+            let mut rows = parts.query(params![signed(id_of(next)), signed(id_of(end.saturating_add(1)))])?;
+            let mut found = None;
+            while let Some(row) = rows.next()? {
+                let lsn = lsn_of(number(row.get(0)?));
+                if *found.get_or_insert(lsn) != lsn {
+                    break;
+                }
+                group.extend_from_slice(row.get_ref(1)?.as_blob()?);
+            }
+            Ok(found)
+        };
+        read().map_err(db.told("read"))
+    }
+}
+
+impl ReadGroups for Reader {
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn next_found(&mut self) -> Result<Option<FoundGroup<'_>>, StoreError> {
+        self.group.clear();
+        if self.snapshot {
+            self.read_snapshot()?;
+            self.snapshot = false;
+            return Ok(Some(FoundGroup { lsn: 0, kept: false, bytes: &self.group }));
+        }
+        let Some(lsn) = self.read_group()? else { return Ok(None) };
+        self.next = lsn.saturating_add(1);
+        Ok(Some(FoundGroup { lsn, kept: lsn <= self.base, bytes: &self.group }))
+    }
+
+    fn skip_kept(&mut self) -> Result<(), StoreError> {
+        if !self.snapshot {
+            self.next = self.next.max(self.base.saturating_add(1));
+        }
+        Ok(())
+    }
+}

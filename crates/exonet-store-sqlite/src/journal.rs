@@ -1,0 +1,446 @@
+//! The open journal: groups are appended, forced, and replaced by snapshots.
+
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use exonet_store::{
+    Force, Found, Groups, MAX_GROUP, Options, Storage, StoreError, Trust, belongs_to, prepare,
+};
+use rusqlite::params;
+
+use crate::NAME;
+use crate::database::{Database, Ended, NEVER, PART, Run, id_of, lsn_of, number, signed};
+use crate::groups::{Reader, lock};
+use crate::room::Reserve;
+
+const FILE: &str = "journal.sqlite";
+const ASIDE: &str = "untrusted.sqlite";
+/// The kept groups have at most this many times as many bytes as are needed of them.
+const SPARSE: u64 = 4;
+/// The least that is moved from the WAL into the database at once.
+const SETTLE: u64 = 1 << 20;
+
+/// Forces a file to the disk.
+pub(crate) type Syncer = Arc<dyn Fn(&File) -> io::Result<()> + Send + Sync>;
+
+/// What the system does.
+pub(crate) fn system() -> Syncer {
+    Arc::new(File::sync_data)
+}
+
+/// What the journal and the handles that force it share.
+struct Shared {
+    db: Weak<Mutex<Database>>,
+    wal: File,
+    path: PathBuf,
+    sync: Syncer,
+    /// The caller's position behind the last group.
+    appended: AtomicU64,
+    failed: Mutex<Option<StoreError>>,
+    /// The position up to which the journal is forced. Held while the WAL is forced: of two at once only one would get its error.
+    forced: Mutex<u64>,
+}
+
+impl Shared {
+    fn check(&self) -> Result<(), StoreError> {
+        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.clone().map_or(Ok(()), Err)
+    }
+
+    /// Ends the journal, unless the error is a lack of room. The first error stays.
+    fn fail(&self, error: StoreError) -> StoreError {
+        if matches!(error, StoreError::Full { .. }) {
+            return error;
+        }
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = failed.get_or_insert(error).clone();
+        drop(failed);
+        if let Some(db) = self.db.upgrade() {
+            // So the next run does not take what is only in memory for what is on disk. This may fail, too.
+            let _ = lock(&db).0.execute("UPDATE run SET ended = ?1", [Ended::Failed.number()]);
+        }
+        first
+    }
+
+    fn force(&self) -> Result<u64, StoreError> {
+        self.check()?;
+        let mut forced = self.forced.lock().unwrap_or_else(PoisonError::into_inner);
+        self.check()?;
+        let target = self.appended.load(Ordering::Acquire);
+        if *forced < target {
+            (self.sync)(&self.wal).map_err(|error| self.fail(StoreError::sync(&self.path)(error)))?;
+            *forced = target;
+        }
+        Ok(target)
+    }
+}
+
+/// Groups with consecutive LSNs.
+#[derive(Clone, Copy)]
+struct Batch {
+    first: u64,
+    bytes: u64,
+}
+
+/// The journal, open for appending.
+pub(crate) struct Journal {
+    db: Arc<Mutex<Database>>,
+    shared: Arc<Shared>,
+    identity: [u8; 32],
+    run: Run,
+    lsn: u64,
+    /// All groups, in batches of about one segment.
+    batches: VecDeque<Batch>,
+    /// The length of a segment, in the options.
+    segment: u64,
+    /// Bytes in the WAL.
+    unsettled: u64,
+    /// Bytes of groups behind the snapshot.
+    grown: u64,
+    /// How large `grown` must be before a snapshot is wanted.
+    due: u64,
+    limit: u64,
+    reserve: Reserve,
+    /// Shared with readers of the groups that were found.
+    reading: Arc<()>,
+}
+
+/// Opens the journal, or begins one.
+pub(crate) fn open(dir: &Path, options: &Options, sync: Syncer) -> Result<(Journal, Found), StoreError> {
+    let boot = prepare(dir, NAME, options)?;
+    let path = dir.join(FILE);
+    let mut db = Database::open(&path)?;
+    let last = Run::read(&db, options.identity)?;
+    let generation = last.map_or(0, |last| last.generation).saturating_add(1);
+    let distrust = last.and_then(|last| last.aside.or_else(|| last.distrust(boot)));
+    let mut run = Run::begin(generation, options.level, boot, distrust);
+    // What the last run may not have forced is forced now.
+    db.settle()?;
+    let anew = match last {
+        Some(last) if last.aside.is_none() && distrust.is_some() => {
+            db = put_aside(db, dir)?;
+            true
+        }
+        Some(last) => {
+            run.base = last.base;
+            false
+        }
+        None => true,
+    };
+    run.write(&db, options.identity, anew)?;
+    let wal_path = dir.join(format!("{FILE}-wal"));
+    let wal = File::options().read(true).write(true).open(&wal_path);
+    let wal = wal.map_err(StoreError::io("open", &wal_path))?;
+    sync(&wal).map_err(StoreError::sync(&wal_path))?;
+    sync_dir(dir).map_err(StoreError::sync(dir))?;
+
+    let (batches, after, last_lsn) = batches(&db, run.base, options.segment)?;
+    let lsn = last_lsn.max(run.base);
+    let (db, reading) = (Arc::new(Mutex::new(db)), Arc::new(()));
+    let groups = match run.aside {
+        None => Reader::new(&db, run.base, lsn, &reading)?,
+        Some(_) => aside(dir, options.identity, &reading)?,
+    };
+    let state =
+        lock(&db).0.query_row("SELECT coalesce(sum(length(bytes)), 0) FROM snapshot", [], |row| row.get(0));
+    let state = number(state.map_err(lock(&db).told("read"))?);
+    let shared = Shared {
+        db: Arc::downgrade(&db),
+        wal,
+        path: wal_path,
+        sync,
+        appended: AtomicU64::new(0),
+        failed: Mutex::default(),
+        forced: Mutex::default(),
+    };
+    let limit = options.snapshot_after;
+    let journal = Journal {
+        db,
+        shared: Arc::new(shared),
+        identity: options.identity,
+        run,
+        lsn,
+        batches,
+        segment: options.segment,
+        unsettled: 0,
+        grown: after,
+        due: limit.max(state),
+        limit,
+        reserve: Reserve::new(dir, options.segment),
+        reading,
+    };
+    let trust = distrust.map_or(Trust::Trusted, Trust::Untrusted);
+    let is_new = distrust.is_none() && lsn == 0;
+    Ok((journal, Found { trust, generation, is_new, groups: Groups::new(groups) }))
+}
+
+/// Reads what [`open`] would find.
+pub(crate) fn read(dir: &Path, options: &Options) -> Result<Option<(Trust, Groups)>, StoreError> {
+    let path = dir.join(FILE);
+    let is_here = belongs_to(dir, NAME)? && path.try_exists().map_err(StoreError::io("inspect", &path))?;
+    if !is_here {
+        return Ok(None);
+    }
+    let db = Database::open(&path)?;
+    let Some(run) = Run::read(&db, options.identity)? else { return Ok(None) };
+    let (db, reading) = (Arc::new(Mutex::new(db)), Arc::new(()));
+    let distrust = run.aside.or_else(|| run.distrust((options.boot)()));
+    let end = if distrust.is_some() { 0 } else { NEVER };
+    let groups = Reader::new(&db, run.base, end, &reading)?;
+    Ok(Some((distrust.map_or(Trust::Trusted, Trust::Untrusted), Groups::new(groups))))
+}
+
+/// Puts a database that is not trusted aside, and makes an empty one.
+fn put_aside(db: Database, dir: &Path) -> Result<Database, StoreError> {
+    let (path, aside) = (dir.join(FILE), dir.join(ASIDE));
+    let waste = [dir.join(format!("{ASIDE}-wal")), dir.join(format!("{FILE}-wal"))];
+    drop(db);
+    // Both are empty: the database has all that they had.
+    for file in &waste {
+        match fs::remove_file(file) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(StoreError::io("remove", file)(error));
+            }
+            _ => {}
+        }
+    }
+    fs::rename(&path, &aside).map_err(StoreError::io("rename", &path))?;
+    Database::open(&path)
+}
+
+/// The groups of the database that was put aside.
+fn aside(dir: &Path, identity: [u8; 32], reading: &Arc<()>) -> Result<Reader, StoreError> {
+    let db = Database::open(&dir.join(ASIDE))?;
+    let base = Run::read(&db, identity)?.map_or(0, |run| run.base);
+    Reader::new(&Arc::new(Mutex::new(db)), base, NEVER, reading)
+}
+
+/// All groups in batches, the bytes of those behind the snapshot, and the last LSN.
+fn batches(db: &Database, base: u64, size: u64) -> Result<(VecDeque<Batch>, u64, u64), StoreError> {
+    let scan = || {
+        let (mut batches, mut after, mut last) = (VecDeque::new(), 0, 0);
+        let mut parts = db.0.prepare("SELECT id, length(bytes) FROM groups ORDER BY id")?;
+        let mut rows = parts.query([])?;
+        while let Some(row) = rows.next()? {
+            let (lsn, bytes) = (lsn_of(number(row.get(0)?)), number(row.get(1)?));
+            enter(&mut batches, lsn, bytes, size);
+            after += if lsn > base { bytes } else { 0 };
+            last = lsn;
+        }
+        Ok((batches, after, last))
+    };
+    scan().map_err(db.told("read"))
+}
+
+fn enter(batches: &mut VecDeque<Batch>, lsn: u64, bytes: u64, size: u64) {
+    match batches.back_mut() {
+        Some(last) if last.bytes < size => last.bytes += bytes,
+        _ => batches.push_back(Batch { first: lsn, bytes }),
+    }
+}
+
+#[cfg(unix)]
+fn sync_dir(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+#[cfg(not(unix))]
+fn sync_dir(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// Calls `each` with the bytes of `records` in parts, numbered from zero.
+fn in_parts(
+    records: &[&[u8]],
+    mut each: impl FnMut(u64, &[u8]) -> rusqlite::Result<()>,
+) -> rusqlite::Result<()> {
+    if let [whole] = records
+        && whole.len() <= PART
+    {
+        return each(0, whole);
+    }
+    let (mut part, mut bytes) = (0, Vec::new());
+    for record in records {
+        let mut rest = *record;
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(rest.len().min(PART.saturating_sub(bytes.len())));
+            bytes.extend_from_slice(now);
+            rest = later;
+            if bytes.len() >= PART {
+                each(part, &bytes)?;
+                bytes.clear();
+                part += 1;
+            }
+        }
+    }
+    if bytes.is_empty() { Ok(()) } else { each(part, &bytes) }
+}
+
+impl Journal {
+    /// Writes one group as one transaction.
+    fn write(&self, records: &[&[u8]]) -> Result<(), StoreError> {
+        let (db, id, first) = (lock(&self.db), id_of(self.lsn + 1), self.run.aside.is_some());
+        let write = || {
+            let step = db.0.unchecked_transaction()?;
+            let mut insert = step.prepare_cached("INSERT INTO groups VALUES (?1, ?2)")?;
+            in_parts(records, |part, bytes| insert.execute(params![signed(id + part), bytes]).map(drop))?;
+            drop(insert);
+            if first {
+                step.execute("UPDATE run SET aside = 0", [])?;
+            }
+            step.commit()
+        };
+        write().map_err(db.told("write"))
+    }
+
+    /// Moves the WAL into the database if it has grown. While the disk is full, the WAL grows on.
+    fn settle(&mut self) -> Result<(), StoreError> {
+        if self.unsettled < self.segment.max(SETTLE) {
+            return Ok(());
+        }
+        self.unsettled = 0;
+        let settled = lock(&self.db).settle();
+        match settled {
+            Err(StoreError::Full { .. }) => Ok(()),
+            settled => settled,
+        }
+    }
+}
+
+#[cfg(test)]
+impl Journal {
+    /// Lets the database have this many pages at most, as a full disk does. Returns how many it has.
+    pub(crate) fn bound(&self, pages: u32) -> u32 {
+        let db = lock(&self.db);
+        let set = format!("PRAGMA max_page_count = {pages}");
+        db.0.query_row(&set, [], |_| Ok(())).unwrap();
+        db.0.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap()
+    }
+}
+
+impl Storage for Journal {
+    fn append_parts(&mut self, through: u64, records: &[&[u8]]) -> Result<(), StoreError> {
+        self.shared.check()?;
+        let len = records.iter().map(|part| part.len() as u64).sum();
+        if len == 0 {
+            return Ok(());
+        }
+        let last = self.shared.appended.load(Ordering::Acquire);
+        if through <= last {
+            return Err(StoreError::Backwards { through, last });
+        }
+        if len > MAX_GROUP {
+            return Err(StoreError::TooLong { len });
+        }
+        let mut written = self.write(records);
+        if matches!(written, Err(StoreError::Full { .. })) && self.reserve.give_up() {
+            written = self.write(records);
+        }
+        written.map_err(|error| self.shared.fail(error))?;
+        self.lsn += 1;
+        self.run.aside = None;
+        enter(&mut self.batches, self.lsn, len, self.segment);
+        self.grown += len;
+        self.unsettled += len;
+        self.shared.appended.store(through, Ordering::Release);
+        self.settle().map_err(|error| self.shared.fail(error))
+    }
+
+    fn forcer(&self) -> Box<dyn Force> {
+        Box::new(Forcer(Arc::clone(&self.shared)))
+    }
+
+    fn wants_snapshot(&self) -> bool {
+        self.grown >= self.due && self.shared.check().is_ok()
+    }
+
+    fn snapshot_keeping(&mut self, from: u64, state: Vec<u8>) -> Result<(), StoreError> {
+        self.shared.check()?;
+        let len = state.len() as u64;
+        if len > MAX_GROUP {
+            return Err(StoreError::TooLong { len });
+        }
+        if Arc::strong_count(&self.reading) > 1 {
+            return Err(StoreError::Reading);
+        }
+        let from = from.min(self.lsn + 1);
+        let db = lock(&self.db);
+        let write = || {
+            let step = db.0.unchecked_transaction()?;
+            step.execute("DELETE FROM snapshot", [])?;
+            let mut insert = step.prepare_cached("INSERT INTO snapshot VALUES (?1, ?2)")?;
+            in_parts(&[&state], |part, bytes| insert.execute(params![signed(part), bytes]).map(drop))?;
+            drop(insert);
+            step.execute("DELETE FROM groups WHERE id < ?1", [signed(id_of(from))])?;
+            step.execute("UPDATE run SET base = ?1, aside = 0", [signed(self.lsn)])?;
+            step.commit()
+        };
+        let written = write().map_err(db.told("write"));
+        drop(db);
+        if let Err(error) = written {
+            self.due = self.grown.saturating_add(self.limit);
+            return Err(self.shared.fail(error));
+        }
+        (self.run.base, self.run.aside) = (self.lsn, None);
+        while self.batches.get(1).is_some_and(|next| next.first <= from) {
+            self.batches.pop_front();
+        }
+        if from > self.lsn {
+            self.batches.clear();
+        }
+        (self.grown, self.due) = (0, self.limit.max(len));
+        self.unsettled += len;
+        self.settle().map_err(|error| self.shared.fail(error))
+    }
+
+    fn keep_from(&self, needed: &[(u64, u64)]) -> u64 {
+        let mut wanted = vec![0_u64; self.batches.len()];
+        for (lsn, bytes) in needed {
+            let behind = self.batches.partition_point(|batch| batch.first <= *lsn);
+            if let Some(wanted) = behind.checked_sub(1).and_then(|place| wanted.get_mut(place)) {
+                *wanted += bytes;
+            }
+        }
+        let (mut from, mut kept, mut held) = (u64::MAX, 0_u64, 0_u64);
+        for (batch, wanted) in self.batches.iter().zip(wanted).rev() {
+            (kept, held) = (kept + batch.bytes, held + wanted);
+            if wanted > 0 && held.saturating_mul(SPARSE) >= kept {
+                from = batch.first;
+            }
+        }
+        from
+    }
+
+    fn lsn(&self) -> u64 {
+        self.lsn
+    }
+
+    fn room(&self) -> u64 {
+        // Each group asks the disk for more.
+        0
+    }
+
+    fn has_reserve(&mut self, need: u64) -> bool {
+        need <= MAX_GROUP && self.shared.check().is_ok() && self.reserve.has(need)
+    }
+
+    fn close(mut self: Box<Self>) -> Result<(), StoreError> {
+        self.shared.force()?;
+        self.run.ended = Ended::Clean;
+        let db = lock(&self.db);
+        self.run.write(&db, self.identity, false)?;
+        db.settle()
+    }
+}
+
+struct Forcer(Arc<Shared>);
+
+impl Force for Forcer {
+    fn force(&mut self) -> Result<u64, StoreError> {
+        self.0.force()
+    }
+}

@@ -1,0 +1,70 @@
+//! Room on the disk: a reserve for small groups that have to be kept even when the disk is full.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A file that holds room free until it is needed.
+pub(crate) struct Reserve {
+    path: PathBuf,
+    size: u64,
+    /// None: it was given up, or there was no room for it.
+    file: Option<File>,
+}
+
+impl Reserve {
+    pub(crate) fn new(dir: &Path, size: u64) -> Self {
+        let mut this = Self { path: dir.join("reserve"), size, file: None };
+        this.refill();
+        this
+    }
+
+    /// Takes the room again if it was given up. Returns whether it is there.
+    fn refill(&mut self) -> bool {
+        if self.file.is_none() {
+            self.file = self.fill().ok();
+        }
+        self.file.is_some()
+    }
+
+    fn fill(&self) -> io::Result<File> {
+        let open = OpenOptions::new().write(true).create(true).truncate(true).open(&self.path);
+        let file = open?;
+        allocate(&file, self.size).inspect_err(|_| drop(file.set_len(0)))?;
+        Ok(file)
+    }
+
+    /// Gives the room up. Returns whether that has made any.
+    pub(crate) fn give_up(&mut self) -> bool {
+        self.file.take().is_some_and(|file| file.set_len(0).is_ok())
+    }
+
+    /// Whether there is room for `need` bytes, twice since they go into the WAL first, and for the reserve.
+    pub(crate) fn has(&mut self, need: u64) -> bool {
+        let twice = need.saturating_mul(2);
+        self.refill() && self.path.parent().is_some_and(|dir| free(dir).is_none_or(|free| free > twice))
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn allocate(file: &File, size: u64) -> io::Result<()> {
+    Ok(rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, size)?)
+}
+
+/// Bytes that were written, since not every system allocates without them.
+#[cfg(not(target_os = "linux"))]
+fn allocate(mut file: &File, size: u64) -> io::Result<()> {
+    io::copy(&mut io::Read::take(io::repeat(0), size), &mut file).map(drop)
+}
+
+/// The free bytes of the file system. None: it does not say.
+#[cfg(unix)]
+fn free(dir: &Path) -> Option<u64> {
+    let about = rustix::fs::statvfs(dir).ok()?;
+    Some(about.f_bavail.saturating_mul(about.f_frsize))
+}
+
+#[cfg(not(unix))]
+fn free(_: &Path) -> Option<u64> {
+    None
+}

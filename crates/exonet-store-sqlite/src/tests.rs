@@ -1,0 +1,252 @@
+//! Tests of what SQLite has to keep: what every store keeps, kills, and cuts of power.
+
+use std::env;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use exonet_store::{Level, Options, Runtime, Storage, Store, StoreError, Trust, contract};
+
+use crate::journal::{self, Syncer};
+use crate::{NAME, SqliteStore};
+
+const ROLE: &str = "EXONET_STORE_SQLITE_TEST_DIR";
+
+fn options(level: Level) -> Options {
+    let mut options = Options::new([7; 32], level);
+    (options.runtime, options.boot) = (Runtime::None, || Some([1; 16]));
+    options
+}
+
+#[test]
+fn sqlite_keeps_what_a_store_keeps() {
+    let temp = tempfile::tempdir().unwrap();
+    contract::check(&SqliteStore, temp.path());
+}
+
+fn group(number: u64) -> Vec<u8> {
+    let len = usize::try_from(number % 700).unwrap() + 8;
+    let mut group = number.to_le_bytes().to_vec();
+    group.resize(len, u8::try_from(number % 251).unwrap());
+    group
+}
+
+/// A process that is killed loses no group that it has appended, at no level, and needs not force any.
+#[test]
+fn what_a_killed_process_had_appended_is_there() {
+    const TEST: &str = "tests::what_a_killed_process_had_appended_is_there";
+    if let Some(dir) = env::var_os(ROLE).map(PathBuf::from) {
+        let level = if dir.ends_with("process") { Level::Process } else { Level::Batched };
+        let mut small = options(level);
+        (small.segment, small.snapshot_after) = (64 << 10, 300 << 10);
+        let (mut journal, found) = SqliteStore.open(&dir, small).unwrap();
+        drop(found);
+        let (mut through, mut out) = (0, io::stdout());
+        loop {
+            through += 1;
+            journal.append(through, &group(journal.lsn() + 1)).unwrap();
+            if journal.wants_snapshot() {
+                journal.snapshot(journal.lsn().to_le_bytes().to_vec()).unwrap();
+            }
+            // The parent relies on this line: everything up to it was appended.
+            writeln!(out, "report {}", journal.lsn()).unwrap();
+        }
+    }
+    let temp = tempfile::tempdir().unwrap();
+    for (name, level) in [("process", Level::Process), ("batched", Level::Batched)] {
+        let (dir, mut least) = (temp.path().join(name), 0);
+        for round in 1..=4_usize {
+            let mut command = Command::new(env::current_exe().unwrap());
+            command.args(["--exact", TEST, "--nocapture"]).env(ROLE, &dir);
+            let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+            let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+            let mut said = lines.filter_map(|line| line.split_once("report ")?.1.parse::<u64>().ok());
+            let told = said.nth(round * 331).unwrap();
+            child.kill().unwrap();
+            let told = said.last().unwrap_or(told);
+            child.wait().unwrap();
+            assert!(told > least);
+            least = told;
+            let (journal, mut found) = SqliteStore.open(&dir, options(level)).unwrap();
+            assert_eq!(found.trust, Trust::Trusted);
+            let mut last = 0;
+            while let Some(it) = found.groups.next_found().unwrap() {
+                if it.lsn == 0 {
+                    last = u64::from_le_bytes(*it.bytes.first_chunk().unwrap());
+                } else {
+                    last += 1;
+                    assert_eq!((it.lsn, it.bytes), (last, &group(last)[..]));
+                }
+            }
+            assert!(last == told || last == told + 1, "{last} {told}");
+            drop((journal, found));
+        }
+    }
+}
+
+type Files = Vec<(PathBuf, Vec<u8>)>;
+
+/// A disk that keeps, at a cut of power, the files as they were when something was last forced.
+#[derive(Clone, Default)]
+struct Cut {
+    dir: PathBuf,
+    kept: Arc<Mutex<Files>>,
+    syncs: Arc<AtomicUsize>,
+    fails: Arc<AtomicBool>,
+    /// Forces nothing, and says that it has.
+    lies: Arc<AtomicBool>,
+}
+
+impl Cut {
+    fn syncer(&self) -> Syncer {
+        let this = self.clone();
+        Arc::new(move |_: &File| {
+            this.syncs.fetch_add(1, Ordering::Relaxed);
+            if this.fails.load(Ordering::Relaxed) {
+                return Err(io::Error::other("the disk is gone"));
+            }
+            if !this.lies.load(Ordering::Relaxed) {
+                *this.kept.lock().unwrap() = files(&this.dir);
+            }
+            Ok(())
+        })
+    }
+
+    fn open(&self, level: Level) -> (journal::Journal, exonet_store::Found) {
+        journal::open(&self.dir, &options(level), self.syncer()).unwrap()
+    }
+
+    /// Cuts the power.
+    fn cut(&self) {
+        for (path, _) in files(&self.dir) {
+            fs::remove_file(path).unwrap();
+        }
+        for (path, bytes) in &*self.kept.lock().unwrap() {
+            fs::write(path, bytes).unwrap();
+        }
+    }
+}
+
+fn files(dir: &Path) -> Files {
+    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    entries.map(|path| (path.clone(), fs::read(path).unwrap())).collect()
+}
+
+#[test]
+fn a_cut_of_power_takes_only_what_was_not_forced() {
+    let temp = tempfile::tempdir().unwrap();
+    for level in [Level::Batched, Level::Sync] {
+        let cut = Cut { dir: temp.path().join(level.to_string()), ..Cut::default() };
+        let mut expected = Vec::new();
+        for round in 0..4_u8 {
+            let (mut journal, found) = cut.open(level);
+            assert_eq!(found.trust, Trust::Trusted);
+            let groups: Vec<_> = found.groups.map(Result::unwrap).collect();
+            assert_eq!(groups, expected, "{level} {round}");
+            for n in 1..=3_u8 {
+                expected.push(vec![16 * round + n; 5_000]);
+                journal.append(n.into(), &[16 * round + n; 5_000]).unwrap();
+            }
+            let mut forcer = journal.forcer();
+            assert_eq!(forcer.force().unwrap(), 3);
+            let syncs = cut.syncs.load(Ordering::Relaxed);
+            assert_eq!(forcer.force().unwrap(), 3);
+            assert_eq!(cut.syncs.load(Ordering::Relaxed), syncs, "nothing has come since");
+            journal.append(4, b"not forced").unwrap();
+            drop((journal, forcer));
+            cut.cut();
+        }
+    }
+}
+
+#[test]
+fn a_sync_that_fails_ends_the_journal_and_the_trust_in_memory() {
+    let temp = tempfile::tempdir().unwrap();
+    for (level, trust) in
+        [(Level::Process, Trust::Untrusted(exonet_store::Reason::SyncFailed)), (Level::Sync, Trust::Trusted)]
+    {
+        let cut = Cut { dir: temp.path().join(level.to_string()), ..Cut::default() };
+        let (mut journal, found) = cut.open(level);
+        drop(found);
+        journal.append(1, b"one").unwrap();
+        let mut forcer = journal.forcer();
+        cut.fails.store(true, Ordering::Relaxed);
+        assert!(matches!(forcer.force(), Err(StoreError::Sync { .. })));
+        cut.fails.store(false, Ordering::Relaxed);
+        assert!(matches!(forcer.force(), Err(StoreError::Sync { .. })), "it stays so");
+        assert!(matches!(journal.append(2, b"two"), Err(StoreError::Sync { .. })));
+        assert!(!journal.has_reserve(1));
+        drop((journal, forcer));
+        assert_eq!(cut.open(level).1.trust, trust, "{level}");
+    }
+}
+
+#[test]
+fn a_full_disk_takes_nothing_of_a_group_and_ends_nothing() {
+    let temp = tempfile::tempdir().unwrap();
+    let cut = Cut { dir: temp.path().join("journal"), ..Cut::default() };
+    let (mut journal, found) = cut.open(Level::Sync);
+    drop(found);
+    journal.append(1, &[1; 9_000]).unwrap();
+    let pages = journal.bound(u32::MAX);
+    journal.bound(pages);
+    let reserve = || fs::metadata(cut.dir.join("reserve")).unwrap().len();
+    assert_eq!(reserve(), 4 << 20);
+    for _ in 0..2 {
+        let error = journal.append(2, &[2; 90_000]).unwrap_err();
+        assert!(matches!(error, StoreError::Full { .. }), "{error}");
+        let error = journal.snapshot(vec![3; 90_000]).unwrap_err();
+        assert!(matches!(error, StoreError::Full { .. }), "{error}");
+    }
+    assert_eq!(reserve(), 0, "it was given up for the group");
+    assert_eq!((journal.lsn(), journal.forcer().force().unwrap()), (1, 1));
+    journal.bound(u32::MAX);
+    assert!(journal.has_reserve(1));
+    assert_eq!(reserve(), 4 << 20, "it is there again");
+    assert!(!journal.has_reserve(exonet_store::MAX_GROUP + 1));
+    journal.append(2, &[4; 90_000]).unwrap();
+    drop(journal);
+    let read: Vec<_> = cut.open(Level::Sync).1.groups.map(Result::unwrap).collect();
+    assert_eq!(read, [vec![1; 9_000], vec![4; 90_000]]);
+}
+
+#[test]
+fn a_file_that_is_no_database_is_an_error() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("journal");
+    drop(SqliteStore.open(&dir, options(Level::Sync)).unwrap());
+    assert_eq!(fs::read_to_string(dir.join("store")).unwrap(), NAME);
+    fs::remove_file(dir.join("journal.sqlite-wal")).unwrap();
+    fs::write(dir.join("journal.sqlite"), [9; 8192]).unwrap();
+    let opened = SqliteStore.open(&dir, options(Level::Sync)).map(drop);
+    assert!(matches!(opened, Err(StoreError::Corrupt { .. })), "{opened:?}");
+}
+
+/// A disk that says that it has forced what it has not may lose all that came since. Nothing is made up.
+#[test]
+fn a_disk_that_lies_makes_nothing_up() {
+    let temp = tempfile::tempdir().unwrap();
+    let cut = Cut { dir: temp.path().join("journal"), ..Cut::default() };
+    let groups: Vec<_> = (1..=6_u8).map(|n| vec![n; 3_000]).collect();
+    for (lie_from, left) in [(3, 3), (6, 6), (1, 1)] {
+        let _ = fs::remove_dir_all(&cut.dir);
+        cut.lies.store(false, Ordering::Relaxed);
+        let (mut journal, found) = cut.open(Level::Sync);
+        drop(found);
+        for (n, group) in (1..).zip(&groups) {
+            journal.append(n, group).unwrap();
+            assert_eq!(journal.forcer().force().unwrap(), n);
+            cut.lies.store(n >= lie_from, Ordering::Relaxed);
+        }
+        drop(journal);
+        cut.cut();
+        let (journal, found) = cut.open(Level::Sync);
+        assert_eq!(found.trust, Trust::Trusted, "it cannot know");
+        let read: Vec<_> = found.groups.map(Result::unwrap).collect();
+        assert_eq!(read, groups[..left], "{lie_from}");
+        drop(journal);
+    }
+}
