@@ -128,16 +128,18 @@ fn settle(shared: &Shared, mark: Mark, base: Base, limit: u64) {
         if segment.size == shared.segment && state.free.len() < shared.pool {
             state.free.push(segment);
         } else {
-            gone.push(segment.name);
+            gone.push(segment);
         }
     }
-    // The segments that stay are no longer written, and may be many.
-    state.full.iter_mut().filter(|it| it.first <= mark.lsn).for_each(|it| it.file.unmap());
+    // The segments that stay are not written until a later snapshot replaces them. As many as the pool takes keep their
+    // mapping: to write to pages that were mapped anew takes longer than to copy the bytes. There may be many more.
+    let stay = state.full.iter().filter(|it| it.first <= mark.lsn).count();
+    state.full.iter_mut().take(stay.saturating_sub(shared.pool)).for_each(|it| it.file.unmap());
     drop(state);
-    // If a name cannot be removed, the next run finds that its segment lies before the snapshot, and puts it into the
-    // pool.
-    for name in gone {
-        let _ = shared.disk.remove(&name);
+    // Without the lock, since the end of a mapping takes long. If a name cannot be removed, the next run finds that its
+    // segment lies before the snapshot, and puts it into the pool.
+    for segment in gone {
+        let _ = shared.disk.remove(&segment.name);
     }
 }
 

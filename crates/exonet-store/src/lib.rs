@@ -254,8 +254,9 @@ pub struct Options {
     /// write that much in 30 ms, and with less would spend a tenth of its time on snapshots; 16 MiB at the other
     /// levels.
     pub snapshot_after: u64,
-    /// How many segments are kept for reuse at most. Default: 20 at the level `Process`, which is enough for what is
-    /// written between two snapshots; 16 at the other levels.
+    /// How many segments are kept for reuse at most. Default: 28 at the level `Process`, which is enough for what is
+    /// written between two snapshots, while one is written, and for groups that a snapshot keeps; 16 at the other
+    /// levels.
     pub pool: usize,
     /// The directory of the witness.
     pub runtime: Runtime,
@@ -273,7 +274,7 @@ impl Options {
     #[must_use]
     pub fn new(identity: [u8; 32], level: Level) -> Self {
         let (snapshot_after, pool) = match level {
-            Level::Process => (64 << 20, 20),
+            Level::Process => (64 << 20, 28),
             Level::Batched | Level::Sync => (16 << 20, 16),
         };
         Self {

@@ -21,7 +21,8 @@ use tokio::sync::Semaphore;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const RUNS: usize = 3;
-const WARM_UP: Duration = Duration::from_millis(300);
+/// By then a journal has made the segments that it uses in turn. A disk forces each of them in tens of milliseconds.
+const WARM_UP: Duration = Duration::from_secs(2);
 const SPAN: Duration = Duration::from_secs(1);
 
 const LEVELS: [(&str, Durability); 4] = [

@@ -148,6 +148,7 @@ impl DiskFile for RealFile {
                 map.write(at, part)?;
                 at = at.saturating_add(part.len());
             }
+            map.fetch(at);
             return Ok(());
         }
         match parts {
