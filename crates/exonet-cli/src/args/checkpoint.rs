@@ -21,16 +21,16 @@ EXAMPLES
       exon restore calc.exonet --as calc
       exon serve --as calc --name calc --method sort --exec sort
 
-The file has everything that is under way, as with `exon move`: what the identity has not sent or not
-taken, its streams, its sessions and its dead letters; and it has the key. It is encrypted for the
-node ID, which alone can open it. The process that runs the identity finishes the calls that run,
-stops, writes the file and ends. If the file cannot be written, the process goes on, and nothing has
-changed.
+The file has everything that is under way, as with `exon move`: what the identity has not sent or
+not taken, its streams, its sessions and its dead letters; and it has the key. It is encrypted for
+the node ID, which alone can open it. The process that runs the identity finishes the calls that
+run, stops, writes the file and ends. If the file cannot be written, the process goes on, and
+nothing has changed.
 
-Once the file is there, the identity lives in it only: it does not start here again. If the command
-is interrupted behind that point, the same command finishes the file. If the file is lost before it
-was restored: exon move --take-back. The other machine need not be reachable; if it is, `exon move`
-is faster, and callers wait for less.";
+Once the file is there, the identity lives in it only: it does not start here again. If the
+command is interrupted behind that point, the same command finishes the file. If the file is lost
+before it was restored: exon move --take-back. The other machine need not be reachable; if it is,
+`exon move` is faster, and callers wait for less.";
 
 /// Stop a service and put its identity, with everything that is under way, into one file for another machine
 #[derive(Args, Debug)]
@@ -56,11 +56,11 @@ EXAMPLES
   The file is encrypted for another identity of this machine than `default`
       exon restore calc.exonet --as calc --key store
 
-A file is restored once. This machine remembers what it has restored, and refuses the same file and
-older ones. If a name service is given (--names), the command claims the identity there first: if it
-lives elsewhere already, the command fails. Whatever fails, the identity does not live here, and the
-file can be used again; only if the name service does not answer, the same command has to be repeated
-on this machine.";
+A file is restored once. This machine remembers what it has restored, and refuses the same file
+and older ones. If a name service is given (--names), the command claims the identity there first:
+if it lives elsewhere already, the command fails. Whatever fails, the identity does not live here,
+and the file can be used again; only if the name service does not answer, the same command has to
+be repeated on this machine.";
 
 /// Restore the identity in a file of `exon checkpoint`, here
 #[derive(Args, Debug)]
