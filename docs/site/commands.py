@@ -94,6 +94,8 @@ def blocks(text):
                 yield number, {}, comment[1], comment[2] or ""
             else:
                 notes[comment[1]] = comment[2] or ""
+    if block is not None:
+        raise Fault(f"the block of line {block[0]} has no end")
     if notes:
         raise Fault(f"no block follows {notes}")
 
@@ -177,7 +179,7 @@ class Terminal:
     """A shell, and what it prints."""
 
     def __init__(self, command, directory, environment):
-        self.output, self.changed = "", threading.Condition()
+        self.output, self.over, self.changed = "", False, threading.Condition()
         self.process = subprocess.Popen(
             command, cwd=directory, env=environment, start_new_session=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1,
@@ -190,6 +192,7 @@ class Terminal:
                 self.output += line
                 self.changed.notify_all()
         with self.changed:
+            self.over = True
             self.changed.notify_all()
 
     def wait_for(self, done, what, most=HANG):
@@ -295,7 +298,7 @@ class Run:
         terminal.process.stdin.write(body + "\nexit\n")
         terminal.process.stdin.flush()
         if expected is None:
-            terminal.wait_for(lambda printed: ADDRESS.search(printed) or terminal.process.poll() is not None, "its address")
+            terminal.wait_for(lambda printed: ADDRESS.search(printed) or terminal.over, "its address")
         printed = terminal.output if expected is None else self.expect(terminal, expected)
         address = ADDRESS.search(printed)
         if address:
@@ -306,7 +309,7 @@ class Run:
 
     def expect(self, terminal, expected):
         wanted = pattern(expected)
-        terminal.wait_for(lambda printed: wanted.match(printed) or terminal.process.poll() is not None, f"\n{expected}")
+        terminal.wait_for(lambda printed: wanted.match(printed) or terminal.over, f"\n{expected}")
         found = wanted.match(terminal.output)
         if not found:
             raise Fault(f"expected\n{expected}\nand it printed\n{terminal.output}")
@@ -329,7 +332,7 @@ class Run:
         shell.process.stdin.write(f"ended=0; trap 'ended=$?' ERR\n{{\n{body}\n}} < /dev/null\necho; echo \"<ended $ended>\"\n")
         shell.process.stdin.flush()
         end = re.compile(r"\n?^<ended (\d+)>\n", re.MULTILINE)
-        shell.wait_for(lambda printed: end.search(printed) or shell.process.poll() is not None, f"the end of\n{body}", most)
+        shell.wait_for(lambda printed: end.search(printed) or shell.over, f"the end of\n{body}", most)
         found = end.search(shell.output)
         if not found:
             raise Fault(f"the shell has ended; it printed\n{shell.output}")

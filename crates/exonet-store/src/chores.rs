@@ -132,7 +132,7 @@ fn settle(shared: &Shared, mark: Mark, base: Base, limit: u64) {
         }
     }
     // The segments that stay are not written until a later snapshot replaces them. As many as the pool takes keep their
-    // mapping: to write to pages that were mapped anew takes longer than to copy the bytes. There may be many more.
+    // mapping: to write to pages that were mapped anew takes longer than to copy the bytes. The others lose it.
     let stay = state.full.iter().filter(|it| it.first <= mark.lsn).count();
     state.full.iter_mut().take(stay.saturating_sub(shared.pool)).for_each(|it| it.file.unmap());
     drop(state);

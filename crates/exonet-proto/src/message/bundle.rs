@@ -116,6 +116,13 @@ impl Bundle {
         fits
     }
 
+    /// Gives back memory that messages did not come for, if it is more than they use: no limit of the queue counts it.
+    pub(crate) fn trim(&mut self) {
+        if self.entries.capacity() / 2 > self.entries.len() {
+            self.entries.shrink_to_fit();
+        }
+    }
+
     /// All messages as they stand in a frame, for others to share. None is added from here on.
     pub(crate) fn share(&mut self) -> &Bytes {
         if self.shared.is_empty() {
@@ -412,6 +419,16 @@ mod tests {
         assert_eq!(bundle.entries(1..2), [3, 1, 1, 1]);
         assert_eq!(bundle.body_of(2), [2, 2]);
         assert_eq!(bundle.body_of(3), [0; 0]);
+    }
+
+    #[test]
+    fn memory_that_no_message_came_for_is_given_back() {
+        let mut bundle = bundle(2, 100);
+        bundle.reserve(200);
+        assert!(bundle.entries.capacity() > 2_000);
+        bundle.trim();
+        assert!(bundle.entries.capacity() <= 2 * bundle.entries.len(), "{}", bundle.entries.capacity());
+        assert_eq!((bundle.body_of(0), bundle.body_of(1)), (&[0; 100][..], &[1; 100][..]));
     }
 
     #[test]

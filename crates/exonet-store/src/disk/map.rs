@@ -30,7 +30,7 @@ const PIECE: usize = 2 << 10;
 
 /// At least this many bytes are written past the cache. Segments are used in turn, so the cache does not have them: a
 /// usual copy first reads from memory what it overwrites. For fewer bytes, the wait for the end of such a write takes
-/// longer than that.
+/// longer than this read.
 const PAST_CACHE: usize = 4 << 10;
 
 /// After a shorter write, the processor fetches this many bytes that follow, so that it need not wait for them during

@@ -35,6 +35,23 @@ const RECORDS: usize = 512;
 /// How many calls of a method are taken in advance, so that they wait for the disk together.
 const CALLS: usize = 32;
 
+/// How many messages of a batch the journal takes, and the error of the one behind them.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Fit {
+    pub(super) count: usize,
+    behind: Result<(), CoreError>,
+}
+
+impl Fit {
+    /// What was queued of a batch that was cut to these messages.
+    pub(super) fn then(self, queued: (usize, Result<(), CoreError>)) -> (usize, Result<(), CoreError>) {
+        match queued {
+            (count, Ok(())) if count == self.count => (count, self.behind),
+            queued => queued,
+        }
+    }
+}
+
 impl Engine {
     /// Uses this journal from now on. The messages that a former life has left count as sent now.
     pub(crate) fn keep_journal(&mut self, now: Now, journal: journal::Log, node: &Weak<Shared>) {
@@ -153,7 +170,7 @@ impl Engine {
     /// # Errors
     /// [`CoreError::NoSpace`] if it has not. [`CoreError::TooLarge`] if no journal takes such a body, whatever room it has.
     pub(super) fn reserve_for(&mut self, len: impl FnOnce() -> usize) -> Result<(), CoreError> {
-        self.reserve_for_all(1, || core::iter::once(len()))
+        self.reserve_for_all(1, || core::iter::once(len())).and_then(|fit| fit.behind)
     }
 
     /// As [`Engine::reserve_for`], for messages that are queued together until their bodies have `most` bytes.
@@ -161,23 +178,25 @@ impl Engine {
         &mut self,
         most: u64,
         lens: impl FnOnce() -> L,
-    ) -> Result<(), CoreError> {
-        let Some(journal) = &mut self.journal else { return Ok(()) };
+    ) -> Result<Fit, CoreError> {
+        let mut fit = Fit { count: usize::MAX, behind: Ok(()) };
+        let Some(journal) = &mut self.journal else { return Ok(fit) };
         let limit = self.core.config().limits.message;
         let (mut bodies, mut need) = (0, RECORDS);
         // The core takes no message that is too long, and none after it.
-        for len in lens().take_while(|len| *len as u64 <= limit) {
+        for (at, len) in lens().take_while(|len| *len as u64 <= limit).enumerate() {
             if bodies >= most {
                 break;
             }
             let (size, limit) = (len as u64, MAX_GROUP - 2 * RECORDS as u64);
             if size > limit {
-                return Err(CoreError::TooLarge { size, limit });
+                fit = Fit { count: at, behind: Err(CoreError::TooLarge { size, limit }) };
+                break;
             }
             bodies += size;
             need += len + RECORDS;
         }
-        if journal.has_reserve(need) { Ok(()) } else { Err(CoreError::NoSpace) }
+        if journal.has_reserve(need) { Ok(fit) } else { Err(CoreError::NoSpace) }
     }
 
     // ---- waiting for the disk
@@ -741,6 +760,11 @@ mod tests {
         let limit = super::MAX_GROUP - 1024;
         assert_eq!(ask(limit + 1), Err(super::CoreError::TooLarge { size: limit + 1, limit }));
         assert_eq!(ask(1 << 20), Ok(()));
+        let lens = [1, usize::try_from(limit + 1).unwrap(), 1];
+        let fit =
+            node.shared().amend(|engine| engine.reserve_for_all(u64::MAX, || lens.into_iter())).unwrap();
+        let error = super::CoreError::TooLarge { size: limit + 1, limit };
+        assert_eq!(fit.then((1, Ok(()))), (1, Err(error)), "the one before it is queued");
     }
 
     #[tokio::test]
