@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use exonet_store::{Level, Options, Runtime, Storage, Store, StoreError, Trust, contract};
+use exonet_store::{Level, Options, Reason, Runtime, Storage, Store, StoreError, Trust, contract};
 
 use crate::journal::{self, Syncer};
 use crate::{NAME, SqliteStore};
@@ -166,7 +166,7 @@ fn a_cut_of_power_takes_only_what_was_not_forced() {
 fn a_sync_that_fails_ends_the_journal_and_the_trust_in_memory() {
     let temp = tempfile::tempdir().unwrap();
     for (level, trust) in
-        [(Level::Process, Trust::Untrusted(exonet_store::Reason::SyncFailed)), (Level::Sync, Trust::Trusted)]
+        [(Level::Process, Trust::Untrusted(Reason::SyncFailed)), (Level::Sync, Trust::Trusted)]
     {
         let cut = Cut { dir: temp.path().join(level.to_string()), ..Cut::default() };
         let (mut journal, found) = cut.open(level);
@@ -182,6 +182,99 @@ fn a_sync_that_fails_ends_the_journal_and_the_trust_in_memory() {
         drop((journal, forcer));
         assert_eq!(cut.open(level).1.trust, trust, "{level}");
     }
+}
+
+/// Loses what the WAL has beyond `len` bytes, as a system does that could not write it.
+fn lose_behind(dir: &Path, len: u64) {
+    let wal = File::options().write(true).open(dir.join("journal.sqlite-wal")).unwrap();
+    assert!(wal.metadata().unwrap().len() > len);
+    wal.set_len(len).unwrap();
+}
+
+/// Pages that could not be written may be lost at any time, and with them what the WAL says behind them.
+#[test]
+fn a_sync_that_fails_is_known_when_the_end_of_the_wal_is_lost() {
+    for by_next_run in [false, true] {
+        let temp = tempfile::tempdir().unwrap();
+        let cut = Cut { dir: temp.path().join("journal"), ..Cut::default() };
+        let (mut journal, found) = cut.open(Level::Process);
+        drop(found);
+        journal.append(1, b"one").unwrap();
+        let len = fs::metadata(cut.dir.join("journal.sqlite-wal")).unwrap().len();
+        journal.append(2, b"two").unwrap();
+        cut.fails.store(true, Ordering::Relaxed);
+        if by_next_run {
+            drop(journal);
+            let opened = journal::open(&cut.dir, &options(Level::Process), cut.syncer()).map(drop);
+            assert!(matches!(opened, Err(StoreError::Sync { .. })), "{opened:?}");
+        } else {
+            assert!(journal.forcer().force().is_err());
+            drop(journal);
+        }
+        cut.fails.store(false, Ordering::Relaxed);
+        lose_behind(&cut.dir, len);
+        let failed = Trust::Untrusted(Reason::SyncFailed);
+        let look = || SqliteStore.read(&cut.dir, options(Level::Process)).unwrap().unwrap().0;
+        assert_eq!((look(), look()), (failed, failed));
+        for _ in 0..2 {
+            let (_, found) = cut.open(Level::Process);
+            assert_eq!((found.trust, found.groups.count()), (failed, 1), "until something is appended");
+        }
+        cut.open(Level::Process).0.append(1, b"three").unwrap();
+        let groups: Vec<_> = cut.open(Level::Process).1.groups.map(Result::unwrap).collect();
+        assert_eq!((look(), groups), (Trust::Trusted, vec![b"three".to_vec()]), "the new one is");
+    }
+}
+
+fn second_boot(level: Level) -> Options {
+    let mut options = options(level);
+    options.boot = || Some([2; 16]);
+    options
+}
+
+/// A run may end after it has put the last journal aside, and before it has begun a new one.
+#[test]
+fn a_journal_that_was_just_put_aside_is_not_forgotten() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("journal");
+    let (mut journal, _) = SqliteStore.open(&dir, options(Level::Process)).unwrap();
+    journal.append(1, b"one").unwrap();
+    drop(journal);
+    drop(SqliteStore.open(&dir, second_boot(Level::Process)).unwrap());
+    let rebooted = Trust::Untrusted(Reason::Rebooted);
+    for made in [false, true] {
+        fs::remove_file(dir.join("journal.sqlite-wal")).unwrap();
+        fs::remove_file(dir.join("journal.sqlite")).unwrap();
+        if made {
+            fs::write(dir.join("journal.sqlite"), []).unwrap();
+        }
+        let (trust, groups) = SqliteStore.read(&dir, second_boot(Level::Process)).unwrap().unwrap();
+        assert_eq!((trust, groups.count()), (rebooted, 0));
+        for generation in 2..4 {
+            let (_, found) = SqliteStore.open(&dir, second_boot(Level::Process)).unwrap();
+            assert_eq!((found.trust, found.generation, found.is_new), (rebooted, generation, false));
+            assert_eq!(found.groups.map(Result::unwrap).collect::<Vec<_>>(), [b"one".to_vec()]);
+        }
+    }
+    fs::remove_file(dir.join("untrusted.sqlite")).unwrap();
+    let (_, found) = SqliteStore.open(&dir, second_boot(Level::Process)).unwrap();
+    assert_eq!((found.trust, found.groups.count()), (rebooted, 0), "it may be removed");
+}
+
+#[test]
+fn a_look_gives_nothing_that_is_not_trusted() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("journal");
+    let (mut journal, found) = SqliteStore.open(&dir, options(Level::Process)).unwrap();
+    drop(found);
+    journal.snapshot(b"a state".to_vec()).unwrap();
+    drop(journal);
+    let looked = |options| {
+        let (trust, groups) = SqliteStore.read(&dir, options).unwrap().unwrap();
+        (trust, groups.count())
+    };
+    assert_eq!(looked(options(Level::Process)), (Trust::Trusted, 1));
+    assert_eq!(looked(second_boot(Level::Process)), (Trust::Untrusted(Reason::Rebooted), 0));
 }
 
 #[test]
