@@ -15,7 +15,7 @@ use rusqlite::params;
 use crate::NAME;
 use crate::database::{Database, Ended, NEVER, PART, Run, id_of, lsn_of, number, signed};
 use crate::groups::{Nothing, Reader, lock};
-use crate::room::Reserve;
+use crate::room::{Reserve, with_reserve};
 
 const FILE: &str = "journal.sqlite";
 const ASIDE: &str = "untrusted.sqlite";
@@ -126,7 +126,7 @@ pub(crate) fn open(dir: &Path, options: &Options, sync: Syncer) -> Result<(Journ
     let last = Last::read(&db, dir, options.identity, boot)?;
     let generation = last.generation.saturating_add(1);
     let mut run = Run::begin(generation, options.level, boot, last.distrust);
-    last.secure(&db, dir, &sync)?;
+    with_reserve(dir, || last.secure(&db, dir, &sync))?;
     let anew = match last.run {
         Some(before) if before.aside.is_none() && last.distrust.is_some() => {
             db = put_aside(db, dir)?;
@@ -138,7 +138,7 @@ pub(crate) fn open(dir: &Path, options: &Options, sync: Syncer) -> Result<(Journ
         }
         None => true,
     };
-    run.write(&db, options.identity, anew)?;
+    with_reserve(dir, || run.write(&db, options.identity, anew))?;
     let wal = open_wal(&wal_path)?;
     sync(&wal).map_err(StoreError::sync(&wal_path))?;
     remove(&dir.join(FAILED))?;
@@ -467,14 +467,17 @@ impl Storage for Journal {
             return Err(self.shared.fail(error));
         }
         (self.run.base, self.run.aside) = (self.lsn, None);
+        let had: u64 = self.batches.iter().map(|batch| batch.bytes).sum();
         while self.batches.get(1).is_some_and(|next| next.first <= from) {
             self.batches.pop_front();
         }
         if from > self.lsn {
             self.batches.clear();
         }
+        let has: u64 = self.batches.iter().map(|batch| batch.bytes).sum();
         (self.grown, self.due) = (0, self.limit.max(len));
-        self.unsettled += len;
+        // The file is made shorter only when the WAL is moved.
+        self.unsettled += len + had.saturating_sub(has);
         self.settle().map_err(|error| self.shared.fail(error))
     }
 

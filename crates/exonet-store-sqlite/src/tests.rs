@@ -306,6 +306,64 @@ fn a_full_disk_takes_nothing_of_a_group_and_ends_nothing() {
     assert_eq!(read, [vec![1; 9_000], vec![4; 90_000]]);
 }
 
+/// A snapshot gives back what a backlog has taken.
+#[test]
+fn the_file_becomes_shorter_when_a_backlog_is_over() {
+    let temp = tempfile::tempdir().unwrap();
+    let cut = Cut { dir: temp.path().join("journal"), ..Cut::default() };
+    let (mut journal, found) = cut.open(Level::Sync);
+    drop(found);
+    let len = |name: &str| fs::metadata(cut.dir.join(name)).unwrap().len();
+    for through in 1..=20 {
+        journal.append(through, &[7; 1 << 20]).unwrap();
+    }
+    assert!(len("journal.sqlite") > 15 << 20);
+    journal.snapshot(b"nothing waits".to_vec()).unwrap();
+    let left = len("journal.sqlite") + len("journal.sqlite-wal");
+    assert!(left < 1 << 20, "{left}");
+}
+
+/// The system refuses to write beyond a bound with another error than that of a full disk, as it does with a quota.
+#[cfg(unix)]
+#[test]
+fn a_bound_of_the_system_is_a_full_disk() {
+    const TEST: &str = "tests::a_bound_of_the_system_is_a_full_disk";
+    if let Some(dir) = env::var_os(ROLE).map(PathBuf::from) {
+        let reserve = dir.join("reserve");
+        if reserve.exists() {
+            let opened = SqliteStore.open(&dir, options(Level::Sync)).map(drop);
+            assert!(matches!(opened, Err(StoreError::Full { .. })), "{opened:?}");
+            assert_eq!(fs::metadata(reserve).unwrap().len(), 0, "it was given up");
+        } else {
+            let (mut journal, _) = SqliteStore.open(&dir, options(Level::Sync)).unwrap();
+            let error = (1..=99).find_map(|n| journal.append(n, &[1; 90_000]).err()).unwrap();
+            assert!(matches!(error, StoreError::Full { .. }), "{error}");
+            journal.append(100, b"short").unwrap();
+        }
+        return;
+    }
+    let temp = tempfile::tempdir().unwrap();
+    let (full, new) = (temp.path().join("full"), temp.path().join("new"));
+    let (mut journal, found) = SqliteStore.open(&full, options(Level::Sync)).unwrap();
+    drop(found);
+    // Too little to be moved into the database before the next run.
+    journal.append(1, &[1; 3 << 20]).unwrap();
+    drop(journal);
+    for dir in [&full, &new] {
+        // At most 2,048 blocks, of 512 or 1,024 bytes; and without the signal that ends a process which wants more.
+        let script = r#"trap "" XFSZ; ulimit -f 2048; exec "$0" "$@""#;
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).arg(env::current_exe().unwrap());
+        let out = command.args(["--exact", TEST, "--nocapture"]).env(ROLE, dir).output().unwrap();
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        assert!(String::from_utf8_lossy(&out.stdout).contains("1 passed"));
+    }
+    assert!(
+        SqliteStore.open(&full, options(Level::Sync)).unwrap().1.groups.next().is_some(),
+        "nothing is lost"
+    );
+}
+
 #[test]
 fn a_file_that_is_no_database_is_an_error() {
     let temp = tempfile::tempdir().unwrap();
