@@ -401,6 +401,10 @@ impl Journal {
         db.0.query_row(&set, [], |_| Ok(())).unwrap();
         db.0.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap()
     }
+
+    pub(crate) fn pragma(&self, name: &str) -> i64 {
+        lock(&self.db).0.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0)).unwrap()
+    }
 }
 
 impl Storage for Journal {

@@ -142,20 +142,24 @@ fn a_cut_of_power_takes_only_what_was_not_forced() {
         let cut = Cut { dir: temp.path().join(level.to_string()), ..Cut::default() };
         let mut expected = Vec::new();
         for round in 0..4_u8 {
-            let (mut journal, found) = cut.open(level);
+            let mut small = options(level);
+            small.segment = 64 << 10;
+            let (mut journal, found) = journal::open(&cut.dir, &small, cut.syncer()).unwrap();
             assert_eq!(found.trust, Trust::Trusted);
             let groups: Vec<_> = found.groups.map(Result::unwrap).collect();
             assert_eq!(groups, expected, "{level} {round}");
-            for n in 1..=3_u8 {
-                expected.push(vec![16 * round + n; 5_000]);
-                journal.append(n.into(), &[16 * round + n; 5_000]).unwrap();
+            // The WAL is moved with the third one.
+            for n in 1..=4_u8 {
+                expected.push(vec![16 * round + n; 400_000]);
+                journal.append(n.into(), &[16 * round + n; 400_000]).unwrap();
             }
+            assert!(fs::metadata(cut.dir.join("journal.sqlite-wal")).unwrap().len() < 500_000);
             let mut forcer = journal.forcer();
-            assert_eq!(forcer.force().unwrap(), 3);
+            assert_eq!(forcer.force().unwrap(), 4);
             let syncs = cut.syncs.load(Ordering::Relaxed);
-            assert_eq!(forcer.force().unwrap(), 3);
+            assert_eq!(forcer.force().unwrap(), 4);
             assert_eq!(cut.syncs.load(Ordering::Relaxed), syncs, "nothing has come since");
-            journal.append(4, b"not forced").unwrap();
+            journal.append(5, b"not forced").unwrap();
             drop((journal, forcer));
             cut.cut();
         }
@@ -304,6 +308,75 @@ fn a_full_disk_takes_nothing_of_a_group_and_ends_nothing() {
     drop(journal);
     let read: Vec<_> = cut.open(Level::Sync).1.groups.map(Result::unwrap).collect();
     assert_eq!(read, [vec![1; 9_000], vec![4; 90_000]]);
+}
+
+/// What the database has to force by itself cannot be seen from outside of it.
+#[test]
+fn the_database_forces_what_it_moves() {
+    let temp = tempfile::tempdir().unwrap();
+    let cut = Cut { dir: temp.path().join("journal"), ..Cut::default() };
+    for _ in 0..2 {
+        let (journal, _) = cut.open(Level::Process);
+        assert_eq!((journal.pragma("synchronous"), journal.pragma("checkpoint_fullfsync")), (1, 1));
+        assert_eq!((journal.pragma("wal_autocheckpoint"), journal.pragma("auto_vacuum")), (0, 1));
+    }
+}
+
+/// While the WAL is moved into the database, a cut of power leaves any of the pages that were written, and the whole WAL, since that
+/// was forced before. Once it is moved, the database has everything by itself.
+#[test]
+fn a_cut_of_power_takes_nothing_while_the_wal_is_moved() {
+    let temp = tempfile::tempdir().unwrap();
+    let (dir, mixed) = (temp.path().join("journal"), temp.path().join("mixed"));
+    let (db, wal) = ("journal.sqlite", "journal.sqlite-wal");
+    let groups: Vec<_> = (1..=60_u8).map(|n| vec![n; 20_000]).collect();
+    for by_next_run in [false, true] {
+        let _ = fs::remove_dir_all(&dir);
+        let mut small = options(Level::Sync);
+        small.segment = if by_next_run { 4 << 20 } else { 64 << 10 };
+        let (mut journal, found) = SqliteStore.open(&dir, small.clone()).unwrap();
+        drop(found);
+        let mut before = (fs::read(dir.join(db)).unwrap(), fs::read(dir.join(wal)).unwrap());
+        let mut moved = None;
+        for (n, group) in (1..).zip(&groups) {
+            journal.append(n, group).unwrap();
+            let now = (fs::read(dir.join(db)).unwrap(), fs::read(dir.join(wal)).unwrap());
+            if now.1.is_empty() {
+                // Of the group that was appended last, only the database knows.
+                moved = Some((usize::try_from(n).unwrap(), now.0));
+                break;
+            }
+            before = now;
+        }
+        drop(journal);
+        let (count, after) = moved.unwrap_or_else(|| {
+            drop(SqliteStore.open(&dir, small.clone()).unwrap());
+            (groups.len(), fs::read(dir.join(db)).unwrap())
+        });
+        assert_eq!(count == groups.len(), by_next_run, "{count}");
+        let found_in = |db_bytes: &[u8], wal_bytes: &[u8]| {
+            let _ = fs::remove_dir_all(&mixed);
+            fs::create_dir(&mixed).unwrap();
+            fs::copy(dir.join("store"), mixed.join("store")).unwrap();
+            fs::write(mixed.join(db), db_bytes).unwrap();
+            fs::write(mixed.join(wal), wal_bytes).unwrap();
+            let found = SqliteStore.open(&mixed, small.clone()).unwrap().1;
+            assert_eq!(found.trust, Trust::Trusted);
+            found.groups.map(Result::unwrap).collect::<Vec<_>>()
+        };
+        assert_eq!(found_in(&after, &[]), groups[..count], "the database has them by itself");
+        if by_next_run {
+            for (every, at) in [(1, 0), (2, 0), (2, 1), (3, 1)] {
+                let mut pages = before.0.clone();
+                pages.resize(after.len(), 0);
+                for page in (0..after.len() / 4096).filter(|page| page % every == at) {
+                    let range = page * 4096..(page + 1) * 4096;
+                    pages[range.clone()].copy_from_slice(&after[range]);
+                }
+                assert_eq!(found_in(&pages, &before.1), groups, "{every} {at}");
+            }
+        }
+    }
 }
 
 /// A snapshot gives back what a backlog has taken.
