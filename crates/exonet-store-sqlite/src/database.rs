@@ -208,9 +208,9 @@ impl Database {
     fn set_up(&self) -> rusqlite::Result<()> {
         // The WAL is moved into the database when this crate says so.
         self.0.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-        // A snapshot gives the room of what it replaces back to the file system. In a database that has it, this would write.
+        // So the database can become shorter. In one that can, this would write.
         if self.0.query_row("PRAGMA auto_vacuum", [], |row| row.get::<_, i64>(0))? == 0 {
-            self.0.pragma_update(None, "auto_vacuum", "FULL")?;
+            self.0.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
         }
         self.0.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
         self.0.pragma_update(None, "journal_mode", "WAL")?;
@@ -228,6 +228,16 @@ impl Database {
     pub(crate) fn told(&self, action: &'static str) -> impl FnOnce(rusqlite::Error) -> StoreError {
         let system = system_error(&self.0);
         move |error| told(action, &self.1, error, system)
+    }
+
+    /// Removes the pages that nothing uses, so that the file becomes shorter when the WAL is moved. What the last of the others have
+    /// goes into the WAL.
+    pub(crate) fn shrink(&self) -> Result<(), StoreError> {
+        // At FULL, a transaction removes all of them at its end, as that of this very pragma does. `incremental_vacuum` would search the
+        // list of them for each one.
+        let shrunk = self.0.pragma_update(None, "auto_vacuum", "FULL").map_err(self.told("write"));
+        let back = self.0.pragma_update(None, "auto_vacuum", "INCREMENTAL").map_err(self.told("write"));
+        shrunk.and(back)
     }
 
     /// Moves the WAL into the database, and forces both.

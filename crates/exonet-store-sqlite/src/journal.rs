@@ -480,7 +480,13 @@ impl Storage for Journal {
         }
         let has: u64 = self.batches.iter().map(|batch| batch.bytes).sum();
         (self.grown, self.due) = (0, self.limit.max(len));
-        // The file is made shorter only when the WAL is moved.
+        if had > has {
+            match lock(&self.db).shrink() {
+                // The pages serve the next groups.
+                Err(StoreError::Full { .. }) => {}
+                shrunk => shrunk.map_err(|error| self.shared.fail(error))?,
+            }
+        }
         self.unsettled += len + had.saturating_sub(has);
         self.settle().map_err(|error| self.shared.fail(error))
     }
