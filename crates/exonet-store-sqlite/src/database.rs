@@ -208,11 +208,12 @@ impl Database {
     fn set_up(&self) -> rusqlite::Result<()> {
         // The WAL is moved into the database when this crate says so.
         self.0.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        // Before the first look at it: so the index of the WAL is in the memory of this process, and not in a file.
+        self.0.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
         // So the database can become shorter. In one that can, this would write.
         if self.0.query_row("PRAGMA auto_vacuum", [], |row| row.get::<_, i64>(0))? == 0 {
             self.0.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
         }
-        self.0.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
         self.0.pragma_update(None, "journal_mode", "WAL")?;
         self.0.pragma_update(None, "synchronous", "NORMAL")?;
         // As the WAL is forced: on macOS a plain fsync leaves bytes in the disk's memory.

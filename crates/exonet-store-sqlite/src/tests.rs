@@ -319,6 +319,9 @@ fn the_database_forces_what_it_moves() {
         let (journal, _) = cut.open(Level::Process);
         assert_eq!((journal.pragma("synchronous"), journal.pragma("checkpoint_fullfsync")), (1, 1));
         assert_eq!((journal.pragma("wal_autocheckpoint"), journal.pragma("auto_vacuum")), (0, 2));
+        let mut names: Vec<_> = fs::read_dir(&cut.dir).unwrap().map(|it| it.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, ["journal.sqlite", "journal.sqlite-wal", "reserve", "store"]);
     }
 }
 
