@@ -199,26 +199,46 @@ impl Database {
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
             | OpenFlags::SQLITE_OPEN_EXRESCODE;
-        let open = || {
-            let db = Connection::open_with_flags(path, flags)?;
-            // The WAL is moved into the database when this crate says so.
-            db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-            db.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
-            db.pragma_update(None, "journal_mode", "WAL")?;
-            db.pragma_update(None, "synchronous", "NORMAL")?;
-            db.pragma_update(None, "wal_autocheckpoint", 0)?;
-            Ok(db)
-        };
-        Ok(Self(open().map_err(told("open", path))?, path.to_path_buf()))
+        let db = Connection::open_with_flags(path, flags).map_err(|error| told("open", path, error, 0))?;
+        let db = Self(db, path.to_path_buf());
+        db.set_up().map_err(db.told("open"))?;
+        Ok(db)
+    }
+
+    fn set_up(&self) -> rusqlite::Result<()> {
+        // The WAL is moved into the database when this crate says so.
+        self.0.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        // Before the first look at it: so the index of the WAL is in the memory of this process, and not in a file.
+        self.0.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+        // So the database can become shorter. In one that can, this would write.
+        if self.0.query_row("PRAGMA auto_vacuum", [], |row| row.get::<_, i64>(0))? == 0 {
+            self.0.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+        }
+        self.0.pragma_update(None, "journal_mode", "WAL")?;
+        self.0.pragma_update(None, "synchronous", "NORMAL")?;
+        // As the WAL is forced: on macOS a plain fsync leaves bytes in the disk's memory.
+        self.0.pragma_update(None, "checkpoint_fullfsync", true)?;
+        self.0.pragma_update(None, "wal_autocheckpoint", 0)
     }
 
     pub(crate) fn path(&self) -> PathBuf {
         self.1.clone()
     }
 
-    /// Converts an error of SQLite. `action` is what failed.
+    /// Converts an error of SQLite that has just occurred. `action` is what failed.
     pub(crate) fn told(&self, action: &'static str) -> impl FnOnce(rusqlite::Error) -> StoreError {
-        told(action, &self.1)
+        let system = system_error(&self.0);
+        move |error| told(action, &self.1, error, system)
+    }
+
+    /// Removes the pages that nothing uses, so that the file becomes shorter when the WAL is moved. What the last of the others have
+    /// goes into the WAL.
+    pub(crate) fn shrink(&self) -> Result<(), StoreError> {
+        // At FULL, a transaction removes all of them at its end, as that of this very pragma does. `incremental_vacuum` would search the
+        // list of them for each one.
+        let shrunk = self.0.pragma_update(None, "auto_vacuum", "FULL").map_err(self.told("write"));
+        let back = self.0.pragma_update(None, "auto_vacuum", "INCREMENTAL").map_err(self.told("write"));
+        shrunk.and(back)
     }
 
     /// Moves the WAL into the database, and forces both.
@@ -227,35 +247,45 @@ impl Database {
         match row {
             Ok(0) => Ok(()),
             Ok(_) => Err(StoreError::io("settle", &self.1)(io::ErrorKind::ResourceBusy.into())),
-            Err(error) => Err(told("settle", &self.1)(error)),
+            Err(error) => Err(self.told("settle")(error)),
         }
     }
 }
 
-fn told(action: &'static str, path: &Path) -> impl FnOnce(rusqlite::Error) -> StoreError {
+/// The system's error behind the last error of SQLite, if that was one of input or output.
+#[allow(unsafe_code)]
+fn system_error(db: &Connection) -> i32 {
+    // SAFETY: the handle is that of an open connection, which outlives the call. The call only reads a number.
+    unsafe { rusqlite::ffi::sqlite3_system_errno(db.handle()) }
+}
+
+fn told(action: &'static str, path: &Path, error: rusqlite::Error, system_error: i32) -> StoreError {
     let path = path.to_path_buf();
-    move |error| {
-        let (code, extended) =
-            error.sqlite_error().map_or((None, 0), |error| (Some(error.code), error.extended_code));
-        let system = |kind| io::Error::new(kind, error.to_string());
-        match code {
-            Some(ErrorCode::DiskFull) => {
-                StoreError::Full { path, error: Arc::new(system(io::ErrorKind::StorageFull)) }
-            }
-            Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
-                StoreError::ReadOnly { path, error: Arc::new(system(io::ErrorKind::PermissionDenied)) }
-            }
-            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
-                StoreError::Corrupt { path, what: "SQLite finds it malformed" }
-            }
-            _ if matches!(
-                extended,
-                rusqlite::ffi::SQLITE_IOERR_FSYNC | rusqlite::ffi::SQLITE_IOERR_DIR_FSYNC
-            ) =>
-            {
-                StoreError::sync(&path)(system(io::ErrorKind::Other))
-            }
-            _ => StoreError::io(action, &path)(system(io::ErrorKind::Other)),
+    let (code, extended) =
+        error.sqlite_error().map_or((None, 0), |error| (Some(error.code), error.extended_code));
+    let system = |kind| io::Error::new(kind, error.to_string());
+    match code {
+        Some(ErrorCode::DiskFull) => {
+            StoreError::Full { path, error: Arc::new(system(io::ErrorKind::StorageFull)) }
         }
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
+            StoreError::ReadOnly { path, error: Arc::new(system(io::ErrorKind::PermissionDenied)) }
+        }
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
+            StoreError::Corrupt { path, what: "SQLite finds it malformed" }
+        }
+        _ if matches!(
+            extended,
+            rusqlite::ffi::SQLITE_IOERR_FSYNC | rusqlite::ffi::SQLITE_IOERR_DIR_FSYNC
+        ) =>
+        {
+            StoreError::sync(&path)(system(io::ErrorKind::Other))
+        }
+        // SQLite calls a quota that is used up an error of the write.
+        _ if extended == rusqlite::ffi::SQLITE_IOERR_WRITE => {
+            let kind = io::Error::from_raw_os_error(system_error).kind();
+            StoreError::io(action, &path)(system(kind))
+        }
+        _ => StoreError::io(action, &path)(system(io::ErrorKind::Other)),
     }
 }

@@ -115,3 +115,20 @@ impl ReadGroups for Reader {
         Ok(())
     }
 }
+
+/// No groups.
+pub(crate) struct Nothing;
+
+impl ReadGroups for Nothing {
+    fn bytes(&self) -> u64 {
+        0
+    }
+
+    fn next_found(&mut self) -> Result<Option<FoundGroup<'_>>, StoreError> {
+        Ok(None)
+    }
+
+    fn skip_kept(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}

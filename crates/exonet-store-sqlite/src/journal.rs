@@ -8,17 +8,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use exonet_store::{
-    Force, Found, Groups, MAX_GROUP, Options, Storage, StoreError, Trust, belongs_to, prepare,
+    Force, Found, Groups, Level, MAX_GROUP, Options, Reason, Storage, StoreError, Trust, belongs_to, prepare,
 };
 use rusqlite::params;
 
 use crate::NAME;
 use crate::database::{Database, Ended, NEVER, PART, Run, id_of, lsn_of, number, signed};
-use crate::groups::{Reader, lock};
-use crate::room::Reserve;
+use crate::groups::{Nothing, Reader, lock};
+use crate::room::{Reserve, with_reserve};
 
 const FILE: &str = "journal.sqlite";
 const ASIDE: &str = "untrusted.sqlite";
+/// It is there if the system could not write or force what a run at the level `Process` had taken.
+const FAILED: &str = "failed";
 /// The kept groups have at most this many times as many bytes as are needed of them.
 const SPARSE: u64 = 4;
 /// The least that is moved from the WAL into the database at once.
@@ -35,6 +37,8 @@ pub(crate) fn system() -> Syncer {
 /// What the journal and the handles that force it share.
 struct Shared {
     db: Weak<Mutex<Database>>,
+    dir: PathBuf,
+    level: Level,
     wal: File,
     path: PathBuf,
     sync: Syncer,
@@ -59,8 +63,12 @@ impl Shared {
         let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         let first = failed.get_or_insert(error).clone();
         drop(failed);
+        // So the next run does not take what is only in memory for what is on disk. Each of the two may fail; the row is in
+        // the WAL, behind what may be lost.
+        if self.level == Level::Process {
+            let _ = note_failure(&self.dir);
+        }
         if let Some(db) = self.db.upgrade() {
-            // So the next run does not take what is only in memory for what is on disk. This may fail, too.
             let _ = lock(&db).0.execute("UPDATE run SET ended = ?1", [Ended::Failed.number()]);
         }
         first
@@ -113,36 +121,34 @@ pub(crate) struct Journal {
 pub(crate) fn open(dir: &Path, options: &Options, sync: Syncer) -> Result<(Journal, Found), StoreError> {
     let boot = prepare(dir, NAME, options)?;
     let path = dir.join(FILE);
+    let wal_path = dir.join(format!("{FILE}-wal"));
     let mut db = Database::open(&path)?;
-    let last = Run::read(&db, options.identity)?;
-    let generation = last.map_or(0, |last| last.generation).saturating_add(1);
-    let distrust = last.and_then(|last| last.aside.or_else(|| last.distrust(boot)));
-    let mut run = Run::begin(generation, options.level, boot, distrust);
-    // What the last run may not have forced is forced now.
-    db.settle()?;
-    let anew = match last {
-        Some(last) if last.aside.is_none() && distrust.is_some() => {
+    let last = Last::read(&db, dir, options.identity, boot)?;
+    let generation = last.generation.saturating_add(1);
+    let mut run = Run::begin(generation, options.level, boot, last.distrust);
+    with_reserve(dir, || last.secure(&db, dir, &sync))?;
+    let anew = match last.run {
+        Some(before) if before.aside.is_none() && last.distrust.is_some() => {
             db = put_aside(db, dir)?;
             true
         }
-        Some(last) => {
-            run.base = last.base;
+        Some(before) => {
+            run.base = before.base;
             false
         }
         None => true,
     };
-    run.write(&db, options.identity, anew)?;
-    let wal_path = dir.join(format!("{FILE}-wal"));
-    let wal = File::options().read(true).write(true).open(&wal_path);
-    let wal = wal.map_err(StoreError::io("open", &wal_path))?;
+    with_reserve(dir, || run.write(&db, options.identity, anew))?;
+    let wal = open_wal(&wal_path)?;
     sync(&wal).map_err(StoreError::sync(&wal_path))?;
+    remove(&dir.join(FAILED))?;
     sync_dir(dir).map_err(StoreError::sync(dir))?;
 
     let (batches, after, last_lsn) = batches(&db, run.base, options.segment)?;
     let lsn = last_lsn.max(run.base);
     let (db, reading) = (Arc::new(Mutex::new(db)), Arc::new(()));
     let groups = match run.aside {
-        None => Reader::new(&db, run.base, lsn, &reading)?,
+        None => Groups::new(Reader::new(&db, run.base, lsn, &reading)?),
         Some(_) => aside(dir, options.identity, &reading)?,
     };
     let state =
@@ -150,6 +156,8 @@ pub(crate) fn open(dir: &Path, options: &Options, sync: Syncer) -> Result<(Journ
     let state = number(state.map_err(lock(&db).told("read"))?);
     let shared = Shared {
         db: Arc::downgrade(&db),
+        dir: dir.to_path_buf(),
+        level: options.level,
         wal,
         path: wal_path,
         sync,
@@ -173,25 +181,100 @@ pub(crate) fn open(dir: &Path, options: &Options, sync: Syncer) -> Result<(Journ
         reserve: Reserve::new(dir, options.segment),
         reading,
     };
-    let trust = distrust.map_or(Trust::Trusted, Trust::Untrusted);
-    let is_new = distrust.is_none() && lsn == 0;
-    Ok((journal, Found { trust, generation, is_new, groups: Groups::new(groups) }))
+    let trust = last.distrust.map_or(Trust::Trusted, Trust::Untrusted);
+    let is_new = last.distrust.is_none() && lsn == 0;
+    Ok((journal, Found { trust, generation, is_new, groups }))
 }
 
 /// Reads what [`open`] would find.
 pub(crate) fn read(dir: &Path, options: &Options) -> Result<Option<(Trust, Groups)>, StoreError> {
     let path = dir.join(FILE);
-    let is_here = belongs_to(dir, NAME)? && path.try_exists().map_err(StoreError::io("inspect", &path))?;
-    if !is_here {
+    if !belongs_to(dir, NAME)? || !(is_there(&path)? || is_there(&dir.join(ASIDE))?) {
         return Ok(None);
     }
     let db = Database::open(&path)?;
-    let Some(run) = Run::read(&db, options.identity)? else { return Ok(None) };
-    let (db, reading) = (Arc::new(Mutex::new(db)), Arc::new(()));
-    let distrust = run.aside.or_else(|| run.distrust((options.boot)()));
-    let end = if distrust.is_some() { 0 } else { NEVER };
-    let groups = Reader::new(&db, run.base, end, &reading)?;
-    Ok(Some((distrust.map_or(Trust::Trusted, Trust::Untrusted), Groups::new(groups))))
+    let last = Last::read(&db, dir, options.identity, (options.boot)())?;
+    Ok(match (last.distrust, last.run) {
+        (Some(reason), _) => Some((Trust::Untrusted(reason), Groups::new(Nothing))),
+        (None, Some(run)) => {
+            let groups = Reader::new(&Arc::new(Mutex::new(db)), run.base, NEVER, &Arc::new(()))?;
+            Some((Trust::Trusted, Groups::new(groups)))
+        }
+        (None, None) => None,
+    })
+}
+
+/// What the last run has left.
+struct Last {
+    /// None: the database is empty.
+    run: Option<Run>,
+    generation: u64,
+    /// Why it is not trusted, if it is not.
+    distrust: Option<Reason>,
+}
+
+impl Last {
+    fn read(
+        db: &Database,
+        dir: &Path,
+        identity: [u8; 32],
+        boot: Option<[u8; 16]>,
+    ) -> Result<Self, StoreError> {
+        let run = Run::read(db, identity)?;
+        let before = match run {
+            // A run was about to put the database aside, and ended before it had begun a new one.
+            None if is_there(&dir.join(ASIDE))? => {
+                let before = Run::read(&Database::open(&dir.join(ASIDE))?, identity)?;
+                let distrust = before.and_then(|run| run.distrust(boot)).unwrap_or(Reason::Rebooted);
+                return Ok(Self {
+                    run,
+                    generation: before.map_or(0, |run| run.generation),
+                    distrust: Some(distrust),
+                });
+            }
+            None => return Ok(Self { run, generation: 0, distrust: None }),
+            Some(run) => run,
+        };
+        let has_failed = before.process && is_there(&dir.join(FAILED))?;
+        let failed = has_failed.then_some(Reason::SyncFailed);
+        let distrust = before.aside.or_else(|| before.distrust(boot)).or(failed);
+        Ok(Self { run, generation: before.generation, distrust })
+    }
+
+    /// Forces what the last run may not have forced.
+    fn secure(&self, db: &Database, dir: &Path, sync: &Syncer) -> Result<(), StoreError> {
+        let wal = dir.join(format!("{FILE}-wal"));
+        let forced = sync(&open_wal(&wal)?).map_err(StoreError::sync(&wal));
+        let secured = forced.and_then(|()| db.settle());
+        let is_in_memory = self.run.is_some_and(|run| run.process && run.ended == Ended::Open);
+        if is_in_memory && matches!(secured, Err(StoreError::Sync { .. })) {
+            // The only copy of what could not be written may be lost now.
+            note_failure(dir).map_err(StoreError::io("write", &dir.join(FAILED)))?;
+        }
+        secured
+    }
+}
+
+fn open_wal(path: &Path) -> Result<File, StoreError> {
+    File::options().read(true).write(true).open(path).map_err(StoreError::io("open", path))
+}
+
+fn is_there(path: &Path) -> Result<bool, StoreError> {
+    path.try_exists().map_err(StoreError::io("inspect", path))
+}
+
+/// Removes the file if it is there.
+fn remove(path: &Path) -> Result<(), StoreError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(StoreError::io("remove", path)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Notes on the disk that what the run has taken may be lost.
+fn note_failure(dir: &Path) -> io::Result<()> {
+    File::create(dir.join(FAILED))?.sync_all()?;
+    sync_dir(dir)
 }
 
 /// Puts a database that is not trusted aside, and makes an empty one.
@@ -201,22 +284,20 @@ fn put_aside(db: Database, dir: &Path) -> Result<Database, StoreError> {
     drop(db);
     // Both are empty: the database has all that they had.
     for file in &waste {
-        match fs::remove_file(file) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(StoreError::io("remove", file)(error));
-            }
-            _ => {}
-        }
+        remove(file)?;
     }
     fs::rename(&path, &aside).map_err(StoreError::io("rename", &path))?;
     Database::open(&path)
 }
 
-/// The groups of the database that was put aside.
-fn aside(dir: &Path, identity: [u8; 32], reading: &Arc<()>) -> Result<Reader, StoreError> {
+/// The groups of the database that was put aside, unless somebody has removed it.
+fn aside(dir: &Path, identity: [u8; 32], reading: &Arc<()>) -> Result<Groups, StoreError> {
+    if !is_there(&dir.join(ASIDE))? {
+        return Ok(Groups::new(Nothing));
+    }
     let db = Database::open(&dir.join(ASIDE))?;
-    let base = Run::read(&db, identity)?.map_or(0, |run| run.base);
-    Reader::new(&Arc::new(Mutex::new(db)), base, NEVER, reading)
+    let Some(run) = Run::read(&db, identity)? else { return Ok(Groups::new(Nothing)) };
+    Ok(Groups::new(Reader::new(&Arc::new(Mutex::new(db)), run.base, NEVER, reading)?))
 }
 
 /// All groups in batches, the bytes of those behind the snapshot, and the last LSN.
@@ -320,6 +401,10 @@ impl Journal {
         db.0.query_row(&set, [], |_| Ok(())).unwrap();
         db.0.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap()
     }
+
+    pub(crate) fn pragma(&self, name: &str) -> i64 {
+        lock(&self.db).0.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0)).unwrap()
+    }
 }
 
 impl Storage for Journal {
@@ -386,14 +471,23 @@ impl Storage for Journal {
             return Err(self.shared.fail(error));
         }
         (self.run.base, self.run.aside) = (self.lsn, None);
+        let had: u64 = self.batches.iter().map(|batch| batch.bytes).sum();
         while self.batches.get(1).is_some_and(|next| next.first <= from) {
             self.batches.pop_front();
         }
         if from > self.lsn {
             self.batches.clear();
         }
+        let has: u64 = self.batches.iter().map(|batch| batch.bytes).sum();
         (self.grown, self.due) = (0, self.limit.max(len));
-        self.unsettled += len;
+        if had > has {
+            match lock(&self.db).shrink() {
+                // The pages serve the next groups.
+                Err(StoreError::Full { .. }) => {}
+                shrunk => shrunk.map_err(|error| self.shared.fail(error))?,
+            }
+        }
+        self.unsettled += len + had.saturating_sub(has);
         self.settle().map_err(|error| self.shared.fail(error))
     }
 

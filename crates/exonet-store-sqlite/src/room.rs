@@ -4,6 +4,21 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use exonet_store::StoreError;
+
+const FILE: &str = "reserve";
+
+/// Does `step` once more if there was no room for it, with the room that the last run's reserve has held.
+pub(crate) fn with_reserve<T>(dir: &Path, step: impl Fn() -> Result<T, StoreError>) -> Result<T, StoreError> {
+    match step() {
+        Err(error @ StoreError::Full { .. }) => {
+            let emptied = OpenOptions::new().write(true).truncate(true).open(dir.join(FILE));
+            if emptied.is_ok() { step() } else { Err(error) }
+        }
+        done => done,
+    }
+}
+
 /// A file that holds room free until it is needed.
 pub(crate) struct Reserve {
     path: PathBuf,
@@ -14,7 +29,7 @@ pub(crate) struct Reserve {
 
 impl Reserve {
     pub(crate) fn new(dir: &Path, size: u64) -> Self {
-        let mut this = Self { path: dir.join("reserve"), size, file: None };
+        let mut this = Self { path: dir.join(FILE), size, file: None };
         this.refill();
         this
     }
@@ -48,12 +63,26 @@ impl Reserve {
 
 #[cfg(target_os = "linux")]
 fn allocate(file: &File, size: u64) -> io::Result<()> {
-    Ok(rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, size)?)
+    or_write(rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, size), file, size)
 }
 
-/// Bytes that were written, since not every system allocates without them.
+/// Writes the bytes if the file system cannot allocate without them.
+#[cfg(target_os = "linux")]
+fn or_write(allocated: rustix::io::Result<()>, file: &File, size: u64) -> io::Result<()> {
+    use rustix::io::Errno;
+    match allocated {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => write(file, size),
+        allocated => Ok(allocated?),
+    }
+}
+
+/// Not every system allocates without bytes.
 #[cfg(not(target_os = "linux"))]
-fn allocate(mut file: &File, size: u64) -> io::Result<()> {
+fn allocate(file: &File, size: u64) -> io::Result<()> {
+    write(file, size)
+}
+
+fn write(mut file: &File, size: u64) -> io::Result<()> {
     io::copy(&mut io::Read::take(io::repeat(0), size), &mut file).map(drop)
 }
 
@@ -67,4 +96,20 @@ fn free(dir: &Path) -> Option<u64> {
 #[cfg(not(unix))]
 fn free(_: &Path) -> Option<u64> {
     None
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::*;
+
+    #[test]
+    fn a_file_system_that_cannot_allocate_is_given_bytes() {
+        for (answer, len) in [(Errno::OPNOTSUPP, Some(9)), (Errno::NOSYS, Some(9)), (Errno::NOSPC, None)] {
+            let file = tempfile::tempfile().unwrap();
+            let len_now = or_write(Err(answer), &file, 9).ok().map(|()| file.metadata().unwrap().len());
+            assert_eq!(len_now, len, "{answer}");
+        }
+    }
 }

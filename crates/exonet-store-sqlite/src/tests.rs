@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use exonet_store::{Level, Options, Runtime, Storage, Store, StoreError, Trust, contract};
+use exonet_store::{Level, Options, Reason, Runtime, Storage, Store, StoreError, Trust, contract};
 
 use crate::journal::{self, Syncer};
 use crate::{NAME, SqliteStore};
@@ -142,20 +142,24 @@ fn a_cut_of_power_takes_only_what_was_not_forced() {
         let cut = Cut { dir: temp.path().join(level.to_string()), ..Cut::default() };
         let mut expected = Vec::new();
         for round in 0..4_u8 {
-            let (mut journal, found) = cut.open(level);
+            let mut small = options(level);
+            small.segment = 64 << 10;
+            let (mut journal, found) = journal::open(&cut.dir, &small, cut.syncer()).unwrap();
             assert_eq!(found.trust, Trust::Trusted);
             let groups: Vec<_> = found.groups.map(Result::unwrap).collect();
             assert_eq!(groups, expected, "{level} {round}");
-            for n in 1..=3_u8 {
-                expected.push(vec![16 * round + n; 5_000]);
-                journal.append(n.into(), &[16 * round + n; 5_000]).unwrap();
+            // The WAL is moved with the third one.
+            for n in 1..=4_u8 {
+                expected.push(vec![16 * round + n; 400_000]);
+                journal.append(n.into(), &[16 * round + n; 400_000]).unwrap();
             }
+            assert!(fs::metadata(cut.dir.join("journal.sqlite-wal")).unwrap().len() < 500_000);
             let mut forcer = journal.forcer();
-            assert_eq!(forcer.force().unwrap(), 3);
+            assert_eq!(forcer.force().unwrap(), 4);
             let syncs = cut.syncs.load(Ordering::Relaxed);
-            assert_eq!(forcer.force().unwrap(), 3);
+            assert_eq!(forcer.force().unwrap(), 4);
             assert_eq!(cut.syncs.load(Ordering::Relaxed), syncs, "nothing has come since");
-            journal.append(4, b"not forced").unwrap();
+            journal.append(5, b"not forced").unwrap();
             drop((journal, forcer));
             cut.cut();
         }
@@ -166,7 +170,7 @@ fn a_cut_of_power_takes_only_what_was_not_forced() {
 fn a_sync_that_fails_ends_the_journal_and_the_trust_in_memory() {
     let temp = tempfile::tempdir().unwrap();
     for (level, trust) in
-        [(Level::Process, Trust::Untrusted(exonet_store::Reason::SyncFailed)), (Level::Sync, Trust::Trusted)]
+        [(Level::Process, Trust::Untrusted(Reason::SyncFailed)), (Level::Sync, Trust::Trusted)]
     {
         let cut = Cut { dir: temp.path().join(level.to_string()), ..Cut::default() };
         let (mut journal, found) = cut.open(level);
@@ -182,6 +186,99 @@ fn a_sync_that_fails_ends_the_journal_and_the_trust_in_memory() {
         drop((journal, forcer));
         assert_eq!(cut.open(level).1.trust, trust, "{level}");
     }
+}
+
+/// Loses what the WAL has beyond `len` bytes, as a system does that could not write it.
+fn lose_behind(dir: &Path, len: u64) {
+    let wal = File::options().write(true).open(dir.join("journal.sqlite-wal")).unwrap();
+    assert!(wal.metadata().unwrap().len() > len);
+    wal.set_len(len).unwrap();
+}
+
+/// Pages that could not be written may be lost at any time, and with them what the WAL says behind them.
+#[test]
+fn a_sync_that_fails_is_known_when_the_end_of_the_wal_is_lost() {
+    for by_next_run in [false, true] {
+        let temp = tempfile::tempdir().unwrap();
+        let cut = Cut { dir: temp.path().join("journal"), ..Cut::default() };
+        let (mut journal, found) = cut.open(Level::Process);
+        drop(found);
+        journal.append(1, b"one").unwrap();
+        let len = fs::metadata(cut.dir.join("journal.sqlite-wal")).unwrap().len();
+        journal.append(2, b"two").unwrap();
+        cut.fails.store(true, Ordering::Relaxed);
+        if by_next_run {
+            drop(journal);
+            let opened = journal::open(&cut.dir, &options(Level::Process), cut.syncer()).map(drop);
+            assert!(matches!(opened, Err(StoreError::Sync { .. })), "{opened:?}");
+        } else {
+            assert!(journal.forcer().force().is_err());
+            drop(journal);
+        }
+        cut.fails.store(false, Ordering::Relaxed);
+        lose_behind(&cut.dir, len);
+        let failed = Trust::Untrusted(Reason::SyncFailed);
+        let look = || SqliteStore.read(&cut.dir, options(Level::Process)).unwrap().unwrap().0;
+        assert_eq!((look(), look()), (failed, failed));
+        for _ in 0..2 {
+            let (_, found) = cut.open(Level::Process);
+            assert_eq!((found.trust, found.groups.count()), (failed, 1), "until something is appended");
+        }
+        cut.open(Level::Process).0.append(1, b"three").unwrap();
+        let groups: Vec<_> = cut.open(Level::Process).1.groups.map(Result::unwrap).collect();
+        assert_eq!((look(), groups), (Trust::Trusted, vec![b"three".to_vec()]), "the new one is");
+    }
+}
+
+fn second_boot(level: Level) -> Options {
+    let mut options = options(level);
+    options.boot = || Some([2; 16]);
+    options
+}
+
+/// A run may end after it has put the last journal aside, and before it has begun a new one.
+#[test]
+fn a_journal_that_was_just_put_aside_is_not_forgotten() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("journal");
+    let (mut journal, _) = SqliteStore.open(&dir, options(Level::Process)).unwrap();
+    journal.append(1, b"one").unwrap();
+    drop(journal);
+    drop(SqliteStore.open(&dir, second_boot(Level::Process)).unwrap());
+    let rebooted = Trust::Untrusted(Reason::Rebooted);
+    for made in [false, true] {
+        fs::remove_file(dir.join("journal.sqlite-wal")).unwrap();
+        fs::remove_file(dir.join("journal.sqlite")).unwrap();
+        if made {
+            fs::write(dir.join("journal.sqlite"), []).unwrap();
+        }
+        let (trust, groups) = SqliteStore.read(&dir, second_boot(Level::Process)).unwrap().unwrap();
+        assert_eq!((trust, groups.count()), (rebooted, 0));
+        for generation in 2..4 {
+            let (_, found) = SqliteStore.open(&dir, second_boot(Level::Process)).unwrap();
+            assert_eq!((found.trust, found.generation, found.is_new), (rebooted, generation, false));
+            assert_eq!(found.groups.map(Result::unwrap).collect::<Vec<_>>(), [b"one".to_vec()]);
+        }
+    }
+    fs::remove_file(dir.join("untrusted.sqlite")).unwrap();
+    let (_, found) = SqliteStore.open(&dir, second_boot(Level::Process)).unwrap();
+    assert_eq!((found.trust, found.groups.count()), (rebooted, 0), "it may be removed");
+}
+
+#[test]
+fn a_look_gives_nothing_that_is_not_trusted() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("journal");
+    let (mut journal, found) = SqliteStore.open(&dir, options(Level::Process)).unwrap();
+    drop(found);
+    journal.snapshot(b"a state".to_vec()).unwrap();
+    drop(journal);
+    let looked = |options| {
+        let (trust, groups) = SqliteStore.read(&dir, options).unwrap().unwrap();
+        (trust, groups.count())
+    };
+    assert_eq!(looked(options(Level::Process)), (Trust::Trusted, 1));
+    assert_eq!(looked(second_boot(Level::Process)), (Trust::Untrusted(Reason::Rebooted), 0));
 }
 
 #[test]
@@ -211,6 +308,137 @@ fn a_full_disk_takes_nothing_of_a_group_and_ends_nothing() {
     drop(journal);
     let read: Vec<_> = cut.open(Level::Sync).1.groups.map(Result::unwrap).collect();
     assert_eq!(read, [vec![1; 9_000], vec![4; 90_000]]);
+}
+
+/// What the database has to force by itself cannot be seen from outside of it.
+#[test]
+fn the_database_forces_what_it_moves() {
+    let temp = tempfile::tempdir().unwrap();
+    let cut = Cut { dir: temp.path().join("journal"), ..Cut::default() };
+    for _ in 0..2 {
+        let (journal, _) = cut.open(Level::Process);
+        assert_eq!((journal.pragma("synchronous"), journal.pragma("checkpoint_fullfsync")), (1, 1));
+        assert_eq!((journal.pragma("wal_autocheckpoint"), journal.pragma("auto_vacuum")), (0, 2));
+        let mut names: Vec<_> = fs::read_dir(&cut.dir).unwrap().map(|it| it.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, ["journal.sqlite", "journal.sqlite-wal", "reserve", "store"]);
+    }
+}
+
+/// While the WAL is moved into the database, a cut of power leaves any of the pages that were written, and the whole WAL, since that
+/// was forced before. Once it is moved, the database has everything by itself.
+#[test]
+fn a_cut_of_power_takes_nothing_while_the_wal_is_moved() {
+    let temp = tempfile::tempdir().unwrap();
+    let (dir, mixed) = (temp.path().join("journal"), temp.path().join("mixed"));
+    let (db, wal) = ("journal.sqlite", "journal.sqlite-wal");
+    let groups: Vec<_> = (1..=60_u8).map(|n| vec![n; 20_000]).collect();
+    for by_next_run in [false, true] {
+        let _ = fs::remove_dir_all(&dir);
+        let mut small = options(Level::Sync);
+        small.segment = if by_next_run { 4 << 20 } else { 64 << 10 };
+        let (mut journal, found) = SqliteStore.open(&dir, small.clone()).unwrap();
+        drop(found);
+        let mut before = (fs::read(dir.join(db)).unwrap(), fs::read(dir.join(wal)).unwrap());
+        let mut moved = None;
+        for (n, group) in (1..).zip(&groups) {
+            journal.append(n, group).unwrap();
+            let now = (fs::read(dir.join(db)).unwrap(), fs::read(dir.join(wal)).unwrap());
+            if now.1.is_empty() {
+                // Of the group that was appended last, only the database knows.
+                moved = Some((usize::try_from(n).unwrap(), now.0));
+                break;
+            }
+            before = now;
+        }
+        drop(journal);
+        let (count, after) = moved.unwrap_or_else(|| {
+            drop(SqliteStore.open(&dir, small.clone()).unwrap());
+            (groups.len(), fs::read(dir.join(db)).unwrap())
+        });
+        assert_eq!(count == groups.len(), by_next_run, "{count}");
+        let found_in = |db_bytes: &[u8], wal_bytes: &[u8]| {
+            let _ = fs::remove_dir_all(&mixed);
+            fs::create_dir(&mixed).unwrap();
+            fs::copy(dir.join("store"), mixed.join("store")).unwrap();
+            fs::write(mixed.join(db), db_bytes).unwrap();
+            fs::write(mixed.join(wal), wal_bytes).unwrap();
+            let found = SqliteStore.open(&mixed, small.clone()).unwrap().1;
+            assert_eq!(found.trust, Trust::Trusted);
+            found.groups.map(Result::unwrap).collect::<Vec<_>>()
+        };
+        assert_eq!(found_in(&after, &[]), groups[..count], "the database has them by itself");
+        if by_next_run {
+            for (every, at) in [(1, 0), (2, 0), (2, 1), (3, 1)] {
+                let mut pages = before.0.clone();
+                pages.resize(after.len(), 0);
+                for page in (0..after.len() / 4096).filter(|page| page % every == at) {
+                    let range = page * 4096..(page + 1) * 4096;
+                    pages[range.clone()].copy_from_slice(&after[range]);
+                }
+                assert_eq!(found_in(&pages, &before.1), groups, "{every} {at}");
+            }
+        }
+    }
+}
+
+/// A snapshot gives back what a backlog has taken.
+#[test]
+fn the_file_becomes_shorter_when_a_backlog_is_over() {
+    let temp = tempfile::tempdir().unwrap();
+    let cut = Cut { dir: temp.path().join("journal"), ..Cut::default() };
+    let (mut journal, found) = cut.open(Level::Sync);
+    drop(found);
+    let len = |name: &str| fs::metadata(cut.dir.join(name)).unwrap().len();
+    for through in 1..=20 {
+        journal.append(through, &[7; 1 << 20]).unwrap();
+    }
+    assert!(len("journal.sqlite") > 15 << 20);
+    journal.snapshot(b"nothing waits".to_vec()).unwrap();
+    let left = len("journal.sqlite") + len("journal.sqlite-wal");
+    assert!(left < 1 << 20, "{left}");
+    assert_eq!(journal.pragma("auto_vacuum"), 2, "a snapshot itself needs no room for that");
+}
+
+/// The system refuses to write beyond a bound with another error than that of a full disk, as it does with a quota.
+#[cfg(unix)]
+#[test]
+fn a_bound_of_the_system_is_a_full_disk() {
+    const TEST: &str = "tests::a_bound_of_the_system_is_a_full_disk";
+    if let Some(dir) = env::var_os(ROLE).map(PathBuf::from) {
+        let reserve = dir.join("reserve");
+        if reserve.exists() {
+            let opened = SqliteStore.open(&dir, options(Level::Sync)).map(drop);
+            assert!(matches!(opened, Err(StoreError::Full { .. })), "{opened:?}");
+            assert_eq!(fs::metadata(reserve).unwrap().len(), 0, "it was given up");
+        } else {
+            let (mut journal, _) = SqliteStore.open(&dir, options(Level::Sync)).unwrap();
+            let error = (1..=99).find_map(|n| journal.append(n, &[1; 90_000]).err()).unwrap();
+            assert!(matches!(error, StoreError::Full { .. }), "{error}");
+            journal.append(100, b"short").unwrap();
+        }
+        return;
+    }
+    let temp = tempfile::tempdir().unwrap();
+    let (full, new) = (temp.path().join("full"), temp.path().join("new"));
+    let (mut journal, found) = SqliteStore.open(&full, options(Level::Sync)).unwrap();
+    drop(found);
+    // Too little to be moved into the database before the next run.
+    journal.append(1, &[1; 3 << 20]).unwrap();
+    drop(journal);
+    for dir in [&full, &new] {
+        // At most 2,048 blocks, of 512 or 1,024 bytes; and without the signal that ends a process which wants more.
+        let script = r#"trap "" XFSZ; ulimit -f 2048; exec "$0" "$@""#;
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).arg(env::current_exe().unwrap());
+        let out = command.args(["--exact", TEST, "--nocapture"]).env(ROLE, dir).output().unwrap();
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        assert!(String::from_utf8_lossy(&out.stdout).contains("1 passed"));
+    }
+    assert!(
+        SqliteStore.open(&full, options(Level::Sync)).unwrap().1.groups.next().is_some(),
+        "nothing is lost"
+    );
 }
 
 #[test]
