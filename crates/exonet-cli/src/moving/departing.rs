@@ -179,6 +179,7 @@ impl Departing {
         loop {
             match block_in_place(|| StateDir::open(&self.path)) {
                 Err(StateError::Locked { .. }) if Instant::now() < until => sleep(AGAIN).await,
+                Err(error @ StateError::Locked { .. }) => return Err(self.failed(&error).in_use()),
                 opened => return opened.map_err(|error| self.failed(&error)),
             }
         }

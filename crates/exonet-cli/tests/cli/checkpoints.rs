@@ -7,7 +7,7 @@ use std::time::Duration;
 use exonet::{Allow, Node, NodeId, Outcome, PeerAddr};
 use rustix::process::Signal;
 
-use crate::support::{Ended, Running, World, arg};
+use crate::support::{Ended, Running, World, arg, until};
 
 /// How long a place is asked that must not answer.
 const SILENT: Duration = Duration::from_millis(400);
@@ -84,7 +84,7 @@ async fn speaks(id: &str, address: &str) -> bool {
     peer.ping(SILENT).await.unwrap().is_some()
 }
 
-/// A running listener goes into a file, with a message that it has not printed yet nowhere else; and it never speaks again.
+/// A running listener goes into a file, and is never heard again at its old place.
 #[test]
 fn a_running_service_goes_into_a_file_and_comes_up_elsewhere() {
     let stage = Stage::new();
@@ -214,6 +214,72 @@ fn a_checkpoint_that_dies_on_the_way_is_none_or_is_finished() {
     let finished = stage.checkpoint("file", &[]).expect(0);
     assert!(finished.stderr.contains("its file is finished"), "{}", finished.stderr);
     stage.restore("file", &[]).expect(0);
+}
+
+impl Stage {
+    /// The file begins with another identity, which died before it was finished: only a process that has stopped its
+    /// service finds that.
+    fn begin_another(&self, file: &str) {
+        self.make("here", "another");
+        let file = self.world.path(file);
+        let args = ["checkpoint", "--as", "another", "--to", &*self.target, arg(&file)];
+        let mut command = self.command("here", &args);
+        command.env("EXON_MOVE_POINT", "ceded:die");
+        assert_eq!(Running::start(command).end().code, None);
+    }
+}
+
+const ANOTHER: &str = "the checkpoint of another identity";
+
+/// Another command locks the directory while the service begins again.
+#[test]
+fn a_service_waits_for_its_directory_when_it_begins_again() {
+    let stage = Stage::new();
+    stage.begin_another("file");
+    let mut here = stage.listen("here", "stays:stop");
+    here.line_of("listening");
+    let failed = stage.checkpoint("file", &[]).expect(1);
+    assert!(failed.stderr.contains(ANOTHER), "{}", failed.stderr);
+    let place = stage.world.path("here").join("calc");
+    let mut locked = None;
+    until("the directory is free", || {
+        locked = exonet::state::StateDir::open(&place).ok();
+        locked.is_some()
+    });
+    here.signal(Signal::CONT);
+    here.says("waits until another command releases the directory");
+    drop(locked);
+    stage.checkpoint("other", &[]).expect(0);
+    here.end().expect(0);
+}
+
+#[cfg(target_os = "linux")]
+fn is_stopped(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|state| state.contains(") T "))
+}
+
+/// A command that comes while the service is stopped asks it as soon as it has begun again.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_command_that_waits_finds_a_service_that_has_begun_again() {
+    let stage = Stage::new();
+    stage.begin_another("file");
+    let mut here = stage.listen("here", "checkpoint:stop");
+    here.line_of("listening");
+    let (file, target) = (stage.world.path("file"), &*stage.target);
+    let args = ["checkpoint", "--as", "calc", "--to", target, arg(&file), "--drain", "20s"];
+    let mut first = Running::start(stage.command("here", &args));
+    first.says("which runs the identity, to move it");
+    until("the service has stopped", || is_stopped(here.pid()));
+    let mut second = Running::start(stage.command("here", &args));
+    second.says("which cannot be asked now");
+    here.signal(Signal::CONT);
+    for command in [first, second] {
+        let ended = command.end().expect(1);
+        assert!(ended.stderr.contains(ANOTHER), "{}", ended.stderr);
+    }
+    stage.checkpoint("other", &[]).expect(0);
+    here.end().expect(0);
 }
 
 /// What cannot be written stops nothing.
