@@ -1,5 +1,8 @@
 //! The move of an identity from here to a door.
 
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -275,10 +278,34 @@ fn can_write(identity: &Identity, to: NodeId, path: &Path) -> Result<(), Failure
     if path.symlink_metadata().is_ok() {
         return Err(Failure::new(format!("{} exists already", path.display())).hint("choose another name"));
     }
-    if path.parent().is_some_and(|folder| !folder.is_dir()) {
+    // A path that ends with a separator or a dot names a directory.
+    let name = path.file_name().map(OsStr::as_encoded_bytes);
+    let folder = path
+        .parent()
+        .filter(|_| name.is_some_and(|name| path.as_os_str().as_encoded_bytes().ends_with(name)));
+    let Some(folder) = folder else {
+        return Err(Failure::new(format!("{} is not the name of a file", path.display())));
+    };
+    if !folder.is_dir() {
         return Err(Failure::new(format!("there is no directory for {}", path.display())));
     }
-    Ok(())
+    let mut part = path.as_os_str().to_owned();
+    part.push(".part");
+    let part = Path::new(&part);
+    match part.symlink_metadata() {
+        // The remains of a checkpoint, or the checkpoint of another identity: it is read before it is replaced.
+        Ok(part) if part.is_file() => {}
+        Ok(_) => {
+            let failure = Failure::new(format!("{} is not a regular file", part.display()));
+            return Err(failure.hint("the file is written there first: choose another name"));
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(Failure::path("write", part, &error)),
+    }
+    // The probe has a name of its own, since another command may be writing the same part.
+    let probe = folder.join(format!(".exon-{:016x}", rand::random::<u64>()));
+    let written = File::create_new(&probe).and_then(|_| fs::remove_file(&probe));
+    written.map_err(|error| Failure::path("write in", folder, &error))
 }
 
 /// Carries the key of an identity that was already ceded to its door again, or adds it to its file.

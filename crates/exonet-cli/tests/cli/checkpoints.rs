@@ -289,9 +289,25 @@ fn a_service_whose_file_cannot_be_written_goes_on() {
     let mut here = stage.listen("here", "");
     let peer = here.line_of("listening")["peer"].as_str().unwrap().to_owned();
     stage.world.file("taken", b"thesis");
-    for (file, why) in [("taken", "exists already"), ("no/such/place", "there is no directory")] {
+    fs::create_dir(stage.world.path("folder.part")).unwrap();
+    std::os::unix::fs::symlink("taken", stage.world.path("link.part")).unwrap();
+    let pipe = stage.world.path("pipe.part");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for (file, why) in [
+        ("taken", "exists already"),
+        ("no/such/place", "there is no directory"),
+        ("new/", "is not the name of a file"),
+        ("folder", "is not a regular file"),
+        ("link", "is not a regular file"),
+        ("pipe", "is not a regular file"),
+        // Nobody can create a file there, not even the superuser.
+        #[cfg(target_os = "linux")]
+        ("/proc/file", "cannot write in /proc"),
+    ] {
         let failed = stage.checkpoint(file, &[]).expect(1);
         assert!(failed.stderr.contains(why), "{}", failed.stderr);
+        // No step was made, so the service was not stopped.
+        assert_eq!(failed.stdout, "");
     }
     let file = stage.world.path("file");
     let own = ["checkpoint", "--as", "calc", "--to", &*stage.calc, arg(&file)];
