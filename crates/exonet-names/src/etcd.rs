@@ -72,6 +72,14 @@ struct Stored<T> {
     revision: u64,
 }
 
+/// Whether `text` is a URL that leads to a member of a cluster.
+pub(crate) fn is_url(text: &str) -> bool {
+    let url = text.parse::<ureq::http::Uri>();
+    url.is_ok_and(|url| {
+        url.scheme_str().is_some_and(|it| it == "http" || it == "https") && url.host().is_some()
+    })
+}
+
 impl EtcdNames {
     /// Uses the cluster that has a member at `url`, for example `http://127.0.0.1:2379`.
     pub fn new(url: &str) -> Self {

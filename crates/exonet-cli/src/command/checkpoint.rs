@@ -10,6 +10,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::identity::Identity;
 use crate::moving::{Moved, Plan, leave};
+use crate::peers::check_service;
 use crate::settings::Settings;
 
 #[derive(Serialize)]
@@ -65,6 +66,8 @@ pub(super) async fn restore(settings: &Settings, args: &RestoreArgs) -> Result<E
     // `exon` has no state of an application.
     let arrival = Arrival::<()>::read(&args.file, keeper.place()?, name.place()?);
     let arrival = arrival.await.map_err(|error| failed(&error))?;
+    // What is wrong on the command line leaves nothing on the disk.
+    settings.names().map_or(Ok(()), check_service)?;
     let id = arrival.id();
     let arrival = match settings.naming_of(arrival.key()).await? {
         Some(naming) => arrival.claim(&*naming).await.map_err(|error| failed(&error))?,

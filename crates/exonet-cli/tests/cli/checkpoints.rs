@@ -282,6 +282,17 @@ fn a_command_that_waits_finds_a_service_that_has_begun_again() {
     here.end().expect(0);
 }
 
+/// What is wrong with the name of a service is found before anything of the file is on the disk.
+#[test]
+fn a_name_service_that_cannot_be_is_named_before_a_file_is_read() {
+    let stage = Stage::new();
+    stage.checkpoint("file", &[]).expect(0);
+    for names in ["file:", "etcd:nonsense", "nowhere"] {
+        stage.refused("file", &["--names", names], "cannot use the name service");
+    }
+    stage.restore("file", &[]).expect(0);
+}
+
 /// What cannot be written stops nothing.
 #[test]
 fn a_service_whose_file_cannot_be_written_goes_on() {
