@@ -282,6 +282,27 @@ fn a_command_that_waits_finds_a_service_that_has_begun_again() {
     here.end().expect(0);
 }
 
+/// Two commands restore files for the same identity: one says that the other runs.
+#[test]
+fn one_command_at_a_time_restores_with_a_key() {
+    use rustix::fs::{FlockOperation, flock};
+    let stage = Stage::new();
+    stage.checkpoint("file", &[]).expect(0);
+    let restoring = stage.world.path("there").join("default").join("restoring");
+    fs::create_dir(&restoring).unwrap();
+    let lock = fs::File::create(restoring.join("lock")).unwrap();
+    flock(&lock, FlockOperation::LockExclusive).unwrap();
+    let refused = stage.restore("file", &[]);
+    assert!(
+        refused.stderr.contains("another `exon restore` with the key of default runs"),
+        "{}",
+        refused.stderr
+    );
+    assert!(refused.code.is_some_and(|code| code != 0));
+    drop(lock);
+    stage.restore("file", &[]).expect(0);
+}
+
 /// What is wrong with the name of a service is found before anything of the file is on the disk.
 #[test]
 fn a_name_service_that_cannot_be_is_named_before_a_file_is_read() {
