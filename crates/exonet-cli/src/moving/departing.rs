@@ -15,7 +15,7 @@ use tokio::task::block_in_place;
 use tokio::time::sleep;
 
 use super::carrying::Way;
-use super::{Goal, Moved, Plan, Step, point};
+use super::{Goal, Moved, Plan, REBIND_TIME, Step, point};
 use crate::failure::Failure;
 use crate::identity::Identity;
 
@@ -23,9 +23,6 @@ use crate::identity::Identity;
 const LITTLE: u64 = 256 << 10;
 /// The maximum number of rounds before the service is frozen, even if it writes faster than its data is carried.
 const ROUNDS: u32 = 8;
-
-/// How long the old place waits until the identity answers at the new one. It has moved by then.
-const REBIND_TIME: Duration = Duration::from_secs(10);
 /// The longest time that an unfinished write may hold the directory, and the interval between two checks.
 const HOLD: Duration = Duration::from_millis(200);
 const AGAIN: Duration = Duration::from_millis(1);
