@@ -282,6 +282,34 @@ fn a_command_that_waits_finds_a_service_that_has_begun_again() {
     here.end().expect(0);
 }
 
+/// Whatever command runs an identity for the first time after it was restored tells its peers where it is.
+#[test]
+fn each_command_greets_the_peers_of_a_restored_identity() {
+    for command in [
+        &["listen", "--as", "calc", "--bind", "127.0.0.1:0"] as &[&str],
+        &["up", "--as", "calc", "--bind", "127.0.0.1:0"],
+        &["share", ".", "--as", "calc", "--bind", "127.0.0.1:0", "--anyone"],
+    ] {
+        let stage = Stage::new();
+        stage.checkpoint("file", &[]).expect(0);
+        stage.restore("file", &[]).expect(0);
+        let mark = stage.world.path("there").join("calc").join("arrived");
+        let run = || {
+            let mut run = stage.command("there", command);
+            run.env("EXON_MOVE_POINT", "greeted:die").arg("--json");
+            Running::start(run)
+        };
+        assert_eq!(run().end().code, None, "{command:?}");
+        // It has died before the mark was removed: the next run greets them once more.
+        assert!(mark.exists());
+        fs::remove_file(&mark).unwrap();
+        let mut silent = run();
+        silent.line();
+        silent.signal(Signal::INT);
+        assert!(silent.end().code.is_some(), "{command:?}");
+    }
+}
+
 /// Two commands restore files for the same identity: one says that the other runs.
 #[test]
 fn one_command_at_a_time_restores_with_a_key() {
