@@ -2,13 +2,14 @@
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use exonet::config::Config;
 use exonet::error::{BuildError, NamingError};
 use exonet::send::OpenMessage;
 use exonet::state::StateError;
 use exonet::{Allow, Node, NodeId, PeerAddr, Receipt};
+use tokio::time::sleep;
 
 use crate::args::UpArgs;
 use crate::failure::Failure;
@@ -23,6 +24,10 @@ pub(crate) const GOODBYE: Duration = Duration::from_millis(300);
 /// The default address of a listener. The port is E-X-O-N on the keys of a telephone.
 const EVERYWHERE: &str = "[::]:3966";
 const EVERYWHERE_V4: &str = "0.0.0.0:3966";
+
+/// How long a node that begins again waits for its directory, and the interval between two attempts.
+const HELD: Duration = Duration::from_secs(10);
+const AGAIN: Duration = Duration::from_millis(5);
 
 /// A node for a command that contacts one peer. No other node may talk to it.
 pub(crate) async fn toward(settings: &Settings, peer: &PeerAddr) -> Result<Node, Failure> {
@@ -98,22 +103,25 @@ pub(crate) async fn background(
     again: Option<String>,
     args: &UpArgs,
 ) -> Result<(Node, Vec<(OpenMessage, Receipt)>), Failure> {
-    let builder = settings.apply(Node::builder(gateway::allow(&args.gateway))).await?;
-    let again = again.filter(|again| try_bind(again).is_ok());
-    let builder = match again.as_ref().or(args.bind.as_ref()) {
-        Some(bind) => builder.bind(bind),
-        None => builder,
-    };
     let change = |config: &mut Config| {
         config.takes.calls = args.gateway.http.is_some();
         config.limits.queued_messages = args.queue.get();
         config.limits.queued_bytes = usize::try_from(args.queue_bytes.0).unwrap_or(usize::MAX);
     };
-    let built = builder.config(change).build().await;
-    let node = built.map_err(|error| failed(settings, &error))?;
-    settings.check_connections(&node)?;
-    let recovered = recovered(settings, &node);
-    Ok((node, recovered))
+    let build = async |bind: Option<&str>| {
+        let builder = settings.apply(Node::builder(gateway::allow(&args.gateway))).await?.config(change);
+        let builder = match bind {
+            Some(bind) => builder.bind(bind),
+            None => builder,
+        };
+        Ok(builder.build().await)
+    };
+    let bind = args.bind.as_deref();
+    let built = match again {
+        Some(again) => built_again(settings, &again, bind, build).await?,
+        None => build(bind).await?,
+    };
+    started(settings, built)
 }
 
 /// A node that peers reach at `bind`, with settings changed.
@@ -123,15 +131,33 @@ pub(crate) async fn at(
     allow: &[NodeId],
     change: impl Fn(&mut Config),
 ) -> Result<Node, Failure> {
+    let built = built(settings, bind, allow, &change).await?;
+    started(settings, built).map(|(node, _)| node)
+}
+
+async fn built(
+    settings: &Settings,
+    bind: Option<&str>,
+    allow: &[NodeId],
+    change: &impl Fn(&mut Config),
+) -> Result<Result<Node, BuildError>, Failure> {
     let build = async |bind: &str| {
         let allow = if allow.is_empty() { Allow::anyone() } else { Allow::only(allow.iter().copied()) };
-        let builder = settings.apply(Node::builder(allow)).await?.bind(bind).config(&change);
+        let builder = settings.apply(Node::builder(allow)).await?.bind(bind).config(change);
         Ok(builder.build().await)
     };
-    let node = somewhere(bind, build).await?.map_err(|error| failed(settings, &error))?;
+    somewhere(bind, build).await
+}
+
+/// The node, and the messages of a former run with which it continues.
+fn started(
+    settings: &Settings,
+    built: Result<Node, BuildError>,
+) -> Result<(Node, Vec<(OpenMessage, Receipt)>), Failure> {
+    let node = built.map_err(|error| failed(settings, &error))?;
     settings.check_connections(&node)?;
-    recovered(settings, &node);
-    Ok(node)
+    let recovered = recovered(settings, &node);
+    Ok((node, recovered))
 }
 
 /// As [`at`], but binds `again`, the former address of the node, if possible. Another process may have the address by
@@ -143,9 +169,32 @@ pub(crate) async fn at_again(
     allow: &[NodeId],
     change: impl Fn(&mut Config),
 ) -> Result<Node, Failure> {
-    match again.filter(|again| try_bind(again).is_ok()) {
-        Some(again) => at(settings, Some(&again), allow, change).await,
-        None => at(settings, bind, allow, change).await,
+    let Some(again) = again else { return at(settings, bind, allow, change).await };
+    let build = async |bind: Option<&str>| built(settings, bind, allow, &change).await;
+    let built = built_again(settings, &again, bind, build).await?;
+    started(settings, built).map(|(node, _)| node)
+}
+
+/// Builds a node whose identity did not move after all, at the address `again` if that is free, and otherwise at
+/// `bind`. Another command may have locked its directory meanwhile: the node waits until that command releases it.
+async fn built_again(
+    settings: &Settings,
+    again: &str,
+    bind: Option<&str>,
+    build: impl AsyncFn(Option<&str>) -> Result<Result<Node, BuildError>, Failure>,
+) -> Result<Result<Node, BuildError>, Failure> {
+    let (until, mut noted) = (Instant::now() + HELD, false);
+    loop {
+        let bind = if try_bind(again).is_ok() { Some(again) } else { bind };
+        match build(bind).await? {
+            Err(BuildError::State(StateError::Locked { .. })) if Instant::now() < until => {
+                if !std::mem::replace(&mut noted, true) {
+                    settings.note("waits until another command releases the directory of the identity");
+                }
+                sleep(AGAIN).await;
+            }
+            built => return Ok(built),
+        }
     }
 }
 

@@ -31,6 +31,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 const LOOK_FOR: Duration = Duration::from_secs(30);
 /// How long the addresses of a node that is gone stay.
 const LEASE: Duration = Duration::from_secs(15);
+/// The shortest lease that etcd grants.
+const SHORTEST_LEASE: Duration = Duration::from_secs(1);
 
 /// Names in an etcd cluster.
 #[derive(Clone, Debug)]
@@ -38,8 +40,17 @@ pub struct EtcdNames {
     url: Arc<str>,
     agent: ureq::Agent,
     lease: Duration,
-    /// The leases of the names that are renewed here, as etcd writes their numbers.
-    leases: Arc<Mutex<BTreeMap<Name, String>>>,
+    /// The leases of the names that are renewed here.
+    leases: Arc<Mutex<BTreeMap<Name, Lease>>>,
+}
+
+/// The lease of the addresses of a name.
+#[derive(Clone, Debug)]
+struct Lease {
+    /// Its number, as etcd writes it.
+    number: String,
+    /// The revision of the name's record.
+    revision: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -61,6 +72,14 @@ struct Stored<T> {
     revision: u64,
 }
 
+/// Whether `text` is a URL that leads to a member of a cluster.
+pub(crate) fn is_url(text: &str) -> bool {
+    let url = text.parse::<ureq::http::Uri>();
+    url.is_ok_and(|url| {
+        url.scheme_str().is_some_and(|it| it == "http" || it == "https") && url.host().is_some()
+    })
+}
+
 impl EtcdNames {
     /// Uses the cluster that has a member at `url`, for example `http://127.0.0.1:2379`.
     pub fn new(url: &str) -> Self {
@@ -73,15 +92,29 @@ impl EtcdNames {
         }
     }
 
-    /// Sets how long the addresses of a node that is gone stay, in whole seconds. Default: 15 s. etcd may make it longer.
+    /// Sets how long the addresses of a node that is gone stay, in whole seconds. Default: 15 s; at
+    /// least 1 s. etcd may make it longer.
     #[must_use]
     pub const fn lease_for(mut self, lease: Duration) -> Self {
-        self.lease = lease;
+        self.lease = if lease.as_secs() == 0 { SHORTEST_LEASE } else { lease };
         self
     }
 
-    fn leases(&self) -> MutexGuard<'_, BTreeMap<Name, String>> {
+    fn leases(&self) -> MutexGuard<'_, BTreeMap<Name, Lease>> {
         self.leases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The number of the lease for the record of this revision.
+    fn lease_of(&self, name: &Name, revision: u64) -> Option<String> {
+        self.leases().get(name).filter(|lease| lease.revision == revision).map(|lease| lease.number.clone())
+    }
+
+    /// The record of this revision is not the record of the name any more. A lease for another record stays.
+    fn forget_lease(&self, name: &Name, revision: u64) {
+        let mut leases = self.leases();
+        if leases.get(name).is_some_and(|lease| lease.revision == revision) {
+            leases.remove(name);
+        }
     }
 
     /// Sends a request to the gateway, on a thread that may block.
@@ -189,8 +222,13 @@ impl EtcdNames {
     }
 
     async fn renew_now(&self, name: &Name, record: &Record, version: Version) -> Result<(), NamingError> {
-        let known = self.leases().get(name).cloned();
-        if let Some(lease) = known {
+        let revision = revision_of(version);
+        if let Some(lease) = self.lease_of(name, revision) {
+            let record = self.read::<NameValue>(&name_key(name)).await?;
+            if record.is_none_or(|record| record.revision != revision) {
+                self.forget_lease(name, revision);
+                return Err(NamingError::Changed(name.clone()));
+            }
             let answer = self.ask("lease/keepalive", json!({ "ID": lease })).await?;
             let left = answer.pointer("/result/TTL").and_then(Value::as_str).unwrap_or_default();
             if left.parse::<u64>().is_ok_and(|left| left > 0) {
@@ -198,19 +236,18 @@ impl EtcdNames {
             }
             // The lease is over, and the addresses are forgotten: etcd was out of reach for too long.
         }
-        let seconds = self.lease.as_secs().max(1);
-        let granted = self.ask("lease/grant", json!({ "TTL": seconds.to_string() })).await?;
-        let lease =
+        let granted = self.ask("lease/grant", json!({ "TTL": self.lease.as_secs().to_string() })).await?;
+        let number =
             granted.get("ID").and_then(Value::as_str).ok_or_else(|| damaged(&"a lease without a number"))?;
-        let change = put(&addr_key(name), &NameValue::new(&record.peer, record.generation), Some(lease))?;
-        let renewed = self.swap(&[(name_key(name), revision_of(version))], vec![change]).await?;
+        let change = put(&addr_key(name), &NameValue::new(&record.peer, record.generation), Some(number))?;
+        let renewed = self.swap(&[(name_key(name), revision)], vec![change]).await?;
         if renewed.is_none() {
-            self.leases().remove(name);
+            self.forget_lease(name, revision);
             // If this fails, the lease ends by itself.
-            let _ = self.ask("lease/revoke", json!({ "ID": lease })).await;
+            let _ = self.ask("lease/revoke", json!({ "ID": number })).await;
             return Err(NamingError::Changed(name.clone()));
         }
-        self.leases().insert(name.clone(), lease.to_owned());
+        self.leases().insert(name.clone(), Lease { number: number.to_owned(), revision });
         Ok(())
     }
 

@@ -39,7 +39,7 @@ mod server;
 mod table;
 mod wire;
 
-pub use choice::{OpenError, open};
+pub use choice::{OpenError, check, open};
 pub use client::ServerNames;
 #[cfg(feature = "dns")]
 pub use dns::DnsNames;

@@ -100,6 +100,8 @@ async fn of_many_that_want_a_name_at_once_one_gets_it() {
 struct Counted {
     names: EtcdNames,
     renewed: watch::Sender<u32>,
+    /// The record of the name changes before it is renewed for the first time.
+    changes: bool,
 }
 
 impl Naming for Counted {
@@ -129,7 +131,13 @@ impl Naming for Counted {
 
     fn renew<'a>(&'a self, name: &'a Name, record: &'a Record, version: Version) -> Answer<'a, ()> {
         self.renewed.send_modify(|renewed| *renewed += 1);
-        self.names.renew(name, record, version)
+        let changes = self.changes && *self.renewed.borrow() == 1;
+        Box::pin(async move {
+            if changes {
+                self.names.bind(name, record, Expect::Version(version)).await?;
+            }
+            self.names.renew(name, record, version).await
+        })
     }
 
     fn claim<'a>(&'a self, id: &'a NodeId, term: Term) -> Answer<'a, ()> {
@@ -147,7 +155,7 @@ async fn the_address_of_a_node_that_is_gone_is_forgotten_and_nothing_else() {
     let Some(etcd) = Etcd::start().await else { return };
     let names = etcd.names().lease_for(Duration::from_secs(2));
     let (renewed, mut renewals) = watch::channel(0);
-    let counted = Counted { names: names.clone(), renewed };
+    let counted = Counted { names: names.clone(), renewed, changes: false };
     let (chat, other) = (name("chat"), name("other"));
     let node = Node::builder(Allow::anyone()).bind("127.0.0.1:0").naming(counted).build().await.unwrap();
     let (id, at) = (node.id(), node.local_addr().to_string());
@@ -200,6 +208,47 @@ async fn a_lease_that_lapsed_is_taken_anew() {
     assert_eq!(names.look_up(&chat).await, Ok(None));
     assert_eq!(names.renew(&chat, &record(id, 1, 0), version).await, Err(NamingError::Changed(chat.clone())));
     assert_eq!(names.look_up(&chat).await, Ok(None));
+}
+
+/// Only the record that a name has now is renewed, whoever has replaced the one before.
+#[tokio::test]
+async fn a_record_that_was_replaced_is_not_renewed() {
+    let Some(etcd) = Etcd::start().await else { return };
+    let (names, chat, id) = (etcd.names(), name("chat"), key(1).node_id());
+    let changed = Err(NamingError::Changed(chat.clone()));
+    let first = names.bind(&chat, &record(id, 1, 0), Expect::Unbound).await.unwrap();
+    names.renew(&chat, &record(id, 1, 0), first).await.unwrap();
+    let second = names.bind(&chat, &record(id, 2, 0), Expect::Version(first)).await.unwrap();
+    names.renew(&chat, &record(id, 2, 0), second).await.unwrap();
+    assert_eq!(names.renew(&chat, &record(id, 1, 0), first).await, changed);
+    // The lease of the second record is still known, and is kept.
+    names.renew(&chat, &record(id, 2, 0), second).await.unwrap();
+    let elsewhere = etcd.names();
+    let third = elsewhere.bind(&chat, &record(id, 3, 0), Expect::Version(second)).await.unwrap();
+    assert_eq!(names.renew(&chat, &record(id, 2, 0), second).await, changed);
+    elsewhere.renew(&chat, &record(id, 3, 0), third).await.unwrap();
+    assert_eq!(names.look_up(&chat).await.unwrap().unwrap().record, record(id, 3, 0));
+}
+
+/// A record that is replaced before it is renewed for the first time is bound again.
+#[tokio::test]
+async fn a_name_whose_record_changes_meanwhile_is_bound_again() {
+    let Some(etcd) = Etcd::start().await else { return };
+    let (renewed, chat) = (watch::channel(0).0, name("chat"));
+    let counted = Counted { names: etcd.names(), renewed, changes: true };
+    let node = Node::builder(Allow::anyone()).bind("127.0.0.1:0").naming(counted).build().await.unwrap();
+    let at = node.local_addr().to_string();
+    drop(node.bind_name(&chat, [&at]).await.unwrap());
+    let found = etcd.names().look_up(&chat).await.unwrap().unwrap();
+    assert_eq!(found.record.peer.hints().collect::<Vec<_>>(), [at]);
+    node.close(Duration::ZERO).await;
+}
+
+/// A node renews three times in the time of a lease, so no lease may take no time.
+#[test]
+fn a_lease_lasts_a_second_at_least() {
+    let names = EtcdNames::new("http://127.0.0.1:9").lease_for(Duration::ZERO);
+    assert_eq!(names.lease(), Some(Duration::from_secs(1)));
 }
 
 #[tokio::test]

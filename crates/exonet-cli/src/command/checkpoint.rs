@@ -10,7 +10,11 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::identity::Identity;
 use crate::moving::{Moved, Plan, leave};
+use crate::peers::check_service;
 use crate::settings::Settings;
+
+/// The directory, beside the key of a file, that a process locks while it restores the file.
+const RESTORING: &str = "restoring";
 
 #[derive(Serialize)]
 struct Summary<'a> {
@@ -62,9 +66,20 @@ pub(super) async fn restore(settings: &Settings, args: &RestoreArgs) -> Result<E
     }
     let keeper = Identity::new(Some(&args.key), None)?;
     keeper.require()?;
+    // What is wrong on the command line leaves nothing on the disk.
+    settings.names().map_or(Ok(()), check_service)?;
     // `exon` has no state of an application.
-    let arrival = Arrival::<()>::read(&args.file, keeper.place()?, name.place()?);
-    let arrival = arrival.await.map_err(|error| failed(&error))?;
+    let key = keeper.place()?;
+    let arrival = Arrival::<()>::read(&args.file, key, name.place()?);
+    let arrival = arrival.await.map_err(|error| match &error {
+        RestoreError::State(StateError::Locked { path, .. }) if *path == key.join(RESTORING) => {
+            let failure = format!(
+                "the identity was not restored: another `exon restore` with the key of {keeper} runs"
+            );
+            Failure::new(failure).in_use().hint("repeat the command when that one has ended")
+        }
+        _ => failed(&error),
+    })?;
     let id = arrival.id();
     let arrival = match settings.naming_of(arrival.key()).await? {
         Some(naming) => arrival.claim(&*naming).await.map_err(|error| failed(&error))?,

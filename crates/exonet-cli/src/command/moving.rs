@@ -119,7 +119,7 @@ pub(super) async fn run(settings: &Settings, args: &MoveArgs) -> Result<Exit, Fa
     .await?;
     settings.note(format!("{} now lives at the other place, as generation {}", id.short(), moved.generation));
     if !answers {
-        settings.note("it has not said yet that it answers there");
+        settings.note("the other place has not said yet that the identity answers there");
     }
     settings.output.text(&format!("{:<12} {:>9.1} ms", "stood still", moved.pause_ms))?;
     settings.output.line(&Summary {

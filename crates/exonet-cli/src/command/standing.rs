@@ -90,6 +90,7 @@ pub(super) async fn depart(settings: &Settings, leave: &Leave, began: Instant) -
             settings.note(failure.to_string());
             settings.output.line(&Stays { r#type: "stays", error: failure.in_parts().0 })?;
             leave.stay();
+            point("stays");
             Ok(Next::GoOn)
         }
     }

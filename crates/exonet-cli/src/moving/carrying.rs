@@ -86,17 +86,18 @@ impl Way {
         }
     }
 
-    /// Waits until the identity answers at its new place. False: it has not said so in time.
-    pub(super) async fn rebind(&self, timeout: Duration) -> bool {
-        let until = Instant::now() + timeout;
-        while Instant::now() < until {
-            let left = until.duration_since(Instant::now());
-            if self.ask::<serde_json::Value>(REBIND, Bytes::new(), left).await.is_ok() {
-                return true;
+    /// Waits until the identity answers at its new place. False: the door has not said so in time, or never will.
+    pub(super) async fn rebind(&self, limit: Duration) -> bool {
+        let until = Instant::now() + limit;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match timeout(left, self.peer.call(REBIND, Bytes::new())).await {
+                Ok(Ok(_)) => return true,
+                // No time is left; or the door refuses, or is too old to have this method.
+                Err(_) | Ok(Err(CallError::Failed { .. })) => return false,
+                Ok(Err(_)) => sleep(RETRY.min(left)).await,
             }
-            sleep(RETRY.min(left)).await;
         }
-        false
     }
 
     async fn ask<T: DeserializeOwned>(

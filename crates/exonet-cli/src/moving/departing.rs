@@ -1,5 +1,8 @@
 //! The move of an identity from here to a door.
 
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -12,7 +15,7 @@ use tokio::task::block_in_place;
 use tokio::time::sleep;
 
 use super::carrying::Way;
-use super::{Goal, Moved, Plan, Step, point};
+use super::{Goal, Moved, Plan, REBIND_TIME, Step, point};
 use crate::failure::Failure;
 use crate::identity::Identity;
 
@@ -20,9 +23,6 @@ use crate::identity::Identity;
 const LITTLE: u64 = 256 << 10;
 /// The maximum number of rounds before the service is frozen, even if it writes faster than its data is carried.
 const ROUNDS: u32 = 8;
-
-/// How long the old place waits until the identity answers at the new one. It has moved by then.
-const REBIND_TIME: Duration = Duration::from_secs(10);
 /// The longest time that an unfinished write may hold the directory, and the interval between two checks.
 const HOLD: Duration = Duration::from_millis(200);
 const AGAIN: Duration = Duration::from_millis(1);
@@ -179,6 +179,7 @@ impl Departing {
         loop {
             match block_in_place(|| StateDir::open(&self.path)) {
                 Err(StateError::Locked { .. }) if Instant::now() < until => sleep(AGAIN).await,
+                Err(error @ StateError::Locked { .. }) => return Err(self.failed(&error).in_use()),
                 opened => return opened.map_err(|error| self.failed(&error)),
             }
         }
@@ -274,10 +275,34 @@ fn can_write(identity: &Identity, to: NodeId, path: &Path) -> Result<(), Failure
     if path.symlink_metadata().is_ok() {
         return Err(Failure::new(format!("{} exists already", path.display())).hint("choose another name"));
     }
-    if path.parent().is_some_and(|folder| !folder.is_dir()) {
+    // A path that ends with a separator or a dot names a directory.
+    let name = path.file_name().map(OsStr::as_encoded_bytes);
+    let folder = path
+        .parent()
+        .filter(|_| name.is_some_and(|name| path.as_os_str().as_encoded_bytes().ends_with(name)));
+    let Some(folder) = folder else {
+        return Err(Failure::new(format!("{} is not the name of a file", path.display())));
+    };
+    if !folder.is_dir() {
         return Err(Failure::new(format!("there is no directory for {}", path.display())));
     }
-    Ok(())
+    let mut part = path.as_os_str().to_owned();
+    part.push(".part");
+    let part = Path::new(&part);
+    match part.symlink_metadata() {
+        // The remains of a checkpoint, or the checkpoint of another identity: it is read before it is replaced.
+        Ok(part) if part.is_file() => {}
+        Ok(_) => {
+            let failure = Failure::new(format!("{} is not a regular file", part.display()));
+            return Err(failure.hint("the file is written there first: choose another name"));
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(Failure::path("write", part, &error)),
+    }
+    // The probe has a name of its own, since another command may be writing the same part.
+    let probe = folder.join(format!(".exon-{:016x}", rand::random::<u64>()));
+    let written = File::create_new(&probe).and_then(|_| fs::remove_file(&probe));
+    written.map_err(|error| Failure::path("write in", folder, &error))
 }
 
 /// Carries the key of an identity that was already ceded to its door again, or adds it to its file.

@@ -11,9 +11,10 @@ use exonet::{Allow, Node, NodeId};
 use serde::Serialize;
 use tokio::sync::{oneshot, watch};
 use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 use super::vestibule::Vestibule;
-use super::{AHEAD, DEED, Held, LOAD, LONGEST, OFFER, Offer, REBIND, Ready, point, said};
+use super::{AHEAD, DEED, Held, LOAD, LONGEST, OFFER, Offer, REBIND, REBIND_TIME, Ready, point, said};
 use crate::command::reachable_as;
 use crate::failure::Failure;
 use crate::settings::Settings;
@@ -225,7 +226,7 @@ fn serve(node: &Node, shop: &Arc<Shop>) -> Result<Vec<Serving>, Failure> {
     let ahead = node.serve(AHEAD, move |call| at(&aheads).ahead(call)).concurrency(1).start();
     let load = node.serve(LOAD, move |call| at(&loads).load(call)).concurrency(1).start();
     let deed = node.serve(DEED, move |call| at(&deeds).deed(call)).concurrency(1).start();
-    let rebind = node.serve(REBIND, move |_| at(&rebinds).rebind()).start();
+    let rebind = node.serve(REBIND, move |call| at(&rebinds).rebind(call)).start();
     [offer, ahead, load, deed, rebind].into_iter().map(|serving| serving.map_err(|e| failed(&e))).collect()
 }
 
@@ -303,6 +304,7 @@ impl Shop {
     }
 
     async fn deed(self: Arc<Self>, mut call: Request) -> Result<Bytes, Answer> {
+        let bearer = call.caller;
         let deed = call.body.bytes(64 * 1024).await.map_err(Answer::error)?;
         if matches!(self.state().told, Told::Again) {
             // The former place has repeated the call.
@@ -313,7 +315,11 @@ impl Shop {
         let finished = spawn_blocking(move || keeper.vestibule.finish(Some(&deed)));
         match finished.await.map_err(Answer::error)? {
             Ok(Some(term)) => {
-                let told = std::mem::replace(&mut self.state().told, Told::Again);
+                let mut state = self.state();
+                // The deed proves that its bearer acts for the identity.
+                state.proven = Some(bearer);
+                let told = std::mem::replace(&mut state.told, Told::Again);
+                drop(state);
                 if let Told::Not(tell) = told {
                     let _ = tell.send(term);
                 }
@@ -327,9 +333,12 @@ impl Shop {
 
 impl Shop {
     /// Answers when the identity does.
-    async fn rebind(self: Arc<Self>) -> Result<Bytes, Answer> {
+    async fn rebind(self: Arc<Self>, call: Request) -> Result<Bytes, Answer> {
+        self.check(call.caller)?;
         let mut answers = self.answers.subscribe();
-        answers.wait_for(|answers| *answers).await.map_err(Answer::error)?;
+        let answered = timeout(REBIND_TIME, answers.wait_for(|answers| *answers)).await;
+        let late = |_| Answer::new(REFUSED, "the identity does not answer here yet");
+        answered.map_err(late)?.map_err(Answer::error)?;
         Ok(Bytes::from_static(b"{}"))
     }
 }

@@ -42,12 +42,21 @@ pub(crate) async fn leave(
         return carry(identity, plan).await;
     }
     identity.require()?;
-    if let Some(process) = Client::find(identity).await? {
-        let (command, pid) = (&process.command, process.pid);
-        settings.note(format!("asks `exon {command}`, process {pid}, which runs the identity, to move it"));
-        return by_process(&process, plan, &mut tell).await;
+    let began = Instant::now();
+    let until = began + drain;
+    loop {
+        if let Some(process) = runner(settings, until).await? {
+            let (command, pid) = (&process.command, process.pid);
+            settings
+                .note(format!("asks `exon {command}`, process {pid}, which runs the identity, to move it"));
+            return by_process(&process, plan, &mut tell).await;
+        }
+        match by_ourselves(identity, plan, began, &mut tell).await {
+            // A process has begun to run the identity meanwhile.
+            Err(failure) if failure.is_in_use() && Instant::now() < until => {}
+            moved => return moved,
+        }
     }
-    by_ourselves(identity, plan, drain, &mut tell).await
 }
 
 /// Lets the process that runs the identity move it. That process continues if the move fails.
@@ -87,15 +96,13 @@ async fn by_process(
     })
 }
 
-/// Moves the identity in this process, since no process that runs it could do so.
+/// Moves the identity in this process, since no process runs it. The command has begun to wait for that at `began`.
 async fn by_ourselves(
     identity: &Identity,
     plan: &Plan,
-    drain: Duration,
+    began: Instant,
     tell: &mut impl FnMut(&Step) -> Result<(), Failure>,
 ) -> Result<Moved, Failure> {
-    let began = Instant::now();
-    free(identity, began + drain).await?;
     let (steps, mut told) = mpsc::unbounded_channel();
     let (_stays, gone) = watch::channel(false);
     let moving = async {
@@ -117,9 +124,17 @@ async fn by_ourselves(
     moved
 }
 
-/// Waits until no process runs the identity.
-async fn free(identity: &Identity, until: Instant) -> Result<(), Failure> {
-    while !identity.is_free() {
+/// Waits until a process that runs the identity can be asked, or until no process runs it (None). A process whose
+/// attempt to move the identity fails cannot be asked before it has begun again.
+async fn runner(settings: &Settings, until: Instant) -> Result<Option<Client>, Failure> {
+    let (identity, mut noted) = (&settings.identity, false);
+    loop {
+        if let Some(process) = Client::find(identity).await? {
+            return Ok(Some(process));
+        }
+        if identity.is_free() {
+            return Ok(None);
+        }
         if Instant::now() >= until {
             return Err(Failure::new(format!(
                 "a process that runs identity {identity} has not ended in time"
@@ -127,7 +142,9 @@ async fn free(identity: &Identity, until: Instant) -> Result<(), Failure> {
             .in_use()
             .hint("end it, and repeat the command; the identity has not moved"));
         }
+        if !std::mem::replace(&mut noted, true) {
+            settings.note("waits for the process that runs the identity, which cannot be asked now");
+        }
         sleep(AGAIN).await;
     }
-    Ok(())
 }

@@ -38,6 +38,9 @@ const LOAD: &str = "exonet.move.2.load";
 const DEED: &str = "exonet.move.2.deed";
 /// This one is answered when the identity answers at its new place.
 const REBIND: &str = "exonet.move.2.rebind";
+/// How long the old place waits until the identity answers at the new one, and how long the door lets it wait. The
+/// identity has moved by then.
+const REBIND_TIME: Duration = Duration::from_secs(10);
 /// The longest load, in bytes.
 const LONGEST: u64 = 5 << 30;
 /// The maximum number of bytes of a load in one call.

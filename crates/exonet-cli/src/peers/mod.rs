@@ -21,7 +21,7 @@ use exonet::{NodeId, PeerAddr};
 
 use crate::failure::Failure;
 
-pub(crate) use services::{Names, Wanted, services};
+pub(crate) use services::{Names, Wanted, check_service, services};
 
 /// The name of the file, in the directory of the identities. No identity has this name.
 pub(crate) const FILE: &str = "peers";

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use exonet::naming::{Name, Naming};
 use exonet::state::SecretKey;
 use exonet::{NodeId, PeerAddr};
+use exonet_names::OpenError;
 
 use super::PeerError;
 use crate::failure::Failure;
@@ -68,8 +69,17 @@ impl Wanted {
     }
 }
 
+/// Fails unless `text` describes a name service. Nobody is asked.
+pub(crate) fn check_service(text: &str) -> Result<(), Failure> {
+    exonet_names::check(text).map_err(|error| unusable(text, &error))
+}
+
+fn unusable(text: &str, error: &OpenError) -> Failure {
+    Failure::new(format!("cannot use the name service {text:?}")).because(error)
+}
+
 /// Opens the name service at `text`, with requests from the node of `key`, if that is given.
 pub(crate) async fn services(text: &str, key: Option<SecretKey>) -> Result<Arc<dyn Naming>, Failure> {
     let opened = exonet_names::open(text, key).await;
-    opened.map_err(|error| Failure::new(format!("cannot use the name service {text:?}")).because(&error))
+    opened.map_err(|error| unusable(text, &error))
 }

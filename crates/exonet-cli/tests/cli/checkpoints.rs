@@ -7,7 +7,7 @@ use std::time::Duration;
 use exonet::{Allow, Node, NodeId, Outcome, PeerAddr};
 use rustix::process::Signal;
 
-use crate::support::{Ended, Running, World, arg};
+use crate::support::{Ended, Running, World, arg, until};
 
 /// How long a place is asked that must not answer.
 const SILENT: Duration = Duration::from_millis(400);
@@ -84,7 +84,7 @@ async fn speaks(id: &str, address: &str) -> bool {
     peer.ping(SILENT).await.unwrap().is_some()
 }
 
-/// A running listener goes into a file, with a message that it has not printed yet nowhere else; and it never speaks again.
+/// A running listener goes into a file, and is never heard again at its old place.
 #[test]
 fn a_running_service_goes_into_a_file_and_comes_up_elsewhere() {
     let stage = Stage::new();
@@ -216,6 +216,132 @@ fn a_checkpoint_that_dies_on_the_way_is_none_or_is_finished() {
     stage.restore("file", &[]).expect(0);
 }
 
+impl Stage {
+    /// The file begins with another identity, which died before it was finished: only a process that has stopped its
+    /// service finds that.
+    fn begin_another(&self, file: &str) {
+        self.make("here", "another");
+        let file = self.world.path(file);
+        let args = ["checkpoint", "--as", "another", "--to", &*self.target, arg(&file)];
+        let mut command = self.command("here", &args);
+        command.env("EXON_MOVE_POINT", "ceded:die");
+        assert_eq!(Running::start(command).end().code, None);
+    }
+}
+
+const ANOTHER: &str = "the checkpoint of another identity";
+
+/// Another command locks the directory while the service begins again.
+#[test]
+fn a_service_waits_for_its_directory_when_it_begins_again() {
+    let stage = Stage::new();
+    stage.begin_another("file");
+    let mut here = stage.listen("here", "stays:stop");
+    here.line_of("listening");
+    let failed = stage.checkpoint("file", &[]).expect(1);
+    assert!(failed.stderr.contains(ANOTHER), "{}", failed.stderr);
+    let place = stage.world.path("here").join("calc");
+    let mut locked = None;
+    until("the directory is free", || {
+        locked = exonet::state::StateDir::open(&place).ok();
+        locked.is_some()
+    });
+    here.signal(Signal::CONT);
+    here.says("waits until another command releases the directory");
+    drop(locked);
+    stage.checkpoint("other", &[]).expect(0);
+    here.end().expect(0);
+}
+
+#[cfg(target_os = "linux")]
+fn is_stopped(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|state| state.contains(") T "))
+}
+
+/// A command that comes while the service is stopped asks it as soon as it has begun again.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_command_that_waits_finds_a_service_that_has_begun_again() {
+    let stage = Stage::new();
+    stage.begin_another("file");
+    let mut here = stage.listen("here", "checkpoint:stop");
+    here.line_of("listening");
+    let (file, target) = (stage.world.path("file"), &*stage.target);
+    let args = ["checkpoint", "--as", "calc", "--to", target, arg(&file), "--drain", "20s"];
+    let mut first = Running::start(stage.command("here", &args));
+    first.says("which runs the identity, to move it");
+    until("the service has stopped", || is_stopped(here.pid()));
+    let mut second = Running::start(stage.command("here", &args));
+    second.says("which cannot be asked now");
+    here.signal(Signal::CONT);
+    for command in [first, second] {
+        let ended = command.end().expect(1);
+        assert!(ended.stderr.contains(ANOTHER), "{}", ended.stderr);
+    }
+    stage.checkpoint("other", &[]).expect(0);
+    here.end().expect(0);
+}
+
+/// Whatever command runs an identity for the first time after it was restored tells its peers where it is.
+#[test]
+fn each_command_greets_the_peers_of_a_restored_identity() {
+    for command in [
+        &["listen", "--as", "calc", "--bind", "127.0.0.1:0"] as &[&str],
+        &["up", "--as", "calc", "--bind", "127.0.0.1:0"],
+        &["share", ".", "--as", "calc", "--bind", "127.0.0.1:0", "--anyone"],
+    ] {
+        let stage = Stage::new();
+        stage.checkpoint("file", &[]).expect(0);
+        stage.restore("file", &[]).expect(0);
+        let mark = stage.world.path("there").join("calc").join("arrived");
+        let run = || {
+            let mut run = stage.command("there", command);
+            run.env("EXON_MOVE_POINT", "greeted:die").arg("--json");
+            Running::start(run)
+        };
+        assert_eq!(run().end().code, None, "{command:?}");
+        // It has died before the mark was removed: the next run greets them once more.
+        assert!(mark.exists());
+        fs::remove_file(&mark).unwrap();
+        let mut silent = run();
+        silent.line();
+        silent.signal(Signal::INT);
+        assert!(silent.end().code.is_some(), "{command:?}");
+    }
+}
+
+/// Two commands restore files for the same identity: one says that the other runs.
+#[test]
+fn one_command_at_a_time_restores_with_a_key() {
+    use rustix::fs::{FlockOperation, flock};
+    let stage = Stage::new();
+    stage.checkpoint("file", &[]).expect(0);
+    let restoring = stage.world.path("there").join("default").join("restoring");
+    fs::create_dir(&restoring).unwrap();
+    let lock = fs::File::create(restoring.join("lock")).unwrap();
+    flock(&lock, FlockOperation::LockExclusive).unwrap();
+    let refused = stage.restore("file", &[]);
+    assert!(
+        refused.stderr.contains("another `exon restore` with the key of default runs"),
+        "{}",
+        refused.stderr
+    );
+    assert!(refused.code.is_some_and(|code| code != 0));
+    drop(lock);
+    stage.restore("file", &[]).expect(0);
+}
+
+/// What is wrong with the name of a service is found before anything of the file is on the disk.
+#[test]
+fn a_name_service_that_cannot_be_is_named_before_a_file_is_read() {
+    let stage = Stage::new();
+    stage.checkpoint("file", &[]).expect(0);
+    for names in ["file:", "etcd:nonsense", "nowhere"] {
+        stage.refused("file", &["--names", names], "cannot use the name service");
+    }
+    stage.restore("file", &[]).expect(0);
+}
+
 /// What cannot be written stops nothing.
 #[test]
 fn a_service_whose_file_cannot_be_written_goes_on() {
@@ -223,9 +349,25 @@ fn a_service_whose_file_cannot_be_written_goes_on() {
     let mut here = stage.listen("here", "");
     let peer = here.line_of("listening")["peer"].as_str().unwrap().to_owned();
     stage.world.file("taken", b"thesis");
-    for (file, why) in [("taken", "exists already"), ("no/such/place", "there is no directory")] {
+    fs::create_dir(stage.world.path("folder.part")).unwrap();
+    std::os::unix::fs::symlink("taken", stage.world.path("link.part")).unwrap();
+    let pipe = stage.world.path("pipe.part");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for (file, why) in [
+        ("taken", "exists already"),
+        ("no/such/place", "there is no directory"),
+        ("new/", "is not the name of a file"),
+        ("folder", "is not a regular file"),
+        ("link", "is not a regular file"),
+        ("pipe", "is not a regular file"),
+        // Nobody can create a file there, not even the superuser.
+        #[cfg(target_os = "linux")]
+        ("/proc/file", "cannot write in /proc"),
+    ] {
         let failed = stage.checkpoint(file, &[]).expect(1);
         assert!(failed.stderr.contains(why), "{}", failed.stderr);
+        // No step was made, so the service was not stopped.
+        assert_eq!(failed.stdout, "");
     }
     let file = stage.world.path("file");
     let own = ["checkpoint", "--as", "calc", "--to", &*stage.calc, arg(&file)];

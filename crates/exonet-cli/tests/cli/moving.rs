@@ -4,8 +4,15 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use exonet::error::CallError;
+use exonet::{Allow, Node, PeerAddr};
 
 use crate::support::{Running, World, arg, free_address, until};
+
+/// A door that has not refused a call by then holds it.
+const HELD: Duration = Duration::from_secs(20);
 
 /// A service of sessions and calls: what its processes say tells where they run.
 fn serve(world: &World, place: &str, more: &[&str]) -> Command {
@@ -86,6 +93,14 @@ fn a_door_takes_in_what_it_waits_for_and_nothing_else() {
         "{}",
         refused.stderr
     );
+    // Only the caller that moves the identity may wait until it answers.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let refused = runtime.block_on(async {
+        let stranger = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await.unwrap();
+        let call = stranger.peer(door.parse::<PeerAddr>().unwrap()).call("exonet.move.2.rebind", "");
+        tokio::time::timeout(HELD, call).await.expect("the door holds the call of a stranger")
+    });
+    assert!(matches!(refused, Err(CallError::Failed { .. })), "{refused:?}");
     // An ordinary node is no door.
     let plain = world.serve(&["--as", "plain", "--state", arg(&world.path("plain")), "--echo"]);
     let refused = at(&world, "here", &["move", "--as", "calc", "--to", &plain.peer]).end().expect(1);

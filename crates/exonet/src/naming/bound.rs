@@ -69,14 +69,18 @@ impl Node {
             match service.bind(name, &record, expect).await {
                 Ok(version) => {
                     if let Some(lease) = service.lease() {
+                        match service.renew(name, &record, version).await {
+                            Ok(()) => {}
+                            Err(NamingError::Changed(_)) => continue,
+                            Err(error) => return Err(error),
+                        }
                         let kept =
                             Kept { service: Arc::clone(&service), name: name.clone(), record, version };
-                        kept.service.renew(name, &kept.record, version).await?;
                         tokio::spawn(kept.renew(Arc::clone(shared), lease / 3));
                     }
                     return Ok(BoundName { service, name: name.clone(), version });
                 }
-                // Another node was faster, and the next look-up finds its record.
+                // Somebody else was faster, and the next look-up finds that record.
                 Err(NamingError::Changed(_)) => {}
                 Err(error) => return Err(error),
             }

@@ -11,6 +11,7 @@
 //! | `attempt` | the checkpoint by which the identity came here; present if it ever moved | at each move |
 //! | `pins` | a folder: the node that was found under each [name](crate::naming) | with each new name |
 //! | `restored` | a folder: the latest checkpoint of each identity that was [restored](restore_file) from a file for this node | with each such checkpoint |
+//! | `restoring` | a folder: the lock of a process that restores a file for this node | at each such file |
 //! | `superseded` | the mark that the identity lives elsewhere, though it was not ceded here: this is a copy | once |
 //! | `term` | [`Term`]: how many times the identity has moved; present if it ever moved | at each move |
 //! | `strays` | the stamps of senders whose clocks are far ahead; present if there ever was such a sender | with each such sender |

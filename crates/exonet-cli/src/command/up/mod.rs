@@ -26,6 +26,7 @@ use crate::exit::{Exit, Tally};
 use crate::failure::Failure;
 use crate::gateway::{Gateway, Site};
 use crate::metrics::{self, Metrics};
+use crate::moving::Arrival;
 use crate::node::{self, GOODBYE};
 use crate::settings::Settings;
 use crate::units::{self, counted};
@@ -57,7 +58,7 @@ pub(super) async fn run(settings: &Settings, args: &UpArgs) -> Result<Exit, Fail
     let life =
         Life { settings, args, site, leave: &leave, metrics, past: Arc::default(), end: Arc::default() };
     let mut totals = Totals::default();
-    let mut begin = Begin::First;
+    let mut begin = Begin::after(settings, &Arrival::default());
     let open = loop {
         match life.run(begin, requests.clone(), &mut totals).await? {
             Over::Ended { open } => break open,
@@ -111,7 +112,7 @@ impl Life<'_> {
         let Self { settings, args, leave, .. } = *self;
         let (node, left) = node::background(settings, begin.bind(), args).await?;
         let _watched = self.metrics.as_ref().map(|metrics| metrics.watch(&node));
-        if begin == Begin::First {
+        if !matches!(begin, Begin::Again(_)) {
             totals.recovered = u64::try_from(left.len()).unwrap_or(u64::MAX);
         }
         let (taken, of_gateway) = mpsc::unbounded_channel();
@@ -129,6 +130,7 @@ impl Life<'_> {
         let desk = Desk { handed, past: Arc::clone(&past), end, places: places.clone(), room };
         let control = Control::open_leaving(settings, &node, Role::Up(desk), leave)?;
         begin.greet(&node);
+        begin.answers(settings, &Arrival::default());
         if begin.bind() != Some(node.local_addr().to_string()) {
             announce(settings, &node, &control, (gateway.as_ref(), places))?;
         }
