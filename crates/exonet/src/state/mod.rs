@@ -173,7 +173,8 @@ impl StateDir {
     /// Support/exonet` on macOS; `%LOCALAPPDATA%\exonet` on Windows.
     ///
     /// # Errors
-    /// [`StateError::Name`] unless `name` is 1 to 64 of `A-Z a-z 0-9 . _ -` and begins with a letter or digit;
+    /// [`StateError::Name`] unless `name` is 1 to 64 of `A-Z a-z 0-9 . _ -`, begins with a letter or digit, and
+    /// does not end with `.arriving`, `.former` or `.door`;
     /// [`StateError::NoHome`] if the environment names no such place.
     pub fn named(name: &str) -> Result<PathBuf, StateError> {
         place::named(name)
