@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use exonet::error::StateError;
 use exonet::naming::{Answer, Expect, Found, Name, Naming, NamingError, Record, Version};
-use exonet::state::{self, ApplicationError, Checkpoint, RestoreError, Restored, SecretKey, StateDir, Term};
+use exonet::state::{
+    self, ApplicationError, Arrival, Checkpoint, Landing, RestoreError, Restored, SecretKey, StateDir, Term,
+};
 use exonet::{Allow, Node, NodeId, Outcome};
 use tempfile::TempDir;
 
@@ -331,7 +333,7 @@ async fn a_name_service_lets_one_place_restore() {
     assert_eq!(world.names(), before);
 }
 
-/// The process that restores dies when everything but the key has landed, before and after it has noted that.
+/// The process that restores dies before it has noted that, and after that, before the last step.
 #[tokio::test]
 async fn a_restoring_that_was_cut_off_goes_on_at_its_place_only() {
     let world = World::new();
@@ -339,12 +341,18 @@ async fn a_restoring_that_was_cut_off_goes_on_at_its_place_only() {
     let down = Judge { is_down: true.into(), ..Judge::default() };
     world.restore::<Count>("file", "there", Some(&down)).await.unwrap_err();
     assert!(world.path("there.arriving").exists());
-    // It goes to another place after all.
+    // It goes to another place after all, where something else appears: that is not noted.
     let blocking = Judge { blocks: Some(world.path("other")), ..Judge::default() };
-    world.restore::<Count>("file", "other", Some(&blocking)).await.unwrap_err();
+    let error = world.restore::<Count>("file", "other", Some(&blocking)).await.unwrap_err();
+    assert!(matches!(error, RestoreError::State(StateError::Occupied { .. })), "{error}");
+    fs::remove_dir_all(world.path("other")).unwrap();
+    world.restore::<Count>("file", "other", None).await.unwrap();
+    fs::rename(world.path("other"), world.path("other.arriving")).unwrap();
     let error = world.restore::<Count>("file", "there", None).await.unwrap_err();
     assert!(matches!(error, RestoreError::State(StateError::Restored { last: 1, .. })), "{error}");
-    fs::remove_dir_all(world.path("other")).unwrap();
+    // Its key is there alone, so nothing else takes that place.
+    world.leave(world.stored("second").await, "second file").await;
+    world.refused("second file", "other", "other.arriving already").await;
     world.restore::<Count>("file", "other", None).await.unwrap();
     assert!(!world.path("there").exists());
     is_private(&world.path("machine"));
@@ -353,4 +361,80 @@ async fn a_restoring_that_was_cut_off_goes_on_at_its_place_only() {
 /// What the target remembers is of its own directory.
 fn is_private(machine: &Path) {
     assert_eq!(fs::read_dir(machine.join("restored")).unwrap().count(), 1);
+}
+
+#[tokio::test]
+async fn an_identity_beside_the_place_is_left_alone() {
+    let world = World::new();
+    world.leave(world.stored("here").await, "file").await;
+    world.create("there.arriving", 1);
+    world.refused("file", "there", "there.arriving already").await;
+    assert!(state::lives(world.path("there.arriving")).unwrap());
+    // It comes back to a place whose former content would be put where another identity is.
+    world.restore::<Count>("file", "other", None).await.unwrap();
+    world.leave(world.stored("other").await, "back").await;
+    world.create("here.former", 2);
+    world.refused("back", "here", "here.former already").await;
+    assert!(state::lives(world.path("here.former")).unwrap());
+    fs::rename(world.path("here.former"), world.path("elsewhere")).unwrap();
+    world.restore::<Count>("back", "here", None).await.unwrap();
+    assert!(!state::lives(world.path("here.former")).unwrap());
+}
+
+#[tokio::test]
+async fn a_place_that_is_taken_meanwhile_is_left_alone() {
+    let world = World::new();
+    world.leave(world.stored("here").await, "file").await;
+    let arrival = Arrival::<Count>::read(world.path("file"), world.path("machine"), world.path("there"));
+    let arrival = arrival.await.unwrap();
+    let taken = StateDir::create(world.path("there"), &[1; 32]).unwrap();
+    let error = arrival.live().await.unwrap_err();
+    assert!(matches!(error, RestoreError::State(StateError::Exists { .. })), "{error}");
+    taken.store(taken.load()).unwrap();
+    world.restore::<Count>("file", "other", None).await.unwrap();
+}
+
+#[tokio::test]
+async fn one_process_at_a_time_restores_to_a_place() {
+    let world = World::new();
+    world.leave(world.stored("here").await, "file").await;
+    let dir = StateDir::create(world.path("one"), &[1; 32]).unwrap();
+    let load = dir.checkpoint(&world.target, &()).unwrap();
+    let mut landing = Landing::beside(world.path("there"));
+    landing.land(load.as_bytes(), &SecretKey::from_bytes([42; 32])).unwrap();
+    world.refused("file", "there", "there.arriving is in use").await;
+    // The other process ends before it has a key: what it has left is worth nothing.
+    drop(landing);
+    let down = Judge { is_down: true.into(), ..Judge::default() };
+    world.restore::<Count>("file", "there", Some(&down)).await.unwrap_err();
+    // A landing that lacks its term is not taken for one of the first generation.
+    let term = world.path("there.arriving").join("term");
+    let kept = fs::read(&term).unwrap();
+    fs::remove_file(&term).unwrap();
+    let error = world.restore::<Count>("file", "there", None).await.unwrap_err();
+    assert!(matches!(error, RestoreError::State(StateError::CorruptTerm { .. })), "{error}");
+    fs::write(&term, kept).unwrap();
+    assert_eq!(world.restore::<Count>("file", "there", None).await.unwrap().term.generation, 1);
+    assert_eq!(world.names(), ["file", "here", "machine", "one", "there"]);
+}
+
+#[tokio::test]
+async fn a_place_that_cannot_be_used_costs_nothing() {
+    let world = World::new();
+    world.leave(world.stored("here").await, "file").await;
+    fs::create_dir(world.path("thesis")).unwrap();
+    fs::write(world.path("thesis").join("notes.txt"), "x").unwrap();
+    world.refused("file", "thesis", "files of something else").await;
+    world.restore::<Count>("file", "there/", None).await.unwrap();
+    world.leave(world.stored("there").await, "second").await;
+    fs::create_dir(world.path("real")).unwrap();
+    world.restore::<Count>("second", "real/.", None).await.unwrap();
+    world.leave(world.stored("real").await, "third").await;
+    #[cfg(unix)]
+    {
+        fs::create_dir(world.path("aim")).unwrap();
+        std::os::unix::fs::symlink(world.path("aim"), world.path("link")).unwrap();
+        world.restore::<Count>("third", "link", None).await.unwrap();
+        assert!(state::lives(world.path("aim")).unwrap() && world.path("link").is_symlink());
+    }
 }
