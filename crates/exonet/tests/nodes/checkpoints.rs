@@ -248,6 +248,7 @@ async fn what_cannot_be_written_changes_nothing() {
         let node = world.stored("here").await;
         let error = node.checkpoint(LONG, &to, &Count(count), world.path(file)).await.unwrap_err();
         assert!(error.to_string().contains(why), "{error}");
+        node.freeze(Duration::ZERO).await;
         assert!(state::lives(world.path("here")).unwrap());
         assert_eq!(world.names(), ["here", "machine", "taken"]);
     }
@@ -436,5 +437,88 @@ async fn a_place_that_cannot_be_used_costs_nothing() {
         std::os::unix::fs::symlink(world.path("aim"), world.path("link")).unwrap();
         world.restore::<Count>("third", "link", None).await.unwrap();
         assert!(state::lives(world.path("aim")).unwrap() && world.path("link").is_symlink());
+    }
+}
+
+#[tokio::test]
+async fn what_is_under_the_first_name_of_a_file_is_left_alone() {
+    let world = World::new();
+    let node = world.stored("here").await;
+    let write = async |file: &str| {
+        let error = node.checkpoint(LONG, &world.target, &(), world.path(file)).await.unwrap_err();
+        error.to_string()
+    };
+    fs::write(world.path("thesis.part"), "a thesis").unwrap();
+    assert!(write("thesis").await.contains("something else"));
+    assert_eq!(fs::read_to_string(world.path("thesis.part")).unwrap(), "a thesis");
+    fs::create_dir(world.path("folder.part")).unwrap();
+    assert!(write("folder").await.contains("something else"));
+    #[cfg(unix)]
+    {
+        let made = std::process::Command::new("mkfifo").arg(world.path("pipe.part")).status().unwrap();
+        assert!(made.success());
+        assert!(write("pipe").await.contains("something else"));
+    }
+    // The node goes on.
+    assert!(matches!(StateDir::open(world.path("here")), Err(StateError::Locked { .. })));
+    // What was cut off within the head is replaced.
+    fs::write(world.path("file.part"), "exonet-checkpoint-file-1\nabc").unwrap();
+    world.leave(node, "file").await;
+    world.restore::<Count>("file", "there", None).await.unwrap();
+}
+
+#[tokio::test]
+async fn of_two_identities_one_gets_the_file() {
+    let world = World::new();
+    let [one, two] = [1, 2].map(|key| {
+        let dir = StateDir::create(world.path(&format!("identity {key}")), &[key; 32]).unwrap();
+        let load = dir.checkpoint(&world.target, &()).unwrap();
+        (dir, load)
+    });
+    let file = world.path("file");
+    let draft = state::Draft::write(&file, &one.1).unwrap();
+    let error = state::Draft::write(&file, &two.1).unwrap_err();
+    assert!(error.to_string().contains("another process writes it"), "{error}");
+    // Something else gets the name meanwhile, and keeps it.
+    fs::write(&file, "a thesis").unwrap();
+    let part = fs::metadata(world.path("file.part")).unwrap().len();
+    let deed = one.0.cede(&one.1).unwrap();
+    let error = draft.finish(&deed).unwrap_err();
+    assert!(error.to_string().contains("has appeared"), "{error}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "a thesis");
+    // The deed had its room before.
+    assert!(fs::metadata(world.path("file.part")).unwrap().len() <= part);
+    fs::rename(&file, world.path("thesis")).unwrap();
+    state::finish_file(world.path("identity 1"), &file).unwrap();
+    // The process dies before it removes the first name.
+    fs::hard_link(&file, world.path("file.part")).unwrap();
+    state::finish_file(world.path("identity 1"), &file).unwrap();
+    assert!(!world.path("file.part").exists());
+    world.restore::<()>("file", "there", None).await.unwrap();
+}
+
+/// Many identities in threads of their own are to have one file. No identity is ceded without its file.
+#[test]
+fn in_a_race_for_a_file_nobody_is_lost() {
+    for _ in 0..10 {
+        let world = World::new();
+        let file = world.path("file");
+        let gate = std::sync::Barrier::new(4);
+        std::thread::scope(|scope| {
+            for key in 1..=4 {
+                let dir = StateDir::create(world.path(&key.to_string()), &[key; 32]).unwrap();
+                let (target, file, gate) = (&world.target, &file, &gate);
+                scope.spawn(move || {
+                    gate.wait();
+                    drop(dir.checkpoint_file(target, &(), file));
+                });
+            }
+        });
+        for key in 1..=4 {
+            let place = world.path(&key.to_string());
+            if !state::lives(&place).unwrap() {
+                state::finish_file(&place, &file).unwrap();
+            }
+        }
     }
 }
