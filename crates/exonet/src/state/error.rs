@@ -196,6 +196,12 @@ pub enum StateError {
         /// The generation of the checkpoint.
         generation: u64,
     },
+    /// The checkpoint was restored to this place before, and the identity lives there.
+    #[error("the identity of the checkpoint has arrived in {} already, and lives there: start it", path.display())]
+    Arrived {
+        /// The directory.
+        path: PathBuf,
+    },
     /// An application does not give or take its state.
     #[error("the state of the application cannot be {doing}: {error}")]
     Application {

@@ -177,7 +177,7 @@ async fn a_checkpoint_is_restored_once_even_elsewhere() {
     let world = World::new();
     world.leave(world.stored("here").await, "first").await;
     world.restore::<Count>("first", "there", None).await.unwrap();
-    world.refused("first", "there", "generation 1").await;
+    world.refused("first", "there", "has arrived in").await;
     world.refused("first", "other", "generation 1").await;
     // It moves on, to another file; then the first is older.
     let node = world.stored("there").await;

@@ -13,7 +13,9 @@ use zeroize::Zeroizing;
 
 use super::ahead::Piece;
 use super::content::{Carried, Content, Kept, Take};
-use super::{Arriving, Attempt, Checkpoint, DEED, FOLDERS, Restored, checkpoint, fresh, left_as, open_load};
+use super::{
+    Arriving, Attempt, Checkpoint, DEED, FOLDERS, Restored, checkpoint, fresh, left_as, lives, open_load,
+};
 use crate::state::clock;
 use crate::state::error::StateError;
 use crate::state::lock::{self, Lock};
@@ -156,6 +158,14 @@ impl Landing {
         is_free_for(&self.to, id, generation)?;
         // What is at the place now replaces what was there before.
         if is_there(&self.to)? { is_free_for(&sibling(&self.to, FORMER), id, generation) } else { Ok(()) }
+    }
+
+    /// Fails if the identity lives at the place already, by this attempt.
+    pub(super) fn has_not_arrived(&self, attempt: Attempt) -> Result<(), StateError> {
+        if landed(&self.to)? == Some(attempt) && lives(&self.to)? {
+            return Err(StateError::Arrived { path: self.to.clone() });
+        }
+        Ok(())
     }
 
     /// Finds the place and everything in it free, and keeps others from it.
