@@ -9,6 +9,7 @@
 //! | `dead` | a folder: the messages that the node has rejected (see [`dead`](crate::dead)) | with each such message |
 //! | `moved` | the node to which the identity was ceded; it can no longer be opened here | once |
 //! | `attempt` | the checkpoint by which the identity came here; present if it ever moved | at each move |
+//! | `arrived` | nothing: it says that the identity came from a [file](restore_file), and that no process of `exon` has run it here since | once per such move |
 //! | `pins` | a folder: the node that was found under each [name](crate::naming) | with each new name |
 //! | `restored` | a folder: the latest checkpoint of each identity that was [restored](restore_file) from a file for this node | with each such checkpoint |
 //! | `superseded` | the mark that the identity lives elsewhere, though it was not ceded here: this is a copy | once |

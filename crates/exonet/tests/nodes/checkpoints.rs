@@ -349,6 +349,7 @@ async fn a_restoring_that_was_cut_off_goes_on_at_its_place_only() {
     fs::remove_dir_all(world.path("other")).unwrap();
     world.restore::<Count>("file", "other", None).await.unwrap();
     fs::rename(world.path("other"), world.path("other.arriving")).unwrap();
+    assert!(world.path("other.arriving").join("arrived").exists());
     let error = world.restore::<Count>("file", "there", None).await.unwrap_err();
     assert!(matches!(error, RestoreError::State(StateError::Restored { last: 1, .. })), "{error}");
     // Its key is there alone, so nothing else takes that place.

@@ -24,6 +24,8 @@ use crate::state::{Term, disk, key, line, strays, term};
 /// The file that names the attempt whose data has arrived completely, except for the key.
 const ATTEMPT: &str = "attempt";
 const ATTEMPT_LABEL: &str = "exonet-attempt-1";
+/// The file that says that no process has run the identity here yet, as a process of `exon` understands it.
+const ARRIVED: &str = "arrived";
 /// The suffix of the directory of an identity that was ceded at the same place before.
 const FORMER: &str = "former";
 const LOCK: &str = lock::FILE;
@@ -355,6 +357,11 @@ impl Landing {
             }
         }
         Ok(())
+    }
+
+    /// Notes that no process has run the identity here yet. The note moves with it.
+    pub(super) fn note_arrival(&self) -> Result<(), StateError> {
+        disk::replace(&self.dir.join(ARRIVED), b"")
     }
 
     /// Gives the identity its key, and moves it to its directory.

@@ -148,6 +148,7 @@ impl<A: Checkpoint + Send + 'static> Arrival<A> {
             let Self { id, term, application, record, entry, mut landing, secret } = self;
             // A checkpoint that was noted lives here or nowhere: all that can fail comes first.
             let ready = landing.ready(&id, entry.generation)?;
+            landing.note_arrival()?;
             record.note(&entry)?;
             landing.live(&secret, ready)?;
             Ok(Restored { id, term, application })
