@@ -150,7 +150,7 @@ fn a_file_is_restored_once_and_by_its_node_only() {
     let unnamed = stage.run("there", &["restore", arg(&stage.world.path("first"))]).expect(1);
     assert!(unnamed.stderr.contains("--as NAME"), "{}", unnamed.stderr);
     stage.restore("first", &[]).expect(0);
-    stage.refused("first", &[], "a checkpoint is restored once");
+    stage.refused("first", &[], "lives there: start it");
     stage.refused(
         "first",
         &["--state", arg(&stage.world.path("elsewhere"))],

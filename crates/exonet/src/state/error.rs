@@ -21,6 +21,12 @@ pub enum StateError {
         /// The directory.
         path: PathBuf,
     },
+    /// An identity was to arrive in a directory that has something else.
+    #[error("{} has files of something else: choose an empty directory, or one that does not exist", path.display())]
+    Occupied {
+        /// The directory.
+        path: PathBuf,
+    },
     /// A process already runs the identity.
     #[error(
         "{} is in use{}: an identity runs in one process at a time; stop that one, or use another identity",
@@ -180,7 +186,7 @@ pub enum StateError {
     /// The checkpoint was restored before, or a later one was.
     #[error(
         "the checkpoint has generation {generation} of {id}, and this node has restored generation {last} before: a \
-         checkpoint is restored once"
+         checkpoint is restored once; if that was cut off, repeat it at the place where it began"
     )]
     Restored {
         /// The identity.
@@ -189,6 +195,12 @@ pub enum StateError {
         last: u64,
         /// The generation of the checkpoint.
         generation: u64,
+    },
+    /// The checkpoint was restored to this place before, and the identity lives there.
+    #[error("the identity of the checkpoint has arrived in {} already, and lives there: start it", path.display())]
+    Arrived {
+        /// The directory.
+        path: PathBuf,
     },
     /// An application does not give or take its state.
     #[error("the state of the application cannot be {doing}: {error}")]
@@ -238,8 +250,8 @@ pub enum StateError {
     },
     /// The text cannot be the name of an identity.
     #[error(
-        "{name:?} is not the name of an identity: use 1 to 64 of A-Z a-z 0-9 . _ - and begin with a letter \
-         or digit"
+        "{name:?} is not the name of an identity: use 1 to 64 of A-Z a-z 0-9 . _ -, begin with a letter \
+         or digit, and do not end with .arriving, .former or .door"
     )]
     Name {
         /// The name.

@@ -8,7 +8,7 @@ use fs4::{FileExt, TryLockError};
 
 use super::error::StateError;
 
-const FILE: &str = "lock";
+pub(super) const FILE: &str = "lock";
 
 /// The held lock of a state directory. When the process ends, in any way, the system releases it. The file stays: if
 /// it were removed, two processes could hold locks on two files of the same name.

@@ -9,6 +9,7 @@
 //! | `dead` | a folder: the messages that the node has rejected (see [`dead`](crate::dead)) | with each such message |
 //! | `moved` | the node to which the identity was ceded; it can no longer be opened here | once |
 //! | `attempt` | the checkpoint by which the identity came here; present if it ever moved | at each move |
+//! | `arrived` | nothing: it says that the identity came from a [file](restore_file), and that no process of `exon` has run it here since | once per such move |
 //! | `pins` | a folder: the node that was found under each [name](crate::naming) | with each new name |
 //! | `restored` | a folder: the latest checkpoint of each identity that was [restored](restore_file) from a file for this node | with each such checkpoint |
 //! | `restoring` | a folder: the lock of a process that restores a file for this node | at each such file |
@@ -174,7 +175,8 @@ impl StateDir {
     /// Support/exonet` on macOS; `%LOCALAPPDATA%\exonet` on Windows.
     ///
     /// # Errors
-    /// [`StateError::Name`] unless `name` is 1 to 64 of `A-Z a-z 0-9 . _ -` and begins with a letter or digit;
+    /// [`StateError::Name`] unless `name` is 1 to 64 of `A-Z a-z 0-9 . _ -`, begins with a letter or digit, and
+    /// does not end with `.arriving`, `.former` or `.door`;
     /// [`StateError::NoHome`] if the environment names no such place.
     pub fn named(name: &str) -> Result<PathBuf, StateError> {
         place::named(name)

@@ -16,12 +16,16 @@ pub(super) fn named(name: &str) -> Result<PathBuf, StateError> {
     Ok(root.join(name))
 }
 
+/// What a name must not end with: the directory of an identity that moves has siblings with these suffixes.
+const SUFFIXES: [&str; 3] = [".arriving", ".former", ".door"];
+
 /// Whether `name` can be the name of a directory. So it must be one component of a path on every platform, and must
-/// not look like an option on a command line.
+/// not look like an option on a command line. Some platforms do not tell capital letters from small ones.
 fn is_name(name: &str) -> bool {
     name.len() <= MAX_NAME
         && name.starts_with(|c: char| c.is_ascii_alphanumeric())
         && name.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'_' | b'-'))
+        && !SUFFIXES.iter().any(|suffix| name.to_ascii_lowercase().ends_with(suffix))
 }
 
 fn root(variable: impl Fn(&str) -> Option<OsString>, home: Option<PathBuf>) -> Option<PathBuf> {
@@ -53,10 +57,25 @@ mod tests {
 
     #[test]
     fn a_name_is_one_harmless_path_component() {
-        for good in ["default", "a", "7", "web-1.eu_west", &"n".repeat(64)] {
+        for good in ["default", "a", "7", "web-1.eu_west", "door", "a.doors", &"n".repeat(64)] {
             assert!(is_name(good), "{good}");
         }
-        for bad in ["", ".", "..", ".hidden", "-x", "a/b", "a\\b", "a b", "é", "a\0", &"n".repeat(65)] {
+        for bad in [
+            "",
+            ".",
+            "..",
+            ".hidden",
+            "-x",
+            "a/b",
+            "a\\b",
+            "a b",
+            "é",
+            "a\0",
+            "a.arriving",
+            "a.former",
+            "a.Door",
+            &"n".repeat(65),
+        ] {
             assert!(!is_name(bad), "{bad}");
             assert!(matches!(named(bad), Err(StateError::Name { .. })));
         }

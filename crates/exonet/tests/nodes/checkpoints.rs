@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use exonet::error::StateError;
 use exonet::naming::{Answer, Expect, Found, Name, Naming, NamingError, Record, Version};
-use exonet::state::{self, ApplicationError, Checkpoint, RestoreError, Restored, SecretKey, StateDir, Term};
+use exonet::state::{
+    self, ApplicationError, Arrival, Checkpoint, Landing, RestoreError, Restored, SecretKey, StateDir, Term,
+};
 use exonet::{Allow, Node, NodeId, Outcome};
 use tempfile::TempDir;
 
@@ -175,7 +177,7 @@ async fn a_checkpoint_is_restored_once_even_elsewhere() {
     let world = World::new();
     world.leave(world.stored("here").await, "first").await;
     world.restore::<Count>("first", "there", None).await.unwrap();
-    world.refused("first", "there", "generation 1").await;
+    world.refused("first", "there", "has arrived in").await;
     world.refused("first", "other", "generation 1").await;
     // It moves on, to another file; then the first is older.
     let node = world.stored("there").await;
@@ -246,6 +248,7 @@ async fn what_cannot_be_written_changes_nothing() {
         let node = world.stored("here").await;
         let error = node.checkpoint(LONG, &to, &Count(count), world.path(file)).await.unwrap_err();
         assert!(error.to_string().contains(why), "{error}");
+        node.freeze(Duration::ZERO).await;
         assert!(state::lives(world.path("here")).unwrap());
         assert_eq!(world.names(), ["here", "machine", "taken"]);
     }
@@ -331,7 +334,7 @@ async fn a_name_service_lets_one_place_restore() {
     assert_eq!(world.names(), before);
 }
 
-/// The process that restores dies when everything but the key has landed, before and after it has noted that.
+/// The process that restores dies before it has noted that, and after that, before the last step.
 #[tokio::test]
 async fn a_restoring_that_was_cut_off_goes_on_at_its_place_only() {
     let world = World::new();
@@ -339,12 +342,19 @@ async fn a_restoring_that_was_cut_off_goes_on_at_its_place_only() {
     let down = Judge { is_down: true.into(), ..Judge::default() };
     world.restore::<Count>("file", "there", Some(&down)).await.unwrap_err();
     assert!(world.path("there.arriving").exists());
-    // It goes to another place after all.
+    // It goes to another place after all, where something else appears: that is not noted.
     let blocking = Judge { blocks: Some(world.path("other")), ..Judge::default() };
-    world.restore::<Count>("file", "other", Some(&blocking)).await.unwrap_err();
+    let error = world.restore::<Count>("file", "other", Some(&blocking)).await.unwrap_err();
+    assert!(matches!(error, RestoreError::State(StateError::Occupied { .. })), "{error}");
+    fs::remove_dir_all(world.path("other")).unwrap();
+    world.restore::<Count>("file", "other", None).await.unwrap();
+    fs::rename(world.path("other"), world.path("other.arriving")).unwrap();
+    assert!(world.path("other.arriving").join("arrived").exists());
     let error = world.restore::<Count>("file", "there", None).await.unwrap_err();
     assert!(matches!(error, RestoreError::State(StateError::Restored { last: 1, .. })), "{error}");
-    fs::remove_dir_all(world.path("other")).unwrap();
+    // Its key is there alone, so nothing else takes that place.
+    world.leave(world.stored("second").await, "second file").await;
+    world.refused("second file", "other", "other.arriving already").await;
     world.restore::<Count>("file", "other", None).await.unwrap();
     assert!(!world.path("there").exists());
     is_private(&world.path("machine"));
@@ -353,4 +363,163 @@ async fn a_restoring_that_was_cut_off_goes_on_at_its_place_only() {
 /// What the target remembers is of its own directory.
 fn is_private(machine: &Path) {
     assert_eq!(fs::read_dir(machine.join("restored")).unwrap().count(), 1);
+}
+
+#[tokio::test]
+async fn an_identity_beside_the_place_is_left_alone() {
+    let world = World::new();
+    world.leave(world.stored("here").await, "file").await;
+    world.create("there.arriving", 1);
+    world.refused("file", "there", "there.arriving already").await;
+    assert!(state::lives(world.path("there.arriving")).unwrap());
+    // It comes back to a place whose former content would be put where another identity is.
+    world.restore::<Count>("file", "other", None).await.unwrap();
+    world.leave(world.stored("other").await, "back").await;
+    world.create("here.former", 2);
+    world.refused("back", "here", "here.former already").await;
+    assert!(state::lives(world.path("here.former")).unwrap());
+    fs::rename(world.path("here.former"), world.path("elsewhere")).unwrap();
+    world.restore::<Count>("back", "here", None).await.unwrap();
+    assert!(!state::lives(world.path("here.former")).unwrap());
+}
+
+#[tokio::test]
+async fn a_place_that_is_taken_meanwhile_is_left_alone() {
+    let world = World::new();
+    world.leave(world.stored("here").await, "file").await;
+    let arrival = Arrival::<Count>::read(world.path("file"), world.path("machine"), world.path("there"));
+    let arrival = arrival.await.unwrap();
+    let taken = StateDir::create(world.path("there"), &[1; 32]).unwrap();
+    let error = arrival.live().await.unwrap_err();
+    assert!(matches!(error, RestoreError::State(StateError::Exists { .. })), "{error}");
+    taken.store(taken.load()).unwrap();
+    world.restore::<Count>("file", "other", None).await.unwrap();
+}
+
+#[tokio::test]
+async fn one_process_at_a_time_restores_to_a_place() {
+    let world = World::new();
+    world.leave(world.stored("here").await, "file").await;
+    let dir = StateDir::create(world.path("one"), &[1; 32]).unwrap();
+    let load = dir.checkpoint(&world.target, &()).unwrap();
+    let mut landing = Landing::beside(world.path("there"));
+    landing.land(load.as_bytes(), &SecretKey::from_bytes([42; 32])).unwrap();
+    world.refused("file", "there", "there.arriving is in use").await;
+    // The other process ends before it has a key: what it has left is worth nothing.
+    drop(landing);
+    let down = Judge { is_down: true.into(), ..Judge::default() };
+    world.restore::<Count>("file", "there", Some(&down)).await.unwrap_err();
+    // A landing that lacks its term is not taken for one of the first generation.
+    let term = world.path("there.arriving").join("term");
+    let kept = fs::read(&term).unwrap();
+    fs::remove_file(&term).unwrap();
+    let error = world.restore::<Count>("file", "there", None).await.unwrap_err();
+    assert!(matches!(error, RestoreError::State(StateError::CorruptTerm { .. })), "{error}");
+    fs::write(&term, kept).unwrap();
+    assert_eq!(world.restore::<Count>("file", "there", None).await.unwrap().term.generation, 1);
+    assert_eq!(world.names(), ["file", "here", "machine", "one", "there"]);
+}
+
+#[tokio::test]
+async fn a_place_that_cannot_be_used_costs_nothing() {
+    let world = World::new();
+    world.leave(world.stored("here").await, "file").await;
+    fs::create_dir(world.path("thesis")).unwrap();
+    fs::write(world.path("thesis").join("notes.txt"), "x").unwrap();
+    world.refused("file", "thesis", "files of something else").await;
+    world.restore::<Count>("file", "there/", None).await.unwrap();
+    world.leave(world.stored("there").await, "second").await;
+    fs::create_dir(world.path("real")).unwrap();
+    world.restore::<Count>("second", "real/.", None).await.unwrap();
+    world.leave(world.stored("real").await, "third").await;
+    #[cfg(unix)]
+    {
+        fs::create_dir(world.path("aim")).unwrap();
+        std::os::unix::fs::symlink(world.path("aim"), world.path("link")).unwrap();
+        world.restore::<Count>("third", "link", None).await.unwrap();
+        assert!(state::lives(world.path("aim")).unwrap() && world.path("link").is_symlink());
+    }
+}
+
+#[tokio::test]
+async fn what_is_under_the_first_name_of_a_file_is_left_alone() {
+    let world = World::new();
+    let node = world.stored("here").await;
+    let write = async |file: &str| {
+        let error = node.checkpoint(LONG, &world.target, &(), world.path(file)).await.unwrap_err();
+        error.to_string()
+    };
+    fs::write(world.path("thesis.part"), "a thesis").unwrap();
+    assert!(write("thesis").await.contains("something else"));
+    assert_eq!(fs::read_to_string(world.path("thesis.part")).unwrap(), "a thesis");
+    fs::create_dir(world.path("folder.part")).unwrap();
+    assert!(write("folder").await.contains("something else"));
+    #[cfg(unix)]
+    {
+        let made = std::process::Command::new("mkfifo").arg(world.path("pipe.part")).status().unwrap();
+        assert!(made.success());
+        assert!(write("pipe").await.contains("something else"));
+    }
+    // The node goes on.
+    assert!(matches!(StateDir::open(world.path("here")), Err(StateError::Locked { .. })));
+    // What was cut off within the head is replaced.
+    fs::write(world.path("file.part"), "exonet-checkpoint-file-1\nabc").unwrap();
+    world.leave(node, "file").await;
+    world.restore::<Count>("file", "there", None).await.unwrap();
+}
+
+#[tokio::test]
+async fn of_two_identities_one_gets_the_file() {
+    let world = World::new();
+    let [one, two] = [1, 2].map(|key| {
+        let dir = StateDir::create(world.path(&format!("identity {key}")), &[key; 32]).unwrap();
+        let load = dir.checkpoint(&world.target, &()).unwrap();
+        (dir, load)
+    });
+    let file = world.path("file");
+    let draft = state::Draft::write(&file, &one.1).unwrap();
+    let error = state::Draft::write(&file, &two.1).unwrap_err();
+    assert!(error.to_string().contains("another process writes it"), "{error}");
+    // Something else gets the name meanwhile, and keeps it.
+    fs::write(&file, "a thesis").unwrap();
+    let part = fs::metadata(world.path("file.part")).unwrap().len();
+    let deed = one.0.cede(&one.1).unwrap();
+    let error = draft.finish(&deed).unwrap_err();
+    assert!(error.to_string().contains("has appeared"), "{error}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "a thesis");
+    // The deed had its room before.
+    assert!(fs::metadata(world.path("file.part")).unwrap().len() <= part);
+    fs::rename(&file, world.path("thesis")).unwrap();
+    state::finish_file(world.path("identity 1"), &file).unwrap();
+    // The process dies before it removes the first name.
+    fs::hard_link(&file, world.path("file.part")).unwrap();
+    state::finish_file(world.path("identity 1"), &file).unwrap();
+    assert!(!world.path("file.part").exists());
+    world.restore::<()>("file", "there", None).await.unwrap();
+}
+
+/// Many identities in threads of their own are to have one file. No identity is ceded without its file.
+#[test]
+fn in_a_race_for_a_file_nobody_is_lost() {
+    for _ in 0..10 {
+        let world = World::new();
+        let file = world.path("file");
+        let gate = std::sync::Barrier::new(4);
+        std::thread::scope(|scope| {
+            for key in 1..=4 {
+                let dir = StateDir::create(world.path(&key.to_string()), &[key; 32]).unwrap();
+                let (target, file, gate) = (&world.target, &file, &gate);
+                scope.spawn(move || {
+                    gate.wait();
+                    drop(dir.checkpoint_file(target, &(), file));
+                });
+            }
+        });
+        for key in 1..=4 {
+            let place = world.path(&key.to_string());
+            if !state::lives(&place).unwrap() {
+                state::finish_file(&place, &file).unwrap();
+            }
+        }
+    }
 }

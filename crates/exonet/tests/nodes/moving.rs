@@ -239,7 +239,7 @@ fn what_does_not_belong_together_is_refused_and_changes_nothing() {
     std::fs::write(there.join("thesis"), "x").unwrap();
     assert!(matches!(
         state::restore::<Vec<u8>>(&there, &target(), &load, &deed),
-        Err(StateError::Exists { .. })
+        Err(StateError::Occupied { .. })
     ));
     assert_eq!(std::fs::read_to_string(there.join("thesis")).unwrap(), "x");
 }
@@ -314,7 +314,8 @@ async fn what_went_ahead_is_not_in_the_load() {
     assert!(matches!(other.land(load.as_bytes(), &target()), Err(StateError::Checkpoint { .. })));
     landing.land(load.as_bytes(), &target()).unwrap();
     let deed = dir.cede(&load).unwrap();
-    // The process that restored it has ended meanwhile.
+    // The process that took it in has ended meanwhile.
+    drop(landing);
     let restored = state::restore::<Vec<u8>>(&there, &target(), load.as_bytes(), deed.as_bytes()).unwrap();
     assert_eq!(restored.term.generation, 1);
     let bob = stored(&there).await;

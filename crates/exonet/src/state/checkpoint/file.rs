@@ -10,37 +10,56 @@
 //! | 8 + n | the length of the deed, and the deed |
 //! | 32 | BLAKE2s of all bytes before |
 //!
-//! The load is written first, under another name, and is durable before the identity is ceded. Then the deed follows,
-//! and the file gets its name. So a full disk is found out in time, and if the process dies after it has ceded the
-//! identity, [`finish_file`] goes on.
+//! The load is written first, under another name, with room for the deed behind it. That is durable before the identity
+//! is ceded. Then the deed follows, and the file gets its name. So a full disk is found out in time, and if the process
+//! dies after it has ceded the identity, [`finish_file`] goes on.
+//!
+//! Whoever writes or removes the file under its first name holds a lock on it, and looks for the final name under this
+//! lock. So of two identities that are to have one file, one gets it, and the other is not ceded.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use blake2::{Blake2s256, Digest as _};
 use exonet_proto::NodeId;
+use fs4::{FileExt, TryLockError};
 
 use super::content::Take;
 use super::{Attempt, Ceded, Deed, LONGEST, Load, ceded, deed};
 use crate::state::error::StateError;
-use crate::state::{SecretKey, StateDir, disk};
+use crate::state::{SecretKey, StateDir, disk, is_same};
 
 const FORMAT: &[u8; 25] = b"exonet-checkpoint-file-1\n";
 /// The part of it that all versions share.
 const KIND: &[u8; 23] = b"exonet-checkpoint-file-";
 /// What precedes the load: format, identity, target, attempt, length.
 const HEAD: usize = 25 + 32 + 32 + 16 + 8;
-/// The longest deed, and the bytes of a load beside its content, are below this.
-const ROOM: u64 = 1 << 16;
+/// The room for what follows the load.
+const ROOM: usize = 1 << 12;
+/// The longest file. What is not content, mostly the tags of the load, has the last 16 MiB.
+const LONGEST_FILE: u64 = LONGEST + (16 << 20);
+/// How often a process tries to create a file that others remove.
+const TRIES: u32 = 16;
+
+const BUSY: &str = "another process writes it: choose another name";
+const FOREIGN: &str = "it is something else, and would be replaced: move it away, or choose another name";
 
 /// A file of a checkpoint that lacks the deed. It does not have its final name yet.
 #[derive(Debug)]
 pub struct Draft {
     path: PathBuf,
-    part: PathBuf,
-    file: File,
+    part: Part,
+    /// Where the load ends.
+    at: u64,
     digest: Blake2s256,
+}
+
+/// The file under its first name, locked.
+#[derive(Debug)]
+struct Part {
+    path: PathBuf,
+    file: File,
 }
 
 /// The content of a whole file.
@@ -56,20 +75,28 @@ impl Draft {
     /// Writes a load to a file that will be called `path`; it is durable when this returns. Only its owner may read it.
     ///
     /// # Errors
-    /// [`StateError::CheckpointFile`]: there is a file of this name. [`StateError::Io`]: nothing is left behind.
+    /// [`StateError::CheckpointFile`]: there is a file of this name, or another process writes one.
+    /// [`StateError::Io`]: nothing is left behind.
     pub fn write(path: impl AsRef<Path>, load: &Load) -> Result<Self, StateError> {
         let path = path.as_ref();
-        if disk::exists(path)? {
-            return Err(bad(path, "there is a file of this name already: choose another name"));
+        if !fits(load.sealed.len() as u64) {
+            return Err(bad(path, "it would have more than 4 GiB"));
         }
-        let part = part_of(path);
-        if disk::exists(&part)? {
-            // The identity lives here, so what it left there was cut off before it was ceded.
-            if head_of(&part)?.is_some_and(|head| head.id != load.id) {
-                return Err(bad(&part, "it is the checkpoint of another identity, and is not finished"));
+        let first = part_of(path);
+        for _ in 0..TRIES {
+            is_free(path, &load.id)?;
+            if let Some(part) = Part::replace(&first, &load.id)? {
+                let written = Self::write_to(path, &part, load);
+                let (at, digest) = written.inspect_err(|_| part.remove())?;
+                return Ok(Self { path: path.to_owned(), part, at, digest });
             }
-            fs::remove_file(&part).map_err(StateError::io("remove", &part))?;
         }
+        Err(bad(&first, BUSY))
+    }
+
+    fn write_to(path: &Path, part: &Part, load: &Load) -> Result<(u64, Blake2s256), StateError> {
+        // From here on, nobody gives another file this name who holds to the lock.
+        is_absent(path)?;
         let mut head = Vec::with_capacity(HEAD);
         head.extend_from_slice(FORMAT);
         head.extend_from_slice(&load.id.0);
@@ -77,67 +104,162 @@ impl Draft {
         head.extend_from_slice(&load.attempt.0);
         head.extend_from_slice(&(load.sealed.len() as u64).to_be_bytes());
         let written = || {
-            let mut file = disk::create_new(&part)?;
+            let mut file = &part.file;
             file.write_all(&head)?;
             file.write_all(&load.sealed)?;
+            let at = file.stream_position()?;
+            file.write_all(&[0; ROOM])?;
             file.sync_all()?;
-            Ok(file)
+            Ok(at)
         };
-        let synced = |file| disk::sync_dir(part.parent()).map(|()| file);
-        let file = written().map_err(StateError::io("write", &part)).and_then(synced).inspect_err(|_| {
-            let _ = fs::remove_file(&part);
-        })?;
-        let digest = Blake2s256::new().chain_update(&head).chain_update(&load.sealed);
-        Ok(Self { path: path.to_owned(), part, file, digest })
+        let at = written().map_err(StateError::io("write", &part.path))?;
+        disk::sync_dir(part.path.parent())?;
+        Ok((at, Blake2s256::new().chain_update(&head).chain_update(&load.sealed)))
     }
 
     /// Adds the deed, and gives the file its name; it is durable when this returns.
     ///
     /// # Errors
-    /// [`StateError::Io`]: [`finish_file`] goes on.
+    /// [`StateError::CheckpointFile`]: there is a file of this name now. [`StateError::Io`]. [`finish_file`] goes on.
     pub fn finish(mut self, deed: &Deed) -> Result<(), StateError> {
         let mut end = Vec::with_capacity(8 + deed.0.len() + 32);
         end.extend_from_slice(&(deed.0.len() as u64).to_be_bytes());
         end.extend_from_slice(&deed.0);
         self.digest.update(&end);
         end.extend_from_slice(&self.digest.finalize());
-        self.file
-            .write_all(&end)
-            .and_then(|()| self.file.sync_all())
-            .map_err(StateError::io("write", &self.part))?;
-        fs::rename(&self.part, &self.path).map_err(StateError::io("rename", &self.part))?;
-        disk::sync_dir(self.path.parent())
+        let written = || {
+            let mut file = &self.part.file;
+            file.seek(SeekFrom::Start(self.at))?;
+            file.write_all(&end)?;
+            file.set_len(self.at + end.len() as u64)?;
+            file.sync_all()
+        };
+        written().map_err(StateError::io("write", &self.part.path))?;
+        self.part.publish(&self.path)
     }
 
     /// Removes the file: the identity is not ceded.
     pub fn discard(self) {
-        // If it stays, the next checkpoint replaces it.
-        let _ = fs::remove_file(&self.part);
+        self.part.remove();
     }
 
     /// Continues the file of an identity that was ceded, from what the dead process has left.
     fn again(path: &Path, ceded: &Ceded) -> Result<Self, StateError> {
-        let part = part_of(path);
-        let lost = || bad(&part, "it is missing, or is not what was written before the identity was ceded");
-        if !disk::exists(&part)? {
-            return Err(lost());
-        }
-        let head = head_of(&part)?.filter(|head| head.attempt == ceded.attempt).ok_or_else(lost)?;
+        let first = part_of(path);
+        let lost = || bad(&first, "it is missing, or is not what was written before the identity was ceded");
+        let part = Part::open(&first)?.ok_or_else(lost)?;
+        let head = part.head()?.ok().filter(|head| head.attempt == ceded.attempt && fits(head.load));
+        let at = HEAD as u64 + head.ok_or_else(lost)?.load;
         let read = || {
-            let mut file = OpenOptions::new().read(true).write(true).open(&part)?;
+            let mut file = &part.file;
+            file.rewind()?;
             let mut bytes = Vec::new();
-            (&mut file).take(HEAD as u64 + head.load).read_to_end(&mut bytes)?;
-            // A part of the deed may be there.
-            file.set_len(bytes.len() as u64)?;
-            file.seek(SeekFrom::End(0))?;
-            Ok((file, bytes))
+            file.take(at).read_to_end(&mut bytes)?;
+            Ok(bytes)
         };
-        let (file, bytes) = read().map_err(StateError::io("read", &part))?;
-        if bytes.len() as u64 != HEAD as u64 + head.load {
+        let bytes = read().map_err(StateError::io("read", &first))?;
+        if bytes.len() as u64 != at {
             return Err(lost());
         }
         let digest = Blake2s256::new().chain_update(&bytes);
-        Ok(Self { path: path.to_owned(), part, file, digest })
+        Ok(Self { path: path.to_owned(), part, at, digest })
+    }
+}
+
+impl Part {
+    /// Opens and locks the file. None: there is none.
+    fn open(path: &Path) -> Result<Option<Self>, StateError> {
+        if !disk::exists(path)? {
+            return Ok(None);
+        }
+        // The opening of a pipe would wait for its other end.
+        let about = fs::symlink_metadata(path).map_err(StateError::io("inspect", path))?;
+        if !about.is_file() {
+            return Err(bad(path, FOREIGN));
+        }
+        match OpenOptions::new().read(true).write(true).open(path) {
+            Ok(file) => Self::lock(path, file),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(StateError::io("open", path)(error)),
+        }
+    }
+
+    /// None: the file is gone, or has its final name.
+    fn lock(path: &Path, file: File) -> Result<Option<Self>, StateError> {
+        match FileExt::try_lock(&file) {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(bad(path, BUSY)),
+            Err(TryLockError::Error(error)) => return Err(StateError::io("lock", path)(error)),
+        }
+        let part = Self { path: path.to_owned(), file };
+        let held = part.file.metadata().map_err(StateError::io("inspect", path))?;
+        match fs::symlink_metadata(path) {
+            Ok(there) => Ok(Some(part).filter(|_| is_same(&held, &there))),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(StateError::io("inspect", path)(error)),
+        }
+    }
+
+    /// Creates the file, in place of what the identity has left there before. None: another process was first.
+    fn replace(path: &Path, id: &NodeId) -> Result<Option<Self>, StateError> {
+        if let Some(old) = Self::open(path)? {
+            old.is_left_by(id)?;
+            fs::remove_file(path).map_err(StateError::io("remove", path))?;
+        }
+        match disk::create_new(path) {
+            Ok(file) => Self::lock(path, file),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(None),
+            Err(error) => Err(StateError::io("write", path)(error)),
+        }
+    }
+
+    /// Fails unless the identity `id`, which lives, has left the file before it was ceded, or anybody before its load
+    /// was there.
+    fn is_left_by(&self, id: &NodeId) -> Result<(), StateError> {
+        match self.head()? {
+            Ok(head) if head.id == *id => Ok(()),
+            Ok(_) => Err(bad(&self.path, "it is the checkpoint of another identity, and is not finished")),
+            Err(start) if start.len() < HEAD && start.iter().zip(FORMAT).all(|(is, ours)| is == ours) => {
+                Ok(())
+            }
+            Err(_) => Err(bad(&self.path, FOREIGN)),
+        }
+    }
+
+    /// What precedes the load. `Ok(Err(start))`: the file was cut off before, or is no checkpoint.
+    fn head(&self) -> Result<Result<Head, Vec<u8>>, StateError> {
+        let mut bytes = Vec::new();
+        let mut file = &self.file;
+        file.rewind()
+            .and_then(|()| file.take(HEAD as u64).read_to_end(&mut bytes))
+            .map_err(StateError::io("read", &self.path))?;
+        Ok(Head::decode(&bytes).ok_or(bytes))
+    }
+
+    /// Gives the file its final name, but replaces no other.
+    fn publish(self, path: &Path) -> Result<(), StateError> {
+        // This makes a link, since a rename would replace a file.
+        match fs::hard_link(&self.path, path) {
+            Ok(()) => fs::remove_file(&self.path).map_err(StateError::io("remove", &self.path))?,
+            Err(_) if disk::exists(path)? => {
+                return Err(bad(path, "a file of this name has appeared: move it away, and repeat"));
+            }
+            // The file system may have no links.
+            Err(_) => fs::rename(&self.path, path).map_err(StateError::io("rename", &self.path))?,
+        }
+        disk::sync_dir(path.parent())
+    }
+
+    fn remove(&self) {
+        // If it stays, the next checkpoint replaces it.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // A process that another thread has forked, and that has not yet reached its exec, shares the lock.
+        let _ = FileExt::unlock(&self.file);
     }
 }
 
@@ -178,7 +300,15 @@ pub fn finish_file(place: impl AsRef<Path>, file: impl AsRef<Path>) -> Result<Ce
     let ceded = ceded(place)?.ok_or_else(|| StateError::Missing { path: place.into() })?;
     if disk::exists(file)? {
         return match Sealed::read(file)? {
-            sealed if sealed.attempt == ceded.attempt => Ok(ceded),
+            sealed if sealed.attempt == ceded.attempt => {
+                // The process may have died before it removed the first name.
+                if let Ok(Some(part)) = Part::open(&part_of(file))
+                    && part.head()?.is_ok_and(|head| head.attempt == ceded.attempt)
+                {
+                    part.remove();
+                }
+                Ok(ceded)
+            }
             _ => Err(bad(file, "it is another checkpoint than the one by which the identity was ceded")),
         };
     }
@@ -191,8 +321,7 @@ impl Sealed {
     pub(super) fn read(path: &Path) -> Result<Self, StateError> {
         let file = File::open(path).map_err(StateError::io("open", path))?;
         let mut bytes = Vec::new();
-        let longest = HEAD as u64 + LONGEST + 2 * ROOM;
-        file.take(longest + 1).read_to_end(&mut bytes).map_err(StateError::io("read", path))?;
+        file.take(LONGEST_FILE + 1).read_to_end(&mut bytes).map_err(StateError::io("read", path))?;
         if !bytes.starts_with(FORMAT) {
             return Err(if bytes.starts_with(KIND) {
                 StateError::Version { path: path.into() }
@@ -234,20 +363,32 @@ struct Head {
     load: u64,
 }
 
-/// None: the file was cut off before.
-fn head_of(part: &Path) -> Result<Option<Head>, StateError> {
-    let mut bytes = Vec::new();
-    File::open(part)
-        .and_then(|file| file.take(HEAD as u64).read_to_end(&mut bytes))
-        .map_err(StateError::io("read", part))?;
-    let mut rest = Take(&bytes);
-    let mut fields = || -> Option<Head> {
+impl Head {
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut rest = Take(bytes);
         (rest.array::<25>()? == *FORMAT).then_some(())?;
         let id = NodeId(rest.array()?);
         rest.array::<32>()?;
-        Some(Head { id, attempt: Attempt(rest.array()?), load: rest.number()? })
-    };
-    Ok(fields())
+        Some(Self { id, attempt: Attempt(rest.array()?), load: rest.number()? })
+    }
+}
+
+/// Fails if a checkpoint of the identity `id` can certainly not be written to `path`.
+pub(super) fn is_free(path: &Path, id: &NodeId) -> Result<(), StateError> {
+    is_absent(path)?;
+    Part::open(&part_of(path))?.map_or(Ok(()), |part| part.is_left_by(id))
+}
+
+fn is_absent(path: &Path) -> Result<(), StateError> {
+    if disk::exists(path)? {
+        return Err(bad(path, "there is a file of this name already: choose another name"));
+    }
+    Ok(())
+}
+
+/// Whether a file with a load of this length can be read again.
+const fn fits(load: u64) -> bool {
+    load <= LONGEST_FILE - HEAD as u64 - ROOM as u64
 }
 
 fn part_of(path: &Path) -> PathBuf {
@@ -258,4 +399,20 @@ fn part_of(path: &Path) -> PathBuf {
 
 fn bad(path: &Path, what: &'static str) -> StateError {
     StateError::CheckpointFile { path: path.into(), what }
+}
+
+#[cfg(test)]
+mod tests {
+    use exonet_proto::crypto::sealed;
+
+    use super::*;
+
+    #[test]
+    fn the_longest_content_fits_when_it_is_sealed() {
+        let [to, from] = [1, 2].map(|byte| SecretKey::from_bytes([byte; 32]));
+        let content = vec![7; 1 << 20];
+        let more = sealed::seal(&content, &to.node_id(), &from).unwrap().len() - content.len();
+        assert!(fits(LONGEST + more as u64 * (LONGEST >> 20)));
+        assert!(!fits(LONGEST_FILE));
+    }
 }

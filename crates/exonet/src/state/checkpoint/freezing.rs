@@ -8,6 +8,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use super::application::state_of;
+use super::file::is_free;
 use super::{Ceded, Checkpoint};
 use crate::node::Node;
 use crate::state::StateDir;
@@ -23,8 +24,11 @@ impl Node {
     /// has ended, and its identity lives in the file only: it cannot be opened here again.
     /// [`restore_file`](crate::state::restore_file) takes it in.
     ///
+    /// If its future is dropped after the freeze has begun, the node ends, and its identity may still be ceded, as
+    /// after an error.
+    ///
     /// # Errors
-    /// [`StateError`]. The node has ended. [`ceded`](crate::state::ceded) tells whether the identity lives in its
+    /// [`StateError`]. If the file has no place under its name, the node goes on. Otherwise it has ended. [`ceded`](crate::state::ceded) tells whether the identity lives in its
     /// directory still; if it does not, [`finish_file`](crate::state::finish_file) finishes the file.
     pub async fn checkpoint(
         &self,
@@ -34,6 +38,8 @@ impl Node {
         file: impl AsRef<Path>,
     ) -> Result<Ceded, StateError> {
         let place = self.shared().place.clone().ok_or(StateError::Temporary)?;
+        let (aim, id) = (file.as_ref().to_owned(), self.id());
+        blocking(move || is_free(&aim, &id)).await?;
         self.freeze(timeout).await;
         let state = state_of(application)?;
         let until = Instant::now() + HOLD;

@@ -1,32 +1,49 @@
 //! Where a checkpoint is put together, beside the directory in which the identity will live.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
-use std::io::{Seek as _, SeekFrom, Write as _};
+use std::io::{ErrorKind, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use blake2::{Blake2s256, Digest as _};
+use exonet_proto::NodeId;
 use exonet_proto::crypto::{SecretKey, sealed};
 use zeroize::Zeroizing;
 
 use super::ahead::Piece;
 use super::content::{Carried, Content, Kept, Take};
-use super::{Arriving, Attempt, Checkpoint, DEED, FOLDERS, Restored, checkpoint, fresh, left_as, open_load};
+use super::{
+    Arriving, Attempt, Checkpoint, DEED, FOLDERS, Restored, checkpoint, fresh, left_as, lives, open_load,
+};
 use crate::state::clock;
 use crate::state::error::StateError;
+use crate::state::lock::{self, Lock};
 use crate::state::{Term, disk, key, line, strays, term};
 
 /// The file that names the attempt whose data has arrived completely, except for the key.
 const ATTEMPT: &str = "attempt";
 const ATTEMPT_LABEL: &str = "exonet-attempt-1";
+/// The file that says that no process has run the identity here yet, as a process of `exon` understands it.
+const ARRIVED: &str = "arrived";
+/// The suffix of the directory of an identity that was ceded at the same place before.
+const FORMER: &str = "former";
+const LOCK: &str = lock::FILE;
+/// How often a landing tries to lock a directory that others remove.
+const TRIES: u32 = 16;
 
 /// Beside the directory in which an identity will live: the place where the identity is put together. It can take
 /// pieces [ahead](super::Ahead) of the load, then the load, and at last the deed.
-#[derive(Debug)]
+///
+/// One process at a time writes there: from the first write on, a landing holds a lock.
 pub struct Landing {
     /// The directory in which the identity will live.
     to: PathBuf,
     dir: PathBuf,
+    /// Moves with the directory, and then is the lock of the identity.
+    lock: Option<Lock>,
+    /// The attempt whose data this landing has written or found here.
+    own: Option<Attempt>,
     /// The attempt to which the pieces belong that have come ahead.
     attempt: Option<Attempt>,
     files: BTreeMap<PathBuf, Come>,
@@ -38,11 +55,31 @@ struct Come {
     digest: Blake2s256,
 }
 
+/// The place of a landing, found free for an identity. Nobody else opens it meanwhile.
+pub(super) struct Ready {
+    /// None: the directory does not exist.
+    place: Option<(Lock, Before)>,
+}
+
+/// What is in the directory in which an identity will live.
+enum Before {
+    /// Nothing that could be lost.
+    Unused,
+    /// The same identity, which was ceded there before.
+    Former,
+}
+
 impl Landing {
-    /// The landing beside the directory `path`.
+    /// The landing beside the directory `path`. If `path` is a link, it is followed.
     pub fn beside(path: impl AsRef<Path>) -> Self {
-        let path = path.as_ref();
-        Self { to: path.to_owned(), dir: sibling(path, "arriving"), attempt: None, files: BTreeMap::new() }
+        let to = plain(path.as_ref());
+        let dir = sibling(&to, "arriving");
+        Self { to, dir, lock: None, own: None, attempt: None, files: BTreeMap::new() }
+    }
+
+    /// The directory in which the identity will live.
+    pub(super) fn place(&self) -> &Path {
+        &self.to
     }
 
     /// Keeps a piece that was sent ahead; it is durable when this returns. If the piece belongs to another attempt
@@ -109,13 +146,75 @@ impl Landing {
         self.is_free_for(&arriving)?;
         self.take_in(&arriving)?;
         let term = self.term(&arriving)?;
-        self.live(&secret)?;
+        let ready = self.ready(&arriving.id, arriving.generation)?;
+        self.live(&secret, ready)?;
         Ok(Restored { id: arriving.id, term, application })
     }
 
     /// Fails if the place has anything that could be lost.
     pub(super) fn is_free_for(&self, arriving: &Arriving) -> Result<(), StateError> {
-        is_free_for(&self.to, arriving)
+        self.takes(&arriving.id, arriving.generation)
+    }
+
+    fn takes(&self, id: &NodeId, generation: u64) -> Result<(), StateError> {
+        is_free_for(&self.to, id, generation)?;
+        // What is at the place now replaces what was there before.
+        if is_there(&self.to)? { is_free_for(&sibling(&self.to, FORMER), id, generation) } else { Ok(()) }
+    }
+
+    /// Fails if the identity lives at the place already, by this attempt.
+    pub(super) fn has_not_arrived(&self, attempt: Attempt) -> Result<(), StateError> {
+        if landed(&self.to)? == Some(attempt) && lives(&self.to)? {
+            return Err(StateError::Arrived { path: self.to.clone() });
+        }
+        Ok(())
+    }
+
+    /// Finds the place and everything in it free, and keeps others from it.
+    pub(super) fn ready(&mut self, id: &NodeId, generation: u64) -> Result<Ready, StateError> {
+        self.hold()?;
+        if !disk::exists(&self.to)? {
+            return Ok(Ready { place: None });
+        }
+        // Checked first, so that a directory with other content gets no lock file.
+        self.takes(id, generation)?;
+        let lock = Lock::acquire(&self.to)?;
+        self.takes(id, generation)?;
+        let before = if is_there(&self.to)? { Before::Former } else { Before::Unused };
+        Ok(Ready { place: Some((lock, before)) })
+    }
+
+    /// Takes the lock, unless this landing has it.
+    fn hold(&mut self) -> Result<(), StateError> {
+        if let Some(lock) = &self.lock {
+            return lock.verify();
+        }
+        // Whoever had the lock may have removed the directory with it.
+        for _ in 0..TRIES {
+            disk::create_dirs(&self.dir)?;
+            let lock = match Lock::acquire(&self.dir) {
+                Err(StateError::Io { error, .. }) if error.kind() == ErrorKind::NotFound => continue,
+                lock => lock?,
+            };
+            match lock.verify() {
+                Err(StateError::LockLost { .. }) => {}
+                verified => {
+                    verified?;
+                    self.lock = Some(lock);
+                    return Ok(());
+                }
+            }
+        }
+        Err(StateError::Locked { path: self.dir.clone(), pid: None })
+    }
+
+    /// Fails if an identity is here that came by another attempt: it may live nowhere else.
+    fn keeps_no_other(&self) -> Result<(), StateError> {
+        if disk::exists(&self.dir.join(key::FILE))? && (self.own.is_none() || landed(&self.dir)? != self.own)
+        {
+            return Err(StateError::Exists { path: self.dir.clone() });
+        }
+        Ok(())
     }
 
     /// Whether everything except the key has landed.
@@ -125,30 +224,70 @@ impl Landing {
 
     /// Writes everything except the key, unless it has landed already; it is durable when this returns.
     pub(super) fn take_in(&mut self, arriving: &Arriving) -> Result<(), StateError> {
-        if self.has(arriving.attempt)? { Ok(()) } else { self.write(&arriving.content) }
+        self.hold()?;
+        if self.has(arriving.attempt)? {
+            self.own = Some(arriving.attempt);
+            return Ok(());
+        }
+        self.write(&arriving.content)
     }
 
     /// The term of what has landed.
     pub(super) fn term(&self, arriving: &Arriving) -> Result<Term, StateError> {
-        term::read(&self.dir.join(term::FILE), arriving.content.fingerprint)
+        let path = self.dir.join(term::FILE);
+        if !disk::exists(&path)? {
+            return Err(StateError::CorruptTerm { path, what: "it is missing" });
+        }
+        term::read(&path, arriving.content.fingerprint)
     }
 
     /// Removes everything that has arrived.
     ///
     /// # Errors
-    /// [`StateError::Io`].
+    /// [`StateError::Exists`]: an identity is there that has arrived by another attempt. [`StateError::Locked`]: another
+    /// process writes there. [`StateError::Io`].
     pub fn clear(&mut self) -> Result<(), StateError> {
         (self.attempt, self.files) = (None, BTreeMap::new());
+        if !disk::exists(&self.dir)? {
+            return Ok(());
+        }
+        self.hold()?;
+        self.keeps_no_other()?;
+        self.empty()?;
+        let lock = self.lock.take();
+        // Some systems do not remove a file that is open.
+        let lock = lock.filter(|_| cfg!(unix));
+        clear(&self.dir)?;
+        drop(lock);
+        Ok(())
+    }
+
+    /// Removes everything here except the lock.
+    fn empty(&self) -> Result<(), StateError> {
         // Removes the mark first: without it, nobody takes the rest for the whole.
         let mark = self.dir.join(ATTEMPT);
         if disk::exists(&mark)? {
             super::remove(&mark)?;
         }
-        clear(&self.dir)
+        let entries: Result<Vec<_>, _> = fs::read_dir(&self.dir).and_then(Iterator::collect);
+        for entry in entries.map_err(StateError::io("read", &self.dir))? {
+            let path = entry.path();
+            if entry.file_name() == *LOCK {
+                continue;
+            }
+            let is_dir = entry.file_type().map_err(StateError::io("inspect", &path))?.is_dir();
+            let removed = if is_dir { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+            removed.map_err(StateError::io("remove", &path))?;
+        }
+        Ok(())
     }
 
     fn begin(&mut self, attempt: Attempt) -> Result<(), StateError> {
-        self.clear()?;
+        (self.attempt, self.files) = (None, BTreeMap::new());
+        self.hold()?;
+        self.keeps_no_other()?;
+        self.empty()?;
+        self.own = Some(attempt);
         for folder in FOLDERS {
             disk::create_dirs(&self.dir.join(folder))?;
         }
@@ -220,23 +359,48 @@ impl Landing {
         Ok(())
     }
 
+    /// Notes that no process has run the identity here yet. The note moves with it.
+    pub(super) fn note_arrival(&self) -> Result<(), StateError> {
+        disk::replace(&self.dir.join(ARRIVED), b"")
+    }
+
     /// Gives the identity its key, and moves it to its directory.
-    pub(super) fn live(&self, secret: &[u8; 32]) -> Result<(), StateError> {
+    pub(super) fn live(&mut self, secret: &[u8; 32], ready: Ready) -> Result<(), StateError> {
+        self.hold()?;
         let key_path = self.dir.join(key::FILE);
         disk::remove_leftover(&key_path)?;
         // An earlier attempt may have got this far.
         if !disk::exists(&key_path)? {
             key::create(&key_path, secret)?;
         }
-        let former = sibling(&self.to, "former");
-        if is_there(&self.to)? {
-            clear(&former)?;
-            fs::rename(&self.to, &former).map_err(StateError::io("rename", &self.to))?;
-        } else if disk::exists(&self.to)? {
-            clear_unused(&self.to)?;
+        // Some systems do not move a directory of which a file is open.
+        let held = |lock: Lock| Some(lock).filter(|_| cfg!(unix));
+        let lock = self.lock.take().and_then(held);
+        match ready.place {
+            None => {}
+            Some((place, Before::Former)) => {
+                let place = held(place);
+                let former = sibling(&self.to, FORMER);
+                clear(&former)?;
+                fs::rename(&self.to, &former).map_err(StateError::io("rename", &self.to))?;
+                drop(place);
+            }
+            Some((place, Before::Unused)) => {
+                let place = held(place);
+                clear(&self.to)?;
+                drop(place);
+            }
         }
         fs::rename(&self.dir, &self.to).map_err(StateError::io("rename", &self.dir))?;
-        disk::sync_dir(self.to.parent())
+        disk::sync_dir(self.to.parent())?;
+        drop(lock);
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Landing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Landing").field("to", &self.to).field("own", &self.own).finish_non_exhaustive()
     }
 }
 
@@ -252,12 +416,12 @@ fn landed(dir: &Path) -> Result<Option<Attempt>, StateError> {
 
 /// Fails if `path` has anything that could be lost. It may have nothing, or the same identity, which was ceded there
 /// before.
-fn is_free_for(path: &Path, arriving: &Arriving) -> Result<(), StateError> {
+fn is_free_for(path: &Path, id: &NodeId, generation: u64) -> Result<(), StateError> {
     if !is_there(path)? {
-        return Ok(());
+        return if disk::exists(path)? { is_unused(path) } else { Ok(()) };
     }
     match left_as(path)? {
-        Some(left) if left < arriving.generation && id_in(path)? == arriving.id => Ok(()),
+        Some(left) if left < generation && id_in(path)? == *id => Ok(()),
         _ => Err(StateError::Exists { path: path.into() }),
     }
 }
@@ -324,7 +488,7 @@ fn is_there(path: &Path) -> Result<bool, StateError> {
     Ok(disk::exists(&path.join(key::FILE))? || disk::exists(&path.join(clock::FILE))?)
 }
 
-fn id_in(path: &Path) -> Result<exonet_proto::NodeId, StateError> {
+fn id_in(path: &Path) -> Result<NodeId, StateError> {
     Ok(SecretKey::from_bytes(*key::read(&path.join(key::FILE))?).node_id())
 }
 
@@ -346,12 +510,25 @@ fn clear(path: &Path) -> Result<(), StateError> {
     }
 }
 
-/// Removes a directory that has never held an identity or anything else.
-fn clear_unused(path: &Path) -> Result<(), StateError> {
+/// Fails if a directory has anything but what a process leaves that found no identity there.
+fn is_unused(path: &Path) -> Result<(), StateError> {
     let entries: Result<Vec<_>, _> = fs::read_dir(path).and_then(Iterator::collect);
     let entries = entries.map_err(StateError::io("read", path))?;
-    if entries.iter().any(|entry| !["lock", "control"].iter().any(|unused| entry.file_name() == *unused)) {
-        return Err(StateError::Exists { path: path.into() });
+    if entries.iter().all(|entry| [LOCK, "control"].iter().any(|unused| entry.file_name() == **unused)) {
+        return Ok(());
     }
-    clear(path)
+    Err(StateError::Occupied { path: path.into() })
+}
+
+/// The directory `path` without links, if it exists, or what it will be.
+fn plain(path: &Path) -> PathBuf {
+    if let Ok(plain) = fs::canonicalize(path) {
+        return plain;
+    }
+    let Ok(whole) = std::path::absolute(path) else { return path.to_owned() };
+    match (whole.parent().map(fs::canonicalize), whole.file_name()) {
+        (Some(Ok(parent)), Some(name)) => parent.join(name),
+        // Without a slash at the end.
+        _ => whole.components().collect(),
+    }
 }

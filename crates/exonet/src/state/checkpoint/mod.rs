@@ -183,9 +183,15 @@ impl StateDir {
             files: ahead::read_files(&self.path, self.journal_tag(), ahead)?,
             application: Zeroizing::new(state_of(application)?),
         };
-        let sealed = sealed::seal(&content.encode(), to, &SecretKey::from_bytes(fresh()?));
+        let (id, content) = (content.id, content.encode());
+        if content.len() as u64 > LONGEST {
+            return Err(checkpoint(
+                "the identity and the application have more than 4 GiB: let the identity settle first",
+            ));
+        }
+        let sealed = sealed::seal(&content, to, &SecretKey::from_bytes(fresh()?));
         let sealed = sealed.ok_or(StateError::Target { to: *to })?;
-        Ok(Load { id: content.id, attempt, to: *to, sealed })
+        Ok(Load { id, attempt, to: *to, sealed })
     }
 
     /// Closes the journal in order if the process that wrote it was killed: the machine to which the journal moves

@@ -36,10 +36,10 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub(super) fn new(generation: u64, attempt: Attempt, place: &Path) -> Result<Self, StateError> {
-        let place = std::path::absolute(place).map_err(StateError::io("find", place))?;
+    /// `place` is absolute and without links.
+    pub(super) fn new(generation: u64, attempt: Attempt, place: &Path) -> Self {
         let place = Blake2s256::digest(place.as_os_str().as_encoded_bytes()).into();
-        Ok(Self { generation, attempt, place })
+        Self { generation, attempt, place }
     }
 }
 

@@ -39,8 +39,10 @@ pub enum RestoreError {
 /// restored, one lives.
 ///
 /// # Errors
-/// [`RestoreError`]: the identity does not live here. Nothing is left behind, except if the name service does not answer:
-/// then all but the key waits beside `place`, and the same call goes on.
+/// [`StateError::Arrived`]: an earlier call has restored this file to `place`, where the identity lives; nothing has
+/// changed. Any other [`RestoreError`]: the identity does not live here. Nothing is left behind, except if the name
+/// service does not answer, or if `place` was taken meanwhile: then all but the key waits beside `place`, and the same
+/// call goes on.
 pub async fn restore_file<A: Checkpoint + Send + 'static>(
     file: impl AsRef<Path>,
     keeper: impl AsRef<Path>,
@@ -92,8 +94,9 @@ impl<A: Checkpoint + Send + 'static> Arrival<A> {
         }
         let application = arriving.application()?;
         let record = Record::open(keeper, arriving.id)?;
-        let entry = Entry::new(arriving.generation, arriving.attempt, &place)?;
         let mut landing = Landing::beside(place);
+        let entry = Entry::new(arriving.generation, arriving.attempt, landing.place());
+        landing.has_not_arrived(arriving.attempt)?;
         record.admits(&entry, landing.has(arriving.attempt)?)?;
         landing.is_free_for(&arriving)?;
         if let Err(error) = landing.take_in(&arriving) {
@@ -142,9 +145,12 @@ impl<A: Checkpoint + Send + 'static> Arrival<A> {
     /// [`RestoreError::State`]: it does not live there.
     pub async fn live(self) -> Result<Restored<A>, RestoreError> {
         blocking(move || {
-            let Self { id, term, application, record, entry, landing, secret } = self;
+            let Self { id, term, application, record, entry, mut landing, secret } = self;
+            // A checkpoint that was noted lives here or nowhere: all that can fail comes first.
+            let ready = landing.ready(&id, entry.generation)?;
+            landing.note_arrival()?;
             record.note(&entry)?;
-            landing.live(&secret)?;
+            landing.live(&secret, ready)?;
             Ok(Restored { id, term, application })
         })
         .await
