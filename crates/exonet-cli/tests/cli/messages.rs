@@ -215,19 +215,17 @@ fn a_named_pipe_is_one_message_to_its_end() {
 fn an_outcome_says_how_durable_the_receiver_is() {
     let world = World::new();
     for (level, name) in [("batched=1", "batched"), ("memory", "memory")] {
-        let listener = world.listen(&["--as", name, "--durability", level, "--exit-after", "2"]);
+        let listener = world.listen(&["--as", name, "--durability", level]);
         let sent = world.run(&["send", &listener.peer, "--json", "one"]).expect(0);
         assert_eq!(sent.of_type("message")[0]["receiver_durability"], name);
         let sent = world.run(&["send", &listener.peer, "-v", "two"]).expect(0);
         let told = format!("delivered (receiver: {name})");
         assert!(sent.stdout.contains(&told), "{}\n{}", sent.stdout, sent.stderr);
-        listener.running.end().expect(0);
     }
     let up = world.up(&[]);
-    let listener = world.listen(&["--as", "kept", "--exit-after", "1"]);
+    let listener = world.listen(&["--as", "kept"]);
     let sent = world.run(&["send", "--as", "sender", &listener.peer, "--json", "three"]).expect(0);
     assert_eq!(sent.of_type("message")[0]["receiver_durability"], "process");
-    listener.running.end().expect(0);
     drop(up);
 }
 
