@@ -17,6 +17,9 @@ pub(crate) const BUNDLED_WHOLE: usize = 1_100;
 /// A bundle takes no more messages once they have this many bytes: all are kept while one of them is open.
 const FULL: usize = 32 << 10;
 
+/// A buffer of up to this many bytes is kept as it is, for the next messages.
+const SPARE: usize = 4 << 10;
+
 /// Messages that are equal except for their bodies: they have one length, one head and one deadline, which their letter stores.
 /// Each has a slot and an outcome of its own. They leave in order, except those that are withdrawn before. If they belong to a
 /// stream, each has a place in it, which follows from the place of the first message of its stretch.
@@ -116,9 +119,10 @@ impl Bundle {
         fits
     }
 
-    /// Gives back memory that messages did not come for, if it is more than they use: no limit of the queue counts it.
+    /// Gives back memory that messages did not come for, if it is much and more than they use: no limit of the queue
+    /// counts it.
     pub(crate) fn trim(&mut self) {
-        if self.entries.capacity() / 2 > self.entries.len() {
+        if self.entries.capacity() > (2 * self.entries.len()).max(SPARE) {
             self.entries.shrink_to_fit();
         }
     }
