@@ -17,9 +17,6 @@ pub(crate) const BUNDLED_WHOLE: usize = 1_100;
 /// A bundle takes no more messages once they have this many bytes: all are kept while one of them is open.
 const FULL: usize = 32 << 10;
 
-/// A buffer of up to this many bytes is kept as it is, for the next messages.
-const SPARE: usize = 4 << 10;
-
 /// Messages that are equal except for their bodies: they have one length, one head and one deadline, which their letter stores.
 /// Each has a slot and an outcome of its own. They leave in order, except those that are withdrawn before. If they belong to a
 /// stream, each has a place in it, which follows from the place of the first message of its stretch.
@@ -117,14 +114,6 @@ impl Bundle {
             self.unbound += 1;
         }
         fits
-    }
-
-    /// Gives back memory that messages did not come for, if it is much and more than they use: no limit of the queue
-    /// counts it.
-    pub(crate) fn trim(&mut self) {
-        if self.entries.capacity() > (2 * self.entries.len()).max(SPARE) {
-            self.entries.shrink_to_fit();
-        }
     }
 
     /// All messages as they stand in a frame, for others to share. None is added from here on.
@@ -423,16 +412,6 @@ mod tests {
         assert_eq!(bundle.entries(1..2), [3, 1, 1, 1]);
         assert_eq!(bundle.body_of(2), [2, 2]);
         assert_eq!(bundle.body_of(3), [0; 0]);
-    }
-
-    #[test]
-    fn memory_that_no_message_came_for_is_given_back() {
-        let mut bundle = bundle(2, 100);
-        bundle.reserve(200);
-        assert!(bundle.entries.capacity() > 2_000);
-        bundle.trim();
-        assert!(bundle.entries.capacity() <= 2 * bundle.entries.len(), "{}", bundle.entries.capacity());
-        assert_eq!((bundle.body_of(0), bundle.body_of(1)), (&[0; 100][..], &[1; 100][..]));
     }
 
     #[test]

@@ -166,8 +166,7 @@ impl Peer {
         if let Some(message) = first {
             queued(self.accept_one(cx, now, message.into_outgoing(), alike.role())?, 1);
         }
-        if let Some(mut bundle) = bundle {
-            bundle.trim();
+        if let Some(bundle) = bundle {
             let (count, common) = (bundle.count(), alike.with(Bytes::new()));
             let due = cx.due(now.mono, alike.deadline);
             let letter = Letter::new(self.place, common, Source::Bundle(bundle), alike.role());
