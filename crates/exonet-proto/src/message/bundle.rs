@@ -93,20 +93,13 @@ impl Bundle {
         *self = Self { entries, stretches, body, lead: wire::entry_lead(flags, body), ..Self::default() };
     }
 
-    /// Makes room for `n` more messages, as far as the bundle takes them.
-    pub(crate) fn reserve(&mut self, n: usize) {
-        // Those that fit below the limit, and one that passes it.
-        let most = (FULL / self.stride().max(1) + 1).min(MOST as usize);
-        self.entries.reserve_exact(n.min(most) * self.stride());
-    }
-
     /// Adds a message of the announced length. False if it has another length.
     #[inline]
     pub(crate) fn push(&mut self, body: &[u8]) -> bool {
         let fits = body.len() == self.body && !self.is_full() && self.shared.is_empty();
         if fits {
             let (lead, len) = &self.lead;
-            self.entries.reserve(len + body.len());
+            self.entries.reserve(lead.len() + body.len());
             self.entries.extend_from_slice(lead.get(..*len).unwrap_or_default());
             self.entries.extend_from_slice(body);
             self.count += 1;

@@ -432,12 +432,11 @@ impl Store {
         MessageKey { index, generation: self.fresh, at: 0 }
     }
 
-    /// A bundle without messages, which has room for `n` if it takes so many.
-    pub(crate) fn bundle(&mut self, flags: u8, body: usize, n: usize) -> Box<Bundle> {
+    /// A bundle without messages.
+    pub(crate) fn bundle(&mut self, flags: u8, body: usize) -> Box<Bundle> {
         let mut bundle = self.spare.pop().unwrap_or_default();
         self.spared = self.spared.saturating_sub(bundle.memory());
         bundle.begin(flags, body);
-        bundle.reserve(n);
         bundle
     }
 

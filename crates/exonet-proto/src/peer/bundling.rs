@@ -87,13 +87,11 @@ struct Gathered<M> {
     len: usize,
     /// How many more messages like these there is room for.
     left: usize,
-    /// How many messages come at least, from the first on.
-    coming: usize,
 }
 
 impl<M> Default for Gathered<M> {
     fn default() -> Self {
-        Self { first: None, bundle: None, alike: Alike::default(), len: 0, left: 0, coming: 0 }
+        Self { first: None, bundle: None, alike: Alike::default(), len: 0, left: 0 }
     }
 }
 
@@ -128,7 +126,6 @@ impl Peer {
             {
                 (gathered.alike, gathered.len) = (alike, len);
                 gathered.left = self.room_for(cx, len).saturating_sub(1);
-                gathered.coming = messages.size_hint().0.min(gathered.left) + 1;
                 gathered.first = Some(message);
                 continue;
             }
@@ -325,7 +322,7 @@ impl<M: Gather> Gathered<M> {
                 return Some(message);
             }
             let plain = self.alike.is_plain().then_some(self.alike.priority as u8);
-            let bundle = store.bundle(plain.unwrap_or(ALIKE_HEAD[0]), self.len, self.coming);
+            let bundle = store.bundle(plain.unwrap_or(ALIKE_HEAD[0]), self.len);
             self.bundle.insert(bundle).push(body);
             self.first = None;
         }
