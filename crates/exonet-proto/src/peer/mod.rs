@@ -142,6 +142,7 @@ impl Peer {
             receiver: inbound.receiver.is_some(),
             busy: !outbound.is_silent()
                 || inbound.state_owed()
+                || !inbound.unsaid.is_empty()
                 || inbound.verdicts.are_untold()
                 || !inbound.server.is_empty(),
         }

@@ -529,6 +529,23 @@ fn an_early_message_is_handed_out_once_the_disk_has_its_record() {
 }
 
 #[test]
+fn a_node_is_not_quiet_before_its_peer_can_hear_what_it_took() {
+    let mut lives = early(Durability::Forced);
+    lives.pair.pass(Duration::ZERO);
+    persist(&mut lives);
+    assert!(lives.pair.ends[1].accept(lives.pair.now).is_none());
+    lives.write();
+    let key = accept(&mut lives.pair).key;
+    assert!(lives.pair.ends[1].done(lives.pair.now, key));
+    lives.pair.pass(SECOND);
+    assert!(!lives.pair.ends[1].is_quiet(), "the disk does not have it, so no STATE has said it");
+    lives.write();
+    lives.pair.pass(SECOND);
+    let delivered = |event: &Event| matches!(event, Event::Outcome { outcome: Outcome::Delivered, .. });
+    assert!(lives.pair.ends[1].is_quiet() && lives.pair.events.iter().any(delivered));
+}
+
+#[test]
 fn a_message_comes_again_under_its_id_though_no_state_has_left() {
     let mut lives = early(Durability::Written);
     lives.pair.pass(Duration::ZERO);
